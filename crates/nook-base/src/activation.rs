@@ -1,0 +1,286 @@
+//! What travels between layers: rows of hidden state, as bytes.
+
+use std::fmt;
+
+use bytes::Bytes;
+use half::f16;
+use serde::{Deserialize, Serialize};
+
+/// How the numbers of an activation are written, little-endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ActivationDtype {
+    /// IEEE 754 binary16: half the bytes; the default.
+    F16,
+    /// IEEE 754 binary32: bit-exact.
+    F32,
+}
+
+/// Hidden state of `tokens` consecutive positions, each `hidden` numbers wide, row-major.
+///
+/// No tensor type crosses a crate wall; this does. The bytes are sensitive (invariant I-3): `Debug`
+/// shows only the shape.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Activation {
+    tokens: u32,
+    hidden: u32,
+    dtype: ActivationDtype,
+    bytes: Bytes,
+}
+
+/// Bytes that are not the activation they claim to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ActivationError {
+    /// The shape and the number of bytes disagree.
+    #[error("{tokens} x {hidden} {dtype:?} numbers do not take {bytes} bytes")]
+    LengthMismatch {
+        /// Rows claimed.
+        tokens: u32,
+        /// Width claimed.
+        hidden: u32,
+        /// Type claimed.
+        dtype: ActivationDtype,
+        /// Bytes present.
+        bytes: usize,
+    },
+    /// A number is NaN or infinite.
+    #[error("number {index} of the activation is not finite")]
+    NotFinite {
+        /// Index of the first such number, row-major.
+        index: usize,
+    },
+}
+
+impl ActivationDtype {
+    /// Bytes of one number.
+    #[must_use]
+    pub fn size(self) -> usize {
+        match self {
+            Self::F16 => 2,
+            Self::F32 => 4,
+        }
+    }
+}
+
+impl fmt::Display for ActivationDtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F16 => "f16",
+            Self::F32 => "f32",
+        })
+    }
+}
+
+impl std::str::FromStr for ActivationDtype {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "f16" | "fp16" => Ok(Self::F16),
+            "f32" | "fp32" => Ok(Self::F32),
+            other => Err(format!("`{other}` is no activation type: use f16 or f32")),
+        }
+    }
+}
+
+impl Activation {
+    /// Wraps `bytes`; fails when shape and length disagree (products are checked).
+    pub fn new(
+        tokens: u32,
+        hidden: u32,
+        dtype: ActivationDtype,
+        bytes: Bytes,
+    ) -> Result<Self, ActivationError> {
+        if byte_len(tokens, hidden, dtype) == Some(bytes.len()) {
+            Ok(Self {
+                tokens,
+                hidden,
+                dtype,
+                bytes,
+            })
+        } else {
+            Err(ActivationError::LengthMismatch {
+                tokens,
+                hidden,
+                dtype,
+                bytes: bytes.len(),
+            })
+        }
+    }
+
+    /// Writes `rows` (row-major, a multiple of `hidden` numbers) as `dtype`.
+    ///
+    /// Fails when the length is no multiple of `hidden`, or a number is not finite after rounding
+    /// to `dtype`: an f16 overflow is found here, at the sender.
+    pub fn from_f32(
+        rows: &[f32],
+        hidden: u32,
+        dtype: ActivationDtype,
+    ) -> Result<Self, ActivationError> {
+        let mismatch = ActivationError::LengthMismatch {
+            tokens: 0,
+            hidden,
+            dtype,
+            bytes: rows.len().saturating_mul(dtype.size()),
+        };
+        if hidden == 0 || !rows.len().is_multiple_of(hidden as usize) {
+            return Err(mismatch);
+        }
+        let tokens = u32::try_from(rows.len() / hidden as usize).map_err(|_| mismatch)?;
+        let mut bytes = Vec::with_capacity(rows.len() * dtype.size());
+        match dtype {
+            ActivationDtype::F32 => rows.iter().for_each(|x| bytes.extend(x.to_le_bytes())),
+            ActivationDtype::F16 => {
+                rows.iter()
+                    .for_each(|x| bytes.extend(f16::from_f32(*x).to_le_bytes()));
+            }
+        }
+        let activation = Self {
+            tokens,
+            hidden,
+            dtype,
+            bytes: bytes.into(),
+        };
+        activation.check_finite()?;
+        Ok(activation)
+    }
+
+    /// The numbers, row-major, widened to f32.
+    #[must_use]
+    pub fn to_f32(&self) -> Vec<f32> {
+        match self.dtype {
+            ActivationDtype::F32 => self
+                .bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|b| f32::from_le_bytes(*b))
+                .collect(),
+            ActivationDtype::F16 => self
+                .bytes
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|b| f16::from_le_bytes(*b).to_f32())
+                .collect(),
+        }
+    }
+
+    /// Fails on the first NaN or infinity.
+    pub fn check_finite(&self) -> Result<(), ActivationError> {
+        let index = match self.dtype {
+            ActivationDtype::F32 => self
+                .bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .position(|b| !f32::from_le_bytes(*b).is_finite()),
+            ActivationDtype::F16 => self
+                .bytes
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .position(|b| !f16::from_le_bytes(*b).is_finite()),
+        };
+        index.map_or(Ok(()), |index| Err(ActivationError::NotFinite { index }))
+    }
+
+    /// Rows: positions.
+    #[must_use]
+    pub fn tokens(&self) -> u32 {
+        self.tokens
+    }
+
+    /// Numbers in a row.
+    #[must_use]
+    pub fn hidden(&self) -> u32 {
+        self.hidden
+    }
+
+    /// How a number is written.
+    #[must_use]
+    pub fn dtype(&self) -> ActivationDtype {
+        self.dtype
+    }
+
+    /// The numbers, little-endian, row-major.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Rows `from..to` as an activation of its own, sharing the bytes. Clamped to what is there.
+    #[must_use]
+    pub fn rows(&self, from: u32, to: u32) -> Self {
+        let to = to.min(self.tokens);
+        let from = from.min(to);
+        let row = self.hidden as usize * self.dtype.size();
+        Self {
+            tokens: to - from,
+            hidden: self.hidden,
+            dtype: self.dtype,
+            bytes: self.bytes.slice(from as usize * row..to as usize * row),
+        }
+    }
+}
+
+impl fmt::Debug for Activation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Activation({} x {} {})",
+            self.tokens, self.hidden, self.dtype
+        )
+    }
+}
+
+/// Bytes that `tokens x hidden` numbers take; `None` when the product overflows.
+#[must_use]
+pub fn byte_len(tokens: u32, hidden: u32, dtype: ActivationDtype) -> Option<usize> {
+    (tokens as usize)
+        .checked_mul(hidden as usize)?
+        .checked_mul(dtype.size())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f32_activations_survive_bit_for_bit() {
+        let rows = [1.0_f32, -0.0, f32::MIN_POSITIVE / 2.0, f32::MAX];
+        let activation = Activation::from_f32(&rows, 2, ActivationDtype::F32).unwrap();
+        let back: Vec<u32> = activation.to_f32().iter().map(|x| x.to_bits()).collect();
+        assert_eq!(back, rows.map(f32::to_bits));
+    }
+
+    #[test]
+    fn an_f16_overflow_is_found_at_the_sender() {
+        let overflow = Activation::from_f32(&[0.0, 70_000.0], 2, ActivationDtype::F16);
+        assert_eq!(overflow, Err(ActivationError::NotFinite { index: 1 }));
+    }
+
+    #[test]
+    fn a_wrong_length_is_refused() {
+        let wrong = Activation::new(2, 3, ActivationDtype::F32, Bytes::from_static(&[0; 20]));
+        assert!(matches!(
+            wrong,
+            Err(ActivationError::LengthMismatch { bytes: 20, .. })
+        ));
+        assert!(Activation::new(u32::MAX, u32::MAX, ActivationDtype::F32, Bytes::new()).is_err());
+    }
+
+    #[test]
+    fn debug_output_shows_the_shape_and_no_bytes() {
+        let activation = Activation::from_f32(&[1.5; 4], 2, ActivationDtype::F16).unwrap();
+        assert_eq!(format!("{activation:?}"), "Activation(2 x 2 f16)");
+    }
+
+    #[test]
+    fn rows_share_the_bytes() {
+        let activation =
+            Activation::from_f32(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2, ActivationDtype::F32).unwrap();
+        assert_eq!(activation.rows(1, 3).to_f32(), [3.0, 4.0, 5.0, 6.0]);
+        assert_eq!(activation.rows(2, 9).tokens(), 1);
+    }
+}

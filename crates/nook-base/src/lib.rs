@@ -1,0 +1,24 @@
+//! The nouns of Inglenook, shared by every other crate.
+//!
+//! Nothing here does I/O. The two sanctioned doors to the outside world that every crate needs live
+//! here so that lints can forbid all others: [`clock`] (time), [`mod@env`] (environment). With the
+//! feature `tasks`, the module `tasks` holds the only place that spawns background tasks.
+
+pub mod activation;
+pub mod clock;
+pub mod code;
+pub mod env;
+pub mod id;
+pub mod layers;
+pub mod limits;
+pub mod sensitive;
+#[cfg(feature = "tasks")]
+pub mod tasks;
+pub mod vocabulary;
+
+pub use activation::{Activation, ActivationDtype, ActivationError};
+pub use code::ErrorCode;
+pub use id::{ModelDigest, PeerId};
+pub use layers::{LayerRange, ModelPart};
+pub use sensitive::Sensitive;
+pub use vocabulary::Vocabulary;

@@ -1,0 +1,40 @@
+//! Limits that more than one crate must agree on. Limits with one user live beside that user.
+
+use std::time::Duration;
+
+/// Longest body of one frame, in bytes. A longer one closes the connection before anything is
+/// allocated for it.
+pub const FRAME_BODY_BYTES_MAX: usize = 4 << 20;
+
+/// Longest piece of a tensor in one frame, in bytes.
+pub const CHUNK_BYTES_MAX: usize = 1 << 20;
+
+/// Usual piece of a tensor in one frame, in bytes: small enough that a ping is never long behind it.
+pub const CHUNK_BYTES: usize = 256 << 10;
+
+/// Chunks of one call that may be under way without the receiver having taken them.
+pub const CREDIT_WINDOW: u32 = 16;
+
+/// Most positions in one step. Prefill is cut into steps of this or fewer.
+pub const STEP_TOKENS_MAX: u32 = 512;
+
+/// Positions in one step of prefill, unless a setting says otherwise.
+pub const PREFILL_CHUNK_TOKENS: u32 = 128;
+
+/// Widest hidden state accepted from a peer, in numbers.
+pub const HIDDEN_MAX: u32 = 32_768;
+
+/// Longest device name, in grapheme clusters; longer ones are cut.
+pub const DEVICE_NAME_GRAPHEMES_MAX: usize = 40;
+
+/// Most devices in one route.
+pub const HOPS_MAX: usize = 16;
+
+/// How long an advert counts after it was last heard.
+pub const ADVERT_LIFE: Duration = Duration::from_secs(120);
+
+/// How often a host repeats its advert when nothing changes.
+pub const ADVERT_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The local OpenAI-compatible port.
+pub const OPENAI_PORT: u16 = 4587;

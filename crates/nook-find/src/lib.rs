@@ -1,0 +1,1 @@
+//! nook-find: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! nook-kernels: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! nook-link: see ARCHITECTURE.md.

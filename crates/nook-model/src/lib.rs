@@ -1,0 +1,1 @@
+//! nook-model: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! nook-mux: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! nook-node: see ARCHITECTURE.md.

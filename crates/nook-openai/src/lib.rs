@@ -1,0 +1,1 @@
+//! nook-openai: see ARCHITECTURE.md.

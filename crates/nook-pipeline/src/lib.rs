@@ -1,0 +1,1 @@
+//! nook-pipeline: see ARCHITECTURE.md.

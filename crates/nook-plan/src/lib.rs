@@ -1,0 +1,1 @@
+//! nook-plan: see ARCHITECTURE.md.

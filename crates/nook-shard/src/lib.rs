@@ -1,0 +1,1 @@
+//! nook-shard: see ARCHITECTURE.md.

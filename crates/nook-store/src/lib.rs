@@ -1,0 +1,1 @@
+//! nook-store: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! nook-testkit: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! nook-text: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! nook-trust: see ARCHITECTURE.md.

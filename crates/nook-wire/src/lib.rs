@@ -1,0 +1,1 @@
+//! nook-wire: see ARCHITECTURE.md.
