@@ -1,0 +1,358 @@
+//! The handle that every door holds: window, port and command line.
+//!
+//! [`House`] is cheap to clone and holds no state of its own: each method puts one [`Command`] into
+//! the inbox of the house loop and waits for its answer; [`House::view`] watches what the loop
+//! publishes. Dropping a reply's stream ends the reply.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nook_base::{ActivationDtype, ErrorCode, Sensitive};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::views::{
+    ChatRole, ConversationView, DeviceView, HouseView, MessageView, ModelView, PairingView,
+    Problem, ReplyEvent, Trust,
+};
+
+/// Commands that may wait for the loop; a caller beyond them waits at the door.
+pub(crate) const INBOX_COMMANDS_MAX: usize = 64;
+
+/// Reply events that may wait for a slow reader. A reader that is slower still slows the reply; one
+/// that takes nothing for [`crate::reply::READER_STALL_LIMIT`] ends it.
+pub const REPLY_EVENTS_MAX: usize = 256;
+
+/// The house: this device and what it knows of the others.
+#[derive(Debug, Clone)]
+pub struct House {
+    pub(crate) inbox: mpsc::Sender<Command>,
+    pub(crate) view: watch::Receiver<Arc<HouseView>>,
+}
+
+/// Something that was asked of the house and did not happen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{sentence}")]
+pub struct HouseError {
+    /// What a program branches on.
+    pub code: ErrorCode,
+    /// What a person reads, with what to do.
+    pub sentence: String,
+}
+
+/// Which device to pair with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PairTarget {
+    /// A device in the list, by the id shown there.
+    Seen(String),
+    /// A typed address, `host:port` or `host` of a device that shows a code.
+    Address(String),
+}
+
+/// Whether this device lends layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Offer layers to devices that the gate lets in.
+    On,
+    /// Offer nothing; the default.
+    Off,
+}
+
+/// Where a reply may be computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// On this device and those that the gate lets in.
+    House,
+    /// On this device only.
+    ThisDevice,
+}
+
+/// How to choose the next token.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sampling {
+    /// 0 takes the likeliest token; absent: 0.7.
+    pub temperature: Option<f32>,
+    /// Only the k likeliest; absent or 0: no limit.
+    pub top_k: Option<u32>,
+    /// Only the likeliest that make up this probability; absent: 1.
+    pub top_p: Option<f32>,
+    /// Only those at least this likely compared with the likeliest; absent: 0.
+    pub min_p: Option<f32>,
+    /// Above 1 makes repetition less likely; absent: 1.
+    pub repetition_penalty: Option<f32>,
+    /// Same seed, same reply; absent: a fresh one.
+    pub seed: Option<u64>,
+}
+
+/// What the model continues.
+#[derive(Debug, Clone)]
+pub enum Prompt {
+    /// Plain text, as it is.
+    Text(Sensitive<String>),
+    /// A conversation, through the model's chat template.
+    Chat(Vec<ChatMessage>),
+}
+
+/// One message of a prompt.
+#[derive(Debug, Clone)]
+pub struct ChatMessage {
+    /// Who said it.
+    pub role: ChatRole,
+    /// What was said.
+    pub text: Sensitive<String>,
+}
+
+/// One reply that somebody wants.
+#[derive(Debug, Clone)]
+pub struct GenerateRequest {
+    /// Name of the model; exact, then ignoring case, then a unique beginning.
+    pub model: String,
+    /// What to continue.
+    pub prompt: Prompt,
+    /// Most tokens of the reply; absent: as many as fit.
+    pub tokens_max: Option<u32>,
+    /// How to choose tokens.
+    pub sampling: Sampling,
+    /// Texts that end the reply; they are not shown.
+    pub stop: Vec<String>,
+    /// How activations travel; absent: as set.
+    pub activation_dtype: Option<ActivationDtype>,
+    /// Where it may be computed.
+    pub reach: Reach,
+}
+
+/// A reply in the making. Dropping it stops the reply within a token.
+#[derive(Debug)]
+pub struct Reply {
+    /// Token ids of the prompt.
+    pub prompt_ids: Sensitive<Vec<u32>>,
+    /// Events in order, closed after `done` or `pipeline_aborted`.
+    pub events: mpsc::Receiver<ReplyPiece>,
+}
+
+/// An event of a reply with the token ids it stands for.
+#[derive(Debug, Clone)]
+pub struct ReplyPiece {
+    /// What the doors show.
+    pub event: ReplyEvent,
+    /// Ids of the tokens that this event added (deltas only); stay inside this process.
+    pub ids: Sensitive<Vec<u32>>,
+}
+
+/// Where a message goes in the tree of a conversation.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// The conversation; absent starts one.
+    pub conversation: Option<i64>,
+    /// The message to follow; absent: the end of the branch last used. For [`TurnText::Again`] the
+    /// user's message to answer again.
+    pub parent: Option<i64>,
+    /// What is said.
+    pub text: TurnText,
+    /// Name of the model.
+    pub model: String,
+    /// Where it may be computed.
+    pub reach: Reach,
+}
+
+/// What a turn says.
+#[derive(Debug, Clone)]
+pub enum TurnText {
+    /// A new message of the person.
+    New(Sensitive<String>),
+    /// Nothing new: another answer to the message `parent`.
+    Again,
+}
+
+/// A turn that is under way.
+#[derive(Debug)]
+pub struct StartedTurn {
+    /// The conversation.
+    pub conversation: i64,
+    /// The person's message that is answered.
+    pub user_message: i64,
+    /// The message that the reply fills; it is saved while it grows.
+    pub reply_message: i64,
+    /// The reply.
+    pub reply: Reply,
+}
+
+/// An answer to a command.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, HouseError>>;
+
+/// Everything that a door can ask for.
+#[derive(Debug)]
+pub(crate) enum Command {
+    SetSharing(Sharing, Answer<()>),
+    ShowCode(Answer<PairingView>),
+    CancelPairing(Answer<()>),
+    Join { target: PairTarget, code: Sensitive<String>, answer: Answer<DeviceView> },
+    SetTrust { device: String, trust: Trust, answer: Answer<()> },
+    Forget { device: String, answer: Answer<()> },
+    SetName { name: String, answer: Answer<()> },
+    ImportModel { file: PathBuf, name: Option<String>, answer: Answer<ModelView> },
+    RemoveModel { name: String, answer: Answer<()> },
+    Generate { request: Box<GenerateRequest>, answer: Answer<Reply> },
+    Say { turn: Turn, answer: Answer<StartedTurn> },
+    Conversations { search: Option<String>, answer: Answer<Vec<ConversationView>> },
+    Messages { conversation: i64, answer: Answer<Vec<MessageView>> },
+    RenameConversation { conversation: i64, title: String, answer: Answer<()> },
+    DeleteConversation { conversation: i64, answer: Answer<()> },
+    PortState { on: bool, base_url: String, problem: Option<String>, answer: Answer<()> },
+    Doctor(Answer<Vec<crate::doctor::Finding>>),
+    ShutDown(oneshot::Sender<()>),
+}
+
+impl House {
+    /// The house as it is now, and every change.
+    #[must_use]
+    pub fn view(&self) -> watch::Receiver<Arc<HouseView>> {
+        self.view.clone()
+    }
+
+    /// The house as it is now.
+    #[must_use]
+    pub fn now(&self) -> Arc<HouseView> {
+        self.view.borrow().clone()
+    }
+
+    /// Switches lending on or off; the choice is kept.
+    pub async fn set_sharing(&self, sharing: Sharing) -> Result<(), HouseError> {
+        self.ask(|answer| Command::SetSharing(sharing, answer)).await
+    }
+
+    /// Opens a pairing window of 120 s; one at a time, five an hour.
+    pub async fn show_code(&self) -> Result<PairingView, HouseError> {
+        self.ask(Command::ShowCode).await
+    }
+
+    /// Closes the pairing window, if one is open.
+    pub async fn cancel_pairing(&self) -> Result<(), HouseError> {
+        self.ask(Command::CancelPairing).await
+    }
+
+    /// Pairs with a device that shows a code. Both end up as guests of each other.
+    pub async fn join(&self, target: PairTarget, code: String) -> Result<DeviceView, HouseError> {
+        self.ask(|answer| Command::Join { target, code: Sensitive(code), answer }).await
+    }
+
+    /// Sets how far a paired device is trusted; takes effect on running streams within a second.
+    pub async fn set_trust(&self, device: String, trust: Trust) -> Result<(), HouseError> {
+        self.ask(|answer| Command::SetTrust { device, trust, answer }).await
+    }
+
+    /// Unpairs a device.
+    pub async fn forget(&self, device: String) -> Result<(), HouseError> {
+        self.ask(|answer| Command::Forget { device, answer }).await
+    }
+
+    /// Renames this device.
+    pub async fn set_name(&self, name: String) -> Result<(), HouseError> {
+        self.ask(|answer| Command::SetName { name, answer }).await
+    }
+
+    /// Adds a GGUF file to the library after checking all of it.
+    pub async fn import_model(
+        &self,
+        file: PathBuf,
+        name: Option<String>,
+    ) -> Result<ModelView, HouseError> {
+        self.ask(|answer| Command::ImportModel { file, name, answer }).await
+    }
+
+    /// Removes a model from the library; files outside the library folder are left alone.
+    pub async fn remove_model(&self, name: String) -> Result<(), HouseError> {
+        self.ask(|answer| Command::RemoveModel { name, answer }).await
+    }
+
+    /// Starts a reply.
+    pub async fn generate(&self, request: GenerateRequest) -> Result<Reply, HouseError> {
+        self.ask(|answer| Command::Generate { request: Box::new(request), answer }).await
+    }
+
+    /// Says something in a kept conversation and starts the reply.
+    pub async fn say(&self, turn: Turn) -> Result<StartedTurn, HouseError> {
+        self.ask(|answer| Command::Say { turn, answer }).await
+    }
+
+    /// Conversations, newest first; with `search`, those that hold all its words.
+    pub async fn conversations(
+        &self,
+        search: Option<String>,
+    ) -> Result<Vec<ConversationView>, HouseError> {
+        self.ask(|answer| Command::Conversations { search, answer }).await
+    }
+
+    /// All messages of a conversation, parents before children, siblings oldest first.
+    pub async fn messages(&self, conversation: i64) -> Result<Vec<MessageView>, HouseError> {
+        self.ask(|answer| Command::Messages { conversation, answer }).await
+    }
+
+    /// Gives a conversation another title.
+    pub async fn rename_conversation(
+        &self,
+        conversation: i64,
+        title: String,
+    ) -> Result<(), HouseError> {
+        self.ask(|answer| Command::RenameConversation { conversation, title, answer }).await
+    }
+
+    /// Deletes a conversation for good.
+    pub async fn delete_conversation(&self, conversation: i64) -> Result<(), HouseError> {
+        self.ask(|answer| Command::DeleteConversation { conversation, answer }).await
+    }
+
+    /// Tells the house how its local port stands, so that all doors show the same.
+    pub async fn set_port_state(
+        &self,
+        on: bool,
+        base_url: String,
+        problem: Option<String>,
+    ) -> Result<(), HouseError> {
+        self.ask(|answer| Command::PortState { on, base_url, problem, answer }).await
+    }
+
+    /// Looks at everything that usually goes wrong.
+    pub async fn doctor(&self) -> Result<Vec<crate::doctor::Finding>, HouseError> {
+        self.ask(Command::Doctor).await
+    }
+
+    /// Leaves in order (see `crate::running`): new prompts are refused, running ones end, peers are
+    /// told, workers end, tasks are joined. Returns when all of that is done or its limit is over.
+    pub async fn shut_down(&self) {
+        let (done, wait) = oneshot::channel();
+        if self.inbox.send(Command::ShutDown(done)).await.is_ok() {
+            // A closed channel means that the house is gone already, which is what was asked for.
+            let _ = wait.await;
+        }
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(Answer<T>) -> Command) -> Result<T, HouseError> {
+        let (answer, wait) = oneshot::channel();
+        self.inbox.send(command(answer)).await.map_err(|_| HouseError::gone())?;
+        wait.await.map_err(|_| HouseError::gone())?
+    }
+}
+
+impl HouseError {
+    /// An error with its own sentence.
+    #[must_use]
+    pub fn new(code: ErrorCode, sentence: impl Into<String>) -> Self {
+        Self { code, sentence: sentence.into() }
+    }
+
+    fn gone() -> Self {
+        Self::new(ErrorCode::Draining, "Inglenook is shutting down.")
+    }
+}
+
+impl From<ErrorCode> for HouseError {
+    fn from(code: ErrorCode) -> Self {
+        Self::new(code, code.sentence())
+    }
+}
+
+impl From<HouseError> for Problem {
+    fn from(error: HouseError) -> Self {
+        Self { code: error.code.name().to_owned(), sentence: error.sentence }
+    }
+}

@@ -1,0 +1,397 @@
+//! What the doors show: plain data, made from the house's own state in one place.
+//!
+//! Everything here is serialisable because it crosses a process wall (window, port, command line);
+//! nothing inside the house is. With the feature `bindings` the TypeScript types of the window are
+//! generated from these, so that the two cannot drift apart.
+
+use serde::{Deserialize, Serialize};
+
+/// Derives what every view has.
+macro_rules! view {
+    ($(#[$meta:meta])* $kind:ident $name:ident $body:tt) => {
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "bindings", derive(ts_rs::TS), ts(export))]
+        #[serde(rename_all = "snake_case")]
+        $(#[$meta])*
+        pub $kind $name $body
+    };
+}
+
+view! {
+/// The whole house as a window sees it.
+struct HouseView {
+    /// This device.
+    pub me: MeView,
+    /// Lending.
+    pub sharing: SharingView,
+    /// Paired devices first, then those merely seen, each group by name.
+    pub devices: Vec<DeviceView>,
+    /// Models on this device, built-in first, then by name.
+    pub models: Vec<ModelView>,
+    /// The open pairing window of this device, if any.
+    pub pairing: Option<PairingView>,
+    /// The local OpenAI-compatible port.
+    pub port: PortView,
+    /// Problems in plain words, worst first; empty when all is well.
+    pub problems: Vec<String>,
+}
+}
+
+view! {
+/// This device.
+struct MeView {
+    /// Full id, base32 in groups.
+    pub id: String,
+    /// First eight characters of the id.
+    pub short_id: String,
+    /// The name other devices see.
+    pub name: String,
+    /// Version of the program.
+    pub app_version: String,
+    /// Port on which paired devices reach this one.
+    pub listen_port: u16,
+    /// Where the identity's secret key is kept, in words.
+    pub key_kept_in: String,
+}
+}
+
+view! {
+/// Lending, as the tray and the switch show it.
+struct SharingView {
+    /// What the owner chose.
+    pub on: bool,
+    /// What is going on; selects the tray icon.
+    pub state: SharingState,
+    /// Streams of other devices that run here now.
+    pub streams: u16,
+    /// Most such streams.
+    pub streams_max: u16,
+    /// One line for the tray: `Sharing · 2 devices · idle`.
+    pub status_line: String,
+}
+}
+
+view! {
+/// The five states of the tray icon.
+#[derive(Copy, Eq)]
+enum SharingState {
+    /// Not sharing, nothing running.
+    Idle,
+    /// Sharing, nothing running for others.
+    Sharing,
+    /// Computing for this device or another.
+    Busy,
+    /// Sharing is on but held back.
+    Paused,
+    /// Something needs the owner.
+    Problem,
+}
+}
+
+view! {
+/// How far the owner of this device trusts another one.
+#[derive(Copy, Eq, PartialOrd, Ord)]
+enum Trust {
+    /// Never talks to this device.
+    Blocked,
+    /// Seen, not paired.
+    Unknown,
+    /// Paired; takes part in nothing yet.
+    Guest,
+    /// May compute on prompts and use shared layers.
+    Trusted,
+    /// Another device of the same owner.
+    Own,
+}
+}
+
+view! {
+/// Another device.
+struct DeviceView {
+    /// Full id; for a device that is only seen, the tag that it shows.
+    pub id: String,
+    /// A short form for lists.
+    pub short_id: String,
+    /// Its name, cleaned.
+    pub name: String,
+    /// Whether the two are paired.
+    pub paired: bool,
+    /// How far it is trusted.
+    pub trust: Trust,
+    /// Whether a link is up.
+    pub connected: bool,
+    /// Whether it offers a pairing code now.
+    pub pairing: bool,
+    /// Where it was last reached or seen, best first.
+    pub addresses: Vec<String>,
+    /// Round trip of the link in milliseconds, windowed minimum.
+    pub rtt_ms: Option<f64>,
+    /// What it offers to compute.
+    pub lends: Vec<LendView>,
+    /// Streams it still has free.
+    pub streams_free: Option<u16>,
+    /// Memory it still offers, in bytes.
+    pub memory_free_bytes: Option<u64>,
+    /// Seconds since 1970 when it was last heard; absent when never.
+    pub last_seen: Option<u64>,
+    /// Why it is not used, in plain words; absent when it is.
+    pub unused_because: Option<String>,
+}
+}
+
+view! {
+/// Layers that a device offers.
+struct LendView {
+    /// The model's name here, or the short digest when it is not on this device.
+    pub model: String,
+    /// First layer.
+    pub first_layer: u32,
+    /// Last layer, inclusive.
+    pub last_layer: u32,
+}
+}
+
+view! {
+/// A model on this device.
+struct ModelView {
+    /// The name to ask for it by.
+    pub name: String,
+    /// The publisher's name for it.
+    pub title: String,
+    /// Digest that devices must agree on, hexadecimal.
+    pub digest: String,
+    /// GGUF architecture.
+    pub architecture: String,
+    /// Kind of quantisation.
+    pub quantisation: String,
+    /// Transformer layers.
+    pub layers: u32,
+    /// Most positions.
+    pub context_length: u32,
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// Whether it came with the program.
+    pub built_in: bool,
+    /// Seconds since 1970 when it came here.
+    pub added: u64,
+}
+}
+
+view! {
+/// An open pairing window.
+struct PairingView {
+    /// Six digits to type on the other device.
+    pub code: String,
+    /// Addresses to type where multicast does not work, `host:port`.
+    pub addresses: Vec<String>,
+    /// Seconds since 1970 when it closes.
+    pub expires: u64,
+    /// Wrong codes that may still be typed.
+    pub tries_left: u8,
+}
+}
+
+view! {
+/// The local OpenAI-compatible port.
+struct PortView {
+    /// Whether it listens.
+    pub on: bool,
+    /// `http://127.0.0.1:4587/v1`.
+    pub base_url: String,
+    /// Why it does not listen, when it should.
+    pub problem: Option<String>,
+}
+}
+
+view! {
+/// Who computes what, in order. The first leg has the embedding, the last the head.
+struct RouteView {
+    /// The legs.
+    pub legs: Vec<LegView>,
+}
+}
+
+view! {
+/// One stretch of a route.
+struct LegView {
+    /// Full id of the device.
+    pub device_id: String,
+    /// Its name.
+    pub device: String,
+    /// Whether it is this device.
+    pub local: bool,
+    /// First and last layer, inclusive; absent when the leg holds no layer.
+    pub layers: Option<[u32; 2]>,
+    /// Whether token ids become numbers here.
+    pub embedding: bool,
+    /// Whether numbers become words here.
+    pub head: bool,
+}
+}
+
+view! {
+/// A hand-over inside a reply.
+struct FailoverView {
+    /// Name of the device that was lost.
+    pub from: String,
+    /// Name of the device that took over.
+    pub to: String,
+    /// How long the reply stood still.
+    pub pause_ms: f64,
+    /// Tokens that had been shown before it.
+    pub after_tokens: u32,
+}
+}
+
+view! {
+/// Why a reply ended.
+#[derive(Copy, Eq)]
+enum FinishReason {
+    /// The model ended its turn, or a stop string came.
+    Stop,
+    /// The limit of tokens, or the model's window, was reached.
+    Length,
+}
+}
+
+view! {
+/// How a finished reply went.
+struct ReplySummary {
+    /// The model's name.
+    pub model: String,
+    /// Why it ended.
+    pub finish_reason: FinishReason,
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// Tokens of the reply, the end token not counted.
+    pub completion_tokens: u32,
+    /// Who computed what at the end of the reply.
+    pub route: RouteView,
+    /// Reply tokens per second after the first.
+    pub tokens_per_second: f64,
+    /// From asking to the first token.
+    pub first_token_ms: f64,
+    /// Hand-overs, in order.
+    pub failovers: Vec<FailoverView>,
+}
+}
+
+view! {
+/// What happens while a reply is made, in order. Exactly one of `done` and `aborted` ends it.
+#[serde(tag = "kind")]
+enum ReplyEvent {
+    /// The prompt is being read; nothing was said yet.
+    Started {
+        /// Tokens of the prompt.
+        prompt_tokens: u32,
+        /// Who computes what.
+        route: RouteView,
+    },
+    /// More text. Never splits a character.
+    TokenDelta {
+        /// The text.
+        text: String,
+        /// Reply tokens so far.
+        tokens: u32,
+    },
+    /// A device became slow, was lost, or is well again.
+    ShardStatus {
+        /// Name of the device.
+        device: String,
+        /// How it is.
+        status: ShardState,
+    },
+    /// Another device took over; the reply goes on.
+    ShardFailover {
+        /// The hand-over.
+        failover: FailoverView,
+        /// Who computes what from now on.
+        route: RouteView,
+    },
+    /// This device computes the missing layers itself from now on.
+    FallbackToLocal {
+        /// Who computes what from now on.
+        route: RouteView,
+    },
+    /// The reply is complete.
+    Done {
+        /// How it went.
+        summary: ReplySummary,
+    },
+    /// The reply ended early; what was shown stays.
+    PipelineAborted {
+        /// Stable code, see `nook_base::ErrorCode`.
+        code: String,
+        /// What to tell the person.
+        sentence: String,
+    },
+}
+}
+
+view! {
+/// How a device that takes part in a reply is.
+#[derive(Copy, Eq)]
+enum ShardState {
+    /// Answers.
+    Online,
+    /// Late.
+    Degraded,
+    /// Gone, or not to be believed.
+    Lost,
+}
+}
+
+view! {
+/// Who said a message.
+#[derive(Copy, Eq)]
+enum ChatRole {
+    /// Instructions that hold for the whole chat.
+    System,
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+}
+}
+
+view! {
+/// A conversation in the list.
+struct ConversationView {
+    /// Its number.
+    pub id: i64,
+    /// Its title.
+    pub title: String,
+    /// Seconds since 1970 when something was last said.
+    pub updated: u64,
+}
+}
+
+view! {
+/// One message of a conversation. Messages form a tree: siblings share a parent.
+struct MessageView {
+    /// Its number.
+    pub id: i64,
+    /// The message it follows.
+    pub parent: Option<i64>,
+    /// Who said it.
+    pub role: ChatRole,
+    /// What was said.
+    pub text: String,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// How it was made; absent for messages of people and for cut replies.
+    pub summary: Option<ReplySummary>,
+    /// Why it was cut, in plain words; absent when it was not.
+    pub cut_because: Option<String>,
+}
+}
+
+view! {
+/// Something a person asked for that did not work.
+struct Problem {
+    /// Stable code, see `nook_base::ErrorCode`.
+    pub code: String,
+    /// What to tell the person, with what to do.
+    pub sentence: String,
+}
+}
