@@ -1,1 +1,32 @@
-//! nook-wire: see ARCHITECTURE.md.
+//! Bytes to messages and back. No I/O, no clock, no runtime.
+//!
+//! A *frame* is a 16-byte [`Header`] and a body. [`encode`] makes one from a message, [`decode`]
+//! reads one and refuses everything that is not exactly right before it allocates for it.
+//!
+//! Two vocabularies share one codec through [`WireMessage`]: [`Message`] is all that may cross
+//! between two devices and cannot, by type, hold token ids, text or logits (invariant I-2);
+//! [`WorkerMessage`] adds what a node says to its own worker process. A connection is generic over
+//! one of them, so a frame of the wrong vocabulary is refused where bytes become a message.
+//!
+//! Beside the codec stand the small state machines that both ends of a call need: [`SeqCheck`] and
+//! [`SeqCounter`] (a hole is an error), [`SendWindow`] and [`ReceiveWindow`] (credit),
+//! [`chunks_of`], [`TensorAssembly`] and [`LogitsAssembly`] (tensors in pieces).
+
+mod bounded;
+pub mod credit;
+pub mod frame;
+pub mod header;
+pub mod local;
+pub mod message;
+pub mod seq;
+pub mod tensor;
+
+pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
+pub use frame::{DecodeError, EncodedFrame, Frame, WireMessage, decode, encode, encode_unsent};
+pub use header::{CallId, HEADER_BYTES, Header, Kind, WIRE_VERSION};
+pub use local::{LocalMessage, LogitRows, WorkerMessage};
+pub use message::{
+    Advert, Chunk, Hello, HistoryMark, Message, Open, ResultHead, ShardAdvert, StepHead, WireError,
+};
+pub use seq::{SeqCheck, SeqCounter, SeqError};
+pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};

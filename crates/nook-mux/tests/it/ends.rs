@@ -1,0 +1,125 @@
+//! How a connection ends, and that nobody waits after that.
+
+use std::time::Duration;
+
+use nook_base::ErrorCode;
+use nook_base::limits::CREDIT_WINDOW;
+use nook_mux::{CallError, CloseReason, MuxClosed};
+use nook_wire::Message;
+
+use crate::pair::{by_hand, call, chunk, open, pair, spawn};
+
+#[tokio::test]
+async fn when_the_other_side_vanishes_every_wait_ends() {
+    let (mut end, mut hand) = by_hand();
+    hand.write(1, &open()).await;
+    let mut receiving = end.accept().await;
+    receiving.recv().await.unwrap();
+    let mut sending = end.mux.open_call().await.unwrap();
+    sending.send(open()).await.unwrap();
+    for offset in 0..u64::from(CREDIT_WINDOW) {
+        sending.send(chunk(offset)).await.unwrap();
+    }
+    let mux = end.mux.clone();
+    let waits = async {
+        tokio::join!(
+            receiving.recv(),
+            sending.send(chunk(0)),
+            mux.closed(),
+            end.incoming.recv(),
+        )
+    };
+    let vanish = async {
+        tokio::task::yield_now().await;
+        drop(hand);
+    };
+    let ((received, sent, reason, incoming), ()) = tokio::join!(waits, vanish);
+    let reason_of = |error: CallError| match error {
+        CallError::ConnectionLost { reason } => reason,
+        other => panic!("{other:?}"),
+    };
+    // An in-memory pipe reports a vanished reader as an end or as a broken pipe, whichever is met.
+    assert!(matches!(reason, CloseReason::Eof | CloseReason::Io { .. }));
+    assert_eq!(reason_of(received.unwrap_err()), reason);
+    assert_eq!(reason_of(sent.unwrap_err()), reason);
+    assert!(incoming.is_none());
+    assert!(end.mux.is_closed());
+    let refused = end.mux.open_call().await.unwrap_err();
+    assert_eq!(
+        refused,
+        MuxClosed {
+            reason: reason.clone()
+        }
+    );
+    let sentence = String::new();
+    let refused = end.mux.send(Message::Draining { sentence }).await;
+    assert_eq!(refused, Err(MuxClosed { reason }));
+}
+
+#[tokio::test]
+async fn what_came_before_the_end_is_still_handed_out() {
+    let (mut end, mut hand) = by_hand();
+    hand.write(1, &open()).await;
+    hand.write(1, &Message::Truncate { position: 4 }).await;
+    let mut call = end.accept().await;
+    drop(hand);
+    end.mux.closed().await;
+    assert_eq!(call.recv().await, Ok(open()));
+    assert_eq!(call.recv().await, Ok(Message::Truncate { position: 4 }));
+    assert!(call.recv().await.is_err());
+}
+
+#[tokio::test]
+async fn closing_says_why_and_what_was_sent_before_it() {
+    let (dialer, mut acceptor) = pair();
+    let (_caller, mut callee) = call(&dialer, &mut acceptor).await;
+    let code = Some(ErrorCode::VersionMismatch);
+    let refusal = Message::refusal(ErrorCode::VersionMismatch);
+    dialer.mux.send(refusal.clone()).await.unwrap();
+    dialer.mux.close(code);
+    dialer.mux.close(None);
+    assert_eq!(dialer.mux.closed().await, CloseReason::Local { code });
+    let reason = CloseReason::Remote { code };
+    assert_eq!(acceptor.mux.closed().await, reason);
+    let lost = CallError::ConnectionLost { reason };
+    assert_eq!(callee.recv().await, Err(lost));
+    match acceptor.incoming.recv().await {
+        Some(nook_mux::Incoming::Control(message)) => assert_eq!(message, refusal),
+        other => panic!("{other:?}"),
+    }
+    assert!(acceptor.incoming.recv().await.is_none());
+}
+
+#[tokio::test]
+async fn shutting_down_leaves_no_task_behind_even_when_nobody_reads() {
+    let (end, hand) = by_hand();
+    let mut call = end.mux.open_call().await.unwrap();
+    call.send(open()).await.unwrap();
+    let receive = spawn(async move { call.recv().await });
+    assert!(end.tasks.shut_down(Duration::from_secs(10)).await);
+    let lost = CallError::ConnectionLost {
+        reason: CloseReason::ShutDown,
+    };
+    assert_eq!(receive.await.unwrap(), Err(lost));
+    drop(hand);
+
+    let (dialer, acceptor) = pair();
+    assert!(dialer.tasks.shut_down(Duration::from_secs(10)).await);
+    let told = CloseReason::Remote { code: None };
+    assert_eq!(acceptor.mux.closed().await, told);
+}
+
+#[test]
+fn a_connection_whose_runtime_ended_ends_for_its_waiters_too() {
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+    };
+    let (first, second) = (runtime().unwrap(), runtime().unwrap());
+    // The task was spawned and never ran.
+    let (end, _hand) = first.block_on(async { by_hand() });
+    drop(first);
+    let reason = second.block_on(end.mux.closed());
+    assert_eq!(reason, CloseReason::ShutDown);
+}

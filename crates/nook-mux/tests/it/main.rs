@@ -1,0 +1,9 @@
+//! Two ends of a connection over an in-memory pipe, and one end against hand-made frames.
+
+mod calls;
+mod ends;
+mod flow;
+mod framing;
+mod liveness;
+mod pair;
+mod violations;

@@ -1,0 +1,276 @@
+//! What a node says to its own worker process, on top of what devices say to each other.
+//!
+//! Token ids and logits cross here and only here: both ends are this machine, and the socket is
+//! private to the user. The frames of peers pass through unchanged as [`WorkerMessage::Peer`].
+
+use bytes::{Bytes, BytesMut};
+use nook_base::limits::STEP_TOKENS_MAX;
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, Sensitive};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::bounded;
+use crate::frame::{DecodeError, WireMessage, read_body, write_body};
+use crate::header::Kind;
+use crate::message::{HistoryMark, Message, StepHead};
+
+/// Longest path of a model file, in bytes (Linux's `PATH_MAX`). A longer one is cut like every text;
+/// no system would have opened it.
+pub const PATH_BYTES_MAX: usize = 4096;
+
+/// Most separate layer ranges in a status report; the worker leaves out the rest.
+pub const HELD_RANGES_MAX: usize = 256;
+
+/// All that may cross between a node and its own worker.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WorkerMessage {
+    /// What might as well come from, or go to, another device.
+    Peer(Message),
+    /// What never leaves this machine.
+    Local(LocalMessage),
+}
+
+/// What never leaves this machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum LocalMessage {
+    /// First on a worker's connection: proof that it is ours.
+    Auth {
+        /// The secret that the node gave the worker when it started it.
+        #[serde(serialize_with = "write_sensitive", deserialize_with = "read_token")]
+        token: Sensitive<[u8; 32]>,
+    },
+    /// Limits that the worker keeps from now on.
+    Configure {
+        /// Sessions at once.
+        streams_max: u16,
+        /// Weights and caches together, in bytes.
+        memory_bytes_max: u64,
+        /// After how long without use weights are freed.
+        idle_seconds: u32,
+        /// Threads that compute.
+        threads: u16,
+    },
+    /// Load a part of a model into memory.
+    Load {
+        /// The file.
+        #[serde(
+            serialize_with = "bounded::write_text::<PATH_BYTES_MAX, _>",
+            deserialize_with = "bounded::read_text::<PATH_BYTES_MAX, _>"
+        )]
+        path: String,
+        /// What the file must be.
+        model: ModelDigest,
+        /// Which part of it.
+        part: ModelPart,
+    },
+    /// The part is in memory.
+    Loaded {
+        /// Which part.
+        part: ModelPart,
+        /// What it takes.
+        weight_bytes: u64,
+        /// How long it took.
+        load_ms: u32,
+    },
+    /// Open a session on a part of the loaded model that may include its ends. Answered by OPENED.
+    OpenLocal {
+        /// The conversation, as the requester numbers it.
+        session: u64,
+        /// Which part computes.
+        part: ModelPart,
+        /// How activations are written, where they come in or go out.
+        dtype: ActivationDtype,
+        /// Positions that the session will need at most.
+        positions_max: u32,
+    },
+    /// A step that starts from token ids, for a part with the embedding. Without the head it is
+    /// answered by RESULT and chunks, with it by [`LocalMessage::Logits`].
+    Tokens {
+        /// Number of the step within its call.
+        step: u64,
+        /// Position of the first token; must be the length of the cache.
+        position: u32,
+        /// The token ids.
+        #[serde(serialize_with = "write_sensitive_list", deserialize_with = "read_ids")]
+        ids: Sensitive<Vec<u32>>,
+        /// Mark of the history up to `position`.
+        history_before: HistoryMark,
+        /// Mark of the history after the ids.
+        history_after: HistoryMark,
+        /// Which logits are wanted, where the part has the head.
+        rows: LogitRows,
+    },
+    /// A step that starts from an activation, for a part with the head. Chunks follow; it is
+    /// answered by [`LocalMessage::Logits`].
+    StepLogits {
+        /// The step.
+        head: StepHead,
+        /// Which logits are wanted.
+        rows: LogitRows,
+    },
+    /// The head of logits; `count` x `vocabulary` f32, little-endian, follow in chunks. No chunk
+    /// follows when `count` is 0.
+    Logits {
+        /// Number of the step that it answers.
+        step: u64,
+        /// Position of the first row.
+        position: u32,
+        /// Rows: 0 for [`LogitRows::None`].
+        count: u32,
+        /// Numbers in a row.
+        vocabulary: u32,
+        /// Time spent computing, in µs.
+        compute_us: u32,
+        /// Time spent waiting for a turn, in µs.
+        queue_us: u32,
+    },
+    /// Free the weights.
+    Unload,
+    /// They are freed.
+    Unloaded,
+    /// How are you?
+    Status,
+    /// The answer.
+    StatusReport {
+        /// Layers in memory.
+        #[serde(
+            serialize_with = "bounded::write_list::<HELD_RANGES_MAX, _, _>",
+            deserialize_with = "bounded::read_list::<HELD_RANGES_MAX, _, _>"
+        )]
+        held: Vec<LayerRange>,
+        /// Whether the embedding is in memory.
+        embedding: bool,
+        /// Whether norm and output matrix are in memory.
+        head: bool,
+        /// Sessions open.
+        sessions: u16,
+        /// Those of them that serve other devices.
+        guest_sessions: u16,
+        /// Memory that weights take.
+        weight_bytes: u64,
+        /// Memory that caches take.
+        cache_bytes: u64,
+        /// Steps computed since the worker started.
+        steps_done: u64,
+    },
+}
+
+/// Which rows of logits a step's requester wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogitRows {
+    /// Only extend the cache.
+    None,
+    /// Of the last position.
+    Last,
+    /// Of every position of the step.
+    All,
+}
+
+impl LocalMessage {
+    /// The number under which it travels.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Auth { .. } => Kind::Auth,
+            Self::Configure { .. } => Kind::Configure,
+            Self::Load { .. } => Kind::Load,
+            Self::Loaded { .. } => Kind::Loaded,
+            Self::OpenLocal { .. } => Kind::OpenLocal,
+            Self::Tokens { .. } => Kind::Tokens,
+            Self::StepLogits { .. } => Kind::StepLogits,
+            Self::Logits { .. } => Kind::Logits,
+            Self::Unload => Kind::Unload,
+            Self::Unloaded => Kind::Unloaded,
+            Self::Status => Kind::Status,
+            Self::StatusReport { .. } => Kind::StatusReport,
+        }
+    }
+}
+
+impl WireMessage for WorkerMessage {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Peer(message) => message.kind(),
+            Self::Local(message) => message.kind(),
+        }
+    }
+
+    fn flags(&self) -> u16 {
+        match self {
+            Self::Peer(message) => message.flags(),
+            Self::Local(_) => 0,
+        }
+    }
+
+    fn encode_body(&self, out: &mut BytesMut) {
+        match self {
+            Self::Peer(message) => message.encode_body(out),
+            Self::Local(message) => write_body(message, out),
+        }
+    }
+
+    fn decode_body(kind: Kind, flags: u16, body: Bytes) -> Result<Self, DecodeError> {
+        if !kind.is_local() {
+            return Message::decode_body(kind, flags, body).map(Self::Peer);
+        }
+        let message: LocalMessage = read_body(kind, &body)?;
+        if message.kind() == kind {
+            Ok(Self::Local(message))
+        } else {
+            Err(DecodeError::BadBody { kind })
+        }
+    }
+
+    fn from_peer(message: Message) -> Self {
+        Self::Peer(message)
+    }
+
+    fn into_peer(self) -> Result<Message, Self> {
+        match self {
+            Self::Peer(message) => Ok(message),
+            local @ Self::Local(_) => Err(local),
+        }
+    }
+
+    fn is_bulk(&self) -> bool {
+        match self {
+            Self::Peer(message) => message.is_bulk(),
+            Self::Local(LocalMessage::StepLogits { head, .. }) => head.bulk,
+            Self::Local(LocalMessage::Tokens { ids, .. }) => ids.len() > 1,
+            Self::Local(_) => false,
+        }
+    }
+}
+
+impl From<Message> for WorkerMessage {
+    fn from(message: Message) -> Self {
+        Self::Peer(message)
+    }
+}
+
+impl From<LocalMessage> for WorkerMessage {
+    fn from(message: LocalMessage) -> Self {
+        Self::Local(message)
+    }
+}
+
+fn write_sensitive<T: Serialize, S: Serializer>(
+    value: &Sensitive<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    value.0.serialize(serializer)
+}
+
+fn read_token<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sensitive<[u8; 32]>, D::Error> {
+    <[u8; 32]>::deserialize(deserializer).map(Sensitive)
+}
+
+fn write_sensitive_list<S: Serializer>(
+    ids: &Sensitive<Vec<u32>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    ids.0.serialize(serializer)
+}
+
+fn read_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sensitive<Vec<u32>>, D::Error> {
+    bounded::read_list::<{ STEP_TOKENS_MAX as usize }, u32, D>(deserializer).map(Sensitive)
+}

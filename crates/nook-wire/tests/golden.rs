@@ -1,0 +1,293 @@
+//! The wire, byte by byte: one frame of each kind. A difference here is a new protocol version.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
+use nook_wire::{
+    Advert, CallId, Chunk, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message, Open,
+    ResultHead, ShardAdvert, StepHead, WireError, WireMessage, WorkerMessage, decode, encode,
+};
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for (index, byte) in bytes.iter().enumerate() {
+        if index == 16 {
+            text.push(' ');
+        }
+        write!(text, "{byte:02x}").expect("writing to a String cannot fail");
+    }
+    text
+}
+
+fn step() -> StepHead {
+    StepHead {
+        step: 300,
+        position: 40,
+        count: 8,
+        hidden: 2048,
+        dtype: ActivationDtype::F32,
+        history_before: HistoryMark([0xb1; 16]),
+        history_after: HistoryMark([0xa2; 16]),
+        bulk: true,
+    }
+}
+
+type Golden<M> = Vec<(M, &'static str)>;
+
+fn between_devices() -> Golden<Message> {
+    [before_a_step(), steps_and_ends()].concat()
+}
+
+fn before_a_step() -> Golden<Message> {
+    vec![
+        (
+            Message::Hello(Hello {
+                protocol_min: 1,
+                protocol_max: 2,
+                app_version: "0.1.0".to_owned(),
+                features: 5,
+                device_name: "desk".to_owned(),
+                listen_port: 4588,
+            }),
+            "01010000000000000000000900000010 010205302e312e3005046465736bec23",
+        ),
+        (
+            Message::Advert(Advert {
+                sharing: true,
+                shards: vec![ShardAdvert {
+                    model: ModelDigest([0x3c; 32]),
+                    layers: LayerRange::with_len(2, 6),
+                    held: LayerRange::with_len(2, 2),
+                    decode_us_per_layer: Some(700),
+                    prefill_us_per_layer_token: None,
+                }],
+                streams_free: 3,
+                queue_depth: 1,
+                memory_free_bytes: 1 << 33,
+            }),
+            "01020000000000000000000900000031 01013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208020401bc050003018080808020",
+        ),
+        (
+            Message::Open(Open {
+                session: 9,
+                model: ModelDigest([0x3c; 32]),
+                layers: LayerRange::with_len(2, 6),
+                dtype: ActivationDtype::F16,
+                positions_max: 4096,
+            }),
+            "01050000010203050000000900000026 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208008020",
+        ),
+        (
+            Message::Opened { position: 40 },
+            "01060000010203050000000900000001 28",
+        ),
+    ]
+}
+
+fn steps_and_ends() -> Golden<Message> {
+    vec![
+        (
+            Message::Step(step()),
+            "01070000010203050000000900000028 ac022808801001b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a201",
+        ),
+        (
+            Message::Chunk(Chunk {
+                offset: 300,
+                bytes: Bytes::from_static(&[1, 2, 3, 4]),
+                last: true,
+            }),
+            "01080002010203050000000900000006 ac0201020304",
+        ),
+        (
+            Message::Result(ResultHead {
+                step: 300,
+                position: 40,
+                count: 8,
+                hidden: 2048,
+                dtype: ActivationDtype::F16,
+                compute_us: 1500,
+                queue_us: 20,
+                bulk: false,
+            }),
+            "0109000001020305000000090000000b ac022808801000dc0b1400",
+        ),
+        (
+            Message::Truncate { position: 17 },
+            "010a0000010203050000000900000001 11",
+        ),
+        (
+            Message::Credit { chunks: 8 },
+            "010b0000010203050000000900000001 08",
+        ),
+        (
+            Message::Close {
+                code: Some(ErrorCode::Cancelled),
+            },
+            "010c0000010203050000000900000002 0111",
+        ),
+        (
+            Message::Error(WireError {
+                code: ErrorCode::Busy,
+                sentence: "Later.".to_owned(),
+            }),
+            "010d0000010203050000000900000008 06064c617465722e",
+        ),
+        (
+            Message::Draining {
+                sentence: "Bye.".to_owned(),
+            },
+            "010e0000010203050000000900000005 044279652e",
+        ),
+        (
+            Message::Ping { nonce: 300 },
+            "01120000000000000000000900000002 ac02",
+        ),
+        (
+            Message::Pong { nonce: 300 },
+            "01130000000000000000000900000002 ac02",
+        ),
+    ]
+}
+
+fn part() -> ModelPart {
+    ModelPart {
+        layers: LayerRange::with_len(0, 2),
+        embedding: true,
+        head: false,
+    }
+}
+
+fn to_the_worker() -> Golden<LocalMessage> {
+    [setting_up(), working()].concat()
+}
+
+fn setting_up() -> Golden<LocalMessage> {
+    let part = part();
+    vec![
+        (
+            LocalMessage::Auth {
+                token: Sensitive([0x5a; 32]),
+            },
+            "01400000010203050000000900000021 005a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a",
+        ),
+        (
+            LocalMessage::Configure {
+                streams_max: 4,
+                memory_bytes_max: 1 << 33,
+                idle_seconds: 600,
+                threads: 4,
+            },
+            "0141000001020305000000090000000a 01048080808020d80404",
+        ),
+        (
+            LocalMessage::Load {
+                path: "m.gguf".to_owned(),
+                model: ModelDigest([0x3c; 32]),
+                part,
+            },
+            "0142000001020305000000090000002c 02066d2e676775663c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c00020100",
+        ),
+        (
+            LocalMessage::Loaded {
+                part,
+                weight_bytes: 1 << 20,
+                load_ms: 40,
+            },
+            "01430000010203050000000900000009 030002010080804028",
+        ),
+        (
+            LocalMessage::OpenLocal {
+                session: 9,
+                part,
+                dtype: ActivationDtype::F16,
+                positions_max: 4096,
+            },
+            "01440000010203050000000900000009 040900020100008020",
+        ),
+    ]
+}
+
+fn working() -> Golden<LocalMessage> {
+    vec![
+        (
+            LocalMessage::Tokens {
+                step: 300,
+                position: 40,
+                ids: Sensitive(vec![1, 128_000]),
+                history_before: HistoryMark([0xb1; 16]),
+                history_after: HistoryMark([0xa2; 16]),
+                rows: LogitRows::Last,
+            },
+            "0145000001020305000000090000002a 05ac0228020180e807b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a201",
+        ),
+        (
+            LocalMessage::StepLogits {
+                head: step(),
+                rows: LogitRows::None,
+            },
+            "0146000001020305000000090000002a 06ac022808801001b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a20100",
+        ),
+        (
+            LocalMessage::Logits {
+                step: 300,
+                position: 41,
+                count: 1,
+                vocabulary: 128_256,
+                compute_us: 1500,
+                queue_us: 20,
+            },
+            "0147000001020305000000090000000b 07ac02290180ea07dc0b14",
+        ),
+        (LocalMessage::Unload, "01480000010203050000000900000001 08"),
+        (
+            LocalMessage::Unloaded,
+            "01490000010203050000000900000001 09",
+        ),
+        (LocalMessage::Status, "014a0000010203050000000900000001 0a"),
+        (
+            LocalMessage::StatusReport {
+                held: vec![LayerRange::with_len(0, 2)],
+                embedding: true,
+                head: false,
+                sessions: 2,
+                guest_sessions: 1,
+                weight_bytes: 1 << 20,
+                cache_bytes: 1 << 16,
+                steps_done: 77,
+            },
+            "014b000001020305000000090000000f 0b010002010002018080408080044d",
+        ),
+    ]
+}
+
+/// The frame of `message` is `golden`, and reads back as the message.
+fn check<M: WireMessage + PartialEq>(message: M, golden: &str) {
+    let call = if matches!(
+        message.kind(),
+        Kind::Hello | Kind::Advert | Kind::Ping | Kind::Pong
+    ) {
+        CallId::CONNECTION
+    } else {
+        CallId(0x0102_0305)
+    };
+    let frame = encode(call, 9, &message);
+    assert_eq!(hex(&frame), golden, "{message:?}");
+    let back = decode::<M>(frame).expect("our own frame is readable");
+    assert_eq!((back.call, back.seq, back.message), (call, 9, message));
+}
+
+#[test]
+fn every_kind_has_its_bytes() {
+    let mut kinds = Vec::new();
+    for (message, golden) in between_devices() {
+        kinds.push(message.kind());
+        check(WorkerMessage::Peer(message.clone()), golden);
+        check(message, golden);
+    }
+    for (message, golden) in to_the_worker() {
+        kinds.push(message.kind());
+        check(WorkerMessage::Local(message), golden);
+    }
+    assert_eq!(kinds, Kind::ALL, "one frame of each kind, in order");
+}

@@ -1,0 +1,331 @@
+//! The codec on everything that could arrive: our own frames in all shapes, damaged ones, noise.
+
+use bytes::{Bytes, BytesMut};
+use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
+use nook_wire::{
+    Advert, CallId, Chunk, Header, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message,
+    Open, ResultHead, ShardAdvert, StepHead, TensorAssembly, WireError, WireMessage, WorkerMessage,
+    decode, encode,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn dtype() -> impl Strategy<Value = ActivationDtype> {
+    prop_oneof![Just(ActivationDtype::F16), Just(ActivationDtype::F32)]
+}
+
+fn layers() -> impl Strategy<Value = LayerRange> {
+    (any::<u32>(), any::<u32>()).prop_map(|(start, len)| LayerRange::with_len(start, len))
+}
+
+fn part() -> impl Strategy<Value = ModelPart> {
+    (layers(), any::<bool>(), any::<bool>()).prop_map(|(layers, embedding, head)| ModelPart {
+        layers,
+        embedding,
+        head,
+    })
+}
+
+fn digest() -> impl Strategy<Value = ModelDigest> {
+    any::<[u8; 32]>().prop_map(ModelDigest)
+}
+
+fn mark() -> impl Strategy<Value = HistoryMark> {
+    any::<[u8; 16]>().prop_map(HistoryMark)
+}
+
+fn code() -> impl Strategy<Value = ErrorCode> {
+    prop::sample::select(ErrorCode::ALL.to_vec())
+}
+
+fn shard() -> impl Strategy<Value = ShardAdvert> {
+    let times = (any::<Option<u32>>(), any::<Option<u32>>());
+    (digest(), layers(), layers(), times).prop_map(|(model, layers, held, times)| ShardAdvert {
+        model,
+        layers,
+        held,
+        decode_us_per_layer: times.0,
+        prefill_us_per_layer_token: times.1,
+    })
+}
+
+fn step() -> impl Strategy<Value = StepHead> {
+    let numbers = any::<(u64, u32, u32, u32, bool)>();
+    (numbers, dtype(), mark(), mark()).prop_map(|(numbers, dtype, before, after)| StepHead {
+        step: numbers.0,
+        position: numbers.1,
+        count: numbers.2,
+        hidden: numbers.3,
+        dtype,
+        history_before: before,
+        history_after: after,
+        bulk: numbers.4,
+    })
+}
+
+fn hello() -> impl Strategy<Value = Message> {
+    (any::<(u16, u16, u32, u16)>(), "\\PC{0,16}", "\\PC{0,40}").prop_map(
+        |(numbers, app_version, device_name)| {
+            Message::Hello(Hello {
+                protocol_min: numbers.0,
+                protocol_max: numbers.1,
+                app_version,
+                features: numbers.2,
+                device_name,
+                listen_port: numbers.3,
+            })
+        },
+    )
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        hello(),
+        (any::<(bool, u16, u16, u64)>(), vec(shard(), 0..5)).prop_map(|(n, shards)| {
+            Message::Advert(Advert {
+                sharing: n.0,
+                shards,
+                streams_free: n.1,
+                queue_depth: n.2,
+                memory_free_bytes: n.3,
+            })
+        }),
+        (any::<(u64, u32)>(), digest(), layers(), dtype()).prop_map(|(n, model, layers, dtype)| {
+            Message::Open(Open {
+                session: n.0,
+                model,
+                layers,
+                dtype,
+                positions_max: n.1,
+            })
+        }),
+        any::<u32>().prop_map(|position| Message::Opened { position }),
+        step().prop_map(Message::Step),
+        (any::<u64>(), vec(any::<u8>(), 1..300), any::<bool>()).prop_map(
+            |(offset, bytes, last)| {
+                Message::Chunk(Chunk {
+                    offset,
+                    bytes: bytes.into(),
+                    last,
+                })
+            }
+        ),
+        (step(), any::<(u32, u32)>()).prop_map(|(s, n)| {
+            Message::Result(ResultHead {
+                step: s.step,
+                position: s.position,
+                count: s.count,
+                hidden: s.hidden,
+                dtype: s.dtype,
+                compute_us: n.0,
+                queue_us: n.1,
+                bulk: s.bulk,
+            })
+        }),
+        any::<u32>().prop_map(|position| Message::Truncate { position }),
+        any::<u32>().prop_map(|chunks| Message::Credit { chunks }),
+        proptest::option::of(code()).prop_map(|code| Message::Close { code }),
+        (code(), "\\PC{0,60}")
+            .prop_map(|(code, sentence)| Message::Error(WireError { code, sentence })),
+        "\\PC{0,60}".prop_map(|sentence| Message::Draining { sentence }),
+        any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
+        any::<u64>().prop_map(|nonce| Message::Pong { nonce }),
+    ]
+}
+
+fn local() -> impl Strategy<Value = LocalMessage> {
+    let rows = prop::sample::select(vec![LogitRows::None, LogitRows::Last, LogitRows::All]);
+    prop_oneof![
+        any::<[u8; 32]>().prop_map(|token| LocalMessage::Auth {
+            token: Sensitive(token)
+        }),
+        any::<(u16, u64, u32, u16)>().prop_map(|n| LocalMessage::Configure {
+            streams_max: n.0,
+            memory_bytes_max: n.1,
+            idle_seconds: n.2,
+            threads: n.3,
+        }),
+        ("\\PC{0,90}", digest(), part()).prop_map(|(path, model, part)| LocalMessage::Load {
+            path,
+            model,
+            part
+        }),
+        (part(), any::<(u64, u32)>()).prop_map(|(part, n)| LocalMessage::Loaded {
+            part,
+            weight_bytes: n.0,
+            load_ms: n.1,
+        }),
+        (part(), dtype(), any::<(u64, u32)>()).prop_map(|(part, dtype, n)| {
+            LocalMessage::OpenLocal {
+                session: n.0,
+                part,
+                dtype,
+                positions_max: n.1,
+            }
+        }),
+        (step(), vec(any::<u32>(), 0..512), rows.clone()).prop_map(|(s, ids, rows)| {
+            LocalMessage::Tokens {
+                step: s.step,
+                position: s.position,
+                ids: Sensitive(ids),
+                history_before: s.history_before,
+                history_after: s.history_after,
+                rows,
+            }
+        }),
+        (step(), rows).prop_map(|(head, rows)| LocalMessage::StepLogits { head, rows }),
+        any::<(u64, u32, u32, u32, u32, u32)>().prop_map(|n| LocalMessage::Logits {
+            step: n.0,
+            position: n.1,
+            count: n.2,
+            vocabulary: n.3,
+            compute_us: n.4,
+            queue_us: n.5,
+        }),
+        Just(LocalMessage::Unload),
+        Just(LocalMessage::Unloaded),
+        Just(LocalMessage::Status),
+        (
+            vec(layers(), 0..9),
+            any::<(bool, bool, u16, u16, u64, u64, u64)>()
+        )
+            .prop_map(|(held, n)| LocalMessage::StatusReport {
+                held,
+                embedding: n.0,
+                head: n.1,
+                sessions: n.2,
+                guest_sessions: n.3,
+                weight_bytes: n.4,
+                cache_bytes: n.5,
+                steps_done: n.6,
+            }),
+    ]
+}
+
+fn worker_message() -> impl Strategy<Value = WorkerMessage> {
+    prop_oneof![
+        message().prop_map(WorkerMessage::Peer),
+        local().prop_map(WorkerMessage::Local),
+    ]
+}
+
+/// A call on which the message may stand.
+fn place(message: &impl WireMessage) -> CallId {
+    let inside = CallId(u32::MAX);
+    if message.kind().fits(inside) {
+        inside
+    } else {
+        CallId::CONNECTION
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(message in worker_message(), seq: u32) {
+        let call = place(&message);
+        let frame = encode(call, seq, &message);
+        let back = decode::<WorkerMessage>(frame.clone()).unwrap();
+        prop_assert_eq!((back.call, back.seq, &back.message), (call, seq, &message));
+        match message {
+            WorkerMessage::Peer(message) => {
+                prop_assert_eq!(decode::<Message>(frame).unwrap().message, message);
+            }
+            WorkerMessage::Local(_) => prop_assert!(decode::<Message>(frame).is_err()),
+        }
+    }
+
+    #[test]
+    fn damaged_frames_are_refused_or_read_but_never_more(
+        message in worker_message(),
+        damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut frame = encode(place(&message), 0, &message).to_vec();
+        for (index, byte) in damage {
+            let at = index.index(frame.len());
+            frame[at] = byte;
+        }
+        let whole = Bytes::from(frame.clone());
+        frame.truncate(cut.index(frame.len()));
+        for bytes in [whole, Bytes::from(frame)] {
+            // Whatever is accepted encodes back to as many bytes or fewer: nothing was made up, so
+            // no more was allocated than arrived.
+            if let Ok(frame) = decode::<WorkerMessage>(bytes.clone()) {
+                let again = encode(frame.call, frame.seq, &frame.message);
+                prop_assert!(again.len() <= bytes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn noise_never_panics(bytes in vec(any::<u8>(), 0..200), kind in 0_u8..0x50) {
+        let mut framed = BytesMut::new();
+        let header = Header {
+            version: 1,
+            kind: Kind::Ping,
+            flags: 0,
+            call: CallId(1),
+            seq: 0,
+            body_len: u32::try_from(bytes.len()).unwrap(),
+        };
+        framed.extend_from_slice(&header.to_bytes());
+        framed[1] = kind;
+        framed.extend_from_slice(&bytes);
+        let _ = decode::<Message>(framed.clone().freeze());
+        let _ = decode::<WorkerMessage>(framed.freeze());
+        let _ = decode::<WorkerMessage>(bytes.into());
+    }
+
+    #[test]
+    fn any_cut_of_a_tensor_is_put_together_again(
+        tokens in 1_u32..9, hidden in 1_u32..40, dtype in dtype(),
+        cuts in vec(any::<prop::sample::Index>(), 0..6), fill: u8,
+    ) {
+        let mut assembly = TensorAssembly::new(tokens, hidden, dtype).unwrap();
+        let total = (tokens * hidden) as usize * dtype.size();
+        let bytes: Bytes = (0..total).map(|i| fill.wrapping_add(i as u8)).collect();
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(total)).collect();
+        ends.push(total);
+        ends.sort_unstable();
+        ends.dedup();
+        ends.retain(|end| *end > 0);
+        let mut start = 0;
+        for end in ends {
+            let last = end == total;
+            let chunk = Chunk { offset: start as u64, bytes: bytes.slice(start..end), last };
+            let whole = assembly.take(chunk).unwrap();
+            prop_assert_eq!(whole.is_some(), last);
+            if let Some(whole) = whole {
+                prop_assert_eq!(whole.bytes(), &bytes);
+                prop_assert_eq!((whole.tokens(), whole.hidden()), (tokens, hidden));
+            }
+            start = end;
+        }
+    }
+
+    #[test]
+    fn arbitrary_chunks_never_panic_and_never_pass_for_a_tensor(
+        tokens: u32, hidden: u32, dtype in dtype(),
+        chunks in vec((0_u64..40, vec(any::<u8>(), 0..20), any::<bool>()), 0..8),
+    ) {
+        for (tokens, hidden) in [(tokens, hidden), (tokens % 4 + 1, hidden % 4 + 1)] {
+            let Ok(mut assembly) = TensorAssembly::new(tokens, hidden, dtype) else { continue };
+            let mut sound = true;
+            let mut before = Vec::new();
+            for (offset, bytes, last) in chunks.clone() {
+                sound &= offset == before.len() as u64;
+                before.extend_from_slice(&bytes);
+                let chunk = Chunk { offset, bytes: bytes.into(), last };
+                match assembly.take(chunk) {
+                    Ok(Some(whole)) => {
+                        prop_assert!(sound && last);
+                        prop_assert_eq!(whole.bytes(), &before);
+                        break;
+                    }
+                    Ok(None) => prop_assert!(sound && !last),
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+}

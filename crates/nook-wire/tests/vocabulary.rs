@@ -1,0 +1,224 @@
+//! Invariant I-2, the half that the compiler keeps: no token id, prompt, reply text or logits can be
+//! in a message to another device, because no field could hold it.
+//!
+//! Every field of every variant is named below without `..`. A new field, or a new type of field,
+//! does not compile until somebody has argued for it here.
+
+use bytes::Bytes;
+use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
+use nook_wire::{
+    Advert, CallId, Chunk, DecodeError, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message,
+    Open, ResultHead, ShardAdvert, StepHead, WireError, WireMessage, WorkerMessage, decode, encode,
+};
+
+/// A type that has no room for text or for a list of numbers that could be token ids.
+trait HoldsNoText {}
+impl HoldsNoText for bool {}
+impl HoldsNoText for u16 {}
+impl HoldsNoText for u32 {}
+impl HoldsNoText for u64 {}
+impl HoldsNoText for ModelDigest {}
+impl HoldsNoText for LayerRange {}
+impl HoldsNoText for ActivationDtype {}
+impl HoldsNoText for ErrorCode {}
+/// 16 bytes of a hash keyed with a secret that never leaves the requester.
+impl HoldsNoText for HistoryMark {}
+impl<T: HoldsNoText> HoldsNoText for Option<T> {}
+
+/// Fields that hold no text.
+fn plain(_: &[&dyn HoldsNoText]) {}
+/// The only texts: who speaks, and sentences for people.
+fn named_text(_: &String) {}
+/// The only free bytes: those of an activation, whose head has fixed their number.
+fn activation_bytes(_: &Bytes) {}
+
+fn visit(message: &Message) {
+    match message {
+        Message::Hello(Hello {
+            protocol_min,
+            protocol_max,
+            app_version,
+            features,
+            device_name,
+            listen_port,
+        }) => {
+            plain(&[protocol_min, protocol_max, features, listen_port]);
+            named_text(app_version);
+            named_text(device_name);
+        }
+        Message::Advert(Advert {
+            sharing,
+            shards,
+            streams_free,
+            queue_depth,
+            memory_free_bytes,
+        }) => {
+            plain(&[sharing, streams_free, queue_depth, memory_free_bytes]);
+            shards.iter().for_each(visit_shard);
+        }
+        Message::Open(Open {
+            session,
+            model,
+            layers,
+            dtype,
+            positions_max,
+        }) => plain(&[session, model, layers, dtype, positions_max]),
+        Message::Opened { position } | Message::Truncate { position } => plain(&[position]),
+        Message::Step(head) => visit_step(head),
+        Message::Result(ResultHead {
+            step,
+            position,
+            count,
+            hidden,
+            dtype,
+            compute_us,
+            queue_us,
+            bulk,
+        }) => {
+            plain(&[step, position, count, hidden, dtype]);
+            plain(&[compute_us, queue_us, bulk]);
+        }
+        Message::Chunk(Chunk {
+            offset,
+            bytes,
+            last,
+        }) => {
+            plain(&[offset, last]);
+            activation_bytes(bytes);
+        }
+        Message::Credit { chunks } => plain(&[chunks]),
+        Message::Close { code } => plain(&[code]),
+        Message::Error(WireError { code, sentence }) => {
+            plain(&[code]);
+            named_text(sentence);
+        }
+        Message::Draining { sentence } => named_text(sentence),
+        Message::Ping { nonce } | Message::Pong { nonce } => plain(&[nonce]),
+    }
+}
+
+fn visit_shard(shard: &ShardAdvert) {
+    let ShardAdvert {
+        model,
+        layers,
+        held,
+        decode_us_per_layer,
+        prefill_us_per_layer_token,
+    } = shard;
+    plain(&[model, layers, held]);
+    plain(&[decode_us_per_layer, prefill_us_per_layer_token]);
+}
+
+fn visit_step(head: &StepHead) {
+    let StepHead {
+        step,
+        position,
+        count,
+        hidden,
+        dtype,
+        history_before,
+        history_after,
+        bulk,
+    } = head;
+    plain(&[step, position, count, hidden, dtype]);
+    plain(&[history_before, history_after, bulk]);
+}
+
+fn step(history: [u8; 16]) -> Message {
+    Message::Step(StepHead {
+        step: 1,
+        position: 40,
+        count: 8,
+        hidden: 2048,
+        dtype: ActivationDtype::F16,
+        history_before: HistoryMark(history),
+        history_after: HistoryMark(history),
+        bulk: false,
+    })
+}
+
+fn size(message: &Message) -> usize {
+    visit(message);
+    encode(CallId(1), 0, message).len()
+}
+
+#[test]
+fn a_step_says_the_same_amount_whatever_was_said() {
+    // Two conversations of equal length differ only in their keyed marks, whose size is fixed.
+    assert_eq!(size(&step([0; 16])), size(&step([0xff; 16])));
+    let open = |session| {
+        size(&Message::Open(Open {
+            session,
+            model: ModelDigest([7; 32]),
+            layers: LayerRange::with_len(2, 5),
+            dtype: ActivationDtype::F16,
+            positions_max: 4096,
+        }))
+    };
+    assert_eq!(open(1), open(2));
+    assert!(open(u64::MAX) < 80 && size(&step([1; 16])) < 80);
+}
+
+#[test]
+fn what_is_local_has_no_way_into_a_message_between_devices() {
+    let tokens = WorkerMessage::Local(LocalMessage::Tokens {
+        step: 0,
+        position: 0,
+        ids: Sensitive(vec![1, 2, 3]),
+        history_before: HistoryMark::default(),
+        history_after: HistoryMark::default(),
+        rows: LogitRows::Last,
+    });
+    assert_eq!(tokens.clone().into_peer(), Err(tokens));
+}
+
+#[test]
+fn a_device_refuses_every_local_kind() {
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.is_local()) {
+        let mut frame = encode(CallId(1), 0, &Message::Opened { position: 0 }).to_vec();
+        frame[1] = kind as u8;
+        assert_eq!(
+            decode::<Message>(frame.into()),
+            Err(DecodeError::UnknownKind { number: kind as u8 })
+        );
+    }
+}
+
+#[test]
+fn reserved_kinds_are_refused_by_everybody() {
+    for number in [0, 3, 4, 15, 16, 17, 20, 0x3f, 0x4c, 0xff] {
+        let mut frame = encode(CallId(1), 0, &Message::Opened { position: 0 }).to_vec();
+        frame[1] = number;
+        let frame = Bytes::from(frame);
+        let refused = DecodeError::UnknownKind { number };
+        assert_eq!(decode::<Message>(frame.clone()), Err(refused));
+        assert_eq!(decode::<WorkerMessage>(frame), Err(refused));
+    }
+}
+
+#[test]
+fn debug_output_shows_no_ids_no_bytes_and_no_key() {
+    let local = |message: LocalMessage| format!("{:?}", WorkerMessage::Local(message));
+    let chunk = Chunk {
+        offset: 7,
+        bytes: Bytes::from_static(&[77; 9]),
+        last: true,
+    };
+    let part = ModelPart::whole(2);
+    let shown = [
+        local(LocalMessage::Tokens {
+            step: 1,
+            position: 2,
+            ids: Sensitive(vec![77_777; 2]),
+            history_before: HistoryMark([1; 16]),
+            history_after: HistoryMark([2; 16]),
+            rows: LogitRows::Last,
+        }),
+        local(LocalMessage::Auth {
+            token: Sensitive([77; 32]),
+        }),
+        format!("{chunk:?} {part:?}"),
+    ];
+    assert!(shown.iter().all(|text| !text.contains("77")), "{shown:?}");
+    assert!(shown[2].starts_with("Chunk(9 bytes at 7, last)"));
+}
