@@ -1,1 +1,34 @@
-//! nook-pipeline: see ARCHITECTURE.md.
+//! One prompt's walk over the hops as a state machine: events in, actions out.
+//!
+//! The node makes one [`Pipeline`] per prompt from a [`nook_plan::Route`] and owns it. It carries
+//! out every [`Action`] (opening calls, sending steps, sampling) and tells what came of it as an
+//! [`Event`], with the time as an argument; nothing here waits, reads a clock or does I/O (I-4).
+//!
+//! Each segment of the route is a stage with a log of everything that was ever put into it: token
+//! ids for the first stage, activations in wire form for the others. A stage takes from its log in
+//! steps; what it answers is appended to the log of the next one. Recovery falls out of that: a new
+//! attempt at a stage starts at position 0 of the same log, and answers for positions that the next
+//! stage already has are dropped. So no position is lost, doubled or changed.
+
+mod arrival;
+mod history;
+mod measure;
+mod message;
+mod pace;
+mod pipeline;
+mod recover;
+mod retained;
+mod settings;
+mod stage;
+mod walk;
+
+pub use history::HistoryMark;
+pub use measure::{Failover, HopMeasure, Measure, StepSums};
+pub use message::{
+    Action, AttemptId, CloseReason, Event, LocalAttempt, LogitRows, Priority, Report, ShardState,
+};
+pub use pipeline::Pipeline;
+pub use recover::{LOCAL_RESTARTS_MAX, RECOVERIES_MAX, STALL_MISSES_MAX};
+pub use settings::{
+    Deadlines, FallBack, PREFILL_WINDOW, PipelineSettings, QUEUED_CHUNKS_MAX, RETAINED_BYTES_MAX,
+};

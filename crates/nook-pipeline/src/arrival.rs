@@ -1,0 +1,134 @@
+//! Whether a result can be the answer to the step that was sent.
+//!
+//! Cheap checks on everything that comes back (table T9 of the threat list): a device that answers
+//! noise of the right shape is not caught here, one that answers garbage is.
+
+use nook_base::{Activation, ActivationDtype};
+use nook_plan::Place;
+
+/// Why a result cannot be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Corrupt {
+    #[error("the result is for other positions than the step")]
+    OtherPositions,
+    #[error("the result has another shape or type than agreed")]
+    OtherShape,
+    #[error("the result holds a NaN or an infinity")]
+    NotFinite,
+    #[error("a row of the result is all zero")]
+    ZeroRow,
+    #[error("the result is the input, unchanged")]
+    Copy,
+}
+
+/// What was agreed for the result of one step.
+pub(crate) struct Expected<'a> {
+    pub(crate) count: u32,
+    pub(crate) hidden: u32,
+    pub(crate) dtype: ActivationDtype,
+    pub(crate) place: Place,
+    /// What was sent; `None` for token ids.
+    pub(crate) input: Option<&'a Activation>,
+}
+
+/// Refuses what no honest host answers.
+pub(crate) fn check(result: &Activation, expected: &Expected<'_>) -> Result<(), Corrupt> {
+    let shape = (result.tokens(), result.hidden(), result.dtype());
+    if shape != (expected.count, expected.hidden, expected.dtype) {
+        return Err(Corrupt::OtherShape);
+    }
+    result.check_finite().map_err(|_| Corrupt::NotFinite)?;
+    // Our own worker may be asked for the embedding alone, where a padding token's row is zero.
+    if expected.place == Place::Local {
+        return Ok(());
+    }
+    if has_zero_row(result) {
+        return Err(Corrupt::ZeroRow);
+    }
+    if expected
+        .input
+        .is_some_and(|input| input.bytes() == result.bytes())
+    {
+        return Err(Corrupt::Copy);
+    }
+    Ok(())
+}
+
+/// Whether some row is all ±0.
+fn has_zero_row(result: &Activation) -> bool {
+    let size = result.dtype().size();
+    let row = (result.hidden() as usize).saturating_mul(size);
+    let is_zero = |number: &[u8]| {
+        // Little-endian: the sign is the top bit of the last byte.
+        number.split_last().is_none_or(|(sign_byte, low)| {
+            sign_byte & 0x7f == 0 && low.iter().all(|byte| *byte == 0)
+        })
+    };
+    row > 0
+        && result
+            .bytes()
+            .chunks_exact(row)
+            .any(|row| row.chunks_exact(size).all(is_zero))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use nook_base::PeerId;
+
+    const DTYPES: [ActivationDtype; 2] = [ActivationDtype::F16, ActivationDtype::F32];
+
+    fn verdict(rows: &[f32], dtype: ActivationDtype, place: Place) -> Result<(), Corrupt> {
+        let input = Activation::from_f32(&[1.0, 2.0, 3.0, 4.0], 2, dtype).unwrap();
+        let bytes: Vec<u8> = match dtype {
+            ActivationDtype::F32 => rows.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            ActivationDtype::F16 => rows
+                .iter()
+                .flat_map(|x| half::f16::from_f32(*x).to_le_bytes())
+                .collect(),
+        };
+        let tokens = rows.len() as u32 / 2;
+        let result = Activation::new(tokens, 2, dtype, Bytes::from(bytes)).unwrap();
+        check(
+            &result,
+            &Expected {
+                count: 2,
+                hidden: 2,
+                dtype,
+                place,
+                input: Some(&input),
+            },
+        )
+    }
+
+    #[test]
+    fn what_no_honest_host_answers_is_refused_by_name() {
+        let peer = Place::Peer(PeerId([1; 32]));
+        for dtype in DTYPES {
+            let cases = [
+                (vec![1.0, 2.0, 3.5, 4.0], Ok(())),
+                (vec![0.0, 1.0, -0.0, 1.0], Ok(())),
+                (vec![1.0, f32::NAN, 3.0, 4.0], Err(Corrupt::NotFinite)),
+                (
+                    vec![1.0, 2.0, f32::NEG_INFINITY, 4.0],
+                    Err(Corrupt::NotFinite),
+                ),
+                (vec![1.0, 2.0, 0.0, -0.0], Err(Corrupt::ZeroRow)),
+                (vec![1.0, 2.0, 3.0, 4.0], Err(Corrupt::Copy)),
+                (vec![1.0, 2.0], Err(Corrupt::OtherShape)),
+            ];
+            for (rows, expected) in cases {
+                assert_eq!(verdict(&rows, dtype, peer), expected, "{rows:?} {dtype}");
+            }
+        }
+    }
+
+    #[test]
+    fn our_own_worker_may_answer_a_zero_embedding_but_no_nan() {
+        let zero = verdict(&[0.0; 4], ActivationDtype::F32, Place::Local);
+        assert_eq!(zero, Ok(()));
+        let nan = verdict(&[f32::NAN; 4], ActivationDtype::F32, Place::Local);
+        assert_eq!(nan, Err(Corrupt::NotFinite));
+    }
+}

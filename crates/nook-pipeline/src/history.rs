@@ -1,0 +1,85 @@
+//! Marks of the history: requester and host can tell whether they hold the same positions, and the
+//! host learns nothing from a mark.
+//!
+//! The pipeline keeps one [`Marks`] per prompt; each step carries the mark before and after it.
+
+use nook_base::Sensitive;
+
+/// A keyed BLAKE3 mark over the token ids of all positions so far, cut to 16 bytes; all zero for
+/// none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HistoryMark(pub [u8; 16]);
+
+impl HistoryMark {
+    /// The mark of an empty history.
+    pub const EMPTY: Self = Self([0; 16]);
+}
+
+/// The chain of marks of one prompt: entry `n` stands for the first `n` positions.
+pub(crate) struct Marks {
+    key: Sensitive<[u8; 32]>,
+    chain: Vec<HistoryMark>,
+}
+
+impl Marks {
+    pub(crate) fn new(key: Sensitive<[u8; 32]>) -> Self {
+        Self {
+            key,
+            chain: vec![HistoryMark::EMPTY],
+        }
+    }
+
+    /// Extends the chain by one position.
+    pub(crate) fn push(&mut self, token: u32) {
+        let mut link = [0; 20];
+        link[..16].copy_from_slice(&self.at(u32::MAX).0);
+        link[16..].copy_from_slice(&token.to_le_bytes());
+        let digest = blake3::keyed_hash(&self.key, &link);
+        let mut mark = [0; 16];
+        mark.copy_from_slice(&digest.as_bytes()[..16]);
+        self.chain.push(HistoryMark(mark));
+    }
+
+    /// The mark of the first `positions` positions, or of all when there are fewer.
+    pub(crate) fn at(&self, positions: u32) -> HistoryMark {
+        let last = self.chain.len() - 1;
+        self.chain[last.min(positions as usize)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(key: u8, tokens: &[u32]) -> HistoryMark {
+        let mut marks = Marks::new(Sensitive([key; 32]));
+        tokens.iter().for_each(|token| marks.push(*token));
+        marks.at(u32::MAX)
+    }
+
+    #[test]
+    fn equal_histories_have_equal_marks_and_no_others_do() {
+        assert_eq!(chain(1, &[5, 6, 7]), chain(1, &[5, 6, 7]));
+        let different = [
+            chain(1, &[]),
+            chain(1, &[5]),
+            chain(1, &[5, 6, 7]),
+            chain(1, &[6, 5, 7]),
+            chain(1, &[5, 6, 8]),
+            chain(2, &[5, 6, 7]),
+        ];
+        for (index, mark) in different.iter().enumerate() {
+            assert!(!different[..index].contains(mark));
+        }
+    }
+
+    #[test]
+    fn a_mark_of_the_past_does_not_change() {
+        let mut marks = Marks::new(Sensitive([9; 32]));
+        assert_eq!(marks.at(0), HistoryMark::EMPTY);
+        marks.push(3);
+        let one = marks.at(1);
+        marks.push(4);
+        assert_eq!((marks.at(1), marks.at(0)), (one, HistoryMark::EMPTY));
+    }
+}

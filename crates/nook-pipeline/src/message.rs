@@ -1,0 +1,303 @@
+//! What goes into a pipeline and what comes out of it.
+//!
+//! An [`Event`] tells what happened; an [`Action`] is something the node must now do. Both are closed
+//! lists. Token ids appear in two places only: in [`Event::Begin`] and [`Event::NextToken`], and in
+//! [`Action::SendTokens`], which names a [`LocalAttempt`]: by type they cannot go to another device
+//! (invariant I-2).
+
+use std::time::Duration;
+
+use nook_base::{Activation, ErrorCode, LayerRange, ModelPart, PeerId, Sensitive};
+use nook_plan::{Offer, Place};
+
+use crate::history::HistoryMark;
+
+/// One try at one segment: one call. Never used twice within a pipeline, so what still arrives for an
+/// old attempt is told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AttemptId(pub(crate) u64);
+
+/// An attempt that is known to run on this device; the only kind that is handed token ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LocalAttempt(AttemptId);
+
+/// Something that happened to a prompt.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// Start, with the token ids of the whole rendered prompt.
+    Begin {
+        /// At least one id.
+        prompt: Sensitive<Vec<u32>>,
+    },
+    /// A call was accepted.
+    Opened {
+        /// Which.
+        attempt: AttemptId,
+        /// Positions the host already holds; 0 for a new call.
+        position: u32,
+    },
+    /// A step was computed and activations came back.
+    Output {
+        /// Which call.
+        attempt: AttemptId,
+        /// Which step of it.
+        step: u64,
+        /// First position.
+        position: u32,
+        /// Positions.
+        count: u32,
+        /// `count` rows.
+        activation: Activation,
+        /// Time the host says it computed, in µs.
+        compute_us: u32,
+        /// Time the host says the step waited there, in µs.
+        queue_us: u32,
+    },
+    /// The segment with the head has computed a step. The logits it was asked for stay with the node.
+    Logits {
+        /// Which call.
+        attempt: AttemptId,
+        /// Which step of it.
+        step: u64,
+        /// First position of the step.
+        position: u32,
+        /// Time computed, in µs.
+        compute_us: u32,
+        /// Time waited, in µs.
+        queue_us: u32,
+    },
+    /// The other side of the call, or the node's own check of a frame, says that it went wrong.
+    Failed {
+        /// Which call.
+        attempt: AttemptId,
+        /// Why.
+        code: ErrorCode,
+        /// Details; shown only when our own worker says it, a device's words are not trusted.
+        sentence: String,
+    },
+    /// The link or the worker behind the call is gone.
+    Lost {
+        /// Which call.
+        attempt: AttemptId,
+    },
+    /// The host says that it is about to leave: it answers what it has and takes nothing new.
+    Draining {
+        /// Which call.
+        attempt: AttemptId,
+    },
+    /// The answer to [`Action::Sample`]: the token at the next position.
+    NextToken(Sensitive<u32>),
+    /// The answer to [`Action::Sample`]: the reply is complete.
+    Finish,
+    /// The answer to [`Action::WantOffers`]: every fresh offer for this model.
+    Offers(Vec<Offer>),
+    /// Time has passed; wanted at [`crate::Pipeline::next_deadline`].
+    Tick,
+    /// The caller does not want the reply any more.
+    Cancel,
+}
+
+/// Something the node must do.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// Open a call; answered by `Opened`, `Failed` or `Lost`.
+    Open {
+        /// Its name from now on.
+        attempt: AttemptId,
+        /// Where.
+        place: Place,
+        /// Which part of the model.
+        part: ModelPart,
+        /// Room to reserve, in positions.
+        positions_max: u32,
+    },
+    /// Send a step of token ids to our own worker; answered by `Output`, or `Logits` when the part has
+    /// the head.
+    SendTokens {
+        /// Which call.
+        attempt: LocalAttempt,
+        /// Which step of it, from 0.
+        step: u64,
+        /// First position; equals the length of the worker's cache.
+        position: u32,
+        /// One id per position.
+        ids: Sensitive<Vec<u32>>,
+        /// Mark of the positions before.
+        history_before: HistoryMark,
+        /// Mark with these positions.
+        history_after: HistoryMark,
+        /// Logits wanted, when the part has the head.
+        rows: LogitRows,
+        /// How urgent.
+        priority: Priority,
+    },
+    /// Send a step of activations; answered by `Output`, or `Logits` when the part has the head.
+    SendActivation {
+        /// Which call.
+        attempt: AttemptId,
+        /// Which step of it, from 0.
+        step: u64,
+        /// First position; equals the length of the host's cache.
+        position: u32,
+        /// One row per position.
+        activation: Activation,
+        /// Mark of the positions before.
+        history_before: HistoryMark,
+        /// Mark with these positions.
+        history_after: HistoryMark,
+        /// Logits wanted, when the part has the head.
+        rows: LogitRows,
+        /// How urgent.
+        priority: Priority,
+    },
+    /// End a call, whether or not the other side still exists. Comes exactly once for every `Open`.
+    Close {
+        /// Which.
+        attempt: AttemptId,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// Choose the next token from the logits of `position`; answered by `NextToken`, `Finish` or
+    /// `Cancel`.
+    Sample {
+        /// The call that has them.
+        attempt: AttemptId,
+        /// The last position of the history.
+        position: u32,
+    },
+    /// Tell which devices could compute `layers`; answered by `Offers`.
+    WantOffers {
+        /// The span in need.
+        layers: LayerRange,
+    },
+    /// Tell the user and the counters.
+    Report(Report),
+    /// The end: it went wrong. Nothing follows.
+    Aborted {
+        /// Why.
+        code: ErrorCode,
+        /// For people.
+        sentence: String,
+        /// What went wrong first, when the end is only a consequence of it.
+        first_cause: Option<ErrorCode>,
+    },
+    /// The end, after `Finish`. Nothing follows.
+    Done,
+}
+
+/// Which positions of a step need logits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogitRows {
+    /// None: the step only fills the cache.
+    None,
+    /// The last one.
+    Last,
+}
+
+/// Which queue a step takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// Somebody is watching for this token.
+    Decode,
+    /// Prefill and replay let decode go first.
+    Bulk,
+}
+
+/// Why a call is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The reply is complete.
+    Finished,
+    /// The caller left.
+    Cancelled,
+    /// A newer attempt at the same layers takes over; this one did nothing wrong.
+    Superseded,
+    /// It went wrong; the code says what.
+    Failed(ErrorCode),
+}
+
+/// What users and counters want to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Report {
+    /// A device's share of this route changed its state.
+    ShardStatus {
+        /// The device.
+        peer: PeerId,
+        /// Its layers.
+        layers: LayerRange,
+        /// The new state.
+        state: ShardState,
+    },
+    /// Others have taken over and caught up.
+    ShardFailover {
+        /// Who had the layers.
+        from: PeerId,
+        /// Who has them now, in layer order.
+        to: Vec<Place>,
+        /// The layers.
+        layers: LayerRange,
+        /// From noticing the failure to the first new result.
+        pause: Duration,
+    },
+    /// This device takes over layers of another.
+    FallbackToLocal {
+        /// The layers.
+        layers: LayerRange,
+    },
+}
+
+/// How a device does in this route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardState {
+    /// It accepted the call.
+    Online,
+    /// It is late, busy or leaving.
+    Degraded,
+    /// It is out of this prompt.
+    Lost,
+}
+
+impl AttemptId {
+    /// A number for logs and maps.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl LocalAttempt {
+    /// The proof, when `place` is this device.
+    pub(crate) fn new(attempt: AttemptId, place: Place) -> Option<Self> {
+        match place {
+            Place::Local => Some(Self(attempt)),
+            Place::Peer(_) => None,
+        }
+    }
+
+    /// The attempt's id.
+    #[must_use]
+    pub fn id(self) -> AttemptId {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_ids_cannot_be_addressed_to_another_device() {
+        let peer = Place::Peer(PeerId([1; 32]));
+        assert_eq!(LocalAttempt::new(AttemptId(1), peer), None);
+        assert!(LocalAttempt::new(AttemptId(1), Place::Local).is_some());
+    }
+
+    #[test]
+    fn debug_output_shows_no_token() {
+        let begin = Event::Begin {
+            prompt: Sensitive(vec![424_242]),
+        };
+        let next = Event::NextToken(Sensitive(424_242));
+        assert!(!format!("{begin:?} {next:?}").contains("424242"));
+    }
+}

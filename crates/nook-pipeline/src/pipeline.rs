@@ -1,0 +1,364 @@
+//! The state of one prompt and the door for its events.
+//!
+//! [`Pipeline::handle`] takes one event at a time: it changes the stages, lets every stage that can
+//! take a step (`walk`), repairs what broke (`recover`), and returns what the node must do.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use nook_base::{ErrorCode, PeerId, Sensitive};
+use nook_plan::{Place, Route};
+
+use crate::history::Marks;
+use crate::measure::Measure;
+use crate::message::{Action, AttemptId, CloseReason, Event, Report, ShardState};
+use crate::recover::{Exclusion, Fault, Recovery};
+use crate::retained::Retained;
+use crate::settings::PipelineSettings;
+use crate::stage::{Asked, Phase, Stage};
+
+/// One prompt's walk. See the crate's header.
+pub struct Pipeline {
+    pub(crate) settings: PipelineSettings,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) state: State,
+    /// Prompt and reply so far.
+    pub(crate) ids: Sensitive<Vec<u32>>,
+    pub(crate) marks: Marks,
+    /// Positions whose logits were handed to the sampler.
+    pub(crate) sampled: u32,
+    pub(crate) began: Option<Instant>,
+    pub(crate) attempts: u64,
+    /// Devices that take no further part in this prompt.
+    pub(crate) excluded: BTreeMap<PeerId, Exclusion>,
+    /// Failures of other devices that count towards `failovers_max`.
+    pub(crate) failures: u32,
+    /// Attempts at other devices that were given up, for whatever reason.
+    pub(crate) given_up: usize,
+    pub(crate) recoveries: Vec<Recovery>,
+    /// Why this device cannot stand in, once it has failed to.
+    pub(crate) local_fault: Option<Fault>,
+    pub(crate) first_cause: Option<ErrorCode>,
+    /// When to stop waiting for offers.
+    pub(crate) offers_due: Option<Instant>,
+    pub(crate) measure: Measure,
+    /// What the node must do next; handed over at the end of each event.
+    pub(crate) actions: Vec<Action>,
+}
+
+/// Where a prompt stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not begun.
+    Ready,
+    /// Under way.
+    Walking,
+    /// Ended; nothing happens any more.
+    Over,
+}
+
+impl Pipeline {
+    /// A prompt that will walk `route`; begins with [`Event::Begin`].
+    #[must_use]
+    pub fn new(route: &Route, settings: PipelineSettings) -> Self {
+        let stages = route
+            .segments()
+            .iter()
+            .map(|segment| {
+                let takes_rows = !segment.part.embedding;
+                let input = takes_rows.then(|| Retained::new(settings.hidden, settings.dtype));
+                Stage::new(*segment, input)
+            })
+            .collect();
+        Self {
+            stages,
+            state: State::Ready,
+            ids: Sensitive(Vec::new()),
+            marks: Marks::new(settings.history_key.clone()),
+            sampled: 0,
+            began: None,
+            attempts: 0,
+            excluded: BTreeMap::new(),
+            failures: 0,
+            given_up: 0,
+            recoveries: Vec::new(),
+            local_fault: None,
+            first_cause: None,
+            offers_due: None,
+            measure: Measure::default(),
+            actions: Vec::new(),
+            settings,
+        }
+    }
+
+    /// Takes one event and returns what to do now, in this order. Anything that does not fit the
+    /// state (late frames, events after the end) does nothing.
+    pub fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
+        match (self.state, event) {
+            (State::Ready, Event::Begin { prompt }) => self.begin(prompt, now),
+            (State::Ready, Event::Cancel) => self.cancel(),
+            (State::Walking, event) => self.on_event(event, now),
+            _ => {}
+        }
+        if self.state == State::Walking {
+            self.leave_the_drained(now);
+            self.pump(now);
+            self.settle_recoveries(now);
+            self.ask_for_offers(now);
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When to send [`Event::Tick`] at the latest; `None` while nothing is waited for.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        if self.state != State::Walking {
+            return None;
+        }
+        let stages = self.stages.iter().filter_map(|stage| stage.due);
+        stages.chain(self.offers_due).min()
+    }
+
+    /// What the walk has cost so far.
+    #[must_use]
+    pub fn measure(&self) -> Measure {
+        let mut measure = self.measure.clone();
+        measure
+            .hops
+            .extend(self.stages.iter().map(|stage| stage.measure));
+        measure
+    }
+
+    /// Who computes which layers at the moment, in layer order.
+    pub fn places(&self) -> impl Iterator<Item = nook_plan::Segment> {
+        self.stages.iter().map(|stage| stage.segment)
+    }
+
+    /// Positions that may still be added.
+    #[must_use]
+    pub fn positions_left(&self) -> u32 {
+        self.settings.positions_max.saturating_sub(self.positions())
+    }
+
+    fn begin(&mut self, prompt: Sensitive<Vec<u32>>, now: Instant) {
+        self.state = State::Walking;
+        self.began = Some(now);
+        if prompt.is_empty() {
+            return self.abort(ErrorCode::BadRequest, None);
+        }
+        // The whole length is checked before anybody is asked to compute.
+        if prompt.len() > self.settings.positions_max as usize {
+            return self.abort(ErrorCode::TooLong, None);
+        }
+        prompt.iter().for_each(|token| self.marks.push(*token));
+        self.ids = prompt;
+        for index in 0..self.stages.len() {
+            self.open(index, now);
+        }
+    }
+
+    fn on_event(&mut self, event: Event, now: Instant) {
+        match event {
+            Event::Begin { .. } => {}
+            Event::Opened { attempt, position } => self.on_opened(attempt, position, now),
+            Event::Output {
+                attempt,
+                step,
+                position,
+                count,
+                activation,
+                compute_us,
+                queue_us,
+            } => {
+                let answer = (step, position, count);
+                if let Some(index) = self.answers(attempt, step) {
+                    self.on_output(index, answer, activation, (compute_us, queue_us), now);
+                }
+            }
+            Event::Logits {
+                attempt,
+                step,
+                position,
+                compute_us,
+                queue_us,
+            } => {
+                if let Some(index) = self.answers(attempt, step) {
+                    self.on_logits(index, (step, position), (compute_us, queue_us), now);
+                }
+            }
+            Event::Failed {
+                attempt,
+                code,
+                sentence,
+            } => {
+                if let Some(index) = self.find_or_count(attempt) {
+                    self.on_fault(index, Fault::reported(code, sentence), now);
+                }
+            }
+            Event::Lost { attempt } => {
+                if let Some(index) = self.find_or_count(attempt) {
+                    self.on_fault(index, Fault::lost(self.stages[index].place()), now);
+                }
+            }
+            Event::Draining { attempt } => {
+                if let Some(index) = self.find_or_count(attempt) {
+                    self.on_draining(index);
+                }
+            }
+            Event::NextToken(token) => self.on_next_token(token),
+            Event::Finish => self.finish(),
+            Event::Offers(offers) => self.on_offers(&offers, now),
+            Event::Tick => self.on_tick(now),
+            Event::Cancel => self.cancel(),
+        }
+    }
+
+    fn on_opened(&mut self, attempt: AttemptId, position: u32, now: Instant) {
+        let Some(index) = self.find_or_count(attempt) else {
+            return;
+        };
+        let stage = &mut self.stages[index];
+        if !matches!(stage.phase, Phase::Opening(_)) {
+            self.measure.late_frames += 1;
+            return;
+        }
+        if position != 0 {
+            return self.on_fault(index, Fault::of(ErrorCode::HistoryMismatch), now);
+        }
+        stage.phase = Phase::Open(attempt);
+        stage.misses = 0;
+        stage.asked = Asked::No;
+        stage.due = None;
+        if let Place::Peer(peer) = stage.place() {
+            let layers = stage.layers();
+            let state = ShardState::Online;
+            self.report(Report::ShardStatus {
+                peer,
+                layers,
+                state,
+            });
+        }
+        let is_built = self
+            .stages
+            .iter()
+            .all(|stage| matches!(stage.phase, Phase::Open(_)));
+        if is_built && self.measure.construct.is_none() {
+            self.measure.construct = self.began.map(|began| now - began);
+        }
+    }
+
+    fn on_next_token(&mut self, token: Sensitive<u32>) {
+        // A token that was not asked for has no position.
+        if self.sampled != self.positions() {
+            return;
+        }
+        if self.positions_left() == 0 {
+            return self.abort(ErrorCode::TooLong, None);
+        }
+        self.marks.push(*token);
+        self.ids.0.push(*token);
+    }
+
+    fn finish(&mut self) {
+        self.end(CloseReason::Finished, Action::Done);
+    }
+
+    fn cancel(&mut self) {
+        let code = ErrorCode::Cancelled;
+        self.end(
+            CloseReason::Cancelled,
+            Action::Aborted {
+                code,
+                sentence: code.sentence().to_owned(),
+                first_cause: None,
+            },
+        );
+    }
+
+    /// Ends with `code`; `sentence` when something more exact is known.
+    pub(crate) fn abort(&mut self, code: ErrorCode, sentence: Option<String>) {
+        let aborted = Action::Aborted {
+            code,
+            sentence: sentence.unwrap_or_else(|| code.sentence().to_owned()),
+            first_cause: self.first_cause.filter(|first| *first != code),
+        };
+        self.end(CloseReason::Failed(code), aborted);
+    }
+
+    /// The one way out: closes what is open, then says how it ended. The first end wins.
+    fn end(&mut self, reason: CloseReason, last: Action) {
+        if self.state == State::Over {
+            return;
+        }
+        self.state = State::Over;
+        for index in 0..self.stages.len() {
+            self.close(index, reason);
+        }
+        self.actions.push(last);
+    }
+
+    /// Opens a new attempt at the stage's place.
+    pub(crate) fn open(&mut self, index: usize, now: Instant) {
+        self.attempts += 1;
+        let attempt = AttemptId(self.attempts);
+        let stage = &mut self.stages[index];
+        stage.open(attempt, &self.settings.deadlines, now);
+        self.actions.push(Action::Open {
+            attempt,
+            place: stage.place(),
+            part: stage.segment.part,
+            positions_max: self.settings.positions_max,
+        });
+    }
+
+    /// Ends the stage's attempt, if it has one.
+    pub(crate) fn close(&mut self, index: usize, reason: CloseReason) {
+        if let Some(attempt) = self.stages[index].leave() {
+            self.actions.push(Action::Close { attempt, reason });
+        }
+    }
+
+    pub(crate) fn report(&mut self, report: Report) {
+        self.actions.push(Action::Report(report));
+    }
+
+    /// Positions of the history so far.
+    pub(crate) fn positions(&self) -> u32 {
+        u32::try_from(self.ids.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The stage whose current attempt this is; what belongs to an old attempt is counted.
+    fn find_or_count(&mut self, attempt: AttemptId) -> Option<usize> {
+        let found = self
+            .stages
+            .iter()
+            .position(|stage| stage.attempt() == Some(attempt));
+        self.measure.late_frames += u32::from(found.is_none());
+        found
+    }
+
+    /// The stage that waits for the answer to `step`; repeated answers are counted.
+    fn answers(&mut self, attempt: AttemptId, step: u64) -> Option<usize> {
+        let index = self.find_or_count(attempt)?;
+        let stage = &self.stages[index];
+        let expected = stage
+            .under_way
+            .front()
+            .map_or(stage.next_step, |front| front.step);
+        if step < expected {
+            self.measure.late_frames += 1;
+            return None;
+        }
+        Some(index)
+    }
+}
+
+impl std::fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pipeline")
+            .field("state", &self.state)
+            .field("positions", &self.ids.len())
+            .field("places", &self.places().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

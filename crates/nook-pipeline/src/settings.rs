@@ -1,0 +1,98 @@
+//! What one prompt's walk is allowed: sizes, chances and deadlines.
+//!
+//! The node fills [`PipelineSettings`] from its configuration and the model's header; the pipeline
+//! only reads them.
+
+use std::time::Duration;
+
+use nook_base::{ActivationDtype, Sensitive};
+
+/// Steps of prefill that one segment may have under way: the second travels while the first is
+/// computed. Decode has one by its nature.
+pub const PREFILL_WINDOW: usize = 2;
+
+/// Chunks that a segment may have waiting for it before the segment in front pauses. It keeps a fast
+/// device from computing a long prompt that is then cancelled.
+pub const QUEUED_CHUNKS_MAX: u32 = 4;
+
+/// Bytes of activations kept for replay, over all segments of one prompt: 8,192 positions of a 4,096
+/// wide model in f16 at 16 boundaries. Beyond it a segment forgets what it has consumed, and a
+/// failure there is repaired from the nearest earlier segment that still has everything.
+pub const RETAINED_BYTES_MAX: usize = 1 << 30;
+
+/// What to do about layers that no other device can compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FallBack {
+    /// Compute them here.
+    Allow,
+    /// End with `shard_unavailable` or `pipeline_stalled`.
+    Refuse,
+}
+
+/// Everything a [`crate::Pipeline`] needs to know besides its route.
+#[derive(Debug, Clone)]
+pub struct PipelineSettings {
+    /// Width of the hidden state, in numbers.
+    pub hidden: u32,
+    /// How activations are written between segments.
+    pub dtype: ActivationDtype,
+    /// Most positions in one step; at least 1 is used.
+    pub prefill_chunk: u32,
+    /// Steps under way per segment; at least 1 is used. Usually [`PREFILL_WINDOW`].
+    pub prefill_window: usize,
+    /// Longest history, prompt and reply together, in positions.
+    pub positions_max: u32,
+    /// Failures of other devices after which this device is preferred
+    /// (`fallback_to_local_after_failures`).
+    pub failovers_max: u32,
+    /// Whether this device may stand in (`fallback_to_local`).
+    pub fall_back: FallBack,
+    /// How long to wait for what.
+    pub deadlines: Deadlines,
+    /// Usually [`RETAINED_BYTES_MAX`].
+    pub retained_bytes_max: usize,
+    /// Secret of this conversation; keys the history marks.
+    pub history_key: Sensitive<[u8; 32]>,
+}
+
+/// How long each kind of wait may take before a segment is suspected. Each miss doubles the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadlines {
+    /// Another device accepts a call; it may have to read layers from disk.
+    pub open: Duration,
+    /// A worker here accepts a call; it may have to load a whole model.
+    pub open_local: Duration,
+    /// Added to the first step of a call: first use of a device's memory and kernels.
+    pub first_step: Duration,
+    /// Prefill, for each position of the step, before anything was measured.
+    pub prefill_position: Duration,
+    /// Least for a step of prefill, whatever was measured.
+    pub prefill_floor: Duration,
+    /// Least for a step of one position, whatever was measured.
+    pub decode_floor: Duration,
+    /// Most for a warm step of one position, unless the device has shown to be slower.
+    pub decode_ceiling: Duration,
+    /// Our own worker gets this many times longer: nobody else could be asked, and its death is
+    /// noticed without a deadline.
+    pub local_patience: u32,
+    /// The node answers a wish for offers from a table in memory.
+    pub offers: Duration,
+}
+
+impl Deadlines {
+    /// The figures that the product uses.
+    #[must_use]
+    pub fn usual() -> Self {
+        Self {
+            open: Duration::from_secs(30),
+            open_local: Duration::from_secs(300),
+            first_step: Duration::from_secs(10),
+            prefill_position: Duration::from_millis(100),
+            prefill_floor: Duration::from_secs(2),
+            decode_floor: Duration::from_millis(500),
+            decode_ceiling: Duration::from_secs(5),
+            local_patience: 10,
+            offers: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! One segment of the route while the prompt walks: its log, its current attempt, its steps under
+//! way.
+//!
+//! Owned by the pipeline, in layer order. A stage outlives its attempts; its log is what the next
+//! attempt starts from.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use nook_base::{Activation, ErrorCode, LayerRange};
+use nook_plan::{Place, Segment};
+
+use crate::measure::HopMeasure;
+use crate::message::{AttemptId, LogitRows};
+use crate::pace::Pace;
+use crate::retained::Retained;
+use crate::settings::Deadlines;
+
+/// Most often that missed deadlines double the next one, so that no wait overflows.
+const BACKOFF_DOUBLINGS_MAX: u32 = 6;
+
+pub(crate) struct Stage {
+    pub(crate) segment: Segment,
+    /// What was put in, from position 0; `None`: the token ids, which the pipeline itself keeps.
+    pub(crate) input: Option<Retained>,
+    pub(crate) phase: Phase,
+    /// Positions sent to this attempt.
+    pub(crate) sent: u32,
+    /// Positions this attempt has answered.
+    pub(crate) done: u32,
+    pub(crate) under_way: VecDeque<UnderWay>,
+    pub(crate) next_step: u64,
+    pub(crate) pace: Pace,
+    pub(crate) measure: HopMeasure,
+    /// Deadlines missed in a row.
+    pub(crate) misses: u32,
+    /// When to look at this stage again.
+    pub(crate) due: Option<Instant>,
+    /// Whether the node was asked for offers for these layers.
+    pub(crate) asked: Asked,
+    /// Failures of our own worker at this stage.
+    pub(crate) local_failures: u32,
+    /// Why the last device that had these layers was left.
+    pub(crate) fault: Option<ErrorCode>,
+    /// Whether the host has said that it leaves.
+    pub(crate) draining: bool,
+}
+
+/// Where a stage stands with its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Waits for the call to be accepted.
+    Opening(AttemptId),
+    /// Takes steps.
+    Open(AttemptId),
+    /// Has no host and waits for offers.
+    Seeking,
+}
+
+/// Whether this stage waits for offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// It needs none.
+    No,
+    /// It needs some, and the node has not been asked yet.
+    Wanted,
+    /// The node was asked.
+    Waiting,
+}
+
+/// A step that was sent and is not answered.
+pub(crate) struct UnderWay {
+    pub(crate) step: u64,
+    pub(crate) position: u32,
+    pub(crate) count: u32,
+    /// What was sent; `None` for token ids.
+    pub(crate) input: Option<Activation>,
+    pub(crate) rows: LogitRows,
+    /// When the host could begin with it: when it was sent, or when the one before was answered.
+    pub(crate) since: Instant,
+}
+
+impl Stage {
+    pub(crate) fn new(segment: Segment, input: Option<Retained>) -> Self {
+        Self {
+            segment,
+            input,
+            phase: Phase::Seeking,
+            sent: 0,
+            done: 0,
+            under_way: VecDeque::new(),
+            next_step: 0,
+            pace: Pace::default(),
+            measure: HopMeasure::new(segment.place, segment.part.layers),
+            misses: 0,
+            due: None,
+            asked: Asked::No,
+            local_failures: 0,
+            fault: None,
+            draining: false,
+        }
+    }
+
+    /// Starts a new attempt; everything of the last one is forgotten but the log.
+    pub(crate) fn open(&mut self, attempt: AttemptId, deadlines: &Deadlines, now: Instant) {
+        self.reset();
+        self.phase = Phase::Opening(attempt);
+        self.due = Some(now + self.patience(deadlines));
+    }
+
+    /// Ends the attempt, and hands out its id for the `Close`.
+    pub(crate) fn leave(&mut self) -> Option<AttemptId> {
+        let attempt = self.attempt();
+        self.reset();
+        attempt
+    }
+
+    fn reset(&mut self) {
+        self.phase = Phase::Seeking;
+        self.sent = 0;
+        self.done = 0;
+        self.under_way.clear();
+        self.next_step = 0;
+        self.pace = Pace::default();
+        self.misses = 0;
+        self.due = None;
+        self.asked = Asked::No;
+        self.draining = false;
+    }
+
+    /// Sets when to look again: by the wait that is on, doubled for each miss in a row.
+    pub(crate) fn wind(&mut self, deadlines: &Deadlines, now: Instant) {
+        let waits = match self.phase {
+            Phase::Opening(_) => true,
+            Phase::Open(_) => !self.under_way.is_empty(),
+            Phase::Seeking => false,
+        };
+        self.due = waits.then(|| now + self.patience(deadlines));
+    }
+
+    fn patience(&self, deadlines: &Deadlines) -> Duration {
+        let is_local = self.place() == Place::Local;
+        let once = match (self.phase, self.under_way.front()) {
+            (Phase::Open(_), Some(front)) => {
+                let patience = self.pace.patience(front.count, deadlines);
+                if is_local {
+                    patience * deadlines.local_patience
+                } else {
+                    patience
+                }
+            }
+            _ if is_local => deadlines.open_local,
+            _ => deadlines.open,
+        };
+        once * 2_u32.pow(self.misses.min(BACKOFF_DOUBLINGS_MAX))
+    }
+
+    pub(crate) fn attempt(&self) -> Option<AttemptId> {
+        match self.phase {
+            Phase::Opening(attempt) | Phase::Open(attempt) => Some(attempt),
+            Phase::Seeking => None,
+        }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.segment.place
+    }
+
+    pub(crate) fn layers(&self) -> LayerRange {
+        self.segment.part.layers
+    }
+
+    /// Whether token ids come in or logits go out: this stage never leaves this device.
+    pub(crate) fn is_end(&self) -> bool {
+        self.segment.part.embedding || self.segment.part.head
+    }
+
+    /// Whether a new attempt could be filled from position 0.
+    pub(crate) fn is_replayable(&self) -> bool {
+        self.input.as_ref().is_none_or(Retained::is_complete)
+    }
+}

@@ -1,0 +1,310 @@
+//! The undisturbed walk: stages take steps from their logs and pass results on.
+//!
+//! Every stage with an open call takes the next positions of its log, at most one chunk per step and
+//! one window of steps at a time. The result of a step goes to the log of the next stage, as far as
+//! that does not have the positions already; the last stage's logits go to the sampler.
+
+use std::time::{Duration, Instant};
+
+use nook_base::{Activation, ErrorCode, Sensitive};
+
+use crate::arrival::{self, Expected};
+use crate::message::{Action, LocalAttempt, LogitRows, Priority};
+use crate::pipeline::{Pipeline, State};
+use crate::recover::Fault;
+use crate::retained::Retained;
+use crate::settings::QUEUED_CHUNKS_MAX;
+use crate::stage::{Asked, Phase, UnderWay};
+
+/// The positions of one step.
+#[derive(Clone, Copy)]
+struct Stretch {
+    position: u32,
+    count: u32,
+}
+
+impl Pipeline {
+    /// Lets every stage that can take a step take it.
+    pub(crate) fn pump(&mut self, now: Instant) {
+        // Sending changes nothing but the stage itself, so one pass reaches every stage.
+        for index in 0..self.stages.len() {
+            while self.state == State::Walking
+                && let Some(stretch) = self.next_stretch(index)
+            {
+                self.send(index, stretch, now);
+            }
+        }
+    }
+
+    /// What `index` may be given now.
+    fn next_stretch(&self, index: usize) -> Option<Stretch> {
+        let stage = &self.stages[index];
+        let is_ready = matches!(stage.phase, Phase::Open(_))
+            && !stage.draining
+            && stage.under_way.len() < self.settings.prefill_window.max(1);
+        let waiting = self.input_end(index).saturating_sub(stage.sent);
+        if !is_ready || waiting == 0 || self.is_far_ahead(index) {
+            return None;
+        }
+        Some(Stretch {
+            position: stage.sent,
+            count: waiting.min(self.chunk()),
+        })
+    }
+
+    /// Whether the next stage has enough waiting. Results that it already has do not queue there, so
+    /// a replay always goes on.
+    fn is_far_ahead(&self, index: usize) -> bool {
+        let stage = &self.stages[index];
+        self.stages.get(index + 1).is_some_and(|next| {
+            let end = self.input_end(index + 1);
+            let under_way = stage.sent.saturating_sub(end.max(stage.done));
+            let queued = end.saturating_sub(next.done).saturating_add(under_way);
+            stage.sent >= end && queued >= self.chunk().saturating_mul(QUEUED_CHUNKS_MAX)
+        })
+    }
+
+    fn chunk(&self) -> u32 {
+        self.settings.prefill_chunk.max(1)
+    }
+
+    /// Positions that were ever put into `index`.
+    pub(crate) fn input_end(&self, index: usize) -> u32 {
+        let log = self
+            .stages
+            .get(index)
+            .and_then(|stage| stage.input.as_ref());
+        log.map_or_else(|| self.positions(), Retained::end)
+    }
+
+    fn send(&mut self, index: usize, stretch: Stretch, now: Instant) {
+        let Stretch { position, count } = stretch;
+        let end = position + count;
+        let is_awaited = end == self.positions() && self.sampled < end;
+        let is_new = self
+            .stages
+            .get(index + 1)
+            .map_or(is_awaited, |_| end > self.input_end(index + 1));
+        let stage = &self.stages[index];
+        let rows = if stage.segment.part.head && is_awaited {
+            LogitRows::Last
+        } else {
+            LogitRows::None
+        };
+        let priority = if count == 1 && is_new {
+            Priority::Decode
+        } else {
+            Priority::Bulk
+        };
+        let Some((action, input)) = self.step_action(index, stretch, rows, priority) else {
+            // The log is contiguous and ends are local, so there always is a step to send. Should
+            // that ever fail, nothing wrong may leave this device.
+            return self.abort(ErrorCode::HistoryMismatch, None);
+        };
+        self.actions.push(action);
+        let stage = &mut self.stages[index];
+        stage.under_way.push_back(UnderWay {
+            step: stage.next_step,
+            position,
+            count,
+            input,
+            rows,
+            since: now,
+        });
+        stage.next_step += 1;
+        stage.sent = end;
+        if stage.under_way.len() == 1 {
+            stage.wind(&self.settings.deadlines, now);
+        }
+    }
+
+    /// Position, marks and payload of a step are put together here and nowhere else.
+    fn step_action(
+        &self,
+        index: usize,
+        stretch: Stretch,
+        rows: LogitRows,
+        priority: Priority,
+    ) -> Option<(Action, Option<Activation>)> {
+        let Stretch { position, count } = stretch;
+        let end = position + count;
+        let stage = &self.stages[index];
+        let attempt = stage.attempt()?;
+        let step = stage.next_step;
+        let history_before = self.marks.at(position);
+        let history_after = self.marks.at(end);
+        let Some(log) = stage.input.as_ref() else {
+            let ids = self.ids.get(position as usize..end as usize)?.to_vec();
+            let action = Action::SendTokens {
+                attempt: LocalAttempt::new(attempt, stage.place())?,
+                step,
+                position,
+                ids: Sensitive(ids),
+                history_before,
+                history_after,
+                rows,
+                priority,
+            };
+            return Some((action, None));
+        };
+        let activation = log.rows(position, count)?;
+        let action = Action::SendActivation {
+            attempt,
+            step,
+            position,
+            activation: activation.clone(),
+            history_before,
+            history_after,
+            rows,
+            priority,
+        };
+        Some((action, Some(activation)))
+    }
+
+    /// `answer` is step, position and count as the host says; `host_us` its compute and queue time.
+    pub(crate) fn on_output(
+        &mut self,
+        index: usize,
+        answer: (u64, u32, u32),
+        activation: Activation,
+        host_us: (u32, u32),
+        now: Instant,
+    ) {
+        if let Err(corrupt) = self.check_output(index, answer, &activation) {
+            self.measure.corrupt_activations += 1;
+            return self.on_fault(index, Fault::corrupt(&corrupt), now);
+        }
+        let Some(step) = self.take_answered(index, host_us, now) else {
+            return;
+        };
+        let known = self.input_end(index + 1).saturating_sub(step.position);
+        if let Some(log) = self
+            .stages
+            .get_mut(index + 1)
+            .and_then(|next| next.input.as_mut())
+            && known < step.count
+        {
+            log.append(activation.rows(known, step.count));
+        }
+        self.forget_what_is_too_much();
+    }
+
+    fn check_output(
+        &self,
+        index: usize,
+        answer: (u64, u32, u32),
+        activation: &Activation,
+    ) -> Result<(), arrival::Corrupt> {
+        let stage = &self.stages[index];
+        let asked = stage
+            .under_way
+            .front()
+            .filter(|asked| answer == (asked.step, asked.position, asked.count))
+            .filter(|_| !stage.segment.part.head)
+            .ok_or(arrival::Corrupt::OtherPositions)?;
+        let expected = Expected {
+            count: asked.count,
+            hidden: self.settings.hidden,
+            dtype: self.settings.dtype,
+            place: stage.place(),
+            input: asked.input.as_ref(),
+        };
+        arrival::check(activation, &expected)
+    }
+
+    /// `answer` is step and position as the worker says.
+    pub(crate) fn on_logits(
+        &mut self,
+        index: usize,
+        answer: (u64, u32),
+        host_us: (u32, u32),
+        now: Instant,
+    ) {
+        let stage = &self.stages[index];
+        let is_asked = stage
+            .under_way
+            .front()
+            .is_some_and(|asked| answer == (asked.step, asked.position));
+        if !is_asked || !stage.segment.part.head {
+            return self.on_fault(
+                index,
+                Fault::corrupt(&arrival::Corrupt::OtherPositions),
+                now,
+            );
+        }
+        let Some(attempt) = stage.attempt() else {
+            return;
+        };
+        let Some(step) = self.take_answered(index, host_us, now) else {
+            return;
+        };
+        if step.rows == LogitRows::Last {
+            let end = step.position + step.count;
+            self.sampled = end;
+            if self.measure.first_token.is_none() {
+                self.measure.first_token = self.began.map(|began| now - began);
+            }
+            self.actions.push(Action::Sample {
+                attempt,
+                position: end - 1,
+            });
+        }
+        self.forget_what_is_too_much();
+    }
+
+    /// Books the step in front as answered.
+    fn take_answered(
+        &mut self,
+        index: usize,
+        host_us: (u32, u32),
+        now: Instant,
+    ) -> Option<UnderWay> {
+        let stage = &mut self.stages[index];
+        let step = stage.under_way.pop_front()?;
+        let took = now
+            .checked_duration_since(step.since)
+            .unwrap_or(Duration::ZERO);
+        stage.pace.learn(step.count, took);
+        stage.measure.add(step.count, took, host_us.0, host_us.1);
+        stage.done = step.position + step.count;
+        stage.misses = 0;
+        stage.asked = Asked::No;
+        if let Some(next) = stage.under_way.front_mut() {
+            next.since = now;
+        }
+        stage.wind(&self.settings.deadlines, now);
+        Some(step)
+    }
+
+    /// Keeps the retained bytes within their limit: the fullest log forgets what its stage has
+    /// consumed, and does so from then on.
+    fn forget_what_is_too_much(&mut self) {
+        let held = |pipeline: &Self| -> usize {
+            let logs = pipeline.stages.iter().filter_map(|s| s.input.as_ref());
+            logs.map(Retained::bytes).sum()
+        };
+        for stage in &mut self.stages {
+            let done = stage.done;
+            if let Some(log) = stage.input.as_mut().filter(|log| !log.is_complete()) {
+                log.forget_before(done);
+            }
+        }
+        while held(self) > self.settings.retained_bytes_max {
+            let fullest = self
+                .stages
+                .iter_mut()
+                .filter(|stage| stage.done > 0)
+                .filter_map(|stage| Some((stage.done, stage.input.as_mut()?)))
+                .filter(|(_, log)| log.is_complete())
+                .max_by_key(|(_, log)| log.bytes());
+            let Some((done, log)) = fullest else {
+                return;
+            };
+            log.forget_before(done);
+            if log.is_complete() {
+                // Nothing of it is consumed as a whole piece yet.
+                return;
+            }
+        }
+    }
+}

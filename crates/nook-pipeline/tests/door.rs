@@ -1,0 +1,185 @@
+//! What a pipeline takes and does not take, seen from the node's side of the door.
+
+use std::time::{Duration, Instant};
+
+use nook_base::{ActivationDtype, ErrorCode, Sensitive};
+use nook_pipeline::*;
+use nook_plan::{Place, Route};
+
+const POSITIONS_MAX: u32 = 4;
+
+fn pipeline() -> Pipeline {
+    let route = Route::alone(2).expect("two layers");
+    let settings = PipelineSettings {
+        hidden: 4,
+        dtype: ActivationDtype::F32,
+        prefill_chunk: 8,
+        prefill_window: PREFILL_WINDOW,
+        positions_max: POSITIONS_MAX,
+        failovers_max: 2,
+        fall_back: FallBack::Allow,
+        deadlines: Deadlines::usual(),
+        retained_bytes_max: RETAINED_BYTES_MAX,
+        history_key: Sensitive([250; 32]),
+    };
+    Pipeline::new(&route, settings)
+}
+
+fn begin(prompt: &[u32]) -> Event {
+    Event::Begin {
+        prompt: Sensitive(prompt.to_vec()),
+    }
+}
+
+/// Begins, opens and answers the first step: the pipeline now waits for a token.
+fn at_first_sample(now: Instant) -> (Pipeline, AttemptId) {
+    let mut pipeline = pipeline();
+    let opened = pipeline.handle(begin(&[7, 8, 9]), now);
+    let [Action::Open { attempt, .. }] = opened[..] else {
+        panic!("{opened:?}")
+    };
+    let position = 0;
+    pipeline.handle(Event::Opened { attempt, position }, now);
+    let sampled = pipeline.handle(logits(attempt, 0, 0), now);
+    assert!(matches!(sampled[..], [Action::Sample { position: 2, .. }]));
+    (pipeline, attempt)
+}
+
+fn logits(attempt: AttemptId, step: u64, position: u32) -> Event {
+    Event::Logits {
+        attempt,
+        step,
+        position,
+        compute_us: 1,
+        queue_us: 0,
+    }
+}
+
+fn is_abort(actions: &[Action], expected: ErrorCode) -> bool {
+    matches!(actions.last(), Some(Action::Aborted { code, .. }) if *code == expected)
+}
+
+#[test]
+fn a_prompt_too_long_is_refused_before_anybody_is_asked() {
+    let now = nook_base::clock::now();
+    let actions = pipeline().handle(begin(&[1; POSITIONS_MAX as usize + 1]), now);
+    assert!(is_abort(&actions, ErrorCode::TooLong) && actions.len() == 1);
+    let actions = pipeline().handle(begin(&[]), now);
+    assert!(is_abort(&actions, ErrorCode::BadRequest) && actions.len() == 1);
+}
+
+#[test]
+fn a_reply_that_outgrows_its_room_ends_with_its_own_code() {
+    let now = nook_base::clock::now();
+    let (mut pipeline, attempt) = at_first_sample(now);
+    assert_eq!(pipeline.positions_left(), 1);
+    pipeline.handle(Event::NextToken(Sensitive(5)), now);
+    pipeline.handle(logits(attempt, 1, 3), now);
+    assert_eq!(pipeline.positions_left(), 0);
+    let actions = pipeline.handle(Event::NextToken(Sensitive(6)), now);
+    assert!(is_abort(&actions, ErrorCode::TooLong));
+}
+
+#[test]
+fn a_token_nobody_asked_for_is_not_taken() {
+    let now = nook_base::clock::now();
+    let (mut pipeline, _) = at_first_sample(now);
+    let sent = pipeline.handle(Event::NextToken(Sensitive(5)), now);
+    assert!(matches!(sent[..], [Action::SendTokens { position: 3, .. }]));
+    assert!(
+        pipeline
+            .handle(Event::NextToken(Sensitive(5)), now)
+            .is_empty()
+    );
+    assert_eq!(pipeline.positions_left(), 0);
+}
+
+#[test]
+fn nothing_follows_the_end() {
+    let now = nook_base::clock::now();
+    let (mut pipeline, attempt) = at_first_sample(now);
+    let done = pipeline.handle(Event::Finish, now);
+    let reason = CloseReason::Finished;
+    assert!(matches!(
+        done[..],
+        [Action::Close { reason: told, .. }, Action::Done] if told == reason
+    ));
+    let later = now + Duration::from_secs(3_600);
+    let events = [
+        Event::Tick,
+        Event::Cancel,
+        Event::Finish,
+        Event::Lost { attempt },
+        begin(&[1]),
+    ];
+    for event in events {
+        assert!(pipeline.handle(event, later).is_empty());
+    }
+    assert_eq!(pipeline.next_deadline(), None);
+}
+
+#[test]
+fn cancel_before_the_start_is_an_end_too() {
+    let now = nook_base::clock::now();
+    let mut pipeline = pipeline();
+    let actions = pipeline.handle(Event::Cancel, now);
+    assert!(is_abort(&actions, ErrorCode::Cancelled));
+    assert!(pipeline.handle(begin(&[1]), now).is_empty());
+}
+
+#[test]
+fn the_words_of_our_own_worker_are_shown_and_the_first_cause_is_kept() {
+    let now = nook_base::clock::now();
+    let (mut pipeline, attempt) = at_first_sample(now);
+    let failed = |attempt, code, sentence: &str| Event::Failed {
+        attempt,
+        code,
+        sentence: sentence.to_owned(),
+    };
+    let again = pipeline.handle(failed(attempt, ErrorCode::WorkerCrashed, "signal 9"), now);
+    let [_, Action::Open { attempt, place, .. }] = again[..] else {
+        panic!("{again:?}")
+    };
+    assert_eq!(place, Place::Local);
+    let end = pipeline.handle(
+        failed(attempt, ErrorCode::OutOfMemory, "2 GB are missing"),
+        now,
+    );
+    let Some(Action::Aborted {
+        code,
+        sentence,
+        first_cause,
+    }) = end.last()
+    else {
+        panic!("{end:?}")
+    };
+    assert_eq!(
+        (*code, sentence.as_str()),
+        (ErrorCode::OutOfMemory, "2 GB are missing")
+    );
+    assert_eq!(*first_cause, Some(ErrorCode::WorkerCrashed));
+}
+
+#[test]
+fn debug_output_shows_neither_tokens_nor_keys() {
+    let now = nook_base::clock::now();
+    let mut pipeline = pipeline();
+    let mut shown = format!("{:?}", begin(&[424_242]));
+    let opened = pipeline.handle(begin(&[424_242]), now);
+    let [Action::Open { attempt, .. }] = opened[..] else {
+        panic!("{opened:?}")
+    };
+    let sent = pipeline.handle(
+        Event::Opened {
+            attempt,
+            position: 0,
+        },
+        now,
+    );
+    assert!(matches!(sent[..], [Action::SendTokens { .. }]));
+    shown += &format!("{opened:?} {sent:?} {pipeline:?}");
+    assert!(
+        !shown.contains("424242") && !shown.contains("250, 250"),
+        "{shown}"
+    );
+}

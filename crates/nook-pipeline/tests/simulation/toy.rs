@@ -1,0 +1,95 @@
+//! A toy model whose every output depends on every input before it, exactly.
+//!
+//! Numbers are integers between 1 and 1,021, which f16 and f32 both hold exactly, so a split run can
+//! be compared bit for bit. A lost, doubled, swapped or shifted position changes all that follows.
+
+use nook_base::{Activation, ActivationDtype, ModelPart};
+
+pub(crate) const HIDDEN: u32 = 4;
+const MODULUS: u64 = 1021;
+
+type Row = [u64; HIDDEN as usize];
+
+/// One holder's layers with their memory (what a KV cache is to a real model).
+pub(crate) struct Toy {
+    part: ModelPart,
+    pub(crate) len: u32,
+    memory: Vec<u64>,
+}
+
+impl Toy {
+    pub(crate) fn new(part: ModelPart) -> Self {
+        Self {
+            part,
+            len: 0,
+            memory: vec![7; part.layers.len() as usize],
+        }
+    }
+
+    pub(crate) fn has_head(&self) -> bool {
+        self.part.head
+    }
+
+    pub(crate) fn of_tokens(&mut self, ids: &[u32]) -> Vec<Row> {
+        assert!(self.part.embedding, "token ids went to inner layers");
+        let rows = ids.iter().map(|id| {
+            let id = u64::from(*id);
+            std::array::from_fn(|h| (id * 31 + h as u64 * 101) % MODULUS + 1)
+        });
+        let rows: Vec<Row> = rows.collect();
+        self.forward(rows)
+    }
+
+    pub(crate) fn of_activation(&mut self, input: &Activation) -> Vec<Row> {
+        assert!(!self.part.embedding, "activations went to the embedding");
+        let numbers = input.to_f32();
+        let rows = numbers
+            .chunks_exact(HIDDEN as usize)
+            .map(|row| std::array::from_fn(|h| row[h] as u64));
+        let rows = rows.collect();
+        self.forward(rows)
+    }
+
+    fn forward(&mut self, mut rows: Vec<Row>) -> Vec<Row> {
+        for row in &mut rows {
+            for (layer, memory) in self.part.layers.iter().zip(&mut self.memory) {
+                let x = *row;
+                let position = u64::from(self.len);
+                for h in 0..HIDDEN as usize {
+                    let next = x[(h + 1) % HIDDEN as usize];
+                    let mix = x[h] * 31 + next * 17 + *memory * 13 + position * 5;
+                    row[h] = (mix + u64::from(layer) * 3 + h as u64 * 11) % MODULUS + 1;
+                }
+                let sum: u64 = x.iter().zip(1..).map(|(x, factor)| x * factor).sum();
+                *memory = (*memory * 29 + sum + 1) % MODULUS;
+            }
+            self.len += 1;
+        }
+        rows
+    }
+}
+
+pub(crate) fn activation(rows: &[Row], dtype: ActivationDtype) -> Activation {
+    let numbers: Vec<f32> = rows.iter().flatten().map(|x| *x as f32).collect();
+    Activation::from_f32(&numbers, HIDDEN, dtype).expect("toy numbers are small and rows are full")
+}
+
+/// The head and the greedy sampler in one.
+pub(crate) fn token(row: &Row) -> u32 {
+    let sum: u64 = row.iter().zip([1, 3, 7, 11]).map(|(x, f)| x * f).sum();
+    (sum % 997) as u32
+}
+
+/// The undisturbed, undivided reply.
+pub(crate) fn reply(layers: u32, prompt: &[u32], tokens: usize) -> Vec<u32> {
+    let mut model = Toy::new(ModelPart::whole(layers));
+    let mut next = prompt.to_vec();
+    let mut reply = Vec::new();
+    while reply.len() < tokens {
+        let rows = model.of_tokens(&next);
+        let last = rows.last().expect("the prompt is not empty");
+        next = vec![token(last)];
+        reply.push(next[0]);
+    }
+    reply
+}

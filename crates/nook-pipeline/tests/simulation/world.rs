@@ -1,0 +1,691 @@
+//! A house in simulated time: hosts that compute toy layers, a node that carries out actions, and
+//! misfortune on demand. It checks every action against the rules as it goes.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::{Duration, Instant};
+
+use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, PeerId, Sensitive};
+use nook_pipeline::*;
+use nook_plan::{Offer, Place, Route, Topology, greedy_cover};
+
+use crate::toy::{self, HIDDEN, Toy};
+
+/// Far more than any run takes that makes progress.
+const EVENTS_MAX: usize = 50_000;
+
+/// Added to a peer's index in a [`Fault`]: of those that have a call at that moment.
+pub(crate) const IN_USE: usize = 1_000;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) layers: u32,
+    pub(crate) prefix: u32,
+    pub(crate) suffix: u32,
+    pub(crate) peers: Vec<PeerCase>,
+    pub(crate) prompt: Vec<u32>,
+    pub(crate) reply: usize,
+    pub(crate) chunk: u32,
+    pub(crate) window: usize,
+    pub(crate) dtype: ActivationDtype,
+    pub(crate) failovers_max: u32,
+    pub(crate) fall_back: FallBack,
+    pub(crate) retained_bytes_max: usize,
+    pub(crate) faults: Vec<(usize, Fault)>,
+    /// Every result comes a second time, this much later.
+    pub(crate) echo: Option<Duration>,
+    /// Offers of dead devices are still made.
+    pub(crate) adverts_outlive: bool,
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct PeerCase {
+    pub(crate) ranges: Vec<LayerRange>,
+    pub(crate) streams: u16,
+    pub(crate) step_us: u64,
+}
+
+/// What befalls the house; peers by index, wrapped; see also [`IN_USE`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    /// The process is gone, the link says so.
+    Kill(usize),
+    /// Nothing comes back any more, the link stays up.
+    BlackHole(usize),
+    /// Everything comes later by this much, then as before.
+    Stall(usize, Duration),
+    /// The next step is answered with an error.
+    Error(usize, ErrorCode),
+    /// The next result is wrong.
+    Corrupt(usize, Garbage),
+    /// Accepts no new call any more.
+    Full(usize),
+    /// Says that it leaves.
+    Drain(usize),
+    /// All calls to our own worker die; it starts again at once.
+    LocalCrash,
+    /// Our own worker accepts nothing but the two ends any more.
+    LocalRefusesMiddle,
+    /// The node forgets to answer a wish for offers.
+    OffersUnanswered,
+    /// The caller leaves.
+    Cancel,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Garbage {
+    NotANumber,
+    Zero,
+    Copy,
+    RowMissing,
+    OtherType,
+    OtherPosition,
+    FutureStep,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    Aborted(ErrorCode),
+}
+
+pub(crate) struct Outcome {
+    pub(crate) end: End,
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) reports: Vec<Report>,
+    pub(crate) measure: Measure,
+    /// `attempt number, first position, count`, in the order sent.
+    pub(crate) sends: Vec<(u64, u32, u32)>,
+    pub(crate) places: Vec<Place>,
+    /// Where each attempt was opened, by attempt.
+    pub(crate) attempts: Vec<Place>,
+}
+
+struct Host {
+    place: Place,
+    toy: Toy,
+    open: bool,
+    closed: bool,
+    dead: bool,
+    draining: bool,
+    mark: HistoryMark,
+    steps: u64,
+    answered: u64,
+    logits: Option<(u32, u32)>,
+    free_at: Instant,
+}
+
+#[derive(Default, Clone)]
+struct PeerState {
+    dead: bool,
+    silent: bool,
+    full: bool,
+    draining: bool,
+    delay_next: Duration,
+    error_next: Option<ErrorCode>,
+    garbage_next: Option<Garbage>,
+}
+
+struct World {
+    case: Case,
+    now: Instant,
+    random: u64,
+    hosts: BTreeMap<AttemptId, Host>,
+    peers: Vec<PeerState>,
+    local_refuses_middle: bool,
+    offers_unanswered: bool,
+    queue: BinaryHeap<Reverse<(Instant, usize)>>,
+    events: Vec<Option<(Option<AttemptId>, Event)>>,
+    history: u32,
+    outcome: Outcome,
+    over: bool,
+}
+
+pub(crate) fn peer(index: usize) -> PeerId {
+    PeerId([index as u8 + 1; 32])
+}
+
+/// Runs the case to its end; panics when a rule is broken.
+pub(crate) fn run(case: &Case) -> Outcome {
+    let start = nook_base::clock::now();
+    let topology = Topology::or_alone(case.layers, case.prefix, case.suffix).expect("layers > 0");
+    let mut world = World::new(case, start);
+    let cover = greedy_cover(topology.middle(), &world.offers(), 16);
+    let route = match cover {
+        Ok(hops) => Route::boomerang(topology, &hops),
+        Err(_) => Route::alone(case.layers),
+    };
+    let route = route.expect("a cover of the middle makes a route");
+    let mut pipeline = Pipeline::new(&route, world.settings());
+    world.carry_out(pipeline.handle(
+        Event::Begin {
+            prompt: Sensitive(case.prompt.clone()),
+        },
+        start,
+    ));
+    for delivered in 0.. {
+        assert!(delivered < EVENTS_MAX, "no progress");
+        for (_, fault) in case.faults.iter().filter(|(at, _)| *at == delivered) {
+            world.befall(*fault);
+        }
+        if world.over {
+            break;
+        }
+        let event = world.next_event(&pipeline);
+        let actions = pipeline.handle(event, world.now);
+        world.carry_out(actions);
+    }
+    assert!(pipeline.handle(Event::Tick, world.now).is_empty());
+    assert!(pipeline.next_deadline().is_none());
+    assert!(
+        world.hosts.values().all(|host| host.closed),
+        "a call was left open"
+    );
+    world.outcome.measure = pipeline.measure();
+    world.outcome.places = pipeline.places().map(|segment| segment.place).collect();
+    world.outcome.attempts = world.hosts.values().map(|host| host.place).collect();
+    world.outcome
+}
+
+impl World {
+    fn new(case: &Case, now: Instant) -> Self {
+        Self {
+            now,
+            random: case.seed | 1,
+            hosts: BTreeMap::new(),
+            peers: vec![PeerState::default(); case.peers.len()],
+            local_refuses_middle: false,
+            offers_unanswered: false,
+            queue: BinaryHeap::new(),
+            events: Vec::new(),
+            history: case.prompt.len() as u32,
+            outcome: Outcome {
+                end: End::Done,
+                tokens: Vec::new(),
+                reports: Vec::new(),
+                measure: Measure::default(),
+                sends: Vec::new(),
+                places: Vec::new(),
+                attempts: Vec::new(),
+            },
+            over: false,
+            case: case.clone(),
+        }
+    }
+
+    fn settings(&self) -> PipelineSettings {
+        PipelineSettings {
+            hidden: HIDDEN,
+            dtype: self.case.dtype,
+            prefill_chunk: self.case.chunk,
+            prefill_window: self.case.window,
+            positions_max: (self.case.prompt.len() + self.case.reply) as u32,
+            failovers_max: self.case.failovers_max,
+            fall_back: self.case.fall_back,
+            deadlines: Deadlines::usual(),
+            retained_bytes_max: self.case.retained_bytes_max,
+            history_key: Sensitive([3; 32]),
+        }
+    }
+
+    fn chance(&mut self, below: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % below
+    }
+
+    fn offers(&self) -> Vec<Offer> {
+        let mut offers = Vec::new();
+        for (index, (spec, state)) in self.case.peers.iter().zip(&self.peers).enumerate() {
+            if state.draining || (state.dead && !self.case.adverts_outlive) {
+                continue;
+            }
+            for layers in &spec.ranges {
+                offers.push(Offer {
+                    peer: peer(index),
+                    layers: *layers,
+                    queue_depth: index as u16 % 3,
+                    streams_free: spec.streams.saturating_sub(self.calls(index)),
+                });
+            }
+        }
+        offers
+    }
+
+    fn calls(&self, index: usize) -> u16 {
+        let of_peer = |host: &&Host| host.place == Place::Peer(peer(index)) && !host.closed;
+        self.hosts.values().filter(of_peer).count() as u16
+    }
+
+    /// The next thing that happens: a delivery, or time running out.
+    fn next_event(&mut self, pipeline: &Pipeline) -> Event {
+        loop {
+            let deadline = pipeline.next_deadline();
+            let next = self.queue.peek().map(|Reverse((at, _))| *at);
+            match (next, deadline) {
+                (Some(at), deadline) if deadline.is_none_or(|deadline| at < deadline) => {
+                    let Some(Reverse((_, index))) = self.queue.pop() else {
+                        continue;
+                    };
+                    self.now = self.now.max(at);
+                    if let Some(event) = self.deliver(index) {
+                        return event;
+                    }
+                }
+                (_, Some(deadline)) => {
+                    self.now = self.now.max(deadline);
+                    return Event::Tick;
+                }
+                (_, None) => panic!("a hang: nothing under way and no deadline: {pipeline:?}"),
+            }
+        }
+    }
+
+    /// What arrives, unless its sender died before.
+    fn deliver(&mut self, index: usize) -> Option<Event> {
+        let (attempt, event) = self.events[index].take()?;
+        if let Some(host) = attempt.and_then(|attempt| self.hosts.get_mut(&attempt)) {
+            match &event {
+                Event::Lost { .. } => {}
+                _ if host.dead => return None,
+                Event::Opened { .. } => host.open = true,
+                Event::Draining { .. } => host.draining = true,
+                _ => {}
+            }
+        }
+        if let Event::Output { attempt, step, .. } | Event::Logits { attempt, step, .. } = &event {
+            let host = self.hosts.get_mut(attempt).expect("only what was opened");
+            host.answered = host.answered.max(step + 1).min(host.steps);
+        }
+        Some(event)
+    }
+
+    fn after(&mut self, delay: Duration, attempt: Option<AttemptId>, event: Event) {
+        self.at(self.now + delay, attempt, event);
+    }
+
+    fn at(&mut self, at: Instant, attempt: Option<AttemptId>, event: Event) {
+        self.queue.push(Reverse((at, self.events.len())));
+        self.events.push(Some((attempt, event)));
+    }
+
+    fn carry_out(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            assert!(!self.over, "an action after the end: {action:?}");
+            match action {
+                Action::Open {
+                    attempt,
+                    place,
+                    part,
+                    positions_max,
+                } => {
+                    let needed = self.case.prompt.len() + self.case.reply;
+                    assert_eq!(positions_max as usize, needed);
+                    self.open(attempt, place, part);
+                }
+                Action::SendTokens {
+                    attempt,
+                    step,
+                    position,
+                    ids,
+                    history_before,
+                    history_after,
+                    rows,
+                    ..
+                } => {
+                    let host = self.host(attempt.id());
+                    assert_eq!(host.place, Place::Local, "token ids left this device");
+                    let out = host.toy.of_tokens(&ids);
+                    let marks = (history_before, history_after);
+                    self.step(attempt.id(), step, position, marks, rows, out, None);
+                }
+                Action::SendActivation {
+                    attempt,
+                    step,
+                    position,
+                    activation,
+                    history_before,
+                    history_after,
+                    rows,
+                    ..
+                } => {
+                    assert_eq!(activation.dtype(), self.case.dtype);
+                    let out = self.host(attempt).toy.of_activation(&activation);
+                    let marks = (history_before, history_after);
+                    let input = Some(activation);
+                    self.step(attempt, step, position, marks, rows, out, input);
+                }
+                Action::Close { attempt, .. } => {
+                    let host = self.hosts.get_mut(&attempt).expect("only what was opened");
+                    assert!(!host.closed, "closed twice");
+                    host.closed = true;
+                }
+                Action::Sample { attempt, position } => self.sample(attempt, position),
+                Action::WantOffers { .. } => {
+                    if !std::mem::take(&mut self.offers_unanswered) {
+                        let offers = self.offers();
+                        let delay = Duration::from_micros(50 + self.chance(500));
+                        self.after(delay, None, Event::Offers(offers));
+                    }
+                }
+                Action::Report(report) => self.outcome.reports.push(report),
+                Action::Aborted { code, .. } => self.end(End::Aborted(code)),
+                Action::Done => self.end(End::Done),
+            }
+        }
+    }
+
+    fn end(&mut self, end: End) {
+        self.outcome.end = end;
+        self.over = true;
+    }
+
+    fn host(&mut self, attempt: AttemptId) -> &mut Host {
+        let host = self.hosts.get_mut(&attempt).expect("only what was opened");
+        assert!(
+            host.open && !host.closed,
+            "a step before OPENED or after CLOSE"
+        );
+        assert!(!host.draining, "a step for somebody who leaves");
+        host
+    }
+
+    fn open(&mut self, attempt: AttemptId, place: Place, part: nook_base::ModelPart) {
+        let delay = Duration::from_micros(200 + self.chance(3_000));
+        let host = Host {
+            place,
+            toy: Toy::new(part),
+            open: false,
+            closed: false,
+            dead: false,
+            draining: false,
+            mark: HistoryMark::EMPTY,
+            steps: 0,
+            answered: 0,
+            logits: None,
+            free_at: self.now,
+        };
+        let mut refusal = None;
+        let mut answers = true;
+        if let Some(index) = self.index(place) {
+            assert!(!part.embedding && !part.head);
+            let state = self.peers[index].clone();
+            let holds = |range: &LayerRange| range.contains(part.layers);
+            assert!(self.case.peers[index].ranges.iter().any(holds));
+            answers = !state.silent;
+            refusal = if state.dead {
+                Some(None)
+            } else if state.draining {
+                Some(Some(ErrorCode::Draining))
+            } else if state.full || self.calls(index) >= self.case.peers[index].streams {
+                Some(Some(ErrorCode::Busy))
+            } else {
+                None
+            };
+        } else if self.local_refuses_middle && !part.embedding && !part.head {
+            refusal = Some(Some(ErrorCode::OutOfMemory));
+        }
+        let earlier = self.hosts.insert(attempt, host);
+        assert!(earlier.is_none(), "an attempt was used twice");
+        let event = match refusal {
+            None => Event::Opened {
+                attempt,
+                position: 0,
+            },
+            Some(None) => Event::Lost { attempt },
+            Some(Some(code)) => Event::Failed {
+                attempt,
+                code,
+                sentence: "no".to_owned(),
+            },
+        };
+        if answers {
+            self.after(delay, Some(attempt), event);
+        }
+    }
+
+    fn index(&self, place: Place) -> Option<usize> {
+        (0..self.peers.len()).find(|index| place == Place::Peer(peer(*index)))
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the fields of a step, in wire order"
+    )]
+    fn step(
+        &mut self,
+        attempt: AttemptId,
+        step: u64,
+        position: u32,
+        (before, after): (HistoryMark, HistoryMark),
+        rows: LogitRows,
+        out: Vec<[u64; HIDDEN as usize]>,
+        input: Option<Activation>,
+    ) {
+        let count = out.len() as u32;
+        let (history, window, chunk) = (self.history, self.case.window, self.case.chunk);
+        self.outcome.sends.push((attempt.number(), position, count));
+        let host = self.host(attempt);
+        assert_eq!(position + count, host.toy.len, "not at the cache's length");
+        assert_eq!((step, before), (host.steps, host.mark));
+        assert!(position + count <= history && count <= chunk);
+        host.steps += 1;
+        host.mark = after;
+        assert!(
+            host.steps - host.answered <= window as u64,
+            "more steps under way than allowed"
+        );
+        if rows == LogitRows::Last {
+            assert_eq!(position + count, history, "logits of a known token");
+            let last = out.last().expect("a step has a row");
+            host.logits = Some((history - 1, toy::token(last)));
+        }
+        let (place, free_at) = (host.place, host.free_at);
+        let is_head = host.toy.has_head();
+        let wait = self.step_time(place, count);
+        let at = free_at.max(self.now) + wait;
+        self.hosts.get_mut(&attempt).expect("just used").free_at = at;
+        let event = if is_head {
+            Event::Logits {
+                attempt,
+                step,
+                position,
+                compute_us: 10,
+                queue_us: 0,
+            }
+        } else {
+            Event::Output {
+                attempt,
+                step,
+                position,
+                count,
+                activation: toy::activation(&out, self.case.dtype),
+                compute_us: u32::MAX,
+                queue_us: 5,
+            }
+        };
+        self.answer(attempt, place, at, event, input);
+    }
+
+    fn step_time(&mut self, place: Place, count: u32) -> Duration {
+        let Some(index) = self.index(place) else {
+            return Duration::from_micros(100 + self.chance(300));
+        };
+        let us = self.case.peers[index].step_us * u64::from(count) + self.chance(400);
+        Duration::from_micros(us) + std::mem::take(&mut self.peers[index].delay_next)
+    }
+
+    fn answer(
+        &mut self,
+        attempt: AttemptId,
+        place: Place,
+        at: Instant,
+        mut event: Event,
+        input: Option<Activation>,
+    ) {
+        if let Some(index) = self.index(place) {
+            let state = &mut self.peers[index];
+            if state.silent {
+                return;
+            }
+            if let Some(code) = state.error_next.take() {
+                event = Event::Failed {
+                    attempt,
+                    code,
+                    sentence: "sorry".to_owned(),
+                };
+            } else if let Some(garbage) = state.garbage_next.take() {
+                event = spoil(event, garbage, input);
+            }
+        }
+        if let Some(later) = self.case.echo {
+            self.at(at + later, None, event.clone());
+        }
+        self.at(at, Some(attempt), event);
+    }
+
+    fn sample(&mut self, attempt: AttemptId, position: u32) {
+        let (at, token) = self.host(attempt).logits.expect("logits were asked for");
+        assert_eq!((at, at + 1), (position, self.history), "an old position");
+        let delay = Duration::from_micros(20 + self.chance(100));
+        self.outcome.tokens.push(token);
+        let event = if self.outcome.tokens.len() == self.case.reply {
+            Event::Finish
+        } else {
+            self.history += 1;
+            Event::NextToken(Sensitive(token))
+        };
+        self.after(delay, None, event);
+    }
+
+    fn befall(&mut self, fault: Fault) {
+        let named = match fault {
+            Fault::Kill(index)
+            | Fault::BlackHole(index)
+            | Fault::Stall(index, _)
+            | Fault::Error(index, _)
+            | Fault::Corrupt(index, _)
+            | Fault::Full(index)
+            | Fault::Drain(index) => self.victim(index),
+            _ => None,
+        };
+        if let Some(state) = named.and_then(|index| self.peers.get_mut(index)) {
+            match fault {
+                Fault::Kill(_) => state.dead = true,
+                Fault::BlackHole(_) => state.silent = true,
+                Fault::Stall(_, delay) => state.delay_next = delay,
+                Fault::Error(_, code) => state.error_next = Some(code),
+                Fault::Corrupt(_, garbage) => state.garbage_next = Some(garbage),
+                Fault::Full(_) => state.full = true,
+                _ => state.draining = true,
+            }
+        }
+        let place = named.map(|index| Place::Peer(peer(index)));
+        match fault {
+            Fault::Kill(_) => self.lose(place),
+            Fault::BlackHole(_) => self.silence(place),
+            Fault::Drain(_) => self.announce_leaving(place),
+            Fault::LocalCrash => self.lose(Some(Place::Local)),
+            Fault::LocalRefusesMiddle => self.local_refuses_middle = true,
+            Fault::OffersUnanswered => self.offers_unanswered = true,
+            Fault::Cancel => self.after(Duration::ZERO, None, Event::Cancel),
+            _ => {}
+        }
+    }
+
+    fn victim(&self, index: usize) -> Option<usize> {
+        let all: Vec<usize> = (0..self.peers.len()).collect();
+        let in_use = all
+            .iter()
+            .copied()
+            .filter(|peer| self.calls(*peer) > 0)
+            .collect();
+        let (from, index) = match index.checked_sub(IN_USE) {
+            Some(index) => (in_use, index),
+            None => (all, index),
+        };
+        from.get(index % from.len().max(1)).copied()
+    }
+
+    /// What was under way never arrives; the loss is noticed a little later.
+    fn lose(&mut self, place: Option<Place>) {
+        for attempt in self.calls_of(place) {
+            if let Some(host) = self.hosts.get_mut(&attempt) {
+                host.dead = true;
+            }
+            let delay = Duration::from_micros(self.chance(2_000));
+            self.after(delay, Some(attempt), Event::Lost { attempt });
+        }
+    }
+
+    fn silence(&mut self, place: Option<Place>) {
+        for attempt in self.calls_of(place) {
+            if let Some(host) = self.hosts.get_mut(&attempt) {
+                host.dead = true;
+            }
+        }
+    }
+
+    fn announce_leaving(&mut self, place: Option<Place>) {
+        for attempt in self.calls_of(place) {
+            self.after(Duration::ZERO, Some(attempt), Event::Draining { attempt });
+        }
+    }
+
+    fn calls_of(&self, place: Option<Place>) -> Vec<AttemptId> {
+        let calls = self.hosts.iter().filter(|(_, host)| !host.closed);
+        let calls = calls.filter(|(_, host)| Some(host.place) == place);
+        calls.map(|(attempt, _)| *attempt).collect()
+    }
+}
+
+/// Turns a result into one that must be refused.
+fn spoil(event: Event, garbage: Garbage, input: Option<Activation>) -> Event {
+    let Event::Output {
+        attempt,
+        mut step,
+        mut position,
+        count,
+        mut activation,
+        compute_us,
+        queue_us,
+    } = event
+    else {
+        return event;
+    };
+    let remake = |tokens, dtype, bytes: Vec<u8>| {
+        Activation::new(tokens, HIDDEN, dtype, bytes.into()).expect("lengths are kept")
+    };
+    let (dtype, len) = (activation.dtype(), activation.bytes().len());
+    match garbage {
+        Garbage::NotANumber => {
+            let mut bytes = activation.bytes().to_vec();
+            bytes[len - dtype.size()..].fill(0xff);
+            activation = remake(count, dtype, bytes);
+        }
+        Garbage::Zero => activation = remake(count, dtype, vec![0; len]),
+        Garbage::Copy => activation = input.unwrap_or(activation),
+        Garbage::RowMissing => activation = activation.rows(1, count),
+        Garbage::OtherType => {
+            let other = match dtype {
+                ActivationDtype::F16 => ActivationDtype::F32,
+                ActivationDtype::F32 => ActivationDtype::F16,
+            };
+            let numbers = activation.to_f32();
+            activation = Activation::from_f32(&numbers, HIDDEN, other).expect("small numbers");
+        }
+        Garbage::OtherPosition => position += 1,
+        Garbage::FutureStep => step += 1,
+    }
+    Event::Output {
+        attempt,
+        step,
+        position,
+        count,
+        activation,
+        compute_us,
+        queue_us,
+    }
+}
