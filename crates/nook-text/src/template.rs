@@ -1,0 +1,408 @@
+//! A chat as the model's publisher wants to read it.
+//!
+//! Owns the chat template of one model: a Jinja program from the model file, run here with limits
+//! on its source, its steps and its output. [`ChatTemplate::render`] gives a [`RenderedPrompt`] for
+//! [`crate::Tokenizer::encode_chat`]. Reference: Hugging Face transformers' chat template
+//! environment (`trim_blocks`, `lstrip_blocks`, loop controls, Python's `json.dumps`).
+//!
+//! What a message says must not become structure. The messages are rendered a second time with
+//! marks inside everything that could be read as a control token (`guard`), and the places of the
+//! marks travel with the prompt; the tokenizer never takes a control token across one.
+
+mod engine;
+mod guard;
+mod json;
+
+use nook_base::{Sensitive, Vocabulary};
+use serde_json::{Map, Value, json};
+
+use crate::tokenizer::kinds::Kinds;
+use engine::Engine;
+use guard::{Guarding, MarkedChat, Structure};
+
+pub use engine::{FUEL, SOURCE_BYTES_MAX};
+
+/// Longest rendered prompt, in bytes; a longer one is an error.
+pub const PROMPT_BYTES_MAX: usize = crate::tokenizer::TEXT_BYTES_MAX;
+
+/// What a model without a template is given: a transcript. Such a model was not trained on chats
+/// and may write the user's next line itself, so [`ChatTemplate::stop_strings`] ends it there.
+const PLAIN: &str = "{{ bos_token }}{% for message in messages %}\
+{% if message.role == 'system' %}{{ message.content }}\n\n\
+{% elif message.role == 'assistant' %}Assistant: {{ message.content }}\n\
+{% else %}User: {{ message.content }}\n{% endif %}{% endfor %}\
+{% if add_generation_prompt %}Assistant:{% endif %}";
+
+/// Why a chat cannot be rendered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// The template is longer than [`SOURCE_BYTES_MAX`].
+    #[error("the model's chat template is too long: {bytes} bytes, at most {SOURCE_BYTES_MAX}")]
+    SourceTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The template is not Jinja that we can read.
+    #[error("the model's chat template cannot be read: {kind} in line {line} ({detail})")]
+    Syntax {
+        /// What is wrong.
+        kind: String,
+        /// Where.
+        line: usize,
+        /// More about it, in the interpreter's words.
+        detail: String,
+    },
+    /// The template says that it cannot do this chat (`raise_exception`).
+    #[error("the model's chat template refuses this chat: {}", sentence.0)]
+    Refused {
+        /// Its own words; they may quote the chat.
+        sentence: Sensitive<String>,
+    },
+    /// The template failed while it ran.
+    #[error("the model's chat template failed: {kind} in line {line}")]
+    Failed {
+        /// What went wrong, without values of the chat.
+        kind: String,
+        /// Where.
+        line: usize,
+    },
+    /// The template took more than [`FUEL`] steps.
+    #[error("the model's chat template runs too long")]
+    OutOfFuel,
+    /// The prompt is longer than [`PROMPT_BYTES_MAX`].
+    #[error("the prompt is too long: more than {PROMPT_BYTES_MAX} bytes")]
+    PromptTooLong,
+    /// The prompt lacks the last user message, so the answer would be to something else.
+    #[error("the model's chat template left out the user's message")]
+    UserTextLost,
+    /// A role is not a plain word; templates write roles next to control tokens.
+    #[error("a message's role must be 1 to 32 lower-case letters or underscores")]
+    Role,
+    /// The messages use all of Unicode's noncharacters that could serve as marks.
+    #[error("the messages contain too many noncharacters")]
+    NoMark,
+}
+
+/// Who speaks: `system`, `user`, `assistant`, `tool`, or another plain word that a template knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Role(String);
+
+impl Role {
+    /// A role by name: 1 to 32 lower-case letters or underscores.
+    pub fn new(name: impl Into<String>) -> Result<Self, TemplateError> {
+        let name = name.into();
+        let plain = name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        if plain && (1..=32).contains(&name.len()) {
+            Ok(Self(name))
+        } else {
+            Err(TemplateError::Role)
+        }
+    }
+
+    /// The instructions that stand before a chat.
+    #[must_use]
+    pub fn system() -> Self {
+        Self("system".to_owned())
+    }
+
+    /// The person.
+    #[must_use]
+    pub fn user() -> Self {
+        Self("user".to_owned())
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn assistant() -> Self {
+        Self("assistant".to_owned())
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// One message of a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatMessage {
+    /// Who speaks.
+    pub role: Role,
+    /// What was said.
+    pub content: Sensitive<String>,
+}
+
+impl ChatMessage {
+    /// A message.
+    #[must_use]
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self {
+            role,
+            content: Sensitive(content.into()),
+        }
+    }
+}
+
+/// A point in time as the user's clock shows it; templates may write today's date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Seconds since 1970 in UTC.
+    pub unix_seconds: i64,
+    /// The user's offset from UTC, in seconds east.
+    pub utc_offset_seconds: i32,
+}
+
+/// What to render besides the messages. An absent value means that the template does without.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RenderOptions {
+    /// End with the opening of the assistant's turn.
+    pub add_generation_prompt: bool,
+    /// Today for templates that ask; without it `strftime_now` is not defined, and most templates
+    /// fall back to a fixed date.
+    pub now: Option<Moment>,
+    /// Tools in OpenAI's form, an array.
+    pub tools: Option<Value>,
+}
+
+/// A rendered chat. It reads as its text; the tokenizer also needs its guards.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RenderedPrompt {
+    text: String,
+    guards: Vec<usize>,
+    folded_system: bool,
+}
+
+impl RenderedPrompt {
+    /// The prompt.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the template refused a system message and it was put before the first user message.
+    #[must_use]
+    pub fn folded_system(&self) -> bool {
+        self.folded_system
+    }
+
+    /// Byte positions, ascending, across which no control token may be read.
+    pub(crate) fn guards(&self) -> &[usize] {
+        &self.guards
+    }
+}
+
+impl std::ops::Deref for RenderedPrompt {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl std::fmt::Debug for RenderedPrompt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A prompt stays out of logs (invariant I-3).
+        f.debug_struct("RenderedPrompt")
+            .field("bytes", &self.text.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The chat template of one model.
+#[derive(Debug)]
+pub struct ChatTemplate {
+    engine: Engine,
+    structure: Structure,
+    bos: String,
+    eos: String,
+    plain: bool,
+}
+
+impl ChatTemplate {
+    /// The template in a model file; `None` for a file without one (see [`Self::plain`]).
+    pub fn from_vocabulary(vocabulary: &Vocabulary) -> Result<Option<Self>, TemplateError> {
+        let Some(source) = &vocabulary.chat_template else {
+            return Ok(None);
+        };
+        Self::build(source, vocabulary, false).map(Some)
+    }
+
+    /// The template for a model that brings none: a transcript of `User:` and `Assistant:` lines.
+    #[must_use]
+    pub fn plain(vocabulary: &Vocabulary) -> Self {
+        Self::build(PLAIN, vocabulary, true).expect("a test renders the plain template")
+    }
+
+    /// Strings at which a reply to this template ends, besides end-of-turn tokens.
+    #[must_use]
+    pub fn stop_strings(&self) -> &'static [&'static str] {
+        if self.plain { &["\nUser:"] } else { &[] }
+    }
+
+    /// Renders a chat. If the template refuses a chat with a system message, that message is put
+    /// before the first user message and the template is asked once more.
+    pub fn render(
+        &self,
+        messages: &[ChatMessage],
+        options: RenderOptions,
+    ) -> Result<RenderedPrompt, TemplateError> {
+        let values: Vec<Value> = messages
+            .iter()
+            .map(|message| json!({"role": message.role.as_str(), "content": message.content.0}))
+            .collect();
+        let none = Map::new();
+        match (
+            self.render_values(&values, &options, &none),
+            fold_system(&values),
+        ) {
+            (Err(TemplateError::Refused { .. }), Some(folded)) => {
+                let prompt = self.render_values(&folded, &options, &none)?;
+                Ok(RenderedPrompt {
+                    folded_system: true,
+                    ..prompt
+                })
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
+    /// Renders messages in the form of the OpenAI interface (`role`, `content`, `tool_calls`, …),
+    /// with a template's own switches such as `enable_thinking` in `variables`. Nothing is folded.
+    pub fn render_values(
+        &self,
+        messages: &[Value],
+        options: &RenderOptions,
+        variables: &Map<String, Value>,
+    ) -> Result<RenderedPrompt, TemplateError> {
+        check_roles(messages)?;
+        let tools = options.tools.as_ref();
+        let mark = guard::free_mark(messages, tools).ok_or(TemplateError::NoMark)?;
+        let run = |chat: &MarkedChat| self.run(chat, options, variables);
+        let text = run(&MarkedChat::unmarked(messages, tools))?;
+        check_user_text(messages, &text)?;
+        let whole = RenderedPrompt {
+            text,
+            guards: Vec::new(),
+            folded_system: false,
+        };
+        for guarding in [
+            Guarding::Thorough,
+            Guarding::ThoroughButTags,
+            Guarding::Precise,
+        ] {
+            let chat = MarkedChat::new(messages, tools, &self.structure, guarding, mark);
+            if !chat.marked {
+                return Ok(whole);
+            }
+            let outcome = run(&chat).map(|marked| guard::take_marks(&marked, mark));
+            match (outcome, guarding) {
+                (Ok((text, guards)), _) if text == whole.text => {
+                    return Ok(RenderedPrompt { guards, ..whole });
+                }
+                // The template looks into the text for control tokens: then its answer to the
+                // broken ones counts.
+                (Ok((text, guards)), Guarding::Precise) => {
+                    return Ok(RenderedPrompt {
+                        text,
+                        guards,
+                        ..whole
+                    });
+                }
+                (Err(error), Guarding::Precise) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(whole)
+    }
+
+    fn build(source: &str, vocabulary: &Vocabulary, plain: bool) -> Result<Self, TemplateError> {
+        let spelling = |id: Option<u32>| {
+            id.and_then(|id| vocabulary.tokens.get(id as usize))
+                .cloned()
+                .unwrap_or_default()
+        };
+        Ok(Self {
+            engine: Engine::new(source)?,
+            structure: Structure::new(vocabulary, &Kinds::of(vocabulary)),
+            bos: spelling(vocabulary.bos),
+            eos: spelling(vocabulary.eos),
+            plain,
+        })
+    }
+
+    fn run(
+        &self,
+        chat: &MarkedChat,
+        options: &RenderOptions,
+        variables: &Map<String, Value>,
+    ) -> Result<String, TemplateError> {
+        let mut values = variables.clone();
+        values.insert("messages".to_owned(), chat.messages.clone());
+        values.insert(
+            "tools".to_owned(),
+            chat.tools.clone().unwrap_or(Value::Null),
+        );
+        values.insert("documents".to_owned(), Value::Null);
+        values.insert(
+            "add_generation_prompt".to_owned(),
+            options.add_generation_prompt.into(),
+        );
+        values.insert("bos_token".to_owned(), self.bos.as_str().into());
+        values.insert("eos_token".to_owned(), self.eos.as_str().into());
+        self.engine.run(&values, options.now)
+    }
+}
+
+/// The chat with its leading system messages put before the first user message, if there are both.
+fn fold_system(messages: &[Value]) -> Option<Vec<Value>> {
+    let is = |message: &Value, role: &str| message["role"] == role;
+    let count = messages
+        .iter()
+        .take_while(|message| is(message, "system"))
+        .count();
+    let (system, rest) = messages.split_at(count);
+    let user = rest.iter().position(|message| is(message, "user"))?;
+    let mut parts: Vec<&str> = Vec::new();
+    for message in system.iter().chain([&rest[user]]) {
+        parts.push(message["content"].as_str()?);
+    }
+    if system.is_empty() {
+        return None;
+    }
+    let mut folded = rest.to_vec();
+    folded[user]["content"] = parts.join("\n\n").into();
+    Some(folded)
+}
+
+fn check_roles(messages: &[Value]) -> Result<(), TemplateError> {
+    for message in messages {
+        Role::new(message["role"].as_str().ok_or(TemplateError::Role)?)?;
+    }
+    Ok(())
+}
+
+/// A partial Jinja once gave well-formed prompts without any user message; this would notice.
+fn check_user_text(messages: &[Value], prompt: &str) -> Result<(), TemplateError> {
+    let Some(last) = messages
+        .iter()
+        .rev()
+        .find(|message| message["role"] == "user")
+    else {
+        return Ok(());
+    };
+    let part_text = |part: &Value| part["text"].as_str().map(str::to_owned);
+    let texts = match &last["content"] {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(parts) => parts.iter().filter_map(part_text).collect(),
+        _ => Vec::new(),
+    };
+    let present = texts.iter().all(|text| prompt.contains(text.trim()));
+    if present {
+        Ok(())
+    } else {
+        Err(TemplateError::UserTextLost)
+    }
+}

@@ -1,0 +1,342 @@
+//! Text to token ids and back, as the model's publisher does it.
+//!
+//! Owns a model's tokenizer, built from the [`Vocabulary`] in its file. Text is first cut at
+//! special tokens (`special`), then the rest is split and merged (`model`). Control tokens come
+//! from text only where the caller asks for it, and in [`Tokenizer::encode_chat`] never from what
+//! a message says. References: the publishers' tokenizers through the fixtures, llama.cpp's
+//! `llama-vocab.cpp` for what GGUF metadata mean.
+
+mod bytes;
+pub(crate) mod kinds;
+mod merge;
+mod model;
+mod special;
+mod split;
+
+use nook_base::Vocabulary;
+use nook_base::vocabulary::TokenKind;
+
+use crate::template::RenderedPrompt;
+use bytes::{byte_of_char, byte_of_token};
+use kinds::Kinds;
+use model::{Bpe, Spm};
+use special::{Allowed, Fragment, Specials};
+
+/// Longest text that is encoded at once, in bytes; a longer one is refused.
+pub const TEXT_BYTES_MAX: usize = 16 << 20;
+
+/// What is wrong with a vocabulary. The model file is to blame.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenizerError {
+    /// `tokenizer.ggml.model` names a kind that this version cannot do.
+    #[error("the model's tokenizer is of a kind this version does not know: {model:?}")]
+    Model {
+        /// The kind's name.
+        model: String,
+    },
+    /// `tokenizer.ggml.pre` names a pre-tokenizer that is not in the table.
+    #[error("the model's pre-tokenizer is not known: {pre:?}")]
+    PreTokenizer {
+        /// The pre-tokenizer's name.
+        pre: String,
+    },
+    /// There are no tokens.
+    #[error("the model has no vocabulary")]
+    Empty,
+    /// There are more tokens than ids.
+    #[error("the vocabulary is too large: {tokens} tokens")]
+    TooLarge {
+        /// How many.
+        tokens: usize,
+    },
+    /// A merge is not two tokens that make a third.
+    #[error("merge {index} does not join two tokens into a third")]
+    Merge {
+        /// Its place in the list.
+        index: u32,
+    },
+    /// An SPM vocabulary needs one score for each token.
+    #[error("the vocabulary has {scores} scores for {tokens} tokens")]
+    Scores {
+        /// Scores present.
+        scores: usize,
+        /// Tokens present.
+        tokens: usize,
+    },
+    /// A score is not a number.
+    #[error("the score of token {index} is not a number")]
+    Score {
+        /// The token's id.
+        index: usize,
+    },
+    /// A special id lies outside the vocabulary.
+    #[error("the {which} token {id} lies outside the vocabulary")]
+    SpecialId {
+        /// `begin`, `end` or `end-of-turn`.
+        which: &'static str,
+        /// The id.
+        id: u32,
+    },
+    /// The special tokens do not fit into one matcher.
+    #[error("the vocabulary has too many special tokens: {count}")]
+    TooManySpecials {
+        /// How many.
+        count: usize,
+    },
+}
+
+/// Why a text cannot be encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// The text is longer than [`TEXT_BYTES_MAX`].
+    #[error("the text is too long: {bytes} bytes, at most {TEXT_BYTES_MAX}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The vocabulary has no token for a byte of the text.
+    #[error("the model has no token for byte {byte:#04x}")]
+    NoToken {
+        /// The byte.
+        byte: u8,
+    },
+    /// Splitting took too many steps: the text has a run of about a million spaces.
+    #[error("the text cannot be split into words")]
+    Split,
+}
+
+/// How to treat special tokens when text is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EncodeOptions {
+    /// Put BOS first and EOS last as the vocabulary says.
+    pub add_special: bool,
+    /// Recognise control tokens that are spelt out in the text. Never set this for a user's text.
+    pub parse_special: bool,
+}
+
+/// The tokenizer of one model.
+#[derive(Debug)]
+pub struct Tokenizer {
+    model: Model,
+    specials: Specials,
+    kinds: Kinds,
+    pieces: Pieces,
+    bos: Option<u32>,
+    eos: Option<u32>,
+    add_bos: bool,
+    add_eos: bool,
+}
+
+#[derive(Debug)]
+enum Model {
+    Bpe(Bpe),
+    Spm(Spm),
+}
+
+impl Tokenizer {
+    /// Builds the tokenizer that a model file describes. A byte-level vocabulary that names no
+    /// pre-tokenizer is taken for GPT-2's.
+    pub fn new(vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
+        check_ids(vocabulary)?;
+        let kinds = Kinds::of(vocabulary);
+        let (model, add_bos) = match vocabulary.model.as_str() {
+            "llama" => (Model::Spm(Spm::new(vocabulary, &kinds)?), true),
+            "gpt2" | "gemma4" => {
+                let pre = match (vocabulary.model.as_str(), &vocabulary.pre) {
+                    ("gemma4", _) => "gemma4",
+                    (_, Some(pre)) => pre,
+                    (_, None) => "gpt-2",
+                };
+                let recipe = split::recipe(pre).ok_or_else(|| TokenizerError::PreTokenizer {
+                    pre: pre.to_owned(),
+                })?;
+                (
+                    Model::Bpe(Bpe::new(vocabulary, &kinds, &recipe)?),
+                    recipe.add_bos,
+                )
+            }
+            other => {
+                return Err(TokenizerError::Model {
+                    model: other.to_owned(),
+                });
+            }
+        };
+        Ok(Self {
+            model,
+            specials: Specials::new(vocabulary, &kinds)?,
+            pieces: Pieces::new(vocabulary, &kinds),
+            kinds,
+            bos: vocabulary.bos,
+            eos: vocabulary.eos,
+            add_bos: vocabulary.add_bos.unwrap_or(add_bos) && vocabulary.bos.is_some(),
+            add_eos: vocabulary.add_eos.unwrap_or(false) && vocabulary.eos.is_some(),
+        })
+    }
+
+    /// The ids of `text`.
+    pub fn encode(&self, text: &str, options: EncodeOptions) -> Result<Vec<u32>, EncodeError> {
+        let allowed = if options.parse_special {
+            Allowed::All
+        } else {
+            Allowed::Added
+        };
+        let mut ids = Vec::new();
+        if options.add_special && self.add_bos {
+            ids.extend(self.bos);
+        }
+        self.encode_cut(text, allowed, &mut ids)?;
+        if options.add_special && self.add_eos {
+            ids.extend(self.eos);
+        }
+        Ok(ids)
+    }
+
+    /// The ids of a rendered chat: control tokens that the template wrote are recognised, those
+    /// that a message spells out are text, and BOS stands once at the front if the template or the
+    /// vocabulary wants it.
+    pub fn encode_chat(&self, prompt: &RenderedPrompt) -> Result<Vec<u32>, EncodeError> {
+        let mut ids = Vec::new();
+        self.encode_cut(prompt.text(), Allowed::Guarded(prompt.guards()), &mut ids)?;
+        let Some(bos) = self.bos else { return Ok(ids) };
+        let written = ids.iter().take_while(|id| **id == bos).count();
+        if written > 0 {
+            ids.drain(1..written);
+        } else if self.add_bos {
+            ids.insert(0, bos);
+        }
+        Ok(ids)
+    }
+
+    /// The bytes that a token adds to a text: nothing for control and unknown tokens and for an id
+    /// outside the vocabulary. May be part of a character: see [`crate::TextStream`].
+    #[must_use]
+    pub fn decode_bytes(&self, id: u32) -> &[u8] {
+        match self.kinds.get(id) {
+            TokenKind::Control | TokenKind::Unknown => &[],
+            _ => self.pieces.get(id),
+        }
+    }
+
+    /// Like [`Self::decode_bytes`], with control tokens spelt out (`<|im_end|>`).
+    #[must_use]
+    pub fn decode_bytes_with_control(&self, id: u32) -> &[u8] {
+        self.pieces.get(id)
+    }
+
+    /// Number of ids.
+    #[must_use]
+    pub fn vocabulary_len(&self) -> usize {
+        self.pieces.ends.len()
+    }
+
+    /// Begin-of-sequence id.
+    #[must_use]
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
+    }
+
+    /// End-of-sequence id.
+    #[must_use]
+    pub fn eos(&self) -> Option<u32> {
+        self.eos
+    }
+
+    /// Whether generation stops after this token: end of sequence, end of turn, or a token that
+    /// ends turns by its name, such as `<|im_end|>` (except gpt-oss's `<|end|>`, which separates
+    /// messages).
+    #[must_use]
+    pub fn is_end_of_turn(&self, id: u32) -> bool {
+        self.kinds.ends_turn(id)
+    }
+
+    fn encode_cut(
+        &self,
+        text: &str,
+        allowed: Allowed<'_>,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), EncodeError> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(EncodeError::TooLong { bytes: text.len() });
+        }
+        let mut after_special = true;
+        for fragment in self.specials.cut(text, allowed) {
+            match (fragment, &self.model) {
+                (Fragment::Token(id), _) => ids.push(id),
+                (Fragment::Text(text), Model::Bpe(bpe)) => bpe.encode(text, ids)?,
+                (Fragment::Text(text), Model::Spm(spm)) => spm.encode(text, after_special, ids)?,
+            }
+            after_special = matches!(fragment, Fragment::Token(_));
+        }
+        Ok(())
+    }
+}
+
+fn check_ids(vocabulary: &Vocabulary) -> Result<(), TokenizerError> {
+    let tokens = vocabulary.tokens.len();
+    if tokens == 0 {
+        return Err(TokenizerError::Empty);
+    }
+    if u32::try_from(tokens).is_err() {
+        return Err(TokenizerError::TooLarge { tokens });
+    }
+    let specials = [
+        ("begin", vocabulary.bos),
+        ("end", vocabulary.eos),
+        ("end-of-turn", vocabulary.eot),
+    ];
+    for (which, id) in specials {
+        if let Some(id) = id.filter(|id| *id as usize >= tokens) {
+            return Err(TokenizerError::SpecialId { which, id });
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of every token, in one allocation.
+#[derive(Debug)]
+struct Pieces {
+    bytes: Vec<u8>,
+    /// By id: where its bytes end.
+    ends: Vec<usize>,
+}
+
+impl Pieces {
+    fn new(vocabulary: &Vocabulary, kinds: &Kinds) -> Self {
+        let byte_level = vocabulary.model == "gpt2";
+        let mut bytes = Vec::new();
+        let mut ends = Vec::with_capacity(vocabulary.tokens.len());
+        for (id, text) in (0..).zip(&vocabulary.tokens) {
+            match kinds.get(id) {
+                TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined => {
+                    bytes.extend_from_slice(text.as_bytes());
+                }
+                TokenKind::Byte => match byte_of_token(text) {
+                    Some(byte) => bytes.push(byte),
+                    None => bytes.extend_from_slice(text.as_bytes()),
+                },
+                TokenKind::Normal | TokenKind::Unused if byte_level => {
+                    for c in text.chars() {
+                        match byte_of_char(c) {
+                            Some(byte) => bytes.push(byte),
+                            None => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+                        }
+                    }
+                }
+                TokenKind::Normal | TokenKind::Unused => {
+                    bytes.extend_from_slice(text.replace('▁', " ").as_bytes());
+                }
+            }
+            ends.push(bytes.len());
+        }
+        Self { bytes, ends }
+    }
+
+    fn get(&self, id: u32) -> &[u8] {
+        let id = id as usize;
+        let Some(&end) = self.ends.get(id) else {
+            return &[];
+        };
+        let start = id.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..end]
+    }
+}
