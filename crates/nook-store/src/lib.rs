@@ -1,1 +1,43 @@
-//! nook-store: see ARCHITECTURE.md.
+//! What one installation keeps: identity, settings, paired devices, the port's key, chats, models.
+//!
+//! Everything begins with a [`Home`], which holds the data folder exclusively. Each kind of data has
+//! one owner value (`SettingsFile`, `Peers`, `PortKey`, `Chats`, `Library`) that reads at start and
+//! writes through at once: a change counts when it is on the disk, and a failed write leaves the old
+//! state in force, in memory and in the file. A file that cannot be understood is an error with its
+//! place and what to do; it is never taken for an empty one and never overwritten.
+//!
+//! Calls may wait for the disk: keep them off the runtime's threads. Nothing here reads the clock,
+//! and no secret or text of a chat is in any `Debug` output.
+
+mod chats;
+mod durable;
+mod home;
+mod identity;
+mod json;
+mod keyring;
+mod library;
+mod peers;
+mod port_key;
+mod settings;
+
+pub use chats::{
+    Chats, ChatsError, Conversation, ConversationEntry, ConversationId, Finish, Found, LISTED_MAX,
+    MESSAGE_BYTES_MAX, Message, MessageId, Role, TITLE_CHARS_MAX,
+};
+pub use durable::{Deed, FileError};
+pub use home::{HOME_VARIABLE, Home, HomeChoice, HomeError, SOCKET_PATH_BYTES_MAX};
+pub use identity::{
+    IdentityError, KEYRING_VARIABLE, KeyringChoice, Where, WhyFile, load_or_mint, public_id,
+};
+pub use json::DocumentError;
+pub use keyring::KeyringTrouble;
+pub use library::{
+    EMBER, FileState, ImportError, Library, LibraryError, MODEL_NAME_BYTES_MAX, MODELS_MAX,
+    ModelEntry, ResolveError, Staged, Stager, Take,
+};
+pub use peers::{PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers, PeersError};
+pub use port_key::{PortKey, PortKeyError};
+pub use settings::{
+    DeviceSettings, HostSettings, InferenceSettings, NetworkSettings, PortSettings, SETTINGS_KEYS,
+    SettingValue, Settings, SettingsError, SettingsFile,
+};

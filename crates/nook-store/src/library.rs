@@ -1,0 +1,391 @@
+//! The model files of this device: which there are, under which names, and where.
+//!
+//! `models.json` lists them; the files lie in the folder `models`, or where the user keeps them.
+//! What a model *is* (its digest, whether the file is valid) is `nook-model`'s knowledge: callers
+//! pass it in as a function of a path. Importing has two steps, so that the long one needs no lock:
+//! a [`Stager`] copies and checks a file, [`Library::adopt`] takes it into the list.
+//!
+//! The built-in model Ember is written out at the first start and compared byte by byte at every
+//! later one.
+
+mod names;
+mod staging;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nook_base::ModelDigest;
+use serde::{Deserialize, Serialize};
+
+use crate::durable::{self, FileError, Readers};
+use crate::home::Home;
+use crate::json::{self, DocumentError};
+
+pub use names::{MODEL_NAME_BYTES_MAX, ResolveError};
+pub use staging::{ImportError, Staged, Stager, Take};
+
+const INDEX_FILE: &str = "models.json";
+const FOLDER: &str = "models";
+const VERSION: u64 = 1;
+
+/// Most models in the list; a further import is refused.
+pub const MODELS_MAX: usize = 1024;
+
+/// The name of the built-in model.
+pub const EMBER: &str = "ember";
+
+const EMBER_FILE: &str = "ember-q8_0.gguf";
+static EMBER_BYTES: &[u8] = include_bytes!("../ember/ember-q8_0.gguf");
+
+/// One model of this device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelEntry {
+    /// Which model, exactly.
+    pub digest: ModelDigest,
+    /// Its name on this device; unique without regard to case.
+    pub name: String,
+    /// Where its file is.
+    pub path: PathBuf,
+    /// Length of the file when it was imported, in bytes.
+    pub bytes: u64,
+    /// When it was imported, in seconds since 1970.
+    pub imported: u64,
+    /// Whether it is part of the product.
+    pub built_in: bool,
+    /// Whether the file is the library's own, to be deleted with the entry.
+    pub owned: bool,
+}
+
+/// Whether a model's file is what it was, as far as a look at its length tells. Its content is
+/// checked when it is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileState {
+    /// There, as long as it was.
+    Present,
+    /// Gone: a disk that is not plugged in, or deleted.
+    Missing,
+    /// There, and of another length: changed or cut off.
+    Changed,
+}
+
+/// The models of one home.
+#[derive(Debug)]
+pub struct Library {
+    folder: PathBuf,
+    index: PathBuf,
+    ember: EmberNote,
+    models: Vec<ModelEntry>,
+}
+
+/// The library cannot be opened or changed. Nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LibraryError {
+    /// The list cannot be used.
+    #[error("the list of models cannot be used: {0}")]
+    Document(#[from] DocumentError),
+    /// A file that the system refuses.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The built-in model is not what this build expects.
+    #[error("the built-in model cannot be used: {reason}")]
+    BuiltIn {
+        /// Why.
+        reason: String,
+    },
+    /// The built-in model stays.
+    #[error("`{EMBER}` is part of Inglenook and cannot be removed or renamed")]
+    CannotRemoveBuiltIn,
+    /// No such model.
+    #[error("this model is not on this device")]
+    NoSuchModel,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u64,
+    ember: EmberNote,
+    models: Vec<IndexEntry>,
+}
+
+/// What the built-in file's digest was worked out to be, and for which bytes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct EmberNote {
+    blake3: String,
+    digest: String,
+    imported: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct IndexEntry {
+    name: String,
+    digest: String,
+    bytes: u64,
+    imported: u64,
+    file: Place,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Place {
+    /// A plain file name in the library's folder.
+    Library(String),
+    /// A whole path elsewhere.
+    Elsewhere(PathBuf),
+}
+
+impl Library {
+    /// Opens the library of `home` and sees to it that Ember is there and whole.
+    ///
+    /// `digest_of` validates a model file and says what it is; it is asked for Ember at the first
+    /// start of each build.
+    pub fn open(
+        home: &Home,
+        now: u64,
+        digest_of: impl FnOnce(&Path) -> Result<ModelDigest, String>,
+    ) -> Result<Self, LibraryError> {
+        let (folder, index) = (home.file(FOLDER), home.file(INDEX_FILE));
+        durable::create_private_folder(&folder)?;
+        durable::sweep(&folder);
+        let document: Option<Document> = json::load(&index, VERSION)?;
+        let (noted, listed) =
+            document.map_or_else(Default::default, |found| (found.ember, found.models));
+        let (ember, ember_entry, is_news) = place_ember(&folder, noted, now, digest_of)?;
+        let mut library = Self {
+            folder,
+            index,
+            ember,
+            models: vec![ember_entry],
+        };
+        for entry in listed {
+            library.take_listed(entry)?;
+        }
+        if is_news {
+            library.save(&library.models)?;
+        }
+        Ok(library)
+    }
+
+    /// All models, Ember first.
+    #[must_use]
+    pub fn models(&self) -> &[ModelEntry] {
+        &self.models
+    }
+
+    /// The model `digest`.
+    #[must_use]
+    pub fn get(&self, digest: ModelDigest) -> Option<&ModelEntry> {
+        self.models.iter().find(|model| model.digest == digest)
+    }
+
+    /// The model that a person means by `name`: the whole name, the name in another case, the
+    /// digest, or a beginning that only one name has. Never a path.
+    pub fn resolve(&self, name: &str) -> Result<&ModelEntry, ResolveError> {
+        names::resolve(&self.models, name)
+    }
+
+    /// What copies and checks files for [`Library::adopt`], on any thread.
+    #[must_use]
+    pub fn stager(&self) -> Stager {
+        Stager::new(self.folder.clone())
+    }
+
+    /// Takes a staged file into the list under `name`, or under a name made of its file's. A model
+    /// that is there already stays as it is, and is returned.
+    pub fn adopt(
+        &mut self,
+        staged: Staged,
+        name: Option<&str>,
+        now: u64,
+    ) -> Result<ModelEntry, ImportError> {
+        if let Some(known) = self.get(staged.digest()) {
+            return Ok(known.clone());
+        }
+        if self.models.len() >= MODELS_MAX {
+            return Err(ImportError::Full);
+        }
+        let name = match name {
+            Some(name) => names::check_new(&self.models, name)?,
+            None => names::make(&self.models, staged.source()),
+        };
+        let (digest, bytes) = (staged.digest(), staged.bytes());
+        let (path, owned) = staged.settle(&name)?;
+        let entry = ModelEntry {
+            digest,
+            name,
+            path,
+            bytes,
+            imported: now,
+            built_in: false,
+            owned,
+        };
+        let mut models = self.models.clone();
+        models.push(entry.clone());
+        if let Err(error) = self.save(&models) {
+            if owned {
+                let _ = fs::remove_file(&entry.path);
+            }
+            return Err(error.into());
+        }
+        self.models = models;
+        Ok(entry)
+    }
+
+    /// Gives a model another name.
+    pub fn rename(&mut self, digest: ModelDigest, name: &str) -> Result<(), ImportError> {
+        let mut models = self.models.clone();
+        let Some(place) = models
+            .iter()
+            .position(|model| model.digest == digest && !model.built_in)
+        else {
+            return Err(ImportError::NoSuchModel);
+        };
+        let mut entry = models.remove(place);
+        entry.name = names::check_new(&models, name)?;
+        models.insert(place, entry);
+        self.save(&models)?;
+        self.models = models;
+        Ok(())
+    }
+
+    /// Takes a model off the list; its file goes with it where it is the library's own.
+    pub fn remove(&mut self, digest: ModelDigest) -> Result<(), LibraryError> {
+        let entry = self.get(digest).ok_or(LibraryError::NoSuchModel)?.clone();
+        if entry.built_in {
+            return Err(LibraryError::CannotRemoveBuiltIn);
+        }
+        let mut models = self.models.clone();
+        models.retain(|model| model.digest != digest);
+        // The list first: a file without an entry is litter, an entry without a file is a puzzle.
+        self.save(&models)?;
+        self.models = models;
+        if entry.owned {
+            durable::remove(&entry.path)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in an entry of the file, whose text is not believed.
+    fn take_listed(&mut self, entry: IndexEntry) -> Result<(), LibraryError> {
+        let damaged = |reason: String| json::damaged(&self.index, reason);
+        let shown = entry.name.escape_debug().to_string();
+        let name = names::check_new(&self.models, &entry.name)
+            .map_err(|error| damaged(format!("model `{shown}`: {error}")))?;
+        let digest: ModelDigest = entry
+            .digest
+            .parse()
+            .map_err(|error| damaged(format!("model `{shown}`: {error}")))?;
+        let (path, owned) = match entry.file {
+            Place::Library(file) if names::is_plain_file(&file) => (self.folder.join(file), true),
+            Place::Elsewhere(path) if path.is_absolute() => (path, false),
+            _ => {
+                return Err(damaged(format!("model `{shown}` has a file that is no place")).into());
+            }
+        };
+        if self.get(digest).is_some() {
+            // Ember of this build was imported by hand under an earlier one.
+            return Ok(());
+        }
+        self.models.push(ModelEntry {
+            digest,
+            name,
+            path,
+            bytes: entry.bytes,
+            imported: entry.imported,
+            built_in: false,
+            owned,
+        });
+        Ok(())
+    }
+
+    fn save(&self, models: &[ModelEntry]) -> Result<(), FileError> {
+        let document = Document {
+            version: VERSION,
+            ember: self.ember.clone(),
+            models: models
+                .iter()
+                .filter(|model| !model.built_in)
+                .map(IndexEntry::from)
+                .collect(),
+        };
+        json::save(&self.index, &document)
+    }
+}
+
+impl ModelEntry {
+    /// Whether the file is still there, by a look at it.
+    #[must_use]
+    pub fn state(&self) -> FileState {
+        // What lies in the library is a file itself, never a link that somebody put there.
+        let look = if self.owned {
+            fs::symlink_metadata(&self.path)
+        } else {
+            fs::metadata(&self.path)
+        };
+        match look {
+            Ok(found) if !found.is_file() || found.len() != self.bytes => FileState::Changed,
+            Ok(_) => FileState::Present,
+            Err(_) => FileState::Missing,
+        }
+    }
+}
+
+impl From<&ModelEntry> for IndexEntry {
+    fn from(model: &ModelEntry) -> Self {
+        let file = model.path.file_name().unwrap_or_default().to_string_lossy();
+        Self {
+            name: model.name.clone(),
+            digest: model.digest.to_string(),
+            bytes: model.bytes,
+            imported: model.imported,
+            file: if model.owned {
+                Place::Library(file.into_owned())
+            } else {
+                Place::Elsewhere(model.path.clone())
+            },
+        }
+    }
+}
+
+/// Writes Ember out where it is missing or damaged, and works out its digest where this build's is
+/// not known yet. Says whether the note is new.
+fn place_ember(
+    folder: &Path,
+    noted: EmberNote,
+    now: u64,
+    digest_of: impl FnOnce(&Path) -> Result<ModelDigest, String>,
+) -> Result<(EmberNote, ModelEntry, bool), LibraryError> {
+    let path = folder.join(EMBER_FILE);
+    let whole = blake3::hash(EMBER_BYTES);
+    let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
+    let found = durable::read(&path)?.map(|bytes| blake3::hash(&bytes));
+    if found != Some(whole) || is_link {
+        if found.is_some() {
+            tracing::warn!(file = %path.display(), "the built-in model was damaged and is restored");
+        }
+        durable::write(&path, EMBER_BYTES, Readers::Default)?;
+    }
+    let blake3 = whole.to_hex().to_string();
+    let known: Option<ModelDigest> = noted.digest.parse().ok().filter(|_| noted.blake3 == blake3);
+    let (note, digest, is_news) = match known {
+        Some(digest) => (noted, digest, false),
+        None => {
+            let digest = digest_of(&path).map_err(|reason| LibraryError::BuiltIn { reason })?;
+            let note = EmberNote {
+                blake3,
+                digest: digest.to_string(),
+                imported: now,
+            };
+            (note, digest, true)
+        }
+    };
+    let entry = ModelEntry {
+        digest,
+        name: EMBER.to_owned(),
+        path,
+        bytes: EMBER_BYTES.len() as u64,
+        imported: note.imported,
+        built_in: true,
+        owned: true,
+    };
+    Ok((note, entry, is_news))
+}

@@ -1,0 +1,200 @@
+//! Getting a model file ready for the library: copied, linked or left in place, then checked.
+//!
+//! What is checked is what will be used: a copy is digested after it was made, so a file that
+//! changes while it is copied cannot slip in under an earlier digest.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nook_base::ModelDigest;
+
+use super::MODELS_MAX;
+use crate::durable::{self, Deed, FileError, Readers};
+
+/// Files of one name that are tried; beyond, the last import's litter is overwritten.
+const FILE_NUMBER_MAX: u32 = 99;
+
+/// How a file comes into the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// As a copy: it stays when the original goes.
+    Copy,
+    /// As a second name of the same bytes on the disk, where the file system can; else as a copy.
+    Link,
+    /// Not at all: it is used where it is, as long as it is there.
+    InPlace,
+}
+
+/// A file that did not come into the library, or a name that it cannot have. Nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// Not a file.
+    #[error("{} is no file", path.display())]
+    NotAFile {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// It changed while it was copied.
+    #[error("{} changed while it was copied: wait until it is complete and try again", path.display())]
+    SourceChanged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is no model that can be used.
+    #[error("{} is no model that can be used: {reason}", path.display())]
+    BadModel {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The name cannot be used.
+    #[error("`{name}` is no name for a model: use letters, digits, `-`, `_` and `.`")]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// Another model has the name.
+    #[error("another model is called `{name}`")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// The list is full.
+    #[error("{MODELS_MAX} models are listed already; remove one first")]
+    Full,
+    /// No such model, or it is the built-in one.
+    #[error("this model is not on this device, or cannot be renamed")]
+    NoSuchModel,
+    /// A file that the system refuses: a full disk, a missing right.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// Copies and checks files; needs no access to the list.
+#[derive(Debug, Clone)]
+pub struct Stager {
+    folder: PathBuf,
+}
+
+/// A checked file that waits to be adopted. Dropped without that, a copy is deleted again.
+#[derive(Debug)]
+pub struct Staged {
+    folder: PathBuf,
+    source: PathBuf,
+    /// The copy; `None` for a file that stays in place.
+    copy: Option<PathBuf>,
+    digest: ModelDigest,
+    bytes: u64,
+}
+
+impl Stager {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Gets `source` ready. `digest_of` validates the file that will be used and says what it is;
+    /// it reads all of it, so this takes as long as the disk does.
+    pub fn stage(
+        &self,
+        source: &Path,
+        take: Take,
+        digest_of: impl FnOnce(&Path) -> Result<ModelDigest, String>,
+    ) -> Result<Staged, ImportError> {
+        let reading = |error: &io::Error| FileError::new(source, Deed::Read, error);
+        // One path from here on: no link, no `..`.
+        let real = fs::canonicalize(source).map_err(|error| reading(&error))?;
+        let found = fs::metadata(&real).map_err(|error| reading(&error))?;
+        if !found.is_file() {
+            return Err(ImportError::NotAFile {
+                path: source.to_owned(),
+            });
+        }
+        // From here on `staged` cleans up behind every error.
+        let mut staged = Staged {
+            folder: self.folder.clone(),
+            source: real,
+            copy: None,
+            digest: ModelDigest([0; 32]),
+            bytes: found.len(),
+        };
+        if take != Take::InPlace {
+            let temporary = durable::temporary_beside(&self.folder.join("import"));
+            staged.copy = Some(temporary.clone());
+            let linked = take == Take::Link && fs::hard_link(&staged.source, &temporary).is_ok();
+            if !linked {
+                copy(&staged.source, &temporary)?;
+            }
+        }
+        let used = staged.copy.as_ref().unwrap_or(&staged.source);
+        let now_long = |path: &Path| fs::metadata(path).map(|found| found.len()).unwrap_or(0);
+        if now_long(used) != staged.bytes || now_long(&staged.source) != staged.bytes {
+            return Err(ImportError::SourceChanged {
+                path: source.to_owned(),
+            });
+        }
+        staged.digest = digest_of(used).map_err(|reason| ImportError::BadModel {
+            path: source.to_owned(),
+            reason,
+        })?;
+        Ok(staged)
+    }
+}
+
+impl Staged {
+    /// What the model is.
+    #[must_use]
+    pub fn digest(&self) -> ModelDigest {
+        self.digest
+    }
+
+    /// Length of the file in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The file it came from.
+    #[must_use]
+    pub fn source(&self) -> &Path {
+        &self.source
+    }
+
+    /// Gives the file its place, named after `name`; says where it is and whether it is the library's
+    /// own.
+    pub(super) fn settle(mut self, name: &str) -> Result<(PathBuf, bool), FileError> {
+        let Some(copy) = &self.copy else {
+            return Ok((self.source.clone(), false));
+        };
+        // A file without an entry is left by a start that was killed, or the user's: it stays, and
+        // this one gets a number.
+        let numbered = (2..=FILE_NUMBER_MAX).map(|number| format!("{name}-{number}.gguf"));
+        let path = std::iter::once(format!("{name}.gguf"))
+            .chain(numbered)
+            .map(|file| self.folder.join(file))
+            .find(|path| fs::symlink_metadata(path).is_err())
+            .unwrap_or_else(|| self.folder.join(format!("{name}.gguf")));
+        let settled = fs::rename(copy, &path).and_then(|()| durable::flush_folder_of(&path));
+        settled.map_err(|error| FileError::new(&path, Deed::Write, &error))?;
+        self.copy = None;
+        Ok((path, true))
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if let Some(copy) = &self.copy {
+            let _ = fs::remove_file(copy);
+        }
+    }
+}
+
+fn copy(source: &Path, target: &Path) -> Result<(), FileError> {
+    let mut from =
+        File::open(source).map_err(|error| FileError::new(source, Deed::Read, &error))?;
+    let writing = |error: io::Error| FileError::new(target, Deed::Write, &error);
+    let mut to = durable::create(target, Readers::Default).map_err(writing)?;
+    io::copy(&mut from, &mut to).map_err(writing)?;
+    to.sync_all().map_err(writing)
+}

@@ -1,0 +1,336 @@
+//! What the user wants this device to be like.
+//!
+//! `settings.toml` is read raw ([`RawSettings`]: what the file says) and resolved once into
+//! [`Settings`] (what this machine will do), where every value is checked. [`SettingsFile`] reads,
+//! changes and saves; the file holds only what differs from the defaults, and what a person wrote
+//! into it (comments, order, keys of a later version) survives every save.
+
+mod file;
+mod raw;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nook_base::{ActivationDtype, LayerRange};
+use nook_trust::{DeviceName, GatePolicy, TrustLevel};
+
+pub use file::{SETTINGS_KEYS, SettingValue, SettingsError, SettingsFile};
+use raw::RawSettings;
+
+use crate::identity::KeyringChoice;
+
+/// What this machine will do. Every field is within its range.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// `[device]`
+    pub device: DeviceSettings,
+    /// `[port]`
+    pub port: PortSettings,
+    /// `[gate]`: the least trust for each purpose.
+    pub gate: GatePolicy,
+    /// `[network]`
+    pub network: NetworkSettings,
+    /// `[distributed_inference]`
+    pub inference: InferenceSettings,
+    /// `[distributed_inference.host]`
+    pub host: HostSettings,
+}
+
+/// This device itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceSettings {
+    /// The name that the user gave it.
+    pub name: Option<DeviceName>,
+    /// Whether the system's keyring may hold its key.
+    pub keyring: KeyringChoice,
+}
+
+/// The OpenAI-compatible port.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PortSettings {
+    /// Whether it is open at all.
+    pub enabled: bool,
+    /// Where it listens; a loopback address unless the user said otherwise twice.
+    pub address: SocketAddr,
+    /// Web origins that may use it, as a browser sends them.
+    pub allowed_origins: Vec<String>,
+}
+
+/// Links to other devices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NetworkSettings {
+    /// The main port; 0 takes any free one.
+    pub listen_port: u16,
+    /// Whether the whole household lives on this machine, so that loopback addresses count.
+    pub loopback: bool,
+}
+
+/// Running prompts over several devices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InferenceSettings {
+    /// Off: everything between devices is inert.
+    pub enabled: bool,
+    /// Most devices in one route.
+    pub max_shards_per_request: u32,
+    /// How long a shard may be silent; adverts live four times as long.
+    pub shard_health_timeout: Duration,
+    /// Whether this device takes over when helpers fail.
+    pub fallback_to_local: bool,
+    /// After how many failures in one reply this device is preferred.
+    pub fallback_to_local_after_failures: u32,
+    /// How activations travel.
+    pub activation_dtype: ActivationDtype,
+    /// Whether this device's own shards are used for its own prompts.
+    pub allow_self_as_shard: bool,
+    /// Prompts at once.
+    pub max_concurrent_pipelines: u32,
+    /// Layers at the front that never leave this device.
+    pub local_prefix_layers: u32,
+    /// Layers at the end that never leave this device.
+    pub local_suffix_layers: u32,
+}
+
+/// Hosting layers for others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostSettings {
+    /// The switch "Share this computer".
+    pub serve_shards: bool,
+    /// A shard that nobody used for this long is unloaded.
+    pub shard_eviction_idle: Duration,
+    /// Most memory for shards, in bytes.
+    pub shard_max_bytes: u64,
+    /// Streams at once; a further one is told `busy`.
+    pub max_concurrent_streams: u32,
+    /// Offer only these layers of any model; for demonstration households.
+    pub layers: Option<LayerRange>,
+}
+
+/// A value outside its range, before it is known where in the file it stands.
+#[derive(Debug)]
+struct OutOfRange {
+    key: &'static str,
+    value: String,
+    expected: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        RawSettings::default()
+            .resolve()
+            .expect("a test resolves the defaults")
+    }
+}
+
+impl RawSettings {
+    fn resolve(self) -> Result<Settings, OutOfRange> {
+        let (inference, host) = (
+            self.distributed_inference.clone(),
+            self.distributed_inference.host,
+        );
+        Ok(Settings {
+            device: DeviceSettings {
+                name: self.device.name.as_deref().map(DeviceName::sanitised),
+                keyring: keyring("device.keyring", &self.device.keyring)?,
+            },
+            port: PortSettings {
+                enabled: self.port.enabled,
+                address: port_address(&self.port.address, self.port.expose_to_lan)?,
+                allowed_origins: origins(self.port.allowed_origins)?,
+            },
+            gate: GatePolicy {
+                lend: level("gate.lend", &self.gate.lend)?,
+                borrow: level("gate.borrow", &self.gate.borrow)?,
+                copy: level("gate.copy", &self.gate.copy)?,
+                remote_whole: level("gate.remote_whole", &self.gate.remote_whole)?,
+            },
+            network: NetworkSettings {
+                listen_port: listen_port("network.listen_port", self.network.listen_port)?,
+                loopback: self.network.loopback,
+            },
+            inference: inference.resolve()?,
+            host: host.resolve()?,
+        })
+    }
+}
+
+impl raw::RawInference {
+    fn resolve(self) -> Result<InferenceSettings, OutOfRange> {
+        let number = |key, value, low, high| ranged(key, value, low, high);
+        Ok(InferenceSettings {
+            enabled: self.enabled,
+            max_shards_per_request: number(
+                "distributed_inference.max_shards_per_request",
+                self.max_shards_per_request,
+                1,
+                nook_base::limits::HOPS_MAX as u32,
+            )?,
+            shard_health_timeout: Duration::from_secs(u64::from(number(
+                "distributed_inference.shard_health_timeout_seconds",
+                self.shard_health_timeout_seconds,
+                1,
+                3600,
+            )?)),
+            fallback_to_local: self.fallback_to_local,
+            fallback_to_local_after_failures: number(
+                "distributed_inference.fallback_to_local_after_failures",
+                self.fallback_to_local_after_failures,
+                1,
+                100,
+            )?,
+            activation_dtype: dtype(
+                "distributed_inference.activation_dtype",
+                &self.activation_dtype,
+            )?,
+            allow_self_as_shard: self.allow_self_as_shard,
+            max_concurrent_pipelines: number(
+                "distributed_inference.max_concurrent_pipelines",
+                self.max_concurrent_pipelines,
+                1,
+                64,
+            )?,
+            local_prefix_layers: number(
+                "distributed_inference.local_prefix_layers",
+                self.local_prefix_layers,
+                0,
+                1024,
+            )?,
+            local_suffix_layers: number(
+                "distributed_inference.local_suffix_layers",
+                self.local_suffix_layers,
+                0,
+                1024,
+            )?,
+        })
+    }
+}
+
+impl raw::RawHost {
+    fn resolve(self) -> Result<HostSettings, OutOfRange> {
+        let megabytes = ranged(
+            "distributed_inference.host.shard_max_vram_mb",
+            self.shard_max_vram_mb,
+            1,
+            16_000_000,
+        )?;
+        Ok(HostSettings {
+            serve_shards: self.serve_shards,
+            shard_eviction_idle: Duration::from_secs(u64::from(ranged(
+                "distributed_inference.host.shard_eviction_idle_seconds",
+                self.shard_eviction_idle_seconds,
+                1,
+                7 * 24 * 3600,
+            )?)),
+            shard_max_bytes: u64::from(megabytes) * 1_000_000,
+            max_concurrent_streams: ranged(
+                "distributed_inference.host.max_concurrent_streams",
+                self.max_concurrent_streams,
+                1,
+                64,
+            )?,
+            layers: match self.layers {
+                Some(text) => Some(layers("distributed_inference.host.layers", &text)?),
+                None => None,
+            },
+        })
+    }
+}
+
+fn ranged(key: &'static str, value: i64, low: u32, high: u32) -> Result<u32, OutOfRange> {
+    u32::try_from(value)
+        .ok()
+        .filter(|value| (low..=high).contains(value))
+        .ok_or_else(|| OutOfRange {
+            key,
+            value: value.to_string(),
+            expected: format!("a number from {low} to {high}"),
+        })
+}
+
+/// 0, or a port that needs no rights.
+fn listen_port(key: &'static str, value: i64) -> Result<u16, OutOfRange> {
+    u16::try_from(value)
+        .ok()
+        .filter(|port| *port == 0 || *port >= 1024)
+        .ok_or_else(|| OutOfRange {
+            key,
+            value: value.to_string(),
+            expected: "0 (any free port) or a number from 1024 to 65535".to_owned(),
+        })
+}
+
+fn level(key: &'static str, text: &str) -> Result<TrustLevel, OutOfRange> {
+    let allowed = [TrustLevel::Guest, TrustLevel::Trusted, TrustLevel::Own];
+    allowed
+        .into_iter()
+        .find(|level| level.name() == text)
+        .ok_or_else(|| out_of_range(key, text, "`guest`, `trusted` or `own`"))
+}
+
+fn keyring(key: &'static str, text: &str) -> Result<KeyringChoice, OutOfRange> {
+    match text {
+        "system" => Ok(KeyringChoice::System),
+        "off" => Ok(KeyringChoice::Off),
+        _ => Err(out_of_range(key, text, "`system` or `off`")),
+    }
+}
+
+fn dtype(key: &'static str, text: &str) -> Result<ActivationDtype, OutOfRange> {
+    text.parse()
+        .map_err(|_| out_of_range(key, text, "`fp16` or `fp32`"))
+}
+
+/// `2-5`: both included, as people count.
+fn layers(key: &'static str, text: &str) -> Result<LayerRange, OutOfRange> {
+    let bad = || out_of_range(key, text, "first and last layer, such as `2-5`");
+    let (first, last) = text.split_once('-').ok_or_else(bad)?;
+    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| bad());
+    let end = number(last)?.checked_add(1).ok_or_else(bad)?;
+    LayerRange::new(number(first)?, end)
+        .ok()
+        .filter(|range| !range.is_empty())
+        .ok_or_else(bad)
+}
+
+fn port_address(text: &str, expose_to_lan: bool) -> Result<SocketAddr, OutOfRange> {
+    const KEY: &str = "port.address";
+    let address: SocketAddr = text.parse().map_err(|_| {
+        out_of_range(
+            KEY,
+            text,
+            "an address with a port, such as `127.0.0.1:4587`",
+        )
+    })?;
+    if !address.ip().is_loopback() && !expose_to_lan {
+        let expected = "a loopback address, or `expose_to_lan = true` beside it: then every \
+                        program in your network that has the key can use this computer";
+        return Err(out_of_range(KEY, text, expected));
+    }
+    Ok(address)
+}
+
+fn origins(list: Vec<String>) -> Result<Vec<String>, OutOfRange> {
+    const ORIGINS_MAX: usize = 32; // More is a mistake; the file is refused.
+    const KEY: &str = "port.allowed_origins";
+    if list.len() > ORIGINS_MAX {
+        let found = format!("{} origins", list.len());
+        return Err(out_of_range(KEY, &found, "at most 32 origins"));
+    }
+    for origin in &list {
+        let host = origin.split_once("://").map(|(_, host)| host);
+        let is_origin = host
+            .is_some_and(|host| !host.is_empty() && !host.contains(['/', '*', ' ', '?', '#', '@']));
+        if !is_origin {
+            let expected = "exact origins such as `http://localhost:3000`, without a path or `*`";
+            return Err(out_of_range(KEY, origin, expected));
+        }
+    }
+    Ok(list)
+}
+
+fn out_of_range(key: &'static str, value: &str, expected: &str) -> OutOfRange {
+    OutOfRange {
+        key,
+        value: value.to_owned(),
+        expected: expected.to_owned(),
+    }
+}

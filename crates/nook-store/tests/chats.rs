@@ -1,0 +1,277 @@
+//! Conversations: the tree, streaming, search, damage, and restarts.
+
+use std::fs;
+
+use nook_store::{
+    Chats, ChatsError, ConversationId, Finish, Home, HomeChoice, MESSAGE_BYTES_MAX, MessageId, Role,
+};
+use proptest::prelude::*;
+
+const NOW: u64 = 1_800_000_000;
+
+fn chats() -> Chats {
+    Chats::in_memory().expect("a database in memory")
+}
+
+fn open(folder: &tempfile::TempDir) -> Home {
+    Home::open(&HomeChoice::At(folder.path().to_owned())).expect("a home")
+}
+
+#[test]
+fn regenerating_and_editing_keep_their_siblings() {
+    let mut chats = chats();
+    let talk = chats.create("Stars", NOW).unwrap();
+    let question = chats
+        .add(talk, None, Role::User, "Why do stars shine?", NOW)
+        .unwrap();
+    let first = chats.begin_reply(talk, question, "ember", NOW + 1).unwrap();
+    chats.append(first, "Because ").unwrap();
+    chats.append(first, "they burn.").unwrap();
+    chats
+        .finish(first, &Finish::Stopped, None, NOW + 2)
+        .unwrap();
+    let second = chats.begin_reply(talk, question, "ember", NOW + 3).unwrap();
+    chats.append(second, "Fusion.").unwrap();
+    let route = r#"[{"device":"desk","layers":[2,5]}]"#;
+    chats
+        .finish(second, &Finish::Complete, Some(route), NOW + 4)
+        .unwrap();
+    let edited = chats
+        .add(talk, None, Role::User, "Why do suns shine?", NOW + 5)
+        .unwrap();
+
+    let conversation = chats.get(talk).unwrap();
+    let parents: Vec<_> = conversation.messages.iter().map(|m| m.parent).collect();
+    assert_eq!(parents, [None, Some(question), Some(question), None]);
+    assert_eq!(conversation.entry.leaf, Some(edited));
+    assert_eq!(conversation.entry.changed, NOW + 5);
+    assert_eq!(conversation.messages[1].text.as_str(), "Because they burn.");
+    assert_eq!(conversation.messages[1].finish, Finish::Stopped);
+    assert_eq!(conversation.messages[2].route.as_deref(), Some(route));
+    assert_eq!(conversation.messages[2].model.as_deref(), Some("ember"));
+    let branch =
+        |leaf| -> Vec<MessageId> { conversation.branch(leaf).iter().map(|m| m.id).collect() };
+    assert_eq!(branch(second), [question, second]);
+    assert_eq!(branch(edited), [edited]);
+
+    chats.show(talk, first).unwrap();
+    assert_eq!(chats.get(talk).unwrap().entry.leaf, Some(first));
+}
+
+#[test]
+fn a_reply_cut_off_by_the_end_of_the_program_is_kept_and_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = open(&folder);
+    let talk;
+    {
+        let mut chats = Chats::open(&home).unwrap();
+        talk = chats.create("Tale", NOW).unwrap();
+        let question = chats.add(talk, None, Role::User, "Tell me", NOW).unwrap();
+        let reply = chats.begin_reply(talk, question, "ember", NOW).unwrap();
+        chats.append(reply, "Once upon a dragonfly").unwrap();
+        assert!(
+            chats.search("dragonfly", 9).unwrap().is_empty(),
+            "not yet whole"
+        );
+    }
+    let mut chats = Chats::open(&home).unwrap();
+    let reply = chats.get(talk).unwrap().messages.pop().unwrap();
+    assert_eq!(reply.text.as_str(), "Once upon a dragonfly");
+    assert_eq!(reply.finish, Finish::Interrupted);
+    assert_eq!(chats.append(reply.id, "!"), Err(ChatsError::NotRunning));
+    assert_eq!(chats.search("dragonfly", 9).unwrap().len(), 1);
+}
+
+#[test]
+fn lists_are_by_last_change_and_deletion_is_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = open(&folder);
+    let mut chats = Chats::open(&home).unwrap();
+    let old = chats.create("old", NOW).unwrap();
+    let new = chats.create("new", NOW + 1).unwrap();
+    let canary = "xylophonequartz";
+    let said = chats.add(old, None, Role::User, canary, NOW + 2).unwrap();
+    chats.add(new, None, Role::User, "hello", NOW + 1).unwrap();
+    let ids = |chats: &Chats| -> Vec<ConversationId> {
+        chats
+            .list(10)
+            .unwrap()
+            .iter()
+            .map(|entry| entry.id)
+            .collect()
+    };
+    assert_eq!(ids(&chats), [old, new]);
+    assert_eq!(chats.list(1).unwrap().len(), 1);
+
+    chats.rename(old, "a\u{0}b\nc").unwrap();
+    assert_eq!(chats.get(old).unwrap().entry.title.as_str(), "abc");
+    chats.delete(old).unwrap();
+    assert_eq!(ids(&chats), [new]);
+    assert_eq!(chats.get(old), Err(ChatsError::NoConversation));
+    assert_eq!(chats.delete(old), Err(ChatsError::NoConversation));
+    assert_eq!(chats.rename(old, "x"), Err(ChatsError::NoConversation));
+    assert_eq!(chats.append(said, "x"), Err(ChatsError::NotRunning));
+    assert!(chats.search(canary, 9).unwrap().is_empty());
+    let id = chats.create("third", NOW).unwrap();
+    assert!(id > new, "an id is never given twice");
+
+    drop(chats);
+    for entry in fs::read_dir(home.data()).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = fs::read(&path).unwrap_or_default();
+        let found = bytes
+            .windows(canary.len())
+            .any(|window| window == canary.as_bytes());
+        assert!(!found, "deleted text is still in {}", path.display());
+    }
+}
+
+#[test]
+fn messages_stay_in_their_conversation() {
+    let mut chats = chats();
+    let (one, two) = (
+        chats.create("1", NOW).unwrap(),
+        chats.create("2", NOW).unwrap(),
+    );
+    let said = chats.add(one, None, Role::User, "x", NOW).unwrap();
+    let foreign = chats.add(two, Some(said), Role::User, "y", NOW);
+    assert_eq!(foreign, Err(ChatsError::NoMessage));
+    assert_eq!(
+        chats.begin_reply(two, said, "m", NOW),
+        Err(ChatsError::NoMessage)
+    );
+    assert_eq!(chats.show(two, said), Err(ChatsError::NoMessage));
+    let nowhere = ConversationId(99);
+    assert_eq!(
+        chats.add(nowhere, None, Role::User, "y", NOW),
+        Err(ChatsError::NoConversation)
+    );
+    assert_eq!(
+        chats.finish(said, &Finish::Complete, None, NOW),
+        Err(ChatsError::NotRunning)
+    );
+}
+
+#[test]
+fn messages_have_a_longest_length() {
+    let mut chats = chats();
+    let talk = chats.create("1", NOW).unwrap();
+    let long = "x".repeat(MESSAGE_BYTES_MAX + 1);
+    let bytes = long.len();
+    assert_eq!(
+        chats.add(talk, None, Role::User, &long, NOW),
+        Err(ChatsError::TooLong { bytes })
+    );
+    let said = chats.add(talk, None, Role::User, "x", NOW).unwrap();
+    let reply = chats.begin_reply(talk, said, "m", NOW).unwrap();
+    chats.append(reply, &long[..MESSAGE_BYTES_MAX]).unwrap();
+    assert!(matches!(
+        chats.append(reply, "y"),
+        Err(ChatsError::TooLong { .. })
+    ));
+    chats.finish(reply, &Finish::Length, None, NOW).unwrap();
+}
+
+#[test]
+fn search_finds_words_beginnings_and_accents_and_takes_any_text() {
+    let mut chats = chats();
+    let talk = chats.create("Zoo", NOW).unwrap();
+    chats
+        .add(
+            talk,
+            None,
+            Role::User,
+            "The café has a\nzebra and a \"giraffe\"",
+            NOW,
+        )
+        .unwrap();
+    for (query, hits) in [
+        ("zebra", 1),
+        ("ZEB", 1),
+        ("cafe zebra", 1),
+        ("zebra lion", 0),
+        ("eb", 0),
+        ("\"giraffe", 1),
+        ("", 0),
+        ("  ", 0),
+        ("***", 0),
+        ("OR", 0),
+        ("zebra OR", 0),
+        ("text:zebra", 0),
+        ("a AND (", 1),
+        ("-- ; DROP", 0),
+    ] {
+        assert_eq!(chats.search(query, 9).unwrap().len(), hits, "{query:?}");
+    }
+    let found = &chats.search("zebra", 9).unwrap()[0];
+    assert_eq!(found.title.as_str(), "Zoo");
+    assert!(found.excerpt.contains("a zebra and"), "one line");
+}
+
+#[test]
+fn a_damaged_or_newer_file_is_named_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = open(&folder);
+    let path = home.data().join("chats.db");
+    let rubbish = vec![b'x'; 8192];
+    fs::write(&path, &rubbish).unwrap();
+    let error = Chats::open(&home).unwrap_err();
+    assert!(matches!(error, ChatsError::Damaged { .. }), "{error:?}");
+    assert_eq!(fs::read(&path).unwrap(), rubbish);
+
+    fs::remove_file(&path).unwrap();
+    drop(Chats::open(&home).unwrap());
+    let newer = rusqlite::Connection::open(&path).unwrap();
+    newer.pragma_update(None, "user_version", 7).unwrap();
+    drop(newer);
+    let error = Chats::open(&home).unwrap_err();
+    assert_eq!(
+        error,
+        ChatsError::Newer {
+            path,
+            found: 7,
+            known: 1
+        }
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn the_file_is_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let home = open(&folder);
+    let mut chats = Chats::open(&home).unwrap();
+    chats.create("x", NOW).unwrap();
+    for entry in fs::read_dir(home.data()).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name().to_string_lossy().starts_with("chats.db") {
+            let mode = entry.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{:?}", entry.file_name());
+        }
+    }
+}
+
+#[test]
+fn no_text_is_in_any_debug_output() {
+    let mut chats = chats();
+    let talk = chats.create("canary title", NOW).unwrap();
+    chats
+        .add(talk, None, Role::User, "canary text", NOW)
+        .unwrap();
+    let shown = format!("{:?}{:?}", chats.get(talk), chats.search("canary", 9));
+    assert!(!shown.contains("canary"), "{shown}");
+}
+
+proptest! {
+    #[test]
+    fn any_query_is_answered_and_any_text_comes_back(query in ".{0,40}", text in "(?s).{0,200}") {
+        let mut chats = chats();
+        let talk = chats.create("t", NOW).unwrap();
+        chats.add(talk, None, Role::User, &text, NOW).unwrap();
+        prop_assert!(chats.search(&query, 5).is_ok());
+        prop_assert!(chats.search(&text, 5).is_ok());
+        let back = chats.get(talk).unwrap();
+        prop_assert_eq!(back.messages[0].text.as_str(), text);
+    }
+}
