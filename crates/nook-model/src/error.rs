@@ -1,0 +1,248 @@
+//! What can be wrong with a model file, and what to do about it.
+//!
+//! [`ModelError`] names the file; its [`Fault`] names the key or tensor and what was expected.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A model file that cannot be used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+/// What is wrong with a model file.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The file could not be read.
+    #[error("cannot be read while {doing} ({kind})")]
+    Read {
+        /// What was being done.
+        doing: &'static str,
+        /// The system's reason.
+        kind: io::ErrorKind,
+    },
+    /// The file does not begin as a GGUF file does.
+    #[error("is not a GGUF file")]
+    NotGguf,
+    /// A GGUF version that is not 2 or 3 (or a big-endian file).
+    #[error("is GGUF version {got}; versions 2 and 3 can be read")]
+    Version {
+        /// The version in the file.
+        got: u32,
+    },
+    /// The file ends too early.
+    #[error("ends inside {inside}; it needs {needed} more bytes and has {left}")]
+    Truncated {
+        /// What was being read.
+        inside: String,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes left.
+        left: u64,
+    },
+    /// More of something than any model has.
+    #[error("has {got} for {what}; the most is {limit}")]
+    TooMany {
+        /// What there is too much of.
+        what: String,
+        /// How many.
+        got: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A key or tensor name that is empty or not UTF-8, or a text that is not UTF-8.
+    #[error("has a text for {what} that is empty or not UTF-8")]
+    Text {
+        /// Which text.
+        what: String,
+    },
+    /// The same metadata key twice.
+    #[error("has the key {key} twice")]
+    DuplicateKey {
+        /// The key.
+        key: String,
+    },
+    /// The same tensor twice.
+    #[error("has the tensor {tensor} twice")]
+    DuplicateTensor {
+        /// The tensor.
+        tensor: String,
+    },
+    /// A metadata value of a type that GGUF does not have, or that has no use here.
+    #[error("has a value of unknown type {type_id} for {key}")]
+    ValueType {
+        /// The key.
+        key: String,
+        /// The type number.
+        type_id: u32,
+    },
+    /// A metadata value that must be there.
+    #[error("lacks the key {key}")]
+    MissingKey {
+        /// The key.
+        key: String,
+    },
+    /// A metadata value that makes no sense.
+    #[error("has {got} for {key}, where {expected} is expected")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// The value.
+        got: String,
+        /// What it must be.
+        expected: String,
+    },
+    /// A tensor of a type that GGUF does not have.
+    #[error("has the tensor {tensor} in unknown type {type_id}")]
+    TensorType {
+        /// The tensor.
+        tensor: String,
+        /// The type number.
+        type_id: u32,
+    },
+    /// A tensor of a type that cannot be computed with yet.
+    #[error("has the tensor {tensor} in {type_name}, which this version cannot compute")]
+    UnsupportedTensorType {
+        /// The tensor.
+        tensor: String,
+        /// The type's name.
+        type_name: &'static str,
+    },
+    /// A tensor with impossible dimensions.
+    #[error("has the tensor {tensor} with impossible dimensions {dimensions:?}")]
+    Dimensions {
+        /// The tensor.
+        tensor: String,
+        /// Its dimensions.
+        dimensions: Vec<u64>,
+    },
+    /// A tensor that does not lie where tensors may lie.
+    #[error("has the tensor {tensor} at offset {offset}, which is {problem}")]
+    Place {
+        /// The tensor.
+        tensor: String,
+        /// Its offset in the data.
+        offset: u64,
+        /// What is wrong with that.
+        problem: &'static str,
+    },
+    /// An architecture that this program does not know.
+    #[error("is of the architecture {architecture}, which is not supported: {architecture}")]
+    Architecture {
+        /// The architecture.
+        architecture: String,
+    },
+    /// A tensor that the architecture needs.
+    #[error("lacks the tensor {tensor}")]
+    MissingTensor {
+        /// The tensor.
+        tensor: String,
+    },
+    /// A tensor of another shape than the architecture needs.
+    #[error("has the tensor {tensor} as {got:?} instead of {expected:?}")]
+    TensorShape {
+        /// The tensor.
+        tensor: String,
+        /// Dimensions in the file, fastest first.
+        got: Vec<u64>,
+        /// Dimensions expected.
+        expected: Vec<u64>,
+    },
+    /// A tensor that nothing would read: the model is not what it says.
+    #[error("has the tensor {tensor}, which its architecture does not use")]
+    UnreadTensor {
+        /// The tensor.
+        tensor: String,
+    },
+    /// The file is not the one that was opened.
+    #[error("changed while it was in use")]
+    Changed,
+    /// A part of the model that does not exist.
+    #[error("has {layers} layers; layers {asked} were asked for")]
+    NoSuchLayers {
+        /// Layers of the model.
+        layers: u32,
+        /// Layers asked for.
+        asked: String,
+    },
+    /// There is no memory for it.
+    #[error("needs {bytes} bytes of memory that are not free")]
+    OutOfMemory {
+        /// Bytes needed.
+        bytes: u64,
+    },
+    /// The system gave no threads to compute with.
+    #[error("cannot be computed: no threads")]
+    NoThreads,
+    /// Too long a context was asked for.
+    #[error("has a context of {limit} positions; {asked} were asked for")]
+    ContextLength {
+        /// Positions of the model.
+        limit: u32,
+        /// Positions asked for.
+        asked: u32,
+    },
+    /// A part was asked to compute that is not in memory.
+    #[error("does not have {what} in memory")]
+    NotHeld {
+        /// What is missing.
+        what: String,
+    },
+}
+
+impl ModelError {
+    pub(crate) fn new(file: &Path, fault: Fault) -> Self {
+        Self {
+            file: file.to_owned(),
+            fault,
+        }
+    }
+}
+
+impl Fault {
+    pub(crate) fn read(doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Read {
+            doing,
+            kind: error.kind(),
+        }
+    }
+
+    /// What a person can do about it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "Check that the file is there and may be read.",
+            Self::Changed => "Load the model again.",
+            Self::OutOfMemory { .. } => "Close other programs, or load fewer layers.",
+            Self::NoThreads => "Close other programs.",
+            Self::ContextLength { .. } => "Ask for a shorter context.",
+            Self::NoSuchLayers { .. } | Self::NotHeld { .. } => {
+                "Load the layers that are asked for."
+            }
+            Self::Architecture { .. }
+            | Self::UnsupportedTensorType { .. }
+            | Self::Version { .. } => "Choose another model or another quantisation of it.",
+            _ => "Download the file again, or take it from another publisher.",
+        }
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}. {}",
+            self.file.display(),
+            self.fault,
+            self.fault.remedy()
+        )
+    }
+}
+
+impl std::error::Error for ModelError {}

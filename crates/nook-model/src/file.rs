@@ -1,0 +1,225 @@
+//! One model file: its validated header, and what can be known without loading weights.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nook_base::{LayerRange, ModelDigest, ModelPart, Vocabulary};
+use nook_kernels::LayerCache;
+
+use crate::digest;
+use crate::error::{Fault, ModelError};
+use crate::family::{self, Expected, Family};
+use crate::gguf::Header;
+use crate::reader::Reader;
+use crate::shape::ModelShape;
+
+/// The validated header of one GGUF file. Cheap to clone; keeps the file open, so that a file that
+/// is replaced at its path does not mix with the one that was checked.
+#[derive(Clone)]
+pub struct ModelFile {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    path: PathBuf,
+    reader: Reader,
+    header: Header,
+    family: Box<dyn Family>,
+    expected: Vec<Expected>,
+    vocabulary: Vocabulary,
+    name: String,
+}
+
+impl ModelFile {
+    /// Opens and checks the file at `path`: header, hyperparameters, and that it has exactly the
+    /// tensors of its architecture. Reads no weights.
+    pub fn open(path: &Path) -> Result<Self, ModelError> {
+        let inner = Inner::open(path).map_err(|fault| ModelError::new(path, fault))?;
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Where the file lay when it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// The hyperparameters.
+    #[must_use]
+    pub fn shape(&self) -> &ModelShape {
+        self.inner.family.shape()
+    }
+
+    /// The model's name: `general.name`, or the file's name without its ending.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The architecture, as GGUF calls it.
+    #[must_use]
+    pub fn architecture(&self) -> &str {
+        let key = "general.architecture";
+        self.inner
+            .header
+            .value(key)
+            .and_then(|v| v.as_text())
+            .unwrap_or_default()
+    }
+
+    /// How the weights are quantised, in llama.cpp's words (`Q4_K_M`); by the most used tensor type
+    /// where the file does not say.
+    #[must_use]
+    pub fn quantisation(&self) -> String {
+        let named = match self.inner.header.number("general.file_type") {
+            Ok(Some(number)) => file_type_name(number),
+            _ => None,
+        };
+        named.map_or_else(|| self.most_used_type().to_owned(), str::to_owned)
+    }
+
+    /// Length of the file in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.inner.header.file_bytes()
+    }
+
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.inner.header
+    }
+
+    /// The tokenizer data; empty when the file has none.
+    #[must_use]
+    pub fn vocabulary(&self) -> Vocabulary {
+        self.inner.vocabulary.clone()
+    }
+
+    /// The model's identity. Reads the whole file, as a stream.
+    pub fn digest(&self) -> Result<ModelDigest, ModelError> {
+        digest::digest(&self.inner.reader, &self.inner.header).map_err(|fault| self.error(fault))
+    }
+
+    /// Bytes of weights that `part` needs in memory.
+    #[must_use]
+    pub fn weight_bytes(&self, part: &ModelPart) -> u64 {
+        let needed = self
+            .inner
+            .expected
+            .iter()
+            .filter(|tensor| tensor.place.is_in(part));
+        needed
+            .filter_map(|tensor| self.inner.header.tensor(&tensor.name))
+            .map(|tensor| tensor.bytes)
+            .sum()
+    }
+
+    /// Bytes that the caches of one session over `layers` take at `positions` positions.
+    #[must_use]
+    pub fn cache_bytes(&self, layers: LayerRange, positions: u32) -> u64 {
+        let shape = self.shape();
+        let (kv_heads, head_dim) = (shape.kv_heads as usize, shape.head_dim as usize);
+        LayerCache::bytes_for(kv_heads, head_dim, positions as usize)
+            .saturating_mul(u64::from(layers.len()))
+    }
+
+    /// Whether both were opened together.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    pub(crate) fn family(&self) -> &dyn Family {
+        &*self.inner.family
+    }
+
+    pub(crate) fn reader(&self) -> &Reader {
+        &self.inner.reader
+    }
+
+    pub(crate) fn error(&self, fault: Fault) -> ModelError {
+        ModelError::new(&self.inner.path, fault)
+    }
+
+    /// The type that most bytes of the file are in.
+    fn most_used_type(&self) -> &'static str {
+        let mut totals: Vec<(&'static str, u64)> = Vec::new();
+        for tensor in self.inner.header.tensors() {
+            let name = tensor.kind.name();
+            match totals.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, total)) => *total += tensor.bytes,
+                None => totals.push((name, tensor.bytes)),
+            }
+        }
+        totals
+            .iter()
+            .max_by_key(|(_, total)| *total)
+            .map_or("", |(name, _)| name)
+    }
+}
+
+impl Inner {
+    fn open(path: &Path) -> Result<Self, Fault> {
+        let reader = Reader::open(path)?;
+        let mut header = Header::read(reader.stream(), reader.length())?;
+        let vocabulary = header.vocabulary()?;
+        let family = family::of(&header, vocabulary.tokens.len())?;
+        let stem = || {
+            path.file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        };
+        let name = match header.text("general.name")? {
+            Some(name) if !name.trim().is_empty() => name.trim().to_owned(),
+            _ => stem(),
+        };
+        header.drop_lists();
+        Ok(Self {
+            path: path.to_owned(),
+            expected: family.tensors(),
+            reader,
+            header,
+            family,
+            vocabulary,
+            name,
+        })
+    }
+}
+
+impl fmt::Debug for ModelFile {
+    /// Name and path; headers are long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} at {}", self.name(), self.path().display())
+    }
+}
+
+/// Names of `general.file_type`, as in `llama.h` (`llama_ftype`).
+fn file_type_name(number: u32) -> Option<&'static str> {
+    Some(match number {
+        0 => "F32",
+        1 => "F16",
+        2 => "Q4_0",
+        3 => "Q4_1",
+        7 => "Q8_0",
+        8 => "Q5_0",
+        9 => "Q5_1",
+        10 => "Q2_K",
+        11 => "Q3_K_S",
+        12 => "Q3_K_M",
+        13 => "Q3_K_L",
+        14 => "Q4_K_S",
+        15 => "Q4_K_M",
+        16 => "Q5_K_S",
+        17 => "Q5_K_M",
+        18 => "Q6_K",
+        21 => "Q2_K_S",
+        25 => "IQ4_NL",
+        30 => "IQ4_XS",
+        32 => "BF16",
+        _ => return None,
+    })
+}

@@ -1,0 +1,107 @@
+//! Positional reads from one open file, without a shared cursor, and the check that it is still the
+//! file that was opened.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use crate::error::Fault;
+
+/// An open model file.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    file: File,
+    length: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Reader {
+    pub(crate) fn open(path: &Path) -> Result<Self, Fault> {
+        // Asked before opening too: opening a pipe would wait for a writer.
+        if !path
+            .metadata()
+            .map_err(Fault::read("opening it"))?
+            .is_file()
+        {
+            return Err(Fault::NotGguf);
+        }
+        let file = File::open(path).map_err(Fault::read("opening it"))?;
+        let facts = file.metadata().map_err(Fault::read("opening it"))?;
+        if !facts.is_file() {
+            return Err(Fault::NotGguf);
+        }
+        Ok(Self {
+            length: facts.len(),
+            modified: facts.modified().ok(),
+            file,
+        })
+    }
+
+    /// Length of the file when it was opened.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The file as a stream from its beginning. Only one may be read at a time.
+    pub(crate) fn stream(&self) -> &File {
+        &self.file
+    }
+
+    /// Fails when the file has another length or another time of change than when it was opened.
+    pub(crate) fn check_unchanged(&self) -> Result<(), Fault> {
+        let facts = self.file.metadata().map_err(Fault::read("checking it"))?;
+        if facts.len() == self.length {
+            Ok(())
+        } else {
+            Err(Fault::Changed)
+        }
+    }
+
+    /// Fills `bytes` from byte `at` on.
+    pub(crate) fn read(&self, at: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        read_exact_at(&self.file, at, bytes).map_err(|error| match error.kind() {
+            // The header was checked against the length, so the file was cut since.
+            io::ErrorKind::UnexpectedEof => Fault::Changed,
+            kind => Fault::Read {
+                doing: "reading weights",
+                kind,
+            },
+        })
+    }
+
+    /// `length` bytes from byte `at` on, in memory of exactly that size.
+    pub(crate) fn take(&self, at: u64, length: u64) -> Result<Vec<u8>, Fault> {
+        let out_of_memory = Fault::OutOfMemory { bytes: length };
+        let Ok(size) = usize::try_from(length) else {
+            return Err(out_of_memory);
+        };
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(size).is_err() {
+            return Err(out_of_memory);
+        }
+        bytes.resize(size, 0);
+        self.read(at, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, at)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+    use std::os::windows::fs::FileExt;
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.seek_read(&mut bytes[done..], at + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,407 @@
+//! A session: the caches of one part of a model, for one sequence of positions.
+//!
+//! A step appends positions: token ids or hidden states in, hidden states or logits out. A step that
+//! fails, or is cancelled, leaves the session as it was. Nothing here depends on the time, on other
+//! sessions or on how many positions come in one step: the same positions give the same bits.
+
+use candle_core::{Device, Result as TensorResult, Tensor};
+use nook_base::ModelPart;
+use nook_kernels::{LayerCache, Matrix, ops};
+
+use crate::family::Step;
+use crate::file::ModelFile;
+use crate::loaded::LoadedModel;
+
+/// What goes into a step.
+#[derive(Clone, Copy)]
+pub enum Input<'a> {
+    /// Token ids, for a part with the embedding.
+    Tokens(&'a [u32]),
+    /// Hidden states `(positions, hidden)`, for a part without it.
+    Hidden(&'a [f32]),
+}
+
+/// For which positions of a step logits are wanted. Counts only for a part with the head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogitRows {
+    /// For none: the head is not computed.
+    None,
+    /// For the last one.
+    Last,
+    /// For each.
+    All,
+}
+
+/// What comes out of a step.
+#[derive(Clone, PartialEq)]
+pub enum Output {
+    /// Hidden states `(positions, hidden)`, of a part without the head.
+    Hidden(Vec<f32>),
+    /// Logits `(rows, vocabulary)`, of a part with it.
+    Logits {
+        /// How many rows.
+        rows: u32,
+        /// The numbers.
+        values: Vec<f32>,
+    },
+}
+
+/// A step that was not done. The session is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StepError {
+    /// Nothing came in.
+    #[error("a step without positions")]
+    Empty,
+    /// There is no room for so many positions.
+    #[error("{count} positions from {position} on do not fit the {limit} of this session")]
+    TooLong {
+        /// Positions before the step.
+        position: u32,
+        /// Positions of the step.
+        count: usize,
+        /// Most positions of the session.
+        limit: u32,
+    },
+    /// Token ids for a part without the embedding, or hidden states for one with it.
+    #[error("this part of the model takes {expected}")]
+    WrongInput {
+        /// What it takes.
+        expected: &'static str,
+    },
+    /// A token id that the model does not have. (The id itself stays private.)
+    #[error("number {index} of the token ids is not below {vocabulary}")]
+    NoSuchToken {
+        /// Which of the ids.
+        index: usize,
+        /// Tokens of the model.
+        vocabulary: u32,
+    },
+    /// Hidden states that are not rows of the model's width.
+    #[error("{got} numbers are not hidden states of width {width}")]
+    Width {
+        /// Numbers that came.
+        got: usize,
+        /// Width of the model.
+        width: u32,
+    },
+    /// The session was made for another model.
+    #[error("the session belongs to another model")]
+    OtherModel,
+    /// The weights are not in memory any more.
+    #[error("{what} is not in memory")]
+    NotHeld {
+        /// What is missing.
+        what: String,
+    },
+    /// There is no memory for the cache.
+    #[error("no memory for {positions} positions")]
+    OutOfMemory {
+        /// Positions that the cache should hold.
+        positions: u32,
+    },
+    /// The caller asked to stop.
+    #[error("the step was cancelled")]
+    Cancelled,
+    /// A kernel refused its input: a mistake in this program.
+    #[error("the step could not be computed: {reason}")]
+    Compute {
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// More positions were to be kept than there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("cannot keep {asked} positions of {position}")]
+pub struct TruncateError {
+    /// Positions there are.
+    pub position: u32,
+    /// Positions asked for.
+    pub asked: u32,
+}
+
+/// One mutable timeline over one part of a model.
+#[derive(Debug)]
+pub struct Session {
+    file: ModelFile,
+    part: ModelPart,
+    positions_max: u32,
+    position: u32,
+    /// One for each layer of the part.
+    caches: Vec<LayerCache>,
+}
+
+impl Session {
+    pub(crate) fn new(file: ModelFile, part: ModelPart, positions_max: u32) -> Self {
+        let shape = file.shape();
+        let (kv_heads, head_dim) = (shape.kv_heads as usize, shape.head_dim as usize);
+        let new = |_| LayerCache::new(kv_heads, head_dim);
+        let caches = part.layers.iter().map(new).collect();
+        Self {
+            file,
+            part,
+            positions_max,
+            position: 0,
+            caches,
+        }
+    }
+
+    /// Computes the positions of `input` and appends them.
+    pub fn step(
+        &mut self,
+        model: &LoadedModel,
+        input: Input<'_>,
+        rows: LogitRows,
+    ) -> Result<Output, StepError> {
+        self.step_unless(model, input, rows, &|| false)
+    }
+
+    /// As [`Self::step`]; asks `cancelled` before each layer, and stops when it says so.
+    pub fn step_unless(
+        &mut self,
+        model: &LoadedModel,
+        input: Input<'_>,
+        rows: LogitRows,
+        cancelled: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Output, StepError> {
+        let count = self.check(model, input)?;
+        let before = self.position as usize;
+        let after = self.position + count;
+        let done = self
+            .reserve(after)
+            .and_then(|()| self.forward(model, input, count, rows, cancelled));
+        match done {
+            Ok(output) => {
+                self.position = after;
+                Ok(output)
+            }
+            Err(error) => {
+                let _ = before;
+                Err(error)
+            }
+        }
+    }
+
+    /// Forgets all positions but the first `positions`, and gives back the memory of whole blocks.
+    pub fn truncate(&mut self, positions: u32) -> Result<(), TruncateError> {
+        if positions > self.position {
+            return Err(TruncateError {
+                position: self.position,
+                asked: positions,
+            });
+        }
+        self.position = positions;
+        let keep = positions as usize;
+        self.caches
+            .iter_mut()
+            .for_each(|cache| cache.truncate(keep));
+        Ok(())
+    }
+
+    /// Positions so far.
+    #[must_use]
+    pub fn position(&self) -> u32 {
+        self.position
+    }
+
+    /// Most positions.
+    #[must_use]
+    pub fn positions_max(&self) -> u32 {
+        self.positions_max
+    }
+
+    /// Bytes that the caches hold now.
+    #[must_use]
+    pub fn cache_bytes(&self) -> u64 {
+        self.caches.iter().map(LayerCache::bytes).sum()
+    }
+
+    /// The part of the model.
+    #[must_use]
+    pub fn part(&self) -> ModelPart {
+        self.part
+    }
+
+    /// Checks everything that can be wrong with a step before anything changes; the positions of it.
+    fn check(&self, model: &LoadedModel, input: Input<'_>) -> Result<u32, StepError> {
+        if !model.file().is_same(&self.file) {
+            return Err(StepError::OtherModel);
+        }
+        if let Some(what) = model.missing(&self.part) {
+            return Err(StepError::NotHeld { what });
+        }
+        let count = match (input, self.part.embedding) {
+            (Input::Tokens(ids), true) => self.check_tokens(ids)?,
+            (Input::Hidden(hidden), false) => self.check_hidden(hidden)?,
+            (_, true) => {
+                return Err(StepError::WrongInput {
+                    expected: "token ids",
+                });
+            }
+            (_, false) => {
+                return Err(StepError::WrongInput {
+                    expected: "hidden states",
+                });
+            }
+        };
+        let room = (self.positions_max - self.position) as usize;
+        if count == 0 {
+            return Err(StepError::Empty);
+        }
+        if count > room {
+            return Err(StepError::TooLong {
+                position: self.position,
+                count,
+                limit: self.positions_max,
+            });
+        }
+        Ok(count as u32)
+    }
+
+    fn check_tokens(&self, ids: &[u32]) -> Result<usize, StepError> {
+        let vocabulary = self.file.shape().vocabulary;
+        match ids.iter().position(|id| *id >= vocabulary) {
+            Some(index) => Err(StepError::NoSuchToken { index, vocabulary }),
+            None => Ok(ids.len()),
+        }
+    }
+
+    fn check_hidden(&self, hidden: &[f32]) -> Result<usize, StepError> {
+        let width = self.file.shape().hidden;
+        if hidden.len().is_multiple_of(width as usize) {
+            return Ok(hidden.len() / width as usize);
+        }
+        Err(StepError::Width {
+            got: hidden.len(),
+            width,
+        })
+    }
+
+    fn reserve(&mut self, positions: u32) -> Result<(), StepError> {
+        for cache in &mut self.caches {
+            if cache.reserve(positions as usize).is_err() {
+                return Err(StepError::OutOfMemory { positions });
+            }
+        }
+        Ok(())
+    }
+
+    fn forward(
+        &mut self,
+        model: &LoadedModel,
+        input: Input<'_>,
+        count: u32,
+        rows: LogitRows,
+        cancelled: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Output, StepError> {
+        let first = self.position;
+        let part = self.part;
+        let caches = &mut self.caches;
+        model.compute().run(move || {
+            let mut x = enter(model, input, count).map_err(compute)?; // (count, hidden)
+            let ropes = model.shared().map_or(&[][..], |shared| &shared.ropes);
+            let step = Step {
+                compute: model.compute(),
+                tables: ropes
+                    .iter()
+                    .map(|rope| rope.table(first, count as usize))
+                    .collect(),
+                first: first as usize,
+            };
+            for (index, cache) in part.layers.iter().zip(caches) {
+                if cancelled() {
+                    return Err(StepError::Cancelled);
+                }
+                let layer = model.layer(index).ok_or_else(|| StepError::NotHeld {
+                    what: format!("layer {index}"),
+                })?;
+                x = layer.forward(&x, &step, cache).map_err(compute)?;
+            }
+            if part.head {
+                if cancelled() {
+                    return Err(StepError::Cancelled);
+                }
+                logits(model, &x, rows).map_err(compute)
+            } else {
+                let hidden = x.flatten_all().and_then(|x| x.to_vec1());
+                hidden.map(Output::Hidden).map_err(compute)
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for Output {
+    /// Sizes only.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Hidden(values) => write!(f, "Hidden({} numbers)", values.len()),
+            Self::Logits { rows, .. } => write!(f, "Logits({rows} rows)"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Input<'_> {
+    /// Sizes only.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tokens(ids) => write!(f, "Tokens({})", ids.len()),
+            Self::Hidden(values) => write!(f, "Hidden({} numbers)", values.len()),
+        }
+    }
+}
+
+fn compute(error: candle_core::Error) -> StepError {
+    StepError::Compute {
+        reason: error.to_string(),
+    }
+}
+
+/// The first hidden states: looked up, or as they came.
+fn enter(model: &LoadedModel, input: Input<'_>, count: u32) -> TensorResult<Tensor> {
+    let hidden = model.file().shape().hidden as usize;
+    let shape = (count as usize, hidden);
+    match input {
+        Input::Hidden(values) => Tensor::from_slice(values, shape, &Device::Cpu),
+        Input::Tokens(ids) => {
+            let mut values = vec![0.0; ids.len() * hidden];
+            if let Some(embedding) = model.embedding() {
+                look_up(embedding, ids, &mut values)?;
+            }
+            Tensor::from_vec(values, shape, &Device::Cpu)
+        }
+    }
+}
+
+/// The rows `ids` of the embedding.
+fn look_up(embedding: &Matrix, ids: &[u32], values: &mut [f32]) -> TensorResult<()> {
+    let rows = values.chunks_exact_mut(embedding.columns());
+    for (id, row) in ids.iter().zip(rows) {
+        embedding
+            .decode(*id as usize, row)
+            .map_err(candle_core::Error::wrap)?;
+    }
+    Ok(())
+}
+
+/// Norm and output matrix, for the wanted rows only.
+fn logits(model: &LoadedModel, x: &Tensor, rows: LogitRows) -> TensorResult<Output> {
+    let count = x.dim(0)?;
+    let wanted = match rows {
+        LogitRows::None => 0,
+        LogitRows::Last => 1,
+        LogitRows::All => count,
+    };
+    let (Some(head), true) = (model.head(), wanted > 0) else {
+        return Ok(Output::Logits {
+            rows: 0,
+            values: Vec::new(),
+        });
+    };
+    let x = x.narrow(0, count - wanted, wanted)?;
+    let normed = head.norm.forward(&x, model.compute())?;
+    let values = ops::multiply(&normed, &head.output, model.compute())?; // (wanted, vocabulary)
+    Ok(Output::Logits {
+        rows: wanted as u32,
+        values: values.flatten_all()?.to_vec1()?,
+    })
+}
