@@ -1,0 +1,165 @@
+//! The main port: from a TCP connection to a device that has said HELLO, within deadlines and caps.
+//!
+//! The accepting loop never serves: each connection has a task of its own, and a slot among those
+//! who have not proved who they are.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nook_base::ErrorCode;
+use nook_mux::{Metered, Side, metered};
+use nook_wire::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::actor::Input;
+use super::greet::{CONNECT_DEADLINE, GreetError, Greeted, Greeter, Upgraded};
+use crate::accepting::Accepting;
+use crate::admission::{Admission, Caller};
+use crate::{socket, tls, websocket};
+
+/// How long a refused connection may take to read why.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// Bytes of a refused connection that are read and thrown away.
+const LINGER_BYTES_MAX: u64 = 16 << 10;
+
+/// Hosts at which paired devices may be. Written by the actor, read by the door.
+#[derive(Debug, Clone, Default)]
+pub(super) struct KnownHosts(Arc<Mutex<HashSet<IpAddr>>>);
+
+/// The main port.
+#[derive(Debug)]
+pub(super) struct Door {
+    pub(super) greeter: Arc<Greeter>,
+    pub(super) admission: Admission,
+    pub(super) known_hosts: KnownHosts,
+}
+
+impl KnownHosts {
+    pub(super) fn set(&self, hosts: HashSet<IpAddr>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = hosts;
+    }
+
+    fn caller(&self, host: IpAddr) -> Caller {
+        let hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if hosts.contains(&host) {
+            Caller::Known
+        } else {
+            Caller::Stranger
+        }
+    }
+}
+
+impl Door {
+    pub(super) async fn serve(self, listeners: Vec<TcpListener>) {
+        let acceptor = tls::link_acceptor(&self.greeter.identity, self.greeter.pins.clone());
+        let mut accepting = Accepting::new(listeners);
+        loop {
+            let (stream, from) = accepting.next().await;
+            let caller = self.known_hosts.caller(from.ip());
+            let Some(slot) = self.admission.enter(from.ip(), caller) else {
+                tracing::debug!(%from, "too many connections that have not proved who they are");
+                continue;
+            };
+            let greeter = self.greeter.clone();
+            let acceptor = acceptor.clone();
+            self.greeter
+                .tasks
+                .spawn_until_cancelled("link door", async move {
+                    let upgrade = upgrade(&greeter, stream, from, acceptor);
+                    match timeout(CONNECT_DEADLINE, upgrade).await {
+                        Ok(Some(upgraded)) => greet(&greeter, upgraded).await,
+                        Ok(None) => {}
+                        Err(_) => tracing::debug!(%from, "too slow at the door"),
+                    }
+                    drop(slot);
+                });
+        }
+    }
+}
+
+async fn upgrade(
+    greeter: &Greeter,
+    stream: TcpStream,
+    remote: SocketAddr,
+    acceptor: tokio_rustls::TlsAcceptor,
+) -> Option<Upgraded> {
+    socket::tune(&stream);
+    let (stream, meter) = metered(stream);
+    let session = match acceptor.accept(stream).into_fallible().await {
+        Ok(session) => session,
+        Err((error, stream)) => {
+            tracing::debug!(%remote, %error, "refused at the door");
+            linger(stream).await;
+            return None;
+        }
+    };
+    let peer = match tls::authenticate(session.get_ref().1, &greeter.pins) {
+        Ok(peer) => peer,
+        Err(error) => {
+            tracing::debug!(%remote, %error, "refused after the handshake");
+            return None;
+        }
+    };
+    let socket = websocket::accept(session.into()).await;
+    let socket = socket
+        .inspect_err(|error| tracing::debug!(%remote, %error, "no upgrade"))
+        .ok()?;
+    Some(Upgraded {
+        peer,
+        remote,
+        socket,
+        meter,
+    })
+}
+
+/// Reads on for a moment after a refusal: closing a socket with unread bytes in it would destroy the
+/// alert under way, and the other device could not say to its owner why.
+async fn linger(mut stream: Metered<TcpStream>) {
+    let drained = async {
+        stream.shutdown().await?;
+        let mut rest = stream.take(LINGER_BYTES_MAX);
+        tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
+    };
+    // It is refused either way.
+    let _ = timeout(LINGER, drained).await;
+}
+
+/// Waits for HELLO; the actor decides whether it is answered.
+async fn greet(greeter: &Greeter, upgraded: Upgraded) {
+    let mut session = greeter.start(upgraded, Side::Acceptor);
+    match greeter.hello_of(&mut session).await {
+        Ok(hello) => {
+            let listens_at =
+                (hello.listen_port != 0).then(|| with_port(session.remote, hello.listen_port));
+            let greeted = Greeted {
+                session,
+                hello,
+                side: Side::Acceptor,
+                listens_at,
+            };
+            // The actor is gone only when everything is being shut down.
+            let _ = greeter.inputs.send(Input::Arrived(greeted)).await;
+        }
+        Err(GreetError::NoHello) => {}
+        Err(GreetError::VersionMismatch { theirs }) => {
+            let peer = session.peer.id();
+            // The other end learns this side's versions, so that it can say the same to its owner.
+            let own = Message::Hello(greeter.hello.clone());
+            if session.mux.send(own).await.is_ok() {
+                session.dismiss(ErrorCode::VersionMismatch);
+            }
+            let input = Input::Incompatible { peer, theirs };
+            let _ = greeter.inputs.send(input).await;
+        }
+    }
+}
+
+fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
+}

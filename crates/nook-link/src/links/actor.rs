@@ -1,0 +1,497 @@
+//! The actor of all links: one closed list of what can happen, one loop, no open-ended wait.
+//!
+//! Decisions are [`Standing`]'s; this file carries them out by starting and dropping tasks.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nook_base::tasks::Tasks;
+use nook_base::{ErrorCode, PeerId, clock};
+use nook_mux::Mux;
+use nook_wire::{Hello, Message};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep_until, timeout};
+
+use super::accept::KnownHosts;
+use super::address::AddressBook;
+use super::dial::{AddressFailure, Attempt, DIALS_MAX, DialFailure, Dialled};
+use super::greet::{Greeted, Greeter};
+use super::pump::Pump;
+use super::standing::{OnArrival, PROBE_DEADLINE, Standing};
+use super::{KnownPeer, LinkEvent, LoopbackPolicy, Shared};
+use crate::websocket::Probe;
+
+/// Everything that can happen to the actor.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// Discovery has seen a device.
+    Sighted {
+        peer: PeerId,
+        addresses: Vec<SocketAddr>,
+    },
+    /// A dial asks whether it may say HELLO.
+    MayGreet {
+        peer: PeerId,
+        number: u64,
+        answer: oneshot::Sender<bool>,
+    },
+    /// A dial is over.
+    Dialled(Dialled),
+    /// A device has connected and said HELLO.
+    Arrived(Greeted),
+    /// A device with another version has connected.
+    Incompatible { peer: PeerId, theirs: Hello },
+    /// The link of this number was asked for a sign of life.
+    Probed {
+        peer: PeerId,
+        number: u64,
+        alive: bool,
+    },
+    /// The link of this number has ended.
+    Ended { peer: PeerId, number: u64 },
+}
+
+/// Owns all standings.
+#[derive(Debug)]
+pub(super) struct Actor {
+    greeter: Arc<Greeter>,
+    shared: Arc<Shared>,
+    events: mpsc::Sender<LinkEvent>,
+    loopback: LoopbackPolicy,
+    peers: HashMap<PeerId, Peer>,
+    turns: Arc<Semaphore>,
+    /// Of the last dial or link.
+    number: u64,
+}
+
+/// One paired device.
+#[derive(Debug)]
+struct Peer {
+    standing: Standing,
+    book: AddressBook,
+    /// The task of the current dial; cancelled when the dial is dropped.
+    dial: Option<Tasks>,
+    live: Option<Live>,
+    /// The pump of the last link.
+    pump: Option<JoinHandle<()>>,
+    /// A connection that waits for a decision; a newer one takes its place.
+    parked: Option<Greeted>,
+}
+
+/// What the actor keeps of a live link.
+#[derive(Debug)]
+struct Live {
+    mux: Mux<Message>,
+    probe: Probe,
+    remote: SocketAddr,
+}
+
+impl Actor {
+    pub(super) fn new(
+        greeter: Arc<Greeter>,
+        shared: Arc<Shared>,
+        events: mpsc::Sender<LinkEvent>,
+        loopback: LoopbackPolicy,
+    ) -> Self {
+        Self {
+            greeter,
+            shared,
+            events,
+            loopback,
+            peers: HashMap::new(),
+            turns: Arc::new(Semaphore::new(DIALS_MAX)),
+            number: 0,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Input>, hosts: KnownHosts) {
+        let mut peers = self.shared.peers.subscribe();
+        let mut network = self.shared.network.subscribe();
+        // Both were subscribed to after the handle was out: what was said before counts too.
+        peers.mark_changed();
+        loop {
+            let next_dial = self.next_dial();
+            let pause = async {
+                match next_dial {
+                    Some(due) => sleep_until(due.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            // The handle and the tasks hold the senders; a failed wait means that all are gone.
+            tokio::select! {
+                biased;
+                changed = peers.changed() => match changed {
+                    Ok(()) => {
+                        let known = Arc::clone(&peers.borrow_and_update());
+                        self.set_peers(&known);
+                    }
+                    Err(_) => return,
+                },
+                changed = network.changed() => match changed {
+                    Ok(()) => self.hurry(),
+                    Err(_) => return,
+                },
+                input = inbox.recv() => match input {
+                    Some(input) => self.on_input(input),
+                    None => return,
+                },
+                () = pause => {}
+            }
+            self.dial_due();
+            hosts.set(
+                self.peers
+                    .values()
+                    .flat_map(|peer| peer.book.hosts())
+                    .collect(),
+            );
+        }
+    }
+
+    fn on_input(&mut self, input: Input) {
+        match input {
+            Input::Sighted { peer, addresses } => self.on_sighted(peer, &addresses),
+            Input::MayGreet {
+                peer,
+                number,
+                answer,
+            } => {
+                let known = self.peers.get_mut(&peer);
+                let may = known.is_some_and(|peer| peer.standing.may_greet(number));
+                // The dial may have been dropped in between.
+                let _ = answer.send(may);
+            }
+            Input::Dialled(dialled) => self.on_dialled(dialled),
+            Input::Arrived(greeted) => self.on_arrived(greeted),
+            Input::Incompatible { peer, theirs } => self.on_incompatible(peer, Some(theirs)),
+            Input::Probed {
+                peer,
+                number,
+                alive,
+            } => self.on_probed(peer, number, alive),
+            Input::Ended { peer, number } => self.on_ended(peer, number),
+        }
+    }
+
+    fn set_peers(&mut self, known: &[KnownPeer]) {
+        let now = clock::now();
+        let ids: HashSet<PeerId> = known.iter().map(|peer| peer.id).collect();
+        let own = self.greeter.identity.id();
+        for (_, peer) in self.peers.extract_if(|id, _| !ids.contains(id)) {
+            peer.dismiss();
+        }
+        for known in known.iter().filter(|known| known.id != own) {
+            let peer = self
+                .peers
+                .entry(known.id)
+                .or_insert_with(|| Peer::new(own < known.id, now));
+            // An address just typed, or just brought by pairing, is tried at once.
+            if peer.book.set_typed(&known.addresses) {
+                peer.standing.sighted(now);
+            }
+        }
+    }
+
+    /// The network changed: who is missing is dialled, who is linked is asked for a sign of life,
+    /// since the cable that the link ran over may be gone.
+    fn hurry(&mut self) {
+        let now = clock::now();
+        for (id, peer) in &mut self.peers {
+            peer.standing.hurry(now);
+            if let (Some(number), Some(live)) = (peer.standing.live(), &peer.live) {
+                probe(&self.greeter, *id, number, live.probe.clone());
+            }
+        }
+    }
+
+    fn on_sighted(&mut self, peer: PeerId, addresses: &[SocketAddr]) {
+        let Some(peer) = self.peers.get_mut(&peer) else {
+            return;
+        };
+        let now = clock::now();
+        peer.book.set_sighted(addresses, self.loopback);
+        if !addresses.is_empty() {
+            peer.standing.sighted(now);
+        }
+    }
+
+    fn on_dialled(&mut self, dialled: Dialled) {
+        let now = clock::now();
+        for (address, failure) in &dialled.failures {
+            self.on_address_failure(dialled.peer, *address, *failure, now);
+        }
+        let Some(peer) = self.peers.get_mut(&dialled.peer) else {
+            return; // not paired any more; dropping the session ends it
+        };
+        if !peer.standing.is_dialling(dialled.number) {
+            return;
+        }
+        peer.dial = None;
+        match dialled.outcome {
+            Ok(greeted) => {
+                if let Some(parked) = peer.parked.take() {
+                    parked.session.dismiss(ErrorCode::Busy);
+                }
+                self.adopt(greeted);
+            }
+            Err(failure) => {
+                peer.standing.dial_failed(now);
+                if dialled
+                    .failures
+                    .iter()
+                    .any(|(_, failure)| *failure == AddressFailure::NotTaken)
+                {
+                    peer.standing.refused(now);
+                }
+                if let DialFailure::Incompatible { theirs } = failure {
+                    self.on_incompatible(dialled.peer, theirs);
+                }
+                self.take_parked(dialled.peer);
+            }
+        }
+    }
+
+    fn on_address_failure(
+        &mut self,
+        id: PeerId,
+        address: SocketAddr,
+        failure: AddressFailure,
+        now: Instant,
+    ) {
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
+        match failure {
+            AddressFailure::NoAnswer => peer.book.failed(address),
+            AddressFailure::SomebodyElse { found } => {
+                peer.book.refused(address, now);
+                self.note(LinkEvent::PinRefused {
+                    peer: id,
+                    address,
+                    found,
+                });
+            }
+            AddressFailure::NotTaken => {
+                peer.book.failed(address);
+                self.note(LinkEvent::RefusedByPeer { peer: id });
+            }
+        }
+    }
+
+    fn on_incompatible(&mut self, id: PeerId, theirs: Option<Hello>) {
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
+        peer.standing.refused(clock::now());
+        let app_version = theirs.map(|hello| hello.app_version).unwrap_or_default();
+        self.note(LinkEvent::VersionMismatch {
+            peer: id,
+            app_version,
+        });
+    }
+
+    fn on_arrived(&mut self, greeted: Greeted) {
+        let id = greeted.session.peer.id();
+        let Some(peer) = self.peers.get_mut(&id) else {
+            greeted.session.dismiss(ErrorCode::TrustDenied);
+            return;
+        };
+        match peer.standing.arrived() {
+            OnArrival::Accept => self.adopt(greeted),
+            OnArrival::AcceptInsteadOf(number) => {
+                tracing::debug!(peer = ?id, number, "an arrival replaces the dial");
+                self.adopt(greeted);
+            }
+            OnArrival::ParkForDial => peer.park(greeted),
+            OnArrival::ParkForProbe(number) => {
+                peer.park(greeted);
+                if let Some(live) = &peer.live {
+                    probe(&self.greeter, id, number, live.probe.clone());
+                }
+            }
+        }
+    }
+
+    fn on_probed(&mut self, id: PeerId, number: u64, alive: bool) {
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
+        if peer.standing.live() != Some(number) {
+            return; // it has ended meanwhile, and what was parked was taken then
+        }
+        let Some(live) = &peer.live else {
+            return;
+        };
+        if !alive {
+            // Its end makes room for the one that waits, or for a new dial.
+            live.mux.close(Some(ErrorCode::PipelineStalled));
+            return;
+        }
+        let Some(parked) = peer.parked.take() else {
+            return;
+        };
+        let (kept, refused) = (live.remote, parked.session.remote);
+        let settled = peer.standing.is_settled(clock::now());
+        parked.session.dismiss(ErrorCode::Busy);
+        if settled && kept.ip() != refused.ip() {
+            self.note(LinkEvent::SameIdTwice {
+                peer: id,
+                kept,
+                refused,
+            });
+        }
+    }
+
+    fn on_ended(&mut self, id: PeerId, number: u64) {
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
+        if peer.standing.link_ended(number, clock::now()) {
+            peer.live = None;
+            self.take_parked(id);
+        }
+    }
+
+    /// The connection that waited is the next best thing, if its other end still waits too.
+    fn take_parked(&mut self, id: PeerId) {
+        let parked = self.peers.get_mut(&id).and_then(|peer| peer.parked.take());
+        if let Some(parked) = parked
+            && !parked.session.mux.is_closed()
+        {
+            self.adopt(parked);
+        }
+    }
+
+    /// Makes a connection the link to its device.
+    fn adopt(&mut self, greeted: Greeted) {
+        let now = clock::now();
+        self.number += 1;
+        let number = self.number;
+        let id = greeted.session.peer.id();
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
+        if let Some(dial) = peer.dial.take() {
+            dial.cancel();
+        }
+        peer.standing.linked(number, now);
+        if let Some(address) = greeted.listens_at {
+            peer.book.succeeded(address, now);
+        }
+        let mux = greeted.session.mux.clone();
+        peer.live = Some(Live {
+            mux: mux.clone(),
+            probe: greeted.session.probe.clone(),
+            remote: greeted.session.remote,
+        });
+        let pump = Pump {
+            number,
+            greeted,
+            own_hello: self.greeter.hello.clone(),
+            shared: Arc::clone(&self.shared),
+            events: self.events.clone(),
+            previous: peer.pump.take(),
+        };
+        let tasks = &self.greeter.tasks;
+        peer.pump = Some(tasks.spawn_until_cancelled("link pump", pump.run()));
+        // Apart from the pump, which may wait for a slow node: a dead link is redialled all the same.
+        let inputs = self.greeter.inputs.clone();
+        tasks.spawn_until_cancelled("link end", async move {
+            mux.closed().await;
+            let _ = inputs.send(Input::Ended { peer: id, number }).await;
+        });
+    }
+
+    fn next_dial(&self) -> Option<Instant> {
+        let now = clock::now();
+        let due = self.peers.values().filter_map(|peer| peer.due(now));
+        due.min()
+    }
+
+    fn dial_due(&mut self) {
+        let now = clock::now();
+        for (id, peer) in &mut self.peers {
+            if peer.due(now).is_none_or(|due| due > now) {
+                continue;
+            }
+            self.number += 1;
+            peer.standing.dialling(self.number, now);
+            let attempt = Attempt {
+                greeter: Arc::clone(&self.greeter),
+                turns: Arc::clone(&self.turns),
+                peer: *id,
+                number: self.number,
+                addresses: peer.book.candidates(now),
+            };
+            let tasks = self.greeter.tasks.child();
+            tasks.spawn_until_cancelled("link dial", attempt.run());
+            peer.dial = Some(tasks);
+        }
+    }
+
+    /// Tells the node something that it can do without: dropped when it does not keep up.
+    fn note(&self, event: LinkEvent) {
+        if self.events.try_send(event).is_err() {
+            tracing::debug!("a note about a link was dropped");
+        }
+    }
+}
+
+/// Asks a live link for a sign of life.
+fn probe(greeter: &Greeter, peer: PeerId, number: u64, probe: Probe) {
+    let inputs = greeter.inputs.clone();
+    let work = async move {
+        let alive = timeout(PROBE_DEADLINE, probe.answer()).await.is_ok();
+        let probed = Input::Probed {
+            peer,
+            number,
+            alive,
+        };
+        // The actor is gone only when everything is being shut down.
+        let _ = inputs.send(probed).await;
+    };
+    greeter.tasks.spawn_until_cancelled("link probe", work);
+}
+
+impl Peer {
+    fn new(dials_first: bool, now: Instant) -> Self {
+        Self {
+            standing: Standing::new(dials_first, now),
+            book: AddressBook::default(),
+            dial: None,
+            live: None,
+            pump: None,
+            parked: None,
+        }
+    }
+
+    /// When to dial, if there is anything to dial.
+    fn due(&self, now: Instant) -> Option<Instant> {
+        let due = self.standing.due()?;
+        if self.book.candidates(due.max(now)).is_empty() {
+            return self.book.next_return().map(|back| back.max(due));
+        }
+        Some(due)
+    }
+
+    fn park(&mut self, greeted: Greeted) {
+        if let Some(older) = self.parked.replace(greeted) {
+            older.session.dismiss(ErrorCode::Busy);
+        }
+    }
+
+    /// Not paired any more, or blocked: everything of it ends now.
+    fn dismiss(self) {
+        if let Some(dial) = self.dial {
+            dial.cancel();
+        }
+        if let Some(parked) = self.parked {
+            parked.session.dismiss(ErrorCode::TrustDenied);
+        }
+        if let Some(live) = self.live {
+            live.mux.close(Some(ErrorCode::TrustDenied));
+        }
+    }
+}
