@@ -1,1 +1,39 @@
-//! nook-shard: see ARCHITECTURE.md.
+//! The worker process that holds the layers of one model.
+//!
+//! Two halves in one crate, because they are two ends of one socket: [`worker_main`] is what runs
+//! in the process, [`Worker`] is how its node starts it, talks to it and ends it. A crash of the
+//! process, or running out of memory there, never takes the node down.
+
+mod account;
+mod compute;
+mod failure;
+mod link;
+mod process;
+mod serve;
+mod worker;
+
+pub use process::{
+    LoadedPart, Worker, WorkerCommand, WorkerEnd, WorkerError, WorkerLimits, WorkerStartError,
+    WorkerStatus,
+};
+pub use worker::worker_main;
+
+/// Threads for the forward pass: the cores of this machine, or what `INGLENOOK_THREADS` says.
+fn threads() -> usize {
+    nook_base::env::text("INGLENOOK_THREADS")
+        .and_then(|text| text.parse().ok())
+        .filter(|threads| (1..=1024).contains(threads))
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
+}
+
+/// Calls between a node and one of its workers: every stream of this device and of guests, and a
+/// few for questions.
+const CALLS_MAX: usize = 256;
+
+fn mux_config(side: nook_mux::Side) -> nook_mux::MuxConfig {
+    nook_mux::MuxConfig {
+        side,
+        ping: nook_mux::PingPolicy::WORKER,
+        calls_max: CALLS_MAX,
+    }
+}

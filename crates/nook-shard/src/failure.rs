@@ -1,0 +1,86 @@
+//! What a worker says when it cannot do what was asked: a code to act on and a sentence.
+
+use nook_base::ErrorCode;
+use nook_model::session::TruncateError;
+use nook_model::{Fault, ModelError, StepError};
+use nook_wire::WireError;
+
+use crate::account::Refusal;
+
+/// A refusal or failure on its way to the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: ErrorCode,
+    pub(crate) sentence: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: ErrorCode, sentence: impl Into<String>) -> Self {
+        Self {
+            code,
+            sentence: sentence.into(),
+        }
+    }
+}
+
+impl From<ErrorCode> for Failure {
+    fn from(code: ErrorCode) -> Self {
+        Self::new(code, code.sentence())
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::StreamsTaken => ErrorCode::Busy.into(),
+            Refusal::NoMemory { wanted, free } => Self::new(
+                ErrorCode::OutOfMemory,
+                format!(
+                    "this conversation needs {} MB, {} MB are allowed and free",
+                    wanted >> 20,
+                    free >> 20
+                ),
+            ),
+        }
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        let code = match error.fault {
+            Fault::OutOfMemory { .. } | Fault::NoThreads => ErrorCode::OutOfMemory,
+            Fault::ContextLength { .. } => ErrorCode::TooLong,
+            Fault::NoSuchLayers { .. } | Fault::NotHeld { .. } => ErrorCode::BadRequest,
+            _ => ErrorCode::BadModel,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<StepError> for Failure {
+    fn from(error: StepError) -> Self {
+        let code = match error {
+            StepError::TooLong { .. } => ErrorCode::TooLong,
+            StepError::OutOfMemory { .. } => ErrorCode::OutOfMemory,
+            StepError::Cancelled => ErrorCode::Cancelled,
+            StepError::NotHeld { .. } | StepError::Compute { .. } => ErrorCode::WorkerCrashed,
+            _ => ErrorCode::BadRequest,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<TruncateError> for Failure {
+    fn from(error: TruncateError) -> Self {
+        Self::new(ErrorCode::HistoryMismatch, error.to_string())
+    }
+}
+
+impl From<Failure> for WireError {
+    fn from(failure: Failure) -> Self {
+        Self {
+            code: failure.code,
+            sentence: failure.sentence,
+        }
+    }
+}

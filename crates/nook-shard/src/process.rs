@@ -1,0 +1,483 @@
+//! A worker as its node holds it: the process, its socket, its end.
+//!
+//! [`Worker::start`] starts the program, hands it a token on standard input and waits until it
+//! connects and shows that token, or ends, or takes too long. From then on the node opens calls on
+//! [`Worker::mux`]. Dropping the last handle, or [`Worker::stop`], ends the process; its end is
+//! known to everybody who waits on [`Worker::ended`], with the last lines it wrote.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use interprocess::local_socket::tokio::prelude::*;
+use nook_base::tasks::Tasks;
+use nook_base::{ErrorCode, ModelDigest, ModelPart};
+use nook_mux::{Call, CallError, Incoming, Mux, Side};
+use nook_wire::{LocalMessage, Message, WorkerMessage};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin};
+use tokio::sync::{mpsc, watch};
+
+use crate::link;
+
+/// Longest wait for a new worker to connect. Starting a process on a busy laptop can take seconds.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long a worker may take to end by itself before it is killed.
+const STOP_LIMIT: Duration = Duration::from_secs(2);
+
+/// Lines of a worker's standard error that are kept for the message about its end.
+const LAST_LINES_MAX: usize = 20;
+
+/// How to start a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerCommand {
+    /// The program: this same binary.
+    pub program: PathBuf,
+    /// Arguments before those of the worker, `["worker"]`.
+    pub arguments: Vec<OsString>,
+}
+
+/// What the owner of this device allows a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerLimits {
+    /// Streams of other devices at once.
+    pub streams_max: u16,
+    /// Bytes of weights and caches together.
+    pub memory_bytes_max: u64,
+    /// Weights are freed when no conversation was held for this long.
+    pub idle: Duration,
+}
+
+/// A running worker. Cloning gives another handle to the same process.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    mux: Mux<WorkerMessage>,
+    end: watch::Receiver<Option<WorkerEnd>>,
+    stop: mpsc::Sender<()>,
+    pid: u32,
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerEnd {
+    /// Whether its node asked for it.
+    pub asked: bool,
+    /// Exit status in the system's words.
+    pub status: String,
+    /// The last lines that it wrote on standard error.
+    pub last_lines: Vec<String>,
+}
+
+/// Why a worker did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerStartError {
+    /// The folder for the socket lies too deep.
+    #[error(
+        "the folder {folder} has too long a path for a socket ({bytes} bytes); set INGLENOOK_RUNTIME to a shorter one"
+    )]
+    PathTooLong {
+        /// The folder.
+        folder: PathBuf,
+        /// Bytes that the socket's path would take.
+        bytes: usize,
+    },
+    /// The socket could not be made.
+    #[error("cannot listen for the worker at {socket}: {source}")]
+    Listen {
+        /// Name of the socket.
+        socket: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The program could not be started.
+    #[error("cannot start the worker {program}: {source}")]
+    Spawn {
+        /// The program.
+        program: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The process ended before it was ready.
+    #[error("the worker ended while starting ({status}): {last_line}")]
+    Ended {
+        /// Exit status in the system's words.
+        status: String,
+        /// The last line that it wrote.
+        last_line: String,
+    },
+    /// It did not become ready in time.
+    #[error("the worker was not ready within {} s", START_LIMIT.as_secs())]
+    TooSlow,
+    /// Something else connected to its socket.
+    #[error("a process that is not the worker connected to its socket")]
+    Impostor,
+}
+
+/// Why a worker did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WorkerError {
+    /// It said why.
+    #[error("{sentence}")]
+    Refused {
+        /// What to act on.
+        code: ErrorCode,
+        /// What to show.
+        sentence: String,
+    },
+    /// It ended, or its connection did.
+    #[error("the worker process ended")]
+    Gone,
+    /// It answered with something else than was asked.
+    #[error("the worker answered out of turn")]
+    OutOfTurn,
+}
+
+/// What was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadedPart {
+    /// Bytes of weights that the worker holds now.
+    pub weight_bytes: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What a worker holds and does now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerStatus {
+    /// Layers held, ascending, as ranges that do not touch.
+    pub held: Vec<nook_base::LayerRange>,
+    /// Conversations, those of other devices included.
+    pub sessions: u16,
+    /// Conversations of other devices.
+    pub guest_sessions: u16,
+    /// Bytes of weights.
+    pub weight_bytes: u64,
+    /// Bytes promised to conversations.
+    pub cache_bytes: u64,
+    /// Steps computed since it started.
+    pub steps_done: u64,
+}
+
+impl Worker {
+    /// Starts a worker whose socket lies in `folder`, a directory that only this user can enter.
+    pub async fn start(
+        command: &WorkerCommand,
+        folder: &Path,
+        limits: WorkerLimits,
+        tasks: &Tasks,
+    ) -> Result<Self, WorkerStartError> {
+        let token: [u8; 32] = rand::random();
+        let tag = data_encoding::HEXLOWER.encode(&token[..6]);
+        let socket =
+            link::socket_name(folder, &tag).map_err(|bytes| WorkerStartError::PathTooLong {
+                folder: folder.to_owned(),
+                bytes,
+            })?;
+        let listener = link::listen(&socket).map_err(|source| WorkerStartError::Listen {
+            socket: socket.clone(),
+            source,
+        })?;
+        // The token in the socket's name is a part that authenticates nothing: draw the secret anew.
+        let token: [u8; 32] = rand::random();
+        let mut process = Process::spawn(command, &socket, token, tasks).await?;
+        let ready = async {
+            let stream = listener
+                .accept()
+                .await
+                .map_err(|source| WorkerStartError::Listen {
+                    socket: socket.clone(),
+                    source,
+                })?;
+            let config = crate::mux_config(Side::Dialer);
+            let (mux, mut incoming) = Mux::start(nook_mux::framed(stream), config, tasks);
+            match incoming.recv().await {
+                Some(Incoming::Control(WorkerMessage::Local(LocalMessage::Auth {
+                    token: shown,
+                }))) if *shown == token => Ok((mux, incoming)),
+                _ => Err(WorkerStartError::Impostor),
+            }
+        };
+        let (mux, incoming) = tokio::select! {
+            ready = ready => ready?,
+            end = process.ended() => return Err(end),
+            () = tokio::time::sleep(START_LIMIT) => return Err(WorkerStartError::TooSlow),
+        };
+        let (stop, stopping) = mpsc::channel(1);
+        let (end_seen, end) = watch::channel(None);
+        let pid = process.child.id().unwrap_or_default();
+        let worker = Self {
+            mux: mux.clone(),
+            end,
+            stop,
+            pid,
+        };
+        worker.configure(limits).await;
+        tasks.spawn("worker", process.attend(mux, incoming, stopping, end_seen));
+        Ok(worker)
+    }
+
+    /// Tells the worker what its owner allows from now on.
+    pub async fn configure(&self, limits: WorkerLimits) {
+        let configure = LocalMessage::Configure {
+            streams_max: limits.streams_max,
+            memory_bytes_max: limits.memory_bytes_max,
+            idle_seconds: u32::try_from(limits.idle.as_secs()).unwrap_or(u32::MAX),
+            threads: 0,
+        };
+        // A closed connection shows in `ended`.
+        let _ = self.mux.send(configure.into()).await;
+    }
+
+    /// Loads what is missing of `part` from the file at `path`.
+    pub async fn load(
+        &self,
+        path: &Path,
+        model: ModelDigest,
+        part: ModelPart,
+    ) -> Result<LoadedPart, WorkerError> {
+        let path = path.to_string_lossy().into_owned();
+        match self.ask(LocalMessage::Load { path, model, part }).await? {
+            LocalMessage::Loaded {
+                weight_bytes,
+                load_ms,
+                ..
+            } => Ok(LoadedPart {
+                weight_bytes,
+                took: Duration::from_millis(u64::from(load_ms)),
+            }),
+            _ => Err(WorkerError::OutOfTurn),
+        }
+    }
+
+    /// What it holds and does now.
+    pub async fn status(&self) -> Result<WorkerStatus, WorkerError> {
+        match self.ask(LocalMessage::Status).await? {
+            LocalMessage::StatusReport {
+                held,
+                sessions,
+                guest_sessions,
+                weight_bytes,
+                cache_bytes,
+                steps_done,
+                ..
+            } => Ok(WorkerStatus {
+                held,
+                sessions,
+                guest_sessions,
+                weight_bytes,
+                cache_bytes,
+                steps_done,
+            }),
+            _ => Err(WorkerError::OutOfTurn),
+        }
+    }
+
+    /// A new call, for one conversation.
+    pub async fn open_call(&self) -> Result<Call<WorkerMessage>, WorkerError> {
+        self.mux.open_call().await.map_err(|_| WorkerError::Gone)
+    }
+
+    /// The connection itself.
+    #[must_use]
+    pub fn mux(&self) -> &Mux<WorkerMessage> {
+        &self.mux
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// How it ended, if it has.
+    #[must_use]
+    pub fn end(&self) -> Option<WorkerEnd> {
+        self.end.borrow().clone()
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&self) -> WorkerEnd {
+        let mut end = self.end.clone();
+        match end.wait_for(Option::is_some).await {
+            Ok(seen) => seen.clone().unwrap_or_else(WorkerEnd::unknown),
+            Err(_) => WorkerEnd::unknown(),
+        }
+    }
+
+    /// Ends it: asks first, kills after [`STOP_LIMIT`]. All its memory is free when this returns.
+    pub async fn stop(&self) {
+        // A full queue means that somebody has asked already.
+        let _ = self.stop.try_send(());
+        self.ended().await;
+    }
+
+    async fn ask(&self, question: LocalMessage) -> Result<LocalMessage, WorkerError> {
+        let mut call = self.open_call().await?;
+        call.send(question.into()).await?;
+        match call.recv().await? {
+            WorkerMessage::Local(answer) => Ok(answer),
+            WorkerMessage::Peer(Message::Error(error)) => Err(WorkerError::Refused {
+                code: error.code,
+                sentence: error.sentence,
+            }),
+            WorkerMessage::Peer(_) => Err(WorkerError::OutOfTurn),
+        }
+    }
+}
+
+impl WorkerEnd {
+    fn unknown() -> Self {
+        Self {
+            asked: true,
+            status: "the node is shutting down".to_owned(),
+            last_lines: Vec::new(),
+        }
+    }
+}
+
+impl From<CallError> for WorkerError {
+    fn from(_: CallError) -> Self {
+        Self::Gone
+    }
+}
+
+/// The child process before and after it is ready.
+struct Process {
+    child: Child,
+    // Held open for the worker's life: its end tells the worker that the node is gone.
+    stdin: ChildStdin,
+    lines: Lines,
+}
+
+/// The last lines of the worker's standard error.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<VecDeque<String>>>);
+
+impl Process {
+    async fn spawn(
+        command: &WorkerCommand,
+        socket: &str,
+        token: [u8; 32],
+        tasks: &Tasks,
+    ) -> Result<Self, WorkerStartError> {
+        let failed = |source| WorkerStartError::Spawn {
+            program: command.program.clone(),
+            source,
+        };
+        let mut child = tokio::process::Command::new(&command.program)
+            .args(&command.arguments)
+            .args(["--socket", socket])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        let missing = || failed(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        let mut stdin = child.stdin.take().ok_or_else(missing)?;
+        let stderr = child.stderr.take().ok_or_else(missing)?;
+        let mut line = data_encoding::HEXLOWER.encode(&token);
+        line.push('\n');
+        stdin.write_all(line.as_bytes()).await.map_err(failed)?;
+        stdin.flush().await.map_err(failed)?;
+        let lines = Lines::default();
+        let keep = lines.clone();
+        tasks.spawn("worker-lines", async move {
+            let mut reader = BufReader::new(stderr).lines();
+            while let Ok(Some(line)) = reader.next_line().await {
+                tracing::info!(target: "worker", "{line}");
+                keep.push(line);
+            }
+        });
+        Ok(Self {
+            child,
+            stdin,
+            lines,
+        })
+    }
+
+    /// Waits for an end that comes before the worker was ready.
+    async fn ended(&mut self) -> WorkerStartError {
+        let status = self.child.wait().await;
+        WorkerStartError::Ended {
+            status: words(status),
+            last_line: self
+                .lines
+                .last()
+                .unwrap_or_else(|| "it wrote nothing".to_owned()),
+        }
+    }
+
+    /// Stays with the process until it has ended, and tells everybody how.
+    async fn attend(
+        mut self,
+        mux: Mux<WorkerMessage>,
+        mut incoming: mpsc::Receiver<Incoming<WorkerMessage>>,
+        mut stopping: mpsc::Receiver<()>,
+        end: watch::Sender<Option<WorkerEnd>>,
+    ) {
+        let asked = loop {
+            tokio::select! {
+                // Closed when the last handle is dropped: nobody needs this worker any more.
+                _ = stopping.recv() => break true,
+                _ = self.child.wait() => break false,
+                // A worker calls nobody and says nothing after it showed its token.
+                event = incoming.recv() => if event.is_none() { break false },
+            }
+        };
+        mux.close(None);
+        drop(self.stdin);
+        let status = match tokio::time::timeout(STOP_LIMIT, self.child.wait()).await {
+            Ok(status) => status,
+            Err(_) => {
+                // Killing fails only when it has ended just now.
+                let _ = self.child.start_kill();
+                self.child.wait().await
+            }
+        };
+        let status = words(status);
+        if !asked {
+            tracing::warn!(%status, "a worker ended unexpectedly");
+        }
+        end.send_replace(Some(WorkerEnd {
+            asked,
+            status,
+            last_lines: self.lines.all(),
+        }));
+    }
+}
+
+impl Lines {
+    fn push(&self, line: String) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == LAST_LINES_MAX {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    fn last(&self) -> Option<String> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .back()
+            .cloned()
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
+    }
+}
+
+fn words(status: std::io::Result<std::process::ExitStatus>) -> String {
+    status.map_or_else(|error| error.to_string(), |status| status.to_string())
+}

@@ -1,0 +1,386 @@
+//! One call of the worker: one conversation over one part of the model, from OPEN to CLOSE.
+//!
+//! The first message says whose conversation it is and which part it wants; then each step is
+//! collected, handed to the compute thread with the session, and answered. Whatever is not as the
+//! protocol says ends the call with a code; the seat and the cache are given back by `Drop`.
+
+use bytes::Bytes;
+use nook_base::{Activation, ActivationDtype, ErrorCode, ModelDigest, ModelPart, Sensitive};
+use nook_model::{LogitRows, Output, Session};
+use nook_mux::{Call, CallError, TensorRecvError};
+use nook_wire::{HistoryMark, LocalMessage, Message, ResultHead, StepHead, WorkerMessage};
+
+use crate::account::{Caller, Seat};
+use crate::compute::{StepDone, StepInput};
+use crate::failure::Failure;
+use crate::worker::Room;
+
+/// Why a call is over.
+enum Over {
+    /// The other side closed it or went away.
+    Closed,
+    /// This side ends it, and says why.
+    Failed(Failure),
+}
+
+/// A conversation that is open.
+struct Conversation {
+    part: ModelPart,
+    dtype: ActivationDtype,
+    session: Session,
+    /// Which history is remembered; unknown before the first step and after a cut.
+    mark: Option<HistoryMark>,
+    // Held for its Drop: place and memory belong to this conversation.
+    _seat: Seat,
+}
+
+/// A step as it came in.
+struct Step {
+    step: u64,
+    position: u32,
+    count: u32,
+    input: StepInput,
+    rows: LogitRows,
+    before: HistoryMark,
+    after: HistoryMark,
+    bulk: bool,
+}
+
+/// Serves `call` to its end.
+pub(crate) async fn serve(room: Room, mut call: Call<WorkerMessage>) {
+    let over = match run(&room, &mut call).await {
+        Ok(never) => match never {},
+        Err(over) => over,
+    };
+    if let Over::Failed(failure) = over {
+        tracing::debug!(call = ?call.id(), code = %failure.code, "call refused or failed");
+        // The other side may have left already; then there is nobody to tell.
+        let _ = call.send(Message::Error(failure.into()).into()).await;
+    }
+}
+
+async fn run(
+    room: &Room,
+    call: &mut Call<WorkerMessage>,
+) -> Result<std::convert::Infallible, Over> {
+    let mut conversation = open(room, call).await?;
+    loop {
+        match call.recv().await? {
+            WorkerMessage::Peer(Message::Truncate { position }) => {
+                conversation
+                    .session
+                    .truncate(position)
+                    .map_err(Failure::from)?;
+                // The requester says with the next step which history it means.
+                conversation.mark = None;
+            }
+            message => {
+                let step = read_step(&conversation, message, call).await?;
+                conversation = answer(room, conversation, step, call).await?;
+            }
+        }
+    }
+}
+
+/// Reads the opening message; management calls are answered here and go on waiting for it.
+async fn open(room: &Room, call: &mut Call<WorkerMessage>) -> Result<Conversation, Over> {
+    loop {
+        let (caller, model, part, dtype, positions_max) = match call.recv().await? {
+            WorkerMessage::Peer(Message::Open(open)) => (
+                Caller::Guest,
+                Some(open.model),
+                ModelPart::inner(open.layers),
+                open.dtype,
+                open.positions_max,
+            ),
+            WorkerMessage::Local(LocalMessage::OpenLocal {
+                part,
+                dtype,
+                positions_max,
+                ..
+            }) => (Caller::Owner, None, part, dtype, positions_max),
+            WorkerMessage::Local(message) => {
+                manage(room, call, message).await?;
+                continue;
+            }
+            WorkerMessage::Peer(_) => {
+                return Err(out_of_turn("a call begins with OPEN").into());
+            }
+        };
+        let conversation = seat(room, caller, model, part, dtype, positions_max).await?;
+        call.send(Message::Opened { position: 0 }.into()).await?;
+        return Ok(conversation);
+    }
+}
+
+async fn seat(
+    room: &Room,
+    caller: Caller,
+    model: Option<ModelDigest>,
+    part: ModelPart,
+    dtype: ActivationDtype,
+    positions_max: u32,
+) -> Result<Conversation, Failure> {
+    let cache_bytes = room
+        .compute
+        .cache_bytes(model, part.layers, positions_max)
+        .await?;
+    // The place is taken before the layers are loaded: whoever is over the limit costs nothing.
+    let seat = room.account.seat(caller, cache_bytes)?;
+    let session = room.compute.open(model, part, positions_max).await?;
+    Ok(Conversation {
+        part,
+        dtype,
+        session,
+        mark: None,
+        _seat: seat,
+    })
+}
+
+/// Load and status: asked only by the own node, on a call of their own.
+async fn manage(
+    room: &Room,
+    call: &mut Call<WorkerMessage>,
+    message: LocalMessage,
+) -> Result<(), Over> {
+    let answer = match message {
+        LocalMessage::Load { path, model, part } => {
+            let held = room.compute.hold(Some(path), model, part).await?;
+            LocalMessage::Loaded {
+                part,
+                weight_bytes: held.weight_bytes,
+                load_ms: u32::try_from(held.took.as_millis()).unwrap_or(u32::MAX),
+            }
+        }
+        LocalMessage::Unload => {
+            room.compute.release_all().await;
+            LocalMessage::Unloaded
+        }
+        LocalMessage::Status => room.status().await,
+        _ => return Err(out_of_turn("that does not begin a call").into()),
+    };
+    call.send(answer.into()).await?;
+    Ok(())
+}
+
+/// Collects a whole step: its head and every chunk of its rows.
+async fn read_step(
+    conversation: &Conversation,
+    message: WorkerMessage,
+    call: &mut Call<WorkerMessage>,
+) -> Result<Step, Over> {
+    let (head, rows) = match message {
+        WorkerMessage::Local(LocalMessage::Tokens {
+            step,
+            position,
+            ids,
+            history_before: before,
+            history_after: after,
+            rows,
+        }) if conversation.part.embedding => {
+            let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+            let input = StepInput::Tokens(ids);
+            let rows = rows_of(rows);
+            return Ok(Step {
+                step,
+                position,
+                count,
+                input,
+                rows,
+                before,
+                after,
+                bulk: false,
+            });
+        }
+        WorkerMessage::Local(LocalMessage::StepLogits { head, rows }) if conversation.part.head => {
+            (head, rows_of(rows))
+        }
+        WorkerMessage::Peer(Message::Step(head)) if !conversation.part.head => {
+            (head, LogitRows::None)
+        }
+        _ => return Err(out_of_turn("that message does not fit this conversation").into()),
+    };
+    if conversation.part.embedding {
+        return Err(out_of_turn("this conversation takes token ids").into());
+    }
+    check_dtype(conversation, &head)?;
+    let activation = call
+        .recv_activation(head.count, head.hidden, head.dtype)
+        .await?;
+    activation
+        .check_finite()
+        .map_err(|error| Failure::new(ErrorCode::CorruptActivation, error.to_string()))?;
+    let StepHead {
+        step,
+        position,
+        count,
+        history_before,
+        history_after,
+        bulk,
+        ..
+    } = head;
+    Ok(Step {
+        step,
+        position,
+        count,
+        input: StepInput::Hidden(Sensitive(activation.to_f32())),
+        rows,
+        before: history_before,
+        after: history_after,
+        bulk,
+    })
+}
+
+fn check_dtype(conversation: &Conversation, head: &StepHead) -> Result<(), Failure> {
+    if head.dtype == conversation.dtype {
+        return Ok(());
+    }
+    let sentence = format!(
+        "opened for {}, the step came as {}",
+        conversation.dtype, head.dtype
+    );
+    Err(Failure::new(ErrorCode::BadRequest, sentence))
+}
+
+/// Computes a step and sends its result.
+async fn answer(
+    room: &Room,
+    conversation: Conversation,
+    step: Step,
+    call: &mut Call<WorkerMessage>,
+) -> Result<Conversation, Over> {
+    check_history(&conversation, &step)?;
+    let Conversation {
+        part,
+        dtype,
+        session,
+        _seat,
+        ..
+    } = conversation;
+    let work = room.compute.step(session, step.input, step.rows);
+    // Whoever leaves while the step runs is noticed at once, and the computation ends at the next
+    // layer.
+    let done = tokio::select! {
+        done = work => done?,
+        gone = call.ended() => return Err(gone.into()),
+    };
+    let StepDone {
+        session,
+        result,
+        compute,
+        queued,
+    } = done;
+    let output = result?;
+    let timing = Timing {
+        compute_us: micros(compute),
+        queue_us: micros(queued),
+    };
+    match output {
+        Output::Hidden(rows) => {
+            let hidden = rows.len() as u32 / step.count.max(1);
+            let activation = Activation::from_f32(&rows, hidden, dtype)
+                .map_err(|error| Failure::new(ErrorCode::CorruptActivation, error.to_string()))?;
+            let head = ResultHead {
+                step: step.step,
+                position: step.position,
+                count: step.count,
+                hidden,
+                dtype,
+                compute_us: timing.compute_us,
+                queue_us: timing.queue_us,
+                bulk: step.bulk,
+            };
+            call.send_tensor(Message::Result(head).into(), activation.bytes().clone())
+                .await?;
+        }
+        Output::Logits { rows, values } => {
+            let vocabulary = if rows == 0 {
+                0
+            } else {
+                values.len() as u32 / rows
+            };
+            let head = LocalMessage::Logits {
+                step: step.step,
+                position: step.position,
+                count: rows,
+                vocabulary,
+                compute_us: timing.compute_us,
+                queue_us: timing.queue_us,
+            };
+            call.send_tensor(head.into(), bytes_of(&values)).await?;
+        }
+    }
+    Ok(Conversation {
+        part,
+        dtype,
+        session,
+        mark: Some(step.after),
+        _seat,
+    })
+}
+
+struct Timing {
+    compute_us: u32,
+    queue_us: u32,
+}
+
+/// Refuses a step that does not continue exactly what is remembered here.
+fn check_history(conversation: &Conversation, step: &Step) -> Result<(), Failure> {
+    let here = conversation.session.position();
+    if step.position != here {
+        let sentence = format!(
+            "the step begins at {}, this device remembers {here}",
+            step.position
+        );
+        return Err(Failure::new(ErrorCode::HistoryMismatch, sentence));
+    }
+    if conversation.mark.is_some_and(|mark| mark != step.before) {
+        return Err(ErrorCode::HistoryMismatch.into());
+    }
+    Ok(())
+}
+
+fn rows_of(rows: nook_wire::LogitRows) -> LogitRows {
+    match rows {
+        nook_wire::LogitRows::None => LogitRows::None,
+        nook_wire::LogitRows::Last => LogitRows::Last,
+        nook_wire::LogitRows::All => LogitRows::All,
+    }
+}
+
+fn bytes_of(values: &[f32]) -> Bytes {
+    values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect()
+}
+
+fn micros(duration: std::time::Duration) -> u32 {
+    u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
+}
+
+fn out_of_turn(sentence: &str) -> Failure {
+    Failure::new(ErrorCode::BadRequest, sentence)
+}
+
+impl From<Failure> for Over {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<CallError> for Over {
+    fn from(_: CallError) -> Self {
+        Self::Closed
+    }
+}
+
+impl From<TensorRecvError<WorkerMessage>> for Over {
+    fn from(error: TensorRecvError<WorkerMessage>) -> Self {
+        match error {
+            TensorRecvError::Call(_) => Self::Closed,
+            // A tensor that breaks the rules is the caller's fault and is answered.
+            broken => Self::Failed(Failure::new(ErrorCode::BadRequest, broken.to_string())),
+        }
+    }
+}

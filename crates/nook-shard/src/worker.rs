@@ -1,0 +1,216 @@
+//! The worker process: started by its node, serves calls over one local socket, ends with its node.
+//!
+//! ```text
+//! node ──stdin──> token, then nothing; its end means that the node is gone
+//!      <─socket── AUTH token, then calls: LOAD, STATUS, OPEN, STEP …
+//! ```
+//!
+//! The runtime only moves bytes; everything that computes runs on the thread of `compute`.
+
+use std::io::BufRead;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use nook_base::Sensitive;
+use nook_base::tasks::Tasks;
+use nook_mux::{Incoming, Mux, Side};
+use nook_wire::{LocalMessage, WorkerMessage};
+use tokio::sync::mpsc;
+
+use crate::account::{Account, Limits};
+use crate::compute::Compute;
+use crate::{link, serve};
+
+/// How often an idle worker looks whether its time is over.
+const IDLE_LOOK: Duration = Duration::from_secs(1);
+
+/// Longest wait for calls to end when the node has closed the connection.
+const LEAVING_LIMIT: Duration = Duration::from_secs(2);
+
+/// What every call of this worker shares.
+#[derive(Debug, Clone)]
+pub(crate) struct Room {
+    pub(crate) compute: Compute,
+    pub(crate) account: Account,
+}
+
+/// Why a worker could not start or go on. Its text is the last line on standard error, where the
+/// node finds it.
+#[derive(Debug, thiserror::Error)]
+enum WorkerError {
+    #[error(
+        "usage: worker --socket NAME, with the token on standard input; started by Inglenook only"
+    )]
+    Usage,
+    #[error("no token on standard input")]
+    NoToken,
+    #[error("cannot start: {0}")]
+    Start(#[source] std::io::Error),
+    #[error("cannot reach the node at {socket}: {source}")]
+    Connect {
+        socket: String,
+        source: std::io::Error,
+    },
+}
+
+/// Runs a worker to its end; `arguments` are those after `worker`.
+#[must_use]
+pub fn worker_main(arguments: &[String]) -> ExitCode {
+    let filter = nook_base::env::text("INGLENOOK_LOG").unwrap_or_else(|| "warn".to_owned());
+    // Fails only when a subscriber is set already, which is as good.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .try_init();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), WorkerError> {
+    let [flag, socket] = arguments else {
+        return Err(WorkerError::Usage);
+    };
+    if flag != "--socket" {
+        return Err(WorkerError::Usage);
+    }
+    let token = read_token()?;
+    end_with_the_node().map_err(WorkerError::Start)?;
+    let account = Account::default();
+    let compute = Compute::start(account.clone()).map_err(WorkerError::Start)?;
+    let room = Room { compute, account };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(WorkerError::Start)?;
+    runtime.block_on(attend(room, socket, token))
+}
+
+/// The token is handed over on standard input, so that no process list shows it.
+fn read_token() -> Result<[u8; 32], WorkerError> {
+    let mut line = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .map_err(|_| WorkerError::NoToken)?;
+    let bytes = data_encoding::HEXLOWER
+        .decode(line.trim_end().as_bytes())
+        .map_err(|_| WorkerError::NoToken)?;
+    bytes.try_into().map_err(|_| WorkerError::NoToken)
+}
+
+/// Ends this process when standard input ends: then the node is gone, however it went.
+fn end_with_the_node() -> std::io::Result<()> {
+    std::thread::Builder::new()
+        .name("node-watch".to_owned())
+        .spawn(|| {
+            let mut sink = Vec::new();
+            let mut stdin = std::io::stdin().lock();
+            loop {
+                sink.clear();
+                match stdin.read_until(b'\n', &mut sink) {
+                    Ok(0) | Err(_) => std::process::exit(0),
+                    Ok(_) => {}
+                }
+            }
+        })?;
+    Ok(())
+}
+
+async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerError> {
+    let stream = link::connect(socket)
+        .await
+        .map_err(|source| WorkerError::Connect {
+            socket: socket.to_owned(),
+            source,
+        })?;
+    let tasks = Tasks::new();
+    let config = crate::mux_config(Side::Acceptor);
+    let (mux, mut incoming) = Mux::<WorkerMessage>::start(nook_mux::framed(stream), config, &tasks);
+    if mux
+        .send(
+            LocalMessage::Auth {
+                token: Sensitive(token),
+            }
+            .into(),
+        )
+        .await
+        .is_err()
+    {
+        return Ok(());
+    }
+    let (idle_choice, idle_changes) = mpsc::channel(1);
+    tasks.spawn_until_cancelled("eviction", evict_when_idle(room.clone(), idle_changes));
+    while let Some(event) = incoming.recv().await {
+        match event {
+            Incoming::Call(call) => {
+                let room = room.clone();
+                tasks.spawn_until_cancelled("call", serve::serve(room, call));
+            }
+            Incoming::Control(WorkerMessage::Local(LocalMessage::Configure {
+                streams_max,
+                memory_bytes_max,
+                idle_seconds,
+                ..
+            })) => {
+                room.account.allow(Limits {
+                    bytes_max: memory_bytes_max,
+                    guests_max: streams_max,
+                });
+                // The receiver lives as long as this process.
+                let _ = idle_choice
+                    .send(Duration::from_secs(u64::from(idle_seconds)))
+                    .await;
+            }
+            Incoming::Control(_) => {}
+        }
+    }
+    tasks.shut_down(LEAVING_LIMIT).await;
+    Ok(())
+}
+
+/// Frees the weights when no conversation was held for the time that the owner chose.
+async fn evict_when_idle(room: Room, mut changes: mpsc::Receiver<Duration>) {
+    let mut limit = Duration::from_secs(600);
+    let mut idle_since = nook_base::clock::now();
+    let mut look = tokio::time::interval(IDLE_LOOK);
+    loop {
+        tokio::select! {
+            Some(chosen) = changes.recv() => limit = chosen,
+            _ = look.tick() => {
+                let balance = room.account.balance();
+                let now = nook_base::clock::now();
+                // In use means: a conversation is held, whether or not a step runs this instant.
+                if balance.sessions > 0 || balance.weights == 0 {
+                    idle_since = now;
+                } else if now.duration_since(idle_since) >= limit {
+                    tracing::info!(bytes = balance.weights, "idle: freeing the layers");
+                    room.compute.release_all().await;
+                }
+            }
+        }
+    }
+}
+
+impl Room {
+    /// What this worker holds and does now.
+    pub(crate) async fn status(&self) -> LocalMessage {
+        let holding = self.compute.holding().await;
+        let balance = self.account.balance();
+        LocalMessage::StatusReport {
+            held: holding.layers,
+            embedding: holding.embedding,
+            head: holding.head,
+            sessions: balance.sessions,
+            guest_sessions: balance.guests,
+            weight_bytes: balance.weights,
+            cache_bytes: balance.caches,
+            steps_done: holding.steps_done,
+        }
+    }
+}
