@@ -1,1 +1,78 @@
-fn main() {}
+//! `nook`: Inglenook without a window, for headless machines, scripts and tinkerers.
+//!
+//! A thin door: arguments are read in `arguments`, every command talks to a node over the control
+//! socket (`door` connects to the running one, or starts one for the length of the command), and
+//! `output` is the only place that prints. Started as `nook worker` it is the worker process.
+
+mod arguments;
+mod ask;
+mod chat;
+mod door;
+mod generate;
+mod house;
+mod output;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let mut words = std::env::args();
+    if words.nth(1).as_deref() == Some("worker") {
+        return nook_node::worker_main(&words.collect::<Vec<_>>());
+    }
+    let arguments = Arguments::parse();
+    start_log(&arguments);
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output::problem(&anyhow::Error::new(error).context("cannot start the runtime"));
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run(arguments)) {
+        Ok(code) => code,
+        Err(error) => {
+            output::problem(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let home = arguments.home.clone();
+    match arguments.command {
+        Command::Up(up) => up::run(home, up).await,
+        Command::Pair(pair) => ask::pair(home, pair).await,
+        Command::Devices(devices) => ask::devices(home, devices).await,
+        Command::Share(share) => ask::share(home, share).await,
+        Command::Models(models) => ask::models(home, models).await,
+        Command::Doctor(doctor) => ask::doctor(home, doctor).await,
+        Command::Key => ask::key(home).await,
+        Command::Generate(wish) => generate::run(home, wish).await,
+        Command::Chat(chat) => chat::run(home, chat).await,
+        Command::House(house) => house::run(house).await,
+        Command::Worker => unreachable!("main started the worker already"),
+    }
+}
+
+/// The log goes to standard error, so that what a command prints can be piped.
+fn start_log(arguments: &Arguments) {
+    let usual = if matches!(arguments.command, Command::Up(_)) {
+        "info"
+    } else {
+        "warn"
+    };
+    let filter = nook_base::env::text("INGLENOOK_LOG").unwrap_or_else(|| usual.to_owned());
+    // Fails only when a subscriber is set already, which cannot be this early.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .try_init();
+}

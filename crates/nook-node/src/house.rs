@@ -4,9 +4,12 @@
 //! the inbox of the house loop and waits for its answer; [`House::view`] watches what the loop
 //! publishes. Dropping a reply's stream ends the reply.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, ErrorCode, Sensitive};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -18,6 +21,9 @@ use crate::views::{
 /// Commands that may wait for the loop; a caller beyond them waits at the door.
 pub(crate) const INBOX_COMMANDS_MAX: usize = 64;
 
+/// Longest wait for all tasks when the node leaves; what is left is named in the log.
+const JOIN_LIMIT: Duration = Duration::from_secs(2);
+
 /// Reply events that may wait for a slow reader. A reader that is slower still slows the reply; one
 /// that takes nothing for [`crate::reply::READER_STALL_LIMIT`] ends it.
 pub const REPLY_EVENTS_MAX: usize = 256;
@@ -27,6 +33,21 @@ pub const REPLY_EVENTS_MAX: usize = 256;
 pub struct House {
     pub(crate) inbox: mpsc::Sender<Command>,
     pub(crate) view: watch::Receiver<Arc<HouseView>>,
+    pub(crate) tasks: Tasks,
+    pub(crate) runtime_folder: Arc<Path>,
+}
+
+/// How the local port is to be opened.
+#[derive(Debug, Clone)]
+pub struct PortSettings {
+    /// Whether it is to be open at all.
+    pub on: bool,
+    /// Where; always an address of this machine alone.
+    pub address: SocketAddr,
+    /// The bearer key.
+    pub key: Sensitive<String>,
+    /// Web origins that may use it.
+    pub allowed_origins: Vec<String>,
 }
 
 /// Something that was asked of the house and did not happen.
@@ -71,11 +92,11 @@ pub enum Reach {
 pub struct Sampling {
     /// 0 takes the likeliest token; absent: 0.7.
     pub temperature: Option<f32>,
-    /// Only the k likeliest; absent or 0: no limit.
+    /// Only the k likeliest; 0: no limit; absent: 40.
     pub top_k: Option<u32>,
-    /// Only the likeliest that make up this probability; absent: 1.
+    /// Only the likeliest that make up this probability; absent: 0.95.
     pub top_p: Option<f32>,
-    /// Only those at least this likely compared with the likeliest; absent: 0.
+    /// Only those at least this likely compared with the likeliest; absent: 0.05.
     pub min_p: Option<f32>,
     /// Above 1 makes repetition less likely; absent: 1.
     pub repetition_penalty: Option<f32>,
@@ -185,19 +206,65 @@ pub(crate) enum Command {
     SetSharing(Sharing, Answer<()>),
     ShowCode(Answer<PairingView>),
     CancelPairing(Answer<()>),
-    Join { target: PairTarget, code: Sensitive<String>, answer: Answer<DeviceView> },
-    SetTrust { device: String, trust: Trust, answer: Answer<()> },
-    Forget { device: String, answer: Answer<()> },
-    SetName { name: String, answer: Answer<()> },
-    ImportModel { file: PathBuf, name: Option<String>, answer: Answer<ModelView> },
-    RemoveModel { name: String, answer: Answer<()> },
-    Generate { request: Box<GenerateRequest>, answer: Answer<Reply> },
-    Say { turn: Turn, answer: Answer<StartedTurn> },
-    Conversations { search: Option<String>, answer: Answer<Vec<ConversationView>> },
-    Messages { conversation: i64, answer: Answer<Vec<MessageView>> },
-    RenameConversation { conversation: i64, title: String, answer: Answer<()> },
-    DeleteConversation { conversation: i64, answer: Answer<()> },
-    PortState { on: bool, base_url: String, problem: Option<String>, answer: Answer<()> },
+    Join {
+        target: PairTarget,
+        code: Sensitive<String>,
+        answer: Answer<DeviceView>,
+    },
+    SetTrust {
+        device: String,
+        trust: Trust,
+        answer: Answer<()>,
+    },
+    Forget {
+        device: String,
+        answer: Answer<()>,
+    },
+    SetName {
+        name: String,
+        answer: Answer<()>,
+    },
+    ImportModel {
+        file: PathBuf,
+        name: Option<String>,
+        answer: Answer<ModelView>,
+    },
+    RemoveModel {
+        name: String,
+        answer: Answer<()>,
+    },
+    Generate {
+        request: Box<GenerateRequest>,
+        answer: Answer<Reply>,
+    },
+    Say {
+        turn: Turn,
+        answer: Answer<StartedTurn>,
+    },
+    Conversations {
+        search: Option<String>,
+        answer: Answer<Vec<ConversationView>>,
+    },
+    Messages {
+        conversation: i64,
+        answer: Answer<Vec<MessageView>>,
+    },
+    RenameConversation {
+        conversation: i64,
+        title: String,
+        answer: Answer<()>,
+    },
+    DeleteConversation {
+        conversation: i64,
+        answer: Answer<()>,
+    },
+    PortSettings(Answer<PortSettings>),
+    PortState {
+        on: bool,
+        base_url: String,
+        problem: Option<String>,
+        answer: Answer<()>,
+    },
     Doctor(Answer<Vec<crate::doctor::Finding>>),
     ShutDown(oneshot::Sender<()>),
 }
@@ -209,6 +276,23 @@ impl House {
         self.view.clone()
     }
 
+    /// The tasks of this node: what a door starts ends with them.
+    #[must_use]
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// The folder that only this user can enter, where this node's sockets lie.
+    #[must_use]
+    pub fn runtime_folder(&self) -> &Path {
+        &self.runtime_folder
+    }
+
+    /// How the local port is to be opened.
+    pub async fn port_settings(&self) -> Result<PortSettings, HouseError> {
+        self.ask(Command::PortSettings).await
+    }
+
     /// The house as it is now.
     #[must_use]
     pub fn now(&self) -> Arc<HouseView> {
@@ -217,7 +301,8 @@ impl House {
 
     /// Switches lending on or off; the choice is kept.
     pub async fn set_sharing(&self, sharing: Sharing) -> Result<(), HouseError> {
-        self.ask(|answer| Command::SetSharing(sharing, answer)).await
+        self.ask(|answer| Command::SetSharing(sharing, answer))
+            .await
     }
 
     /// Opens a pairing window of 120 s; one at a time, five an hour.
@@ -232,12 +317,22 @@ impl House {
 
     /// Pairs with a device that shows a code. Both end up as guests of each other.
     pub async fn join(&self, target: PairTarget, code: String) -> Result<DeviceView, HouseError> {
-        self.ask(|answer| Command::Join { target, code: Sensitive(code), answer }).await
+        self.ask(|answer| Command::Join {
+            target,
+            code: Sensitive(code),
+            answer,
+        })
+        .await
     }
 
     /// Sets how far a paired device is trusted; takes effect on running streams within a second.
     pub async fn set_trust(&self, device: String, trust: Trust) -> Result<(), HouseError> {
-        self.ask(|answer| Command::SetTrust { device, trust, answer }).await
+        self.ask(|answer| Command::SetTrust {
+            device,
+            trust,
+            answer,
+        })
+        .await
     }
 
     /// Unpairs a device.
@@ -256,17 +351,23 @@ impl House {
         file: PathBuf,
         name: Option<String>,
     ) -> Result<ModelView, HouseError> {
-        self.ask(|answer| Command::ImportModel { file, name, answer }).await
+        self.ask(|answer| Command::ImportModel { file, name, answer })
+            .await
     }
 
     /// Removes a model from the library; files outside the library folder are left alone.
     pub async fn remove_model(&self, name: String) -> Result<(), HouseError> {
-        self.ask(|answer| Command::RemoveModel { name, answer }).await
+        self.ask(|answer| Command::RemoveModel { name, answer })
+            .await
     }
 
     /// Starts a reply.
     pub async fn generate(&self, request: GenerateRequest) -> Result<Reply, HouseError> {
-        self.ask(|answer| Command::Generate { request: Box::new(request), answer }).await
+        self.ask(|answer| Command::Generate {
+            request: Box::new(request),
+            answer,
+        })
+        .await
     }
 
     /// Says something in a kept conversation and starts the reply.
@@ -279,12 +380,17 @@ impl House {
         &self,
         search: Option<String>,
     ) -> Result<Vec<ConversationView>, HouseError> {
-        self.ask(|answer| Command::Conversations { search, answer }).await
+        self.ask(|answer| Command::Conversations { search, answer })
+            .await
     }
 
     /// All messages of a conversation, parents before children, siblings oldest first.
     pub async fn messages(&self, conversation: i64) -> Result<Vec<MessageView>, HouseError> {
-        self.ask(|answer| Command::Messages { conversation, answer }).await
+        self.ask(|answer| Command::Messages {
+            conversation,
+            answer,
+        })
+        .await
     }
 
     /// Gives a conversation another title.
@@ -293,12 +399,21 @@ impl House {
         conversation: i64,
         title: String,
     ) -> Result<(), HouseError> {
-        self.ask(|answer| Command::RenameConversation { conversation, title, answer }).await
+        self.ask(|answer| Command::RenameConversation {
+            conversation,
+            title,
+            answer,
+        })
+        .await
     }
 
     /// Deletes a conversation for good.
     pub async fn delete_conversation(&self, conversation: i64) -> Result<(), HouseError> {
-        self.ask(|answer| Command::DeleteConversation { conversation, answer }).await
+        self.ask(|answer| Command::DeleteConversation {
+            conversation,
+            answer,
+        })
+        .await
     }
 
     /// Tells the house how its local port stands, so that all doors show the same.
@@ -308,7 +423,13 @@ impl House {
         base_url: String,
         problem: Option<String>,
     ) -> Result<(), HouseError> {
-        self.ask(|answer| Command::PortState { on, base_url, problem, answer }).await
+        self.ask(|answer| Command::PortState {
+            on,
+            base_url,
+            problem,
+            answer,
+        })
+        .await
     }
 
     /// Looks at everything that usually goes wrong.
@@ -324,11 +445,15 @@ impl House {
             // A closed channel means that the house is gone already, which is what was asked for.
             let _ = wait.await;
         }
+        self.tasks.shut_down(JOIN_LIMIT).await;
     }
 
     async fn ask<T>(&self, command: impl FnOnce(Answer<T>) -> Command) -> Result<T, HouseError> {
         let (answer, wait) = oneshot::channel();
-        self.inbox.send(command(answer)).await.map_err(|_| HouseError::gone())?;
+        self.inbox
+            .send(command(answer))
+            .await
+            .map_err(|_| HouseError::gone())?;
         wait.await.map_err(|_| HouseError::gone())?
     }
 }
@@ -337,7 +462,10 @@ impl HouseError {
     /// An error with its own sentence.
     #[must_use]
     pub fn new(code: ErrorCode, sentence: impl Into<String>) -> Self {
-        Self { code, sentence: sentence.into() }
+        Self {
+            code,
+            sentence: sentence.into(),
+        }
     }
 
     fn gone() -> Self {
@@ -353,6 +481,9 @@ impl From<ErrorCode> for HouseError {
 
 impl From<HouseError> for Problem {
     fn from(error: HouseError) -> Self {
-        Self { code: error.code.name().to_owned(), sentence: error.sentence }
+        Self {
+            code: error.code.name().to_owned(),
+            sentence: error.sentence,
+        }
     }
 }

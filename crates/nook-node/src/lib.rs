@@ -1,18 +1,38 @@
-//! The node: one event loop that owns the house.
+//! The node: one event loop that owns the house, and a cheap [`House`] handle for the doors.
+//!
+//! [`start()`] reads the home and starts the parts (`start`); the loop (`running`) owns the `state`
+//! and handles one thing at a time: commands of doors (`house`), what links and discovery report
+//! (`devices`), calls of other devices (`sharing`, `lending`), replies (`replies`, `reply`), kept
+//! conversations (`chats`). What doors show is made in one place (`present`) from plain types
+//! ([`views`]).
 
+mod adverts;
+mod catalogue;
+mod chats;
+mod devices;
 pub mod doctor;
 pub mod house;
+mod lending;
+mod models;
+mod present;
+mod prompt;
+mod replies;
+pub mod reply;
+mod running;
+mod sharing;
+mod shelf;
+mod start;
+mod state;
 pub mod views;
-
-/// Reply streams.
-pub mod reply {
-    use std::time::Duration;
-
-    /// A reader that takes no event for this long has left without saying so; its reply ends.
-    pub const READER_STALL_LIMIT: Duration = Duration::from_secs(60);
-}
+mod workers;
 
 pub use house::{
-    ChatMessage, GenerateRequest, House, HouseError, PairTarget, Prompt, Reach, Reply, ReplyPiece,
-    Sampling, Sharing, StartedTurn, Turn, TurnText,
+    ChatMessage, GenerateRequest, House, HouseError, PairTarget, PortSettings, Prompt, Reach,
+    Reply, ReplyPiece, Sampling, Sharing, StartedTurn, Turn, TurnText,
 };
+pub use nook_plan::even_split;
+pub use nook_shard::{WorkerCommand, worker_main};
+pub use start::{HouseOptions, StartError, runtime_folder, start};
+
+/// The protocol version that this program speaks with other devices.
+const PROTOCOL: u16 = nook_wire::WIRE_VERSION as u16;

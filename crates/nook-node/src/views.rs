@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 macro_rules! view {
     ($(#[$meta:meta])* $kind:ident $name:ident $body:tt) => {
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "bindings", derive(ts_rs::TS), ts(export))]
+        #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
         #[serde(rename_all = "snake_case")]
         $(#[$meta])*
         pub $kind $name $body

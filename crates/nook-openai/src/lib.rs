@@ -1,1 +1,48 @@
-//! nook-openai: see ARCHITECTURE.md.
+//! The local OpenAI-compatible port: other programs use the house through it.
+//!
+//! ```text
+//! TCP (server: limits, timers) → guard (Host, Origin, key, content type) → models | chat → House
+//! ```
+//!
+//! It is a door: requests become [`nook_node::GenerateRequest`]s, reply events become JSON or
+//! server-sent events. It listens on loopback only, always asks for the key, and refuses what a web
+//! page could send. Errors leave in OpenAI's shape, with the status that its clients act on.
+
+mod chat;
+mod content;
+mod error;
+mod guard;
+mod models;
+mod request;
+mod server;
+mod stream;
+
+pub use server::{PortError, PortHandle, serve};
+
+use nook_node::House;
+
+/// Opens the port as the settings say, and tells the house how it stands. Never fails: a port that
+/// another program holds is a problem to show, not a reason for the node to end.
+pub async fn open(house: House) {
+    let settings = match house.port_settings().await {
+        Ok(settings) => settings,
+        Err(error) => {
+            tracing::error!(%error, "the port's settings could not be read");
+            return;
+        }
+    };
+    let base_url = format!("http://{}/v1", settings.address);
+    let (on, base_url, problem) = if settings.on {
+        match serve(house.clone(), &settings, house.tasks()).await {
+            Ok(handle) => (true, format!("http://{}/v1", handle.address()), None),
+            Err(error) => (false, base_url, Some(error.to_string())),
+        }
+    } else {
+        (false, base_url, None)
+    };
+    if let Some(problem) = &problem {
+        tracing::warn!("{problem}");
+    }
+    // The house may be leaving already; then nobody asks how the port stands.
+    let _ = house.set_port_state(on, base_url, problem).await;
+}

@@ -1,0 +1,242 @@
+//! The command line, as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use nook_base::ActivationDtype;
+
+/// Inglenook without a window: pools the computers of one household to run a language model.
+#[derive(Debug, Parser)]
+#[command(name = "nook", version, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    /// Data folder of the node (default: the system's place for application data).
+    #[arg(long, global = true, env = "INGLENOOK_HOME", value_name = "FOLDER")]
+    pub(crate) home: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a node until it is interrupted: discovery, links, sharing, the OpenAI-compatible port.
+    Up(Up),
+    /// Pair with another device: show a code here, or type the code that the other one shows.
+    Pair(Pair),
+    /// List devices; set how far one is trusted; forget one.
+    Devices(Devices),
+    /// Switch sharing on or off, or say how it stands.
+    Share(Share),
+    /// List models; add or remove one.
+    Models(Models),
+    /// Talk with a model in this terminal.
+    Chat(Chat),
+    /// Continue a text, for scripts.
+    Generate(Generate),
+    /// Look at everything that usually goes wrong, and say what to do.
+    Doctor(Doctor),
+    /// Print the key of the OpenAI-compatible port.
+    Key,
+    /// Try it all on this one machine: a household of three nodes that pair and answer together.
+    House(House),
+    /// The worker process; started by Inglenook itself.
+    #[command(hide = true)]
+    Worker,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// Do not open the OpenAI-compatible port.
+    #[arg(long)]
+    pub(crate) no_port: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Pair {
+    /// The six digits that the other device shows; without them, this device shows some.
+    pub(crate) code: Option<String>,
+    /// The other device: its name or id as listed, or `host:port`. Needed when several show a code.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) with: Option<String>,
+    /// How far to trust it once paired.
+    #[arg(long, value_enum, default_value = "guest")]
+    pub(crate) trust: TrustChoice,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Devices {
+    /// What to do; without it, list them.
+    #[command(subcommand)]
+    pub(crate) action: Option<DevicesAction>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DevicesAction {
+    /// Set how far a paired device is trusted.
+    Trust {
+        /// Its name or id as listed.
+        device: String,
+        /// The level.
+        #[arg(value_enum)]
+        level: TrustChoice,
+    },
+    /// Unpair a device.
+    Forget {
+        /// Its name or id as listed.
+        device: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TrustChoice {
+    /// Never talks to this device.
+    Blocked,
+    /// Paired; takes part in nothing.
+    Guest,
+    /// May compute on prompts and use shared layers.
+    Trusted,
+    /// Another device of the same owner.
+    Own,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Share {
+    /// `on` or `off`; without it, say how it stands.
+    #[arg(value_enum)]
+    pub(crate) choice: Option<Switch>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// Lend layers to trusted devices.
+    On,
+    /// Lend nothing.
+    Off,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Models {
+    /// What to do; without it, list them.
+    #[command(subcommand)]
+    pub(crate) action: Option<ModelsAction>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsAction {
+    /// Add a GGUF file.
+    Import {
+        /// The file.
+        file: PathBuf,
+        /// What to call it (default: after the file).
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Remove a model from the library.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Chat {
+    /// Model to talk with.
+    #[arg(long, default_value = "ember", value_name = "FILE-OR-NAME")]
+    pub(crate) model: String,
+    /// Instructions that hold for the whole chat.
+    #[arg(long)]
+    pub(crate) system: Option<String>,
+    #[command(flatten)]
+    pub(crate) choice: SamplingChoice,
+    /// Compute on this device only.
+    #[arg(long)]
+    pub(crate) alone: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How to choose tokens.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SamplingChoice {
+    /// 0 always takes the likeliest token.
+    #[arg(long, value_name = "T")]
+    pub(crate) temperature: Option<f32>,
+    /// Only the K likeliest tokens.
+    #[arg(long, value_name = "K")]
+    pub(crate) top_k: Option<u32>,
+    /// Only the likeliest tokens that make up this probability.
+    #[arg(long, value_name = "P")]
+    pub(crate) top_p: Option<f32>,
+    /// Only tokens at least this likely compared with the likeliest.
+    #[arg(long, value_name = "P")]
+    pub(crate) min_p: Option<f32>,
+    /// Above 1 makes repetition less likely.
+    #[arg(long, value_name = "R")]
+    pub(crate) repetition_penalty: Option<f32>,
+    /// Same seed, same reply.
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+}
+
+/// What `generate` and `house` share.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Wish {
+    /// Model: a name from `nook models`, or a GGUF file.
+    #[arg(long, default_value = "ember", value_name = "FILE-OR-NAME")]
+    pub(crate) model: String,
+    /// Text to continue.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prompt: String,
+    /// Most tokens of the reply.
+    #[arg(long, default_value_t = 128, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_tokens: u32,
+    #[command(flatten)]
+    pub(crate) choice: SamplingChoice,
+    /// How numbers travel between devices: f16 is half the bytes, f32 is exact.
+    #[arg(long, value_name = "f16|f32")]
+    pub(crate) activation_dtype: Option<ActivationDtype>,
+    /// Read the prompt as a message of a chat, through the model's chat template.
+    #[arg(long)]
+    pub(crate) chat: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Generate {
+    #[command(flatten)]
+    pub(crate) wish: Wish,
+    /// Compute on this device only.
+    #[arg(long)]
+    pub(crate) alone: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct House {
+    #[command(flatten)]
+    pub(crate) wish: Wish,
+    /// Devices that help.
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) helpers: u8,
+    /// Kill one helper (SIGKILL) after this many tokens.
+    #[arg(long, value_name = "T", conflicts_with = "stop_after")]
+    pub(crate) kill_after: Option<u32>,
+    /// Freeze one helper (SIGSTOP) after this many tokens.
+    #[arg(long, value_name = "T")]
+    pub(crate) stop_after: Option<u32>,
+    /// Keep the homes of the nodes, and say where they are.
+    #[arg(long)]
+    pub(crate) keep: bool,
+}

@@ -1,0 +1,344 @@
+//! The short commands: pairing, devices, sharing, models, doctor, key.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use nook_control::{Answer, Client, DeviceTarget, Request};
+use nook_node::doctor::Verdict;
+use nook_node::views::{DeviceView, HouseView, Trust};
+
+use crate::arguments::{
+    Devices, DevicesAction, Doctor, Models, ModelsAction, Pair, Share, Switch, TrustChoice,
+};
+use crate::door::Door;
+use crate::output;
+
+/// How often the end of a pairing window is looked for.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// How long a device that shows a code is looked for before that is reported.
+const SEEN_LIMIT: Duration = Duration::from_secs(6);
+
+pub(crate) async fn pair(home: Option<PathBuf>, pair: Pair) -> anyhow::Result<ExitCode> {
+    let door = Door::running(home).await?;
+    let client = &door.client;
+    let device = match &pair.code {
+        Some(code) => join(client, code, pair.with.as_deref()).await?,
+        None => show_code(client).await?,
+    };
+    output::line(format!(
+        "Paired with {} ({}).",
+        device.name, device.short_id
+    ));
+    if pair.trust == TrustChoice::Guest {
+        output::line(format!(
+            "It is a guest and takes part in nothing yet: nook devices trust {} trusted",
+            device.short_id
+        ));
+    } else {
+        let trust = pair.trust.into();
+        client
+            .ask(Request::SetTrust {
+                device: device.id,
+                trust,
+            })
+            .await?;
+        output::line(HONEST_SENTENCE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Said wherever trust is chosen (`product.md`, promise 3).
+const HONEST_SENTENCE: &str = "The owner of a helping device who modified the software could work \
+                               out most of what you and the model wrote.";
+
+async fn join(client: &Client, code: &str, with: Option<&str>) -> anyhow::Result<DeviceView> {
+    let target = match with {
+        Some(with) if with.contains(':') => DeviceTarget::Address(with.to_owned()),
+        with => DeviceTarget::Seen(showing_a_code(client, with).await?),
+    };
+    match client
+        .ask(Request::Join {
+            target,
+            code: code.to_owned(),
+        })
+        .await?
+    {
+        Answer::Device(device) => Ok(device),
+        _ => bail!("the node did not say with which device it is paired"),
+    }
+}
+
+/// The one device that shows a code now, or the named one.
+async fn showing_a_code(client: &Client, name: Option<&str>) -> anyhow::Result<String> {
+    let deadline = tokio::time::Instant::now() + SEEN_LIMIT;
+    loop {
+        let view = view(client).await?;
+        let fits = |device: &&DeviceView| {
+            device.pairing
+                && name.is_none_or(|name| {
+                    device.name.eq_ignore_ascii_case(name)
+                        || device.short_id == name
+                        || device.id == name
+                })
+        };
+        let found: Vec<_> = view.devices.iter().filter(fits).collect();
+        match found.as_slice() {
+            [one] => return Ok(one.id.clone()),
+            [] if tokio::time::Instant::now() >= deadline => bail!(
+                "no device here shows a code. Open Add a device there (or run `nook pair`), or give \
+                 its address: nook pair CODE --with HOST:PORT"
+            ),
+            [] => tokio::time::sleep(LOOK).await,
+            several => bail!(
+                "several devices show a code: choose one with --with ({})",
+                several
+                    .iter()
+                    .map(|device| device.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+        }
+    }
+}
+
+/// Shows a code and waits until a device has used it, or the window is over.
+async fn show_code(client: &Client) -> anyhow::Result<DeviceView> {
+    let before = view(client).await?;
+    let Answer::Pairing(window) = client.ask(Request::ShowCode).await? else {
+        bail!("the node did not show a code");
+    };
+    output::line(format!(
+        "Type this code on the other device:  {}",
+        spaced(&window.code)
+    ));
+    output::line(format!(
+        "If it does not find this one, address: {}",
+        window.addresses.join(" or ")
+    ));
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let now = view(client).await?;
+        let known = |id: &str| {
+            before
+                .devices
+                .iter()
+                .any(|device| device.paired && device.id == id)
+        };
+        if let Some(device) = now
+            .devices
+            .iter()
+            .find(|device| device.paired && !known(&device.id))
+        {
+            return Ok(device.clone());
+        }
+        if now.pairing.is_none() {
+            bail!("the code is used up: three wrong tries, two minutes over, or cancelled");
+        }
+    }
+}
+
+fn spaced(code: &str) -> String {
+    match code.split_at_checked(3) {
+        Some((first, second)) => format!("{first} {second}"),
+        None => code.to_owned(),
+    }
+}
+
+pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::Result<ExitCode> {
+    let door = Door::running(home).await?;
+    match devices.action {
+        Some(DevicesAction::Trust { device, level }) => {
+            door.client
+                .ask(Request::SetTrust {
+                    device,
+                    trust: level.into(),
+                })
+                .await?;
+            output::line(HONEST_SENTENCE);
+        }
+        Some(DevicesAction::Forget { device }) => {
+            door.client.ask(Request::Forget { device }).await?;
+        }
+        None => {
+            let view = view(&door.client).await?;
+            if devices.json {
+                output::json(&view.devices);
+            } else {
+                list_devices(&view);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list_devices(view: &HouseView) {
+    output::line(format!(
+        "This device: {} ({})",
+        view.me.name, view.me.short_id
+    ));
+    if view.devices.is_empty() {
+        output::line(
+            "No other device in sight. Start Inglenook on another computer of this network.",
+        );
+        return;
+    }
+    let row = |device: &DeviceView| {
+        let lends: Vec<_> = device
+            .lends
+            .iter()
+            .map(|lend| format!("{} {}-{}", lend.model, lend.first_layer, lend.last_layer))
+            .collect();
+        vec![
+            device.name.clone(),
+            device.short_id.clone(),
+            if device.paired {
+                trust_word(device.trust)
+            } else {
+                "not paired"
+            }
+            .to_owned(),
+            if device.connected { "connected" } else { "-" }.to_owned(),
+            lends.join(", "),
+            device.unused_because.clone().unwrap_or_default(),
+        ]
+    };
+    output::table(
+        &["NAME", "ID", "TRUST", "LINK", "LENDS", "NOTE"],
+        &view.devices.iter().map(row).collect::<Vec<_>>(),
+    );
+}
+
+fn trust_word(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Blocked => "blocked",
+        Trust::Unknown => "unknown",
+        Trust::Guest => "guest",
+        Trust::Trusted => "trusted",
+        Trust::Own => "own",
+    }
+}
+
+pub(crate) async fn share(home: Option<PathBuf>, share: Share) -> anyhow::Result<ExitCode> {
+    let door = Door::running(home).await?;
+    if let Some(choice) = share.choice {
+        door.client
+            .ask(Request::SetSharing {
+                on: choice == Switch::On,
+            })
+            .await?;
+    }
+    output::line(view(&door.client).await?.sharing.status_line);
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn models(home: Option<PathBuf>, models: Models) -> anyhow::Result<ExitCode> {
+    let door = Door::open(home).await?;
+    let outcome = list_models(&door.client, models).await;
+    door.close().await;
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+async fn list_models(client: &Client, models: Models) -> anyhow::Result<()> {
+    match models.action {
+        Some(ModelsAction::Import { file, name }) => {
+            let file = std::path::absolute(&file)
+                .with_context(|| format!("cannot resolve {}", file.display()))?;
+            if let Answer::Model(model) = client.ask(Request::ImportModel { file, name }).await? {
+                output::line(format!("{} is here: {} layers", model.name, model.layers));
+            }
+        }
+        Some(ModelsAction::Remove { name }) => {
+            client.ask(Request::RemoveModel { name }).await?;
+        }
+        None => {
+            let view = view(client).await?;
+            if models.json {
+                output::json(&view.models);
+                return Ok(());
+            }
+            let row = |model: &nook_node::views::ModelView| {
+                vec![
+                    model.name.clone(),
+                    model.architecture.clone(),
+                    model.quantisation.clone(),
+                    model.layers.to_string(),
+                    model.context_length.to_string(),
+                    format!("{:.1} MB", model.file_bytes as f64 / 1e6),
+                    model.digest.chars().take(12).collect(),
+                ]
+            };
+            output::table(
+                &[
+                    "NAME", "KIND", "QUANT", "LAYERS", "CONTEXT", "SIZE", "DIGEST",
+                ],
+                &view.models.iter().map(row).collect::<Vec<_>>(),
+            );
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn doctor(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Result<ExitCode> {
+    let door = Door::open(home).await?;
+    let answer = door.client.ask(Request::Doctor).await;
+    let own = door.is_own();
+    door.close().await;
+    let Answer::Findings(findings) = answer? else {
+        bail!("the node did not say what it found")
+    };
+    if doctor.json {
+        output::json(&findings);
+    } else {
+        for finding in &findings {
+            let mark = match finding.verdict {
+                Verdict::Well => "ok     ",
+                Verdict::Note => "note   ",
+                Verdict::Problem => "PROBLEM",
+            };
+            output::line(format!("{mark}  {}: {}", finding.subject, finding.sentence));
+        }
+        if own {
+            output::note("No node was running, so one was started to look; links were not tried.");
+        }
+    }
+    let bad = findings
+        .iter()
+        .any(|finding| finding.verdict == Verdict::Problem);
+    Ok(if bad {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+pub(crate) async fn key(home: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let door = Door::open(home).await?;
+    let answer = door.client.ask(Request::PortKey).await;
+    door.close().await;
+    let Answer::PortKey(key) = answer? else {
+        bail!("the node did not say its key")
+    };
+    output::line(key.0);
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn view(client: &Client) -> anyhow::Result<HouseView> {
+    match client.ask(Request::View).await? {
+        Answer::View(view) => Ok(*view),
+        _ => bail!("the node did not describe the house"),
+    }
+}
+
+impl From<TrustChoice> for Trust {
+    fn from(choice: TrustChoice) -> Self {
+        match choice {
+            TrustChoice::Blocked => Self::Blocked,
+            TrustChoice::Guest => Self::Guest,
+            TrustChoice::Trusted => Self::Trusted,
+            TrustChoice::Own => Self::Own,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `nook chat`: a conversation in the terminal. It is not kept.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use nook_control::{GenerateWish, WishedMessage};
+use nook_node::views::{ChatRole, ReplyEvent};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::arguments::Chat;
+use crate::door::Door;
+use crate::{generate, output};
+
+/// Talks until the input ends.
+pub(crate) async fn run(home: Option<PathBuf>, chat: Chat) -> anyhow::Result<ExitCode> {
+    let door = Door::open(home).await?;
+    let outcome = talk(&door, &chat).await;
+    door.close().await;
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+async fn talk(door: &Door, chat: &Chat) -> anyhow::Result<()> {
+    let model = generate::model_name(&door.client, &chat.model).await?;
+    let message = |role, text: &str| WishedMessage {
+        role,
+        text: text.to_owned(),
+    };
+    let mut messages: Vec<_> = chat
+        .system
+        .iter()
+        .map(|text| message(ChatRole::System, text))
+        .collect();
+    output::note(format!(
+        "Talking with {model}. An empty line or Ctrl-D ends it."
+    ));
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    loop {
+        output::piece("> ");
+        let Some(text) = lines
+            .next_line()
+            .await?
+            .filter(|text| !text.trim().is_empty())
+        else {
+            output::line("");
+            return Ok(());
+        };
+        messages.push(message(ChatRole::User, &text));
+        let wish = GenerateWish {
+            model: model.clone(),
+            text: None,
+            messages: Some(messages.clone()),
+            tokens_max: None,
+            sampling: generate::sampling(&chat.choice),
+            stop: Vec::new(),
+            activation_dtype: None,
+            this_device_only: chat.alone,
+        };
+        let mut said = String::new();
+        let report = generate::stream(&door.client, wish, |event, _| match event {
+            ReplyEvent::TokenDelta { text, .. } => {
+                said.push_str(text);
+                output::piece(text);
+            }
+            ReplyEvent::ShardFailover { failover, .. } => {
+                output::note(format!(
+                    "[{} left, {} took over]",
+                    failover.from, failover.to
+                ));
+            }
+            _ => {}
+        })
+        .await;
+        output::line("");
+        match report {
+            Ok(report) => {
+                output::note(format!("[{}]", report.route_words()));
+                messages.push(message(ChatRole::Assistant, &said));
+            }
+            // The conversation goes on without the message that could not be answered.
+            Err(error) => {
+                output::problem(&error);
+                messages.pop();
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `nook generate`: one reply, for scripts; and what `nook house` and it print.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use nook_control::{Answer, Client, GenerateWish, Request, SamplingWish, WishedMessage};
+use nook_node::views::{ChatRole, FinishReason, ReplyEvent, ReplySummary, RouteView};
+use serde::Serialize;
+
+use crate::arguments::{Generate, SamplingChoice, Wish};
+use crate::door::Door;
+use crate::output;
+
+/// The JSON object that scripts read.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    model: String,
+    prompt_ids: Vec<u32>,
+    ids: Vec<u32>,
+    text: String,
+    finish_reason: FinishReason,
+    route: Vec<Leg>,
+    tokens_per_second: f64,
+    first_token_ms: f64,
+    failovers: Vec<Failover>,
+}
+
+#[derive(Debug, Serialize)]
+struct Leg {
+    device: String,
+    layers: Option<[u32; 2]>,
+    embedding: bool,
+    head: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Failover {
+    from: String,
+    to: String,
+    pause_ms: f64,
+}
+
+/// Runs one reply and prints it.
+pub(crate) async fn run(home: Option<PathBuf>, generate: Generate) -> anyhow::Result<ExitCode> {
+    let door = Door::open(home).await?;
+    let outcome = async {
+        let model = model_name(&door.client, &generate.wish.model).await?;
+        let report = stream(
+            &door.client,
+            wish(&generate.wish, model, generate.alone),
+            |event, _| {
+                if let ReplyEvent::TokenDelta { text, .. } = event
+                    && !generate.wish.json
+                {
+                    output::piece(text);
+                }
+            },
+        )
+        .await?;
+        finish(&generate.wish, &report);
+        anyhow::Ok(())
+    }
+    .await;
+    door.close().await;
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// What a typed model means: a file is added to the library (where it stays in place), anything
+/// else is a name.
+pub(crate) async fn model_name(client: &Client, typed: &str) -> anyhow::Result<String> {
+    let file = Path::new(typed);
+    if !file.is_file() {
+        if typed.ends_with(".gguf") {
+            bail!("there is no file {typed}");
+        }
+        return Ok(typed.to_owned());
+    }
+    let file = std::path::absolute(file).with_context(|| format!("cannot resolve {typed}"))?;
+    match client
+        .ask(Request::ImportModel { file, name: None })
+        .await?
+    {
+        Answer::Model(model) => Ok(model.name),
+        _ => bail!("the node did not say what it calls {typed}"),
+    }
+}
+
+/// The wish as it goes over the control socket.
+pub(crate) fn wish(wish: &Wish, model: String, this_device_only: bool) -> GenerateWish {
+    let messages = wish.chat.then(|| {
+        vec![WishedMessage {
+            role: ChatRole::User,
+            text: wish.prompt.clone(),
+        }]
+    });
+    GenerateWish {
+        model,
+        text: (!wish.chat).then(|| wish.prompt.clone()),
+        messages,
+        tokens_max: Some(wish.max_tokens),
+        sampling: sampling(&wish.choice),
+        stop: Vec::new(),
+        activation_dtype: wish.activation_dtype,
+        this_device_only,
+    }
+}
+
+/// Scripts get the same reply twice unless they ask for chance: temperature 0 unless given.
+pub(crate) fn sampling(choice: &SamplingChoice) -> SamplingWish {
+    SamplingWish {
+        temperature: Some(choice.temperature.unwrap_or(0.0)),
+        top_k: choice.top_k,
+        top_p: choice.top_p,
+        min_p: choice.min_p,
+        repetition_penalty: choice.repetition_penalty,
+        seed: choice.seed,
+    }
+}
+
+/// Follows a reply to its end; `each` sees every event and the number of reply tokens so far.
+pub(crate) async fn stream(
+    client: &Client,
+    wish: GenerateWish,
+    mut each: impl FnMut(&ReplyEvent, u32),
+) -> anyhow::Result<Report> {
+    let mut lines = client.generate(wish).await?;
+    let (mut ids, mut text, mut tokens) = (Vec::new(), String::new(), 0);
+    while let Some((event, new_ids)) = lines.next().await? {
+        ids.extend(new_ids);
+        if let ReplyEvent::TokenDelta {
+            text: piece,
+            tokens: so_far,
+        } = &event
+        {
+            text.push_str(piece);
+            tokens = *so_far;
+        }
+        each(&event, tokens);
+        match event {
+            ReplyEvent::Done { summary } => {
+                return Ok(Report::new(summary, lines.prompt_ids.clone(), ids, text));
+            }
+            ReplyEvent::PipelineAborted { code, sentence } => {
+                bail!("the reply ended early ({code}): {sentence}");
+            }
+            _ => {}
+        }
+    }
+    bail!("the node went away in the middle of the reply")
+}
+
+/// What stands under a reply: JSON, or a line for people.
+pub(crate) fn finish(wish: &Wish, report: &Report) {
+    if wish.json {
+        output::json(report);
+        return;
+    }
+    output::line("");
+    output::note(format!(
+        "{} tokens, {:.1} tokens/s, first after {:.0} ms; {}",
+        report.ids.len(),
+        report.tokens_per_second,
+        report.first_token_ms,
+        report.route_words()
+    ));
+}
+
+impl Report {
+    fn new(summary: ReplySummary, prompt_ids: Vec<u32>, ids: Vec<u32>, text: String) -> Self {
+        let failovers = summary.failovers.into_iter().map(|failover| Failover {
+            from: failover.from,
+            to: failover.to,
+            pause_ms: failover.pause_ms,
+        });
+        Self {
+            model: summary.model,
+            prompt_ids,
+            ids,
+            text,
+            finish_reason: summary.finish_reason,
+            route: legs(&summary.route),
+            tokens_per_second: summary.tokens_per_second,
+            first_token_ms: summary.first_token_ms,
+            failovers: failovers.collect(),
+        }
+    }
+
+    /// `Kitchen laptop embeds and computes 0, Study PC 1-2, …`.
+    pub(crate) fn route_words(&self) -> String {
+        let leg = |leg: &Leg| {
+            let layers = match leg.layers {
+                Some([first, last]) if first == last => format!("layer {first}"),
+                Some([first, last]) => format!("layers {first}-{last}"),
+                None => "no layer".to_owned(),
+            };
+            let embedding = if leg.embedding { "embedding, " } else { "" };
+            let head = if leg.head { ", head" } else { "" };
+            format!("{}: {embedding}{layers}{head}", leg.device)
+        };
+        self.route.iter().map(leg).collect::<Vec<_>>().join(" → ")
+    }
+
+    /// The hand-overs, a line each.
+    pub(crate) fn failover_lines(&self) -> Vec<String> {
+        let line = |failover: &Failover| {
+            format!(
+                "{} → {} after {:.0} ms",
+                failover.from, failover.to, failover.pause_ms
+            )
+        };
+        self.failovers.iter().map(line).collect()
+    }
+}
+
+fn legs(route: &RouteView) -> Vec<Leg> {
+    let leg = |leg: &nook_node::views::LegView| Leg {
+        device: leg.device.clone(),
+        layers: leg.layers,
+        embedding: leg.embedding,
+        head: leg.head,
+    };
+    route.legs.iter().map(leg).collect()
+}

@@ -1,0 +1,68 @@
+//! The only place of this program that prints.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is the output module"
+)]
+
+use std::io::Write;
+
+use serde::Serialize;
+
+/// A line for the person or the next program.
+pub(crate) fn line(text: impl AsRef<str>) {
+    let mut out = std::io::stdout().lock();
+    // A closed pipe (`nook … | head`) is the reader's choice; there is nobody left to tell.
+    let _ = writeln!(out, "{}", text.as_ref());
+}
+
+/// A piece of a line, at once on the screen.
+pub(crate) fn piece(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
+}
+
+/// One JSON value.
+pub(crate) fn json(value: &impl Serialize) {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => line(text),
+        Err(error) => eprintln!("error: cannot write JSON: {error}"),
+    }
+}
+
+/// What is going on, for people; not part of the result.
+pub(crate) fn note(text: impl AsRef<str>) {
+    eprintln!("{}", text.as_ref());
+}
+
+/// What went wrong, with its causes.
+pub(crate) fn problem(error: &anyhow::Error) {
+    eprintln!("error: {error:#}");
+}
+
+/// Rows under a head, columns as wide as their widest cell.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let print = |cells: &[String]| {
+        let mut text = String::new();
+        for (cell, width) in cells.iter().zip(&widths) {
+            let gap = width.saturating_sub(cell.chars().count()) + 2;
+            text.push_str(cell);
+            text.extend(std::iter::repeat_n(' ', gap));
+        }
+        line(text.trim_end());
+    };
+    print(
+        &head
+            .iter()
+            .map(|cell| (*cell).to_owned())
+            .collect::<Vec<_>>(),
+    );
+    rows.iter().for_each(|row| print(row));
+}

@@ -1,0 +1,21 @@
+//! The owner's own door to a running node: `nook` in a second terminal, scripts, the tray's helper.
+//!
+//! JSON lines over a Unix socket (named pipe on Windows) in a folder that only this user can enter:
+//! whoever can open it could also read the node's files, so there is no further key. It is apart
+//! from the OpenAI port because that port's keys are handed to other programs, and a program that
+//! may ask for replies must not be able to pair devices or raise trust.
+//!
+//! One request a connection. The answer is one line, or for [`Request::Generate`] a line per event
+//! until the last one; closing the connection stops the reply.
+
+mod client;
+mod protocol;
+mod server;
+mod socket;
+
+pub use client::{Client, ClientError, ReplyLines};
+pub use protocol::{
+    Answer, DeviceTarget, GenerateWish, Ids, Key, Line, Request, SamplingWish, WishedMessage,
+};
+pub use server::{ControlError, serve};
+pub use socket::socket_name;

@@ -1,0 +1,127 @@
+//! What other devices offer: the adverts heard, as the house loop publishes them to replies.
+//!
+//! A book is a snapshot. It holds only devices that the gate lets compute on this machine's prompts,
+//! so that whoever routes by it cannot route past the gate.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use nook_base::limits::ADVERT_LIFE;
+use nook_base::{ModelDigest, PeerId};
+use nook_plan::Offer;
+use nook_wire::Advert;
+
+/// An advert and when it was heard.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Heard {
+    pub(crate) advert: Advert,
+    pub(crate) at: Instant,
+}
+
+/// Who may be asked for what.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct AdvertBook {
+    /// Admitted and connected devices, with their adverts.
+    pub(crate) heard: BTreeMap<PeerId, Heard>,
+    /// Names of all devices that are known, for people.
+    pub(crate) names: BTreeMap<PeerId, String>,
+}
+
+impl Heard {
+    /// Whether it still counts at `now`.
+    pub(crate) fn is_fresh(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) < ADVERT_LIFE
+    }
+}
+
+impl AdvertBook {
+    /// Fresh offers for one model.
+    pub(crate) fn offers(&self, model: ModelDigest, now: Instant) -> Vec<Offer> {
+        let fresh = self
+            .heard
+            .iter()
+            .filter(|(_, heard)| heard.is_fresh(now) && heard.advert.sharing);
+        fresh
+            .flat_map(|(peer, heard)| {
+                let advert = &heard.advert;
+                let shards = advert
+                    .shards
+                    .iter()
+                    .filter(move |shard| shard.model == model);
+                shards.map(|shard| Offer {
+                    peer: *peer,
+                    layers: shard.layers,
+                    queue_depth: advert.queue_depth,
+                    streams_free: advert.streams_free,
+                })
+            })
+            .collect()
+    }
+
+    /// A device's name for people.
+    pub(crate) fn name(&self, peer: &PeerId) -> String {
+        self.names
+            .get(peer)
+            .cloned()
+            .unwrap_or_else(|| peer.short())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nook_base::{LayerRange, clock};
+    use nook_wire::ShardAdvert;
+
+    use super::*;
+
+    fn book(sharing: bool, age: Duration) -> (AdvertBook, Instant) {
+        let now = clock::now() + ADVERT_LIFE;
+        let shard = ShardAdvert {
+            model: ModelDigest([1; 32]),
+            layers: LayerRange::with_len(2, 3),
+            held: LayerRange::with_len(2, 0),
+            decode_us_per_layer: None,
+            prefill_us_per_layer_token: None,
+        };
+        let advert = Advert {
+            sharing,
+            shards: vec![shard],
+            streams_free: 2,
+            queue_depth: 1,
+            memory_free_bytes: 0,
+        };
+        let heard = [(
+            PeerId([7; 32]),
+            Heard {
+                advert,
+                at: now - age,
+            },
+        )]
+        .into();
+        (
+            AdvertBook {
+                heard,
+                names: BTreeMap::new(),
+            },
+            now,
+        )
+    }
+
+    #[test]
+    fn an_advert_counts_for_its_life_and_no_longer() {
+        let (young, now) = book(true, ADVERT_LIFE - Duration::from_secs(1));
+        assert_eq!(young.offers(ModelDigest([1; 32]), now).len(), 1);
+        let (old, now) = book(true, ADVERT_LIFE);
+        assert!(old.offers(ModelDigest([1; 32]), now).is_empty());
+    }
+
+    #[test]
+    fn a_device_that_does_not_share_or_holds_another_file_offers_nothing() {
+        let (off, now) = book(false, Duration::ZERO);
+        assert!(off.offers(ModelDigest([1; 32]), now).is_empty());
+        let (on, now) = book(true, Duration::ZERO);
+        assert!(on.offers(ModelDigest([2; 32]), now).is_empty());
+    }
+}

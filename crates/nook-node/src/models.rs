@@ -1,0 +1,188 @@
+//! The library as the house uses it: reading it at the start, adding and removing models.
+
+use std::path::{Path, PathBuf};
+
+use nook_base::{ErrorCode, ModelDigest, clock};
+use nook_model::ModelFile;
+use nook_store::{FileState, Library, LibraryError, ModelEntry, ResolveError, Staged, Take};
+
+use crate::catalogue::Entry;
+use crate::house::{Answer, HouseError};
+use crate::shelf::{Listed, open_file};
+use crate::state::{Inside, State};
+use crate::views::ModelView;
+
+/// What the library held at the start.
+pub(crate) struct Found {
+    pub(crate) entries: Vec<Entry>,
+    /// Models whose file is missing or damaged, in words.
+    pub(crate) problem: Option<String>,
+}
+
+/// What a model file is: validated, then hashed whole. For the library, which knows no GGUF.
+pub(crate) fn digest_of(path: &Path) -> Result<ModelDigest, String> {
+    let file = ModelFile::open(path).map_err(|error| error.to_string())?;
+    file.digest().map_err(|error| error.to_string())
+}
+
+/// Reads the header of every model in the library.
+pub(crate) fn read(library: &Library) -> Found {
+    let (mut entries, mut broken) = (Vec::new(), Vec::new());
+    for model in library.models() {
+        match entry(model) {
+            Ok(entry) => entries.push(entry),
+            Err(error) => {
+                tracing::warn!(model = model.name, %error, "left out");
+                broken.push(format!("{} cannot be used: {error}", model.name));
+            }
+        }
+    }
+    let problem = (!broken.is_empty()).then(|| broken.join(" "));
+    Found { entries, problem }
+}
+
+/// A listed model with its header. Its length must be what it was when all of it was checked.
+fn entry(model: &ModelEntry) -> Result<Entry, HouseError> {
+    let changed = |what: &str| {
+        HouseError::new(
+            ErrorCode::BadModel,
+            format!("the file {} {what}; import it again", model.path.display()),
+        )
+    };
+    match model.state() {
+        FileState::Present => {}
+        FileState::Missing => return Err(changed("is gone")),
+        FileState::Changed => return Err(changed("has changed")),
+    }
+    Ok(Entry {
+        listed: Listed {
+            name: model.name.clone(),
+            digest: model.digest,
+            path: model.path.clone(),
+        },
+        file: open_file(&model.path)?,
+        built_in: model.built_in,
+        added: model.imported,
+    })
+}
+
+impl State {
+    /// A model by name: exact, then ignoring case, then a unique beginning.
+    pub(crate) fn model(&self, name: &str) -> Result<&Entry, HouseError> {
+        let found = self.library.resolve(name).map_err(|error| {
+            let code = match &error {
+                ResolveError::Unknown { .. } => ErrorCode::NotFound,
+                ResolveError::Ambiguous { .. } => ErrorCode::BadRequest,
+            };
+            HouseError::new(code, sentence(&error.to_string()))
+        })?;
+        let known = self
+            .catalogue
+            .iter()
+            .find(|entry| entry.digest() == found.digest);
+        known.ok_or_else(|| {
+            HouseError::new(
+                ErrorCode::BadModel,
+                format!(
+                    "The file of {} is missing or damaged; import it again.",
+                    found.name
+                ),
+            )
+        })
+    }
+
+    /// Adds a file to the library where it lies: checked and hashed in a task of its own.
+    pub(crate) fn import(
+        &mut self,
+        file: PathBuf,
+        name: Option<String>,
+        answer: Answer<ModelView>,
+    ) {
+        let (stager, inside) = (self.library.stager(), self.inside.clone());
+        self.tasks.spawn_until_cancelled("import", async move {
+            let staged = tokio::task::spawn_blocking(move || {
+                stager
+                    .stage(&file, Take::InPlace, digest_of)
+                    .map_err(|error| {
+                        HouseError::new(ErrorCode::BadModel, sentence(&error.to_string()))
+                    })
+            });
+            let staged = match staged.await {
+                Ok(staged) => staged,
+                Err(_) => Err(ErrorCode::BadModel.into()),
+            };
+            let checked = Inside::Imported {
+                staged: Box::new(staged),
+                name,
+                answer,
+            };
+            // A closed inbox means that the node is leaving.
+            let _ = inside.send(checked).await;
+        });
+    }
+
+    /// A file was checked: takes it into the list.
+    pub(crate) fn imported(
+        &mut self,
+        staged: Result<Staged, HouseError>,
+        name: Option<String>,
+        answer: Answer<ModelView>,
+    ) {
+        let outcome = staged.and_then(|staged| {
+            let adopted = self
+                .library
+                .adopt(staged, name.as_deref(), clock::unix_seconds());
+            let model = adopted.map_err(|error| {
+                HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
+            })?;
+            let entry = entry(&model)?;
+            let view = entry.view();
+            self.catalogue
+                .retain(|known| known.digest() != entry.digest());
+            self.catalogue.push(entry);
+            Ok(view)
+        });
+        if outcome.is_ok() {
+            self.library_changed();
+        }
+        let _ = answer.send(outcome);
+    }
+
+    /// Takes a model off the list.
+    pub(crate) fn remove_model(&mut self, name: &str) -> Result<(), HouseError> {
+        let digest = self.model(name)?.digest();
+        self.library.remove(digest).map_err(|error| {
+            let code = match error {
+                LibraryError::NoSuchModel => ErrorCode::NotFound,
+                _ => ErrorCode::BadRequest,
+            };
+            HouseError::new(code, sentence(&error.to_string()))
+        })?;
+        self.catalogue.retain(|entry| entry.digest() != digest);
+        self.library_changed();
+        Ok(())
+    }
+
+    /// What is lent follows from what is here. Streams that run go on.
+    fn library_changed(&mut self) {
+        self.catalogue
+            .sort_by(|a, b| (!a.built_in, &a.listed.name).cmp(&(!b.built_in, &b.listed.name)));
+        self.relist_lent();
+    }
+}
+
+/// Capital first and a full stop, as sentences for people have.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars
+        .next()
+        .map(|c| c.to_uppercase().to_string())
+        .unwrap_or_default();
+    let rest = chars.as_str();
+    let stop = if rest.ends_with(['.', '?', '!']) {
+        ""
+    } else {
+        "."
+    };
+    format!("{first}{rest}{stop}")
+}

@@ -1,0 +1,241 @@
+//! The house as doors show it, made in one place from the state.
+
+use std::collections::BTreeMap;
+
+use nook_base::{ModelDigest, clock};
+use nook_find::{Health, Tag};
+use nook_store::Peer;
+use nook_trust::{Purpose, TrustLevel};
+
+use crate::devices;
+use crate::house::Sharing;
+use crate::state::{Seen, State};
+use crate::views::{DeviceView, HouseView, LendView, MeView, SharingState, SharingView, Trust};
+
+impl State {
+    /// Publishes the view if anything in it changed.
+    pub(crate) fn publish(&self) {
+        let fresh = self.present();
+        self.view.send_if_modified(|current| {
+            let changed = **current != fresh;
+            if changed {
+                *current = std::sync::Arc::new(fresh);
+            }
+            changed
+        });
+    }
+
+    pub(crate) fn present(&self) -> HouseView {
+        HouseView {
+            me: MeView {
+                id: self.me.id.to_string(),
+                short_id: self.me.id.short(),
+                name: self.me.name.clone(),
+                app_version: env!("CARGO_PKG_VERSION").to_owned(),
+                listen_port: self.listen_port,
+                key_kept_in: self.key_kept_in.clone(),
+            },
+            sharing: self.sharing_view(),
+            devices: self.device_views(),
+            models: self
+                .catalogue
+                .iter()
+                .map(crate::catalogue::Entry::view)
+                .collect(),
+            pairing: self.pairing_view(),
+            port: self.port.clone(),
+            problems: self.problem_sentences(),
+        }
+    }
+
+    fn problem_sentences(&self) -> Vec<String> {
+        let mut problems: Vec<String> = self.workers.problems().borrow().clone();
+        problems.extend(self.problems.values().cloned());
+        if let Some(finder) = &self.finder {
+            problems.extend(find_problem(&finder.health().borrow()));
+        }
+        problems.extend(self.port.problem.clone());
+        problems
+    }
+
+    fn sharing_view(&self) -> SharingView {
+        let on = self.lending.sharing == Sharing::On;
+        let streams = self.streams();
+        let busy = streams > 0 || self.replies > 0;
+        let broken = !self.workers.problems().borrow().is_empty();
+        let state = match (broken, busy, on) {
+            (true, ..) => SharingState::Problem,
+            (false, true, _) => SharingState::Busy,
+            (false, false, true) => SharingState::Sharing,
+            (false, false, false) => SharingState::Idle,
+        };
+        let connected = self.links.all().len();
+        let devices = match connected {
+            0 => "no other device".to_owned(),
+            1 => "1 device".to_owned(),
+            more => format!("{more} devices"),
+        };
+        let doing = match (streams, self.replies) {
+            (0, 0) => "idle".to_owned(),
+            (0, _) => "answering".to_owned(),
+            (1, _) => "helping with 1 reply".to_owned(),
+            (more, _) => format!("helping with {more} replies"),
+        };
+        let word = if on { "Sharing" } else { "Not sharing" };
+        SharingView {
+            on,
+            state,
+            streams,
+            streams_max: self.lending.streams_max,
+            status_line: format!("{word} · {devices} · {doing}"),
+        }
+    }
+
+    fn device_views(&self) -> Vec<DeviceView> {
+        let by_tag: BTreeMap<Tag, &Seen> =
+            self.seen.iter().map(|(tag, seen)| (*tag, seen)).collect();
+        let mut paired: Vec<_> = self
+            .peers
+            .list()
+            .iter()
+            .map(|peer| self.paired_view(peer, by_tag.get(&Tag::of(&peer.id)).copied()))
+            .collect();
+        paired.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
+        let known = |tag: &Tag| self.peers.list().iter().any(|peer| tag.matches(&peer.id));
+        let mut others: Vec<_> = by_tag
+            .iter()
+            .filter(|(tag, _)| !known(tag))
+            .map(|(tag, seen)| seen_view(tag, seen))
+            .collect();
+        others.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
+        paired.extend(others);
+        paired
+    }
+
+    fn paired_view(&self, peer: &Peer, seen: Option<&Seen>) -> DeviceView {
+        let link = self.links.link(peer.id);
+        let heard = self
+            .heard
+            .get(&peer.id)
+            .filter(|heard| heard.is_fresh(clock::now()));
+        let advert = heard
+            .map(|heard| &heard.advert)
+            .filter(|advert| advert.sharing);
+        let lends = advert.map_or_else(Vec::new, |advert| {
+            let lend = |shard: &nook_wire::ShardAdvert| LendView {
+                model: self.model_name(shard.model),
+                first_layer: shard.layers.start(),
+                last_layer: shard.layers.end().saturating_sub(1),
+            };
+            advert
+                .shards
+                .iter()
+                .filter(|shard| !shard.layers.is_empty())
+                .map(lend)
+                .collect()
+        });
+        DeviceView {
+            id: peer.id.to_string(),
+            short_id: peer.id.short(),
+            name: peer.name.as_str().to_owned(),
+            paired: true,
+            trust: devices::trust(peer.level),
+            connected: link.is_some(),
+            pairing: seen.is_some_and(|seen| seen.pairing_port.is_some()),
+            addresses: peer.addresses.iter().map(ToString::to_string).collect(),
+            rtt_ms: link
+                .as_ref()
+                .and_then(|link| link.rtt())
+                .map(|rtt| rtt.as_secs_f64() * 1e3),
+            streams_free: advert.map(|advert| advert.streams_free),
+            memory_free_bytes: advert.map(|advert| advert.memory_free_bytes),
+            last_seen: if link.is_some() {
+                Some(clock::unix_seconds())
+            } else {
+                peer.last_seen
+            }
+            // A stamp that moves every second would publish a view every second.
+            .map(|seen| seen - seen % 60),
+            unused_because: self.unused_because(peer, link.is_some(), &lends, advert),
+            lends,
+        }
+    }
+
+    /// Why a paired device does not compute for this one, in plain words.
+    fn unused_because(
+        &self,
+        peer: &Peer,
+        connected: bool,
+        lends: &[LendView],
+        advert: Option<&nook_wire::Advert>,
+    ) -> Option<String> {
+        let here = |lend: &LendView| {
+            self.catalogue
+                .iter()
+                .any(|entry| entry.listed.name == lend.model)
+        };
+        let reason = if peer.level == TrustLevel::Blocked {
+            "You have blocked it."
+        } else if !connected {
+            "It does not answer: it is off, asleep, or on another network."
+        } else if self.gate.admit(peer.id, Purpose::Borrow).is_err() {
+            "You have not allowed it to compute for you: set it to Trusted."
+        } else if advert.is_none() {
+            "It does not share with this device now, or does not trust it yet."
+        } else if !lends.iter().any(here) {
+            "It holds none of the models that are on this device."
+        } else if advert.is_some_and(|advert| advert.streams_free == 0) {
+            "All its streams are taken."
+        } else {
+            return None;
+        };
+        Some(reason.to_owned())
+    }
+
+    fn model_name(&self, digest: ModelDigest) -> String {
+        let known = self.catalogue.iter().find(|entry| entry.digest() == digest);
+        known.map_or_else(|| digest.short(), |entry| entry.listed.name.clone())
+    }
+}
+
+fn seen_view(tag: &Tag, seen: &Seen) -> DeviceView {
+    let id = tag.to_string();
+    let short_id: String = id.chars().take(8).collect();
+    DeviceView {
+        name: seen
+            .name
+            .clone()
+            .unwrap_or_else(|| format!("Computer {short_id}")),
+        id,
+        short_id,
+        paired: false,
+        trust: Trust::Unknown,
+        connected: false,
+        pairing: seen.pairing_port.is_some(),
+        addresses: seen.addresses.iter().map(ToString::to_string).collect(),
+        rtt_ms: None,
+        lends: Vec::new(),
+        streams_free: None,
+        memory_free_bytes: None,
+        last_seen: Some(seen.at - seen.at % 60),
+        unused_because: Some("It is not paired with this device.".to_owned()),
+    }
+}
+
+/// What keeps devices from finding each other, in plain words.
+pub(crate) fn find_problem(health: &Health) -> Option<String> {
+    match health {
+        Health::Unknown | Health::Working => None,
+        Health::OwnAdvertUnheard { .. } => Some(
+            "This network or a firewall keeps devices from finding each other. Paired devices and \
+             typed addresses still work; allow UDP port 5353 to find new ones."
+                .to_owned(),
+        ),
+        Health::TwinSeen => Some(
+            "Another computer presents itself as this one: its data folder was copied. Remove \
+             Inglenook's data folder on the copy."
+                .to_owned(),
+        ),
+        Health::Refused { reason } => Some(format!("Devices cannot be looked for: {reason}.")),
+    }
+}

@@ -1,0 +1,170 @@
+//! From a door's wish to a walk.
+
+use std::sync::Arc;
+
+use nook_base::limits::HOPS_MAX;
+use nook_base::{ErrorCode, Sensitive, clock};
+use nook_pipeline::FallBack;
+use nook_plan::{Route, Topology, greedy_cover};
+use tokio::sync::mpsc;
+
+use crate::house::{Answer, GenerateRequest, HouseError, REPLY_EVENTS_MAX, Reach, Reply};
+use crate::prompt;
+use crate::reply::{Teller, Walk, WalkSetup};
+use crate::shelf::OpenModel;
+use crate::state::{Inside, State};
+
+/// What a reply needs of the house, as it was when the reply was asked for.
+pub(crate) struct Desk {
+    setup: Box<dyn FnOnce(Arc<OpenModel>, prompt::Ready, Route, Teller) -> WalkSetup + Send>,
+    teller: Teller,
+    topology: (u32, u32),
+    hops_max: usize,
+    reach: Reach,
+}
+
+impl State {
+    /// Starts a reply; the answer comes once the prompt is read and the route is chosen.
+    pub(crate) fn generate(&mut self, request: GenerateRequest, answer: Answer<Reply>) {
+        let listed = match self.model(&request.model) {
+            Ok(entry) => entry.listed.clone(),
+            Err(error) => {
+                let _ = answer.send(Err(error));
+                return;
+            }
+        };
+        let most = self.settings.settings().inference.max_concurrent_pipelines as usize;
+        if self.replies >= most {
+            let _ = answer.send(Err(HouseError::new(
+                ErrorCode::Busy,
+                format!("This device already makes {most} replies. Try again when one has ended."),
+            )));
+            return;
+        }
+        self.replies += 1;
+        let (events, receiver) = mpsc::channel(REPLY_EVENTS_MAX);
+        let desk = self.desk(&request, events);
+        let (shelf, inside) = (self.shelf.clone(), self.inside.clone());
+        self.tasks.spawn_until_cancelled("reply", async move {
+            let begun = async {
+                let model = shelf.open(listed).await?;
+                // Rendering and encoding a long prompt takes milliseconds: not on the runtime.
+                let (ready, model) = tokio::task::spawn_blocking(move || {
+                    prompt::ready(&model, &request).map(|ready| (ready, model))
+                })
+                .await
+                .map_err(|_| HouseError::from(ErrorCode::BadRequest))??;
+                Ok((ready, model))
+            };
+            match begun.await {
+                Ok((ready, model)) => {
+                    let prompt_ids = Sensitive(ready.ids.clone());
+                    if answer
+                        .send(Ok(Reply {
+                            prompt_ids,
+                            events: receiver,
+                        }))
+                        .is_ok()
+                    {
+                        desk.walk(model, ready).run().await;
+                    }
+                }
+                Err(error) => {
+                    let _ = answer.send(Err(error));
+                }
+            }
+            let _ = inside.send(Inside::ReplyEnded).await;
+        });
+    }
+
+    fn desk(
+        &self,
+        request: &GenerateRequest,
+        events: mpsc::Sender<crate::house::ReplyPiece>,
+    ) -> Desk {
+        let inference = self.settings.settings().inference.clone();
+        let teller = Teller {
+            me: self.me.clone(),
+            book: self.book.subscribe(),
+            events,
+            asked: clock::now(),
+            first: None,
+            last: None,
+            tokens: 0,
+            failovers: Vec::new(),
+        };
+        let (workers, links, tasks) =
+            (self.workers.clone(), self.links.clone(), self.tasks.clone());
+        let dtype = request
+            .activation_dtype
+            .unwrap_or(inference.activation_dtype);
+        let fall_back = if inference.fallback_to_local {
+            FallBack::Allow
+        } else {
+            FallBack::Refuse
+        };
+        let failovers_max = inference.fallback_to_local_after_failures;
+        Desk {
+            setup: Box::new(move |model, ready, route, teller| WalkSetup {
+                model,
+                route,
+                ready,
+                dtype,
+                fall_back,
+                failovers_max,
+                teller,
+                workers,
+                links,
+                tasks,
+            }),
+            teller,
+            topology: (inference.local_prefix_layers, inference.local_suffix_layers),
+            hops_max: (inference.max_shards_per_request as usize).min(HOPS_MAX),
+            reach: request.reach,
+        }
+    }
+}
+
+impl Desk {
+    fn walk(self, model: Arc<OpenModel>, ready: prompt::Ready) -> Walk {
+        let route = self.route(&model);
+        Walk::new((self.setup)(model, ready, route, self.teller))
+    }
+
+    /// Over the house where offers cover the middle of the model, else alone.
+    fn route(&self, model: &OpenModel) -> Route {
+        let layers = model.shape.layers;
+        let alone = || {
+            Route::alone(layers)
+                .expect("a validated model has at least one layer, so this cuts nothing")
+        };
+        if self.reach == Reach::ThisDevice {
+            return alone();
+        }
+        let (prefix, suffix) = self.topology;
+        let Ok(topology) = Topology::or_alone(layers, prefix, suffix) else {
+            return alone();
+        };
+        if topology.is_alone() {
+            return alone();
+        }
+        let offers = self
+            .teller
+            .book
+            .borrow()
+            .offers(model.listed.digest, clock::now());
+        if offers.is_empty() {
+            return alone();
+        }
+        match greedy_cover(topology.middle(), &offers, self.hops_max) {
+            Ok(hops) => Route::boomerang(topology, &hops).unwrap_or_else(|error| {
+                tracing::error!(%error, "a cover made no route");
+                alone()
+            }),
+            Err(error) => {
+                tracing::info!(%error, "this device computes alone");
+                alone()
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! One attempt at one segment: the task that holds its call.
+//!
+//! Orders come from the walk, what the other side says goes back as events. Sending and receiving
+//! run side by side, so that neither waits for the other: a host may send a long result while the
+//! next chunk of prefill is still on its way to it.
+
+use bytes::Bytes;
+use nook_base::{Activation, ErrorCode};
+use nook_mux::{Call, CallReceiver, CallSender};
+use nook_pipeline::{AttemptId, Event};
+use nook_wire::{LocalMessage, Message, ResultHead, WireMessage, WorkerMessage};
+use tokio::sync::mpsc;
+
+/// Orders that may wait for a call: the pipeline's window of steps, and the close.
+const ORDERS_MAX: usize = 8;
+
+/// What the walk hears from its legs.
+#[derive(Debug)]
+pub(crate) enum LegEvent {
+    /// Something for the pipeline.
+    Pipeline(Event),
+    /// Logits for the sampler, with their event for the pipeline.
+    Logits { event: Event, values: Vec<f32> },
+}
+
+/// Something for the other side of a call.
+#[derive(Debug)]
+pub(crate) enum Order<M> {
+    /// A head, with the tensor that follows it.
+    Send { head: M, tensor: Option<Bytes> },
+    /// The end.
+    Close(Option<ErrorCode>),
+}
+
+/// The orders of one attempt. What a peer can be sent cannot hold token ids: that is its type.
+#[derive(Debug)]
+pub(crate) enum Leg {
+    /// Our own worker; `head` says whether its steps end in logits.
+    Local {
+        orders: mpsc::Sender<Order<WorkerMessage>>,
+        head: bool,
+    },
+    Peer(mpsc::Sender<Order<Message>>),
+}
+
+/// Makes the two ends of a leg's orders.
+pub(crate) fn orders<M>() -> (mpsc::Sender<Order<M>>, mpsc::Receiver<Order<M>>) {
+    mpsc::channel(ORDERS_MAX)
+}
+
+/// How a call ended without having failed.
+enum Ended {
+    /// The walk closed it.
+    ByUs,
+    /// Nobody listens to its events any more.
+    Unheard,
+}
+
+/// Holds `call` from its opening message to its end.
+pub(crate) async fn hold<M: LegMessage>(
+    attempt: AttemptId,
+    call: Call<M>,
+    opening: M,
+    orders: mpsc::Receiver<Order<M>>,
+    events: mpsc::Sender<LegEvent>,
+) {
+    let (mut sender, mut receiver) = call.split();
+    if sender.send(opening).await.is_err() {
+        let _ = events
+            .send(LegEvent::Pipeline(Event::Lost { attempt }))
+            .await;
+        return;
+    }
+    let outcome = tokio::select! {
+        outcome = send(sender, orders) => outcome,
+        outcome = receive(attempt, &mut receiver, &events) => outcome,
+    };
+    if let Err(event) = outcome {
+        let _ = events.send(LegEvent::Pipeline(event.named(attempt))).await;
+    }
+}
+
+/// What ends a leg early, before it knows its own name.
+enum Failure {
+    Lost,
+    Refused { code: ErrorCode, sentence: String },
+}
+
+impl Failure {
+    fn named(self, attempt: AttemptId) -> Event {
+        match self {
+            Self::Lost => Event::Lost { attempt },
+            Self::Refused { code, sentence } => Event::Failed {
+                attempt,
+                code,
+                sentence,
+            },
+        }
+    }
+
+    fn corrupt(sentence: impl ToString) -> Self {
+        Self::Refused {
+            code: ErrorCode::CorruptActivation,
+            sentence: sentence.to_string(),
+        }
+    }
+}
+
+async fn send<M: LegMessage>(
+    mut sender: CallSender<M>,
+    mut orders: mpsc::Receiver<Order<M>>,
+) -> Result<Ended, Failure> {
+    loop {
+        match orders.recv().await {
+            Some(Order::Send {
+                head,
+                tensor: Some(bytes),
+            }) => {
+                sender
+                    .send_tensor(head, bytes)
+                    .await
+                    .map_err(|_| Failure::Lost)?;
+            }
+            Some(Order::Send { head, tensor: None }) => {
+                sender.send(head).await.map_err(|_| Failure::Lost)?;
+            }
+            Some(Order::Close(code)) => {
+                sender.close(code);
+                return Ok(Ended::ByUs);
+            }
+            None => return Ok(Ended::ByUs),
+        }
+    }
+}
+
+async fn receive<M: LegMessage>(
+    attempt: AttemptId,
+    receiver: &mut CallReceiver<M>,
+    events: &mpsc::Sender<LegEvent>,
+) -> Result<Ended, Failure> {
+    loop {
+        let message = receiver.recv().await.map_err(|error| match error {
+            nook_mux::CallError::Closed { code: Some(code) } => Failure::Refused {
+                code,
+                sentence: code.sentence().to_owned(),
+            },
+            _ => Failure::Lost,
+        })?;
+        let event = match message.heard() {
+            Heard::Opened { position } => LegEvent::Pipeline(Event::Opened { attempt, position }),
+            Heard::Result(head) => {
+                let activation = receiver
+                    .recv_activation(head.count, head.hidden, head.dtype)
+                    .await
+                    .map_err(Failure::corrupt)?;
+                LegEvent::Pipeline(output(attempt, &head, activation))
+            }
+            Heard::Logits {
+                step,
+                position,
+                count,
+                vocabulary,
+                compute_us,
+                queue_us,
+            } => {
+                let values = match count {
+                    0 => Vec::new(),
+                    _ => receiver
+                        .recv_logits(count, vocabulary)
+                        .await
+                        .map_err(Failure::corrupt)?,
+                };
+                let event = Event::Logits {
+                    attempt,
+                    step,
+                    position,
+                    compute_us,
+                    queue_us,
+                };
+                LegEvent::Logits { event, values }
+            }
+            Heard::Refused { code, sentence } => return Err(Failure::Refused { code, sentence }),
+            Heard::Draining => LegEvent::Pipeline(Event::Draining { attempt }),
+            Heard::OutOfTurn => {
+                return Err(Failure::Refused {
+                    code: ErrorCode::BadRequest,
+                    sentence: "it answered out of turn".to_owned(),
+                });
+            }
+        };
+        if events.send(event).await.is_err() {
+            return Ok(Ended::Unheard);
+        }
+    }
+}
+
+fn output(attempt: AttemptId, head: &ResultHead, activation: Activation) -> Event {
+    Event::Output {
+        attempt,
+        step: head.step,
+        position: head.position,
+        count: head.count,
+        activation,
+        compute_us: head.compute_us,
+        queue_us: head.queue_us,
+    }
+}
+
+/// A message as a leg understands it.
+pub(crate) enum Heard {
+    Opened {
+        position: u32,
+    },
+    Result(ResultHead),
+    Logits {
+        step: u64,
+        position: u32,
+        count: u32,
+        vocabulary: u32,
+        compute_us: u32,
+        queue_us: u32,
+    },
+    Refused {
+        code: ErrorCode,
+        sentence: String,
+    },
+    Draining,
+    OutOfTurn,
+}
+
+/// What both kinds of call have in common.
+pub(crate) trait LegMessage: WireMessage {
+    fn heard(self) -> Heard;
+}
+
+impl LegMessage for Message {
+    fn heard(self) -> Heard {
+        match self {
+            Self::Opened { position } => Heard::Opened { position },
+            Self::Result(head) => Heard::Result(head),
+            Self::Error(error) => Heard::Refused {
+                code: error.code,
+                sentence: error.sentence,
+            },
+            Self::Draining { .. } => Heard::Draining,
+            _ => Heard::OutOfTurn,
+        }
+    }
+}
+
+impl LegMessage for WorkerMessage {
+    fn heard(self) -> Heard {
+        match self {
+            Self::Peer(message) => message.heard(),
+            Self::Local(LocalMessage::Logits {
+                step,
+                position,
+                count,
+                vocabulary,
+                compute_us,
+                queue_us,
+            }) => Heard::Logits {
+                step,
+                position,
+                count,
+                vocabulary,
+                compute_us,
+                queue_us,
+            },
+            Self::Local(_) => Heard::OutOfTurn,
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What a walk tells its door: names for ids, routes for people, the numbers at the end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use nook_base::{PeerId, Sensitive};
+use nook_pipeline::Report;
+use nook_plan::{Place, Segment};
+use tokio::sync::{mpsc, watch};
+
+use crate::adverts::AdvertBook;
+use crate::house::ReplyPiece;
+use crate::reply::READER_STALL_LIMIT;
+use crate::views::{
+    FailoverView, FinishReason, LegView, ReplyEvent, ReplySummary, RouteView, ShardState,
+};
+
+/// Who is "this device" in a route.
+#[derive(Debug, Clone)]
+pub(crate) struct Me {
+    pub(crate) id: PeerId,
+    pub(crate) name: String,
+}
+
+/// The door's end of a reply, and what was told so far.
+#[derive(Debug)]
+pub(crate) struct Teller {
+    pub(crate) me: Me,
+    pub(crate) book: watch::Receiver<Arc<AdvertBook>>,
+    pub(crate) events: mpsc::Sender<ReplyPiece>,
+    pub(crate) asked: Instant,
+    pub(crate) first: Option<Instant>,
+    pub(crate) last: Option<Instant>,
+    pub(crate) tokens: u32,
+    pub(crate) failovers: Vec<FailoverView>,
+}
+
+/// The reader has left.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReaderLeft;
+
+impl Teller {
+    /// Hands an event over; a slow reader slows the reply, one that takes nothing for
+    /// [`READER_STALL_LIMIT`] ends it.
+    pub(crate) async fn tell(&self, event: ReplyEvent, ids: Vec<u32>) -> Result<(), ReaderLeft> {
+        let piece = ReplyPiece {
+            event,
+            ids: Sensitive(ids),
+        };
+        match tokio::time::timeout(READER_STALL_LIMIT, self.events.send(piece)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(ReaderLeft),
+        }
+    }
+
+    /// A token was chosen at `now`; its text may be empty while a character is incomplete.
+    pub(crate) async fn token(
+        &mut self,
+        now: Instant,
+        text: String,
+        id: u32,
+    ) -> Result<(), ReaderLeft> {
+        self.tokens += 1;
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+        let tokens = self.tokens;
+        self.tell(ReplyEvent::TokenDelta { text, tokens }, vec![id])
+            .await
+    }
+
+    /// What the pipeline reports, for people and counters.
+    pub(crate) async fn report(
+        &mut self,
+        report: Report,
+        route: RouteView,
+    ) -> Result<(), ReaderLeft> {
+        let event = match report {
+            Report::ShardStatus { peer, state, .. } => ReplyEvent::ShardStatus {
+                device: self.name(Place::Peer(peer)),
+                status: match state {
+                    nook_pipeline::ShardState::Online => ShardState::Online,
+                    nook_pipeline::ShardState::Degraded => ShardState::Degraded,
+                    nook_pipeline::ShardState::Lost => ShardState::Lost,
+                },
+            },
+            Report::ShardFailover {
+                from, to, pause, ..
+            } => {
+                metrics::counter!("distributed_inference_failovers_total").increment(1);
+                let to: Vec<_> = to.into_iter().map(|place| self.name(place)).collect();
+                let failover = FailoverView {
+                    from: self.name(Place::Peer(from)),
+                    to: to.join(", "),
+                    pause_ms: pause.as_secs_f64() * 1e3,
+                    after_tokens: self.tokens,
+                };
+                self.failovers.push(failover.clone());
+                ReplyEvent::ShardFailover { failover, route }
+            }
+            Report::FallbackToLocal { .. } => {
+                metrics::counter!("distributed_inference_fallback_to_local_total").increment(1);
+                ReplyEvent::FallbackToLocal { route }
+            }
+        };
+        self.tell(event, Vec::new()).await
+    }
+
+    /// A route for people.
+    pub(crate) fn route(&self, segments: impl IntoIterator<Item = Segment>) -> RouteView {
+        let leg = |segment: Segment| {
+            let layers = segment.part.layers;
+            let id = match segment.place {
+                Place::Local => self.me.id,
+                Place::Peer(peer) => peer,
+            };
+            LegView {
+                device_id: id.to_string(),
+                device: self.name(segment.place),
+                local: segment.place == Place::Local,
+                layers: (!layers.is_empty()).then(|| [layers.start(), layers.end() - 1]),
+                embedding: segment.part.embedding,
+                head: segment.part.head,
+            }
+        };
+        RouteView {
+            legs: segments.into_iter().map(leg).collect(),
+        }
+    }
+
+    /// The numbers at the end.
+    pub(crate) fn summary(
+        &self,
+        model: String,
+        prompt_tokens: u32,
+        finish_reason: FinishReason,
+        route: RouteView,
+    ) -> ReplySummary {
+        let first_token_ms = match self.first {
+            Some(first) => first.duration_since(self.asked).as_secs_f64() * 1e3,
+            None => 0.0,
+        };
+        let tokens_per_second = match (self.first, self.last) {
+            (Some(first), Some(last)) if last > first => {
+                f64::from(self.tokens.saturating_sub(1)) / last.duration_since(first).as_secs_f64()
+            }
+            _ => 0.0,
+        };
+        metrics::histogram!("distributed_inference_first_token_ms").record(first_token_ms);
+        metrics::histogram!("distributed_inference_tokens_per_second").record(tokens_per_second);
+        ReplySummary {
+            model,
+            finish_reason,
+            prompt_tokens,
+            completion_tokens: self.tokens,
+            route,
+            tokens_per_second,
+            first_token_ms,
+            failovers: self.failovers.clone(),
+        }
+    }
+
+    fn name(&self, place: Place) -> String {
+        match place {
+            Place::Local => self.me.name.clone(),
+            Place::Peer(peer) => self.book.borrow().name(&peer),
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! The task behind one reply.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use nook_base::limits::PREFILL_CHUNK_TOKENS;
+use nook_base::tasks::Tasks;
+use nook_base::{ActivationDtype, ErrorCode, ModelPart, PeerId, Sensitive, clock};
+use nook_link::Links;
+use nook_pipeline::{
+    Action, AttemptId, CloseReason, Deadlines, Event, FallBack, LogitRows, PREFILL_WINDOW,
+    Pipeline, PipelineSettings, Priority, RETAINED_BYTES_MAX,
+};
+use nook_plan::{Place, Route};
+use nook_text::{ReplyText, Sampler};
+use nook_wire::{HistoryMark, LocalMessage, Message, Open, StepHead};
+use tokio::sync::mpsc;
+
+use crate::prompt::Ready;
+use crate::reply::leg::{self, Leg, LegEvent, Order};
+use crate::reply::telling::{ReaderLeft, Teller};
+use crate::shelf::OpenModel;
+use crate::views::{FinishReason, ReplyEvent};
+use crate::workers::Workers;
+
+/// Events of legs that may wait; a leg beyond them waits, and with it the other side.
+const LEG_EVENTS_MAX: usize = 64;
+
+/// What a walk needs to begin.
+#[derive(Debug)]
+pub(crate) struct WalkSetup {
+    pub(crate) model: Arc<OpenModel>,
+    pub(crate) route: Route,
+    pub(crate) ready: Ready,
+    pub(crate) dtype: ActivationDtype,
+    pub(crate) fall_back: FallBack,
+    pub(crate) failovers_max: u32,
+    pub(crate) teller: Teller,
+    pub(crate) workers: Workers,
+    pub(crate) links: Links,
+    pub(crate) tasks: Tasks,
+}
+
+/// One reply under way.
+pub(crate) struct Walk {
+    model: Arc<OpenModel>,
+    pipeline: Pipeline,
+    hidden: u32,
+    dtype: ActivationDtype,
+    session: u64,
+    history: Vec<u32>,
+    prompt_tokens: u32,
+    tokens_max: u32,
+    sampler: Sampler,
+    text: Option<ReplyText>,
+    finish: Option<FinishReason>,
+    logits: Vec<f32>,
+    legs: HashMap<AttemptId, Leg>,
+    heard: mpsc::Receiver<LegEvent>,
+    hear: mpsc::Sender<LegEvent>,
+    pending: VecDeque<Event>,
+    teller: Teller,
+    workers: Workers,
+    links: Links,
+    // Cancelled when the walk ends, however it ends: no leg outlives its walk.
+    tasks: Tasks,
+}
+
+/// The walk is over; there is nobody, or nothing more, to tell.
+struct Over;
+
+impl Walk {
+    pub(crate) fn new(setup: WalkSetup) -> Self {
+        let WalkSetup {
+            model,
+            route,
+            ready,
+            dtype,
+            fall_back,
+            failovers_max,
+            ..
+        } = setup;
+        let prompt_tokens = u32::try_from(ready.ids.len()).unwrap_or(u32::MAX);
+        let settings = PipelineSettings {
+            hidden: model.shape.hidden,
+            dtype,
+            prefill_chunk: PREFILL_CHUNK_TOKENS,
+            prefill_window: PREFILL_WINDOW,
+            positions_max: prompt_tokens.saturating_add(ready.tokens_max),
+            failovers_max,
+            fall_back,
+            deadlines: Deadlines::usual(),
+            retained_bytes_max: RETAINED_BYTES_MAX,
+            history_key: Sensitive(rand::random()),
+        };
+        let (hear, heard) = mpsc::channel(LEG_EVENTS_MAX);
+        Self {
+            hidden: model.shape.hidden,
+            pipeline: Pipeline::new(&route, settings),
+            dtype,
+            session: rand::random(),
+            prompt_tokens,
+            tokens_max: ready.tokens_max,
+            sampler: Sampler::new(ready.sampler),
+            text: Some(ReplyText::new(
+                model.tokenizer.clone(),
+                ready.opening,
+                ready.stops,
+            )),
+            history: ready.ids,
+            finish: None,
+            logits: Vec::new(),
+            legs: HashMap::new(),
+            heard,
+            hear,
+            pending: VecDeque::new(),
+            model,
+            teller: setup.teller,
+            workers: setup.workers,
+            links: setup.links,
+            tasks: setup.tasks.child(),
+        }
+    }
+
+    /// Walks to the end.
+    pub(crate) async fn run(mut self) {
+        let route = self.teller.route(self.pipeline.places());
+        let started = ReplyEvent::Started {
+            prompt_tokens: self.prompt_tokens,
+            route,
+        };
+        if self.teller.tell(started, Vec::new()).await.is_err() {
+            return;
+        }
+        let mut event = Event::Begin {
+            prompt: Sensitive(self.history.clone()),
+        };
+        loop {
+            let actions = self.pipeline.handle(event, clock::now());
+            for action in actions {
+                if let Err(Over) = self.perform(action).await {
+                    return;
+                }
+            }
+            event = match self.pending.pop_front() {
+                Some(event) => event,
+                None => self.next_event().await,
+            };
+        }
+    }
+
+    /// Waits for whatever happens next.
+    async fn next_event(&mut self) -> Event {
+        let deadline = self.pipeline.next_deadline();
+        let late = async {
+            match deadline {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.tasks.token().cancelled() => Event::Cancel,
+            () = self.teller.events.closed() => Event::Cancel,
+            Some(heard) = self.heard.recv() => match heard {
+                LegEvent::Pipeline(event) => event,
+                LegEvent::Logits { event, values } => {
+                    self.logits = values;
+                    event
+                }
+            },
+            () = late => Event::Tick,
+        }
+    }
+
+    async fn perform(&mut self, action: Action) -> Result<(), Over> {
+        match action {
+            Action::Open {
+                attempt,
+                place,
+                part,
+                positions_max,
+            } => {
+                self.open(attempt, place, part, positions_max);
+            }
+            send @ (Action::SendTokens { .. } | Action::SendActivation { .. }) => self.send(send),
+            Action::Close { attempt, reason } => {
+                if let Some(leg) = self.legs.remove(&attempt) {
+                    leg.close(reason);
+                }
+            }
+            Action::Sample { .. } => self.sample().await?,
+            Action::WantOffers { .. } => {
+                let book = self.teller.book.borrow().clone();
+                let offers = book.offers(self.model.listed.digest, clock::now());
+                self.pending.push_back(Event::Offers(offers));
+            }
+            Action::Report(report) => {
+                let route = self.teller.route(self.pipeline.places());
+                self.teller.report(report, route).await?;
+            }
+            Action::Aborted { code, sentence, .. } => {
+                if code != ErrorCode::Cancelled {
+                    tracing::warn!(%code, "a reply ended early");
+                }
+                let event = ReplyEvent::PipelineAborted {
+                    code: code.name().to_owned(),
+                    sentence,
+                };
+                self.teller.tell(event, Vec::new()).await?;
+                return Err(Over);
+            }
+            Action::Done => {
+                self.done().await?;
+                return Err(Over);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the task that holds a new call.
+    fn open(&mut self, attempt: AttemptId, place: Place, part: ModelPart, positions_max: u32) {
+        let events = self.hear.clone();
+        match place {
+            Place::Local => {
+                let (orders, inbox) = leg::orders();
+                self.legs.insert(
+                    attempt,
+                    Leg::Local {
+                        orders,
+                        head: part.head,
+                    },
+                );
+                let opening = LocalMessage::OpenLocal {
+                    session: self.session,
+                    part,
+                    dtype: self.dtype,
+                    positions_max,
+                };
+                let (workers, model) = (self.workers.clone(), self.model.clone());
+                self.tasks.spawn_until_cancelled("local-leg", async move {
+                    match local_call(&workers, &model, part).await {
+                        Ok(call) => leg::hold(attempt, call, opening.into(), inbox, events).await,
+                        Err((code, sentence)) => {
+                            let event = Event::Failed {
+                                attempt,
+                                code,
+                                sentence,
+                            };
+                            let _ = events.send(LegEvent::Pipeline(event)).await;
+                        }
+                    }
+                });
+            }
+            Place::Peer(peer) => {
+                let (orders, inbox) = leg::orders();
+                self.legs.insert(attempt, Leg::Peer(orders));
+                let opening = Message::Open(Open {
+                    session: self.session,
+                    model: self.model.listed.digest,
+                    layers: part.layers,
+                    dtype: self.dtype,
+                    positions_max,
+                });
+                let links = self.links.clone();
+                self.tasks.spawn_until_cancelled("peer-leg", async move {
+                    match peer_call(&links, peer).await {
+                        Some(call) => leg::hold(attempt, call, opening, inbox, events).await,
+                        None => {
+                            let event = Event::Lost { attempt };
+                            let _ = events.send(LegEvent::Pipeline(event)).await;
+                        }
+                    }
+                });
+            }
+        }
+    }
+
+    /// Passes a step on to its leg. Token ids have no way into a peer's order: its type lacks them.
+    fn send(&mut self, action: Action) {
+        let (attempt, sent) = match action {
+            Action::SendTokens {
+                attempt,
+                step,
+                position,
+                ids,
+                history_before,
+                history_after,
+                rows,
+                ..
+            } => {
+                let head = LocalMessage::Tokens {
+                    step,
+                    position,
+                    ids,
+                    history_before: HistoryMark(history_before.0),
+                    history_after: HistoryMark(history_after.0),
+                    rows: wire_rows(rows),
+                };
+                let sent = match self.legs.get(&attempt.id()) {
+                    Some(Leg::Local { orders, .. }) => orders
+                        .try_send(Order::Send {
+                            head: head.into(),
+                            tensor: None,
+                        })
+                        .is_ok(),
+                    _ => false,
+                };
+                (attempt.id(), sent)
+            }
+            Action::SendActivation {
+                attempt,
+                step,
+                position,
+                activation,
+                history_before,
+                history_after,
+                rows,
+                priority,
+            } => {
+                let head = StepHead {
+                    step,
+                    position,
+                    count: activation.tokens(),
+                    hidden: self.hidden,
+                    dtype: activation.dtype(),
+                    history_before: HistoryMark(history_before.0),
+                    history_after: HistoryMark(history_after.0),
+                    bulk: priority == Priority::Bulk,
+                };
+                let tensor = Some(activation.bytes().clone());
+                let sent = match self.legs.get(&attempt) {
+                    Some(Leg::Peer(orders)) => orders
+                        .try_send(Order::Send {
+                            head: Message::Step(head),
+                            tensor,
+                        })
+                        .is_ok(),
+                    Some(Leg::Local {
+                        orders,
+                        head: with_head,
+                    }) => {
+                        let head = if *with_head {
+                            LocalMessage::StepLogits {
+                                head,
+                                rows: wire_rows(rows),
+                            }
+                            .into()
+                        } else {
+                            Message::Step(head).into()
+                        };
+                        orders.try_send(Order::Send { head, tensor }).is_ok()
+                    }
+                    None => false,
+                };
+                (attempt, sent)
+            }
+            _ => return,
+        };
+        if !sent {
+            // The leg has ended; its own last word may already be on the way, and comes first.
+            self.pending.push_back(Event::Lost { attempt });
+        }
+    }
+
+    /// Chooses the next token and tells its text.
+    async fn sample(&mut self) -> Result<(), Over> {
+        let logits = std::mem::take(&mut self.logits);
+        let id = match self.sampler.sample(&logits, &self.history) {
+            Ok(id) => id,
+            Err(error) => {
+                let event = ReplyEvent::PipelineAborted {
+                    code: ErrorCode::CorruptActivation.name().to_owned(),
+                    sentence: error.to_string(),
+                };
+                self.teller.tell(event, Vec::new()).await?;
+                return Err(Over);
+            }
+        };
+        if self.model.tokenizer.is_end_of_turn(id) {
+            self.finish_with(FinishReason::Stop);
+            return Ok(());
+        }
+        self.history.push(id);
+        let Some(text) = &mut self.text else {
+            return Err(Over);
+        };
+        let piece = text.push(id);
+        self.teller.token(clock::now(), piece.text, id).await?;
+        if piece.stopped.is_some() {
+            self.text = None;
+            self.finish_with(FinishReason::Stop);
+        } else if self.teller.tokens >= self.tokens_max {
+            self.finish_with(FinishReason::Length);
+        } else {
+            self.pending.push_back(Event::NextToken(Sensitive(id)));
+        }
+        Ok(())
+    }
+
+    fn finish_with(&mut self, reason: FinishReason) {
+        self.finish = Some(reason);
+        self.pending.push_back(Event::Finish);
+    }
+
+    /// Tells what was held back, then the numbers.
+    async fn done(&mut self) -> Result<(), ReaderLeft> {
+        if let Some(text) = self.text.take() {
+            let rest = text.finish().text;
+            if !rest.is_empty() {
+                let tokens = self.teller.tokens;
+                self.teller
+                    .tell(ReplyEvent::TokenDelta { text: rest, tokens }, Vec::new())
+                    .await?;
+            }
+        }
+        let measure = self.pipeline.measure();
+        if let Some(construct) = measure.construct {
+            metrics::histogram!("distributed_inference_pipeline_construct_ms")
+                .record(construct.as_secs_f64() * 1e3);
+        }
+        metrics::counter!("distributed_inference_shard_corruption_detected_total")
+            .increment(u64::from(measure.corrupt_activations));
+        let route = self.teller.route(self.pipeline.places());
+        let reason = self.finish.unwrap_or(FinishReason::Stop);
+        let model = self.model.listed.name.clone();
+        let summary = self
+            .teller
+            .summary(model, self.prompt_tokens, reason, route);
+        self.teller
+            .tell(ReplyEvent::Done { summary }, Vec::new())
+            .await
+    }
+}
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        self.tasks.cancel();
+    }
+}
+
+impl Leg {
+    fn close(self, reason: CloseReason) {
+        let code = match reason {
+            CloseReason::Finished => None,
+            CloseReason::Cancelled | CloseReason::Superseded => Some(ErrorCode::Cancelled),
+            CloseReason::Failed(code) => Some(code),
+        };
+        // A leg that has ended needs no order; one whose queue is full ends when this is dropped.
+        match self {
+            Self::Local { orders, .. } => drop(orders.try_send(Order::Close(code))),
+            Self::Peer(orders) => drop(orders.try_send(Order::Close(code))),
+        }
+    }
+}
+
+impl From<ReaderLeft> for Over {
+    fn from(_: ReaderLeft) -> Self {
+        Self
+    }
+}
+
+/// A call to our own worker, which holds `part` by then.
+async fn local_call(
+    workers: &Workers,
+    model: &OpenModel,
+    part: ModelPart,
+) -> Result<nook_mux::Call<nook_wire::WorkerMessage>, (ErrorCode, String)> {
+    let worker = workers
+        .get(model.listed.digest, &model.listed.name)
+        .await
+        .map_err(|error| (error.code, error.sentence))?;
+    let failed = |error: nook_shard::WorkerError| match error {
+        nook_shard::WorkerError::Refused { code, sentence } => (code, sentence),
+        other => (ErrorCode::WorkerCrashed, other.to_string()),
+    };
+    worker
+        .load(&model.listed.path, model.listed.digest, part)
+        .await
+        .map_err(failed)?;
+    worker.open_call().await.map_err(failed)
+}
+
+async fn peer_call(links: &Links, peer: PeerId) -> Option<nook_mux::Call<Message>> {
+    links.link(peer)?.mux().open_call().await.ok()
+}
+
+fn wire_rows(rows: LogitRows) -> nook_wire::LogitRows {
+    match rows {
+        LogitRows::None => nook_wire::LogitRows::None,
+        LogitRows::Last => nook_wire::LogitRows::Last,
+    }
+}

@@ -1,0 +1,241 @@
+//! The house loop: one closed list of things that happen, handled one at a time.
+//!
+//! Nothing here waits for a network, a disk full of weights or a model: what takes long runs in a
+//! task of its own and comes back as [`Inside`]. Leaving has an order, in [`leave`].
+
+use std::time::Duration;
+
+use nook_base::clock;
+use nook_base::limits::ADVERT_INTERVAL;
+use nook_find::Sighting;
+use nook_link::LinkEvent;
+use nook_wire::Message;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::house::{Command, HouseError};
+use crate::state::{Inside, State};
+
+/// How often the house looks at what changes by itself: adverts that grow old, links, problems.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Longest wait for workers to end when the node leaves.
+const WORKERS_LIMIT: Duration = Duration::from_secs(3);
+
+/// Longest wait for a goodbye to be written to a peer.
+const GOODBYE_LIMIT: Duration = Duration::from_millis(300);
+
+/// Everything that the loop reads.
+pub(crate) struct Inboxes {
+    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) inside: mpsc::Receiver<Inside>,
+    pub(crate) links: mpsc::Receiver<LinkEvent>,
+    pub(crate) sightings: Option<mpsc::Receiver<Sighting>>,
+}
+
+/// Runs the house until somebody asks it to leave.
+pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        let done = tokio::select! {
+            biased;
+            command = inboxes.commands.recv() => match command {
+                Some(Command::ShutDown(done)) => Some(Some(done)),
+                Some(command) => {
+                    state.obey(command);
+                    None
+                }
+                // Every handle is gone: nobody can ask for anything any more.
+                None => Some(None),
+            },
+            Some(inside) = inboxes.inside.recv() => {
+                state.on_inside(inside);
+                None
+            }
+            Some(event) = inboxes.links.recv() => {
+                state.on_link(event);
+                None
+            }
+            Some(sighting) = next(&mut inboxes.sightings) => {
+                state.on_sighting(sighting);
+                None
+            }
+            _ = look.tick() => {
+                state.on_look();
+                None
+            }
+        };
+        state.publish();
+        if let Some(done) = done {
+            leave(state, inboxes, done).await;
+            return;
+        }
+    }
+}
+
+async fn next(sightings: &mut Option<mpsc::Receiver<Sighting>>) -> Option<Sighting> {
+    match sightings {
+        Some(receiver) => receiver.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Leaving, in order: 1 refuse what is asked from now on, 2 stop lending, 3 tell the devices,
+/// 4 end the workers, 5 cancel every task, 6 let go of the home.
+async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sender<()>>) {
+    inboxes.commands.close();
+    if let Some(terms) = state.lending.terms.take() {
+        terms.until.cancel();
+    }
+    for link in state.links.all() {
+        let goodbye = Message::Draining {
+            sentence: "Inglenook was closed there.".to_owned(),
+        };
+        // A peer that does not read its goodbye notices the closed link all the same.
+        let _ = tokio::time::timeout(GOODBYE_LIMIT, link.mux().send(goodbye)).await;
+        link.mux().close(None);
+    }
+    if tokio::time::timeout(WORKERS_LIMIT, state.workers.stop_all())
+        .await
+        .is_err()
+    {
+        tracing::warn!("a worker did not end in time; it ends with this process");
+    }
+    let tasks = state.tasks.clone();
+    drop(inboxes);
+    // The loop itself is one of the tasks, so it only cancels; `House::shut_down` joins.
+    tasks.cancel();
+    drop(state);
+    if let Some(done) = done {
+        let _ = done.send(());
+    }
+}
+
+impl State {
+    fn obey(&mut self, command: Command) {
+        // An answer that nobody waits for any more is dropped.
+        match command {
+            Command::SetSharing(sharing, answer) => drop(answer.send(self.set_sharing(sharing))),
+            Command::ShowCode(answer) => drop(answer.send(self.show_code())),
+            Command::CancelPairing(answer) => {
+                self.cancel_pairing();
+                let _ = answer.send(Ok(()));
+            }
+            Command::Join {
+                target,
+                code,
+                answer,
+            } => self.join(target, &code, answer),
+            Command::SetTrust {
+                device,
+                trust,
+                answer,
+            } => {
+                let _ = answer.send(self.set_trust(&device, trust));
+            }
+            Command::Forget { device, answer } => drop(answer.send(self.forget(&device))),
+            Command::SetName { name, answer } => drop(answer.send(self.set_name(&name))),
+            Command::ImportModel { file, name, answer } => self.import(file, name, answer),
+            Command::RemoveModel { name, answer } => {
+                let _ = answer.send(self.remove_model(&name));
+            }
+            Command::Generate { request, answer } => self.generate(*request, answer),
+            Command::Say { turn, answer } => self.say(turn, answer),
+            Command::Conversations { search, answer } => self.chats.list(search, answer),
+            Command::Messages {
+                conversation,
+                answer,
+            } => {
+                self.chats.messages(conversation, answer);
+            }
+            Command::RenameConversation {
+                conversation,
+                title,
+                answer,
+            } => {
+                self.chats.rename(conversation, title, answer);
+            }
+            Command::DeleteConversation {
+                conversation,
+                answer,
+            } => {
+                self.chats.delete(conversation, answer);
+            }
+            Command::PortSettings(answer) => drop(answer.send(Ok(self.port_settings()))),
+            Command::PortState {
+                on,
+                base_url,
+                problem,
+                answer,
+            } => {
+                self.port = crate::views::PortView {
+                    on,
+                    base_url,
+                    problem,
+                };
+                let _ = answer.send(Ok(()));
+            }
+            Command::Doctor(answer) => drop(answer.send(Ok(self.examine()))),
+            Command::ShutDown(done) => {
+                // The loop takes this one before it comes here.
+                let _ = done.send(());
+            }
+        }
+    }
+
+    fn on_inside(&mut self, inside: Inside) {
+        match inside {
+            Inside::Store { peer, stored } => {
+                let durable = self.store_peer(peer);
+                // Whoever joins looks for the new device in the view as soon as it is stored.
+                self.publish();
+                let _ = stored.send(durable);
+            }
+            Inside::Window { number, event } => self.on_window(number, event),
+            Inside::Imported {
+                staged,
+                name,
+                answer,
+            } => self.imported(*staged, name, answer),
+            Inside::Lending => self.advertise(),
+            Inside::Generate { request, answer } => self.generate(*request, answer),
+            Inside::ReplyEnded => self.replies = self.replies.saturating_sub(1),
+        }
+    }
+
+    fn on_look(&mut self) {
+        let now = clock::now();
+        let before = self.heard.len();
+        self.heard.retain(|_, heard| heard.is_fresh(now));
+        if self.heard.len() != before {
+            self.publish_book();
+        }
+        if self
+            .advertised_at
+            .is_none_or(|at| now.duration_since(at) >= ADVERT_INTERVAL)
+        {
+            self.advertise();
+        }
+        match self.settings.reload() {
+            Ok(true) => self.settings_changed(),
+            Ok(false) => self.note("settings", None),
+            Err(error) => self.note("settings", Some(error.to_string())),
+        }
+    }
+
+    /// The settings were edited by hand: what can change while running does.
+    fn settings_changed(&mut self) {
+        tracing::info!("settings.toml changed");
+        self.apply_name();
+        self.peers_changed();
+        self.apply_sharing();
+        self.apply_limits();
+        self.announce();
+    }
+}
+
+impl From<tokio::task::JoinError> for HouseError {
+    fn from(_: tokio::task::JoinError) -> Self {
+        nook_base::ErrorCode::WorkerCrashed.into()
+    }
+}

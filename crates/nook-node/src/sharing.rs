@@ -1,0 +1,171 @@
+//! Lending as the owner switches it: adverts out, calls of other devices in.
+
+use std::sync::Arc;
+
+use nook_base::{ErrorCode, LayerRange, PeerId, clock};
+use nook_mux::Call;
+use nook_trust::Purpose;
+use nook_wire::{Advert, Message, ShardAdvert, WireError};
+use tokio::sync::Semaphore;
+
+use crate::house::{HouseError, Sharing};
+use crate::lending::{self, Lent, Terms};
+use crate::state::{Inside, State};
+
+impl State {
+    /// Switches lending, and keeps the choice.
+    pub(crate) fn set_sharing(&mut self, sharing: Sharing) -> Result<(), HouseError> {
+        let on = sharing == Sharing::On;
+        let key = "distributed_inference.host.serve_shards";
+        self.settings
+            .change(&[(key, on.into())])
+            .map_err(|error| HouseError::new(ErrorCode::BadRequest, error.to_string()))?;
+        self.apply_sharing();
+        Ok(())
+    }
+
+    /// Makes lending what the settings say. Whatever ran under the old terms is told to drain.
+    pub(crate) fn apply_sharing(&mut self) {
+        if let Some(terms) = self.lending.terms.take() {
+            terms.until.cancel();
+        }
+        let settings = self.settings.settings();
+        let on = settings.inference.enabled && settings.host.serve_shards;
+        self.lending.sharing = if on { Sharing::On } else { Sharing::Off };
+        self.lending.streams_max =
+            u16::try_from(settings.host.max_concurrent_streams).unwrap_or(u16::MAX);
+        if on {
+            self.lending.terms = Some(Terms {
+                lent: Arc::new(self.lent()),
+                workers: self.workers.clone(),
+                streams: Arc::new(Semaphore::new(usize::from(self.lending.streams_max))),
+                until: self.tasks.token().child_token(),
+            });
+        }
+        self.advertise();
+    }
+
+    /// What is here changed: new calls see it, running streams go on under the same permits.
+    pub(crate) fn relist_lent(&mut self) {
+        let lent = Arc::new(self.lent());
+        if let Some(terms) = &mut self.lending.terms {
+            terms.lent = lent;
+        }
+        self.advertise();
+    }
+
+    /// What is lent of each model.
+    fn lent(&self) -> Vec<Lent> {
+        let host = &self.settings.settings().host;
+        let entries = self.catalogue.iter();
+        entries
+            .filter_map(|entry| {
+                let others: Vec<LayerRange> = self
+                    .heard
+                    .values()
+                    .flat_map(|heard| &heard.advert.shards)
+                    .filter(|shard| shard.model == entry.digest())
+                    .map(|shard| shard.layers)
+                    .collect();
+                let streams = host.max_concurrent_streams;
+                entry.lent(host.layers, host.shard_max_bytes, streams, &others)
+            })
+            .collect()
+    }
+
+    /// Tells every device that may use it what is lent now.
+    pub(crate) fn advertise(&mut self) {
+        self.advertised_at = Some(clock::now());
+        for link in self.links.all() {
+            self.advertise_to(link.peer());
+        }
+    }
+
+    /// Tells one device; one that may not use anything hears that nothing is shared.
+    pub(crate) fn advertise_to(&self, peer: PeerId) {
+        let Some(link) = self.links.link(peer) else {
+            return;
+        };
+        let advert = match self.gate.admit(peer, Purpose::Lend) {
+            Ok(_) => self.advert(),
+            Err(_) => Advert {
+                sharing: false,
+                shards: Vec::new(),
+                streams_free: 0,
+                queue_depth: 0,
+                memory_free_bytes: 0,
+            },
+        };
+        self.tasks.spawn_until_cancelled("advert", async move {
+            // A link that is gone is told again when it is back.
+            let _ = link.mux().send(Message::Advert(advert)).await;
+        });
+    }
+
+    fn advert(&self) -> Advert {
+        let Some(terms) = &self.lending.terms else {
+            return Advert {
+                sharing: false,
+                shards: Vec::new(),
+                streams_free: 0,
+                queue_depth: 0,
+                memory_free_bytes: 0,
+            };
+        };
+        let shard = |lent: &Lent| ShardAdvert {
+            model: lent.model,
+            layers: lent.layers,
+            held: LayerRange::with_len(lent.layers.start(), 0),
+            decode_us_per_layer: None,
+            prefill_us_per_layer_token: None,
+        };
+        let free = u16::try_from(terms.streams.available_permits()).unwrap_or(u16::MAX);
+        Advert {
+            sharing: true,
+            shards: terms.lent.iter().map(shard).collect(),
+            streams_free: free,
+            queue_depth: self.lending.streams_max.saturating_sub(free),
+            memory_free_bytes: self.settings.settings().host.shard_max_bytes,
+        }
+    }
+
+    /// A device begins a call: the gate decides, and only its proof leads to a worker (I-1).
+    pub(crate) fn on_call(&mut self, peer: PeerId, call: Call<Message>) {
+        let admitted = self.gate.admit(peer, Purpose::Lend);
+        let refusal = match (admitted, &self.lending.terms) {
+            (Ok(admitted), Some(terms)) => {
+                let (terms, inside) = (terms.clone(), self.inside.clone());
+                self.tasks.spawn_until_cancelled("lend", async move {
+                    // A full queue loses the note; the advert is repeated anyway.
+                    let _ = inside.try_send(Inside::Lending);
+                    lending::lend(admitted, call, terms).await;
+                    let _ = inside.try_send(Inside::Lending);
+                });
+                return;
+            }
+            (Err(refusal), _) => refusal.code(),
+            (Ok(_), None) => ErrorCode::ExperimentalDisabled,
+        };
+        tracing::info!(?peer, code = %refusal, "a call was refused");
+        let error = WireError {
+            code: refusal,
+            sentence: refusal.sentence().to_owned(),
+        };
+        self.tasks
+            .spawn_until_cancelled("refuse", lending::refuse(call, error));
+    }
+
+    /// Streams of other devices that run here now.
+    pub(crate) fn streams(&self) -> u16 {
+        let free = self
+            .lending
+            .terms
+            .as_ref()
+            .map_or(usize::from(self.lending.streams_max), |terms| {
+                terms.streams.available_permits()
+            });
+        self.lending
+            .streams_max
+            .saturating_sub(u16::try_from(free).unwrap_or(u16::MAX))
+    }
+}

@@ -1,0 +1,402 @@
+//! Starting a node: what must work before there is a house, in order.
+//!
+//! 1 the home and its lock, 2 settings, 3 identity, 4 who is paired, 5 models, 6 chats and keys,
+//! 7 links, 8 discovery, 9 the loop. What can fail without ending the node (discovery, a model whose
+//! file is damaged) becomes a problem that is shown.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nook_base::clock;
+use nook_base::tasks::Tasks;
+use nook_find::{Finder, FinderConfig, Household, Interfaces, Sighting};
+use nook_link::pairing::Pairing;
+use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
+use nook_mux::PingPolicy;
+use nook_shard::{WorkerCommand, WorkerLimits};
+use nook_store::{Chats, Home, HomeChoice, Library, Peers, PortKey, SettingsFile, Where};
+use nook_trust::{DeviceKey, DeviceName, Gate};
+use nook_wire::Hello;
+use tokio::sync::{mpsc, watch};
+
+use crate::adverts::AdvertBook;
+use crate::chats::ChatBook;
+use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings, Sharing};
+use crate::reply::Me;
+use crate::running::{self, Inboxes};
+use crate::shelf::Shelf;
+use crate::state::{Lending, State};
+use crate::views::PortView;
+use crate::workers::{WorkerSource, Workers};
+use crate::{PROTOCOL, models};
+
+/// Things that happened inside and wait for the loop; a task beyond them waits.
+const INSIDE_MAX: usize = 256;
+
+/// Calls that one other device may have open here at once; streams are limited apart from it.
+const CALLS_MAX: usize = 64;
+
+/// How a node is started.
+#[derive(Debug, Clone)]
+pub struct HouseOptions {
+    /// The data folder; absent: the system's place for this user.
+    pub home: Option<PathBuf>,
+    /// How this same program is started as a worker.
+    pub worker: WorkerCommand,
+}
+
+/// Why a node could not start. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data folder.
+    #[error(transparent)]
+    Home(#[from] nook_store::HomeError),
+    /// The settings.
+    #[error(transparent)]
+    Settings(#[from] nook_store::SettingsError),
+    /// The identity of this device.
+    #[error(transparent)]
+    Identity(#[from] nook_store::IdentityError),
+    /// The list of paired devices.
+    #[error(transparent)]
+    Peers(#[from] nook_store::PeersError),
+    /// The port's key.
+    #[error(transparent)]
+    PortKey(#[from] nook_store::PortKeyError),
+    /// The conversations.
+    #[error(transparent)]
+    Chats(#[from] nook_store::ChatsError),
+    /// The models.
+    #[error(transparent)]
+    Library(#[from] nook_store::LibraryError),
+    /// The certificate for links.
+    #[error(transparent)]
+    Certificate(#[from] nook_link::IdentityError),
+    /// The port for other devices.
+    #[error("{source}; set another [network] listen_port in settings.toml, or 0 for any free one")]
+    Links {
+        /// Why.
+        source: nook_link::StartError,
+    },
+    /// A thread.
+    #[error("no thread could be started: {source}")]
+    Thread {
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// What was read from the home, before anything runs.
+struct Read {
+    home: Home,
+    settings: SettingsFile,
+    key: DeviceKey,
+    kept: Where,
+    peers: Peers,
+    port_key: PortKey,
+    chats: Chats,
+    library: Library,
+    models: models::Found,
+}
+
+/// Starts a node.
+pub async fn start(options: HouseOptions) -> Result<House, StartError> {
+    let choice = choice(options.home.as_deref());
+    let read = tokio::task::spawn_blocking(move || read(&choice))
+        .await
+        .map_err(|error| StartError::Thread {
+            source: std::io::Error::other(error),
+        })??;
+    let tasks = Tasks::new();
+    let (commands, command_inbox) = mpsc::channel(INBOX_COMMANDS_MAX);
+    let runtime_folder: Arc<Path> = read.home.runtime().into();
+    let (state, inboxes) = assemble(read, options.worker, command_inbox, &tasks)?;
+    let view = state.view.subscribe();
+    tasks.spawn("house", running::run(state, inboxes));
+    Ok(House {
+        inbox: commands,
+        view,
+        tasks,
+        runtime_folder,
+    })
+}
+
+/// The folder where the sockets of the node at `home` lie; for whoever talks to it.
+pub fn runtime_folder(home: Option<&Path>) -> Result<PathBuf, StartError> {
+    Ok(Home::runtime_of(&choice(home))?)
+}
+
+fn choice(home: Option<&Path>) -> HomeChoice {
+    home.map_or(HomeChoice::Usual, |folder| {
+        HomeChoice::At(folder.to_owned())
+    })
+}
+
+fn read(choice: &HomeChoice) -> Result<Read, StartError> {
+    let home = Home::open(choice)?;
+    let settings = SettingsFile::load(&home)?;
+    let (key, kept) = nook_store::load_or_mint(&home, settings.settings().device.keyring)?;
+    let peers = Peers::load(&home)?;
+    let library = Library::open(&home, clock::unix_seconds(), models::digest_of)?;
+    let models = models::read(&library);
+    let port_key = PortKey::load_or_create(&home)?;
+    let chats = Chats::open(&home)?;
+    Ok(Read {
+        home,
+        settings,
+        key,
+        kept,
+        peers,
+        port_key,
+        chats,
+        library,
+        models,
+    })
+}
+
+fn assemble(
+    read: Read,
+    worker: WorkerCommand,
+    commands: mpsc::Receiver<crate::house::Command>,
+    tasks: &Tasks,
+) -> Result<(State, Inboxes), StartError> {
+    let Read {
+        home,
+        settings,
+        key,
+        kept,
+        peers,
+        port_key,
+        chats,
+        library,
+        models,
+    } = read;
+    let me = Me {
+        id: key.peer_id(),
+        name: device_name(&settings),
+    };
+    let identity = Identity::new(key)?;
+    let (links, link_events) = start_links(&settings, identity.clone(), &me, tasks)?;
+    let listen_port = links.local_addr().map_or(0, |address| address.port());
+    let folder = home.runtime().to_owned();
+    let limits = worker_limits(&settings);
+    let workers = Workers::start(
+        WorkerSource {
+            command: worker,
+            folder,
+            limits,
+        },
+        tasks,
+    );
+    let chats = ChatBook::start(chats).map_err(|source| StartError::Thread { source })?;
+    let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
+    let gate = Gate::new(settings.settings().gate, peers.levels());
+    let port = settings.settings().port.clone();
+    let mut state = State {
+        me,
+        key_kept_in: kept_in(&kept),
+        pairing: Arc::new(Pairing::new(identity)),
+        gate,
+        links,
+        listen_port,
+        finder: None,
+        window: None,
+        windows: 0,
+        seen: BTreeMap::new(),
+        heard: BTreeMap::new(),
+        book: watch::channel(Arc::new(AdvertBook::default())).0,
+        lending: Lending {
+            sharing: Sharing::Off,
+            terms: None,
+            streams_max: 0,
+        },
+        workers,
+        shelf: Shelf::default(),
+        library,
+        catalogue: models.entries,
+        chats,
+        port: PortView {
+            on: false,
+            base_url: format!("http://{}/v1", port.address),
+            problem: None,
+        },
+        replies: 0,
+        problems: BTreeMap::new(),
+        advertised_at: None,
+        inside,
+        view: watch::channel(Arc::new(empty_view())).0,
+        tasks: tasks.clone(),
+        _home: home,
+        settings,
+        peers,
+        port_key,
+    };
+    state.note("models", models.problem);
+    let sightings = start_finder(&mut state);
+    state.peers_changed();
+    state.apply_sharing();
+    state.publish();
+    let inboxes = Inboxes {
+        commands,
+        inside: inside_inbox,
+        links: link_events,
+        sightings,
+    };
+    Ok((state, inboxes))
+}
+
+fn start_links(
+    settings: &SettingsFile,
+    identity: Identity,
+    me: &Me,
+    tasks: &Tasks,
+) -> Result<(Links, mpsc::Receiver<nook_link::LinkEvent>), StartError> {
+    let network = &settings.settings().network;
+    let port = network.listen_port;
+    let config = LinkConfig {
+        identity,
+        listen: vec![
+            SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port),
+            SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port),
+        ],
+        hello: Hello {
+            protocol_min: PROTOCOL,
+            protocol_max: PROTOCOL,
+            app_version: env!("CARGO_PKG_VERSION").to_owned(),
+            features: 0,
+            device_name: me.name.clone(),
+            listen_port: 0,
+        },
+        loopback: if network.loopback {
+            LoopbackPolicy::Allow
+        } else {
+            LoopbackPolicy::Refuse
+        },
+        ping: PingPolicy::LINK,
+        calls_max: CALLS_MAX,
+    };
+    Links::start(config, tasks).map_err(|source| StartError::Links { source })
+}
+
+/// Discovery is a convenience: without it remembered and typed addresses still work.
+fn start_finder(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
+    let one_machine = state.settings.settings().network.loopback;
+    let config = FinderConfig {
+        me: state.me.id,
+        advertise: Some(state.advertisement()),
+        interfaces: Interfaces::All,
+        household: if one_machine {
+            Household::OneMachine
+        } else {
+            Household::ManyMachines
+        },
+    };
+    match Finder::start(config, &state.tasks) {
+        Ok((finder, sightings)) => {
+            state.finder = Some(finder);
+            Some(sightings)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "devices cannot be looked for");
+            state.note(
+                "find",
+                Some(format!("Devices cannot be looked for: {error}.")),
+            );
+            None
+        }
+    }
+}
+
+impl State {
+    /// Renames this device for everybody who sees it.
+    pub(crate) fn set_name(&mut self, name: &str) -> Result<(), crate::HouseError> {
+        let clean = DeviceName::sanitised(name);
+        self.settings
+            .change(&[("device.name", clean.as_str().into())])
+            .map_err(|error| {
+                crate::HouseError::new(nook_base::ErrorCode::BadRequest, error.to_string())
+            })?;
+        self.apply_name();
+        self.announce();
+        Ok(())
+    }
+
+    pub(crate) fn apply_name(&mut self) {
+        self.me.name = device_name(&self.settings);
+    }
+
+    pub(crate) fn apply_limits(&mut self) {
+        let (workers, limits) = (self.workers.clone(), worker_limits(&self.settings));
+        self.tasks
+            .spawn_until_cancelled("limits", async move { workers.limit(limits).await });
+    }
+
+    pub(crate) fn port_settings(&self) -> PortSettings {
+        let port = &self.settings.settings().port;
+        PortSettings {
+            on: port.enabled,
+            address: port.address,
+            key: self.port_key(),
+            allowed_origins: port.allowed_origins.clone(),
+        }
+    }
+}
+
+fn worker_limits(settings: &SettingsFile) -> WorkerLimits {
+    let host = &settings.settings().host;
+    WorkerLimits {
+        streams_max: u16::try_from(host.max_concurrent_streams).unwrap_or(u16::MAX),
+        memory_bytes_max: host.shard_max_bytes,
+        idle: host.shard_eviction_idle.max(Duration::from_secs(1)),
+    }
+}
+
+/// The given name, else the computer's, which others only hear once they are paired.
+fn device_name(settings: &SettingsFile) -> String {
+    if let Some(name) = &settings.settings().device.name {
+        return name.as_str().to_owned();
+    }
+    let host = sysinfo::System::host_name().unwrap_or_default();
+    let name = DeviceName::sanitised(&host);
+    name.as_str().to_owned()
+}
+
+fn kept_in(kept: &Where) -> String {
+    match kept {
+        Where::Keyring => "the system's keychain".to_owned(),
+        Where::File { path, .. } => format!("the file {}", path.display()),
+    }
+}
+
+fn empty_view() -> crate::views::HouseView {
+    use crate::views::{HouseView, MeView, SharingState, SharingView};
+    HouseView {
+        me: MeView {
+            id: String::new(),
+            short_id: String::new(),
+            name: String::new(),
+            app_version: String::new(),
+            listen_port: 0,
+            key_kept_in: String::new(),
+        },
+        sharing: SharingView {
+            on: false,
+            state: SharingState::Idle,
+            streams: 0,
+            streams_max: 0,
+            status_line: String::new(),
+        },
+        devices: Vec::new(),
+        models: Vec::new(),
+        pairing: None,
+        port: PortView {
+            on: false,
+            base_url: String::new(),
+            problem: None,
+        },
+        problems: Vec::new(),
+    }
+}

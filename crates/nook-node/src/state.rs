@@ -1,0 +1,120 @@
+//! Everything the house loop owns. Nobody else writes to it; others hold handles or snapshots.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nook_base::tasks::Tasks;
+use nook_base::{PeerId, Sensitive};
+use nook_find::{Finder, Tag};
+use nook_link::Links;
+use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
+use nook_store::{Home, Library, Peers, PortKey, SettingsFile, Staged};
+use nook_trust::Gate;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::adverts::{AdvertBook, Heard};
+use crate::catalogue::Entry;
+use crate::chats::ChatBook;
+use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
+use crate::reply::Me;
+use crate::shelf::Shelf;
+use crate::views::{HouseView, ModelView, PortView};
+use crate::workers::Workers;
+
+/// What happens inside the node, besides commands, links and sightings.
+#[derive(Debug)]
+pub(crate) enum Inside {
+    /// The other side of a pairing is proven; store it before anybody is told.
+    Store {
+        peer: PairedPeer,
+        stored: oneshot::Sender<bool>,
+    },
+    /// Something happened at the pairing window with this number.
+    Window { number: u64, event: PairingEvent },
+    /// A model was checked and may be listed.
+    Imported {
+        staged: Box<Result<Staged, HouseError>>,
+        name: Option<String>,
+        answer: Answer<ModelView>,
+    },
+    /// A kept conversation wants a reply.
+    Generate {
+        request: Box<GenerateRequest>,
+        answer: Answer<Reply>,
+    },
+    /// A guest's stream began or ended.
+    Lending,
+    /// A reply of this device ended.
+    ReplyEnded,
+}
+
+/// A device that was seen by mDNS.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) name: Option<String>,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) pairing_port: Option<u16>,
+    pub(crate) at: u64,
+}
+
+/// The open pairing window of this device.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) number: u64,
+    pub(crate) offer: PairingOffer,
+    pub(crate) tries_left: u8,
+    pub(crate) expires: u64,
+}
+
+/// Lending as it stands.
+#[derive(Debug)]
+pub(crate) struct Lending {
+    pub(crate) sharing: Sharing,
+    pub(crate) terms: Option<crate::lending::Terms>,
+    pub(crate) streams_max: u16,
+}
+
+/// The house.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) me: Me,
+    pub(crate) key_kept_in: String,
+    // Held for its lock: no second node uses this home.
+    pub(crate) _home: Home,
+    pub(crate) settings: SettingsFile,
+    pub(crate) peers: Peers,
+    pub(crate) gate: Gate,
+    pub(crate) port_key: PortKey,
+    pub(crate) links: Links,
+    pub(crate) listen_port: u16,
+    pub(crate) finder: Option<Finder>,
+    pub(crate) pairing: Arc<Pairing>,
+    pub(crate) window: Option<Window>,
+    pub(crate) windows: u64,
+    pub(crate) seen: BTreeMap<Tag, Seen>,
+    pub(crate) heard: BTreeMap<PeerId, Heard>,
+    pub(crate) book: watch::Sender<Arc<AdvertBook>>,
+    pub(crate) lending: Lending,
+    pub(crate) workers: Workers,
+    pub(crate) shelf: Shelf,
+    pub(crate) library: Library,
+    pub(crate) catalogue: Vec<Entry>,
+    pub(crate) chats: ChatBook,
+    pub(crate) port: PortView,
+    pub(crate) replies: usize,
+    /// Problems by subject; the newest sentence of each.
+    pub(crate) problems: BTreeMap<&'static str, String>,
+    pub(crate) advertised_at: Option<Instant>,
+    pub(crate) inside: mpsc::Sender<Inside>,
+    pub(crate) view: watch::Sender<Arc<HouseView>>,
+    pub(crate) tasks: Tasks,
+}
+
+impl State {
+    /// The bearer key of the port.
+    pub(crate) fn port_key(&self) -> Sensitive<String> {
+        Sensitive(self.port_key.reveal().to_owned())
+    }
+}

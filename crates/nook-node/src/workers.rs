@@ -1,0 +1,272 @@
+//! The worker processes of this node: one for each model in use.
+//!
+//! One task owns them. A request for a worker is answered at once when it runs; otherwise it is
+//! started and everybody who asks meanwhile waits for the same start. A worker that ends unasked is
+//! forgotten, so that the next request starts a new one; three such ends within a minute switch its
+//! model off until the node restarts, with the last words of the worker as the reason.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nook_base::tasks::Tasks;
+use nook_base::{ErrorCode, ModelDigest, clock};
+use nook_shard::{Worker, WorkerCommand, WorkerEnd, WorkerLimits};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::house::HouseError;
+
+/// Requests that may wait; a caller beyond them waits at the door.
+const REQUESTS_MAX: usize = 64;
+
+/// Unasked ends within [`CRASH_WINDOW`] after which a model is switched off.
+const CRASHES_MAX: usize = 3;
+
+/// See [`CRASHES_MAX`].
+const CRASH_WINDOW: Duration = Duration::from_secs(60);
+
+/// A handle to the workers.
+#[derive(Debug, Clone)]
+pub(crate) struct Workers {
+    requests: mpsc::Sender<Request>,
+    problems: watch::Receiver<Vec<String>>,
+}
+
+type Waiter = oneshot::Sender<Result<Worker, HouseError>>;
+
+#[derive(Debug)]
+enum Request {
+    Get {
+        model: ModelDigest,
+        name: String,
+        answer: Waiter,
+    },
+    Started {
+        model: ModelDigest,
+        outcome: Result<Worker, HouseError>,
+    },
+    Ended {
+        model: ModelDigest,
+        pid: u32,
+        end: WorkerEnd,
+    },
+    Limit(WorkerLimits),
+    StopAll {
+        answer: oneshot::Sender<()>,
+    },
+}
+
+/// Where workers come from.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerSource {
+    pub(crate) command: WorkerCommand,
+    pub(crate) folder: PathBuf,
+    pub(crate) limits: WorkerLimits,
+}
+
+enum Slot {
+    Starting(Vec<Waiter>),
+    Running(Worker),
+}
+
+struct Stable {
+    source: WorkerSource,
+    tasks: Tasks,
+    requests: mpsc::Sender<Request>,
+    slots: HashMap<ModelDigest, Slot>,
+    names: HashMap<ModelDigest, String>,
+    crashes: HashMap<ModelDigest, VecDeque<Instant>>,
+    off: HashMap<ModelDigest, String>,
+    problems: watch::Sender<Vec<String>>,
+}
+
+impl Workers {
+    pub(crate) fn start(source: WorkerSource, tasks: &Tasks) -> Self {
+        let (requests, inbox) = mpsc::channel(REQUESTS_MAX);
+        let (problems, seen) = watch::channel(Vec::new());
+        let stable = Stable {
+            source,
+            tasks: tasks.clone(),
+            requests: requests.clone(),
+            slots: HashMap::new(),
+            names: HashMap::new(),
+            crashes: HashMap::new(),
+            off: HashMap::new(),
+            problems,
+        };
+        tasks.spawn_until_cancelled("workers", stable.run(inbox));
+        Self {
+            requests,
+            problems: seen,
+        }
+    }
+
+    /// The worker of `model`, started if need be.
+    pub(crate) async fn get(&self, model: ModelDigest, name: &str) -> Result<Worker, HouseError> {
+        let (answer, wait) = oneshot::channel();
+        let request = Request::Get {
+            model,
+            name: name.to_owned(),
+            answer,
+        };
+        self.requests.send(request).await.map_err(|_| gone())?;
+        wait.await.map_err(|_| gone())?
+    }
+
+    /// What every worker is allowed from now on.
+    pub(crate) async fn limit(&self, limits: WorkerLimits) {
+        // A closed channel means that the node is leaving, and the workers with it.
+        let _ = self.requests.send(Request::Limit(limits)).await;
+    }
+
+    /// Ends every worker; their memory is free when this returns.
+    pub(crate) async fn stop_all(&self) {
+        let (answer, wait) = oneshot::channel();
+        if self
+            .requests
+            .send(Request::StopAll { answer })
+            .await
+            .is_ok()
+        {
+            let _ = wait.await;
+        }
+    }
+
+    /// Models that are switched off, in words.
+    pub(crate) fn problems(&self) -> watch::Receiver<Vec<String>> {
+        self.problems.clone()
+    }
+}
+
+impl Stable {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Request>) {
+        while let Some(request) = inbox.recv().await {
+            match request {
+                Request::Get {
+                    model,
+                    name,
+                    answer,
+                } => self.get(model, name, answer),
+                Request::Started { model, outcome } => self.started(model, outcome),
+                Request::Ended { model, pid, end } => self.ended(model, pid, &end),
+                Request::Limit(limits) => {
+                    self.source.limits = limits;
+                    for slot in self.slots.values() {
+                        if let Slot::Running(worker) = slot {
+                            worker.configure(limits).await;
+                        }
+                    }
+                }
+                Request::StopAll { answer } => {
+                    for (_, slot) in self.slots.drain() {
+                        if let Slot::Running(worker) = slot {
+                            worker.stop().await;
+                        }
+                    }
+                    let _ = answer.send(());
+                }
+            }
+        }
+    }
+
+    fn running(&self, model: ModelDigest) -> Option<Worker> {
+        match self.slots.get(&model) {
+            Some(Slot::Running(worker)) if worker.end().is_none() => Some(worker.clone()),
+            _ => None,
+        }
+    }
+
+    fn get(&mut self, model: ModelDigest, name: String, answer: Waiter) {
+        if let Some(reason) = self.off.get(&model) {
+            let error = HouseError::new(ErrorCode::WorkerCrashed, reason.clone());
+            let _ = answer.send(Err(error));
+            return;
+        }
+        if let Some(worker) = self.running(model) {
+            let _ = answer.send(Ok(worker));
+            return;
+        }
+        self.names.insert(model, name);
+        if let Some(Slot::Starting(waiters)) = self.slots.get_mut(&model) {
+            waiters.push(answer);
+            return;
+        }
+        self.slots.insert(model, Slot::Starting(vec![answer]));
+        let (source, tasks, requests) = (
+            self.source.clone(),
+            self.tasks.clone(),
+            self.requests.clone(),
+        );
+        self.tasks
+            .spawn_until_cancelled("worker-start", async move {
+                let outcome =
+                    Worker::start(&source.command, &source.folder, source.limits, &tasks).await;
+                let outcome = outcome
+                    .map_err(|error| HouseError::new(ErrorCode::WorkerCrashed, error.to_string()));
+                let _ = requests.send(Request::Started { model, outcome }).await;
+            });
+    }
+
+    fn started(&mut self, model: ModelDigest, outcome: Result<Worker, HouseError>) {
+        let waiters = match self.slots.remove(&model) {
+            Some(Slot::Starting(waiters)) => waiters,
+            _ => Vec::new(),
+        };
+        match &outcome {
+            Ok(worker) => {
+                self.slots.insert(model, Slot::Running(worker.clone()));
+                let (worker, requests) = (worker.clone(), self.requests.clone());
+                self.tasks
+                    .spawn_until_cancelled("worker-watch", async move {
+                        let (pid, end) = (worker.pid(), worker.ended().await);
+                        let _ = requests.send(Request::Ended { model, pid, end }).await;
+                    });
+            }
+            Err(error) => self.count_crash(model, &error.sentence),
+        }
+        for waiter in waiters {
+            let _ = waiter.send(outcome.clone());
+        }
+    }
+
+    fn ended(&mut self, model: ModelDigest, pid: u32, end: &WorkerEnd) {
+        if matches!(self.slots.get(&model), Some(Slot::Running(worker)) if worker.pid() == pid) {
+            self.slots.remove(&model);
+        }
+        if !end.asked {
+            let words = end
+                .last_lines
+                .last()
+                .map_or("it said nothing", String::as_str);
+            self.count_crash(model, &format!("{}; {words}", end.status));
+        }
+    }
+
+    fn count_crash(&mut self, model: ModelDigest, reason: &str) {
+        let now = clock::now();
+        let recent = self.crashes.entry(model).or_default();
+        recent.push_back(now);
+        while recent
+            .front()
+            .is_some_and(|at| now.duration_since(*at) > CRASH_WINDOW)
+        {
+            recent.pop_front();
+        }
+        if recent.len() < CRASHES_MAX {
+            return;
+        }
+        let name = self.names.get(&model).map_or("a model", String::as_str);
+        let sentence = format!(
+            "{name} is switched off until Inglenook restarts: its worker ended {CRASHES_MAX} times \
+             within a minute ({reason})."
+        );
+        tracing::error!("{sentence}");
+        self.off.insert(model, sentence);
+        self.problems
+            .send_replace(self.off.values().cloned().collect());
+    }
+}
+
+fn gone() -> HouseError {
+    HouseError::new(ErrorCode::Draining, "Inglenook is shutting down.")
+}

@@ -1,0 +1,44 @@
+//! What a message may hold: a string, an array of parts, or nothing.
+
+use serde::Deserialize;
+
+use crate::error::ApiError;
+
+/// `messages[].content` as clients send it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+/// One part of a content array.
+#[derive(Deserialize)]
+pub(crate) struct Part {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+}
+
+impl Content {
+    /// The text; parts that are not text are refused, never dropped.
+    pub(crate) fn text(self) -> Result<String, ApiError> {
+        let parts = match self {
+            Self::Text(text) => return Ok(text),
+            Self::Parts(parts) => parts,
+        };
+        let mut text = String::new();
+        for part in parts {
+            match (part.kind.as_str(), part.text) {
+                ("text" | "input_text", Some(piece)) => text.push_str(&piece),
+                (kind, _) => {
+                    return Err(ApiError::bad(
+                        "messages",
+                        format!("This model reads text only; a part is of type {kind:?}."),
+                    ));
+                }
+            }
+        }
+        Ok(text)
+    }
+}

@@ -1,0 +1,121 @@
+//! Errors as OpenAI's clients know them: `{"error":{"message","type","param","code"}}`.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use nook_base::ErrorCode;
+use nook_node::HouseError;
+use serde_json::{Value, json};
+
+/// An answer that says what went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    message: String,
+    param: Option<&'static str>,
+    code: Option<&'static str>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+            param: None,
+            code: None,
+        }
+    }
+
+    pub(crate) fn bad(param: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            param: Some(param),
+            ..Self::new(StatusCode::BAD_REQUEST, message)
+        }
+    }
+
+    pub(crate) fn forbidden(message: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, message)
+    }
+
+    pub(crate) fn unauthorized(message: &str) -> Self {
+        Self {
+            code: Some("invalid_api_key"),
+            ..Self::new(StatusCode::UNAUTHORIZED, message)
+        }
+    }
+
+    pub(crate) fn too_many() -> Self {
+        Self {
+            code: Some("rate_limit_exceeded"),
+            ..Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "As many replies are being made as this house allows. Try again shortly.",
+            )
+        }
+    }
+
+    /// The object that also ends a stream which broke.
+    pub(crate) fn body(&self) -> Value {
+        json!({
+            "error": {
+                "message": self.message,
+                "type": self.kind(),
+                "param": self.param,
+                "code": self.code,
+            }
+        })
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.status {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_client_error() => "invalid_request_error",
+            StatusCode::SERVICE_UNAVAILABLE => "service_unavailable",
+            _ => "server_error",
+        }
+    }
+}
+
+/// Status and code for an error of the house, or of a reply that ended early.
+pub(crate) fn from_code(code: ErrorCode, sentence: String) -> ApiError {
+    let (status, name) = match code {
+        ErrorCode::NotFound => (StatusCode::NOT_FOUND, Some("model_not_found")),
+        ErrorCode::TooLong => (StatusCode::BAD_REQUEST, Some("context_length_exceeded")),
+        ErrorCode::BadRequest => (StatusCode::BAD_REQUEST, None),
+        ErrorCode::Busy | ErrorCode::RateLimited => {
+            (StatusCode::TOO_MANY_REQUESTS, Some("rate_limit_exceeded"))
+        }
+        ErrorCode::ShardUnavailable
+        | ErrorCode::PipelineStalled
+        | ErrorCode::Draining
+        | ErrorCode::OutOfMemory
+        | ErrorCode::ExperimentalDisabled => (StatusCode::SERVICE_UNAVAILABLE, Some(code.name())),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, Some(code.name())),
+    };
+    ApiError {
+        status,
+        message: sentence,
+        param: None,
+        code: name,
+    }
+}
+
+impl From<HouseError> for ApiError {
+    fn from(error: HouseError) -> Self {
+        from_code(error.code, error.sentence)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body())).into_response();
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+        }
+        response
+    }
+}

@@ -1,0 +1,174 @@
+//! What every request must show before anything is done for it.
+//!
+//! Host must name this machine (DNS rebinding), Origin must be listed (web pages), the key must fit,
+//! a body must be JSON (so that no page can send it without asking first). Only `/healthz` needs no
+//! key. The order matters: a page learns nothing from the difference between a wrong key and none.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use subtle::ConstantTimeEq;
+
+use crate::error::ApiError;
+use crate::server::Port;
+
+/// How long a browser may remember the answer to its preflight.
+const PREFLIGHT_SECONDS: &str = "600";
+
+/// Lets a request through, or answers it.
+pub(crate) async fn check(State(port): State<Port>, request: Request, next: Next) -> Response {
+    let origin = match inspect(&port, &request) {
+        Ok(origin) => origin,
+        Err(error) => return harden(error.into_response(), None),
+    };
+    if request.method() == Method::OPTIONS && origin.is_some() {
+        return harden(preflight(), origin.as_ref());
+    }
+    let open = matches!(request.uri().path(), "/healthz" | "/health");
+    let checked = if open {
+        Ok(())
+    } else {
+        check_key(&port, request.headers())
+    };
+    let response = match checked.and_then(|()| check_content_type(&request)) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    };
+    harden(response, origin.as_ref())
+}
+
+/// Checks Host and Origin; yields the listed origin, if one was sent.
+fn inspect(port: &Port, request: &Request) -> Result<Option<HeaderValue>, ApiError> {
+    let headers = request.headers();
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().unwrap_or_default(),
+        _ => {
+            return Err(ApiError::forbidden(
+                "A request names this machine in one Host header.",
+            ));
+        }
+    };
+    let number = port.address.port();
+    let known = ["127.0.0.1", "localhost", "[::1]"];
+    if !known
+        .iter()
+        .any(|name| host.eq_ignore_ascii_case(&format!("{name}:{number}")))
+    {
+        return Err(ApiError::forbidden(
+            "This port answers only to 127.0.0.1 or localhost with its port number.",
+        ));
+    }
+    let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
+    let origin = match origins.as_slice() {
+        [] => None,
+        [one]
+            if port
+                .origins
+                .iter()
+                .any(|allowed| one.as_bytes() == allowed.as_bytes()) =>
+        {
+            Some((*one).clone())
+        }
+        _ => {
+            return Err(ApiError::forbidden(
+                "Web pages may not use this port; list the origin under [port] allowed_origins.",
+            ));
+        }
+    };
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    if origin.is_none() && matches!(site, Some(b"cross-site" | b"same-site")) {
+        return Err(ApiError::forbidden("Web pages may not use this port."));
+    }
+    Ok(origin)
+}
+
+fn check_key(port: &Port, headers: &HeaderMap) -> Result<(), ApiError> {
+    let sent = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, key)| key.trim());
+    match sent {
+        Some(sent) if bool::from(sent.as_bytes().ct_eq(port.key.as_bytes())) => Ok(()),
+        Some(_) => Err(ApiError::unauthorized(
+            "The API key is not the one of this house.",
+        )),
+        None => Err(ApiError::unauthorized(
+            "An API key is needed: `nook key` prints it, Settings shows it.",
+        )),
+    }
+}
+
+fn check_content_type(request: &Request) -> Result<(), ApiError> {
+    if request.method() != Method::POST {
+        return Ok(());
+    }
+    let kind = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+    match essence {
+        Some(essence) if essence.eq_ignore_ascii_case("application/json") => Ok(()),
+        _ => Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "The body must be application/json.",
+        )),
+    }
+}
+
+fn preflight() -> Response {
+    let headers = [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "authorization, content-type",
+        ),
+        (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS),
+    ];
+    (StatusCode::NO_CONTENT, headers).into_response()
+}
+
+/// Headers of every answer.
+fn harden(mut response: Response, origin: Option<&HeaderValue>) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert_with(|| HeaderValue::from_static("no-store"));
+    if let Some(origin) = origin {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.insert(header::VARY, HeaderValue::from_static("origin"));
+    }
+    response
+}
+
+/// Any path that is not of this port.
+pub(crate) async fn unknown_route(request: Request) -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        format!(
+            "There is no {} {} here.",
+            request.method(),
+            request.uri().path()
+        ),
+    )
+}
+
+/// A known path with a method that it does not take.
+pub(crate) async fn wrong_method(request: Request) -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!(
+            "{} does not take {}.",
+            request.uri().path(),
+            request.method()
+        ),
+    )
+}

@@ -1,0 +1,54 @@
+//! `GET /v1/models` and `GET /v1/models/{id}`.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use nook_node::views::ModelView;
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+use crate::server::Port;
+
+/// Says what this is, to whoever opens the base address.
+pub(crate) async fn hello() -> Json<Value> {
+    Json(json!({"object": "inglenook", "see": ["/v1/models", "/v1/chat/completions"]}))
+}
+
+/// All models of this device.
+pub(crate) async fn list(State(port): State<Port>) -> Json<Value> {
+    let view = port.house.now();
+    let data: Vec<_> = view.models.iter().map(entry).collect();
+    Json(json!({"object": "list", "data": data}))
+}
+
+/// One model; ids may hold slashes.
+pub(crate) async fn one(
+    State(port): State<Port>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let view = port.house.now();
+    let found = view.models.iter().find(|model| model.name == id);
+    found.map(|model| Json(entry(model))).ok_or_else(|| {
+        let known: Vec<_> = view
+            .models
+            .iter()
+            .map(|model| model.name.as_str())
+            .collect();
+        let message = format!(
+            "There is no model {id:?} here. There are: {}",
+            known.join(", ")
+        );
+        ApiError::new(StatusCode::NOT_FOUND, message)
+    })
+}
+
+fn entry(model: &ModelView) -> Value {
+    json!({
+        "id": model.name,
+        "object": "model",
+        "created": model.added,
+        "owned_by": "inglenook",
+        "context_length": model.context_length,
+        "max_model_len": model.context_length,
+    })
+}
