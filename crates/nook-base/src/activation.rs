@@ -92,19 +92,9 @@ impl Activation {
         bytes: Bytes,
     ) -> Result<Self, ActivationError> {
         if byte_len(tokens, hidden, dtype) == Some(bytes.len()) {
-            Ok(Self {
-                tokens,
-                hidden,
-                dtype,
-                bytes,
-            })
+            Ok(Self { tokens, hidden, dtype, bytes })
         } else {
-            Err(ActivationError::LengthMismatch {
-                tokens,
-                hidden,
-                dtype,
-                bytes: bytes.len(),
-            })
+            Err(ActivationError::LengthMismatch { tokens, hidden, dtype, bytes: bytes.len() })
         }
     }
 
@@ -131,16 +121,10 @@ impl Activation {
         match dtype {
             ActivationDtype::F32 => rows.iter().for_each(|x| bytes.extend(x.to_le_bytes())),
             ActivationDtype::F16 => {
-                rows.iter()
-                    .for_each(|x| bytes.extend(f16::from_f32(*x).to_le_bytes()));
+                rows.iter().for_each(|x| bytes.extend(f16::from_f32(*x).to_le_bytes()));
             }
         }
-        let activation = Self {
-            tokens,
-            hidden,
-            dtype,
-            bytes: bytes.into(),
-        };
+        let activation = Self { tokens, hidden, dtype, bytes: bytes.into() };
         activation.check_finite()?;
         Ok(activation)
     }
@@ -149,13 +133,9 @@ impl Activation {
     #[must_use]
     pub fn to_f32(&self) -> Vec<f32> {
         match self.dtype {
-            ActivationDtype::F32 => self
-                .bytes
-                .as_chunks::<4>()
-                .0
-                .iter()
-                .map(|b| f32::from_le_bytes(*b))
-                .collect(),
+            ActivationDtype::F32 => {
+                self.bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+            }
             ActivationDtype::F16 => self
                 .bytes
                 .as_chunks::<2>()
@@ -226,20 +206,14 @@ impl Activation {
 
 impl fmt::Debug for Activation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Activation({} x {} {})",
-            self.tokens, self.hidden, self.dtype
-        )
+        write!(f, "Activation({} x {} {})", self.tokens, self.hidden, self.dtype)
     }
 }
 
 /// Bytes that `tokens x hidden` numbers take; `None` when the product overflows.
 #[must_use]
 pub fn byte_len(tokens: u32, hidden: u32, dtype: ActivationDtype) -> Option<usize> {
-    (tokens as usize)
-        .checked_mul(hidden as usize)?
-        .checked_mul(dtype.size())
+    (tokens as usize).checked_mul(hidden as usize)?.checked_mul(dtype.size())
 }
 
 #[cfg(test)]
@@ -263,10 +237,7 @@ mod tests {
     #[test]
     fn a_wrong_length_is_refused() {
         let wrong = Activation::new(2, 3, ActivationDtype::F32, Bytes::from_static(&[0; 20]));
-        assert!(matches!(
-            wrong,
-            Err(ActivationError::LengthMismatch { bytes: 20, .. })
-        ));
+        assert!(matches!(wrong, Err(ActivationError::LengthMismatch { bytes: 20, .. })));
         assert!(Activation::new(u32::MAX, u32::MAX, ActivationDtype::F32, Bytes::new()).is_err());
     }
 

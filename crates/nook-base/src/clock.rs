@@ -19,7 +19,5 @@ pub fn wall() -> SystemTime {
 /// Seconds since 1970 on the wall clock; 0 when the clock stands before that.
 #[must_use]
 pub fn unix_seconds() -> u64 {
-    wall()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs())
+    wall().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

@@ -87,9 +87,8 @@ impl FromStr for PeerId {
             .filter(|c| !matches!(c, '-' | ' '))
             .map(|c| c.to_ascii_uppercase())
             .collect();
-        let bytes = BASE32_NOPAD
-            .decode(compact.as_bytes())
-            .map_err(|_| ParseIdError::BadCharacters)?;
+        let bytes =
+            BASE32_NOPAD.decode(compact.as_bytes()).map_err(|_| ParseIdError::BadCharacters)?;
         into_array(bytes).map(Self)
     }
 }
@@ -107,9 +106,7 @@ impl FromStr for ModelDigest {
 
 fn into_array(bytes: Vec<u8>) -> Result<[u8; 32], ParseIdError> {
     let got = bytes.len();
-    bytes
-        .try_into()
-        .map_err(|_| ParseIdError::BadLength { expected: 32, got })
+    bytes.try_into().map_err(|_| ParseIdError::BadLength { expected: 32, got })
 }
 
 #[cfg(test)]
@@ -120,10 +117,7 @@ mod tests {
     fn ids_survive_being_shown_and_typed() {
         let peer = PeerId([0xa7; 32]);
         assert_eq!(peer.to_string().parse(), Ok(peer));
-        assert_eq!(
-            peer.to_string().to_lowercase().replace('-', " ").parse(),
-            Ok(peer)
-        );
+        assert_eq!(peer.to_string().to_lowercase().replace('-', " ").parse(), Ok(peer));
         let model = ModelDigest([0x3c; 32]);
         assert_eq!(model.to_string().parse(), Ok(model));
     }
@@ -133,10 +127,7 @@ mod tests {
         assert_eq!("1".parse::<PeerId>(), Err(ParseIdError::BadCharacters));
         assert_eq!(
             "MFRGG".parse::<PeerId>(),
-            Err(ParseIdError::BadLength {
-                expected: 32,
-                got: 3
-            })
+            Err(ParseIdError::BadLength { expected: 32, got: 3 })
         );
     }
 }

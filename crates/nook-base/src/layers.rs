@@ -35,29 +35,19 @@ pub struct BackwardsRange {
 impl LayerRange {
     /// Layers `start..end`; fails when `start > end`.
     pub fn new(start: u32, end: u32) -> Result<Self, BackwardsRange> {
-        if start <= end {
-            Ok(Self { start, end })
-        } else {
-            Err(BackwardsRange { start, end })
-        }
+        if start <= end { Ok(Self { start, end }) } else { Err(BackwardsRange { start, end }) }
     }
 
     /// Layers `start..start + len`, saturating at `u32::MAX`.
     #[must_use]
     pub fn with_len(start: u32, len: u32) -> Self {
-        Self {
-            start,
-            end: start.saturating_add(len),
-        }
+        Self { start, end: start.saturating_add(len) }
     }
 
     /// All layers of a model of `layers` layers.
     #[must_use]
     pub fn all(layers: u32) -> Self {
-        Self {
-            start: 0,
-            end: layers,
-        }
+        Self { start: 0, end: layers }
     }
 
     /// First layer.
@@ -106,14 +96,7 @@ impl LayerRange {
     pub fn intersection(self, other: Self) -> Self {
         let start = self.start.max(other.start);
         let end = self.end.min(other.end);
-        if start < end {
-            Self { start, end }
-        } else {
-            Self {
-                start: self.start,
-                end: self.start,
-            }
-        }
+        if start < end { Self { start, end } } else { Self { start: self.start, end: self.start } }
     }
 }
 
@@ -150,21 +133,13 @@ impl ModelPart {
     /// Inner layers only: activations in, activations out.
     #[must_use]
     pub fn inner(layers: LayerRange) -> Self {
-        Self {
-            layers,
-            embedding: false,
-            head: false,
-        }
+        Self { layers, embedding: false, head: false }
     }
 
     /// The whole model of `layers` layers: token ids in, logits out.
     #[must_use]
     pub fn whole(layers: u32) -> Self {
-        Self {
-            layers: LayerRange::all(layers),
-            embedding: true,
-            head: true,
-        }
+        Self { layers: LayerRange::all(layers), embedding: true, head: true }
     }
 }
 
@@ -174,10 +149,7 @@ mod tests {
 
     #[test]
     fn a_range_cannot_run_backwards() {
-        assert_eq!(
-            LayerRange::new(3, 2),
-            Err(BackwardsRange { start: 3, end: 2 })
-        );
+        assert_eq!(LayerRange::new(3, 2), Err(BackwardsRange { start: 3, end: 2 }));
     }
 
     #[test]
@@ -186,11 +158,7 @@ mod tests {
         let inner = LayerRange::new(4, 9).unwrap();
         assert!(outer.contains(inner) && !inner.contains(outer));
         assert_eq!(outer.intersection(inner), inner);
-        assert!(
-            outer
-                .intersection(LayerRange::new(9, 12).unwrap())
-                .is_empty()
-        );
+        assert!(outer.intersection(LayerRange::new(9, 12).unwrap()).is_empty());
         assert_eq!(inner.to_string(), "4-8");
     }
 }

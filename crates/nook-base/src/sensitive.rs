@@ -30,9 +30,6 @@ mod tests {
 
     #[test]
     fn debug_output_shows_nothing() {
-        assert_eq!(
-            format!("{:?}", Sensitive("canary".to_owned())),
-            "<sensitive>"
-        );
+        assert_eq!(format!("{:?}", Sensitive("canary".to_owned())), "<sensitive>");
     }
 }

@@ -27,19 +27,13 @@ impl Tasks {
     /// An empty group.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            tracker: TaskTracker::new(),
-            token: CancellationToken::new(),
-        }
+        Self { tracker: TaskTracker::new(), token: CancellationToken::new() }
     }
 
     /// A group that is cancelled with this one, or by itself; its tasks are waited for here too.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self {
-            tracker: self.tracker.clone(),
-            token: self.token.child_token(),
-        }
+        Self { tracker: self.tracker.clone(), token: self.token.child_token() }
     }
 
     /// The token that ends this group: `select!` on `cancelled()` first.
@@ -92,9 +86,7 @@ impl Tasks {
     pub async fn shut_down(&self, limit: Duration) -> bool {
         self.token.cancel();
         self.tracker.close();
-        let ended = tokio::time::timeout(limit, self.tracker.wait())
-            .await
-            .is_ok();
+        let ended = tokio::time::timeout(limit, self.tracker.wait()).await.is_ok();
         if !ended {
             tracing::warn!(left = self.tracker.len(), "tasks did not end in time");
         }

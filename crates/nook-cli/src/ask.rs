@@ -28,10 +28,7 @@ pub(crate) async fn pair(home: Option<PathBuf>, pair: Pair) -> anyhow::Result<Ex
         Some(code) => join(client, code, pair.with.as_deref()).await?,
         None => show_code(client).await?,
     };
-    output::line(format!(
-        "Paired with {} ({}).",
-        device.name, device.short_id
-    ));
+    output::line(format!("Paired with {} ({}).", device.name, device.short_id));
     if pair.trust == TrustChoice::Guest {
         output::line(format!(
             "It is a guest and takes part in nothing yet: nook devices trust {} trusted",
@@ -39,12 +36,7 @@ pub(crate) async fn pair(home: Option<PathBuf>, pair: Pair) -> anyhow::Result<Ex
         ));
     } else {
         let trust = pair.trust.into();
-        client
-            .ask(Request::SetTrust {
-                device: device.id,
-                trust,
-            })
-            .await?;
+        client.ask(Request::SetTrust { device: device.id, trust }).await?;
         output::line(HONEST_SENTENCE);
     }
     Ok(ExitCode::SUCCESS)
@@ -59,13 +51,7 @@ async fn join(client: &Client, code: &str, with: Option<&str>) -> anyhow::Result
         Some(with) if with.contains(':') => DeviceTarget::Address(with.to_owned()),
         with => DeviceTarget::Seen(showing_a_code(client, with).await?),
     };
-    match client
-        .ask(Request::Join {
-            target,
-            code: code.to_owned(),
-        })
-        .await?
-    {
+    match client.ask(Request::Join { target, code: code.to_owned() }).await? {
         Answer::Device(device) => Ok(device),
         _ => bail!("the node did not say with which device it is paired"),
     }
@@ -94,11 +80,7 @@ async fn showing_a_code(client: &Client, name: Option<&str>) -> anyhow::Result<S
             [] => tokio::time::sleep(LOOK).await,
             several => bail!(
                 "several devices show a code: choose one with --with ({})",
-                several
-                    .iter()
-                    .map(|device| device.name.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                several.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ")
             ),
         }
     }
@@ -110,10 +92,7 @@ async fn show_code(client: &Client) -> anyhow::Result<DeviceView> {
     let Answer::Pairing(window) = client.ask(Request::ShowCode).await? else {
         bail!("the node did not show a code");
     };
-    output::line(format!(
-        "Type this code on the other device:  {}",
-        spaced(&window.code)
-    ));
+    output::line(format!("Type this code on the other device:  {}", spaced(&window.code)));
     output::line(format!(
         "If it does not find this one, address: {}",
         window.addresses.join(" or ")
@@ -121,16 +100,8 @@ async fn show_code(client: &Client) -> anyhow::Result<DeviceView> {
     loop {
         tokio::time::sleep(LOOK).await;
         let now = view(client).await?;
-        let known = |id: &str| {
-            before
-                .devices
-                .iter()
-                .any(|device| device.paired && device.id == id)
-        };
-        if let Some(device) = now
-            .devices
-            .iter()
-            .find(|device| device.paired && !known(&device.id))
+        let known = |id: &str| before.devices.iter().any(|device| device.paired && device.id == id);
+        if let Some(device) = now.devices.iter().find(|device| device.paired && !known(&device.id))
         {
             return Ok(device.clone());
         }
@@ -151,12 +122,7 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
     let door = Door::running(home).await?;
     match devices.action {
         Some(DevicesAction::Trust { device, level }) => {
-            door.client
-                .ask(Request::SetTrust {
-                    device,
-                    trust: level.into(),
-                })
-                .await?;
+            door.client.ask(Request::SetTrust { device, trust: level.into() }).await?;
             output::line(HONEST_SENTENCE);
         }
         Some(DevicesAction::Forget { device }) => {
@@ -175,10 +141,7 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
 }
 
 fn list_devices(view: &HouseView) {
-    output::line(format!(
-        "This device: {} ({})",
-        view.me.name, view.me.short_id
-    ));
+    output::line(format!("This device: {} ({})", view.me.name, view.me.short_id));
     if view.devices.is_empty() {
         output::line(
             "No other device in sight. Start Inglenook on another computer of this network.",
@@ -194,12 +157,7 @@ fn list_devices(view: &HouseView) {
         vec![
             device.name.clone(),
             device.short_id.clone(),
-            if device.paired {
-                trust_word(device.trust)
-            } else {
-                "not paired"
-            }
-            .to_owned(),
+            if device.paired { trust_word(device.trust) } else { "not paired" }.to_owned(),
             if device.connected { "connected" } else { "-" }.to_owned(),
             lends.join(", "),
             device.unused_because.clone().unwrap_or_default(),
@@ -224,11 +182,7 @@ fn trust_word(trust: Trust) -> &'static str {
 pub(crate) async fn share(home: Option<PathBuf>, share: Share) -> anyhow::Result<ExitCode> {
     let door = Door::running(home).await?;
     if let Some(choice) = share.choice {
-        door.client
-            .ask(Request::SetSharing {
-                on: choice == Switch::On,
-            })
-            .await?;
+        door.client.ask(Request::SetSharing { on: choice == Switch::On }).await?;
     }
     output::line(view(&door.client).await?.sharing.status_line);
     Ok(ExitCode::SUCCESS)
@@ -271,9 +225,7 @@ async fn list_models(client: &Client, models: Models) -> anyhow::Result<()> {
                 ]
             };
             output::table(
-                &[
-                    "NAME", "KIND", "QUANT", "LAYERS", "CONTEXT", "SIZE", "DIGEST",
-                ],
+                &["NAME", "KIND", "QUANT", "LAYERS", "CONTEXT", "SIZE", "DIGEST"],
                 &view.models.iter().map(row).collect::<Vec<_>>(),
             );
         }
@@ -286,9 +238,7 @@ pub(crate) async fn doctor(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Res
     let answer = door.client.ask(Request::Doctor).await;
     let own = door.is_own();
     door.close().await;
-    let Answer::Findings(findings) = answer? else {
-        bail!("the node did not say what it found")
-    };
+    let Answer::Findings(findings) = answer? else { bail!("the node did not say what it found") };
     if doctor.json {
         output::json(&findings);
     } else {
@@ -304,23 +254,15 @@ pub(crate) async fn doctor(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Res
             output::note("No node was running, so one was started to look; links were not tried.");
         }
     }
-    let bad = findings
-        .iter()
-        .any(|finding| finding.verdict == Verdict::Problem);
-    Ok(if bad {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    let bad = findings.iter().any(|finding| finding.verdict == Verdict::Problem);
+    Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 pub(crate) async fn key(home: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let door = Door::open(home).await?;
     let answer = door.client.ask(Request::PortKey).await;
     door.close().await;
-    let Answer::PortKey(key) = answer? else {
-        bail!("the node did not say its key")
-    };
+    let Answer::PortKey(key) = answer? else { bail!("the node did not say its key") };
     output::line(key.0);
     Ok(ExitCode::SUCCESS)
 }

@@ -21,26 +21,14 @@ pub(crate) async fn run(home: Option<PathBuf>, chat: Chat) -> anyhow::Result<Exi
 
 async fn talk(door: &Door, chat: &Chat) -> anyhow::Result<()> {
     let model = generate::model_name(&door.client, &chat.model).await?;
-    let message = |role, text: &str| WishedMessage {
-        role,
-        text: text.to_owned(),
-    };
-    let mut messages: Vec<_> = chat
-        .system
-        .iter()
-        .map(|text| message(ChatRole::System, text))
-        .collect();
-    output::note(format!(
-        "Talking with {model}. An empty line or Ctrl-D ends it."
-    ));
+    let message = |role, text: &str| WishedMessage { role, text: text.to_owned() };
+    let mut messages: Vec<_> =
+        chat.system.iter().map(|text| message(ChatRole::System, text)).collect();
+    output::note(format!("Talking with {model}. An empty line or Ctrl-D ends it."));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     loop {
         output::piece("> ");
-        let Some(text) = lines
-            .next_line()
-            .await?
-            .filter(|text| !text.trim().is_empty())
-        else {
+        let Some(text) = lines.next_line().await?.filter(|text| !text.trim().is_empty()) else {
             output::line("");
             return Ok(());
         };
@@ -62,10 +50,7 @@ async fn talk(door: &Door, chat: &Chat) -> anyhow::Result<()> {
                 output::piece(text);
             }
             ReplyEvent::ShardFailover { failover, .. } => {
-                output::note(format!(
-                    "[{} left, {} took over]",
-                    failover.from, failover.to
-                ));
+                output::note(format!("[{} left, {} took over]", failover.from, failover.to));
             }
             _ => {}
         })

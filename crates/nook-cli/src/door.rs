@@ -26,10 +26,7 @@ impl Door {
         let house = start(home).await?;
         let socket = nook_control::socket_name(house.runtime_folder());
         nook_control::serve(house.clone(), &socket, house.tasks())?;
-        Ok(Self {
-            client: Client::new(socket),
-            own: Some(house),
-        })
+        Ok(Self { client: Client::new(socket), own: Some(house) })
     }
 
     /// Connects to the running node of `home`; fails with what to do when none runs.
@@ -59,10 +56,7 @@ impl Door {
 /// Starts a node in this process.
 pub(crate) async fn start(home: Option<PathBuf>) -> anyhow::Result<House> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let worker = nook_node::WorkerCommand {
-        program,
-        arguments: vec!["worker".into()],
-    };
+    let worker = nook_node::WorkerCommand { program, arguments: vec!["worker".into()] };
     Ok(nook_node::start(HouseOptions { home, worker }).await?)
 }
 

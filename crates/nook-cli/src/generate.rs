@@ -46,18 +46,15 @@ pub(crate) async fn run(home: Option<PathBuf>, generate: Generate) -> anyhow::Re
     let door = Door::open(home).await?;
     let outcome = async {
         let model = model_name(&door.client, &generate.wish.model).await?;
-        let report = stream(
-            &door.client,
-            wish(&generate.wish, model, generate.alone),
-            |event, _| {
+        let report =
+            stream(&door.client, wish(&generate.wish, model, generate.alone), |event, _| {
                 if let ReplyEvent::TokenDelta { text, .. } = event
                     && !generate.wish.json
                 {
                     output::piece(text);
                 }
-            },
-        )
-        .await?;
+            })
+            .await?;
         finish(&generate.wish, &report);
         anyhow::Ok(())
     }
@@ -77,10 +74,7 @@ pub(crate) async fn model_name(client: &Client, typed: &str) -> anyhow::Result<S
         return Ok(typed.to_owned());
     }
     let file = std::path::absolute(file).with_context(|| format!("cannot resolve {typed}"))?;
-    match client
-        .ask(Request::ImportModel { file, name: None })
-        .await?
-    {
+    match client.ask(Request::ImportModel { file, name: None }).await? {
         Answer::Model(model) => Ok(model.name),
         _ => bail!("the node did not say what it calls {typed}"),
     }
@@ -88,12 +82,8 @@ pub(crate) async fn model_name(client: &Client, typed: &str) -> anyhow::Result<S
 
 /// The wish as it goes over the control socket.
 pub(crate) fn wish(wish: &Wish, model: String, this_device_only: bool) -> GenerateWish {
-    let messages = wish.chat.then(|| {
-        vec![WishedMessage {
-            role: ChatRole::User,
-            text: wish.prompt.clone(),
-        }]
-    });
+    let messages =
+        wish.chat.then(|| vec![WishedMessage { role: ChatRole::User, text: wish.prompt.clone() }]);
     GenerateWish {
         model,
         text: (!wish.chat).then(|| wish.prompt.clone()),
@@ -128,11 +118,7 @@ pub(crate) async fn stream(
     let (mut ids, mut text, mut tokens) = (Vec::new(), String::new(), 0);
     while let Some((event, new_ids)) = lines.next().await? {
         ids.extend(new_ids);
-        if let ReplyEvent::TokenDelta {
-            text: piece,
-            tokens: so_far,
-        } = &event
-        {
+        if let ReplyEvent::TokenDelta { text: piece, tokens: so_far } = &event {
             text.push_str(piece);
             tokens = *so_far;
         }
@@ -204,10 +190,7 @@ impl Report {
     /// The hand-overs, a line each.
     pub(crate) fn failover_lines(&self) -> Vec<String> {
         let line = |failover: &Failover| {
-            format!(
-                "{} → {} after {:.0} ms",
-                failover.from, failover.to, failover.pause_ms
-            )
+            format!("{} → {} after {:.0} ms", failover.from, failover.to, failover.pause_ms)
         };
         self.failovers.iter().map(line).collect()
     }

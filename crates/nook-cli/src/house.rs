@@ -82,20 +82,12 @@ async fn live(
     for (name, share) in NAMES[1..].iter().zip(&shares) {
         members.push(Member::start(folder, name, Some(*share)).await?);
     }
-    say(format!(
-        "{} nodes run, each with its own home, port and identity",
-        members.len()
-    ));
-    let (asking, helpers) = members
-        .split_first()
-        .context("the asking node was started above")?;
+    say(format!("{} nodes run, each with its own home, port and identity", members.len()));
+    let (asking, helpers) = members.split_first().context("the asking node was started above")?;
     for helper in helpers {
         generate::model_name(&helper.client, &house.wish.model).await?;
         let how = pair(asking, helper).await?;
-        say(format!(
-            "{} found {} by {how} and paired by code",
-            asking.name, helper.name
-        ));
+        say(format!("{} found {} by {how} and paired by code", asking.name, helper.name));
     }
     wait_for_lenders(asking, helpers, &model).await?;
     for (helper, share) in helpers.iter().zip(&shares) {
@@ -160,9 +152,7 @@ fn helper_shares(layers: u32, helpers: usize) -> anyhow::Result<Vec<LayerRange>>
 async fn layers_of(member: &Member, model: &str) -> anyhow::Result<u32> {
     let view = ask::view(&member.client).await?;
     let found = view.models.iter().find(|known| known.name == model);
-    Ok(found
-        .with_context(|| format!("there is no model called {model}"))?
-        .layers)
+    Ok(found.with_context(|| format!("there is no model called {model}"))?.layers)
 }
 
 /// Pairs two nodes as their owners would, and lets each trust the other. Says how they met.
@@ -174,38 +164,18 @@ async fn pair(asking: &Member, helper: &Member) -> anyhow::Result<&'static str> 
     let (target, how) = match seen {
         Some(id) => (DeviceTarget::Seen(id), "mDNS"),
         None => {
-            let address = window
-                .addresses
-                .first()
-                .context("a code comes with an address")?;
+            let address = window.addresses.first().context("a code comes with an address")?;
             (DeviceTarget::Address(address.clone()), "a typed address")
         }
     };
-    let Answer::Device(device) = asking
-        .client
-        .ask(Request::Join {
-            target,
-            code: window.code,
-        })
-        .await?
+    let Answer::Device(device) =
+        asking.client.ask(Request::Join { target, code: window.code }).await?
     else {
         bail!("{} did not pair", asking.name);
     };
-    asking
-        .client
-        .ask(Request::SetTrust {
-            device: device.id,
-            trust: Trust::Trusted,
-        })
-        .await?;
+    asking.client.ask(Request::SetTrust { device: device.id, trust: Trust::Trusted }).await?;
     let me = ask::view(&asking.client).await?.me.id;
-    helper
-        .client
-        .ask(Request::SetTrust {
-            device: me,
-            trust: Trust::Trusted,
-        })
-        .await?;
+    helper.client.ask(Request::SetTrust { device: me, trust: Trust::Trusted }).await?;
     helper.client.ask(Request::SetSharing { on: true }).await?;
     Ok(how)
 }
@@ -215,10 +185,8 @@ async fn seen_pairing(asking: &Member, helper: &Member) -> anyhow::Result<Option
     let end = clock::now() + STEP_LIMIT / 3;
     while clock::now() < end {
         let view = ask::view(&asking.client).await?;
-        let device = view
-            .devices
-            .iter()
-            .find(|device| device.pairing && device.name == helper.name);
+        let device =
+            view.devices.iter().find(|device| device.pairing && device.name == helper.name);
         if let Some(device) = device {
             return Ok(Some(device.id.clone()));
         }
@@ -239,20 +207,13 @@ async fn wait_for_lenders(asking: &Member, helpers: &[Member], model: &str) -> a
                     && device.lends.iter().any(|lend| lend.model == model)
             })
         };
-        let missing: Vec<_> = helpers
-            .iter()
-            .filter(|helper| !lends(helper))
-            .map(|helper| helper.name)
-            .collect();
+        let missing: Vec<_> =
+            helpers.iter().filter(|helper| !lends(helper)).map(|helper| helper.name).collect();
         if missing.is_empty() {
             return Ok(());
         }
         if clock::now() >= end {
-            bail!(
-                "no offer came from {} within {} s",
-                missing.join(", "),
-                STEP_LIMIT.as_secs()
-            );
+            bail!("no offer came from {} within {} s", missing.join(", "), STEP_LIMIT.as_secs());
         }
         tokio::time::sleep(LOOK).await;
     }

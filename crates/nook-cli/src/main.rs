@@ -26,10 +26,7 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::parse();
     start_log(&arguments);
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             output::problem(&anyhow::Error::new(error).context("cannot start the runtime"));
@@ -64,11 +61,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
 /// The log goes to standard error, so that what a command prints can be piped.
 fn start_log(arguments: &Arguments) {
-    let usual = if matches!(arguments.command, Command::Up(_)) {
-        "info"
-    } else {
-        "warn"
-    };
+    let usual = if matches!(arguments.command, Command::Up(_)) { "info" } else { "warn" };
     let filter = nook_base::env::text("INGLENOOK_LOG").unwrap_or_else(|| usual.to_owned());
     // Fails only when a subscriber is set already, which cannot be this early.
     let _ = tracing_subscriber::fmt()

@@ -1,9 +1,5 @@
 //! The only place of this program that prints.
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this is the output module"
-)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the output module")]
 
 use std::io::Write;
 
@@ -58,11 +54,6 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
         }
         line(text.trim_end());
     };
-    print(
-        &head
-            .iter()
-            .map(|cell| (*cell).to_owned())
-            .collect::<Vec<_>>(),
-    );
+    print(&head.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>());
     rows.iter().for_each(|row| print(row));
 }

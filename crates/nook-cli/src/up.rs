@@ -19,10 +19,7 @@ pub(crate) async fn run(home: Option<PathBuf>, up: Up) -> anyhow::Result<ExitCod
     output::line(format!("{} ({}) is up", view.me.name, view.me.short_id));
     output::line(format!("devices reach it on port {}", view.me.listen_port));
     if view.port.on {
-        output::line(format!(
-            "programs on this machine: {} (key: `nook key`)",
-            view.port.base_url
-        ));
+        output::line(format!("programs on this machine: {} (key: `nook key`)", view.port.base_url));
     }
     for problem in &view.problems {
         output::note(format!("note: {problem}"));

@@ -60,9 +60,7 @@ impl Client {
         let mut wire = self.send(&request).await?;
         match read(&mut wire).await? {
             Line::Answer(answer) => Ok(answer),
-            _ => Err(ClientError::Broken {
-                what: "a reply nobody asked for".to_owned(),
-            }),
+            _ => Err(ClientError::Broken { what: "a reply nobody asked for".to_owned() }),
         }
     }
 
@@ -70,34 +68,22 @@ impl Client {
     pub async fn generate(&self, wish: GenerateWish) -> Result<ReplyLines, ClientError> {
         let mut wire = self.send(&Request::Generate(wish)).await?;
         match read(&mut wire).await? {
-            Line::Prompt { ids } => Ok(ReplyLines {
-                wire,
-                prompt_ids: ids.0,
-            }),
-            _ => Err(ClientError::Broken {
-                what: "no reply was begun".to_owned(),
-            }),
+            Line::Prompt { ids } => Ok(ReplyLines { wire, prompt_ids: ids.0 }),
+            _ => Err(ClientError::Broken { what: "no reply was begun".to_owned() }),
         }
     }
 
     async fn connect(&self) -> Result<Stream, ClientError> {
         let not_running = |source| ClientError::NotRunning { source };
-        let name = self
-            .socket
-            .as_str()
-            .to_fs_name::<GenericFilePath>()
-            .map_err(not_running)?;
+        let name = self.socket.as_str().to_fs_name::<GenericFilePath>().map_err(not_running)?;
         Stream::connect(name).await.map_err(not_running)
     }
 
     async fn send(&self, request: &Request) -> Result<Framed<Stream, LinesCodec>, ClientError> {
         let mut wire = Framed::new(self.connect().await?, codec());
-        let text = serde_json::to_string(request).map_err(|error| ClientError::Broken {
-            what: error.to_string(),
-        })?;
-        wire.send(text).await.map_err(|error| ClientError::Broken {
-            what: error.to_string(),
-        })?;
+        let text = serde_json::to_string(request)
+            .map_err(|error| ClientError::Broken { what: error.to_string() })?;
+        wire.send(text).await.map_err(|error| ClientError::Broken { what: error.to_string() })?;
         Ok(wire)
     }
 }
@@ -109,9 +95,7 @@ impl ReplyLines {
             None => Ok(None),
             Some(line) => match parse(line)? {
                 Line::Event { event, ids } => Ok(Some((event, ids.0))),
-                _ => Err(ClientError::Broken {
-                    what: "an answer inside a reply".to_owned(),
-                }),
+                _ => Err(ClientError::Broken { what: "an answer inside a reply".to_owned() }),
             },
         }
     }
@@ -120,21 +104,15 @@ impl ReplyLines {
 async fn read(wire: &mut Framed<Stream, LinesCodec>) -> Result<Line, ClientError> {
     match wire.next().await {
         Some(line) => parse(line),
-        None => Err(ClientError::Broken {
-            what: "it closed the connection".to_owned(),
-        }),
+        None => Err(ClientError::Broken { what: "it closed the connection".to_owned() }),
     }
 }
 
 fn parse(line: Result<String, tokio_util::codec::LinesCodecError>) -> Result<Line, ClientError> {
-    let line = line.map_err(|error| ClientError::Broken {
-        what: error.to_string(),
-    })?;
+    let line = line.map_err(|error| ClientError::Broken { what: error.to_string() })?;
     match serde_json::from_str(&line) {
         Ok(Line::Problem(problem)) => Err(ClientError::Refused(problem)),
         Ok(line) => Ok(line),
-        Err(error) => Err(ClientError::Broken {
-            what: error.to_string(),
-        }),
+        Err(error) => Err(ClientError::Broken { what: error.to_string() }),
     }
 }

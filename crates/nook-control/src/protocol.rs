@@ -211,33 +211,16 @@ impl From<GenerateWish> for GenerateRequest {
             ),
             (None, text) => Prompt::Text(Sensitive(text.unwrap_or_default())),
         };
-        let SamplingWish {
-            temperature,
-            top_k,
-            top_p,
-            min_p,
-            repetition_penalty,
-            seed,
-        } = wish.sampling;
+        let SamplingWish { temperature, top_k, top_p, min_p, repetition_penalty, seed } =
+            wish.sampling;
         Self {
             model: wish.model,
             prompt,
             tokens_max: wish.tokens_max,
-            sampling: Sampling {
-                temperature,
-                top_k,
-                top_p,
-                min_p,
-                repetition_penalty,
-                seed,
-            },
+            sampling: Sampling { temperature, top_k, top_p, min_p, repetition_penalty, seed },
             stop: wish.stop,
             activation_dtype: wish.activation_dtype,
-            reach: if wish.this_device_only {
-                Reach::ThisDevice
-            } else {
-                Reach::House
-            },
+            reach: if wish.this_device_only { Reach::ThisDevice } else { Reach::House },
         }
     }
 }

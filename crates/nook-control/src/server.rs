@@ -37,10 +37,7 @@ type Wire = Framed<Stream, LinesCodec>;
 ///
 /// The caller holds the lock of the home, so a file left by a dead node is replaced.
 pub fn serve(house: House, socket: &str, tasks: &Tasks) -> Result<(), ControlError> {
-    let failed = |source| ControlError {
-        socket: socket.to_owned(),
-        source,
-    };
+    let failed = |source| ControlError { socket: socket.to_owned(), source };
     if cfg!(unix) {
         match std::fs::remove_file(socket) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -50,10 +47,7 @@ pub fn serve(house: House, socket: &str, tasks: &Tasks) -> Result<(), ControlErr
         }
     }
     let name = socket.to_fs_name::<GenericFilePath>().map_err(failed)?;
-    let listener = ListenerOptions::new()
-        .name(name)
-        .create_tokio()
-        .map_err(failed)?;
+    let listener = ListenerOptions::new().name(name).create_tokio().map_err(failed)?;
     let seats = std::sync::Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     let group = tasks.clone();
     tasks.spawn_until_cancelled("control", async move {
@@ -124,10 +118,9 @@ async fn answer(house: &House, request: Request) -> Result<Answer, HouseError> {
         }
         Request::RemoveModel { name } => house.remove_model(name).await.map(done),
         Request::Doctor => house.doctor().await.map(Answer::Findings),
-        Request::PortKey => house
-            .port_settings()
-            .await
-            .map(|port| Answer::PortKey(Key(port.key.0))),
+        Request::PortKey => {
+            house.port_settings().await.map(|port| Answer::PortKey(Key(port.key.0)))
+        }
         Request::ShutDown => {
             house.shut_down().await;
             Ok(Answer::Done)
@@ -143,9 +136,7 @@ async fn generate(
     wire: &mut Wire,
 ) -> Result<Option<Answer>, HouseError> {
     let mut reply = house.generate(wish.into()).await?;
-    let prompt = Line::Prompt {
-        ids: Ids(reply.prompt_ids.0.clone()),
-    };
+    let prompt = Line::Prompt { ids: Ids(reply.prompt_ids.0.clone()) };
     let mut listening = send(wire, &prompt).await;
     while listening {
         tokio::select! {

@@ -52,11 +52,7 @@ impl Air {
     /// A device of this network that is reached under `addresses`.
     #[must_use]
     pub fn discovery(&self, addresses: impl Into<Vec<IpAddr>>) -> AirDiscovery {
-        AirDiscovery {
-            air: self.clone(),
-            addresses: addresses.into(),
-            label: None,
-        }
+        AirDiscovery { air: self.clone(), addresses: addresses.into(), label: None }
     }
 
     /// Lets everybody hear `heard`, whoever it claims to be from.
@@ -91,21 +87,17 @@ impl Air {
 impl State {
     fn announce(&mut self, announcement: Announcement) {
         self.tell(&Heard::Announced(announcement.clone()));
-        self.announced
-            .insert(announcement.label.clone(), announcement);
+        self.announced.insert(announcement.label.clone(), announcement);
     }
 
     fn withdraw(&mut self, label: &str) {
         if self.announced.remove(label).is_some() {
-            self.tell(&Heard::Withdrawn {
-                label: label.to_owned(),
-            });
+            self.tell(&Heard::Withdrawn { label: label.to_owned() });
         }
     }
 
     fn tell(&mut self, heard: &Heard) {
-        self.listeners
-            .retain(|listener| listener.try_send(heard.clone()).is_ok());
+        self.listeners.retain(|listener| listener.try_send(heard.clone()).is_ok());
     }
 }
 

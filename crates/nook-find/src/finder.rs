@@ -144,12 +144,7 @@ impl Finder {
             last_trouble: None,
         };
         tasks.spawn("finder", looking.run(sightings, tasks.token().clone()));
-        let finder = Self {
-            wanted,
-            paired,
-            reached,
-            health,
-        };
+        let finder = Self { wanted, paired, reached, health };
         (finder, receiver)
     }
 
@@ -165,8 +160,7 @@ impl Finder {
 
     /// Says which devices are paired: they keep their place when the table is full.
     pub fn set_paired<'a>(&self, peers: impl IntoIterator<Item = &'a PeerId>) {
-        self.paired
-            .send_replace(peers.into_iter().map(Tag::of).collect());
+        self.paired.send_replace(peers.into_iter().map(Tag::of).collect());
     }
 
     /// Says that a link to `peer` stands, so that it stays seen while multicast is quiet.
@@ -212,8 +206,7 @@ impl Looking {
         let mut ticks = 0_u32;
         let mut browse: Option<mpsc::Receiver<Heard>> = None;
         let mut browse_at = clock::now();
-        self.table
-            .set_paired(self.paired.borrow_and_update().clone());
+        self.table.set_paired(self.paired.borrow_and_update().clone());
 
         loop {
             if clock::now() >= browse_at {
@@ -292,10 +285,7 @@ impl Looking {
         match &wanted {
             None => self.discovery.withdraw(),
             Some(advertisement) => {
-                if self
-                    .advertised_last
-                    .is_some_and(|last| elapsed(last) < ADVERTISE_INTERVAL)
-                {
+                if self.advertised_last.is_some_and(|last| elapsed(last) < ADVERTISE_INTERVAL) {
                     return; // The tick comes back to it.
                 }
                 if let Err(error) = self.discovery.advertise(self.me, advertisement) {
@@ -378,9 +368,7 @@ impl Looking {
         } else if self.own_heard {
             Health::Working
         } else if self.advertised_at.is_some_and(overdue) {
-            Health::OwnAdvertUnheard {
-                last_trouble: self.last_trouble.clone(),
-            }
+            Health::OwnAdvertUnheard { last_trouble: self.last_trouble.clone() }
         } else {
             return;
         };
@@ -389,9 +377,7 @@ impl Looking {
 
     fn note_refusal(&self, error: &FindError) {
         tracing::debug!(%error, "discovery was refused");
-        self.report(Health::Refused {
-            reason: error.to_string(),
-        });
+        self.report(Health::Refused { reason: error.to_string() });
     }
 
     fn report(&self, verdict: Health) {

@@ -87,10 +87,7 @@ impl MdnsDiscovery {
         if events <= FLOOD_EVENTS {
             return Ok(());
         }
-        tracing::warn!(
-            events,
-            "the network is flooded with adverts; discovery starts afresh"
-        );
+        tracing::warn!(events, "the network is flooded with adverts; discovery starts afresh");
         let fresh = start_daemon(self.interfaces)?;
         let old = std::mem::replace(&mut self.daemon, fresh);
         // Its goodbye for this device goes out before the fresh daemon announces it again.
@@ -113,9 +110,8 @@ impl fmt::Debug for MdnsDiscovery {
 
 impl Discovery for MdnsDiscovery {
     fn advertise(&mut self, tag: Tag, advertisement: &Advertisement) -> Result<(), FindError> {
-        let refused = |error: mdns_sd::Error| FindError::CannotAdvertise {
-            reason: error.to_string(),
-        };
+        let refused =
+            |error: mdns_sd::Error| FindError::CannotAdvertise { reason: error.to_string() };
         let label = tag.label();
         let mut properties = txt::properties(tag, advertisement);
         self.revision = self.revision.wrapping_add(1);
@@ -147,16 +143,13 @@ impl Discovery for MdnsDiscovery {
     }
 
     fn browse(&mut self) -> Result<mpsc::Receiver<Heard>, FindError> {
-        let refused = |error: mdns_sd::Error| FindError::CannotBrowse {
-            reason: error.to_string(),
-        };
+        let refused = |error: mdns_sd::Error| FindError::CannotBrowse { reason: error.to_string() };
         self.replace_flooded_daemon()?;
         let events = self.daemon.browse(SERVICE_TYPE).map_err(refused)?;
         let notes = self.daemon.monitor().map_err(refused)?;
         let (sender, receiver) = mpsc::channel(EVENTS_MAX);
         let count = Arc::clone(&self.events);
-        self.tasks
-            .spawn_until_cancelled("mdns events", carry(events, notes, sender, count));
+        self.tasks.spawn_until_cancelled("mdns events", carry(events, notes, sender, count));
         Ok(receiver)
     }
 
@@ -180,15 +173,11 @@ impl Drop for MdnsDiscovery {
 }
 
 fn start_daemon(interfaces: Interfaces) -> Result<ServiceDaemon, FindError> {
-    let failed = |error: mdns_sd::Error| FindError::CannotStart {
-        reason: error.to_string(),
-    };
+    let failed = |error: mdns_sd::Error| FindError::CannotStart { reason: error.to_string() };
     let daemon = ServiceDaemon::new().map_err(failed)?;
     if interfaces == Interfaces::Loopback {
         daemon.disable_interface(IfKind::All).map_err(failed)?;
-        daemon
-            .enable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])
-            .map_err(failed)?;
+        daemon.enable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6]).map_err(failed)?;
     }
     Ok(daemon)
 }
@@ -228,9 +217,9 @@ async fn carry(
 fn heard(event: ServiceEvent) -> Option<Heard> {
     match event {
         ServiceEvent::ServiceResolved(service) => Some(Heard::Announced(announcement(&service)?)),
-        ServiceEvent::ServiceRemoved(_, fullname) => Some(Heard::Withdrawn {
-            label: label(&fullname)?,
-        }),
+        ServiceEvent::ServiceRemoved(_, fullname) => {
+            Some(Heard::Withdrawn { label: label(&fullname)? })
+        }
         _ => None,
     }
 }
@@ -266,11 +255,7 @@ fn with_port(ip: &ScopedIp, port: u16) -> SocketAddr {
     match ip {
         ScopedIp::V4(v4) => SocketAddr::V4(SocketAddrV4::new(*v4.addr(), port)),
         ScopedIp::V6(v6) => {
-            let scope = if v6.addr().is_unicast_link_local() {
-                v6.scope_id().index
-            } else {
-                0
-            };
+            let scope = if v6.addr().is_unicast_link_local() { v6.scope_id().index } else { 0 };
             SocketAddr::V6(SocketAddrV6::new(*v6.addr(), port, 0, scope))
         }
         // A kind of address that does not exist yet; the policy drops the unspecified one.

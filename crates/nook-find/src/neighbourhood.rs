@@ -56,10 +56,7 @@ impl Neighbourhood {
 
     /// A machine with these addresses and prefix lengths.
     pub fn with(household: Household, own: impl IntoIterator<Item = (IpAddr, u8)>) -> Self {
-        let own = own
-            .into_iter()
-            .map(|(ip, prefix_bits)| OwnAddress { ip, prefix_bits })
-            .collect();
+        let own = own.into_iter().map(|(ip, prefix_bits)| OwnAddress { ip, prefix_bits }).collect();
         Self { household, own }
     }
 
@@ -92,11 +89,7 @@ impl Neighbourhood {
     }
 
     fn is_near(&self, ip: IpAddr) -> bool {
-        let mut lan = self
-            .own
-            .iter()
-            .filter(|own| !own.ip.is_loopback())
-            .peekable();
+        let mut lan = self.own.iter().filter(|own| !own.ip.is_loopback()).peekable();
         lan.peek().is_none() || lan.any(|own| in_subnet(ip, own))
     }
 }
@@ -157,12 +150,8 @@ mod tests {
 
     #[test]
     fn only_near_private_addresses_are_dialled() {
-        let admitted = [
-            "192.168.1.9:4000",
-            "[fe80::9%2]:4000",
-            "[fd00:1::9]:4000",
-            "172.17.0.5:4000",
-        ];
+        let admitted =
+            ["192.168.1.9:4000", "[fe80::9%2]:4000", "[fd00:1::9]:4000", "172.17.0.5:4000"];
         let ignored = [
             "127.0.0.1:4000",
             "0.0.0.0:4000",
@@ -211,10 +200,8 @@ mod tests {
 
     #[test]
     fn a_prefix_of_no_bits_is_not_the_world() {
-        let odd = Neighbourhood::with(
-            Household::ManyMachines,
-            [("192.168.1.7".parse().unwrap(), 0)],
-        );
+        let odd =
+            Neighbourhood::with(Household::ManyMachines, [("192.168.1.7".parse().unwrap(), 0)]);
         assert!(!odd.admits(&"10.0.0.3:4000".parse().unwrap()));
     }
 }

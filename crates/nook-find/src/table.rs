@@ -134,11 +134,7 @@ impl Table {
     /// The next thing to tell the reader, goodbyes first.
     pub(crate) fn next_change(&mut self) -> Option<Sighting> {
         let gone = |tag: &&Tag| !self.entries.contains_key(*tag);
-        let tag = *self
-            .changed
-            .iter()
-            .find(gone)
-            .or_else(|| self.changed.first())?;
+        let tag = *self.changed.iter().find(gone).or_else(|| self.changed.first())?;
         self.changed.remove(&tag);
         Some(match self.entries.get(&tag) {
             Some(entry) => {
@@ -182,11 +178,7 @@ impl Entry {
             Some(address.port()) == port && now.saturating_duration_since(*heard) <= MERGE_WINDOW
         });
         for address in addresses {
-            match self
-                .addresses
-                .iter_mut()
-                .find(|(known, _)| known == address)
-            {
+            match self.addresses.iter_mut().find(|(known, _)| known == address) {
                 Some((_, heard)) => *heard = now,
                 None => self.addresses.push((*address, now)),
             }
@@ -220,12 +212,7 @@ fn dial_order(address: &SocketAddr) -> (bool, bool, bool, SocketAddr) {
         SocketAddr::V4(v4) => v4.ip().is_link_local(),
         SocketAddr::V6(v6) => v6.ip().is_unicast_link_local(),
     };
-    (
-        link_local,
-        address.ip().is_loopback(),
-        address.is_ipv6(),
-        *address,
-    )
+    (link_local, address.ip().is_loopback(), address.is_ipv6(), *address)
 }
 
 #[cfg(test)]
@@ -241,12 +228,7 @@ mod tests {
     }
 
     fn hint(number: u32) -> Hint {
-        Hint {
-            tag: tag(number),
-            protocol: 1,
-            pairing_port: None,
-            name: None,
-        }
+        Hint { tag: tag(number), protocol: 1, pairing_port: None, name: None }
     }
 
     fn drain(table: &mut Table) -> Vec<Sighting> {
@@ -300,20 +282,9 @@ mod tests {
         let (mut table, now) = (Table::default(), clock::now());
         table.hear(now, hint(1), &[at("127.0.0.1:4000")]);
         assert_eq!(addresses(&drain(&mut table)[0]), ["127.0.0.1:4000"]);
-        table.hear(
-            now + Duration::from_secs(1),
-            hint(1),
-            &[at("192.168.1.9:4000")],
-        );
-        assert_eq!(
-            addresses(&drain(&mut table)[0]),
-            ["192.168.1.9:4000", "127.0.0.1:4000"]
-        );
-        table.hear(
-            now + Duration::from_secs(1),
-            hint(1),
-            &[at("192.168.1.9:4000")],
-        );
+        table.hear(now + Duration::from_secs(1), hint(1), &[at("192.168.1.9:4000")]);
+        assert_eq!(addresses(&drain(&mut table)[0]), ["192.168.1.9:4000", "127.0.0.1:4000"]);
+        table.hear(now + Duration::from_secs(1), hint(1), &[at("192.168.1.9:4000")]);
         assert_eq!(drain(&mut table), [], "nothing changed, nothing is told");
 
         let moved = now + Duration::from_secs(30);

@@ -51,9 +51,8 @@ impl FromStr for Tag {
     type Err = ParseTagError;
 
     fn from_str(text: &str) -> Result<Self, ParseTagError> {
-        let bytes = BASE32_NOPAD
-            .decode(text.to_ascii_uppercase().as_bytes())
-            .map_err(|_| ParseTagError)?;
+        let bytes =
+            BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).map_err(|_| ParseTagError)?;
         bytes.try_into().map(Self).map_err(|_| ParseTagError)
     }
 }
@@ -85,13 +84,7 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_tags() {
-        for text in [
-            "",
-            "a",
-            "aaaaaaaaaaaaaaa1",
-            "aaaaaaaaaaaaaaaa (2)",
-            "\u{202e}",
-        ] {
+        for text in ["", "a", "aaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaaa (2)", "\u{202e}"] {
             assert_eq!(text.parse::<Tag>(), Err(ParseTagError), "{text:?}");
         }
     }

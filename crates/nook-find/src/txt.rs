@@ -92,9 +92,8 @@ pub(crate) fn read(label: &str, txt: &[(String, Vec<u8>)]) -> Result<Hint, TxtEr
     let required = |key| value(txt, key)?.ok_or(TxtError::Missing { key });
 
     let protocol = number(KEY_VERSION, required(KEY_VERSION)?)?;
-    let tag: Tag = text(KEY_ID, required(KEY_ID)?)?
-        .parse()
-        .map_err(|_| TxtError::BadValue { key: KEY_ID })?;
+    let tag: Tag =
+        text(KEY_ID, required(KEY_ID)?)?.parse().map_err(|_| TxtError::BadValue { key: KEY_ID })?;
     // The label names the entry, the id says whose it is. A clone of a device is renamed by mDNS
     // ("... (2)") and fails here: the first one is kept.
     if !label.eq_ignore_ascii_case(&tag.label()) {
@@ -114,12 +113,7 @@ pub(crate) fn read(label: &str, txt: &[(String, Vec<u8>)]) -> Result<Hint, TxtEr
         Some(bytes) => sanitised(text(KEY_NAME, bytes)?),
         None => None,
     };
-    Ok(Hint {
-        tag,
-        protocol,
-        pairing_port,
-        name,
-    })
+    Ok(Hint { tag, protocol, pairing_port, name })
 }
 
 /// The value of `key` (keys compare without case, RFC 6763 section 6.4).
@@ -154,11 +148,7 @@ fn number(key: &'static str, bytes: &[u8]) -> Result<u16, TxtError> {
 fn sanitised(raw: &str) -> Option<String> {
     let visible: String = raw.chars().filter(|c| !is_misleading(*c)).collect();
     let words: Vec<&str> = visible.split_whitespace().collect();
-    let cut: String = words
-        .join(" ")
-        .graphemes(true)
-        .take(DEVICE_NAME_GRAPHEMES_MAX)
-        .collect();
+    let cut: String = words.join(" ").graphemes(true).take(DEVICE_NAME_GRAPHEMES_MAX).collect();
     // A grapheme may be as long as a text: the bytes are cut too.
     let cut = cut_to_bytes(&cut, NAME_BYTES_MAX);
     (!cut.is_empty()).then_some(cut)
@@ -197,10 +187,7 @@ mod tests {
     }
 
     fn raw(pairs: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
-        pairs
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), v.as_bytes().to_vec()))
-            .collect()
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), v.as_bytes().to_vec())).collect()
     }
 
     fn check(pairs: &[(&str, &str)], expected: Result<Hint, TxtError>) {
@@ -222,10 +209,7 @@ mod tests {
         for port in ["22", "0", "70000", "x"] {
             check(&[("v", "1"), ("id", id), ("pair", port)], bad("pair"));
         }
-        check(
-            &[("v", "1"), ("V", "2"), ("id", id)],
-            Err(TxtError::Doubled { key: "v" }),
-        );
+        check(&[("v", "1"), ("V", "2"), ("id", id)], Err(TxtError::Doubled { key: "v" }));
         let long = "x".repeat(TXT_BYTES_MAX);
         assert!(matches!(
             read(id, &raw(&[("v", "1"), ("id", id), ("zz", &long)])),

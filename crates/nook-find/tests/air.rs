@@ -21,10 +21,7 @@ fn peer(number: u32) -> PeerId {
 
 fn home() -> Neighbourhood {
     let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
-    Neighbourhood::with(
-        Household::ManyMachines,
-        [(ip("192.168.1.1"), 24), (ip("127.0.0.1"), 8)],
-    )
+    Neighbourhood::with(Household::ManyMachines, [(ip("192.168.1.1"), 24), (ip("127.0.0.1"), 8)])
 }
 
 fn start(air: &Air, number: u32, tasks: &Tasks) -> (Finder, mpsc::Receiver<Sighting>) {
@@ -40,25 +37,14 @@ fn start(air: &Air, number: u32, tasks: &Tasks) -> (Finder, mpsc::Receiver<Sight
 }
 
 fn advertisement(port: u16) -> Advertisement {
-    Advertisement {
-        port,
-        protocol: 1,
-        pairing_port: None,
-        name: None,
-    }
+    Advertisement { port, protocol: 1, pairing_port: None, name: None }
 }
 
 fn forged(number: u32, addresses: &[&str]) -> Heard {
     let label = Tag::of(&peer(number)).to_string().to_ascii_lowercase();
     Heard::Announced(Announcement {
-        addresses: addresses
-            .iter()
-            .map(|a| a.parse().expect("an address"))
-            .collect(),
-        txt: vec![
-            ("v".to_owned(), b"1".to_vec()),
-            ("id".to_owned(), label.clone().into_bytes()),
-        ],
+        addresses: addresses.iter().map(|a| a.parse().expect("an address")).collect(),
+        txt: vec![("v".to_owned(), b"1".to_vec()), ("id".to_owned(), label.clone().into_bytes())],
         label,
     })
 }
@@ -84,18 +70,9 @@ async fn devices_see_each_other_but_not_themselves_and_goodbye_is_at_once() {
     let seen = next(&mut sightings).await;
     assert_eq!(tag_of(&seen), Tag::of(&peer(2)));
     assert!(desk_tasks.shut_down(PATIENCE).await);
-    assert_eq!(
-        next(&mut sightings).await,
-        Sighting::Gone {
-            tag: Tag::of(&peer(2))
-        }
-    );
+    assert_eq!(next(&mut sightings).await, Sighting::Gone { tag: Tag::of(&peer(2)) });
     assert!(tasks.shut_down(PATIENCE).await);
-    assert_eq!(
-        sightings.recv().await,
-        None,
-        "its own advert was never reported"
-    );
+    assert_eq!(sightings.recv().await, None, "its own advert was never reported");
 }
 
 #[tokio::test]
@@ -154,27 +131,12 @@ async fn a_closed_subscription_is_renewed_within_five_seconds() {
 async fn addresses_that_lead_nowhere_good_are_left_out() {
     let (air, tasks) = (Air::new(), Tasks::new());
     let (_finder, mut sightings) = start(&air, 1, &tasks);
-    air.say(&forged(
-        2,
-        &[
-            "127.0.0.1:4000",
-            "8.8.8.8:4000",
-            "192.168.1.1:4000",
-            "192.168.1.9:22",
-        ],
-    ));
-    air.say(&forged(
-        3,
-        &["8.8.8.8:4000", "192.168.1.9:4000", "10.0.0.1:4000"],
-    ));
+    air.say(&forged(2, &["127.0.0.1:4000", "8.8.8.8:4000", "192.168.1.1:4000", "192.168.1.9:22"]));
+    air.say(&forged(3, &["8.8.8.8:4000", "192.168.1.9:4000", "10.0.0.1:4000"]));
     let Sighting::Seen { tag, addresses, .. } = next(&mut sightings).await else {
         panic!("seen");
     };
-    assert_eq!(
-        tag,
-        Tag::of(&peer(3)),
-        "a device with no good address is not shown"
-    );
+    assert_eq!(tag, Tag::of(&peer(3)), "a device with no good address is not shown");
     assert_eq!(addresses, ["192.168.1.9:4000".parse().unwrap()]);
     assert!(tasks.shut_down(PATIENCE).await);
 }
@@ -191,14 +153,9 @@ async fn malformed_adverts_are_dropped_and_the_rest_goes_on() {
         vec![("v".to_owned(), vec![0xff; 9000])],
         vec![("id".to_owned(), good.label.clone().into_bytes())],
     ] {
-        air.say(&Heard::Announced(Announcement {
-            txt,
-            ..good.clone()
-        }));
+        air.say(&Heard::Announced(Announcement { txt, ..good.clone() }));
     }
-    air.say(&Heard::Withdrawn {
-        label: "no tag at all".to_owned(),
-    });
+    air.say(&Heard::Withdrawn { label: "no tag at all".to_owned() });
     air.say(&forged(3, &["192.168.1.9:4000"]));
     assert_eq!(tag_of(&next(&mut sightings).await), Tag::of(&peer(3)));
     assert!(tasks.shut_down(PATIENCE).await);
@@ -228,9 +185,7 @@ async fn a_network_that_swallows_multicast_is_named() {
     };
     let deaf = air.discovery([]);
     let (finder, _sightings) = Finder::start_with(deaf, home(), config, &tasks);
-    air.say(&Heard::Trouble {
-        reason: "no route".to_owned(),
-    });
+    air.say(&Heard::Trouble { reason: "no route".to_owned() });
     let mut health = finder.health();
     let unheard = health.wait_for(|health| matches!(health, Health::OwnAdvertUnheard { .. }));
     assert!(tokio::time::timeout(PATIENCE, unheard).await.is_ok());

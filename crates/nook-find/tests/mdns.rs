@@ -36,21 +36,11 @@ fn node(port: u16, interfaces: Interfaces) -> Node {
         household: Household::OneMachine,
     };
     let (finder, sightings) = Finder::start(config, &tasks).expect("mDNS starts");
-    Node {
-        peer,
-        finder,
-        sightings,
-        tasks,
-    }
+    Node { peer, finder, sightings, tasks }
 }
 
 fn advertisement(port: u16) -> Advertisement {
-    Advertisement {
-        port,
-        protocol: 1,
-        pairing_port: None,
-        name: None,
-    }
+    Advertisement { port, protocol: 1, pairing_port: None, name: None }
 }
 
 impl Node {
@@ -82,14 +72,7 @@ async fn find_each_other_and_part(interfaces: Interfaces, ports: [u16; 2]) {
     let [mut desk, mut laptop] = ports.map(|port| node(port, interfaces));
     desk.sees(laptop.peer, is_seen).await;
     let seen = laptop.sees(desk.peer, is_seen).await;
-    let Sighting::Seen {
-        addresses,
-        protocol,
-        name,
-        pairing_port,
-        ..
-    } = seen
-    else {
+    let Sighting::Seen { addresses, protocol, name, pairing_port, .. } = seen else {
         panic!("seen");
     };
     assert!(addresses.iter().all(|address| address.port() == ports[0]));
@@ -107,16 +90,7 @@ async fn find_each_other_and_part(interfaces: Interfaces, ports: [u16; 2]) {
     };
     laptop.sees(desk.peer, open).await;
     desk.finder.advertise(advertisement(ports[0]));
-    let closed = |s: &Sighting| {
-        matches!(
-            s,
-            Sighting::Seen {
-                pairing_port: None,
-                name: None,
-                ..
-            }
-        )
-    };
+    let closed = |s: &Sighting| matches!(s, Sighting::Seen { pairing_port: None, name: None, .. });
     laptop.sees(desk.peer, closed).await;
 
     // The main port moves (it was taken by another program): the old one is not dialled any more.
@@ -128,19 +102,14 @@ async fn find_each_other_and_part(interfaces: Interfaces, ports: [u16; 2]) {
     laptop.sees(desk.peer, moved).await;
 
     let mut health = desk.finder.health();
-    tokio::time::timeout(
-        PATIENCE,
-        health.wait_for(|health| *health == Health::Working),
-    )
-    .await
-    .expect("its own advert is heard")
-    .expect("the finder runs");
+    tokio::time::timeout(PATIENCE, health.wait_for(|health| *health == Health::Working))
+        .await
+        .expect("its own advert is heard")
+        .expect("the finder runs");
 
     // Leaving says goodbye at once: far sooner than the two minutes of silence.
     assert!(desk.tasks.shut_down(SHUT_DOWN_LIMIT).await);
-    laptop
-        .sees(desk.peer, |s| matches!(s, Sighting::Gone { .. }))
-        .await;
+    laptop.sees(desk.peer, |s| matches!(s, Sighting::Gone { .. })).await;
     assert!(laptop.tasks.shut_down(SHUT_DOWN_LIMIT).await);
 }
 
@@ -160,9 +129,7 @@ async fn withdrawing_says_goodbye_and_looking_goes_on() {
     let mut laptop = node(40_310, Interfaces::Loopback);
     laptop.sees(desk.peer, is_seen).await;
     desk.finder.withdraw();
-    laptop
-        .sees(desk.peer, |s| matches!(s, Sighting::Gone { .. }))
-        .await;
+    laptop.sees(desk.peer, |s| matches!(s, Sighting::Gone { .. })).await;
     laptop.finder.advertise(advertisement(40_311));
     let moved = |s: &Sighting| matches!(s, Sighting::Seen { addresses, .. } if addresses.iter().all(|a| a.port() == 40_311));
     desk.sees(laptop.peer, moved).await;

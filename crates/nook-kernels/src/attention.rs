@@ -41,9 +41,7 @@ pub fn attend(
         return None;
     }
     let mut out = vec![0.0; queries.len()];
-    let work = queries
-        .len()
-        .saturating_mul(2 * shape.first + queries.len() / row);
+    let work = queries.len().saturating_mul(2 * shape.first + queries.len() / row);
     compute.rows(&mut out, head_dim, work, |first_head, out| {
         let length = out.len();
         let queries = &queries[first_head * head_dim..][..length];
@@ -74,9 +72,7 @@ fn attend_heads_in_order<const WIDE: bool>(
     let head_dim = cache.head_dim();
     let shared_by = shape.heads / cache.kv_heads();
     let mut scores: Vec<f32> = Vec::new();
-    let each = queries
-        .chunks_exact(head_dim)
-        .zip(out.chunks_exact_mut(head_dim));
+    let each = queries.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim));
     for (index, (query, out)) in each.enumerate() {
         let number = first_head + index;
         let positions = shape.first + number / shape.heads + 1;

@@ -158,17 +158,13 @@ pub(crate) fn decode_row<B: Block>(bytes: &[u8], out: &mut [f32]) {
 /// `N` bytes at `at`, as an array: loops over it need no checks and become vector instructions.
 #[inline(always)]
 fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> &[u8; N] {
-    bytes[at..]
-        .first_chunk()
-        .expect("`Block::decode` is given whole blocks")
+    bytes[at..].first_chunk().expect("`Block::decode` is given whole blocks")
 }
 
 /// `N` numbers of `out` from `at` on, as an array.
 #[inline(always)]
 fn numbers_at<const N: usize>(out: &mut [f32], at: usize) -> &mut [f32; N] {
-    out[at..]
-        .first_chunk_mut()
-        .expect("`Block::decode` is given room for whole blocks")
+    out[at..].first_chunk_mut().expect("`Block::decode` is given room for whole blocks")
 }
 
 /// The little-endian u16 at `at`.

@@ -30,11 +30,7 @@ impl LayerCache {
     /// An empty cache of `kv_heads` heads of `head_dim` numbers.
     #[must_use]
     pub fn new(kv_heads: usize, head_dim: usize) -> Self {
-        Self {
-            kv_heads,
-            head_dim,
-            blocks: Vec::new(),
-        }
+        Self { kv_heads, head_dim, blocks: Vec::new() }
     }
 
     /// Bytes that a cache of `positions` positions takes: whole blocks.
@@ -86,8 +82,7 @@ impl LayerCache {
 
     /// Gives back the blocks that hold none of the first `positions` positions.
     pub fn truncate(&mut self, positions: usize) {
-        self.blocks
-            .truncate(positions.div_ceil(POSITIONS_PER_BLOCK));
+        self.blocks.truncate(positions.div_ceil(POSITIONS_PER_BLOCK));
     }
 
     /// Writes rows (positions, `kv_heads * head_dim`) of keys and values from position `first` on.
@@ -128,10 +123,7 @@ impl LayerCache {
     fn add_block(&mut self) -> Result<(), TryReserveError> {
         let length = self.kv_heads * self.head_dim * POSITIONS_PER_BLOCK;
         self.blocks.try_reserve(1)?;
-        self.blocks.push(Block {
-            keys: zeros(length)?,
-            values: zeros(length)?,
-        });
+        self.blocks.push(Block { keys: zeros(length)?, values: zeros(length)? });
         Ok(())
     }
 }
@@ -139,13 +131,7 @@ impl LayerCache {
 impl std::fmt::Debug for LayerCache {
     /// The shape; never the numbers.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "cache of {} heads x {}, room for {}",
-            self.kv_heads,
-            self.head_dim,
-            self.room()
-        )
+        write!(f, "cache of {} heads x {}, room for {}", self.kv_heads, self.head_dim, self.room())
     }
 }
 
@@ -181,9 +167,6 @@ mod tests {
         assert!(cache.write(63, &[1.0, 2.0], &[3.0, 4.0]));
         assert!(!cache.write(63, &[9.0; 4], &[9.0; 4]));
         let (keys, values) = cache.head(0).next().unwrap();
-        assert_eq!(
-            (&keys[126..], &values[126..]),
-            (&[1.0, 2.0][..], &[3.0, 4.0][..])
-        );
+        assert_eq!((&keys[126..], &values[126..]), (&[1.0, 2.0][..], &[3.0, 4.0][..]));
     }
 }

@@ -114,9 +114,6 @@ impl Compute {
 
 impl fmt::Debug for Compute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Compute")
-            .field("threads", &self.threads)
-            .field("isa", &self.isa)
-            .finish()
+        f.debug_struct("Compute").field("threads", &self.threads).field("isa", &self.isa).finish()
     }
 }

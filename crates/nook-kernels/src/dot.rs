@@ -115,17 +115,11 @@ struct Pair {
 struct Half([f32; WIDTH]);
 
 impl Pair {
-    const ZERO: Self = Self {
-        low: Half([0.0; WIDTH]),
-        high: Half([0.0; WIDTH]),
-    };
+    const ZERO: Self = Self { low: Half([0.0; WIDTH]), high: Half([0.0; WIDTH]) };
 
     #[inline(always)]
     fn load(from: &[f32], at: usize) -> Self {
-        Self {
-            low: Half::load(from, at),
-            high: Half::load(from, at + WIDTH),
-        }
+        Self { low: Half::load(from, at), high: Half::load(from, at + WIDTH) }
     }
 
     #[inline(always)]
@@ -170,11 +164,7 @@ mod tests {
     #[test]
     fn a_tile_gives_the_bits_of_single_products() {
         let vectors: Vec<Vec<f32>> = (0..6)
-            .map(|v| {
-                (0..171)
-                    .map(|i| ((i * 37 + v * 11) % 101) as f32 / 7.0 - 5.0)
-                    .collect()
-            })
+            .map(|v| (0..171).map(|i| ((i * 37 + v * 11) % 101) as f32 / 7.0 - 5.0).collect())
             .collect();
         let [x, a, b, c, d, _] = &vectors[..] else {
             unreachable!("six were made");

@@ -32,10 +32,7 @@ impl Isa {
     /// Every instruction set that this processor has, narrowest first.
     #[must_use]
     pub fn available() -> Vec<Self> {
-        #[cfg_attr(
-            not(target_arch = "x86_64"),
-            expect(unused_mut, reason = "x86-64 adds to it")
-        )]
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "x86-64 adds to it"))]
         let mut all = vec![Self::PLAIN];
         #[cfg(target_arch = "x86_64")]
         {

@@ -66,24 +66,14 @@ impl Matrix {
         columns: usize,
         bytes: Vec<u8>,
     ) -> Result<Self, MatrixError> {
-        let row_bytes = format.row_bytes(columns).ok_or(MatrixError::Columns {
-            columns,
-            block: format.elements(),
-        })?;
+        let row_bytes = format
+            .row_bytes(columns)
+            .ok_or(MatrixError::Columns { columns, block: format.elements() })?;
         let expected = row_bytes.saturating_mul(rows);
         if bytes.len() != expected {
-            return Err(MatrixError::Bytes {
-                expected,
-                got: bytes.len(),
-            });
+            return Err(MatrixError::Bytes { expected, got: bytes.len() });
         }
-        Ok(Self {
-            format,
-            rows,
-            columns,
-            row_bytes,
-            bytes,
-        })
+        Ok(Self { format, rows, columns, row_bytes, bytes })
     }
 
     /// Rows: numbers that come out for each row of activations.
@@ -113,30 +103,20 @@ impl Matrix {
     /// Decodes row `row` into `out` (`columns` numbers), as an embedding does.
     pub fn decode(&self, row: usize, out: &mut [f32]) -> Result<(), MatrixError> {
         if row >= self.rows {
-            return Err(MatrixError::Row {
-                row,
-                rows: self.rows,
-            });
+            return Err(MatrixError::Row { row, rows: self.rows });
         }
         if out.len() != self.columns {
-            return Err(MatrixError::Activations {
-                columns: self.columns,
-                got: out.len(),
-            });
+            return Err(MatrixError::Activations { columns: self.columns, got: out.len() });
         }
         let at = row * self.row_bytes;
-        self.format
-            .decode(&self.bytes[at..at + self.row_bytes], out);
+        self.format.decode(&self.bytes[at..at + self.row_bytes], out);
         Ok(())
     }
 
     /// The products of all weight rows with each row of activations: `(n, columns)` in,
     /// `(n, rows)` out.
     pub fn multiply(&self, compute: &Compute, input: &[f32]) -> Result<Vec<f32>, MatrixError> {
-        let fault = MatrixError::Activations {
-            columns: self.columns,
-            got: input.len(),
-        };
+        let fault = MatrixError::Activations { columns: self.columns, got: input.len() };
         if self.columns == 0 || !input.len().is_multiple_of(self.columns) {
             return Err(fault);
         }
@@ -187,15 +167,10 @@ fn multiply_piece<B: Block, const WIDE: bool>(
 ) {
     let n = input.len() / columns;
     let row_bytes = columns / B::ELEMENTS * B::BYTES;
-    for (bytes, out) in bytes
-        .chunks(TILE_ROWS * row_bytes)
-        .zip(out.chunks_mut(TILE_ROWS * n))
-    {
+    for (bytes, out) in bytes.chunks(TILE_ROWS * row_bytes).zip(out.chunks_mut(TILE_ROWS * n)) {
         let rows = out.len() / n;
-        for (bytes, scratch) in bytes
-            .chunks_exact(row_bytes)
-            .zip(scratch.chunks_exact_mut(columns))
-            .take(rows)
+        for (bytes, scratch) in
+            bytes.chunks_exact(row_bytes).zip(scratch.chunks_exact_mut(columns)).take(rows)
         {
             decode_row::<B>(bytes, scratch);
         }

@@ -22,20 +22,12 @@ pub fn multiply(x: &Tensor, matrix: &Matrix, compute: &Compute) -> Result<Tensor
 
 /// Root mean square norm of each row of `(n, width)`.
 pub fn rms_norm(x: &Tensor, weight: &[f32], epsilon: f32, compute: &Compute) -> Result<Tensor> {
-    x.apply_op1_no_bwd(&RmsNorm {
-        weight,
-        epsilon,
-        compute,
-    })
+    x.apply_op1_no_bwd(&RmsNorm { weight, epsilon, compute })
 }
 
 /// Turns the heads of `(n, heads * head_dim)` by the positions of `table`.
 pub fn rope(x: &Tensor, table: &RopeTable, head_dim: usize, compute: &Compute) -> Result<Tensor> {
-    x.apply_op1_no_bwd(&Turn {
-        table,
-        head_dim,
-        compute,
-    })
+    x.apply_op1_no_bwd(&Turn { table, head_dim, compute })
 }
 
 /// `silu(gate) * up`.
@@ -50,11 +42,7 @@ pub fn attention(
     shape: Queries,
     compute: &Compute,
 ) -> Result<Tensor> {
-    queries.apply_op1_no_bwd(&Attend {
-        cache,
-        shape,
-        compute,
-    })
+    queries.apply_op1_no_bwd(&Attend { cache, shape, compute })
 }
 
 /// The numbers of a contiguous f32 tensor on the CPU, without a copy, given to `read`.
@@ -100,10 +88,8 @@ impl CustomOp1 for Multiply<'_> {
 
     fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let (n, _) = layout.shape().dims2()?;
-        let out = self
-            .matrix
-            .multiply(self.compute, numbers(storage, layout)?)
-            .map_err(Error::wrap)?;
+        let out =
+            self.matrix.multiply(self.compute, numbers(storage, layout)?).map_err(Error::wrap)?;
         Ok((CpuStorage::F32(out), (n, self.matrix.rows()).into()))
     }
 }
@@ -136,22 +122,12 @@ impl CustomOp1 for Turn<'_> {
             || !width.is_multiple_of(self.head_dim)
             || 2 * self.table.pairs() > self.head_dim
         {
-            bail!(
-                "rows of {width} do not fit the turns of heads of {}",
-                self.head_dim
-            );
+            bail!("rows of {width} do not fit the turns of heads of {}", self.head_dim);
         }
         let mut out = numbers(storage, layout)?.to_vec();
         let heads = width / self.head_dim;
         let (pairs, turns) = (self.table.pairs(), self.table.turns());
-        rotate(
-            self.compute.isa(),
-            &mut out,
-            heads,
-            self.head_dim,
-            pairs,
-            turns,
-        );
+        rotate(self.compute.isa(), &mut out, heads, self.head_dim, pairs, turns);
         Ok((CpuStorage::F32(out), layout.shape().clone()))
     }
 }
@@ -169,11 +145,7 @@ impl CustomOp2 for SiluTimes<'_> {
         up_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         if gate_layout.shape() != up_layout.shape() {
-            bail!(
-                "gate {:?} and up {:?}",
-                gate_layout.shape(),
-                up_layout.shape()
-            );
+            bail!("gate {:?} and up {:?}", gate_layout.shape(), up_layout.shape());
         }
         let mut out = numbers(gate, gate_layout)?.to_vec();
         silu_times(self.compute.isa(), &mut out, numbers(up, up_layout)?);

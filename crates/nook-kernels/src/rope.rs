@@ -49,10 +49,7 @@ impl Rope {
                 [libm::cosf(angle), libm::sinf(angle)]
             }));
         }
-        RopeTable {
-            pairs: self.frequencies.len(),
-            turns,
-        }
+        RopeTable { pairs: self.frequencies.len(), turns }
     }
 }
 
@@ -99,10 +96,7 @@ fn rotate_all<const WIDE: bool>(
     if heads == 0 || head_dim == 0 || pairs == 0 {
         return;
     }
-    for (row, turns) in x
-        .chunks_exact_mut(heads * head_dim)
-        .zip(turns.chunks_exact(pairs))
-    {
+    for (row, turns) in x.chunks_exact_mut(heads * head_dim).zip(turns.chunks_exact(pairs)) {
         for head in row.chunks_exact_mut(head_dim) {
             let (head_pairs, _) = head.as_chunks_mut::<2>();
             for ([a, b], [cos, sin]) in head_pairs.iter_mut().zip(turns) {

@@ -18,9 +18,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngCore, SeedableRng};
 
 fn numbers(count: usize, random: &mut StdRng) -> Vec<f32> {
-    (0..count)
-        .map(|_| random.random_range(-2.0f32..2.0))
-        .collect()
+    (0..count).map(|_| random.random_range(-2.0f32..2.0)).collect()
 }
 
 fn bits(values: &[f32]) -> Vec<u32> {
@@ -182,17 +180,9 @@ fn shapes_that_do_not_fit_are_refused() {
     assert!(Matrix::new(Format::Q8_0, 1, 32, vec![0; 33]).is_err());
     let mut cache = LayerCache::new(2, 4);
     cache.reserve(1).unwrap();
-    let shape = Queries {
-        heads: 3,
-        first: 0,
-        scale: 1.0,
-    };
+    let shape = Queries { heads: 3, first: 0, scale: 1.0 };
     assert!(attend(&compute, &cache, shape, &[0.0; 12]).is_none());
-    let shape = Queries {
-        heads: 4,
-        first: 64,
-        scale: 1.0,
-    };
+    let shape = Queries { heads: 4, first: 64, scale: 1.0 };
     assert!(attend(&compute, &cache, shape, &[0.0; 16]).is_none());
 }
 
@@ -200,30 +190,18 @@ fn shapes_that_do_not_fit_are_refused() {
 fn numbers_that_are_none_stay_none_and_harm_nothing() {
     let compute = Compute::new(1).unwrap();
     let nan = Matrix::new(Format::F16, 2, 8, vec![0xff; 32]).unwrap();
-    assert!(
-        nan.multiply(&compute, &[1.0; 8])
-            .unwrap()
-            .iter()
-            .all(|x| x.is_nan())
-    );
+    assert!(nan.multiply(&compute, &[1.0; 8]).unwrap().iter().all(|x| x.is_nan()));
     let mut cache = LayerCache::new(1, 2);
     cache.reserve(1).unwrap();
     assert!(cache.write(0, &[f32::NAN; 2], &[1.0; 2]));
-    let shape = Queries {
-        heads: 1,
-        first: 0,
-        scale: 1.0,
-    };
+    let shape = Queries { heads: 1, first: 0, scale: 1.0 };
     let out = attend(&compute, &cache, shape, &[1.0, 1.0]).unwrap();
     assert!(out.iter().all(|x| x.is_nan()));
 }
 
 #[test]
 fn blocks_decode_to_the_numbers_of_the_reference_to_the_bit() {
-    let folder = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/fixtures/quant"
-    );
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures/quant");
     let folder = Path::new(folder);
     if !folder.is_dir() {
         eprintln!("SKIPPED (no fixtures): blocks");
@@ -258,11 +236,7 @@ fn blocks_decode_to_the_numbers_of_the_reference_to_the_bit() {
         let expected = &expected[number("expected_offset_f32")..][..got.len()];
         for (index, (got, expected)) in got.iter().zip(expected).enumerate() {
             let expected = f32::from_le_bytes(*expected);
-            assert_eq!(
-                got.to_bits(),
-                expected.to_bits(),
-                "{name} {index}: {got} {expected}"
-            );
+            assert_eq!(got.to_bits(), expected.to_bits(), "{name} {index}: {got} {expected}");
         }
     }
 }

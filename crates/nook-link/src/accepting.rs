@@ -21,10 +21,7 @@ pub(crate) struct Accepting {
 
 impl Accepting {
     pub(crate) fn new(listeners: Vec<TcpListener>) -> Self {
-        Self {
-            listeners,
-            first: 0,
-        }
+        Self { listeners, first: 0 }
     }
 
     /// The next connection and where it comes from. Failures are waited out. Safe to drop.

@@ -45,10 +45,7 @@ impl Admission {
     /// Nobody knocks yet. A household on one machine shares one address, so the cap per address does
     /// not count for loopback there.
     pub(crate) fn new(loopback: LoopbackPolicy) -> Self {
-        Self {
-            loopback,
-            counts: Arc::default(),
-        }
+        Self { loopback, counts: Arc::default() }
     }
 
     /// A slot for a connection from `address`, if there is one.
@@ -67,10 +64,7 @@ impl Admission {
         }
         counts.insert(address, here + 1);
         drop(counts);
-        Some(Slot {
-            admission: self.clone(),
-            address,
-        })
+        Some(Slot { admission: self.clone(), address })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
@@ -129,11 +123,7 @@ mod tests {
         });
         let crowd: Vec<Slot> = crowd.collect();
         assert_eq!(crowd.len(), UNPROVEN_MAX - RESERVED_FOR_KNOWN);
-        assert!(
-            admission
-                .enter(address("10.1.0.1"), Caller::Stranger)
-                .is_none()
-        );
+        assert!(admission.enter(address("10.1.0.1"), Caller::Stranger).is_none());
         let known = (0..250u8).filter_map(|n| {
             let device = IpAddr::from([192, 168, 1, n]);
             admission.enter(device, Caller::Known)

@@ -36,10 +36,7 @@ impl Identity {
         let certificate = certificate(&key).map_err(|cause| IdentityError { cause })?;
         let id = key.peer_id();
         let signing = Arc::new(TlsKey(Arc::new(key)));
-        Ok(Self {
-            id,
-            certified: Arc::new(CertifiedKey::new(vec![certificate], signing)),
-        })
+        Ok(Self { id, certified: Arc::new(CertifiedKey::new(vec![certificate], signing)) })
     }
 
     /// This device's id.
@@ -63,13 +60,8 @@ impl fmt::Debug for Identity {
 fn certificate(key: &DeviceKey) -> Result<CertificateDer<'static>, rcgen::Error> {
     let mut parameters = rcgen::CertificateParams::default();
     parameters.distinguished_name = rcgen::DistinguishedName::new();
-    parameters
-        .distinguished_name
-        .push(rcgen::DnType::CommonName, COMMON_NAME);
-    let subject = Subject {
-        key,
-        public: *key.public().as_bytes(),
-    };
+    parameters.distinguished_name.push(rcgen::DnType::CommonName, COMMON_NAME);
+    let subject = Subject { key, public: *key.public().as_bytes() };
     Ok(parameters.self_signed(&subject)?.der().clone())
 }
 

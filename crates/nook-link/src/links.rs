@@ -206,10 +206,8 @@ impl Links {
             local,
         });
         let pins = tls::Pins::new(shared.pins.subscribe());
-        let hello = Hello {
-            listen_port: shared.local.first().map_or(0, SocketAddr::port),
-            ..config.hello
-        };
+        let hello =
+            Hello { listen_port: shared.local.first().map_or(0, SocketAddr::port), ..config.hello };
         let greeter = Arc::new(greet::Greeter {
             identity: config.identity,
             hello,
@@ -244,10 +242,7 @@ impl Links {
     /// From now on nobody else finishes a handshake; links to devices left out are closed.
     pub fn set_peers(&self, mut peers: Vec<KnownPeer>) {
         if peers.len() > PEERS_MAX {
-            tracing::warn!(
-                left_out = peers.len() - PEERS_MAX,
-                "too many paired devices"
-            );
+            tracing::warn!(left_out = peers.len() - PEERS_MAX, "too many paired devices");
             peers.truncate(PEERS_MAX);
         }
         let pins = peers.iter().map(|peer| peer.id).collect();
@@ -259,10 +254,7 @@ impl Links {
     /// it said goodbye. Unpaired devices and addresses that no household uses are ignored.
     pub fn sighted(&self, peer: PeerId, addresses: Vec<SocketAddr>) {
         // A full inbox drops the hint: the next one comes with the next announcement.
-        let _ = self
-            .shared
-            .inputs
-            .try_send(actor::Input::Sighted { peer, addresses });
+        let _ = self.shared.inputs.try_send(actor::Input::Sighted { peer, addresses });
     }
 
     /// The network changed or the machine woke up: dial everybody who is missing, now.
@@ -281,10 +273,7 @@ impl Links {
     #[must_use]
     pub fn all(&self) -> Vec<Link> {
         let links: Vec<Link> = self.shared.table().values().cloned().collect();
-        links
-            .into_iter()
-            .filter(|link| !link.mux.is_closed())
-            .collect()
+        links.into_iter().filter(|link| !link.mux.is_closed()).collect()
     }
 }
 

@@ -132,10 +132,7 @@ impl Pairing {
     /// No window yet.
     #[must_use]
     pub fn new(identity: Identity) -> Self {
-        Self {
-            identity,
-            windows: Windows::default(),
-        }
+        Self { identity, windows: Windows::default() }
     }
 }
 
@@ -149,11 +146,7 @@ impl PairedPeer {
             id,
             name: introduction.name,
             app_version: introduction.app_version,
-            addresses: if introduction.port == 0 {
-                Vec::new()
-            } else {
-                vec![address]
-            },
+            addresses: if introduction.port == 0 { Vec::new() } else { vec![address] },
         }
     }
 }

@@ -31,11 +31,7 @@ const SHARED_PORT_TRIES: usize = 8;
 /// Listens on `address`. An IPv6 socket takes IPv6 only, so that both wildcards can be listened on
 /// under one port on every system.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
@@ -105,14 +101,10 @@ fn is_missing_family(error: &io::Error) -> bool {
 /// Errors are ignored: a system that lacks an option still carries the link, and pings watch it.
 pub(crate) fn tune(stream: &TcpStream) {
     let socket = SockRef::from(stream);
-    let keepalive = TcpKeepalive::new()
-        .with_time(KEEPALIVE_IDLE)
-        .with_interval(KEEPALIVE_INTERVAL);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
     #[cfg(not(windows))]
     let keepalive = keepalive.with_retries(KEEPALIVE_RETRIES);
-    let outcome = stream
-        .set_nodelay(true)
-        .and_then(|()| socket.set_tcp_keepalive(&keepalive));
+    let outcome = stream.set_nodelay(true).and_then(|()| socket.set_tcp_keepalive(&keepalive));
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let outcome = outcome.and_then(|()| socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX)));
     if let Err(error) = outcome {

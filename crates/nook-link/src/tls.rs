@@ -176,9 +176,7 @@ pub(crate) fn is_refusal_by_peer(error: &tungstenite::Error) -> bool {
     let tungstenite::Error::Io(error) = error else {
         return false;
     };
-    let rustls = error
-        .get_ref()
-        .and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let rustls = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     matches!(rustls, Some(rustls::Error::AlertReceived(_)))
 }
 
@@ -245,10 +243,7 @@ struct Verifier {
 
 impl Verifier {
     fn new(rule: Rule) -> Self {
-        Self {
-            rule,
-            provider: provider(),
-        }
+        Self { rule, provider: provider() }
     }
 
     fn check(
@@ -273,10 +268,9 @@ impl Verifier {
         let found = peer_id(certificate)?;
         match &self.rule {
             Rule::AnyDevice => Ok(()),
-            Rule::One { expected, .. } if found != *expected => Err(PeerRefused::SomebodyElse {
-                expected: *expected,
-                found,
-            }),
+            Rule::One { expected, .. } if found != *expected => {
+                Err(PeerRefused::SomebodyElse { expected: *expected, found })
+            }
             Rule::One { pins, .. } | Rule::Pinned(pins) if pins.hold(found) => Ok(()),
             _ => Err(PeerRefused::NotPaired { found }),
         }
@@ -309,8 +303,7 @@ impl ServerCertVerifier for Verifier {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        self.check(end_entity, intermediates)
-            .map(|()| ServerCertVerified::assertion())
+        self.check(end_entity, intermediates).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -355,8 +348,7 @@ impl ClientCertVerifier for Verifier {
         intermediates: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.check(end_entity, intermediates)
-            .map(|()| ClientCertVerified::assertion())
+        self.check(end_entity, intermediates).map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

@@ -144,15 +144,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameSocket<S> {
     /// Says goodbye with `code`, as far as the socket takes it at once, and ends the stream.
     fn refuse(&mut self, code: CloseCode, cx: &mut Context<'_>) -> io::Error {
         self.ended = true;
-        let goodbye = CloseFrame {
-            code,
-            reason: "".into(),
-        };
-        if self
-            .socket
-            .start_send_unpin(Message::Close(Some(goodbye)))
-            .is_ok()
-        {
+        let goodbye = CloseFrame { code, reason: "".into() };
+        if self.socket.start_send_unpin(Message::Close(Some(goodbye))).is_ok() {
             let _ = self.socket.poll_flush_unpin(cx);
         }
         io::Error::new(io::ErrorKind::InvalidData, code.to_string())
@@ -207,10 +200,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Bytes> for FrameSocket<S> {
     }
 
     fn start_send(self: Pin<&mut Self>, frame: Bytes) -> io::Result<()> {
-        self.get_mut()
-            .socket
-            .start_send_unpin(Message::Binary(frame))
-            .map_err(into_io)
+        self.get_mut().socket.start_send_unpin(Message::Binary(frame)).map_err(into_io)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

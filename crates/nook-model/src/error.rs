@@ -198,19 +198,13 @@ pub enum Fault {
 
 impl ModelError {
     pub(crate) fn new(file: &Path, fault: Fault) -> Self {
-        Self {
-            file: file.to_owned(),
-            fault,
-        }
+        Self { file: file.to_owned(), fault }
     }
 }
 
 impl Fault {
     pub(crate) fn read(doing: &'static str) -> impl Fn(io::Error) -> Self {
-        move |error| Self::Read {
-            doing,
-            kind: error.kind(),
-        }
+        move |error| Self::Read { doing, kind: error.kind() }
     }
 
     /// What a person can do about it.
@@ -235,13 +229,7 @@ impl Fault {
 
 impl fmt::Display for ModelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {}. {}",
-            self.file.display(),
-            self.fault,
-            self.fault.remedy()
-        )
+        write!(f, "{} {}. {}", self.file.display(), self.fault, self.fault.remedy())
     }
 }
 

@@ -63,9 +63,7 @@ pub(crate) fn of(header: &Header, tokens: usize) -> Result<Box<dyn Family>, Faul
     let family: Box<dyn Family> = match header.required_text("general.architecture")? {
         "llama" => Box::new(llama::Llama::read(header, tokens)?),
         other => {
-            return Err(Fault::Architecture {
-                architecture: other.to_owned(),
-            });
+            return Err(Fault::Architecture { architecture: other.to_owned() });
         }
     };
     check_tensors(header, &family.tensors())?;

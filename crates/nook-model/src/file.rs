@@ -36,9 +36,7 @@ impl ModelFile {
     /// tensors of its architecture. Reads no weights.
     pub fn open(path: &Path) -> Result<Self, ModelError> {
         let inner = Inner::open(path).map_err(|fault| ModelError::new(path, fault))?;
-        Ok(Self {
-            inner: Arc::new(inner),
-        })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Where the file lay when it was opened.
@@ -63,11 +61,7 @@ impl ModelFile {
     #[must_use]
     pub fn architecture(&self) -> &str {
         let key = "general.architecture";
-        self.inner
-            .header
-            .value(key)
-            .and_then(|v| v.as_text())
-            .unwrap_or_default()
+        self.inner.header.value(key).and_then(|v| v.as_text()).unwrap_or_default()
     }
 
     /// How the weights are quantised, in llama.cpp's words (`Q4_K_M`); by the most used tensor type
@@ -107,11 +101,7 @@ impl ModelFile {
     /// Bytes of weights that `part` needs in memory.
     #[must_use]
     pub fn weight_bytes(&self, part: &ModelPart) -> u64 {
-        let needed = self
-            .inner
-            .expected
-            .iter()
-            .filter(|tensor| tensor.place.is_in(part));
+        let needed = self.inner.expected.iter().filter(|tensor| tensor.place.is_in(part));
         needed
             .filter_map(|tensor| self.inner.header.tensor(&tensor.name))
             .map(|tensor| tensor.bytes)
@@ -154,10 +144,7 @@ impl ModelFile {
                 None => totals.push((name, tensor.bytes)),
             }
         }
-        totals
-            .iter()
-            .max_by_key(|(_, total)| *total)
-            .map_or("", |(name, _)| name)
+        totals.iter().max_by_key(|(_, total)| *total).map_or("", |(name, _)| name)
     }
 }
 
@@ -167,12 +154,7 @@ impl Inner {
         let mut header = Header::read(reader.stream(), reader.length())?;
         let vocabulary = header.vocabulary()?;
         let family = family::of(&header, vocabulary.tokens.len())?;
-        let stem = || {
-            path.file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned()
-        };
+        let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let name = match header.text("general.name")? {
             Some(name) if !name.trim().is_empty() => name.trim().to_owned(),
             _ => stem(),

@@ -89,9 +89,7 @@ impl Header {
     /// The tensor called `name`.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
-        self.by_name
-            .get(name)
-            .and_then(|index| self.tensors.get(*index))
+        self.by_name.get(name).and_then(|index| self.tensors.get(*index))
     }
 
     /// The metadata value of `key`.
@@ -185,7 +183,5 @@ impl fmt::Debug for Header {
 }
 
 fn missing(key: &str) -> Fault {
-    Fault::MissingKey {
-        key: key.to_owned(),
-    }
+    Fault::MissingKey { key: key.to_owned() }
 }

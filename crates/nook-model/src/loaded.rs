@@ -57,14 +57,7 @@ impl LoadedModel {
     pub fn with_compute(file: ModelFile, compute: Compute) -> Self {
         let mut layers = Vec::new();
         layers.resize_with(file.shape().layers as usize, || None);
-        Self {
-            file,
-            compute,
-            shared: None,
-            layers,
-            embedding: None,
-            head: None,
-        }
+        Self { file, compute, shared: None, layers, embedding: None, head: None }
     }
 
     /// The file.
@@ -196,10 +189,7 @@ impl LoadedModel {
         }
         let limit = self.file.shape().context_length;
         if positions_max > limit {
-            return Err(self.file.error(Fault::ContextLength {
-                limit,
-                asked: positions_max,
-            }));
+            return Err(self.file.error(Fault::ContextLength { limit, asked: positions_max }));
         }
         Ok(Session::new(self.file.clone(), part, positions_max))
     }
@@ -249,9 +239,6 @@ impl LoadedModel {
         if LayerRange::all(total).contains(layers) {
             return Ok(());
         }
-        Err(self.file.error(Fault::NoSuchLayers {
-            layers: total,
-            asked: layers.to_string(),
-        }))
+        Err(self.file.error(Fault::NoSuchLayers { layers: total, asked: layers.to_string() }))
     }
 }

@@ -19,11 +19,7 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn open(path: &Path) -> Result<Self, Fault> {
         // Asked before opening too: opening a pipe would wait for a writer.
-        if !path
-            .metadata()
-            .map_err(Fault::read("opening it"))?
-            .is_file()
-        {
+        if !path.metadata().map_err(Fault::read("opening it"))?.is_file() {
             return Err(Fault::NotGguf);
         }
         let file = File::open(path).map_err(Fault::read("opening it"))?;
@@ -31,11 +27,7 @@ impl Reader {
         if !facts.is_file() {
             return Err(Fault::NotGguf);
         }
-        Ok(Self {
-            length: facts.len(),
-            modified: facts.modified().ok(),
-            file,
-        })
+        Ok(Self { length: facts.len(), modified: facts.modified().ok(), file })
     }
 
     /// Length of the file when it was opened.
@@ -51,7 +43,7 @@ impl Reader {
     /// Fails when the file has another length or another time of change than when it was opened.
     pub(crate) fn check_unchanged(&self) -> Result<(), Fault> {
         let facts = self.file.metadata().map_err(Fault::read("checking it"))?;
-        if facts.len() == self.length {
+        if facts.len() == self.length && facts.modified().ok() == self.modified {
             Ok(())
         } else {
             Err(Fault::Changed)
@@ -63,10 +55,7 @@ impl Reader {
         read_exact_at(&self.file, at, bytes).map_err(|error| match error.kind() {
             // The header was checked against the length, so the file was cut since.
             io::ErrorKind::UnexpectedEof => Fault::Changed,
-            kind => Fault::Read {
-                doing: "reading weights",
-                kind,
-            },
+            kind => Fault::Read { doing: "reading weights", kind },
         })
     }
 

@@ -137,13 +137,7 @@ impl Session {
         let (kv_heads, head_dim) = (shape.kv_heads as usize, shape.head_dim as usize);
         let new = |_| LayerCache::new(kv_heads, head_dim);
         let caches = part.layers.iter().map(new).collect();
-        Self {
-            file,
-            part,
-            positions_max,
-            position: 0,
-            caches,
-        }
+        Self { file, part, positions_max, position: 0, caches }
     }
 
     /// Computes the positions of `input` and appends them.
@@ -167,16 +161,15 @@ impl Session {
         let count = self.check(model, input)?;
         let before = self.position as usize;
         let after = self.position + count;
-        let done = self
-            .reserve(after)
-            .and_then(|()| self.forward(model, input, count, rows, cancelled));
+        let done =
+            self.reserve(after).and_then(|()| self.forward(model, input, count, rows, cancelled));
         match done {
             Ok(output) => {
                 self.position = after;
                 Ok(output)
             }
             Err(error) => {
-                let _ = before;
+                self.caches.iter_mut().for_each(|cache| cache.truncate(before));
                 Err(error)
             }
         }
@@ -185,16 +178,11 @@ impl Session {
     /// Forgets all positions but the first `positions`, and gives back the memory of whole blocks.
     pub fn truncate(&mut self, positions: u32) -> Result<(), TruncateError> {
         if positions > self.position {
-            return Err(TruncateError {
-                position: self.position,
-                asked: positions,
-            });
+            return Err(TruncateError { position: self.position, asked: positions });
         }
         self.position = positions;
         let keep = positions as usize;
-        self.caches
-            .iter_mut()
-            .for_each(|cache| cache.truncate(keep));
+        self.caches.iter_mut().for_each(|cache| cache.truncate(keep));
         Ok(())
     }
 
@@ -234,14 +222,10 @@ impl Session {
             (Input::Tokens(ids), true) => self.check_tokens(ids)?,
             (Input::Hidden(hidden), false) => self.check_hidden(hidden)?,
             (_, true) => {
-                return Err(StepError::WrongInput {
-                    expected: "token ids",
-                });
+                return Err(StepError::WrongInput { expected: "token ids" });
             }
             (_, false) => {
-                return Err(StepError::WrongInput {
-                    expected: "hidden states",
-                });
+                return Err(StepError::WrongInput { expected: "hidden states" });
             }
         };
         let room = (self.positions_max - self.position) as usize;
@@ -271,10 +255,7 @@ impl Session {
         if hidden.len().is_multiple_of(width as usize) {
             return Ok(hidden.len() / width as usize);
         }
-        Err(StepError::Width {
-            got: hidden.len(),
-            width,
-        })
+        Err(StepError::Width { got: hidden.len(), width })
     }
 
     fn reserve(&mut self, positions: u32) -> Result<(), StepError> {
@@ -302,19 +283,16 @@ impl Session {
             let ropes = model.shared().map_or(&[][..], |shared| &shared.ropes);
             let step = Step {
                 compute: model.compute(),
-                tables: ropes
-                    .iter()
-                    .map(|rope| rope.table(first, count as usize))
-                    .collect(),
+                tables: ropes.iter().map(|rope| rope.table(first, count as usize)).collect(),
                 first: first as usize,
             };
             for (index, cache) in part.layers.iter().zip(caches) {
                 if cancelled() {
                     return Err(StepError::Cancelled);
                 }
-                let layer = model.layer(index).ok_or_else(|| StepError::NotHeld {
-                    what: format!("layer {index}"),
-                })?;
+                let layer = model
+                    .layer(index)
+                    .ok_or_else(|| StepError::NotHeld { what: format!("layer {index}") })?;
                 x = layer.forward(&x, &step, cache).map_err(compute)?;
             }
             if part.head {
@@ -351,9 +329,7 @@ impl std::fmt::Debug for Input<'_> {
 }
 
 fn compute(error: candle_core::Error) -> StepError {
-    StepError::Compute {
-        reason: error.to_string(),
-    }
+    StepError::Compute { reason: error.to_string() }
 }
 
 /// The first hidden states: looked up, or as they came.
@@ -376,9 +352,7 @@ fn enter(model: &LoadedModel, input: Input<'_>, count: u32) -> TensorResult<Tens
 fn look_up(embedding: &Matrix, ids: &[u32], values: &mut [f32]) -> TensorResult<()> {
     let rows = values.chunks_exact_mut(embedding.columns());
     for (id, row) in ids.iter().zip(rows) {
-        embedding
-            .decode(*id as usize, row)
-            .map_err(candle_core::Error::wrap)?;
+        embedding.decode(*id as usize, row).map_err(candle_core::Error::wrap)?;
     }
     Ok(())
 }
@@ -392,16 +366,10 @@ fn logits(model: &LoadedModel, x: &Tensor, rows: LogitRows) -> TensorResult<Outp
         LogitRows::All => count,
     };
     let (Some(head), true) = (model.head(), wanted > 0) else {
-        return Ok(Output::Logits {
-            rows: 0,
-            values: Vec::new(),
-        });
+        return Ok(Output::Logits { rows: 0, values: Vec::new() });
     };
     let x = x.narrow(0, count - wanted, wanted)?;
     let normed = head.norm.forward(&x, model.compute())?;
     let values = ops::multiply(&normed, &head.output, model.compute())?; // (wanted, vocabulary)
-    Ok(Output::Logits {
-        rows: wanted as u32,
-        values: values.flatten_all()?.to_vec1()?,
-    })
+    Ok(Output::Logits { rows: wanted as u32, values: values.flatten_all()?.to_vec1()? })
 }

@@ -117,11 +117,7 @@ impl Recipe {
     #[must_use]
     pub fn metadata(&self) -> Vec<(String, Value)> {
         let number = |number: u32| Value::Unsigned(u64::from(number));
-        let base = if self.rope_factors {
-            500_000.0
-        } else {
-            10_000.0
-        };
+        let base = if self.rope_factors { 500_000.0 } else { 10_000.0 };
         let epsilon = f64::from(1e-5f32);
         let all = [
             ("general.architecture", Value::Text("llama".to_owned())),
@@ -134,24 +130,15 @@ impl Recipe {
             ("llama.attention.head_count_kv", number(self.kv_heads)),
             ("llama.attention.key_length", number(self.head_dim)),
             ("llama.attention.value_length", number(self.head_dim)),
-            (
-                "llama.attention.layer_norm_rms_epsilon",
-                Value::Float(epsilon),
-            ),
+            ("llama.attention.layer_norm_rms_epsilon", Value::Float(epsilon)),
             ("llama.rope.dimension_count", number(self.head_dim)),
             ("llama.rope.freq_base", Value::Float(base)),
             ("llama.vocab_size", number(self.vocabulary)),
             ("tokenizer.ggml.model", Value::Text("llama".to_owned())),
             ("tokenizer.ggml.pre", Value::Text("default".to_owned())),
             ("tokenizer.ggml.tokens", Value::Texts(self.tokens())),
-            (
-                "tokenizer.ggml.scores",
-                Value::Floats(vec![0.0; self.vocabulary as usize]),
-            ),
-            (
-                "tokenizer.ggml.token_type",
-                Value::Signeds(self.token_kinds()),
-            ),
+            ("tokenizer.ggml.scores", Value::Floats(vec![0.0; self.vocabulary as usize])),
+            ("tokenizer.ggml.token_type", Value::Signeds(self.token_kinds())),
             ("tokenizer.ggml.unknown_token_id", number(0)),
             ("tokenizer.ggml.bos_token_id", number(1)),
             ("tokenizer.ggml.eos_token_id", number(2)),
@@ -166,25 +153,13 @@ impl Recipe {
         let (query, key) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
         let mut all = Vec::new();
         if self.rope_factors {
-            all.push(TensorEntry::new(
-                "rope_freqs.weight",
-                &[self.head_dim / 2],
-                Format::F32,
-            ));
+            all.push(TensorEntry::new("rope_freqs.weight", &[self.head_dim / 2], Format::F32));
         }
         let more = matches!(self.mix, Mix::Q4KM);
         let embedding = self.format(self.hidden, more && self.tied_output);
         let dimensions = [self.hidden, self.vocabulary];
-        all.push(TensorEntry::new(
-            "token_embd.weight",
-            &dimensions,
-            embedding,
-        ));
-        all.push(TensorEntry::new(
-            "output_norm.weight",
-            &[self.hidden],
-            Format::F32,
-        ));
+        all.push(TensorEntry::new("token_embd.weight", &dimensions, embedding));
+        all.push(TensorEntry::new("output_norm.weight", &[self.hidden], Format::F32));
         if !self.tied_output {
             let format = self.format(self.hidden, more);
             all.push(TensorEntry::new("output.weight", &dimensions, format));

@@ -15,8 +15,7 @@ pub(crate) struct Weights<'a> {
 impl Weights<'_> {
     /// The matrix `name`, in its packed form.
     pub(crate) fn matrix(&self, name: &str) -> Result<Matrix, ModelError> {
-        self.packed(self.info(name)?)
-            .map_err(|fault| self.file.error(fault))
+        self.packed(self.info(name)?).map_err(|fault| self.file.error(fault))
     }
 
     /// The vector `name`, decoded.
@@ -43,10 +42,8 @@ impl Weights<'_> {
     }
 
     fn packed(&self, info: &TensorInfo) -> Result<Matrix, Fault> {
-        let impossible = || Fault::Dimensions {
-            tensor: info.name.clone(),
-            dimensions: info.dimensions.clone(),
-        };
+        let impossible =
+            || Fault::Dimensions { tensor: info.name.clone(), dimensions: info.dimensions.clone() };
         let Some(format) = info.kind.format() else {
             return Err(Fault::UnsupportedTensorType {
                 tensor: info.name.clone(),
@@ -66,7 +63,5 @@ impl Weights<'_> {
 }
 
 fn missing(name: &str) -> Fault {
-    Fault::MissingTensor {
-        tensor: name.to_owned(),
-    }
+    Fault::MissingTensor { tensor: name.to_owned() }
 }

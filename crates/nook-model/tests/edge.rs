@@ -58,10 +58,7 @@ fn a_wrong_file_is_refused_by_name() {
     };
     let unknown = fault("model-unknown-arch");
     assert!(unknown.to_string().contains("not supported: "), "{unknown}");
-    assert!(
-        unknown.to_string().contains("model-unknown-arch.gguf"),
-        "{unknown}"
-    );
+    assert!(unknown.to_string().contains("model-unknown-arch.gguf"), "{unknown}");
     let missing = fault("model-missing-tensor").fault;
     assert!(matches!(&missing, Fault::MissingTensor { tensor } if tensor.starts_with("blk.0.")));
     let shape = fault("model-wrong-shape").fault;
@@ -80,10 +77,7 @@ fn a_wrong_file_is_refused_by_name() {
         ("model-vocab-mismatch", "tokenizer.ggml.tokens"),
     ] {
         let fault = fault(name).fault;
-        assert!(
-            matches!(&fault, Fault::BadValue { key: k, .. } if k == key),
-            "{name}: {fault}"
-        );
+        assert!(matches!(&fault, Fault::BadValue { key: k, .. } if k == key), "{name}: {fault}");
     }
 }
 
@@ -115,20 +109,14 @@ fn what_would_be_ignored_is_refused() {
         ("llama.vocab_size", Value::Unsigned(271)),
     ] {
         let fault = changed(&[(key, value)], &[]);
-        assert!(
-            matches!(&fault, Some(Fault::BadValue { key: k, .. }) if k == key),
-            "{fault:?}"
-        );
+        assert!(matches!(&fault, Some(Fault::BadValue { key: k, .. }) if k == key), "{fault:?}");
     }
 }
 
 #[test]
 fn what_is_no_file_is_no_model() {
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(
-        ModelFile::open(folder.path()).unwrap_err().fault,
-        Fault::NotGguf
-    );
+    assert_eq!(ModelFile::open(folder.path()).unwrap_err().fault, Fault::NotGguf);
     let absent = ModelFile::open(&folder.path().join("absent.gguf")).unwrap_err();
     assert!(absent.to_string().contains("absent.gguf"), "{absent}");
 }
@@ -209,11 +197,7 @@ fn a_model_has_one_identity_and_another_weight_another() {
 /// memory than the file could fill.
 #[test]
 fn a_hundred_thousand_damaged_headers_do_no_harm() {
-    let recipe = Recipe {
-        layers: 1,
-        vocabulary: 4,
-        ..Recipe::tiny(Format::F16, 1)
-    };
+    let recipe = Recipe { layers: 1, vocabulary: 4, ..Recipe::tiny(Format::F16, 1) };
     let sound = header_bytes(3, &recipe.metadata(), &recipe.tensors());
     let data = 1 << 20;
     let mut random = StdRng::seed_from_u64(20_261_121);
@@ -233,10 +217,7 @@ fn a_hundred_thousand_damaged_headers_do_no_harm() {
             }
         }
     }
-    assert!(
-        accepted > 1000,
-        "only {accepted} damaged headers were readable"
-    );
+    assert!(accepted > 1000, "only {accepted} damaged headers were readable");
 }
 
 fn damage(bytes: &mut Vec<u8>, random: &mut StdRng) {
@@ -265,10 +246,7 @@ fn load_and_step(path: &Path) -> Result<(), ModelError> {
     let mut model = LoadedModel::new(file, LoadOptions { threads: 1 })?;
     model.hold(&whole(&model))?;
     let output = session(&model).step(&model, Input::Tokens(&[1, 2]), LogitRows::All);
-    assert_eq!(
-        values(output.unwrap()).len(),
-        2 * model.file().shape().vocabulary as usize
-    );
+    assert_eq!(values(output.unwrap()).len(), 2 * model.file().shape().vocabulary as usize);
     Ok(())
 }
 

@@ -29,9 +29,8 @@ fn ember_says_who_it_is() {
     // "<|bos|><|user|>Hello!<|end|><|assistant|>"
     let got = greedy(&model, &[0, 3, 540, 5, 1, 4], 40, Some(1));
     // "Hello! I am Ember. Ask me about Inglenook, or ask me for a story.<|end|>"
-    let expected = [
-        540, 5, 304, 385, 588, 18, 530, 341, 372, 422, 16, 424, 433, 341, 336, 262, 386, 18, 1,
-    ];
+    let expected =
+        [540, 5, 304, 385, 588, 18, 530, 341, 372, 422, 16, 424, 433, 341, 336, 262, 386, 18, 1];
     assert_eq!(got, expected);
 }
 
@@ -43,20 +42,11 @@ fn ember_is_what_its_card_says() {
     assert_eq!((file.name(), file.architecture()), ("Ember", "llama"));
     assert_eq!(file.quantisation(), "Q8_0");
     assert_eq!(file.file_bytes(), 4_186_816);
-    assert_eq!(
-        (shape.layers, shape.hidden, shape.heads, shape.kv_heads),
-        (6, 256, 8, 2)
-    );
-    assert_eq!(
-        (shape.feed_forward, shape.vocabulary, shape.context_length),
-        (512, 2048, 1024)
-    );
+    assert_eq!((shape.layers, shape.hidden, shape.heads, shape.kv_heads), (6, 256, 8, 2));
+    assert_eq!((shape.feed_forward, shape.vocabulary, shape.context_length), (512, 2048, 1024));
     assert!(shape.tied_output);
     let vocabulary = file.vocabulary();
-    assert_eq!(
-        (vocabulary.tokens.len(), vocabulary.bos, vocabulary.eos),
-        (2048, Some(0), Some(1))
-    );
+    assert_eq!((vocabulary.tokens.len(), vocabulary.bos, vocabulary.eos), (2048, Some(0), Some(1)));
     assert!(vocabulary.chat_template.is_some());
 }
 
@@ -91,15 +81,9 @@ fn agrees(path: &Path, ids: &[u32]) {
     let expected = Plain::read(path).logits(ids);
     assert_eq!(got.len(), expected.len());
     let pairs = got.iter().zip(&expected);
-    let worst = pairs
-        .map(|(a, b)| (f64::from(*a) - b).abs())
-        .fold(0.0, f64::max);
+    let worst = pairs.map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, f64::max);
     let size = expected.iter().fold(0.0f64, |most, x| most.max(x.abs()));
-    assert!(
-        worst < 2e-5 * size.max(1.0),
-        "{}: {worst:e} of {size}",
-        path.display()
-    );
+    assert!(worst < 2e-5 * size.max(1.0), "{}: {worst:e} of {size}", path.display());
 }
 
 /// Llama in double precision, one position after another, with nothing shared with the crate but the
@@ -130,10 +114,7 @@ impl Plain {
             ("kv_heads", integer("llama.attention.head_count_kv")),
             ("head_dim", integer("llama.rope.dimension_count")),
             ("base", fraction("llama.rope.freq_base")),
-            (
-                "epsilon",
-                fraction("llama.attention.layer_norm_rms_epsilon"),
-            ),
+            ("epsilon", fraction("llama.attention.layer_norm_rms_epsilon")),
         ]);
         Self { numbers, tensors }
     }
@@ -151,10 +132,7 @@ impl Plain {
     fn norm(&self, name: &str, x: &[f64]) -> Vec<f64> {
         let mean = x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64;
         let scale = 1.0 / (mean + self.numbers["epsilon"]).sqrt();
-        x.iter()
-            .zip(&self.tensors[name].1)
-            .map(|(x, w)| x * scale * w)
-            .collect()
+        x.iter().zip(&self.tensors[name].1).map(|(x, w)| x * scale * w).collect()
     }
 
     fn turn(&self, x: &mut [f64], position: usize) {
@@ -180,11 +158,7 @@ impl Plain {
         for (head, query) in query.chunks_exact(dim).enumerate() {
             let at = head / shared_by * dim;
             let score = |key: &Vec<f64>| {
-                let dot: f64 = key[at..at + dim]
-                    .iter()
-                    .zip(query)
-                    .map(|(k, q)| k * q)
-                    .sum();
+                let dot: f64 = key[at..at + dim].iter().zip(query).map(|(k, q)| k * q).sum();
                 (dot / (dim as f64).sqrt()).exp()
             };
             let weights: Vec<f64> = keys.iter().map(score).collect();
@@ -223,11 +197,7 @@ impl Plain {
                 add(&mut x, &self.times(&name("ffn_down"), &gated));
             }
             let tied = !self.tensors.contains_key("output.weight");
-            let output = if tied {
-                "token_embd.weight"
-            } else {
-                "output.weight"
-            };
+            let output = if tied { "token_embd.weight" } else { "output.weight" };
             logits.extend(self.times(output, &self.norm("output_norm.weight", &x)));
         }
         logits

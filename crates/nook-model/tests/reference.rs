@@ -106,10 +106,7 @@ fn tiny_models_reproduce_the_logits_of_transformers() {
                 worst = worst.max(greatest_difference(&got[skip..], expected));
                 let expected = ids(&case["greedy"]);
                 let gaps = case["greedy_top2_gaps"].as_array().unwrap();
-                let safe = gaps
-                    .iter()
-                    .take_while(|gap| gap.as_f64().unwrap() > 1e-3)
-                    .count();
+                let safe = gaps.iter().take_while(|gap| gap.as_f64().unwrap() > 1e-3).count();
                 let got = greedy(&model, &prompt, safe, None);
                 assert_eq!(got, expected[..safe], "{name} {kind}");
             }
@@ -159,11 +156,7 @@ fn ember_answers_as_its_reference_does() {
         }
         eprintln!("ember {kind}: {equal} of {}", cases.len());
         // The reference of the quantised files also rounds activations, so near-ties may differ.
-        let least = if kind == "f32" {
-            cases.len()
-        } else {
-            cases.len() - 4
-        };
+        let least = if kind == "f32" { cases.len() } else { cases.len() - 4 };
         assert!(equal >= least, "{kind}: {equal} of {}", cases.len());
     }
 }

@@ -35,13 +35,7 @@ fn files() -> &'static [ModelFile] {
                 rope_factors: true,
                 ..tiny.clone()
             },
-            Recipe {
-                hidden: 256,
-                head_dim: 64,
-                feed_forward: 512,
-                mix: Mix::Q4KM,
-                ..tiny.clone()
-            },
+            Recipe { hidden: 256, head_dim: 64, feed_forward: 512, mix: Mix::Q4KM, ..tiny.clone() },
             tiny,
         ];
         let mut files = Vec::new();
@@ -63,9 +57,7 @@ fn model(file: &ModelFile, threads: usize, isa: Isa, part: &ModelPart) -> Loaded
 }
 
 fn prompt(seed: u64) -> Vec<u32> {
-    (0..PROMPT as u64)
-        .map(|i| ((i * 7919 + seed * 104_729) % 272) as u32)
-        .collect()
+    (0..PROMPT as u64).map(|i| ((i * 7919 + seed * 104_729) % 272) as u32).collect()
 }
 
 /// All logits of the prompt in one step of one whole model, on one thread, with plain instructions.
@@ -73,11 +65,7 @@ fn undisturbed(file: &ModelFile, prompt: &[u32]) -> Vec<f32> {
     let part = ModelPart::whole(file.shape().layers);
     let model = model(file, 1, Isa::PLAIN, &part);
     let mut session = model.session(part, 512).unwrap();
-    values(
-        session
-            .step(&model, Input::Tokens(prompt), LogitRows::All)
-            .unwrap(),
-    )
+    values(session.step(&model, Input::Tokens(prompt), LogitRows::All).unwrap())
 }
 
 /// The parts between `cuts` of a model of `layers` layers.
@@ -102,11 +90,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 fn relay(stages: &mut [(LoadedModel, Session)], chunk: &[u32]) -> Vec<f32> {
     let mut carried = Vec::new();
     for (index, (model, session)) in stages.iter_mut().enumerate() {
-        let input = if index == 0 {
-            Input::Tokens(chunk)
-        } else {
-            Input::Hidden(&carried)
-        };
+        let input = if index == 0 { Input::Tokens(chunk) } else { Input::Hidden(&carried) };
         carried = values(session.step(model, input, LogitRows::All).unwrap());
     }
     carried
@@ -186,11 +170,7 @@ fn every_cut_gives_the_whole() {
                 let session = model.session(part, 512).unwrap();
                 stages.push((model, session));
             }
-            assert_eq!(
-                bits(&relay(&mut stages, &prompt)),
-                bits(&expected),
-                "cut at {cut}"
-            );
+            assert_eq!(bits(&relay(&mut stages, &prompt)), bits(&expected), "cut at {cut}");
         }
     }
 }
@@ -225,12 +205,7 @@ fn the_last_row_is_the_last_of_all_rows() {
     let part = ModelPart::whole(file.shape().layers);
     let model = model(file, 1, Isa::detect(), &part);
     let mut session = model.session(part, 512).unwrap();
-    let output = session
-        .step(&model, Input::Tokens(&prompt), LogitRows::Last)
-        .unwrap();
+    let output = session.step(&model, Input::Tokens(&prompt), LogitRows::Last).unwrap();
     let width = file.shape().vocabulary as usize;
-    assert_eq!(
-        bits(&values(output)),
-        bits(&expected[expected.len() - width..])
-    );
+    assert_eq!(bits(&values(output)), bits(&expected[expected.len() - width..]));
 }

@@ -32,9 +32,7 @@ fn range(start: u32, end: u32) -> LayerRange {
 fn refused_steps_leave_the_session_as_it_was() {
     let model = tiny(1);
     let mut session = model.session(whole(&model), 80).unwrap();
-    session
-        .step(&model, Input::Tokens(&[1, 5, 9]), LogitRows::None)
-        .unwrap();
+    session.step(&model, Input::Tokens(&[1, 5, 9]), LogitRows::None).unwrap();
     let bytes = session.cache_bytes();
     let mut refused = |input: Input<'_>| {
         let error = session.step(&model, input, LogitRows::Last).unwrap_err();
@@ -43,29 +41,14 @@ fn refused_steps_leave_the_session_as_it_was() {
     };
     assert_eq!(refused(Input::Tokens(&[])), StepError::Empty);
     let vocabulary = 272;
-    assert_eq!(
-        refused(Input::Tokens(&[4, 272])),
-        StepError::NoSuchToken {
-            index: 1,
-            vocabulary
-        }
-    );
-    let too_long = StepError::TooLong {
-        position: 3,
-        count: 78,
-        limit: 80,
-    };
+    assert_eq!(refused(Input::Tokens(&[4, 272])), StepError::NoSuchToken { index: 1, vocabulary });
+    let too_long = StepError::TooLong { position: 3, count: 78, limit: 80 };
     assert_eq!(refused(Input::Tokens(&[1; 78])), too_long);
     let expected = "token ids";
-    assert_eq!(
-        refused(Input::Hidden(&[0.0; 64])),
-        StepError::WrongInput { expected }
-    );
+    assert_eq!(refused(Input::Hidden(&[0.0; 64])), StepError::WrongInput { expected });
     assert_eq!(session.truncate(4).unwrap_err().position, 3);
     // And it still goes on: exactly as many as there is room for.
-    session
-        .step(&model, Input::Tokens(&[1; 77]), LogitRows::Last)
-        .unwrap();
+    session.step(&model, Input::Tokens(&[1; 77]), LogitRows::Last).unwrap();
     assert_eq!(session.position(), 80);
 }
 
@@ -75,19 +58,11 @@ fn hidden_states_must_have_the_models_width() {
     let part = ModelPart::inner(range(1, 3));
     let mut session = model.session(part, 10).unwrap();
     let got = session.step(&model, Input::Hidden(&[0.5; 100]), LogitRows::None);
-    assert_eq!(
-        got,
-        Err(StepError::Width {
-            got: 100,
-            width: 64
-        })
-    );
+    assert_eq!(got, Err(StepError::Width { got: 100, width: 64 }));
     let expected = "hidden states";
     let got = session.step(&model, Input::Tokens(&[1]), LogitRows::None);
     assert_eq!(got, Err(StepError::WrongInput { expected }));
-    let got = session
-        .step(&model, Input::Hidden(&[0.5; 128]), LogitRows::None)
-        .unwrap();
+    let got = session.step(&model, Input::Hidden(&[0.5; 128]), LogitRows::None).unwrap();
     assert!(matches!(got, Output::Hidden(values) if values.len() == 128));
 }
 
@@ -96,11 +71,7 @@ fn a_cancelled_step_stops_before_the_next_layer_and_changes_nothing() {
     let model = tiny(1);
     let expected = {
         let mut session = session(&model);
-        values(
-            session
-                .step(&model, Input::Tokens(&[1, 2, 3]), LogitRows::Last)
-                .unwrap(),
-        )
+        values(session.step(&model, Input::Tokens(&[1, 2, 3]), LogitRows::Last).unwrap())
     };
     let mut session = session(&model);
     for stop_at in 0..=model.file().shape().layers as usize {
@@ -112,9 +83,7 @@ fn a_cancelled_step_stops_before_the_next_layer_and_changes_nothing() {
         assert_eq!(asked.load(Ordering::Relaxed), stop_at + 1);
         assert_eq!((session.position(), session.cache_bytes()), (0, 0));
     }
-    let got = session
-        .step(&model, Input::Tokens(&[1, 2, 3]), LogitRows::Last)
-        .unwrap();
+    let got = session.step(&model, Input::Tokens(&[1, 2, 3]), LogitRows::Last).unwrap();
     assert_eq!(values(got), expected);
 }
 
@@ -129,32 +98,19 @@ fn layers_are_held_one_by_one_and_overlaps_load_nothing_twice() {
     model.hold(&ModelPart::inner(range(0, 2))).unwrap();
     model.hold(&ModelPart::inner(range(1, 3))).unwrap();
     assert_eq!(model.held(), [range(0, 3)]);
-    assert_eq!(
-        model.weight_bytes(),
-        file.weight_bytes(&ModelPart::inner(range(0, 3)))
-    );
+    assert_eq!(model.weight_bytes(), file.weight_bytes(&ModelPart::inner(range(0, 3))));
     model.release(range(1, 2));
     assert_eq!(model.held(), [range(0, 1), range(2, 3)]);
-    let missing = model
-        .session(ModelPart::inner(range(0, 3)), 10)
-        .unwrap_err()
-        .fault;
+    let missing = model.session(ModelPart::inner(range(0, 3)), 10).unwrap_err().fault;
     assert!(matches!(missing, Fault::NotHeld { .. }));
     // The two ends of a tied model are one matrix.
-    let ends = |embedding, head| ModelPart {
-        layers: range(0, 0),
-        embedding,
-        head,
-    };
+    let ends = |embedding, head| ModelPart { layers: range(0, 0), embedding, head };
     model.release(LayerRange::all(u32::MAX));
     model.hold(&ends(false, true)).unwrap();
     model.hold(&ends(true, false)).unwrap();
     assert_eq!(model.weight_bytes(), file.weight_bytes(&ends(true, true)));
     assert!(file.weight_bytes(&ends(true, true)) < 2 * file.weight_bytes(&ends(true, false)));
-    let beyond = model
-        .hold(&ModelPart::inner(range(3, 5)))
-        .unwrap_err()
-        .fault;
+    let beyond = model.hold(&ModelPart::inner(range(3, 5))).unwrap_err().fault;
     assert!(matches!(beyond, Fault::NoSuchLayers { layers: 4, .. }));
 }
 
@@ -164,16 +120,10 @@ fn released_layers_and_other_models_are_noticed() {
     let other = tiny(1);
     let mut session = session(&model);
     let input = Input::Tokens(&[1]);
-    assert_eq!(
-        session.step(&other, input, LogitRows::None),
-        Err(StepError::OtherModel)
-    );
+    assert_eq!(session.step(&other, input, LogitRows::None), Err(StepError::OtherModel));
     model.release(range(2, 3));
     let what = "layer 2".to_owned();
-    assert_eq!(
-        session.step(&model, input, LogitRows::None),
-        Err(StepError::NotHeld { what })
-    );
+    assert_eq!(session.step(&model, input, LogitRows::None), Err(StepError::NotHeld { what }));
     model.hold(&whole(&model)).unwrap();
     session.step(&model, input, LogitRows::None).unwrap();
 }
@@ -182,13 +132,7 @@ fn released_layers_and_other_models_are_noticed() {
 fn a_session_is_never_longer_than_the_models_context() {
     let model = tiny(1);
     let fault = model.session(whole(&model), 513).unwrap_err().fault;
-    assert_eq!(
-        fault,
-        Fault::ContextLength {
-            limit: 512,
-            asked: 513
-        }
-    );
+    assert_eq!(fault, Fault::ContextLength { limit: 512, asked: 513 });
 }
 
 #[test]
@@ -198,9 +142,7 @@ fn cache_memory_is_counted_before_it_is_taken() {
     let layers = session.part().layers;
     for length in [1, 63, 1, 64] {
         let ids = vec![3; length];
-        session
-            .step(&model, Input::Tokens(&ids), LogitRows::None)
-            .unwrap();
+        session.step(&model, Input::Tokens(&ids), LogitRows::None).unwrap();
         let counted = model.file().cache_bytes(layers, session.position());
         assert_eq!(session.cache_bytes(), counted);
     }
@@ -213,16 +155,9 @@ fn nothing_private_is_in_debug_output() {
     let model = tiny(1);
     let mut session = session(&model);
     let ids = [201, 202, 203];
-    let output = session
-        .step(&model, Input::Tokens(&ids), LogitRows::Last)
-        .unwrap();
-    let error = session
-        .step(&model, Input::Tokens(&[999]), LogitRows::Last)
-        .unwrap_err();
-    let shown = format!(
-        "{session:?} {output:?} {:?} {error} {error:?}",
-        Input::Tokens(&ids)
-    );
+    let output = session.step(&model, Input::Tokens(&ids), LogitRows::Last).unwrap();
+    let error = session.step(&model, Input::Tokens(&[999]), LogitRows::Last).unwrap_err();
+    let shown = format!("{session:?} {output:?} {:?} {error} {error:?}", Input::Tokens(&ids));
     for secret in ["201", "202", "203", "999"] {
         assert!(!shown.contains(secret), "{secret} in {shown}");
     }

@@ -43,10 +43,7 @@ impl<M: WireMessage> Call<M> {
     pub(crate) fn new(handle: CallHandle<M>, inbox: mpsc::Receiver<M>) -> Self {
         let handle = Arc::new(handle);
         Self {
-            sender: CallSender {
-                handle: Arc::clone(&handle),
-                lane: Lane::Urgent,
-            },
+            sender: CallSender { handle: Arc::clone(&handle), lane: Lane::Urgent },
             receiver: CallReceiver { handle, inbox },
         }
     }
@@ -150,9 +147,7 @@ impl<M: WireMessage> CallSender<M> {
 
     /// Sends a message if that needs no waiting; hands it back otherwise.
     pub fn try_send(&mut self, message: M) -> Result<(), TrySendError<M>> {
-        let room = self
-            .check(&message)
-            .and_then(|kind| Ok((kind, self.handle.room(kind)?)));
+        let room = self.check(&message).and_then(|kind| Ok((kind, self.handle.room(kind)?)));
         match room {
             Ok((_, Room::Full)) => Err(TrySendError::Full(message)),
             Ok((kind, Room::Free)) => self.queue(kind, &message).map_err(TrySendError::Ended),
@@ -188,11 +183,7 @@ impl<M: WireMessage> CallSender<M> {
 
     fn queue(&mut self, kind: Kind, message: &M) -> Result<(), CallError> {
         if kind != Kind::Chunk {
-            self.lane = if message.is_bulk() {
-                Lane::Bulk
-            } else {
-                Lane::Urgent
-            };
+            self.lane = if message.is_bulk() { Lane::Bulk } else { Lane::Urgent };
         }
         // Encoded outside the lock: a chunk is copied here. The room cannot vanish meanwhile,
         // because this half has one owner.

@@ -36,19 +36,13 @@ pub struct PingPolicy {
 
 impl PingPolicy {
     /// Between devices: 250 ms while a call is open, 15 s otherwise, four misses.
-    pub const LINK: Self = Self {
-        idle: Duration::from_secs(15),
-        busy: Duration::from_millis(250),
-        misses: 4,
-    };
+    pub const LINK: Self =
+        Self { idle: Duration::from_secs(15), busy: Duration::from_millis(250), misses: 4 };
 
     /// Between a node and its own worker, whose death closes the socket at once: pings only find a
     /// worker that hangs, and a machine under load must not look like one.
-    pub const WORKER: Self = Self {
-        idle: Duration::from_secs(15),
-        busy: Duration::from_secs(2),
-        misses: 5,
-    };
+    pub const WORKER: Self =
+        Self { idle: Duration::from_secs(15), busy: Duration::from_secs(2), misses: 5 };
 }
 
 impl Side {

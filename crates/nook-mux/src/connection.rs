@@ -196,15 +196,11 @@ where
             }
         };
         if written.is_pending() {
-            let stall = self
-                .stall
-                .get_or_insert_with(|| Box::pin(sleep(WRITE_STALL_MAX)));
+            let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(WRITE_STALL_MAX)));
             if stall.as_mut().poll(cx).is_ready() {
                 let written = self.meter.written();
                 if written == self.metered.1 {
-                    return Err(CloseReason::WriteStalled {
-                        seconds: WRITE_STALL_MAX.as_secs(),
-                    });
+                    return Err(CloseReason::WriteStalled { seconds: WRITE_STALL_MAX.as_secs() });
                 }
                 // Slow, but it moves.
                 self.metered.1 = written;
@@ -252,9 +248,7 @@ where
         match self.liveness.tick(interval) {
             Tick::Ping(nonce) => self.ping_due = Some(nonce),
             Tick::Dead => {
-                return Err(CloseReason::PingsMissed {
-                    misses: self.ping.misses,
-                });
+                return Err(CloseReason::PingsMissed { misses: self.ping.misses });
             }
         }
         let busy = self.shared.state().calls_open() > 0;
@@ -270,11 +264,7 @@ where
     }
 
     fn interval(&self) -> Duration {
-        if self.busy {
-            self.ping.busy
-        } else {
-            self.ping.idle
-        }
+        if self.busy { self.ping.busy } else { self.ping.idle }
     }
 
     fn on_frame(&mut self, bytes: Bytes) -> Result<(), CloseReason> {
@@ -292,10 +282,7 @@ where
 
     fn on_opening(&mut self, first: Frame<M>) -> Result<(), Violation> {
         // A place in line before the call exists: a call that nobody takes would be a leak.
-        let place = self
-            .incoming
-            .as_ref()
-            .and_then(|line| line.try_reserve().ok());
+        let place = self.incoming.as_ref().and_then(|line| line.try_reserve().ok());
         let id = first.call;
         let opened = self.shared.state().open_remote(first, place.is_some())?;
         if let (Some(place), Some((inbox, cell))) = (place, opened) {

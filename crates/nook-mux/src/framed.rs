@@ -53,12 +53,7 @@ enum Phase {
 
 /// Carries frames over `io`.
 pub fn framed<IO: AsyncRead + AsyncWrite + Unpin>(io: IO) -> FramedBytes<IO> {
-    FramedBytes {
-        io,
-        input: BytesMut::new(),
-        output: VecDeque::new(),
-        phase: Phase::Reading,
-    }
+    FramedBytes { io, input: BytesMut::new(), output: VecDeque::new(), phase: Phase::Reading }
 }
 
 impl<IO> FramedBytes<IO> {

@@ -176,11 +176,7 @@ mod tests {
             assert_eq!(liveness.rtt(), None);
             liveness.ping_written(start);
             let asked = nonce.unwrap();
-            assert_eq!(
-                liveness.answered(asked + 100, start),
-                None,
-                "a foreign nonce"
-            );
+            assert_eq!(liveness.answered(asked + 100, start), None, "a foreign nonce");
             nonce = liveness.answered(asked, start + Duration::from_millis(ms));
         }
         assert_eq!(liveness.rtt(), Some(Duration::from_millis(3)));

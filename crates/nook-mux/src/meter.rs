@@ -61,10 +61,7 @@ impl<IO> Metered<IO> {
 
     fn count_written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = written {
-            self.meter
-                .counts
-                .written
-                .fetch_add(bytes as u64, Ordering::Relaxed);
+            self.meter.counts.written.fetch_add(bytes as u64, Ordering::Relaxed);
         }
         written
     }

@@ -42,9 +42,7 @@ pub enum Incoming<M: WireMessage> {
 
 impl<M: WireMessage> Clone for Mux<M> {
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 

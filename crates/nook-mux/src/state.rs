@@ -135,9 +135,7 @@ impl<M: WireMessage> State<M> {
         if self.ended.is_some() {
             return;
         }
-        let error = CallError::ConnectionLost {
-            reason: reason.clone(),
-        };
+        let error = CallError::ConnectionLost { reason: reason.clone() };
         for (_, call) in self.calls.drain() {
             call.cell.end(error.clone());
         }
@@ -192,8 +190,7 @@ impl<M: WireMessage> State<M> {
         }
         let code = ErrorCode::Busy;
         let close = Message::Close { code: Some(code) };
-        self.refusals
-            .push_back(encode(id, 0, &Message::refusal(code)));
+        self.refusals.push_back(encode(id, 0, &Message::refusal(code)));
         self.refusals.push_back(encode(id, 1, &close));
         Ok(())
     }
@@ -204,9 +201,7 @@ impl<M: WireMessage> State<M> {
         let Some(call) = self.calls.get_mut(&id) else {
             return self.deliver_unknown(frame);
         };
-        call.check
-            .accept(frame.seq)
-            .map_err(|error| Violation::Sequence { call: id, error })?;
+        call.check.accept(frame.seq).map_err(|error| Violation::Sequence { call: id, error })?;
         let Some(inbox) = &call.inbox else {
             self.frames_late += 1;
             if frame.message.kind() == Kind::Close {
@@ -309,11 +304,7 @@ impl<M: WireMessage> State<M> {
         if chunk && !call.window.send.spend() {
             return false;
         }
-        call.out.push_back(Outbound {
-            frame,
-            lane,
-            closes: false,
-        });
+        call.out.push_back(Outbound { frame, lane, closes: false });
         self.list(id);
         true
     }

@@ -37,17 +37,12 @@ impl Heard {
 impl AdvertBook {
     /// Fresh offers for one model.
     pub(crate) fn offers(&self, model: ModelDigest, now: Instant) -> Vec<Offer> {
-        let fresh = self
-            .heard
-            .iter()
-            .filter(|(_, heard)| heard.is_fresh(now) && heard.advert.sharing);
+        let fresh =
+            self.heard.iter().filter(|(_, heard)| heard.is_fresh(now) && heard.advert.sharing);
         fresh
             .flat_map(|(peer, heard)| {
                 let advert = &heard.advert;
-                let shards = advert
-                    .shards
-                    .iter()
-                    .filter(move |shard| shard.model == model);
+                let shards = advert.shards.iter().filter(move |shard| shard.model == model);
                 shards.map(|shard| Offer {
                     peer: *peer,
                     layers: shard.layers,
@@ -60,10 +55,7 @@ impl AdvertBook {
 
     /// A device's name for people.
     pub(crate) fn name(&self, peer: &PeerId) -> String {
-        self.names
-            .get(peer)
-            .cloned()
-            .unwrap_or_else(|| peer.short())
+        self.names.get(peer).cloned().unwrap_or_else(|| peer.short())
     }
 }
 
@@ -92,21 +84,8 @@ mod tests {
             queue_depth: 1,
             memory_free_bytes: 0,
         };
-        let heard = [(
-            PeerId([7; 32]),
-            Heard {
-                advert,
-                at: now - age,
-            },
-        )]
-        .into();
-        (
-            AdvertBook {
-                heard,
-                names: BTreeMap::new(),
-            },
-            now,
-        )
+        let heard = [(PeerId([7; 32]), Heard { advert, at: now - age })].into();
+        (AdvertBook { heard, names: BTreeMap::new() }, now)
     }
 
     #[test]

@@ -73,17 +73,10 @@ impl Entry {
         let positions = self.file.shape().context_length.min(TYPICAL_POSITIONS);
         let one = |layer| {
             let range = LayerRange::with_len(layer, 1);
-            let caches = self
-                .file
-                .cache_bytes(range, positions)
-                .saturating_mul(streams.into());
-            self.file
-                .weight_bytes(&ModelPart::inner(range))
-                .saturating_add(caches)
+            let caches = self.file.cache_bytes(range, positions).saturating_mul(streams.into());
+            self.file.weight_bytes(&ModelPart::inner(range)).saturating_add(caches)
         };
         let largest = (0..self.layers()).map(one).max().unwrap_or(u64::MAX).max(1);
-        u32::try_from(bytes_max / largest)
-            .unwrap_or(u32::MAX)
-            .min(self.layers())
+        u32::try_from(bytes_max / largest).unwrap_or(u32::MAX).min(self.layers())
     }
 }

@@ -50,24 +50,18 @@ impl ChatBook {
     /// Gives `chats` a thread of its own; it ends when every handle is gone.
     pub(crate) fn start(mut chats: Chats) -> std::io::Result<Self> {
         let (jobs, mut inbox) = mpsc::channel::<Job>(JOBS_MAX);
-        std::thread::Builder::new()
-            .name("chats".to_owned())
-            .spawn(move || {
-                while let Some(job) = inbox.blocking_recv() {
-                    job(&mut chats);
-                }
-            })?;
+        std::thread::Builder::new().name("chats".to_owned()).spawn(move || {
+            while let Some(job) = inbox.blocking_recv() {
+                job(&mut chats);
+            }
+        })?;
         Ok(Self { jobs })
     }
 
     pub(crate) fn list(&self, search: Option<String>, answer: Answer<Vec<ConversationView>>) {
         self.answer(answer, move |chats| {
             let listed = chats.list(LISTED_MAX)?;
-            let found = match search
-                .as_deref()
-                .map(str::trim)
-                .filter(|words| !words.is_empty())
-            {
+            let found = match search.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
                 None => None,
                 Some(words) => Some(chats.search(words, LISTED_MAX)?),
             };
@@ -80,35 +74,23 @@ impl ChatBook {
                 title: entry.title.0,
                 updated: entry.changed,
             };
-            Ok(listed
-                .into_iter()
-                .filter(|entry| fits(entry.id))
-                .map(view)
-                .collect())
+            Ok(listed.into_iter().filter(|entry| fits(entry.id)).map(view).collect())
         });
     }
 
     pub(crate) fn messages(&self, conversation: i64, answer: Answer<Vec<MessageView>>) {
         self.answer(answer, move |chats| {
             let conversation = chats.get(ConversationId(conversation))?;
-            Ok(conversation
-                .messages
-                .into_iter()
-                .map(message_view)
-                .collect())
+            Ok(conversation.messages.into_iter().map(message_view).collect())
         });
     }
 
     pub(crate) fn rename(&self, conversation: i64, title: String, answer: Answer<()>) {
-        self.answer(answer, move |chats| {
-            chats.rename(ConversationId(conversation), &title)
-        });
+        self.answer(answer, move |chats| chats.rename(ConversationId(conversation), &title));
     }
 
     pub(crate) fn delete(&self, conversation: i64, answer: Answer<()>) {
-        self.answer(answer, move |chats| {
-            chats.delete(ConversationId(conversation))
-        });
+        self.answer(answer, move |chats| chats.delete(ConversationId(conversation)));
     }
 
     fn answer<T: Send + 'static>(
@@ -166,10 +148,8 @@ impl State {
                     reach,
                 };
                 let (begun, wait) = oneshot::channel();
-                let ask = crate::state::Inside::Generate {
-                    request: Box::new(request),
-                    answer: begun,
-                };
+                let ask =
+                    crate::state::Inside::Generate { request: Box::new(request), answer: begun };
                 let gone = || HouseError::new(ErrorCode::Draining, "Inglenook is shutting down.");
                 house.send(ask).await.map_err(|_| gone())?;
                 let reply_message = prepared.reply;
@@ -215,17 +195,8 @@ fn prepare(chats: &mut Chats, turn: Turn) -> Result<Prepared, ChatsError> {
     };
     let reply = chats.begin_reply(conversation, user, &turn.model, now)?;
     let kept = chats.get(conversation)?;
-    let messages = kept
-        .branch(user)
-        .into_iter()
-        .filter_map(prompt_message)
-        .collect();
-    Ok(Prepared {
-        conversation,
-        user,
-        reply,
-        messages,
-    })
+    let messages = kept.branch(user).into_iter().filter_map(prompt_message).collect();
+    Ok(Prepared { conversation, user, reply, messages })
 }
 
 /// A message as the model is to see it; an empty reply (cut before its first word) is left out.
@@ -236,21 +207,14 @@ fn prompt_message(message: &Message) -> Option<ChatMessage> {
         Role::Assistant if message.text.is_empty() => return None,
         Role::Assistant => ChatRole::Assistant,
     };
-    Some(ChatMessage {
-        role,
-        text: message.text.clone(),
-    })
+    Some(ChatMessage { role, text: message.text.clone() })
 }
 
 fn title_of(text: &TurnText) -> String {
     let TurnText::New(text) = text else {
         return String::new();
     };
-    let line = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default()
-        .trim();
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     let mut title: String = line.chars().take(TITLE_CHARS).collect();
     if line.chars().count() > TITLE_CHARS {
         title.push('…');
@@ -266,20 +230,16 @@ fn keep(book: ChatBook, message: MessageId, mut reply: Reply, tasks: &Tasks) -> 
         let end = pass_on(&book, message, &mut reply, &out).await;
         // Saved before the door hears of the end, so that what it reads back is whole.
         let (finish, summary) = match &end {
-            Some(ReplyPiece {
-                event: ReplyEvent::Done { summary },
-                ..
-            }) => {
+            Some(ReplyPiece { event: ReplyEvent::Done { summary }, .. }) => {
                 let finish = match summary.finish_reason {
                     FinishReason::Stop => Finish::Complete,
                     FinishReason::Length => Finish::Length,
                 };
                 (finish, serde_json::to_string(summary).ok())
             }
-            Some(ReplyPiece {
-                event: ReplyEvent::PipelineAborted { code, .. },
-                ..
-            }) => (Finish::Failed { code: code.clone() }, None),
+            Some(ReplyPiece { event: ReplyEvent::PipelineAborted { code, .. }, .. }) => {
+                (Finish::Failed { code: code.clone() }, None)
+            }
             _ => (Finish::Stopped, None),
         };
         save_end(&book, message, finish, summary).await;
@@ -352,9 +312,7 @@ fn message_view(message: Message) -> MessageView {
         Finish::Stopped => Some("Stopped.".to_owned()),
         Finish::Interrupted => Some("Inglenook was closed while this was written.".to_owned()),
         Finish::Failed { code } => {
-            let known = ErrorCode::ALL
-                .into_iter()
-                .find(|known| known.name() == code);
+            let known = ErrorCode::ALL.into_iter().find(|known| known.name() == code);
             Some(known.map_or("It failed.", ErrorCode::sentence).to_owned())
         }
     };
@@ -368,9 +326,7 @@ fn message_view(message: Message) -> MessageView {
         },
         text: message.text.0,
         created: message.created,
-        summary: message
-            .route
-            .and_then(|json| serde_json::from_str::<ReplySummary>(&json).ok()),
+        summary: message.route.and_then(|json| serde_json::from_str::<ReplySummary>(&json).ok()),
         cut_because,
     }
 }
@@ -397,10 +353,7 @@ mod tests {
     #[test]
     fn a_title_is_the_first_line_cut_to_length() {
         let text = |text: &str| TurnText::New(Sensitive(text.to_owned()));
-        assert_eq!(
-            title_of(&text("\n  Why is the sky blue?\nReally?")),
-            "Why is the sky blue?"
-        );
+        assert_eq!(title_of(&text("\n  Why is the sky blue?\nReally?")), "Why is the sky blue?");
         assert!(title_of(&text(&"x".repeat(80))).ends_with('…'));
     }
 
@@ -417,11 +370,7 @@ mod tests {
         let new = TurnText::New(Sensitive("Hello".to_owned()));
         let first = prepare(&mut chats, turn(None, None, new)).unwrap();
         chats.append(first.reply, "Hi").unwrap();
-        let again = turn(
-            Some(first.conversation.0),
-            Some(first.user.0),
-            TurnText::Again,
-        );
+        let again = turn(Some(first.conversation.0), Some(first.user.0), TurnText::Again);
         let second = prepare(&mut chats, again).unwrap();
         assert_eq!(second.user, first.user);
         assert_ne!(second.reply, first.reply);

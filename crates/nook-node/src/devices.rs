@@ -32,26 +32,12 @@ impl State {
     /// Something was seen, or is gone.
     pub(crate) fn on_sighting(&mut self, sighting: Sighting) {
         match sighting {
-            Sighting::Seen {
-                tag,
-                name,
-                addresses,
-                pairing_port,
-                ..
-            } => {
+            Sighting::Seen { tag, name, addresses, pairing_port, .. } => {
                 if let Some(peer) = self.paired_by_tag(tag) {
                     self.links.sighted(peer, addresses.clone());
                 }
                 let at = clock::unix_seconds();
-                self.seen.insert(
-                    tag,
-                    Seen {
-                        name,
-                        addresses,
-                        pairing_port,
-                        at,
-                    },
-                );
+                self.seen.insert(tag, Seen { name, addresses, pairing_port, at });
             }
             Sighting::Gone { tag } => {
                 if let Some(peer) = self.paired_by_tag(tag) {
@@ -68,9 +54,7 @@ impl State {
             LinkEvent::Up(link) => {
                 let peer = link.peer();
                 tracing::info!(?peer, remote = %link.remote(), "connected");
-                let noted = self
-                    .peers
-                    .note_reached(peer, link.listens_at(), clock::unix_seconds());
+                let noted = self.peers.note_reached(peer, link.listens_at(), clock::unix_seconds());
                 self.note("peers", noted.err().map(|error| error.to_string()));
                 if let Some(finder) = &self.finder {
                     finder.reached(&peer);
@@ -93,9 +77,7 @@ impl State {
                 tracing::warn!(?peer, "it does not know this device any more");
                 self.note(
                     "refused",
-                    Some(format!(
-                        "{name} does not know this device any more: pair them again."
-                    )),
+                    Some(format!("{name} does not know this device any more: pair them again.")),
                 );
             }
             LinkEvent::VersionMismatch { peer, .. } => {
@@ -108,11 +90,7 @@ impl State {
                     )),
                 );
             }
-            LinkEvent::SameIdTwice {
-                peer,
-                kept,
-                refused,
-            } => {
+            LinkEvent::SameIdTwice { peer, kept, refused } => {
                 let name = self.name_of(peer);
                 self.note(
                     "twin",
@@ -128,13 +106,7 @@ impl State {
     fn on_message(&mut self, peer: PeerId, message: Message) {
         match message {
             Message::Advert(advert) => {
-                self.heard.insert(
-                    peer,
-                    Heard {
-                        advert,
-                        at: clock::now(),
-                    },
-                );
+                self.heard.insert(peer, Heard { advert, at: clock::now() });
                 self.publish_book();
             }
             Message::Draining { .. } => {
@@ -171,16 +143,9 @@ impl State {
     pub(crate) fn peers_changed(&mut self) {
         let settings = self.settings.settings();
         self.gate = Gate::new(settings.gate, self.peers.levels());
-        let connectable = self
-            .peers
-            .list()
-            .iter()
-            .filter(|peer| peer.level.may_connect());
+        let connectable = self.peers.list().iter().filter(|peer| peer.level.may_connect());
         let known = connectable
-            .map(|peer| KnownPeer {
-                id: peer.id,
-                addresses: peer.addresses.clone(),
-            })
+            .map(|peer| KnownPeer { id: peer.id, addresses: peer.addresses.clone() })
             .collect();
         self.links.set_peers(known);
         if let Some(finder) = &self.finder {
@@ -198,19 +163,15 @@ impl State {
     /// Opens a pairing window.
     pub(crate) fn show_code(&mut self) -> Result<PairingView, HouseError> {
         if self.window.is_some() {
-            return self
-                .pairing_view()
-                .ok_or_else(|| ErrorCode::RateLimited.into());
+            return self.pairing_view().ok_or_else(|| ErrorCode::RateLimited.into());
         }
         let config = OfferConfig {
             listen: vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
             port: 0,
             introduction: self.introduction(),
         };
-        let (offer, mut events) = self
-            .pairing
-            .offer(config, self.storing(), &self.tasks)
-            .map_err(|error| {
+        let (offer, mut events) =
+            self.pairing.offer(config, self.storing(), &self.tasks).map_err(|error| {
                 let code = match &error {
                     OfferError::Refused { .. } => ErrorCode::RateLimited,
                     OfferError::Port { .. } => ErrorCode::BadRequest,
@@ -219,29 +180,19 @@ impl State {
             })?;
         self.windows += 1;
         let number = self.windows;
-        let left = offer
-            .expires
-            .saturating_duration_since(clock::now())
-            .as_secs();
+        let left = offer.expires.saturating_duration_since(clock::now()).as_secs();
         let expires = clock::unix_seconds().saturating_add(left);
-        self.window = Some(Window {
-            number,
-            offer,
-            tries_left: TRIES,
-            expires,
-        });
+        self.window = Some(Window { number, offer, tries_left: TRIES, expires });
         let inside = self.inside.clone();
-        self.tasks
-            .spawn_until_cancelled("pairing-window", async move {
-                while let Some(event) = events.recv().await {
-                    if inside.send(Inside::Window { number, event }).await.is_err() {
-                        return;
-                    }
+        self.tasks.spawn_until_cancelled("pairing-window", async move {
+            while let Some(event) = events.recv().await {
+                if inside.send(Inside::Window { number, event }).await.is_err() {
+                    return;
                 }
-            });
+            }
+        });
         self.announce();
-        self.pairing_view()
-            .ok_or_else(|| ErrorCode::RateLimited.into())
+        self.pairing_view().ok_or_else(|| ErrorCode::RateLimited.into())
     }
 
     /// Closes the pairing window.
@@ -252,20 +203,13 @@ impl State {
 
     /// Something happened at a pairing window.
     pub(crate) fn on_window(&mut self, number: u64, event: PairingEvent) {
-        let Some(window) = self
-            .window
-            .as_mut()
-            .filter(|window| window.number == number)
-        else {
+        let Some(window) = self.window.as_mut().filter(|window| window.number == number) else {
             return;
         };
         match event {
             PairingEvent::WrongCode { tries_left } => window.tries_left = tries_left,
             last => {
-                tracing::info!(
-                    outcome = window_outcome(&last),
-                    "the pairing window is closed"
-                );
+                tracing::info!(outcome = window_outcome(&last), "the pairing window is closed");
                 self.window = None;
                 self.announce();
             }
@@ -289,33 +233,33 @@ impl State {
         let (pairing, storing) = (self.pairing.clone(), self.storing());
         let (introduction, known) = (self.introduction(), self.pairing_addresses(&target));
         let view = self.view.subscribe();
-        self.tasks
-            .spawn_until_cancelled("pairing-join", async move {
-                let outcome = async {
-                    let addresses = match known {
-                        Some(addresses) => addresses,
-                        None => resolve(&target).await?,
-                    };
-                    let peer = pairing
-                        .join(&addresses, &code, introduction, &storing)
-                        .await
-                        .map_err(join_error)?;
-                    let id = peer.id.to_string();
-                    // The loop published the new device before it told the exchange that it is stored.
-                    let house = view.borrow().clone();
-                    let device = house.devices.iter().find(|device| device.id == id).cloned();
-                    device.ok_or_else(|| HouseError::from(ErrorCode::NotFound))
+        self.tasks.spawn_until_cancelled("pairing-join", async move {
+            let outcome = async {
+                let addresses = match known {
+                    Some(addresses) => addresses,
+                    None => resolve(&target).await?,
                 };
-                let _ = answer.send(outcome.await);
-            });
+                let peer = pairing
+                    .join(&addresses, &code, introduction, &storing)
+                    .await
+                    .map_err(join_error)?;
+                let id = peer.id.to_string();
+                // The loop published the new device before it told the exchange that it is stored.
+                let house = view.borrow().clone();
+                let device = house.devices.iter().find(|device| device.id == id).cloned();
+                device.ok_or_else(|| HouseError::from(ErrorCode::NotFound))
+            };
+            let _ = answer.send(outcome.await);
+        });
     }
 
     /// Stores a device that was just proven; whether it is durable.
     pub(crate) fn store_peer(&mut self, peer: PairedPeer) -> bool {
         let now = clock::unix_seconds();
-        let level = self.peers.get(peer.id).map_or(TrustLevel::Guest, |known| {
-            known.level.max(TrustLevel::Guest)
-        });
+        let level = self
+            .peers
+            .get(peer.id)
+            .map_or(TrustLevel::Guest, |known| known.level.max(TrustLevel::Guest));
         let stored = self.peers.add(Peer {
             id: peer.id,
             name: peer.name,
@@ -342,9 +286,7 @@ impl State {
     /// Sets how far a device is trusted.
     pub(crate) fn set_trust(&mut self, device: &str, trust: Trust) -> Result<(), HouseError> {
         let id = self.paired(device)?;
-        self.peers
-            .set_level(id, level(trust))
-            .map_err(|error| bad(error.to_string()))?;
+        self.peers.set_level(id, level(trust)).map_err(|error| bad(error.to_string()))?;
         self.peers_changed();
         Ok(())
     }
@@ -352,9 +294,7 @@ impl State {
     /// Unpairs a device.
     pub(crate) fn forget(&mut self, device: &str) -> Result<(), HouseError> {
         let id = self.paired(device)?;
-        self.peers
-            .remove(id)
-            .map_err(|error| bad(error.to_string()))?;
+        self.peers.remove(id).map_err(|error| bad(error.to_string()))?;
         self.heard.remove(&id);
         self.peers_changed();
         Ok(())
@@ -380,10 +320,8 @@ impl State {
     pub(crate) fn pairing_view(&self) -> Option<PairingView> {
         let window = self.window.as_ref()?;
         let port = window.offer.port;
-        let mut addresses: Vec<_> = own_addresses()
-            .into_iter()
-            .map(|ip| SocketAddr::new(ip, port).to_string())
-            .collect();
+        let mut addresses: Vec<_> =
+            own_addresses().into_iter().map(|ip| SocketAddr::new(ip, port).to_string()).collect();
         if self.settings.settings().network.loopback || addresses.is_empty() {
             addresses.push(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port).to_string());
         }
@@ -402,15 +340,8 @@ impl State {
             let inside = inside.clone();
             Box::pin(async move {
                 let (stored, wait) = oneshot::channel();
-                inside
-                    .send(Inside::Store { peer, stored })
-                    .await
-                    .map_err(|_| NotStored)?;
-                if wait.await.unwrap_or(false) {
-                    Ok(())
-                } else {
-                    Err(NotStored)
-                }
+                inside.send(Inside::Store { peer, stored }).await.map_err(|_| NotStored)?;
+                if wait.await.unwrap_or(false) { Ok(()) } else { Err(NotStored) }
             })
         })
     }
@@ -429,12 +360,7 @@ impl State {
     fn pairing_addresses(&self, target: &PairTarget) -> Option<Vec<SocketAddr>> {
         let with_port = |seen: &Seen| {
             let port = seen.pairing_port?;
-            Some(
-                seen.addresses
-                    .iter()
-                    .map(|at| SocketAddr::new(at.ip(), port))
-                    .collect(),
-            )
+            Some(seen.addresses.iter().map(|at| SocketAddr::new(at.ip(), port)).collect())
         };
         match target {
             PairTarget::Seen(id) => {
@@ -453,11 +379,7 @@ impl State {
     }
 
     fn paired_by_tag(&self, tag: Tag) -> Option<PeerId> {
-        self.peers
-            .list()
-            .iter()
-            .map(|peer| peer.id)
-            .find(|id| tag.matches(id))
+        self.peers.list().iter().map(|peer| peer.id).find(|id| tag.matches(id))
     }
 
     /// A paired device by id, short id, name, or a unique beginning of its name.
@@ -468,10 +390,8 @@ impl State {
             peer.id.to_string().eq_ignore_ascii_case(&lower)
                 || peer.id.short().eq_ignore_ascii_case(&lower)
         });
-        let named: Vec<_> = list
-            .iter()
-            .filter(|peer| peer.name.as_str().to_lowercase() == lower)
-            .collect();
+        let named: Vec<_> =
+            list.iter().filter(|peer| peer.name.as_str().to_lowercase() == lower).collect();
         let begins: Vec<_> = list
             .iter()
             .filter(|peer| {
@@ -485,16 +405,12 @@ impl State {
                 ErrorCode::NotFound,
                 format!("No device {text:?} is paired with this one."),
             )),
-            _ => Err(bad(format!(
-                "Several devices are called {text:?}: give the id instead."
-            ))),
+            _ => Err(bad(format!("Several devices are called {text:?}: give the id instead."))),
         }
     }
 
     pub(crate) fn name_of(&self, peer: PeerId) -> String {
-        self.peers
-            .get(peer)
-            .map_or_else(|| peer.short(), |peer| peer.name.as_str().to_owned())
+        self.peers.get(peer).map_or_else(|| peer.short(), |peer| peer.name.as_str().to_owned())
     }
 
     /// Sets or clears the problem of one subject.
@@ -533,9 +449,7 @@ fn join_error(error: JoinError) -> HouseError {
         JoinError::Unreachable | JoinError::NotPairing | JoinError::Lost => {
             ErrorCode::ShardUnavailable
         }
-        JoinError::Refused {
-            error: PairingError::WrongCode { .. },
-        } => ErrorCode::TrustDenied,
+        JoinError::Refused { error: PairingError::WrongCode { .. } } => ErrorCode::TrustDenied,
         JoinError::Refused { .. } | JoinError::NotStored => ErrorCode::BadRequest,
     };
     HouseError::new(code, sentence(&error.to_string()))

@@ -59,11 +59,7 @@ impl State {
         ];
         findings.extend(self.peers.list().iter().map(|peer| self.examine_peer(peer)));
         findings.push(finding(
-            if self.catalogue.is_empty() {
-                Verdict::Problem
-            } else {
-                Verdict::Well
-            },
+            if self.catalogue.is_empty() { Verdict::Problem } else { Verdict::Well },
             "models",
             match self.catalogue.len() {
                 0 => "none; import one with `nook models import FILE`".to_owned(),
@@ -125,34 +121,14 @@ impl State {
             |rtt| format!("{:.1} ms", rtt.as_secs_f64() * 1e3),
         );
         let may = |purpose, yes: &str, no: &str| {
-            if self.gate.admit(peer.id, purpose).is_ok() {
-                yes.to_owned()
-            } else {
-                no.to_owned()
-            }
+            if self.gate.admit(peer.id, purpose).is_ok() { yes.to_owned() } else { no.to_owned() }
         };
-        let borrow = may(
-            Purpose::Borrow,
-            "may compute for this device",
-            "may not compute for it",
-        );
-        let lend = may(
-            Purpose::Lend,
-            "may use what is shared here",
-            "may not use what is shared",
-        );
-        finding(
-            Verdict::Well,
-            subject,
-            format!("{name}: round trip {rtt}; it {borrow} and {lend}"),
-        )
+        let borrow = may(Purpose::Borrow, "may compute for this device", "may not compute for it");
+        let lend = may(Purpose::Lend, "may use what is shared here", "may not use what is shared");
+        finding(Verdict::Well, subject, format!("{name}: round trip {rtt}; it {borrow} and {lend}"))
     }
 }
 
 fn finding(verdict: Verdict, subject: &str, sentence: String) -> Finding {
-    Finding {
-        verdict,
-        subject: subject.to_owned(),
-        sentence,
-    }
+    Finding { verdict, subject: subject.to_owned(), sentence }
 }

@@ -206,65 +206,20 @@ pub(crate) enum Command {
     SetSharing(Sharing, Answer<()>),
     ShowCode(Answer<PairingView>),
     CancelPairing(Answer<()>),
-    Join {
-        target: PairTarget,
-        code: Sensitive<String>,
-        answer: Answer<DeviceView>,
-    },
-    SetTrust {
-        device: String,
-        trust: Trust,
-        answer: Answer<()>,
-    },
-    Forget {
-        device: String,
-        answer: Answer<()>,
-    },
-    SetName {
-        name: String,
-        answer: Answer<()>,
-    },
-    ImportModel {
-        file: PathBuf,
-        name: Option<String>,
-        answer: Answer<ModelView>,
-    },
-    RemoveModel {
-        name: String,
-        answer: Answer<()>,
-    },
-    Generate {
-        request: Box<GenerateRequest>,
-        answer: Answer<Reply>,
-    },
-    Say {
-        turn: Turn,
-        answer: Answer<StartedTurn>,
-    },
-    Conversations {
-        search: Option<String>,
-        answer: Answer<Vec<ConversationView>>,
-    },
-    Messages {
-        conversation: i64,
-        answer: Answer<Vec<MessageView>>,
-    },
-    RenameConversation {
-        conversation: i64,
-        title: String,
-        answer: Answer<()>,
-    },
-    DeleteConversation {
-        conversation: i64,
-        answer: Answer<()>,
-    },
+    Join { target: PairTarget, code: Sensitive<String>, answer: Answer<DeviceView> },
+    SetTrust { device: String, trust: Trust, answer: Answer<()> },
+    Forget { device: String, answer: Answer<()> },
+    SetName { name: String, answer: Answer<()> },
+    ImportModel { file: PathBuf, name: Option<String>, answer: Answer<ModelView> },
+    RemoveModel { name: String, answer: Answer<()> },
+    Generate { request: Box<GenerateRequest>, answer: Answer<Reply> },
+    Say { turn: Turn, answer: Answer<StartedTurn> },
+    Conversations { search: Option<String>, answer: Answer<Vec<ConversationView>> },
+    Messages { conversation: i64, answer: Answer<Vec<MessageView>> },
+    RenameConversation { conversation: i64, title: String, answer: Answer<()> },
+    DeleteConversation { conversation: i64, answer: Answer<()> },
     PortSettings(Answer<PortSettings>),
-    PortState {
-        on: bool,
-        base_url: String,
-        problem: Option<String>,
-        answer: Answer<()>,
-    },
+    PortState { on: bool, base_url: String, problem: Option<String>, answer: Answer<()> },
     Doctor(Answer<Vec<crate::doctor::Finding>>),
     ShutDown(oneshot::Sender<()>),
 }
@@ -301,8 +256,7 @@ impl House {
 
     /// Switches lending on or off; the choice is kept.
     pub async fn set_sharing(&self, sharing: Sharing) -> Result<(), HouseError> {
-        self.ask(|answer| Command::SetSharing(sharing, answer))
-            .await
+        self.ask(|answer| Command::SetSharing(sharing, answer)).await
     }
 
     /// Opens a pairing window of 120 s; one at a time, five an hour.
@@ -317,22 +271,12 @@ impl House {
 
     /// Pairs with a device that shows a code. Both end up as guests of each other.
     pub async fn join(&self, target: PairTarget, code: String) -> Result<DeviceView, HouseError> {
-        self.ask(|answer| Command::Join {
-            target,
-            code: Sensitive(code),
-            answer,
-        })
-        .await
+        self.ask(|answer| Command::Join { target, code: Sensitive(code), answer }).await
     }
 
     /// Sets how far a paired device is trusted; takes effect on running streams within a second.
     pub async fn set_trust(&self, device: String, trust: Trust) -> Result<(), HouseError> {
-        self.ask(|answer| Command::SetTrust {
-            device,
-            trust,
-            answer,
-        })
-        .await
+        self.ask(|answer| Command::SetTrust { device, trust, answer }).await
     }
 
     /// Unpairs a device.
@@ -351,23 +295,17 @@ impl House {
         file: PathBuf,
         name: Option<String>,
     ) -> Result<ModelView, HouseError> {
-        self.ask(|answer| Command::ImportModel { file, name, answer })
-            .await
+        self.ask(|answer| Command::ImportModel { file, name, answer }).await
     }
 
     /// Removes a model from the library; files outside the library folder are left alone.
     pub async fn remove_model(&self, name: String) -> Result<(), HouseError> {
-        self.ask(|answer| Command::RemoveModel { name, answer })
-            .await
+        self.ask(|answer| Command::RemoveModel { name, answer }).await
     }
 
     /// Starts a reply.
     pub async fn generate(&self, request: GenerateRequest) -> Result<Reply, HouseError> {
-        self.ask(|answer| Command::Generate {
-            request: Box::new(request),
-            answer,
-        })
-        .await
+        self.ask(|answer| Command::Generate { request: Box::new(request), answer }).await
     }
 
     /// Says something in a kept conversation and starts the reply.
@@ -380,17 +318,12 @@ impl House {
         &self,
         search: Option<String>,
     ) -> Result<Vec<ConversationView>, HouseError> {
-        self.ask(|answer| Command::Conversations { search, answer })
-            .await
+        self.ask(|answer| Command::Conversations { search, answer }).await
     }
 
     /// All messages of a conversation, parents before children, siblings oldest first.
     pub async fn messages(&self, conversation: i64) -> Result<Vec<MessageView>, HouseError> {
-        self.ask(|answer| Command::Messages {
-            conversation,
-            answer,
-        })
-        .await
+        self.ask(|answer| Command::Messages { conversation, answer }).await
     }
 
     /// Gives a conversation another title.
@@ -399,21 +332,12 @@ impl House {
         conversation: i64,
         title: String,
     ) -> Result<(), HouseError> {
-        self.ask(|answer| Command::RenameConversation {
-            conversation,
-            title,
-            answer,
-        })
-        .await
+        self.ask(|answer| Command::RenameConversation { conversation, title, answer }).await
     }
 
     /// Deletes a conversation for good.
     pub async fn delete_conversation(&self, conversation: i64) -> Result<(), HouseError> {
-        self.ask(|answer| Command::DeleteConversation {
-            conversation,
-            answer,
-        })
-        .await
+        self.ask(|answer| Command::DeleteConversation { conversation, answer }).await
     }
 
     /// Tells the house how its local port stands, so that all doors show the same.
@@ -423,13 +347,7 @@ impl House {
         base_url: String,
         problem: Option<String>,
     ) -> Result<(), HouseError> {
-        self.ask(|answer| Command::PortState {
-            on,
-            base_url,
-            problem,
-            answer,
-        })
-        .await
+        self.ask(|answer| Command::PortState { on, base_url, problem, answer }).await
     }
 
     /// Looks at everything that usually goes wrong.
@@ -450,10 +368,7 @@ impl House {
 
     async fn ask<T>(&self, command: impl FnOnce(Answer<T>) -> Command) -> Result<T, HouseError> {
         let (answer, wait) = oneshot::channel();
-        self.inbox
-            .send(command(answer))
-            .await
-            .map_err(|_| HouseError::gone())?;
+        self.inbox.send(command(answer)).await.map_err(|_| HouseError::gone())?;
         wait.await.map_err(|_| HouseError::gone())?
     }
 }
@@ -462,10 +377,7 @@ impl HouseError {
     /// An error with its own sentence.
     #[must_use]
     pub fn new(code: ErrorCode, sentence: impl Into<String>) -> Self {
-        Self {
-            code,
-            sentence: sentence.into(),
-        }
+        Self { code, sentence: sentence.into() }
     }
 
     fn gone() -> Self {
@@ -481,9 +393,6 @@ impl From<ErrorCode> for HouseError {
 
 impl From<HouseError> for Problem {
     fn from(error: HouseError) -> Self {
-        Self {
-            code: error.code.name().to_owned(),
-            sentence: error.sentence,
-        }
+        Self { code: error.code.name().to_owned(), sentence: error.sentence }
     }
 }

@@ -98,39 +98,24 @@ async fn open(
         .await
         .map_err(|problem| error(problem.code, &problem.sentence))?;
     let part = ModelPart::inner(open.layers);
-    worker
-        .load(&lent.path, lent.model, part)
-        .await
-        .map_err(worker_error)?;
+    worker.load(&lent.path, lent.model, part).await.map_err(worker_error)?;
     let mut worker_call = worker.open_call().await.map_err(worker_error)?;
     let opening = WorkerMessage::from_peer(Message::Open(open));
-    worker_call
-        .send(opening)
-        .await
-        .map_err(|_| error(ErrorCode::WorkerCrashed, ""))?;
+    worker_call.send(opening).await.map_err(|_| error(ErrorCode::WorkerCrashed, ""))?;
     Ok(Some((worker_call, stream)))
 }
 
 fn find<'a>(lent: &'a [Lent], open: &Open) -> Result<&'a Lent, WireError> {
-    let same = lent
-        .iter()
-        .find(|lent| lent.model == open.model)
-        .ok_or_else(|| {
-            error(
-                ErrorCode::WeightsMismatch,
-                &format!(
-                    "this device does not lend the model with digest {}",
-                    open.model.short()
-                ),
-            )
-        })?;
+    let same = lent.iter().find(|lent| lent.model == open.model).ok_or_else(|| {
+        error(
+            ErrorCode::WeightsMismatch,
+            &format!("this device does not lend the model with digest {}", open.model.short()),
+        )
+    })?;
     if open.layers.is_empty() || !same.layers.contains(open.layers) {
         return Err(error(
             ErrorCode::ShardUnavailable,
-            &format!(
-                "asked for layers {}, this device lends {}",
-                open.layers, same.layers
-            ),
+            &format!("asked for layers {}, this device lends {}", open.layers, same.layers),
         ));
     }
     Ok(same)
@@ -153,9 +138,7 @@ async fn pass(guest: Call<Message>, worker: Call<WorkerMessage>, until: &Cancell
                 // By the protocol a worker never says this on a guest's call; should it, nothing
                 // of it leaves this machine.
                 Err(_) => {
-                    return Err(CallError::Closed {
-                        code: Some(ErrorCode::WorkerCrashed),
-                    });
+                    return Err(CallError::Closed { code: Some(ErrorCode::WorkerCrashed) });
                 }
             }
         }
@@ -185,15 +168,8 @@ fn worker_error(problem: nook_shard::WorkerError) -> WireError {
 }
 
 fn error(code: ErrorCode, sentence: &str) -> WireError {
-    let sentence = if sentence.is_empty() {
-        code.sentence()
-    } else {
-        sentence
-    };
-    WireError {
-        code,
-        sentence: sentence.to_owned(),
-    }
+    let sentence = if sentence.is_empty() { code.sentence() } else { sentence };
+    WireError { code, sentence: sentence.to_owned() }
 }
 
 #[cfg(test)]

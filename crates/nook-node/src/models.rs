@@ -55,11 +55,7 @@ fn entry(model: &ModelEntry) -> Result<Entry, HouseError> {
         FileState::Changed => return Err(changed("has changed")),
     }
     Ok(Entry {
-        listed: Listed {
-            name: model.name.clone(),
-            digest: model.digest,
-            path: model.path.clone(),
-        },
+        listed: Listed { name: model.name.clone(), digest: model.digest, path: model.path.clone() },
         file: open_file(&model.path)?,
         built_in: model.built_in,
         added: model.imported,
@@ -76,17 +72,11 @@ impl State {
             };
             HouseError::new(code, sentence(&error.to_string()))
         })?;
-        let known = self
-            .catalogue
-            .iter()
-            .find(|entry| entry.digest() == found.digest);
+        let known = self.catalogue.iter().find(|entry| entry.digest() == found.digest);
         known.ok_or_else(|| {
             HouseError::new(
                 ErrorCode::BadModel,
-                format!(
-                    "The file of {} is missing or damaged; import it again.",
-                    found.name
-                ),
+                format!("The file of {} is missing or damaged; import it again.", found.name),
             )
         })
     }
@@ -101,21 +91,15 @@ impl State {
         let (stager, inside) = (self.library.stager(), self.inside.clone());
         self.tasks.spawn_until_cancelled("import", async move {
             let staged = tokio::task::spawn_blocking(move || {
-                stager
-                    .stage(&file, Take::InPlace, digest_of)
-                    .map_err(|error| {
-                        HouseError::new(ErrorCode::BadModel, sentence(&error.to_string()))
-                    })
+                stager.stage(&file, Take::InPlace, digest_of).map_err(|error| {
+                    HouseError::new(ErrorCode::BadModel, sentence(&error.to_string()))
+                })
             });
             let staged = match staged.await {
                 Ok(staged) => staged,
                 Err(_) => Err(ErrorCode::BadModel.into()),
             };
-            let checked = Inside::Imported {
-                staged: Box::new(staged),
-                name,
-                answer,
-            };
+            let checked = Inside::Imported { staged: Box::new(staged), name, answer };
             // A closed inbox means that the node is leaving.
             let _ = inside.send(checked).await;
         });
@@ -129,16 +113,13 @@ impl State {
         answer: Answer<ModelView>,
     ) {
         let outcome = staged.and_then(|staged| {
-            let adopted = self
-                .library
-                .adopt(staged, name.as_deref(), clock::unix_seconds());
+            let adopted = self.library.adopt(staged, name.as_deref(), clock::unix_seconds());
             let model = adopted.map_err(|error| {
                 HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
             })?;
             let entry = entry(&model)?;
             let view = entry.view();
-            self.catalogue
-                .retain(|known| known.digest() != entry.digest());
+            self.catalogue.retain(|known| known.digest() != entry.digest());
             self.catalogue.push(entry);
             Ok(view)
         });
@@ -174,15 +155,8 @@ impl State {
 /// Capital first and a full stop, as sentences for people have.
 pub(crate) fn sentence(text: &str) -> String {
     let mut chars = text.chars();
-    let first = chars
-        .next()
-        .map(|c| c.to_uppercase().to_string())
-        .unwrap_or_default();
+    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
     let rest = chars.as_str();
-    let stop = if rest.ends_with(['.', '?', '!']) {
-        ""
-    } else {
-        "."
-    };
+    let stop = if rest.ends_with(['.', '?', '!']) { "" } else { "." };
     format!("{first}{rest}{stop}")
 }

@@ -37,11 +37,7 @@ impl State {
             },
             sharing: self.sharing_view(),
             devices: self.device_views(),
-            models: self
-                .catalogue
-                .iter()
-                .map(crate::catalogue::Entry::view)
-                .collect(),
+            models: self.catalogue.iter().map(crate::catalogue::Entry::view).collect(),
             pairing: self.pairing_view(),
             port: self.port.clone(),
             problems: self.problem_sentences(),
@@ -114,25 +110,15 @@ impl State {
 
     fn paired_view(&self, peer: &Peer, seen: Option<&Seen>) -> DeviceView {
         let link = self.links.link(peer.id);
-        let heard = self
-            .heard
-            .get(&peer.id)
-            .filter(|heard| heard.is_fresh(clock::now()));
-        let advert = heard
-            .map(|heard| &heard.advert)
-            .filter(|advert| advert.sharing);
+        let heard = self.heard.get(&peer.id).filter(|heard| heard.is_fresh(clock::now()));
+        let advert = heard.map(|heard| &heard.advert).filter(|advert| advert.sharing);
         let lends = advert.map_or_else(Vec::new, |advert| {
             let lend = |shard: &nook_wire::ShardAdvert| LendView {
                 model: self.model_name(shard.model),
                 first_layer: shard.layers.start(),
                 last_layer: shard.layers.end().saturating_sub(1),
             };
-            advert
-                .shards
-                .iter()
-                .filter(|shard| !shard.layers.is_empty())
-                .map(lend)
-                .collect()
+            advert.shards.iter().filter(|shard| !shard.layers.is_empty()).map(lend).collect()
         });
         DeviceView {
             id: peer.id.to_string(),
@@ -143,19 +129,12 @@ impl State {
             connected: link.is_some(),
             pairing: seen.is_some_and(|seen| seen.pairing_port.is_some()),
             addresses: peer.addresses.iter().map(ToString::to_string).collect(),
-            rtt_ms: link
-                .as_ref()
-                .and_then(|link| link.rtt())
-                .map(|rtt| rtt.as_secs_f64() * 1e3),
+            rtt_ms: link.as_ref().and_then(|link| link.rtt()).map(|rtt| rtt.as_secs_f64() * 1e3),
             streams_free: advert.map(|advert| advert.streams_free),
             memory_free_bytes: advert.map(|advert| advert.memory_free_bytes),
-            last_seen: if link.is_some() {
-                Some(clock::unix_seconds())
-            } else {
-                peer.last_seen
-            }
-            // A stamp that moves every second would publish a view every second.
-            .map(|seen| seen - seen % 60),
+            last_seen: if link.is_some() { Some(clock::unix_seconds()) } else { peer.last_seen }
+                // A stamp that moves every second would publish a view every second.
+                .map(|seen| seen - seen % 60),
             unused_because: self.unused_because(peer, link.is_some(), &lends, advert),
             lends,
         }
@@ -169,11 +148,8 @@ impl State {
         lends: &[LendView],
         advert: Option<&nook_wire::Advert>,
     ) -> Option<String> {
-        let here = |lend: &LendView| {
-            self.catalogue
-                .iter()
-                .any(|entry| entry.listed.name == lend.model)
-        };
+        let here =
+            |lend: &LendView| self.catalogue.iter().any(|entry| entry.listed.name == lend.model);
         let reason = if peer.level == TrustLevel::Blocked {
             "You have blocked it."
         } else if !connected {
@@ -202,10 +178,7 @@ fn seen_view(tag: &Tag, seen: &Seen) -> DeviceView {
     let id = tag.to_string();
     let short_id: String = id.chars().take(8).collect();
     DeviceView {
-        name: seen
-            .name
-            .clone()
-            .unwrap_or_else(|| format!("Computer {short_id}")),
+        name: seen.name.clone().unwrap_or_else(|| format!("Computer {short_id}")),
         id,
         short_id,
         paired: false,

@@ -25,14 +25,8 @@ pub(crate) fn ready(model: &OpenModel, request: &GenerateRequest) -> Result<Read
     let bad = |error: String| HouseError::new(ErrorCode::BadRequest, error);
     let (ids, opening, mut stops) = match &request.prompt {
         Prompt::Text(text) => {
-            let options = EncodeOptions {
-                add_special: true,
-                parse_special: false,
-            };
-            let ids = model
-                .tokenizer
-                .encode(text, options)
-                .map_err(|e| bad(e.to_string()))?;
+            let options = EncodeOptions { add_special: true, parse_special: false };
+            let ids = model.tokenizer.encode(text, options).map_err(|e| bad(e.to_string()))?;
             (ids, Opening::Continues, Vec::new())
         }
         Prompt::Chat(messages) => {
@@ -43,31 +37,17 @@ pub(crate) fn ready(model: &OpenModel, request: &GenerateRequest) -> Result<Read
                 .iter()
                 .map(|message| nook_text::ChatMessage::new(role(message.role), &*message.text.0))
                 .collect();
-            let options = RenderOptions {
-                add_generation_prompt: true,
-                now: Some(now()),
-                tools: None,
-            };
-            let rendered = model
-                .template
-                .render(&messages, options)
-                .map_err(|e| bad(e.to_string()))?;
-            let ids = model
-                .tokenizer
-                .encode_chat(&rendered)
-                .map_err(|e| bad(e.to_string()))?;
-            let stops = model
-                .template
-                .stop_strings()
-                .iter()
-                .map(|&stop| stop.to_owned());
+            let options =
+                RenderOptions { add_generation_prompt: true, now: Some(now()), tools: None };
+            let rendered =
+                model.template.render(&messages, options).map_err(|e| bad(e.to_string()))?;
+            let ids = model.tokenizer.encode_chat(&rendered).map_err(|e| bad(e.to_string()))?;
+            let stops = model.template.stop_strings().iter().map(|&stop| stop.to_owned());
             (ids, Opening::Fresh, stops.collect())
         }
     };
     if ids.is_empty() {
-        return Err(bad(
-            "there is nothing to continue: the prompt is empty".to_owned()
-        ));
+        return Err(bad("there is nothing to continue: the prompt is empty".to_owned()));
     }
     stops.extend(request.stop.iter().cloned());
     Ok(Ready {
@@ -82,9 +62,7 @@ pub(crate) fn ready(model: &OpenModel, request: &GenerateRequest) -> Result<Read
 /// Tokens that fit behind a prompt of `prompt` tokens; never a silent cut of the prompt.
 fn room(model: &OpenModel, prompt: usize, wanted: Option<u32>) -> Result<u32, HouseError> {
     let window = model.shape.context_length;
-    let left = u32::try_from(prompt)
-        .ok()
-        .and_then(|prompt| window.checked_sub(prompt));
+    let left = u32::try_from(prompt).ok().and_then(|prompt| window.checked_sub(prompt));
     match left {
         Some(left) if left > 0 => Ok(wanted.unwrap_or(left).clamp(1, left)),
         _ => Err(HouseError::new(
@@ -123,8 +101,5 @@ fn role(role: ChatRole) -> Role {
 /// portable way to ask for the local offset from several threads is not to be had.
 fn now() -> Moment {
     let unix_seconds = i64::try_from(clock::unix_seconds()).unwrap_or(i64::MAX);
-    Moment {
-        unix_seconds,
-        utc_offset_seconds: 0,
-    }
+    Moment { unix_seconds, utc_offset_seconds: 0 }
 }

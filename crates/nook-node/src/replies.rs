@@ -59,13 +59,7 @@ impl State {
             match begun.await {
                 Ok((ready, model)) => {
                     let prompt_ids = Sensitive(ready.ids.clone());
-                    if answer
-                        .send(Ok(Reply {
-                            prompt_ids,
-                            events: receiver,
-                        }))
-                        .is_ok()
-                    {
+                    if answer.send(Ok(Reply { prompt_ids, events: receiver })).is_ok() {
                         desk.walk(model, ready).run().await;
                     }
                 }
@@ -95,14 +89,9 @@ impl State {
         };
         let (workers, links, tasks) =
             (self.workers.clone(), self.links.clone(), self.tasks.clone());
-        let dtype = request
-            .activation_dtype
-            .unwrap_or(inference.activation_dtype);
-        let fall_back = if inference.fallback_to_local {
-            FallBack::Allow
-        } else {
-            FallBack::Refuse
-        };
+        let dtype = request.activation_dtype.unwrap_or(inference.activation_dtype);
+        let fall_back =
+            if inference.fallback_to_local { FallBack::Allow } else { FallBack::Refuse };
         let failovers_max = inference.fallback_to_local_after_failures;
         Desk {
             setup: Box::new(move |model, ready, route, teller| WalkSetup {
@@ -148,11 +137,7 @@ impl Desk {
         if topology.is_alone() {
             return alone();
         }
-        let offers = self
-            .teller
-            .book
-            .borrow()
-            .offers(model.listed.digest, clock::now());
+        let offers = self.teller.book.borrow().offers(model.listed.digest, clock::now());
         if offers.is_empty() {
             return alone();
         }

@@ -88,17 +88,12 @@ async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sen
         terms.until.cancel();
     }
     for link in state.links.all() {
-        let goodbye = Message::Draining {
-            sentence: "Inglenook was closed there.".to_owned(),
-        };
+        let goodbye = Message::Draining { sentence: "Inglenook was closed there.".to_owned() };
         // A peer that does not read its goodbye notices the closed link all the same.
         let _ = tokio::time::timeout(GOODBYE_LIMIT, link.mux().send(goodbye)).await;
         link.mux().close(None);
     }
-    if tokio::time::timeout(WORKERS_LIMIT, state.workers.stop_all())
-        .await
-        .is_err()
-    {
+    if tokio::time::timeout(WORKERS_LIMIT, state.workers.stop_all()).await.is_err() {
         tracing::warn!("a worker did not end in time; it ends with this process");
     }
     let tasks = state.tasks.clone();
@@ -121,16 +116,8 @@ impl State {
                 self.cancel_pairing();
                 let _ = answer.send(Ok(()));
             }
-            Command::Join {
-                target,
-                code,
-                answer,
-            } => self.join(target, &code, answer),
-            Command::SetTrust {
-                device,
-                trust,
-                answer,
-            } => {
+            Command::Join { target, code, answer } => self.join(target, &code, answer),
+            Command::SetTrust { device, trust, answer } => {
                 let _ = answer.send(self.set_trust(&device, trust));
             }
             Command::Forget { device, answer } => drop(answer.send(self.forget(&device))),
@@ -142,37 +129,18 @@ impl State {
             Command::Generate { request, answer } => self.generate(*request, answer),
             Command::Say { turn, answer } => self.say(turn, answer),
             Command::Conversations { search, answer } => self.chats.list(search, answer),
-            Command::Messages {
-                conversation,
-                answer,
-            } => {
+            Command::Messages { conversation, answer } => {
                 self.chats.messages(conversation, answer);
             }
-            Command::RenameConversation {
-                conversation,
-                title,
-                answer,
-            } => {
+            Command::RenameConversation { conversation, title, answer } => {
                 self.chats.rename(conversation, title, answer);
             }
-            Command::DeleteConversation {
-                conversation,
-                answer,
-            } => {
+            Command::DeleteConversation { conversation, answer } => {
                 self.chats.delete(conversation, answer);
             }
             Command::PortSettings(answer) => drop(answer.send(Ok(self.port_settings()))),
-            Command::PortState {
-                on,
-                base_url,
-                problem,
-                answer,
-            } => {
-                self.port = crate::views::PortView {
-                    on,
-                    base_url,
-                    problem,
-                };
+            Command::PortState { on, base_url, problem, answer } => {
+                self.port = crate::views::PortView { on, base_url, problem };
                 let _ = answer.send(Ok(()));
             }
             Command::Doctor(answer) => drop(answer.send(Ok(self.examine()))),
@@ -192,11 +160,7 @@ impl State {
                 let _ = stored.send(durable);
             }
             Inside::Window { number, event } => self.on_window(number, event),
-            Inside::Imported {
-                staged,
-                name,
-                answer,
-            } => self.imported(*staged, name, answer),
+            Inside::Imported { staged, name, answer } => self.imported(*staged, name, answer),
             Inside::Lending => self.advertise(),
             Inside::Generate { request, answer } => self.generate(*request, answer),
             Inside::ReplyEnded => self.replies = self.replies.saturating_sub(1),
@@ -210,10 +174,7 @@ impl State {
         if self.heard.len() != before {
             self.publish_book();
         }
-        if self
-            .advertised_at
-            .is_none_or(|at| now.duration_since(at) >= ADVERT_INTERVAL)
-        {
+        if self.advertised_at.is_none_or(|at| now.duration_since(at) >= ADVERT_INTERVAL) {
             self.advertise();
         }
         match self.settings.reload() {

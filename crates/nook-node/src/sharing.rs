@@ -147,25 +147,16 @@ impl State {
             (Ok(_), None) => ErrorCode::ExperimentalDisabled,
         };
         tracing::info!(?peer, code = %refusal, "a call was refused");
-        let error = WireError {
-            code: refusal,
-            sentence: refusal.sentence().to_owned(),
-        };
-        self.tasks
-            .spawn_until_cancelled("refuse", lending::refuse(call, error));
+        let error = WireError { code: refusal, sentence: refusal.sentence().to_owned() };
+        self.tasks.spawn_until_cancelled("refuse", lending::refuse(call, error));
     }
 
     /// Streams of other devices that run here now.
     pub(crate) fn streams(&self) -> u16 {
-        let free = self
-            .lending
-            .terms
-            .as_ref()
-            .map_or(usize::from(self.lending.streams_max), |terms| {
+        let free =
+            self.lending.terms.as_ref().map_or(usize::from(self.lending.streams_max), |terms| {
                 terms.streams.available_permits()
             });
-        self.lending
-            .streams_max
-            .saturating_sub(u16::try_from(free).unwrap_or(u16::MAX))
+        self.lending.streams_max.saturating_sub(u16::try_from(free).unwrap_or(u16::MAX))
     }
 }

@@ -61,11 +61,7 @@ impl Shelf {
     }
 
     fn known(&self, digest: ModelDigest) -> Option<Arc<OpenModel>> {
-        self.open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&digest)
-            .cloned()
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }
 }
 
@@ -79,12 +75,7 @@ impl OpenModel {
             .map_err(|error| bad(error.to_string()))?
             .unwrap_or_else(|| ChatTemplate::plain(&vocabulary));
         let shape = file.shape().clone();
-        Ok(Self {
-            listed,
-            shape,
-            tokenizer: Arc::new(tokenizer),
-            template,
-        })
+        Ok(Self { listed, shape, tokenizer: Arc::new(tokenizer), template })
     }
 }
 

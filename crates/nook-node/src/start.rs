@@ -107,21 +107,14 @@ pub async fn start(options: HouseOptions) -> Result<House, StartError> {
     let choice = choice(options.home.as_deref());
     let read = tokio::task::spawn_blocking(move || read(&choice))
         .await
-        .map_err(|error| StartError::Thread {
-            source: std::io::Error::other(error),
-        })??;
+        .map_err(|error| StartError::Thread { source: std::io::Error::other(error) })??;
     let tasks = Tasks::new();
     let (commands, command_inbox) = mpsc::channel(INBOX_COMMANDS_MAX);
     let runtime_folder: Arc<Path> = read.home.runtime().into();
     let (state, inboxes) = assemble(read, options.worker, command_inbox, &tasks)?;
     let view = state.view.subscribe();
     tasks.spawn("house", running::run(state, inboxes));
-    Ok(House {
-        inbox: commands,
-        view,
-        tasks,
-        runtime_folder,
-    })
+    Ok(House { inbox: commands, view, tasks, runtime_folder })
 }
 
 /// The folder where the sockets of the node at `home` lie; for whoever talks to it.
@@ -130,9 +123,7 @@ pub fn runtime_folder(home: Option<&Path>) -> Result<PathBuf, StartError> {
 }
 
 fn choice(home: Option<&Path>) -> HomeChoice {
-    home.map_or(HomeChoice::Usual, |folder| {
-        HomeChoice::At(folder.to_owned())
-    })
+    home.map_or(HomeChoice::Usual, |folder| HomeChoice::At(folder.to_owned()))
 }
 
 fn read(choice: &HomeChoice) -> Result<Read, StartError> {
@@ -144,17 +135,7 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
     let models = models::read(&library);
     let port_key = PortKey::load_or_create(&home)?;
     let chats = Chats::open(&home)?;
-    Ok(Read {
-        home,
-        settings,
-        key,
-        kept,
-        peers,
-        port_key,
-        chats,
-        library,
-        models,
-    })
+    Ok(Read { home, settings, key, kept, peers, port_key, chats, library, models })
 }
 
 fn assemble(
@@ -163,34 +144,14 @@ fn assemble(
     commands: mpsc::Receiver<crate::house::Command>,
     tasks: &Tasks,
 ) -> Result<(State, Inboxes), StartError> {
-    let Read {
-        home,
-        settings,
-        key,
-        kept,
-        peers,
-        port_key,
-        chats,
-        library,
-        models,
-    } = read;
-    let me = Me {
-        id: key.peer_id(),
-        name: device_name(&settings),
-    };
+    let Read { home, settings, key, kept, peers, port_key, chats, library, models } = read;
+    let me = Me { id: key.peer_id(), name: device_name(&settings) };
     let identity = Identity::new(key)?;
     let (links, link_events) = start_links(&settings, identity.clone(), &me, tasks)?;
     let listen_port = links.local_addr().map_or(0, |address| address.port());
     let folder = home.runtime().to_owned();
     let limits = worker_limits(&settings);
-    let workers = Workers::start(
-        WorkerSource {
-            command: worker,
-            folder,
-            limits,
-        },
-        tasks,
-    );
+    let workers = Workers::start(WorkerSource { command: worker, folder, limits }, tasks);
     let chats = ChatBook::start(chats).map_err(|source| StartError::Thread { source })?;
     let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
     let gate = Gate::new(settings.settings().gate, peers.levels());
@@ -208,21 +169,13 @@ fn assemble(
         seen: BTreeMap::new(),
         heard: BTreeMap::new(),
         book: watch::channel(Arc::new(AdvertBook::default())).0,
-        lending: Lending {
-            sharing: Sharing::Off,
-            terms: None,
-            streams_max: 0,
-        },
+        lending: Lending { sharing: Sharing::Off, terms: None, streams_max: 0 },
         workers,
         shelf: Shelf::default(),
         library,
         catalogue: models.entries,
         chats,
-        port: PortView {
-            on: false,
-            base_url: format!("http://{}/v1", port.address),
-            problem: None,
-        },
+        port: closed_port(&settings),
         replies: 0,
         problems: BTreeMap::new(),
         advertised_at: None,
@@ -239,12 +192,7 @@ fn assemble(
     state.peers_changed();
     state.apply_sharing();
     state.publish();
-    let inboxes = Inboxes {
-        commands,
-        inside: inside_inbox,
-        links: link_events,
-        sightings,
-    };
+    let inboxes = Inboxes { commands, inside: inside_inbox, links: link_events, sightings };
     Ok((state, inboxes))
 }
 
@@ -270,11 +218,7 @@ fn start_links(
             device_name: me.name.clone(),
             listen_port: 0,
         },
-        loopback: if network.loopback {
-            LoopbackPolicy::Allow
-        } else {
-            LoopbackPolicy::Refuse
-        },
+        loopback: if network.loopback { LoopbackPolicy::Allow } else { LoopbackPolicy::Refuse },
         ping: PingPolicy::LINK,
         calls_max: CALLS_MAX,
     };
@@ -288,11 +232,7 @@ fn start_finder(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
         me: state.me.id,
         advertise: Some(state.advertisement()),
         interfaces: Interfaces::All,
-        household: if one_machine {
-            Household::OneMachine
-        } else {
-            Household::ManyMachines
-        },
+        household: if one_machine { Household::OneMachine } else { Household::ManyMachines },
     };
     match Finder::start(config, &state.tasks) {
         Ok((finder, sightings)) => {
@@ -301,10 +241,7 @@ fn start_finder(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
         }
         Err(error) => {
             tracing::warn!(%error, "devices cannot be looked for");
-            state.note(
-                "find",
-                Some(format!("Devices cannot be looked for: {error}.")),
-            );
+            state.note("find", Some(format!("Devices cannot be looked for: {error}.")));
             None
         }
     }
@@ -314,11 +251,9 @@ impl State {
     /// Renames this device for everybody who sees it.
     pub(crate) fn set_name(&mut self, name: &str) -> Result<(), crate::HouseError> {
         let clean = DeviceName::sanitised(name);
-        self.settings
-            .change(&[("device.name", clean.as_str().into())])
-            .map_err(|error| {
-                crate::HouseError::new(nook_base::ErrorCode::BadRequest, error.to_string())
-            })?;
+        self.settings.change(&[("device.name", clean.as_str().into())]).map_err(|error| {
+            crate::HouseError::new(nook_base::ErrorCode::BadRequest, error.to_string())
+        })?;
         self.apply_name();
         self.announce();
         Ok(())
@@ -330,8 +265,7 @@ impl State {
 
     pub(crate) fn apply_limits(&mut self) {
         let (workers, limits) = (self.workers.clone(), worker_limits(&self.settings));
-        self.tasks
-            .spawn_until_cancelled("limits", async move { workers.limit(limits).await });
+        self.tasks.spawn_until_cancelled("limits", async move { workers.limit(limits).await });
     }
 
     pub(crate) fn port_settings(&self) -> PortSettings {
@@ -392,11 +326,7 @@ fn empty_view() -> crate::views::HouseView {
         devices: Vec::new(),
         models: Vec::new(),
         pairing: None,
-        port: PortView {
-            on: false,
-            base_url: String::new(),
-            problem: None,
-        },
+        port: PortView { on: false, base_url: String::new(), problem: None },
         problems: Vec::new(),
     }
 }

@@ -27,10 +27,7 @@ use crate::workers::Workers;
 #[derive(Debug)]
 pub(crate) enum Inside {
     /// The other side of a pairing is proven; store it before anybody is told.
-    Store {
-        peer: PairedPeer,
-        stored: oneshot::Sender<bool>,
-    },
+    Store { peer: PairedPeer, stored: oneshot::Sender<bool> },
     /// Something happened at the pairing window with this number.
     Window { number: u64, event: PairingEvent },
     /// A model was checked and may be listed.
@@ -40,10 +37,7 @@ pub(crate) enum Inside {
         answer: Answer<ModelView>,
     },
     /// A kept conversation wants a reply.
-    Generate {
-        request: Box<GenerateRequest>,
-        answer: Answer<Reply>,
-    },
+    Generate { request: Box<GenerateRequest>, answer: Answer<Reply> },
     /// A guest's stream began or ended.
     Lending,
     /// A reply of this device ended.

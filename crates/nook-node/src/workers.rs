@@ -36,24 +36,11 @@ type Waiter = oneshot::Sender<Result<Worker, HouseError>>;
 
 #[derive(Debug)]
 enum Request {
-    Get {
-        model: ModelDigest,
-        name: String,
-        answer: Waiter,
-    },
-    Started {
-        model: ModelDigest,
-        outcome: Result<Worker, HouseError>,
-    },
-    Ended {
-        model: ModelDigest,
-        pid: u32,
-        end: WorkerEnd,
-    },
+    Get { model: ModelDigest, name: String, answer: Waiter },
+    Started { model: ModelDigest, outcome: Result<Worker, HouseError> },
+    Ended { model: ModelDigest, pid: u32, end: WorkerEnd },
     Limit(WorkerLimits),
-    StopAll {
-        answer: oneshot::Sender<()>,
-    },
+    StopAll { answer: oneshot::Sender<()> },
 }
 
 /// Where workers come from.
@@ -95,20 +82,13 @@ impl Workers {
             problems,
         };
         tasks.spawn_until_cancelled("workers", stable.run(inbox));
-        Self {
-            requests,
-            problems: seen,
-        }
+        Self { requests, problems: seen }
     }
 
     /// The worker of `model`, started if need be.
     pub(crate) async fn get(&self, model: ModelDigest, name: &str) -> Result<Worker, HouseError> {
         let (answer, wait) = oneshot::channel();
-        let request = Request::Get {
-            model,
-            name: name.to_owned(),
-            answer,
-        };
+        let request = Request::Get { model, name: name.to_owned(), answer };
         self.requests.send(request).await.map_err(|_| gone())?;
         wait.await.map_err(|_| gone())?
     }
@@ -122,12 +102,7 @@ impl Workers {
     /// Ends every worker; their memory is free when this returns.
     pub(crate) async fn stop_all(&self) {
         let (answer, wait) = oneshot::channel();
-        if self
-            .requests
-            .send(Request::StopAll { answer })
-            .await
-            .is_ok()
-        {
+        if self.requests.send(Request::StopAll { answer }).await.is_ok() {
             let _ = wait.await;
         }
     }
@@ -142,11 +117,7 @@ impl Stable {
     async fn run(mut self, mut inbox: mpsc::Receiver<Request>) {
         while let Some(request) = inbox.recv().await {
             match request {
-                Request::Get {
-                    model,
-                    name,
-                    answer,
-                } => self.get(model, name, answer),
+                Request::Get { model, name, answer } => self.get(model, name, answer),
                 Request::Started { model, outcome } => self.started(model, outcome),
                 Request::Ended { model, pid, end } => self.ended(model, pid, &end),
                 Request::Limit(limits) => {
@@ -192,19 +163,15 @@ impl Stable {
             return;
         }
         self.slots.insert(model, Slot::Starting(vec![answer]));
-        let (source, tasks, requests) = (
-            self.source.clone(),
-            self.tasks.clone(),
-            self.requests.clone(),
-        );
-        self.tasks
-            .spawn_until_cancelled("worker-start", async move {
-                let outcome =
-                    Worker::start(&source.command, &source.folder, source.limits, &tasks).await;
-                let outcome = outcome
-                    .map_err(|error| HouseError::new(ErrorCode::WorkerCrashed, error.to_string()));
-                let _ = requests.send(Request::Started { model, outcome }).await;
-            });
+        let (source, tasks, requests) =
+            (self.source.clone(), self.tasks.clone(), self.requests.clone());
+        self.tasks.spawn_until_cancelled("worker-start", async move {
+            let outcome =
+                Worker::start(&source.command, &source.folder, source.limits, &tasks).await;
+            let outcome = outcome
+                .map_err(|error| HouseError::new(ErrorCode::WorkerCrashed, error.to_string()));
+            let _ = requests.send(Request::Started { model, outcome }).await;
+        });
     }
 
     fn started(&mut self, model: ModelDigest, outcome: Result<Worker, HouseError>) {
@@ -216,11 +183,10 @@ impl Stable {
             Ok(worker) => {
                 self.slots.insert(model, Slot::Running(worker.clone()));
                 let (worker, requests) = (worker.clone(), self.requests.clone());
-                self.tasks
-                    .spawn_until_cancelled("worker-watch", async move {
-                        let (pid, end) = (worker.pid(), worker.ended().await);
-                        let _ = requests.send(Request::Ended { model, pid, end }).await;
-                    });
+                self.tasks.spawn_until_cancelled("worker-watch", async move {
+                    let (pid, end) = (worker.pid(), worker.ended().await);
+                    let _ = requests.send(Request::Ended { model, pid, end }).await;
+                });
             }
             Err(error) => self.count_crash(model, &error.sentence),
         }
@@ -234,10 +200,7 @@ impl Stable {
             self.slots.remove(&model);
         }
         if !end.asked {
-            let words = end
-                .last_lines
-                .last()
-                .map_or("it said nothing", String::as_str);
+            let words = end.last_lines.last().map_or("it said nothing", String::as_str);
             self.count_crash(model, &format!("{}; {words}", end.status));
         }
     }
@@ -246,10 +209,7 @@ impl Stable {
         let now = clock::now();
         let recent = self.crashes.entry(model).or_default();
         recent.push_back(now);
-        while recent
-            .front()
-            .is_some_and(|at| now.duration_since(*at) > CRASH_WINDOW)
-        {
+        while recent.front().is_some_and(|at| now.duration_since(*at) > CRASH_WINDOW) {
             recent.pop_front();
         }
         if recent.len() < CRASHES_MAX {
@@ -262,8 +222,7 @@ impl Stable {
         );
         tracing::error!("{sentence}");
         self.off.insert(model, sentence);
-        self.problems
-            .send_replace(self.off.values().cloned().collect());
+        self.problems.send_replace(self.off.values().cloned().collect());
     }
 }
 

@@ -45,11 +45,7 @@ pub(crate) async fn complete(
         created: clock::unix_seconds(),
         model: wish.request.model.clone(),
     };
-    let reply = port
-        .house
-        .generate(wish.request)
-        .await
-        .map_err(|error| listed(&port, error))?;
+    let reply = port.house.generate(wish.request).await.map_err(|error| listed(&port, error))?;
     if wish.stream {
         Ok(stream::respond(completion, reply, wish.include_usage, turn))
     } else {
@@ -60,36 +56,20 @@ pub(crate) async fn complete(
 async fn read(body: HttpBody) -> Result<Body, ApiError> {
     let bytes = tokio::time::timeout(BODY_LIMIT, axum::body::to_bytes(body, BODY_BYTES_MAX))
         .await
-        .map_err(|_| {
-            ApiError::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "The body did not come in time.",
-            )
-        })?
+        .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time."))?
         .map_err(|_| {
             let message = format!("The body is larger than {} MB.", BODY_BYTES_MAX >> 20);
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
         })?;
     serde_json::from_slice(&bytes).map_err(|error| {
-        ApiError::new(
-            StatusCode::BAD_REQUEST,
-            format!("The body cannot be understood: {error}"),
-        )
+        ApiError::new(StatusCode::BAD_REQUEST, format!("The body cannot be understood: {error}"))
     })
 }
 
 /// A turn among the replies that may be made at once; a bounded number of requests wait for it.
 async fn take_turn(port: &Port) -> Result<OwnedSemaphorePermit, ApiError> {
-    let _place = port
-        .waiting
-        .clone()
-        .try_acquire_owned()
-        .map_err(|_| ApiError::too_many())?;
-    port.replies
-        .clone()
-        .acquire_owned()
-        .await
-        .map_err(|_| ApiError::too_many())
+    let _place = port.waiting.clone().try_acquire_owned().map_err(|_| ApiError::too_many())?;
+    port.replies.clone().acquire_owned().await.map_err(|_| ApiError::too_many())
 }
 
 /// Adds the names that exist to a complaint about one that does not.
@@ -98,15 +78,8 @@ fn listed(port: &Port, error: HouseError) -> ApiError {
         return error.into();
     }
     let view = port.house.now();
-    let known: Vec<_> = view
-        .models
-        .iter()
-        .map(|model| model.name.as_str())
-        .collect();
-    from_code(
-        error.code,
-        format!("{} There are: {}", error.sentence, known.join(", ")),
-    )
+    let known: Vec<_> = view.models.iter().map(|model| model.name.as_str()).collect();
+    from_code(error.code, format!("{} There are: {}", error.sentence, known.join(", ")))
 }
 
 /// Collects a reply. The client's leaving drops this future, and with it the reply.
@@ -142,21 +115,13 @@ async fn whole(
             _ => {}
         }
     }
-    Err(ApiError::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "The reply ended without an end.",
-    ))
+    Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "The reply ended without an end."))
 }
 
 /// The error for a reply that ended early.
 pub(crate) fn aborted(code: &str, sentence: String) -> ApiError {
-    let known = nook_base::ErrorCode::ALL
-        .into_iter()
-        .find(|known| known.name() == code);
-    from_code(
-        known.unwrap_or(nook_base::ErrorCode::ShardUnavailable),
-        sentence,
-    )
+    let known = nook_base::ErrorCode::ALL.into_iter().find(|known| known.name() == code);
+    from_code(known.unwrap_or(nook_base::ErrorCode::ShardUnavailable), sentence)
 }
 
 pub(crate) fn finish_reason(summary: &ReplySummary) -> &'static str {

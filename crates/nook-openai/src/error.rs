@@ -18,19 +18,11 @@ pub(crate) struct ApiError {
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            message: message.into(),
-            param: None,
-            code: None,
-        }
+        Self { status, message: message.into(), param: None, code: None }
     }
 
     pub(crate) fn bad(param: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            param: Some(param),
-            ..Self::new(StatusCode::BAD_REQUEST, message)
-        }
+        Self { param: Some(param), ..Self::new(StatusCode::BAD_REQUEST, message) }
     }
 
     pub(crate) fn forbidden(message: &str) -> Self {
@@ -38,10 +30,7 @@ impl ApiError {
     }
 
     pub(crate) fn unauthorized(message: &str) -> Self {
-        Self {
-            code: Some("invalid_api_key"),
-            ..Self::new(StatusCode::UNAUTHORIZED, message)
-        }
+        Self { code: Some("invalid_api_key"), ..Self::new(StatusCode::UNAUTHORIZED, message) }
     }
 
     pub(crate) fn too_many() -> Self {
@@ -94,12 +83,7 @@ pub(crate) fn from_code(code: ErrorCode, sentence: String) -> ApiError {
         | ErrorCode::ExperimentalDisabled => (StatusCode::SERVICE_UNAVAILABLE, Some(code.name())),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, Some(code.name())),
     };
-    ApiError {
-        status,
-        message: sentence,
-        param: None,
-        code: name,
-    }
+    ApiError { status, message: sentence, param: None, code: name }
 }
 
 impl From<HouseError> for ApiError {
@@ -112,9 +96,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.body())).into_response();
         if self.status == StatusCode::TOO_MANY_REQUESTS {
-            response
-                .headers_mut()
-                .insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
         }
         response
     }

@@ -26,11 +26,7 @@ pub(crate) async fn check(State(port): State<Port>, request: Request, next: Next
         return harden(preflight(), origin.as_ref());
     }
     let open = matches!(request.uri().path(), "/healthz" | "/health");
-    let checked = if open {
-        Ok(())
-    } else {
-        check_key(&port, request.headers())
-    };
+    let checked = if open { Ok(()) } else { check_key(&port, request.headers()) };
     let response = match checked.and_then(|()| check_content_type(&request)) {
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
@@ -45,17 +41,12 @@ fn inspect(port: &Port, request: &Request) -> Result<Option<HeaderValue>, ApiErr
     let host = match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().unwrap_or_default(),
         _ => {
-            return Err(ApiError::forbidden(
-                "A request names this machine in one Host header.",
-            ));
+            return Err(ApiError::forbidden("A request names this machine in one Host header."));
         }
     };
     let number = port.address.port();
     let known = ["127.0.0.1", "localhost", "[::1]"];
-    if !known
-        .iter()
-        .any(|name| host.eq_ignore_ascii_case(&format!("{name}:{number}")))
-    {
+    if !known.iter().any(|name| host.eq_ignore_ascii_case(&format!("{name}:{number}"))) {
         return Err(ApiError::forbidden(
             "This port answers only to 127.0.0.1 or localhost with its port number.",
         ));
@@ -63,12 +54,7 @@ fn inspect(port: &Port, request: &Request) -> Result<Option<HeaderValue>, ApiErr
     let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
     let origin = match origins.as_slice() {
         [] => None,
-        [one]
-            if port
-                .origins
-                .iter()
-                .any(|allowed| one.as_bytes() == allowed.as_bytes()) =>
-        {
+        [one] if port.origins.iter().any(|allowed| one.as_bytes() == allowed.as_bytes()) => {
             Some((*one).clone())
         }
         _ => {
@@ -93,9 +79,7 @@ fn check_key(port: &Port, headers: &HeaderMap) -> Result<(), ApiError> {
         .map(|(_, key)| key.trim());
     match sent {
         Some(sent) if bool::from(sent.as_bytes().ct_eq(port.key.as_bytes())) => Ok(()),
-        Some(_) => Err(ApiError::unauthorized(
-            "The API key is not the one of this house.",
-        )),
+        Some(_) => Err(ApiError::unauthorized("The API key is not the one of this house.")),
         None => Err(ApiError::unauthorized(
             "An API key is needed: `nook key` prints it, Settings shows it.",
         )),
@@ -106,10 +90,7 @@ fn check_content_type(request: &Request) -> Result<(), ApiError> {
     if request.method() != Method::POST {
         return Ok(());
     }
-    let kind = request
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
     match essence {
         Some(essence) if essence.eq_ignore_ascii_case("application/json") => Ok(()),
@@ -123,10 +104,7 @@ fn check_content_type(request: &Request) -> Result<(), ApiError> {
 fn preflight() -> Response {
     let headers = [
         (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
-        (
-            header::ACCESS_CONTROL_ALLOW_HEADERS,
-            "authorization, content-type",
-        ),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type"),
         (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS),
     ];
     (StatusCode::NO_CONTENT, headers).into_response()
@@ -135,13 +113,8 @@ fn preflight() -> Response {
 /// Headers of every answer.
 fn harden(mut response: Response, origin: Option<&HeaderValue>) -> Response {
     let headers = response.headers_mut();
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
-    headers
-        .entry(header::CACHE_CONTROL)
-        .or_insert_with(|| HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert_with(|| HeaderValue::from_static("no-store"));
     if let Some(origin) = origin {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         headers.insert(header::VARY, HeaderValue::from_static("origin"));
@@ -153,11 +126,7 @@ fn harden(mut response: Response, origin: Option<&HeaderValue>) -> Response {
 pub(crate) async fn unknown_route(request: Request) -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
-        format!(
-            "There is no {} {} here.",
-            request.method(),
-            request.uri().path()
-        ),
+        format!("There is no {} {} here.", request.method(), request.uri().path()),
     )
 }
 
@@ -165,10 +134,6 @@ pub(crate) async fn unknown_route(request: Request) -> ApiError {
 pub(crate) async fn wrong_method(request: Request) -> ApiError {
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
-        format!(
-            "{} does not take {}.",
-            request.uri().path(),
-            request.method()
-        ),
+        format!("{} does not take {}.", request.uri().path(), request.method()),
     )
 }

@@ -29,15 +29,8 @@ pub(crate) async fn one(
     let view = port.house.now();
     let found = view.models.iter().find(|model| model.name == id);
     found.map(|model| Json(entry(model))).ok_or_else(|| {
-        let known: Vec<_> = view
-            .models
-            .iter()
-            .map(|model| model.name.as_str())
-            .collect();
-        let message = format!(
-            "There is no model {id:?} here. There are: {}",
-            known.join(", ")
-        );
+        let known: Vec<_> = view.models.iter().map(|model| model.name.as_str()).collect();
+        let message = format!("There is no model {id:?} here. There are: {}", known.join(", "));
         ApiError::new(StatusCode::NOT_FOUND, message)
     })
 }

@@ -86,10 +86,7 @@ impl Body {
         self.refuse_unsupported()?;
         let tokens_max = self.max_completion_tokens.or(self.max_tokens);
         if tokens_max == Some(0) {
-            return Err(ApiError::bad(
-                "max_tokens",
-                "max_tokens must be at least 1.",
-            ));
+            return Err(ApiError::bad("max_tokens", "max_tokens must be at least 1."));
         }
         let stop = match self.stop {
             None => Vec::new(),
@@ -112,34 +109,17 @@ impl Body {
             activation_dtype: None,
             reach: Reach::House,
         };
-        let include_usage = self
-            .stream_options
-            .is_some_and(|options| options.include_usage);
-        Ok(Wish {
-            request,
-            stream: self.stream,
-            include_usage,
-        })
+        let include_usage = self.stream_options.is_some_and(|options| options.include_usage);
+        Ok(Wish { request, stream: self.stream, include_usage })
     }
 
     fn refuse_unsupported(&self) -> Result<(), ApiError> {
         let nonzero = |value: Option<f64>| value.is_some_and(|value| value != 0.0);
         let no_tools = self.tool_choice.as_ref().and_then(Value::as_str) == Some("none");
-        let format = self
-            .response_format
-            .as_ref()
-            .map(|format| format.kind.as_str());
+        let format = self.response_format.as_ref().map(|format| format.kind.as_str());
         let refused: [(bool, &'static str, &str); 7] = [
-            (
-                self.n.is_some_and(|n| n != 1),
-                "n",
-                "Only n = 1 is supported.",
-            ),
-            (
-                self.logprobs == Some(true),
-                "logprobs",
-                "logprobs are not supported yet.",
-            ),
+            (self.n.is_some_and(|n| n != 1), "n", "Only n = 1 is supported."),
+            (self.logprobs == Some(true), "logprobs", "logprobs are not supported yet."),
             (
                 nonzero(self.frequency_penalty),
                 "frequency_penalty",
@@ -151,9 +131,7 @@ impl Body {
                 "presence_penalty is not supported yet; repetition_penalty is.",
             ),
             (
-                self.logit_bias
-                    .as_ref()
-                    .is_some_and(|bias| !bias.is_empty()),
+                self.logit_bias.as_ref().is_some_and(|bias| !bias.is_empty()),
                 "logit_bias",
                 "logit_bias is not supported yet.",
             ),
@@ -181,30 +159,18 @@ fn model_name(sent: String, house: &HouseView) -> Result<String, ApiError> {
     if !sent.is_empty() && sent != DEFAULT_MODEL {
         return Ok(sent);
     }
-    let newest = house
-        .models
-        .iter()
-        .max_by_key(|model| (!model.built_in, model.added));
+    let newest = house.models.iter().max_by_key(|model| (!model.built_in, model.added));
     newest.map(|model| model.name.clone()).ok_or_else(|| {
-        ApiError::new(
-            axum::http::StatusCode::NOT_FOUND,
-            "There is no model here yet.",
-        )
+        ApiError::new(axum::http::StatusCode::NOT_FOUND, "There is no model here yet.")
     })
 }
 
 fn messages(sent: Vec<SentMessage>) -> Result<Vec<ChatMessage>, ApiError> {
     if sent.is_empty() {
-        return Err(ApiError::bad(
-            "messages",
-            "A conversation needs at least one message.",
-        ));
+        return Err(ApiError::bad("messages", "A conversation needs at least one message."));
     }
     if sent.len() > MESSAGES_MAX {
-        return Err(ApiError::bad(
-            "messages",
-            format!("At most {MESSAGES_MAX} messages."),
-        ));
+        return Err(ApiError::bad("messages", format!("At most {MESSAGES_MAX} messages.")));
     }
     sent.into_iter()
         .map(|message| {
@@ -220,10 +186,7 @@ fn messages(sent: Vec<SentMessage>) -> Result<Vec<ChatMessage>, ApiError> {
                 }
             };
             let text = message.content.map_or(Ok(String::new()), Content::text)?;
-            Ok(ChatMessage {
-                role,
-                text: Sensitive(text),
-            })
+            Ok(ChatMessage { role, text: Sensitive(text) })
         })
         .collect()
 }

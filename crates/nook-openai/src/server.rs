@@ -165,10 +165,7 @@ fn router(port: Port) -> Router {
         .route("/chat/completions", post(chat::complete))
         .fallback(guard::unknown_route)
         .method_not_allowed_fallback(guard::wrong_method)
-        .layer(axum::middleware::from_fn_with_state(
-            port.clone(),
-            guard::check,
-        ))
+        .layer(axum::middleware::from_fn_with_state(port.clone(), guard::check))
         .with_state(port)
 }
 

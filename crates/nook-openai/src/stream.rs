@@ -49,14 +49,10 @@ pub(crate) fn respond(
         _turn: turn,
     };
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("");
-    let mut response = Sse::new(events(outgoing))
-        .keep_alive(keep_alive)
-        .into_response();
+    let mut response = Sse::new(events(outgoing)).keep_alive(keep_alive).into_response();
     let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/event-stream; charset=utf-8"),
-    );
+    headers
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
@@ -126,8 +122,7 @@ impl Outgoing {
 
     fn fail(&mut self, code: &str, sentence: String) {
         self.over = true;
-        self.ready
-            .push(Event::default().data(aborted(code, sentence).body().to_string()));
+        self.ready.push(Event::default().data(aborted(code, sentence).body().to_string()));
     }
 
     fn comment(&mut self, text: &str) {

@@ -45,10 +45,7 @@ pub(crate) fn check(result: &Activation, expected: &Expected<'_>) -> Result<(), 
     if has_zero_row(result) {
         return Err(Corrupt::ZeroRow);
     }
-    if expected
-        .input
-        .is_some_and(|input| input.bytes() == result.bytes())
-    {
+    if expected.input.is_some_and(|input| input.bytes() == result.bytes()) {
         return Err(Corrupt::Copy);
     }
     Ok(())
@@ -64,11 +61,7 @@ fn has_zero_row(result: &Activation) -> bool {
             sign_byte & 0x7f == 0 && low.iter().all(|byte| *byte == 0)
         })
     };
-    row > 0
-        && result
-            .bytes()
-            .chunks_exact(row)
-            .any(|row| row.chunks_exact(size).all(is_zero))
+    row > 0 && result.bytes().chunks_exact(row).any(|row| row.chunks_exact(size).all(is_zero))
 }
 
 #[cfg(test)]
@@ -83,23 +76,13 @@ mod tests {
         let input = Activation::from_f32(&[1.0, 2.0, 3.0, 4.0], 2, dtype).unwrap();
         let bytes: Vec<u8> = match dtype {
             ActivationDtype::F32 => rows.iter().flat_map(|x| x.to_le_bytes()).collect(),
-            ActivationDtype::F16 => rows
-                .iter()
-                .flat_map(|x| half::f16::from_f32(*x).to_le_bytes())
-                .collect(),
+            ActivationDtype::F16 => {
+                rows.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect()
+            }
         };
         let tokens = rows.len() as u32 / 2;
         let result = Activation::new(tokens, 2, dtype, Bytes::from(bytes)).unwrap();
-        check(
-            &result,
-            &Expected {
-                count: 2,
-                hidden: 2,
-                dtype,
-                place,
-                input: Some(&input),
-            },
-        )
+        check(&result, &Expected { count: 2, hidden: 2, dtype, place, input: Some(&input) })
     }
 
     #[test]
@@ -110,10 +93,7 @@ mod tests {
                 (vec![1.0, 2.0, 3.5, 4.0], Ok(())),
                 (vec![0.0, 1.0, -0.0, 1.0], Ok(())),
                 (vec![1.0, f32::NAN, 3.0, 4.0], Err(Corrupt::NotFinite)),
-                (
-                    vec![1.0, 2.0, f32::NEG_INFINITY, 4.0],
-                    Err(Corrupt::NotFinite),
-                ),
+                (vec![1.0, 2.0, f32::NEG_INFINITY, 4.0], Err(Corrupt::NotFinite)),
                 (vec![1.0, 2.0, 0.0, -0.0], Err(Corrupt::ZeroRow)),
                 (vec![1.0, 2.0, 3.0, 4.0], Err(Corrupt::Copy)),
                 (vec![1.0, 2.0], Err(Corrupt::OtherShape)),

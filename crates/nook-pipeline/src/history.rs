@@ -23,10 +23,7 @@ pub(crate) struct Marks {
 
 impl Marks {
     pub(crate) fn new(key: Sensitive<[u8; 32]>) -> Self {
-        Self {
-            key,
-            chain: vec![HistoryMark::EMPTY],
-        }
+        Self { key, chain: vec![HistoryMark::EMPTY] }
     }
 
     /// Extends the chain by one position.

@@ -69,21 +69,12 @@ pub struct StepSums {
 
 impl HopMeasure {
     pub(crate) fn new(place: Place, layers: LayerRange) -> Self {
-        Self {
-            place,
-            layers,
-            prefill: StepSums::default(),
-            decode: StepSums::default(),
-        }
+        Self { place, layers, prefill: StepSums::default(), decode: StepSums::default() }
     }
 
     /// Books a step of `count` positions that took `took` in all.
     pub(crate) fn add(&mut self, count: u32, took: Duration, compute_us: u32, queue_us: u32) {
-        let sums = if count > 1 {
-            &mut self.prefill
-        } else {
-            &mut self.decode
-        };
+        let sums = if count > 1 { &mut self.prefill } else { &mut self.decode };
         let total = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let compute = u64::from(compute_us).min(total);
         let queue = u64::from(queue_us).min(total - compute);

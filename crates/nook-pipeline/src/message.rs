@@ -294,9 +294,7 @@ mod tests {
 
     #[test]
     fn debug_output_shows_no_token() {
-        let begin = Event::Begin {
-            prompt: Sensitive(vec![424_242]),
-        };
+        let begin = Event::Begin { prompt: Sensitive(vec![424_242]) };
         let next = Event::NextToken(Sensitive(424_242));
         assert!(!format!("{begin:?} {next:?}").contains("424242"));
     }

@@ -44,9 +44,9 @@ impl Pace {
             return deadlines.first_step + unmeasured;
         }
         if count > 1 {
-            return self.prefill_position.map_or(unmeasured, |each| {
-                (each * count * 4).max(deadlines.prefill_floor)
-            });
+            return self
+                .prefill_position
+                .map_or(unmeasured, |each| (each * count * 4).max(deadlines.prefill_floor));
         }
         if self.decode.len() < SAMPLES_MIN {
             return deadlines.decode_ceiling;
@@ -54,20 +54,14 @@ impl Pace {
         let p99 = self.decode_p99();
         // The ceiling must not turn a device that is slow, and has shown it, into one that is late
         // at every step.
-        (p99 * 4)
-            .max(deadlines.decode_floor)
-            .min(deadlines.decode_ceiling)
-            .max(p99 * 2)
+        (p99 * 4).max(deadlines.decode_floor).min(deadlines.decode_ceiling).max(p99 * 2)
     }
 
     fn decode_p99(&self) -> Duration {
         let mut sorted: Vec<Duration> = self.decode.iter().copied().collect();
         sorted.sort_unstable();
         let rank = (sorted.len() * 99).div_ceil(100);
-        sorted
-            .get(rank.saturating_sub(1))
-            .copied()
-            .unwrap_or_default()
+        sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
     }
 }
 

@@ -123,9 +123,7 @@ impl Pipeline {
     #[must_use]
     pub fn measure(&self) -> Measure {
         let mut measure = self.measure.clone();
-        measure
-            .hops
-            .extend(self.stages.iter().map(|stage| stage.measure));
+        measure.hops.extend(self.stages.iter().map(|stage| stage.measure));
         measure
     }
 
@@ -161,36 +159,18 @@ impl Pipeline {
         match event {
             Event::Begin { .. } => {}
             Event::Opened { attempt, position } => self.on_opened(attempt, position, now),
-            Event::Output {
-                attempt,
-                step,
-                position,
-                count,
-                activation,
-                compute_us,
-                queue_us,
-            } => {
+            Event::Output { attempt, step, position, count, activation, compute_us, queue_us } => {
                 let answer = (step, position, count);
                 if let Some(index) = self.answers(attempt, step) {
                     self.on_output(index, answer, activation, (compute_us, queue_us), now);
                 }
             }
-            Event::Logits {
-                attempt,
-                step,
-                position,
-                compute_us,
-                queue_us,
-            } => {
+            Event::Logits { attempt, step, position, compute_us, queue_us } => {
                 if let Some(index) = self.answers(attempt, step) {
                     self.on_logits(index, (step, position), (compute_us, queue_us), now);
                 }
             }
-            Event::Failed {
-                attempt,
-                code,
-                sentence,
-            } => {
+            Event::Failed { attempt, code, sentence } => {
                 if let Some(index) = self.find_or_count(attempt) {
                     self.on_fault(index, Fault::reported(code, sentence), now);
                 }
@@ -232,16 +212,9 @@ impl Pipeline {
         if let Place::Peer(peer) = stage.place() {
             let layers = stage.layers();
             let state = ShardState::Online;
-            self.report(Report::ShardStatus {
-                peer,
-                layers,
-                state,
-            });
+            self.report(Report::ShardStatus { peer, layers, state });
         }
-        let is_built = self
-            .stages
-            .iter()
-            .all(|stage| matches!(stage.phase, Phase::Open(_)));
+        let is_built = self.stages.iter().all(|stage| matches!(stage.phase, Phase::Open(_)));
         if is_built && self.measure.construct.is_none() {
             self.measure.construct = self.began.map(|began| now - began);
         }
@@ -267,11 +240,7 @@ impl Pipeline {
         let code = ErrorCode::Cancelled;
         self.end(
             CloseReason::Cancelled,
-            Action::Aborted {
-                code,
-                sentence: code.sentence().to_owned(),
-                first_cause: None,
-            },
+            Action::Aborted { code, sentence: code.sentence().to_owned(), first_cause: None },
         );
     }
 
@@ -329,10 +298,7 @@ impl Pipeline {
 
     /// The stage whose current attempt this is; what belongs to an old attempt is counted.
     fn find_or_count(&mut self, attempt: AttemptId) -> Option<usize> {
-        let found = self
-            .stages
-            .iter()
-            .position(|stage| stage.attempt() == Some(attempt));
+        let found = self.stages.iter().position(|stage| stage.attempt() == Some(attempt));
         self.measure.late_frames += u32::from(found.is_none());
         found
     }
@@ -341,10 +307,7 @@ impl Pipeline {
     fn answers(&mut self, attempt: AttemptId, step: u64) -> Option<usize> {
         let index = self.find_or_count(attempt)?;
         let stage = &self.stages[index];
-        let expected = stage
-            .under_way
-            .front()
-            .map_or(stage.next_step, |front| front.step);
+        let expected = stage.under_way.front().map_or(stage.next_step, |front| front.step);
         if step < expected {
             self.measure.late_frames += 1;
             return None;

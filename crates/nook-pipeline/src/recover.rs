@@ -93,32 +93,19 @@ impl Fault {
 
     /// A result could not be right.
     pub(crate) fn corrupt(why: &Corrupt) -> Self {
-        Self {
-            sentence: Some(why.to_string()),
-            ..Self::of(ErrorCode::CorruptActivation)
-        }
+        Self { sentence: Some(why.to_string()), ..Self::of(ErrorCode::CorruptActivation) }
     }
 
     pub(crate) fn of(code: ErrorCode) -> Self {
-        Self {
-            code,
-            sentence: None,
-            kind: FaultKind::Broken,
-        }
+        Self { code, sentence: None, kind: FaultKind::Broken }
     }
 
     fn stalled() -> Self {
-        Self {
-            kind: FaultKind::Stalled,
-            ..Self::of(ErrorCode::PipelineStalled)
-        }
+        Self { kind: FaultKind::Stalled, ..Self::of(ErrorCode::PipelineStalled) }
     }
 
     fn leaving() -> Self {
-        Self {
-            kind: FaultKind::Leaving,
-            ..Self::of(ErrorCode::Draining)
-        }
+        Self { kind: FaultKind::Leaving, ..Self::of(ErrorCode::Draining) }
     }
 }
 
@@ -170,11 +157,7 @@ impl Pipeline {
             self.failures += 1;
             ShardState::Lost
         };
-        self.report(Report::ShardStatus {
-            peer,
-            layers,
-            state,
-        });
+        self.report(Report::ShardStatus { peer, layers, state });
         self.given_up += 1;
         if self.given_up > RECOVERIES_MAX && !self.may_stand_in() {
             return self.abort(ErrorCode::ShardUnavailable, None);
@@ -184,16 +167,8 @@ impl Pipeline {
 
     fn note_recovery(&mut self, index: usize, from: PeerId, layers: LayerRange, now: Instant) {
         let passed_on = self.input_end(index + 1);
-        let goal = self
-            .input_end(index)
-            .min(passed_on.saturating_add(1))
-            .max(passed_on);
-        self.recoveries.push(Recovery {
-            from,
-            layers,
-            noticed: now,
-            goal,
-        });
+        let goal = self.input_end(index).min(passed_on.saturating_add(1)).max(passed_on);
+        self.recoveries.push(Recovery { from, layers, noticed: now, goal });
     }
 
     /// Looks for somebody else for a stage without a host.
@@ -216,11 +191,8 @@ impl Pipeline {
         for stage in &mut self.stages {
             if stage.asked == Asked::Wanted {
                 stage.asked = Asked::Waiting;
-                self.actions.push(Action::WantOffers {
-                    layers: stage.layers(),
-                });
-                self.offers_due
-                    .get_or_insert(now + self.settings.deadlines.offers);
+                self.actions.push(Action::WantOffers { layers: stage.layers() });
+                self.offers_due.get_or_insert(now + self.settings.deadlines.offers);
             }
         }
     }
@@ -302,10 +274,7 @@ impl Pipeline {
         }
         let segments: Vec<Segment> = hops
             .iter()
-            .map(|hop| Segment {
-                part: ModelPart::inner(hop.layers),
-                place: Place::Peer(hop.peer),
-            })
+            .map(|hop| Segment { part: ModelPart::inner(hop.layers), place: Place::Peer(hop.peer) })
             .collect();
         self.replace(index, &segments, now);
     }
@@ -313,9 +282,7 @@ impl Pipeline {
     fn take_over_here(&mut self, index: usize, now: Instant) {
         let part = self.stages[index].segment.part;
         self.measure.fallbacks_to_local += 1;
-        self.report(Report::FallbackToLocal {
-            layers: part.layers,
-        });
+        self.report(Report::FallbackToLocal { layers: part.layers });
         let place = Place::Local;
         self.replace(index, &[Segment { part, place }], now);
     }
@@ -330,8 +297,7 @@ impl Pipeline {
         let mut log = old.input;
         for (offset, segment) in segments.iter().enumerate() {
             let input = log.take().unwrap_or_else(|| self.empty_log());
-            self.stages
-                .insert(index + offset, Stage::new(*segment, Some(input)));
+            self.stages.insert(index + offset, Stage::new(*segment, Some(input)));
         }
         self.rewind(index, now);
         for offset in 0..segments.len() {
@@ -382,11 +348,7 @@ impl Pipeline {
         stage.wind(&self.settings.deadlines, now);
         stage.asked = Asked::Wanted;
         let layers = stage.layers();
-        self.report(Report::ShardStatus {
-            peer,
-            layers,
-            state: ShardState::Degraded,
-        });
+        self.report(Report::ShardStatus { peer, layers, state: ShardState::Degraded });
     }
 
     pub(crate) fn on_draining(&mut self, index: usize) {
@@ -417,9 +379,7 @@ impl Pipeline {
                 .iter()
                 .filter(|stage| !stage.is_end() && recovery.layers.contains(stage.layers()))
                 .collect();
-            let has_hosts = span
-                .iter()
-                .all(|stage| matches!(stage.phase, Phase::Open(_)));
+            let has_hosts = span.iter().all(|stage| matches!(stage.phase, Phase::Open(_)));
             let has_caught_up = span.last().is_some_and(|last| last.done >= recovery.goal);
             if !has_hosts || !has_caught_up {
                 self.recoveries.push(recovery);
@@ -429,9 +389,7 @@ impl Pipeline {
                 from: recovery.from,
                 to: span.iter().map(|stage| stage.place()).collect(),
                 layers: recovery.layers,
-                pause: now
-                    .checked_duration_since(recovery.noticed)
-                    .unwrap_or(Duration::ZERO),
+                pause: now.checked_duration_since(recovery.noticed).unwrap_or(Duration::ZERO),
             };
             self.measure.failovers.push(failover.clone());
             self.report(Report::ShardFailover {

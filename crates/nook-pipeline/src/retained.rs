@@ -31,14 +31,7 @@ impl Piece {
 
 impl Retained {
     pub(crate) fn new(hidden: u32, dtype: ActivationDtype) -> Self {
-        Self {
-            pieces: VecDeque::new(),
-            hidden,
-            dtype,
-            first: 0,
-            end: 0,
-            bytes: 0,
-        }
+        Self { pieces: VecDeque::new(), hidden, dtype, first: 0, end: 0, bytes: 0 }
     }
 
     /// Adds the rows of the next positions; `rows` has this log's width and type.
@@ -84,10 +77,7 @@ impl Retained {
         }
         let start = self.pieces.partition_point(|piece| piece.end() <= position);
         let part = |piece: &Piece| {
-            piece.rows.rows(
-                position.saturating_sub(piece.position),
-                end - piece.position,
-            )
+            piece.rows.rows(position.saturating_sub(piece.position), end - piece.position)
         };
         let first = part(self.pieces.get(start)?);
         if first.tokens() == count {
@@ -117,9 +107,8 @@ mod tests {
     fn log(lengths: &[u32]) -> Retained {
         let mut log = Retained::new(2, ActivationDtype::F32);
         for length in lengths {
-            let rows: Vec<f32> = (log.end..log.end + length)
-                .flat_map(|p| [p as f32, p as f32 + 0.5])
-                .collect();
+            let rows: Vec<f32> =
+                (log.end..log.end + length).flat_map(|p| [p as f32, p as f32 + 0.5]).collect();
             log.append(Activation::from_f32(&rows, 2, ActivationDtype::F32).unwrap());
         }
         log

@@ -143,11 +143,7 @@ impl Stage {
         let once = match (self.phase, self.under_way.front()) {
             (Phase::Open(_), Some(front)) => {
                 let patience = self.pace.patience(front.count, deadlines);
-                if is_local {
-                    patience * deadlines.local_patience
-                } else {
-                    patience
-                }
+                if is_local { patience * deadlines.local_patience } else { patience }
             }
             _ if is_local => deadlines.open_local,
             _ => deadlines.open,

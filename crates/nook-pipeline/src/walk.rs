@@ -46,10 +46,7 @@ impl Pipeline {
         if !is_ready || waiting == 0 || self.is_far_ahead(index) {
             return None;
         }
-        Some(Stretch {
-            position: stage.sent,
-            count: waiting.min(self.chunk()),
-        })
+        Some(Stretch { position: stage.sent, count: waiting.min(self.chunk()) })
     }
 
     /// Whether the next stage has enough waiting. Results that it already has do not queue there, so
@@ -70,10 +67,7 @@ impl Pipeline {
 
     /// Positions that were ever put into `index`.
     pub(crate) fn input_end(&self, index: usize) -> u32 {
-        let log = self
-            .stages
-            .get(index)
-            .and_then(|stage| stage.input.as_ref());
+        let log = self.stages.get(index).and_then(|stage| stage.input.as_ref());
         log.map_or_else(|| self.positions(), Retained::end)
     }
 
@@ -81,21 +75,12 @@ impl Pipeline {
         let Stretch { position, count } = stretch;
         let end = position + count;
         let is_awaited = end == self.positions() && self.sampled < end;
-        let is_new = self
-            .stages
-            .get(index + 1)
-            .map_or(is_awaited, |_| end > self.input_end(index + 1));
+        let is_new =
+            self.stages.get(index + 1).map_or(is_awaited, |_| end > self.input_end(index + 1));
         let stage = &self.stages[index];
-        let rows = if stage.segment.part.head && is_awaited {
-            LogitRows::Last
-        } else {
-            LogitRows::None
-        };
-        let priority = if count == 1 && is_new {
-            Priority::Decode
-        } else {
-            Priority::Bulk
-        };
+        let rows =
+            if stage.segment.part.head && is_awaited { LogitRows::Last } else { LogitRows::None };
+        let priority = if count == 1 && is_new { Priority::Decode } else { Priority::Bulk };
         let Some((action, input)) = self.step_action(index, stretch, rows, priority) else {
             // The log is contiguous and ends are local, so there always is a step to send. Should
             // that ever fail, nothing wrong may leave this device.
@@ -178,10 +163,7 @@ impl Pipeline {
             return;
         };
         let known = self.input_end(index + 1).saturating_sub(step.position);
-        if let Some(log) = self
-            .stages
-            .get_mut(index + 1)
-            .and_then(|next| next.input.as_mut())
+        if let Some(log) = self.stages.get_mut(index + 1).and_then(|next| next.input.as_mut())
             && known < step.count
         {
             log.append(activation.rows(known, step.count));
@@ -221,16 +203,10 @@ impl Pipeline {
         now: Instant,
     ) {
         let stage = &self.stages[index];
-        let is_asked = stage
-            .under_way
-            .front()
-            .is_some_and(|asked| answer == (asked.step, asked.position));
+        let is_asked =
+            stage.under_way.front().is_some_and(|asked| answer == (asked.step, asked.position));
         if !is_asked || !stage.segment.part.head {
-            return self.on_fault(
-                index,
-                Fault::corrupt(&arrival::Corrupt::OtherPositions),
-                now,
-            );
+            return self.on_fault(index, Fault::corrupt(&arrival::Corrupt::OtherPositions), now);
         }
         let Some(attempt) = stage.attempt() else {
             return;
@@ -244,10 +220,7 @@ impl Pipeline {
             if self.measure.first_token.is_none() {
                 self.measure.first_token = self.began.map(|began| now - began);
             }
-            self.actions.push(Action::Sample {
-                attempt,
-                position: end - 1,
-            });
+            self.actions.push(Action::Sample { attempt, position: end - 1 });
         }
         self.forget_what_is_too_much();
     }
@@ -261,9 +234,7 @@ impl Pipeline {
     ) -> Option<UnderWay> {
         let stage = &mut self.stages[index];
         let step = stage.under_way.pop_front()?;
-        let took = now
-            .checked_duration_since(step.since)
-            .unwrap_or(Duration::ZERO);
+        let took = now.checked_duration_since(step.since).unwrap_or(Duration::ZERO);
         stage.pace.learn(step.count, took);
         stage.measure.add(step.count, took, host_us.0, host_us.1);
         stage.done = step.position + step.count;

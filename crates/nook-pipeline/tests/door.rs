@@ -26,18 +26,14 @@ fn pipeline() -> Pipeline {
 }
 
 fn begin(prompt: &[u32]) -> Event {
-    Event::Begin {
-        prompt: Sensitive(prompt.to_vec()),
-    }
+    Event::Begin { prompt: Sensitive(prompt.to_vec()) }
 }
 
 /// Begins, opens and answers the first step: the pipeline now waits for a token.
 fn at_first_sample(now: Instant) -> (Pipeline, AttemptId) {
     let mut pipeline = pipeline();
     let opened = pipeline.handle(begin(&[7, 8, 9]), now);
-    let [Action::Open { attempt, .. }] = opened[..] else {
-        panic!("{opened:?}")
-    };
+    let [Action::Open { attempt, .. }] = opened[..] else { panic!("{opened:?}") };
     let position = 0;
     pipeline.handle(Event::Opened { attempt, position }, now);
     let sampled = pipeline.handle(logits(attempt, 0, 0), now);
@@ -46,13 +42,7 @@ fn at_first_sample(now: Instant) -> (Pipeline, AttemptId) {
 }
 
 fn logits(attempt: AttemptId, step: u64, position: u32) -> Event {
-    Event::Logits {
-        attempt,
-        step,
-        position,
-        compute_us: 1,
-        queue_us: 0,
-    }
+    Event::Logits { attempt, step, position, compute_us: 1, queue_us: 0 }
 }
 
 fn is_abort(actions: &[Action], expected: ErrorCode) -> bool {
@@ -86,11 +76,7 @@ fn a_token_nobody_asked_for_is_not_taken() {
     let (mut pipeline, _) = at_first_sample(now);
     let sent = pipeline.handle(Event::NextToken(Sensitive(5)), now);
     assert!(matches!(sent[..], [Action::SendTokens { position: 3, .. }]));
-    assert!(
-        pipeline
-            .handle(Event::NextToken(Sensitive(5)), now)
-            .is_empty()
-    );
+    assert!(pipeline.handle(Event::NextToken(Sensitive(5)), now).is_empty());
     assert_eq!(pipeline.positions_left(), 0);
 }
 
@@ -105,13 +91,7 @@ fn nothing_follows_the_end() {
         [Action::Close { reason: told, .. }, Action::Done] if told == reason
     ));
     let later = now + Duration::from_secs(3_600);
-    let events = [
-        Event::Tick,
-        Event::Cancel,
-        Event::Finish,
-        Event::Lost { attempt },
-        begin(&[1]),
-    ];
+    let events = [Event::Tick, Event::Cancel, Event::Finish, Event::Lost { attempt }, begin(&[1])];
     for event in events {
         assert!(pipeline.handle(event, later).is_empty());
     }
@@ -137,26 +117,13 @@ fn the_words_of_our_own_worker_are_shown_and_the_first_cause_is_kept() {
         sentence: sentence.to_owned(),
     };
     let again = pipeline.handle(failed(attempt, ErrorCode::WorkerCrashed, "signal 9"), now);
-    let [_, Action::Open { attempt, place, .. }] = again[..] else {
-        panic!("{again:?}")
-    };
+    let [_, Action::Open { attempt, place, .. }] = again[..] else { panic!("{again:?}") };
     assert_eq!(place, Place::Local);
-    let end = pipeline.handle(
-        failed(attempt, ErrorCode::OutOfMemory, "2 GB are missing"),
-        now,
-    );
-    let Some(Action::Aborted {
-        code,
-        sentence,
-        first_cause,
-    }) = end.last()
-    else {
+    let end = pipeline.handle(failed(attempt, ErrorCode::OutOfMemory, "2 GB are missing"), now);
+    let Some(Action::Aborted { code, sentence, first_cause }) = end.last() else {
         panic!("{end:?}")
     };
-    assert_eq!(
-        (*code, sentence.as_str()),
-        (ErrorCode::OutOfMemory, "2 GB are missing")
-    );
+    assert_eq!((*code, sentence.as_str()), (ErrorCode::OutOfMemory, "2 GB are missing"));
     assert_eq!(*first_cause, Some(ErrorCode::WorkerCrashed));
 }
 
@@ -166,20 +133,9 @@ fn debug_output_shows_neither_tokens_nor_keys() {
     let mut pipeline = pipeline();
     let mut shown = format!("{:?}", begin(&[424_242]));
     let opened = pipeline.handle(begin(&[424_242]), now);
-    let [Action::Open { attempt, .. }] = opened[..] else {
-        panic!("{opened:?}")
-    };
-    let sent = pipeline.handle(
-        Event::Opened {
-            attempt,
-            position: 0,
-        },
-        now,
-    );
+    let [Action::Open { attempt, .. }] = opened[..] else { panic!("{opened:?}") };
+    let sent = pipeline.handle(Event::Opened { attempt, position: 0 }, now);
     assert!(matches!(sent[..], [Action::SendTokens { .. }]));
     shown += &format!("{opened:?} {sent:?} {pipeline:?}");
-    assert!(
-        !shown.contains("424242") && !shown.contains("250, 250"),
-        "{shown}"
-    );
+    assert!(!shown.contains("424242") && !shown.contains("250, 250"), "{shown}");
 }

@@ -143,10 +143,7 @@ impl Search {
                 let taken = hops.iter().filter(|hop| hop.peer == offer.peer).count();
                 offer.layers.contains_layer(cursor)
                     && hops.len() < self.hops_max
-                    && self
-                        .needs
-                        .get(&reach)
-                        .is_some_and(|needs| *needs <= hops_left)
+                    && self.needs.get(&reach).is_some_and(|needs| *needs <= hops_left)
                     && taken < usize::from(offer.streams_free)
             })
             .copied()
@@ -172,10 +169,7 @@ impl Search {
                 None => break,
             }
         }
-        let held = self
-            .offers
-            .iter()
-            .any(|offer| offer.layers.contains_layer(cursor));
+        let held = self.offers.iter().any(|offer| offer.layers.contains_layer(cursor));
         let why = match (furthest(&self.offers, cursor), held) {
             (Some(_), _) => WhyUncovered::TooManyHops,
             (None, true) => WhyUncovered::AllBusy,
@@ -186,10 +180,7 @@ impl Search {
 }
 
 fn uncovered(first_missing_layer: u32, why: WhyUncovered) -> Uncovered {
-    Uncovered {
-        first_missing_layer,
-        why,
-    }
+    Uncovered { first_missing_layer, why }
 }
 
 /// Hops from every cursor that a cover can stand at. Reaching further never takes more hops, so the

@@ -10,12 +10,8 @@ use nook_base::LayerRange;
 #[must_use]
 pub fn least_covered(all: LayerRange, len: u32, others: &[LayerRange]) -> LayerRange {
     let len = len.min(all.len());
-    let holders = |layer: u32| {
-        others
-            .iter()
-            .filter(|other| other.contains_layer(layer))
-            .count() as u64
-    };
+    let holders =
+        |layer: u32| others.iter().filter(|other| other.contains_layer(layer)).count() as u64;
     let counts: Vec<u64> = all.iter().map(holders).collect();
     // A window is needed most when it holds the least covered layers; the sum of the counts decides.
     let mut sum: u64 = counts.iter().take(len as usize).sum();
@@ -45,10 +41,7 @@ mod tests {
         let all = LayerRange::all(16);
         assert_eq!(least_covered(all, 6, &[]), range(0, 6));
         assert_eq!(least_covered(all, 6, &[range(0, 6)]), range(6, 12));
-        assert_eq!(
-            least_covered(all, 6, &[range(0, 6), range(10, 16)]),
-            range(4, 10)
-        );
+        assert_eq!(least_covered(all, 6, &[range(0, 6), range(10, 16)]), range(4, 10));
         assert_eq!(least_covered(all, 99, &[range(0, 6)]), all);
         assert!(least_covered(all, 0, &[]).is_empty());
         assert!(least_covered(LayerRange::all(0), 3, &[]).is_empty());

@@ -116,10 +116,7 @@ impl Route {
             return Err(RouteError::Gap { layer: cursor });
         }
         if cursor > layers {
-            return Err(RouteError::BeyondTheModel {
-                end: cursor,
-                layers,
-            });
+            return Err(RouteError::BeyondTheModel { end: cursor, layers });
         }
         let route = Self { segments, layers };
         match route.hops() {
@@ -130,13 +127,7 @@ impl Route {
 
     /// Everything on this device, in one call.
     pub fn alone(layers: u32) -> Result<Self, RouteError> {
-        Self::new(
-            layers,
-            vec![Segment {
-                part: ModelPart::whole(layers),
-                place: Place::Local,
-            }],
-        )
+        Self::new(layers, vec![Segment { part: ModelPart::whole(layers), place: Place::Local }])
     }
 
     /// This device's prefix, the hops, this device's suffix. A topology without a middle takes no
@@ -146,11 +137,7 @@ impl Route {
             return Self::alone(topology.layers());
         }
         let local = |layers: LayerRange, embedding, head| Segment {
-            part: ModelPart {
-                layers,
-                embedding,
-                head,
-            },
+            part: ModelPart { layers, embedding, head },
             place: Place::Local,
         };
         let mut segments = vec![local(topology.prefix(), true, false)];
@@ -177,10 +164,7 @@ impl Route {
     /// Calls to other devices.
     #[must_use]
     pub fn hops(&self) -> usize {
-        self.segments
-            .iter()
-            .filter(|segment| segment.place != Place::Local)
-            .count()
+        self.segments.iter().filter(|segment| segment.place != Place::Local).count()
     }
 }
 
@@ -206,17 +190,11 @@ fn check_layers(index: usize, cursor: u32, segment: &Segment) -> Result<u32, Rou
     let part = segment.part;
     let has_end = part.embedding || part.head;
     if part.layers.is_empty() {
-        return if has_end {
-            Ok(cursor)
-        } else {
-            Err(RouteError::EmptySegment { index })
-        };
+        return if has_end { Ok(cursor) } else { Err(RouteError::EmptySegment { index }) };
     }
     match part.layers.start().cmp(&cursor) {
         std::cmp::Ordering::Greater => Err(RouteError::Gap { layer: cursor }),
-        std::cmp::Ordering::Less => Err(RouteError::Overlap {
-            layer: part.layers.start(),
-        }),
+        std::cmp::Ordering::Less => Err(RouteError::Overlap { layer: part.layers.start() }),
         std::cmp::Ordering::Equal => Ok(part.layers.end()),
     }
 }

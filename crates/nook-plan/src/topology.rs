@@ -41,16 +41,8 @@ impl Topology {
             return Err(PlanError::NoLayers);
         }
         match prefix.checked_add(suffix) {
-            Some(ends) if ends <= layers => Ok(Self {
-                layers,
-                prefix,
-                suffix,
-            }),
-            _ => Err(PlanError::EndsOverlap {
-                prefix,
-                suffix,
-                layers,
-            }),
+            Some(ends) if ends <= layers => Ok(Self { layers, prefix, suffix }),
+            _ => Err(PlanError::EndsOverlap { prefix, suffix, layers }),
         }
     }
 
@@ -58,11 +50,7 @@ impl Topology {
     /// here whole: its middle is empty.
     pub fn or_alone(layers: u32, prefix: u32, suffix: u32) -> Result<Self, PlanError> {
         let fits = prefix.checked_add(suffix).is_some_and(|ends| ends < layers);
-        if fits {
-            Self::new(layers, prefix, suffix)
-        } else {
-            Self::new(layers, layers, 0)
-        }
+        if fits { Self::new(layers, prefix, suffix) } else { Self::new(layers, layers, 0) }
     }
 
     /// Layers of the model.
@@ -129,11 +117,7 @@ mod tests {
 
     #[test]
     fn ends_that_do_not_fit_are_refused_by_name() {
-        let overlap = |prefix, suffix| PlanError::EndsOverlap {
-            prefix,
-            suffix,
-            layers: 4,
-        };
+        let overlap = |prefix, suffix| PlanError::EndsOverlap { prefix, suffix, layers: 4 };
         assert_eq!(Topology::new(4, 3, 2), Err(overlap(3, 2)));
         assert_eq!(Topology::new(4, u32::MAX, 2), Err(overlap(u32::MAX, 2)));
         assert_eq!(Topology::new(0, 0, 0), Err(PlanError::NoLayers));

@@ -9,12 +9,7 @@ fn range(start: u32, end: u32) -> LayerRange {
 }
 
 fn offer(peer: u8, start: u32, end: u32, queue_depth: u16, streams_free: u16) -> Offer {
-    Offer {
-        peer: PeerId([peer; 32]),
-        layers: range(start, end),
-        queue_depth,
-        streams_free,
-    }
+    Offer { peer: PeerId([peer; 32]), layers: range(start, end), queue_depth, streams_free }
 }
 
 /// `peer:layers` of each hop, or `layer: reason`.
@@ -31,15 +26,8 @@ fn show(cover: Result<Vec<Hop>, CoverError>) -> String {
 
 #[test]
 fn hearthnet_sixteen_layers_take_the_first_and_the_last_of_three_shards() {
-    let shards = [
-        offer(1, 0, 8, 0, 1),
-        offer(2, 4, 12, 0, 1),
-        offer(3, 8, 16, 0, 1),
-    ];
-    assert_eq!(
-        show(greedy_cover(range(0, 16), &shards, 16)),
-        "1:0-7 3:8-15"
-    );
+    let shards = [offer(1, 0, 8, 0, 1), offer(2, 4, 12, 0, 1), offer(3, 8, 16, 0, 1)];
+    assert_eq!(show(greedy_cover(range(0, 16), &shards, 16)), "1:0-7 3:8-15");
 }
 
 #[test]
@@ -49,38 +37,17 @@ fn the_rule_of_choice_is_queue_then_reach_then_streams_then_id() {
         assert_eq!(show(greedy_cover(middle, offers, 16)), expected);
     };
     check(&[offer(1, 0, 9, 2, 1), offer(2, 0, 9, 1, 1)], "2:1-8");
-    check(
-        &[
-            offer(1, 1, 8, 1, 1),
-            offer(2, 0, 20, 1, 1),
-            offer(3, 8, 9, 0, 1),
-        ],
-        "2:1-8",
-    );
+    check(&[offer(1, 1, 8, 1, 1), offer(2, 0, 20, 1, 1), offer(3, 8, 9, 0, 1)], "2:1-8");
     check(&[offer(1, 0, 9, 0, 1), offer(2, 0, 12, 0, 3)], "2:1-8");
     check(&[offer(2, 0, 9, 0, 1), offer(1, 0, 9, 0, 1)], "1:1-8");
-    check(
-        &[
-            offer(1, 0, 9, 3, 1),
-            offer(2, 1, 4, 0, 1),
-            offer(3, 3, 9, 1, 1),
-        ],
-        "2:1-3 3:4-8",
-    );
+    check(&[offer(1, 0, 9, 3, 1), offer(2, 1, 4, 0, 1), offer(3, 3, 9, 1, 1)], "2:1-3 3:4-8");
 }
 
 #[test]
 fn a_short_idle_shard_is_passed_over_when_the_hops_would_not_suffice() {
-    let offers = [
-        offer(1, 0, 2, 0, 1),
-        offer(2, 0, 8, 5, 1),
-        offer(3, 2, 5, 0, 1),
-        offer(4, 5, 8, 0, 1),
-    ];
-    assert_eq!(
-        show(greedy_cover(range(0, 8), &offers, 3)),
-        "1:0-1 3:2-4 4:5-7"
-    );
+    let offers =
+        [offer(1, 0, 2, 0, 1), offer(2, 0, 8, 5, 1), offer(3, 2, 5, 0, 1), offer(4, 5, 8, 0, 1)];
+    assert_eq!(show(greedy_cover(range(0, 8), &offers, 3)), "1:0-1 3:2-4 4:5-7");
     assert_eq!(show(greedy_cover(range(0, 8), &offers, 2)), "1:0-1 2:2-7");
     assert_eq!(show(greedy_cover(range(0, 8), &offers, 1)), "2:0-7");
 }
@@ -88,50 +55,24 @@ fn a_short_idle_shard_is_passed_over_when_the_hops_would_not_suffice() {
 #[test]
 fn absent_busy_and_scattered_are_told_apart() {
     let uncovered = |first_missing_layer, why| {
-        Err(CoverError::Uncovered(Uncovered {
-            first_missing_layer,
-            why,
-        }))
+        Err(CoverError::Uncovered(Uncovered { first_missing_layer, why }))
     };
     let middle = range(0, 8);
-    assert_eq!(
-        greedy_cover(middle, &[], 4),
-        uncovered(0, WhyUncovered::NobodyOffers)
-    );
+    assert_eq!(greedy_cover(middle, &[], 4), uncovered(0, WhyUncovered::NobodyOffers));
     let hole = [offer(1, 0, 3, 0, 1), offer(2, 4, 8, 0, 1)];
-    assert_eq!(
-        greedy_cover(middle, &hole, 4),
-        uncovered(3, WhyUncovered::NobodyOffers)
-    );
+    assert_eq!(greedy_cover(middle, &hole, 4), uncovered(3, WhyUncovered::NobodyOffers));
     let busy = [offer(1, 0, 3, 0, 1), offer(2, 2, 8, 0, 0)];
-    assert_eq!(
-        greedy_cover(middle, &busy, 4),
-        uncovered(3, WhyUncovered::AllBusy)
-    );
-    let scattered = [
-        offer(1, 0, 3, 0, 1),
-        offer(2, 3, 6, 0, 1),
-        offer(3, 6, 8, 0, 1),
-    ];
-    assert_eq!(
-        greedy_cover(middle, &scattered, 2),
-        uncovered(6, WhyUncovered::TooManyHops)
-    );
+    assert_eq!(greedy_cover(middle, &busy, 4), uncovered(3, WhyUncovered::AllBusy));
+    let scattered = [offer(1, 0, 3, 0, 1), offer(2, 3, 6, 0, 1), offer(3, 6, 8, 0, 1)];
+    assert_eq!(greedy_cover(middle, &scattered, 2), uncovered(6, WhyUncovered::TooManyHops));
     let one_stream = [offer(1, 0, 4, 0, 1), offer(1, 4, 8, 0, 1)];
-    assert_eq!(
-        greedy_cover(middle, &one_stream, 4),
-        uncovered(0, WhyUncovered::AllBusy)
-    );
+    assert_eq!(greedy_cover(middle, &one_stream, 4), uncovered(0, WhyUncovered::AllBusy));
     assert_eq!(greedy_cover(range(3, 3), &[], 0), Ok(Vec::new()));
 }
 
 #[test]
 fn a_device_with_one_stream_left_is_spent_where_no_other_can_stand_in() {
-    let offers = [
-        offer(1, 0, 4, 0, 1),
-        offer(2, 0, 4, 9, 1),
-        offer(1, 4, 8, 0, 1),
-    ];
+    let offers = [offer(1, 0, 4, 0, 1), offer(2, 0, 4, 9, 1), offer(1, 4, 8, 0, 1)];
     assert_eq!(show(greedy_cover(range(0, 8), &offers, 4)), "2:0-3 1:4-7");
 }
 
@@ -146,10 +87,7 @@ fn a_thousand_devices_and_endless_ranges_cost_nothing_notable() {
         })
         .collect();
     offers.push(offer(7, 0, u32::MAX, 9, 1));
-    assert_eq!(
-        show(greedy_cover(range(0, u32::MAX), &offers, 1)),
-        "7:0-4294967294"
-    );
+    assert_eq!(show(greedy_cover(range(0, u32::MAX), &offers, 1)), "7:0-4294967294");
     assert!(greedy_cover(range(0, 1000), &offers, 16).is_ok());
 }
 
@@ -171,10 +109,7 @@ fn offers() -> impl Strategy<Value = Vec<Offer>> {
     // Offers of one device share its streams: make the figure agree.
     prop::collection::vec(one, 0..8).prop_map(|mut offers| {
         for index in 0..offers.len() {
-            let first = offers
-                .iter()
-                .find(|o| o.peer == offers[index].peer)
-                .copied();
+            let first = offers.iter().find(|o| o.peer == offers[index].peer).copied();
             offers[index].streams_free = first.map_or(0, |o| o.streams_free);
         }
         offers

@@ -7,25 +7,15 @@ use proptest::prelude::*;
 const HELPER: PeerId = PeerId([7; 32]);
 
 fn part(start: u32, end: u32, embedding: bool, head: bool) -> ModelPart {
-    ModelPart {
-        layers: LayerRange::with_len(start, end - start),
-        embedding,
-        head,
-    }
+    ModelPart { layers: LayerRange::with_len(start, end - start), embedding, head }
 }
 
 fn local(part: ModelPart) -> Segment {
-    Segment {
-        part,
-        place: Place::Local,
-    }
+    Segment { part, place: Place::Local }
 }
 
 fn remote(part: ModelPart) -> Segment {
-    Segment {
-        part,
-        place: Place::Peer(HELPER),
-    }
+    Segment { part, place: Place::Peer(HELPER) }
 }
 
 fn refusal(segments: &[Segment]) -> RouteError {
@@ -42,15 +32,9 @@ fn a_shape_that_is_no_route_is_refused_by_name() {
     assert_eq!(refusal(&[]), RouteError::Empty);
     assert_eq!(refusal(&[first, head]), RouteError::Gap { layer: 2 });
     let early = remote(part(1, 6, false, false));
-    assert_eq!(
-        refusal(&[first, early, head]),
-        RouteError::Overlap { layer: 1 }
-    );
+    assert_eq!(refusal(&[first, early, head]), RouteError::Overlap { layer: 1 });
     let short = local(part(6, 7, false, true));
-    assert_eq!(
-        refusal(&[first, middle, short]),
-        RouteError::Gap { layer: 7 }
-    );
+    assert_eq!(refusal(&[first, middle, short]), RouteError::Gap { layer: 7 });
     let long = local(part(6, 9, false, true));
     let beyond = RouteError::BeyondTheModel { end: 9, layers: 8 };
     assert_eq!(refusal(&[first, middle, long]), beyond);
@@ -63,30 +47,18 @@ fn a_shape_that_is_no_route_is_refused_by_name() {
 fn neither_end_goes_to_another_device() {
     let on_another = |end| RouteError::EndOnAnotherDevice { end, peer: HELPER };
     let cases = [
+        (vec![remote(part(0, 8, true, true))], on_another(End::Embedding)),
         (
-            vec![remote(part(0, 8, true, true))],
-            on_another(End::Embedding),
-        ),
-        (
-            vec![
-                remote(part(0, 4, true, false)),
-                local(part(4, 8, false, true)),
-            ],
+            vec![remote(part(0, 4, true, false)), local(part(4, 8, false, true))],
             on_another(End::Embedding),
         ),
         (
             // Without the embedding flag, the first place would still be the one that embeds.
-            vec![
-                remote(part(0, 4, false, false)),
-                local(part(4, 8, false, true)),
-            ],
+            vec![remote(part(0, 4, false, false)), local(part(4, 8, false, true))],
             on_another(End::Embedding),
         ),
         (
-            vec![
-                local(part(0, 4, true, false)),
-                remote(part(4, 8, false, true)),
-            ],
+            vec![local(part(0, 4, true, false)), remote(part(4, 8, false, true))],
             on_another(End::Head),
         ),
         (
@@ -98,21 +70,12 @@ fn neither_end_goes_to_another_device() {
             on_another(End::Head),
         ),
         (
-            vec![
-                local(part(0, 4, true, false)),
-                local(part(4, 8, true, true)),
-            ],
-            RouteError::EndMisplaced {
-                end: End::Embedding,
-                index: 1,
-            },
+            vec![local(part(0, 4, true, false)), local(part(4, 8, true, true))],
+            RouteError::EndMisplaced { end: End::Embedding, index: 1 },
         ),
         (
             vec![local(part(0, 8, true, false))],
-            RouteError::EndMisplaced {
-                end: End::Head,
-                index: 0,
-            },
+            RouteError::EndMisplaced { end: End::Head, index: 0 },
         ),
     ];
     for (segments, expected) in cases {
@@ -125,10 +88,7 @@ fn a_route_has_no_more_hops_than_the_limit() {
     let route = |hops: u32| {
         let topology = Topology::new(hops + 2, 1, 1).unwrap();
         let hops: Vec<Hop> = (1..=hops)
-            .map(|layer| Hop {
-                peer: HELPER,
-                layers: LayerRange::with_len(layer, 1),
-            })
+            .map(|layer| Hop { peer: HELPER, layers: LayerRange::with_len(layer, 1) })
             .collect();
         Route::boomerang(topology, &hops)
     };
@@ -142,10 +102,7 @@ fn without_hops_everything_runs_here_in_one_call() {
     assert_eq!(alone, Route::alone(2).unwrap());
     assert_eq!(alone.segments().len(), 1);
     let embedding_only = Topology::new(4, 0, 0).unwrap();
-    let hop = Hop {
-        peer: HELPER,
-        layers: LayerRange::all(4),
-    };
+    let hop = Hop { peer: HELPER, layers: LayerRange::all(4) };
     let route = Route::boomerang(embedding_only, &[hop]).unwrap();
     assert_eq!(route.segments().len(), 3);
 }

@@ -88,11 +88,7 @@ impl Account {
             books.guests += 1;
         }
         drop(books);
-        Ok(Seat {
-            account: self.clone(),
-            caller,
-            bytes: cache_bytes,
-        })
+        Ok(Seat { account: self.clone(), caller, bytes: cache_bytes })
     }
 
     /// Fails when `additional` bytes of weights would not fit beside what is taken.
@@ -125,11 +121,7 @@ impl Books {
     fn check_room(&self, wanted: u64) -> Result<(), Refusal> {
         let taken = self.weights.saturating_add(self.caches);
         let free = self.limits.bytes_max.saturating_sub(taken);
-        if wanted <= free {
-            Ok(())
-        } else {
-            Err(Refusal::NoMemory { wanted, free })
-        }
+        if wanted <= free { Ok(()) } else { Err(Refusal::NoMemory { wanted, free }) }
     }
 }
 
@@ -150,10 +142,7 @@ mod tests {
 
     fn account() -> Account {
         let account = Account::default();
-        account.allow(Limits {
-            bytes_max: 1_000,
-            guests_max: 2,
-        });
+        account.allow(Limits { bytes_max: 1_000, guests_max: 2 });
         account
     }
 
@@ -162,10 +151,7 @@ mod tests {
         let account = account();
         let first = account.seat(Caller::Guest, 1).unwrap();
         let _second = account.seat(Caller::Guest, 1).unwrap();
-        assert_eq!(
-            account.seat(Caller::Guest, 1).unwrap_err(),
-            Refusal::StreamsTaken
-        );
+        assert_eq!(account.seat(Caller::Guest, 1).unwrap_err(), Refusal::StreamsTaken);
         let _own = account.seat(Caller::Owner, 1).unwrap();
         drop(first);
         assert!(account.seat(Caller::Guest, 1).is_ok());
@@ -177,13 +163,7 @@ mod tests {
         account.set_weights(600);
         for _ in 0..10 {
             let refused = account.seat(Caller::Guest, 500).unwrap_err();
-            assert_eq!(
-                refused,
-                Refusal::NoMemory {
-                    wanted: 500,
-                    free: 400
-                }
-            );
+            assert_eq!(refused, Refusal::NoMemory { wanted: 500, free: 400 });
         }
         let seat = account.seat(Caller::Guest, 400).unwrap();
         assert_eq!(account.balance().caches, 400);
@@ -195,18 +175,11 @@ mod tests {
     #[test]
     fn a_thousand_simultaneous_openers_never_exceed_the_limit() {
         let account = Account::default();
-        account.allow(Limits {
-            bytes_max: u64::MAX,
-            guests_max: 4,
-        });
+        account.allow(Limits { bytes_max: u64::MAX, guests_max: 4 });
         let seats: Vec<_> = std::thread::scope(|scope| {
-            let openers: Vec<_> = (0..1_000)
-                .map(|_| scope.spawn(|| account.seat(Caller::Guest, 1).ok()))
-                .collect();
-            openers
-                .into_iter()
-                .filter_map(|opener| opener.join().unwrap())
-                .collect()
+            let openers: Vec<_> =
+                (0..1_000).map(|_| scope.spawn(|| account.seat(Caller::Guest, 1).ok())).collect();
+            openers.into_iter().filter_map(|opener| opener.join().unwrap()).collect()
         });
         assert_eq!(seats.len(), 4);
         assert_eq!(account.balance().guests, 4);

@@ -114,13 +114,7 @@ impl Compute {
         model: ModelDigest,
         part: ModelPart,
     ) -> Result<Held, Failure> {
-        self.ask(|reply| Job::Hold {
-            path,
-            model,
-            part,
-            reply,
-        })
-        .await?
+        self.ask(|reply| Job::Hold { path, model, part, reply }).await?
     }
 
     /// A new conversation over a part that is held.
@@ -130,13 +124,7 @@ impl Compute {
         part: ModelPart,
         positions_max: u32,
     ) -> Result<Session, Failure> {
-        self.ask(|reply| Job::Open {
-            model,
-            part,
-            positions_max,
-            reply,
-        })
-        .await?
+        self.ask(|reply| Job::Open { model, part, positions_max, reply }).await?
     }
 
     /// Bytes that a conversation of `positions` over `layers` takes.
@@ -146,13 +134,7 @@ impl Compute {
         layers: LayerRange,
         positions: u32,
     ) -> Result<u64, Failure> {
-        self.ask(|reply| Job::CacheBytes {
-            model,
-            layers,
-            positions,
-            reply,
-        })
-        .await?
+        self.ask(|reply| Job::CacheBytes { model, layers, positions, reply }).await?
     }
 
     /// One step. Dropping the future ends the computation at the next layer.
@@ -165,23 +147,11 @@ impl Compute {
         let left = Arc::new(AtomicBool::new(false));
         let _mark = LeaveMark(left.clone());
         let asked = clock::now();
-        self.ask(|reply| {
-            Job::Step(StepJob {
-                session,
-                input,
-                rows,
-                asked,
-                left,
-                reply,
-            })
-        })
-        .await
+        self.ask(|reply| Job::Step(StepJob { session, input, rows, asked, left, reply })).await
     }
 
     pub(crate) async fn holding(&self) -> Holding {
-        self.ask(|reply| Job::Holding { reply })
-            .await
-            .unwrap_or_default()
+        self.ask(|reply| Job::Holding { reply }).await.unwrap_or_default()
     }
 
     /// Frees all weights.
@@ -213,42 +183,22 @@ struct Bench {
 
 impl Bench {
     fn new(account: Account) -> Self {
-        Self {
-            account,
-            model: None,
-            steps_done: 0,
-        }
+        Self { account, model: None, steps_done: 0 }
     }
 
     fn run(mut self, mut inbox: mpsc::Receiver<Job>) {
         while let Some(job) = inbox.blocking_recv() {
             // A reply nobody waits for any more is dropped, and with it what it holds.
             match job {
-                Job::Hold {
-                    path,
-                    model,
-                    part,
-                    reply,
-                } => {
+                Job::Hold { path, model, part, reply } => {
                     let _ = reply.send(self.hold(path, model, part));
                 }
-                Job::Open {
-                    model,
-                    part,
-                    positions_max,
-                    reply,
-                } => {
+                Job::Open { model, part, positions_max, reply } => {
                     let _ = reply.send(self.open(model, part, positions_max));
                 }
-                Job::CacheBytes {
-                    model,
-                    layers,
-                    positions,
-                    reply,
-                } => {
-                    let bytes = self
-                        .loaded(model)
-                        .map(|(_, file)| file.cache_bytes(layers, positions));
+                Job::CacheBytes { model, layers, positions, reply } => {
+                    let bytes =
+                        self.loaded(model).map(|(_, file)| file.cache_bytes(layers, positions));
                     let _ = reply.send(bytes);
                 }
                 Job::Step(job) => self.step(job),
@@ -274,18 +224,10 @@ impl Bench {
         let started = clock::now();
         if self.model.is_none() {
             let path = path.ok_or_else(|| {
-                Failure::new(
-                    ErrorCode::NotFound,
-                    "no model was loaded into this worker yet",
-                )
+                Failure::new(ErrorCode::NotFound, "no model was loaded into this worker yet")
             })?;
             let file = ModelFile::open(std::path::Path::new(&path))?;
-            let loaded = LoadedModel::new(
-                file.clone(),
-                LoadOptions {
-                    threads: crate::threads(),
-                },
-            )?;
+            let loaded = LoadedModel::new(file.clone(), LoadOptions { threads: crate::threads() })?;
             self.model = Some((digest, loaded, file));
         }
         let (held, loaded, file) = self.model.as_mut().expect("it was put there just above");
@@ -293,28 +235,23 @@ impl Bench {
             return Err(ErrorCode::WeightsMismatch.into());
         }
         let wanted = missing_bytes(loaded, file, part);
-        self.account
-            .check_weights(wanted)
-            .map_err(|refusal| match refusal {
-                Refusal::NoMemory { wanted, free } => Failure::new(
-                    ErrorCode::OutOfMemory,
-                    format!(
-                        "layers {} of {} need {} MB more, {} MB are allowed and free",
-                        part.layers,
-                        file.name(),
-                        wanted >> 20,
-                        free >> 20
-                    ),
+        self.account.check_weights(wanted).map_err(|refusal| match refusal {
+            Refusal::NoMemory { wanted, free } => Failure::new(
+                ErrorCode::OutOfMemory,
+                format!(
+                    "layers {} of {} need {} MB more, {} MB are allowed and free",
+                    part.layers,
+                    file.name(),
+                    wanted >> 20,
+                    free >> 20
                 ),
-                Refusal::StreamsTaken => ErrorCode::Busy.into(),
-            })?;
+            ),
+            Refusal::StreamsTaken => ErrorCode::Busy.into(),
+        })?;
         loaded.hold(&part)?;
         self.account.set_weights(loaded.weight_bytes());
         let took = clock::now().duration_since(started);
-        Ok(Held {
-            weight_bytes: loaded.weight_bytes(),
-            took,
-        })
+        Ok(Held { weight_bytes: loaded.weight_bytes(), took })
     }
 
     fn open(
@@ -326,10 +263,7 @@ impl Bench {
         let digest = self.loaded(digest)?.0;
         // Layers may have been evicted between two conversations.
         self.hold(None, digest, part)?;
-        let (_, loaded, _) = self
-            .model
-            .as_ref()
-            .expect("hold succeeded, so a model is loaded");
+        let (_, loaded, _) = self.model.as_ref().expect("hold succeeded, so a model is loaded");
         Ok(loaded.session(part, positions_max)?)
     }
 
@@ -345,14 +279,7 @@ impl Bench {
     }
 
     fn step(&mut self, job: StepJob) {
-        let StepJob {
-            mut session,
-            input,
-            rows,
-            asked,
-            left,
-            reply,
-        } = job;
+        let StepJob { mut session, input, rows, asked, left, reply } = job;
         let started = clock::now();
         let result = match &self.model {
             _ if left.load(Ordering::Relaxed) => Err(ErrorCode::Cancelled.into()),
@@ -363,20 +290,13 @@ impl Bench {
                     StepInput::Hidden(rows) => Input::Hidden(rows),
                 };
                 let cancelled = || left.load(Ordering::Relaxed);
-                session
-                    .step_unless(loaded, input, rows, &cancelled)
-                    .map_err(Failure::from)
+                session.step_unless(loaded, input, rows, &cancelled).map_err(Failure::from)
             }
         };
         self.steps_done += 1;
         let compute = clock::now().duration_since(started);
         let queued = started.duration_since(asked);
-        let _ = reply.send(StepDone {
-            session,
-            result,
-            compute,
-            queued,
-        });
+        let _ = reply.send(StepDone { session, result, compute, queued });
     }
 
     fn holding(&self) -> Holding {
@@ -397,22 +317,11 @@ fn missing_bytes(loaded: &LoadedModel, file: &ModelFile, part: ModelPart) -> u64
     let none = LayerRange::with_len(part.layers.start(), 0);
     let layer = |layer| ModelPart::inner(LayerRange::with_len(layer, 1));
     let ends = [
-        ModelPart {
-            layers: none,
-            embedding: part.embedding,
-            head: false,
-        },
-        ModelPart {
-            layers: none,
-            embedding: false,
-            head: part.head,
-        },
+        ModelPart { layers: none, embedding: part.embedding, head: false },
+        ModelPart { layers: none, embedding: false, head: part.head },
     ];
     let parts = part.layers.iter().map(layer).chain(ends);
-    parts
-        .filter(|part| !loaded.holds(part))
-        .map(|part| file.weight_bytes(&part))
-        .sum()
+    parts.filter(|part| !loaded.holds(part)).map(|part| file.weight_bytes(&part)).sum()
 }
 
 fn release_all(loaded: &mut LoadedModel) {

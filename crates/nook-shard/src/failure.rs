@@ -16,10 +16,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(code: ErrorCode, sentence: impl Into<String>) -> Self {
-        Self {
-            code,
-            sentence: sentence.into(),
-        }
+        Self { code, sentence: sentence.into() }
     }
 }
 
@@ -78,9 +75,6 @@ impl From<TruncateError> for Failure {
 
 impl From<Failure> for WireError {
     fn from(failure: Failure) -> Self {
-        Self {
-            code: failure.code,
-            sentence: failure.sentence,
-        }
+        Self { code: failure.code, sentence: failure.sentence }
     }
 }

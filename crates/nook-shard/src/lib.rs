@@ -31,9 +31,5 @@ fn threads() -> usize {
 const CALLS_MAX: usize = 256;
 
 fn mux_config(side: nook_mux::Side) -> nook_mux::MuxConfig {
-    nook_mux::MuxConfig {
-        side,
-        ping: nook_mux::PingPolicy::WORKER,
-        calls_max: CALLS_MAX,
-    }
+    nook_mux::MuxConfig { side, ping: nook_mux::PingPolicy::WORKER, calls_max: CALLS_MAX }
 }

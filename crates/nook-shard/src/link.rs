@@ -16,9 +16,7 @@ pub(crate) async fn connect(socket: &str) -> io::Result<Stream> {
 
 /// Listens for one worker.
 pub(crate) fn listen(socket: &str) -> io::Result<Listener> {
-    ListenerOptions::new()
-        .name(socket.to_fs_name::<GenericFilePath>()?)
-        .create_tokio()
+    ListenerOptions::new().name(socket.to_fs_name::<GenericFilePath>()?).create_tokio()
 }
 
 /// The socket's name for one worker; fails when the folder's path is too long for the system.
@@ -26,15 +24,8 @@ pub(crate) fn socket_name(folder: &Path, tag: &str) -> Result<String, usize> {
     if cfg!(windows) {
         return Ok(format!(r"\\.\pipe\inglenook-{tag}"));
     }
-    let name = folder
-        .join(format!("{tag}.sock"))
-        .to_string_lossy()
-        .into_owned();
-    if name.len() <= SOCKET_PATH_BYTES_MAX {
-        Ok(name)
-    } else {
-        Err(name.len())
-    }
+    let name = folder.join(format!("{tag}.sock")).to_string_lossy().into_owned();
+    if name.len() <= SOCKET_PATH_BYTES_MAX { Ok(name) } else { Err(name.len()) }
 }
 
 #[cfg(all(test, unix))]

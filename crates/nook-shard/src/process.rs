@@ -172,15 +172,10 @@ impl Worker {
     ) -> Result<Self, WorkerStartError> {
         let token: [u8; 32] = rand::random();
         let tag = data_encoding::HEXLOWER.encode(&token[..6]);
-        let socket =
-            link::socket_name(folder, &tag).map_err(|bytes| WorkerStartError::PathTooLong {
-                folder: folder.to_owned(),
-                bytes,
-            })?;
-        let listener = link::listen(&socket).map_err(|source| WorkerStartError::Listen {
-            socket: socket.clone(),
-            source,
-        })?;
+        let socket = link::socket_name(folder, &tag)
+            .map_err(|bytes| WorkerStartError::PathTooLong { folder: folder.to_owned(), bytes })?;
+        let listener = link::listen(&socket)
+            .map_err(|source| WorkerStartError::Listen { socket: socket.clone(), source })?;
         // The token in the socket's name is a part that authenticates nothing: draw the secret anew.
         let token: [u8; 32] = rand::random();
         let mut process = Process::spawn(command, &socket, token, tasks).await?;
@@ -188,10 +183,7 @@ impl Worker {
             let stream = listener
                 .accept()
                 .await
-                .map_err(|source| WorkerStartError::Listen {
-                    socket: socket.clone(),
-                    source,
-                })?;
+                .map_err(|source| WorkerStartError::Listen { socket: socket.clone(), source })?;
             let config = crate::mux_config(Side::Dialer);
             let (mux, mut incoming) = Mux::start(nook_mux::framed(stream), config, tasks);
             match incoming.recv().await {
@@ -209,12 +201,7 @@ impl Worker {
         let (stop, stopping) = mpsc::channel(1);
         let (end_seen, end) = watch::channel(None);
         let pid = process.child.id().unwrap_or_default();
-        let worker = Self {
-            mux: mux.clone(),
-            end,
-            stop,
-            pid,
-        };
+        let worker = Self { mux: mux.clone(), end, stop, pid };
         worker.configure(limits).await;
         tasks.spawn("worker", process.attend(mux, incoming, stopping, end_seen));
         Ok(worker)
@@ -241,14 +228,9 @@ impl Worker {
     ) -> Result<LoadedPart, WorkerError> {
         let path = path.to_string_lossy().into_owned();
         match self.ask(LocalMessage::Load { path, model, part }).await? {
-            LocalMessage::Loaded {
-                weight_bytes,
-                load_ms,
-                ..
-            } => Ok(LoadedPart {
-                weight_bytes,
-                took: Duration::from_millis(u64::from(load_ms)),
-            }),
+            LocalMessage::Loaded { weight_bytes, load_ms, .. } => {
+                Ok(LoadedPart { weight_bytes, took: Duration::from_millis(u64::from(load_ms)) })
+            }
             _ => Err(WorkerError::OutOfTurn),
         }
     }
@@ -320,10 +302,9 @@ impl Worker {
         call.send(question.into()).await?;
         match call.recv().await? {
             WorkerMessage::Local(answer) => Ok(answer),
-            WorkerMessage::Peer(Message::Error(error)) => Err(WorkerError::Refused {
-                code: error.code,
-                sentence: error.sentence,
-            }),
+            WorkerMessage::Peer(Message::Error(error)) => {
+                Err(WorkerError::Refused { code: error.code, sentence: error.sentence })
+            }
             WorkerMessage::Peer(_) => Err(WorkerError::OutOfTurn),
         }
     }
@@ -331,11 +312,7 @@ impl Worker {
 
 impl WorkerEnd {
     fn unknown() -> Self {
-        Self {
-            asked: true,
-            status: "the node is shutting down".to_owned(),
-            last_lines: Vec::new(),
-        }
+        Self { asked: true, status: "the node is shutting down".to_owned(), last_lines: Vec::new() }
     }
 }
 
@@ -364,10 +341,7 @@ impl Process {
         token: [u8; 32],
         tasks: &Tasks,
     ) -> Result<Self, WorkerStartError> {
-        let failed = |source| WorkerStartError::Spawn {
-            program: command.program.clone(),
-            source,
-        };
+        let failed = |source| WorkerStartError::Spawn { program: command.program.clone(), source };
         let mut child = tokio::process::Command::new(&command.program)
             .args(&command.arguments)
             .args(["--socket", socket])
@@ -393,11 +367,7 @@ impl Process {
                 keep.push(line);
             }
         });
-        Ok(Self {
-            child,
-            stdin,
-            lines,
-        })
+        Ok(Self { child, stdin, lines })
     }
 
     /// Waits for an end that comes before the worker was ready.
@@ -405,10 +375,7 @@ impl Process {
         let status = self.child.wait().await;
         WorkerStartError::Ended {
             status: words(status),
-            last_line: self
-                .lines
-                .last()
-                .unwrap_or_else(|| "it wrote nothing".to_owned()),
+            last_line: self.lines.last().unwrap_or_else(|| "it wrote nothing".to_owned()),
         }
     }
 
@@ -443,11 +410,7 @@ impl Process {
         if !asked {
             tracing::warn!(%status, "a worker ended unexpectedly");
         }
-        end.send_replace(Some(WorkerEnd {
-            asked,
-            status,
-            last_lines: self.lines.all(),
-        }));
+        end.send_replace(Some(WorkerEnd { asked, status, last_lines: self.lines.all() }));
     }
 }
 
@@ -461,20 +424,11 @@ impl Lines {
     }
 
     fn last(&self) -> Option<String> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .back()
-            .cloned()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).back().cloned()
     }
 
     fn all(&self) -> Vec<String> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .cloned()
-            .collect()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }
 

@@ -11,7 +11,7 @@ use nook_mux::{Call, CallError, TensorRecvError};
 use nook_wire::{HistoryMark, LocalMessage, Message, ResultHead, StepHead, WorkerMessage};
 
 use crate::account::{Caller, Seat};
-use crate::compute::{StepDone, StepInput};
+use crate::compute::StepInput;
 use crate::failure::Failure;
 use crate::worker::Room;
 
@@ -67,10 +67,7 @@ async fn run(
     loop {
         match call.recv().await? {
             WorkerMessage::Peer(Message::Truncate { position }) => {
-                conversation
-                    .session
-                    .truncate(position)
-                    .map_err(Failure::from)?;
+                conversation.session.truncate(position).map_err(Failure::from)?;
                 // The requester says with the next step which history it means.
                 conversation.mark = None;
             }
@@ -94,10 +91,7 @@ async fn open(room: &Room, call: &mut Call<WorkerMessage>) -> Result<Conversatio
                 open.positions_max,
             ),
             WorkerMessage::Local(LocalMessage::OpenLocal {
-                part,
-                dtype,
-                positions_max,
-                ..
+                part, dtype, positions_max, ..
             }) => (Caller::Owner, None, part, dtype, positions_max),
             WorkerMessage::Local(message) => {
                 manage(room, call, message).await?;
@@ -121,20 +115,11 @@ async fn seat(
     dtype: ActivationDtype,
     positions_max: u32,
 ) -> Result<Conversation, Failure> {
-    let cache_bytes = room
-        .compute
-        .cache_bytes(model, part.layers, positions_max)
-        .await?;
+    let cache_bytes = room.compute.cache_bytes(model, part.layers, positions_max).await?;
     // The place is taken before the layers are loaded: whoever is over the limit costs nothing.
     let seat = room.account.seat(caller, cache_bytes)?;
     let session = room.compute.open(model, part, positions_max).await?;
-    Ok(Conversation {
-        part,
-        dtype,
-        session,
-        mark: None,
-        _seat: seat,
-    })
+    Ok(Conversation { part, dtype, session, mark: None, _seat: seat })
 }
 
 /// Load and status: asked only by the own node, on a call of their own.
@@ -181,16 +166,7 @@ async fn read_step(
             let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
             let input = StepInput::Tokens(ids);
             let rows = rows_of(rows);
-            return Ok(Step {
-                step,
-                position,
-                count,
-                input,
-                rows,
-                before,
-                after,
-                bulk: false,
-            });
+            return Ok(Step { step, position, count, input, rows, before, after, bulk: false });
         }
         WorkerMessage::Local(LocalMessage::StepLogits { head, rows }) if conversation.part.head => {
             (head, rows_of(rows))
@@ -204,21 +180,11 @@ async fn read_step(
         return Err(out_of_turn("this conversation takes token ids").into());
     }
     check_dtype(conversation, &head)?;
-    let activation = call
-        .recv_activation(head.count, head.hidden, head.dtype)
-        .await?;
+    let activation = call.recv_activation(head.count, head.hidden, head.dtype).await?;
     activation
         .check_finite()
         .map_err(|error| Failure::new(ErrorCode::CorruptActivation, error.to_string()))?;
-    let StepHead {
-        step,
-        position,
-        count,
-        history_before,
-        history_after,
-        bulk,
-        ..
-    } = head;
+    let StepHead { step, position, count, history_before, history_after, bulk, .. } = head;
     Ok(Step {
         step,
         position,
@@ -235,10 +201,7 @@ fn check_dtype(conversation: &Conversation, head: &StepHead) -> Result<(), Failu
     if head.dtype == conversation.dtype {
         return Ok(());
     }
-    let sentence = format!(
-        "opened for {}, the step came as {}",
-        conversation.dtype, head.dtype
-    );
+    let sentence = format!("opened for {}, the step came as {}", conversation.dtype, head.dtype);
     Err(Failure::new(ErrorCode::BadRequest, sentence))
 }
 
@@ -250,88 +213,44 @@ async fn answer(
     call: &mut Call<WorkerMessage>,
 ) -> Result<Conversation, Over> {
     check_history(&conversation, &step)?;
-    let Conversation {
-        part,
-        dtype,
-        session,
-        _seat,
-        ..
-    } = conversation;
-    let work = room.compute.step(session, step.input, step.rows);
+    let Step { step, position, count, input, rows, after, bulk, .. } = step;
+    let Conversation { part, dtype, session, _seat, .. } = conversation;
+    let work = room.compute.step(session, input, rows);
     // Whoever leaves while the step runs is noticed at once, and the computation ends at the next
     // layer.
     let done = tokio::select! {
         done = work => done?,
         gone = call.ended() => return Err(gone.into()),
     };
-    let StepDone {
-        session,
-        result,
-        compute,
-        queued,
-    } = done;
-    let output = result?;
-    let timing = Timing {
-        compute_us: micros(compute),
-        queue_us: micros(queued),
-    };
-    match output {
+    let (compute_us, queue_us) = (micros(done.compute), micros(done.queued));
+    match done.result? {
         Output::Hidden(rows) => {
-            let hidden = rows.len() as u32 / step.count.max(1);
+            let hidden = u32::try_from(rows.len()).unwrap_or(u32::MAX) / count.max(1);
             let activation = Activation::from_f32(&rows, hidden, dtype)
                 .map_err(|error| Failure::new(ErrorCode::CorruptActivation, error.to_string()))?;
-            let head = ResultHead {
-                step: step.step,
-                position: step.position,
-                count: step.count,
-                hidden,
-                dtype,
-                compute_us: timing.compute_us,
-                queue_us: timing.queue_us,
-                bulk: step.bulk,
-            };
-            call.send_tensor(Message::Result(head).into(), activation.bytes().clone())
-                .await?;
+            let head =
+                ResultHead { step, position, count, hidden, dtype, compute_us, queue_us, bulk };
+            call.send_tensor(Message::Result(head).into(), activation.bytes().clone()).await?;
         }
-        Output::Logits { rows, values } => {
-            let vocabulary = if rows == 0 {
-                0
-            } else {
-                values.len() as u32 / rows
+        Output::Logits { rows: count, values } => {
+            let vocabulary = match count {
+                0 => 0,
+                _ => u32::try_from(values.len()).unwrap_or(u32::MAX) / count,
             };
-            let head = LocalMessage::Logits {
-                step: step.step,
-                position: step.position,
-                count: rows,
-                vocabulary,
-                compute_us: timing.compute_us,
-                queue_us: timing.queue_us,
-            };
+            let head =
+                LocalMessage::Logits { step, position, count, vocabulary, compute_us, queue_us };
             call.send_tensor(head.into(), bytes_of(&values)).await?;
         }
     }
-    Ok(Conversation {
-        part,
-        dtype,
-        session,
-        mark: Some(step.after),
-        _seat,
-    })
-}
-
-struct Timing {
-    compute_us: u32,
-    queue_us: u32,
+    Ok(Conversation { part, dtype, session: done.session, mark: Some(after), _seat })
 }
 
 /// Refuses a step that does not continue exactly what is remembered here.
 fn check_history(conversation: &Conversation, step: &Step) -> Result<(), Failure> {
     let here = conversation.session.position();
     if step.position != here {
-        let sentence = format!(
-            "the step begins at {}, this device remembers {here}",
-            step.position
-        );
+        let sentence =
+            format!("the step begins at {}, this device remembers {here}", step.position);
         return Err(Failure::new(ErrorCode::HistoryMismatch, sentence));
     }
     if conversation.mark.is_some_and(|mark| mark != step.before) {
@@ -349,10 +268,7 @@ fn rows_of(rows: nook_wire::LogitRows) -> LogitRows {
 }
 
 fn bytes_of(values: &[f32]) -> Bytes {
-    values
-        .iter()
-        .flat_map(|value| value.to_le_bytes())
-        .collect()
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 fn micros(duration: std::time::Duration) -> u32 {

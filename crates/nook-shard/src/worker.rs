@@ -47,10 +47,7 @@ enum WorkerError {
     #[error("cannot start: {0}")]
     Start(#[source] std::io::Error),
     #[error("cannot reach the node at {socket}: {source}")]
-    Connect {
-        socket: String,
-        source: std::io::Error,
-    },
+    Connect { socket: String, source: std::io::Error },
 }
 
 /// Runs a worker to its end; `arguments` are those after `worker`.
@@ -94,10 +91,7 @@ fn run(arguments: &[String]) -> Result<(), WorkerError> {
 /// The token is handed over on standard input, so that no process list shows it.
 fn read_token() -> Result<[u8; 32], WorkerError> {
     let mut line = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut line)
-        .map_err(|_| WorkerError::NoToken)?;
+    std::io::stdin().lock().read_line(&mut line).map_err(|_| WorkerError::NoToken)?;
     let bytes = data_encoding::HEXLOWER
         .decode(line.trim_end().as_bytes())
         .map_err(|_| WorkerError::NoToken)?;
@@ -106,42 +100,28 @@ fn read_token() -> Result<[u8; 32], WorkerError> {
 
 /// Ends this process when standard input ends: then the node is gone, however it went.
 fn end_with_the_node() -> std::io::Result<()> {
-    std::thread::Builder::new()
-        .name("node-watch".to_owned())
-        .spawn(|| {
-            let mut sink = Vec::new();
-            let mut stdin = std::io::stdin().lock();
-            loop {
-                sink.clear();
-                match stdin.read_until(b'\n', &mut sink) {
-                    Ok(0) | Err(_) => std::process::exit(0),
-                    Ok(_) => {}
-                }
+    std::thread::Builder::new().name("node-watch".to_owned()).spawn(|| {
+        let mut sink = Vec::new();
+        let mut stdin = std::io::stdin().lock();
+        loop {
+            sink.clear();
+            match stdin.read_until(b'\n', &mut sink) {
+                Ok(0) | Err(_) => std::process::exit(0),
+                Ok(_) => {}
             }
-        })?;
+        }
+    })?;
     Ok(())
 }
 
 async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerError> {
     let stream = link::connect(socket)
         .await
-        .map_err(|source| WorkerError::Connect {
-            socket: socket.to_owned(),
-            source,
-        })?;
+        .map_err(|source| WorkerError::Connect { socket: socket.to_owned(), source })?;
     let tasks = Tasks::new();
     let config = crate::mux_config(Side::Acceptor);
     let (mux, mut incoming) = Mux::<WorkerMessage>::start(nook_mux::framed(stream), config, &tasks);
-    if mux
-        .send(
-            LocalMessage::Auth {
-                token: Sensitive(token),
-            }
-            .into(),
-        )
-        .await
-        .is_err()
-    {
+    if mux.send(LocalMessage::Auth { token: Sensitive(token) }.into()).await.is_err() {
         return Ok(());
     }
     let (idle_choice, idle_changes) = mpsc::channel(1);
@@ -158,14 +138,9 @@ async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerE
                 idle_seconds,
                 ..
             })) => {
-                room.account.allow(Limits {
-                    bytes_max: memory_bytes_max,
-                    guests_max: streams_max,
-                });
+                room.account.allow(Limits { bytes_max: memory_bytes_max, guests_max: streams_max });
                 // The receiver lives as long as this process.
-                let _ = idle_choice
-                    .send(Duration::from_secs(u64::from(idle_seconds)))
-                    .await;
+                let _ = idle_choice.send(Duration::from_secs(u64::from(idle_seconds))).await;
             }
             Incoming::Control(_) => {}
         }

@@ -196,10 +196,11 @@ impl Chats {
 
     fn started(database: Connection, path: PathBuf) -> Result<Self, ChatsError> {
         let chats = Self { database, path };
-        let interrupted = chats.told(chats.database.execute(
-            "UPDATE message SET finish = 'interrupted' WHERE finish = 'running'",
-            [],
-        ))?;
+        let interrupted = chats.told(
+            chats
+                .database
+                .execute("UPDATE message SET finish = 'interrupted' WHERE finish = 'running'", []),
+        )?;
         if interrupted > 0 {
             tracing::info!(interrupted, "replies were cut off by the last exit");
         }
@@ -242,14 +243,10 @@ impl Chats {
 
     /// Deletes a conversation for good: its text is overwritten in the file.
     pub fn delete(&mut self, id: ConversationId) -> Result<(), ChatsError> {
-        let changed = self
-            .database
-            .execute("DELETE FROM conversation WHERE id = ?1", [id.0]);
+        let changed = self.database.execute("DELETE FROM conversation WHERE id = ?1", [id.0]);
         one(self.told(changed)?, ChatsError::NoConversation)?;
         // The write-ahead log holds the deleted text until it is folded into the file.
-        let folded = self
-            .database
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let folded = self.database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         self.told(folded)
     }
 
@@ -265,12 +262,7 @@ impl Chats {
         if text.len() > MESSAGE_BYTES_MAX {
             return Err(ChatsError::TooLong { bytes: text.len() });
         }
-        let new = New {
-            role,
-            text,
-            model: None,
-            finish: &Finish::Complete,
-        };
+        let new = New { role, text, model: None, finish: &Finish::Complete };
         self.insert(conversation, parent, &new, now)
     }
 
@@ -283,12 +275,8 @@ impl Chats {
         model: &str,
         now: u64,
     ) -> Result<MessageId, ChatsError> {
-        let new = New {
-            role: Role::Assistant,
-            text: "",
-            model: Some(model),
-            finish: &Finish::Running,
-        };
+        let new =
+            New { role: Role::Assistant, text: "", model: Some(model), finish: &Finish::Running };
         self.insert(conversation, Some(parent), &new, now)
     }
 
@@ -356,11 +344,9 @@ impl Chats {
         let known = |sql, of: &[i64]| {
             transaction.query_row(sql, rusqlite::params_from_iter(of), |row| row.get(0))
         };
-        let has_conversation: bool = known(
-            "SELECT EXISTS (SELECT 1 FROM conversation WHERE id = ?1)",
-            &[conversation.0],
-        )
-        .map_err(told)?;
+        let has_conversation: bool =
+            known("SELECT EXISTS (SELECT 1 FROM conversation WHERE id = ?1)", &[conversation.0])
+                .map_err(told)?;
         if !has_conversation {
             return Err(ChatsError::NoConversation);
         }
@@ -454,9 +440,9 @@ impl Finish {
             "length" => Self::Length,
             "stopped" => Self::Stopped,
             "interrupted" => Self::Interrupted,
-            other => Self::Failed {
-                code: other.strip_prefix("failed:").unwrap_or(other).to_owned(),
-            },
+            other => {
+                Self::Failed { code: other.strip_prefix("failed:").unwrap_or(other).to_owned() }
+            }
         }
     }
 }
@@ -503,10 +489,7 @@ fn collect<T>(
     values: impl rusqlite::Params,
     read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<Vec<T>> {
-    database
-        .prepare_cached(sql)?
-        .query_map(values, read)?
-        .collect()
+    database.prepare_cached(sql)?.query_map(values, read)?.collect()
 }
 
 fn one(changed: usize, otherwise: ChatsError) -> Result<(), ChatsError> {
@@ -526,11 +509,7 @@ fn blame(path: &std::path::Path, error: &rusqlite::Error) -> ChatsError {
 }
 
 fn cut_title(title: &str) -> String {
-    title
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(TITLE_CHARS_MAX)
-        .collect()
+    title.chars().filter(|c| !c.is_control()).take(TITLE_CHARS_MAX).collect()
 }
 
 /// SQLite has signed numbers only; no clock goes beyond them.

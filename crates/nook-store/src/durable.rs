@@ -82,12 +82,7 @@ impl Deed {
 
 impl FileError {
     pub(crate) fn new(path: &Path, deed: Deed, error: &io::Error) -> Self {
-        Self {
-            path: path.to_owned(),
-            deed,
-            kind: error.kind(),
-            reason: error.to_string(),
-        }
+        Self { path: path.to_owned(), deed, kind: error.kind(), reason: error.to_string() }
     }
 }
 
@@ -238,9 +233,7 @@ pub(crate) fn create_private_folder(folder: &Path) -> Result<(), FileError> {
         use std::os::unix::fs::DirBuilderExt;
         builder.mode(0o700);
     }
-    builder
-        .create(folder)
-        .map_err(|error| FileError::new(folder, Deed::CreateFolder, &error))
+    builder.create(folder).map_err(|error| FileError::new(folder, Deed::CreateFolder, &error))
 }
 
 #[cfg(test)]
@@ -252,11 +245,7 @@ pub(crate) mod tests {
 
     impl Disk for FailingDisk {
         fn permit(&self, step: Step) -> io::Result<()> {
-            if step == self.0 {
-                Err(io::Error::from(self.1))
-            } else {
-                Ok(())
-            }
+            if step == self.0 { Err(io::Error::from(self.1)) } else { Ok(()) }
         }
     }
 
@@ -271,12 +260,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_failure_at_any_step_before_the_rename_leaves_the_old_content_and_no_litter() {
-        let steps = [
-            Step::CreateTemporary,
-            Step::WriteBytes,
-            Step::FlushFile,
-            Step::Rename,
-        ];
+        let steps = [Step::CreateTemporary, Step::WriteBytes, Step::FlushFile, Step::Rename];
         for step in steps {
             for kind in [io::ErrorKind::StorageFull, io::ErrorKind::PermissionDenied] {
                 let folder = tempfile::tempdir().unwrap();
@@ -284,10 +268,7 @@ pub(crate) mod tests {
                 write(&path, b"old", Readers::Default).unwrap();
                 let disk = FailingDisk(step, kind);
                 let error = write_on(&disk, &path, b"new", Readers::Default).unwrap_err();
-                assert_eq!(
-                    (&error.path, error.deed, error.kind),
-                    (&path, Deed::Write, kind)
-                );
+                assert_eq!((&error.path, error.deed, error.kind), (&path, Deed::Write, kind));
                 assert_eq!(fs::read(&path).unwrap(), b"old", "{step:?}");
                 assert_eq!(names(folder.path()), ["file"], "{step:?}");
             }
@@ -325,16 +306,10 @@ pub(crate) mod tests {
         let path = folder.path().join("secret");
         write(&path, b"s", Readers::Owner).unwrap();
         write(&path, b"t", Readers::Owner).unwrap();
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let private = folder.path().join("a/b");
         create_private_folder(&private).unwrap();
-        assert_eq!(
-            fs::metadata(&private).unwrap().permissions().mode() & 0o777,
-            0o700
-        );
+        assert_eq!(fs::metadata(&private).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[test]
@@ -345,10 +320,7 @@ pub(crate) mod tests {
             &io::Error::from(io::ErrorKind::StorageFull),
         );
         let text = error.to_string();
-        assert!(
-            text.starts_with("/x/peers.json could not be written"),
-            "{text}"
-        );
+        assert!(text.starts_with("/x/peers.json could not be written"), "{text}");
         assert!(text.contains("Free some disk space"), "{text}");
     }
 }

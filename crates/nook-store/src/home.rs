@@ -109,17 +109,8 @@ impl Home {
             .is_some_and(|folder| folder == data);
         let tag = tag_of(&data);
         let runtime = runtime_folder(&data, &tag)?;
-        let held = Held {
-            runtime: runtime.clone(),
-            _lock: lock,
-        };
-        Ok(Self {
-            data,
-            runtime,
-            tag,
-            is_default,
-            _held: Arc::new(held),
-        })
+        let held = Held { runtime: runtime.clone(), _lock: lock };
+        Ok(Self { data, runtime, tag, is_default, _held: Arc::new(held) })
     }
 
     /// The folder for sockets of the home at `choice`, without opening the home: for whoever talks to
@@ -197,13 +188,8 @@ fn take_lock(data: &Path) -> Result<File, HomeError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             // Windows does not let a locked file be read; then nobody is named.
-            let process = fs::read_to_string(&path)
-                .ok()
-                .and_then(|text| text.trim().parse().ok());
-            return Err(HomeError::AlreadyRunning {
-                data: data.to_owned(),
-                process,
-            });
+            let process = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+            return Err(HomeError::AlreadyRunning { data: data.to_owned(), process });
         }
         Err(TryLockError::Error(error)) => return Err(trouble(&error).into()),
     }
@@ -257,9 +243,7 @@ fn check_private(folder: &Path, data: &Path) -> Result<(), HomeError> {
     if found.is_dir() && found.uid() == home.uid() && found.mode() & 0o077 == 0 {
         Ok(())
     } else {
-        Err(HomeError::NotPrivate {
-            folder: folder.to_owned(),
-        })
+        Err(HomeError::NotPrivate { folder: folder.to_owned() })
     }
 }
 
@@ -289,10 +273,7 @@ mod tests {
         drop(first);
         assert!(Home::open(&choice).is_err(), "the clone still holds it");
         drop(clone);
-        assert!(
-            Home::open(&choice).is_ok(),
-            "the file that is left locks nobody out"
-        );
+        assert!(Home::open(&choice).is_ok(), "the file that is left locks nobody out");
     }
 
     #[test]

@@ -162,10 +162,7 @@ struct Files {
 
 impl Files {
     fn of(home: &Home) -> Self {
-        Self {
-            public: home.file(PUBLIC_FILE),
-            secret: home.file(SECRET_FILE),
-        }
+        Self { public: home.file(PUBLIC_FILE), secret: home.file(SECRET_FILE) }
     }
 
     fn load_or_mint(
@@ -209,9 +206,7 @@ impl Files {
         let Some(bytes) = durable::read(&self.public)? else {
             return Ok(None);
         };
-        let broken = || IdentityError::BrokenPublicId {
-            path: self.public.clone(),
-        };
+        let broken = || IdentityError::BrokenPublicId { path: self.public.clone() };
         let text = std::str::from_utf8(&bytes).map_err(|_| broken())?;
         text.trim().parse().map(Some).map_err(|_| broken())
     }
@@ -224,9 +219,7 @@ impl Files {
         known: Option<PeerId>,
         found_in: &str,
     ) -> Result<DeviceKey, IdentityError> {
-        let broken = || IdentityError::BrokenSecret {
-            found_in: found_in.to_owned(),
-        };
+        let broken = || IdentityError::BrokenSecret { found_in: found_in.to_owned() };
         let seed = HEXLOWER_PERMISSIVE
             .decode(secret.trim_ascii())
             .map(Zeroizing::new)
@@ -290,10 +283,7 @@ impl Files {
 
     fn in_file(&self, why: WhyFile) -> Where {
         let path: &Path = &self.secret;
-        Where::File {
-            path: path.to_owned(),
-            why,
-        }
+        Where::File { path: path.to_owned(), why }
     }
 }
 

@@ -63,15 +63,9 @@ pub(crate) fn load<T: DeserializeOwned>(
     let Version { version: found } =
         serde_json::from_slice(&bytes).map_err(|error| at(path, &error))?;
     if found > version {
-        return Err(DocumentError::Newer {
-            path: path.to_owned(),
-            found,
-            known: version,
-        });
+        return Err(DocumentError::Newer { path: path.to_owned(), found, known: version });
     }
-    serde_json::from_slice(&bytes)
-        .map(Some)
-        .map_err(|error| at(path, &error))
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| at(path, &error))
 }
 
 /// Replaces the document at `path`, durably.
@@ -83,12 +77,7 @@ pub(crate) fn save<T: Serialize>(path: &Path, document: &T) -> Result<(), FileEr
 }
 
 pub(crate) fn damaged(path: &Path, reason: String) -> DocumentError {
-    DocumentError::Damaged {
-        path: path.to_owned(),
-        line: 0,
-        column: 0,
-        reason,
-    }
+    DocumentError::Damaged { path: path.to_owned(), line: 0, column: 0, reason }
 }
 
 fn at(path: &Path, error: &serde_json::Error) -> DocumentError {

@@ -106,23 +106,19 @@ fn in_time<T: Send + 'static>(
             // Nobody waits for a late answer.
             let _ = sender.send(question());
         })
-        .map_err(|error| KeyringTrouble::Failed {
-            reason: error.to_string(),
-        })?;
+        .map_err(|error| KeyringTrouble::Failed { reason: error.to_string() })?;
     match receiver.recv_timeout(ANSWER_LIMIT) {
         Ok(answer) => answer,
         Err(mpsc::RecvTimeoutError::Timeout) => Err(KeyringTrouble::Silent),
-        Err(mpsc::RecvTimeoutError::Disconnected) => Err(KeyringTrouble::Failed {
-            reason: "its library panicked".to_owned(),
-        }),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            Err(KeyringTrouble::Failed { reason: "its library panicked".to_owned() })
+        }
     }
 }
 
 fn entry(user: &str) -> Result<Entry, KeyringTrouble> {
     if let Err(error) = Entry::store_status() {
-        return Err(KeyringTrouble::Absent {
-            reason: error.to_string(),
-        });
+        return Err(KeyringTrouble::Absent { reason: error.to_string() });
     }
     Entry::new(SERVICE, user).map_err(trouble)
 }
@@ -151,9 +147,7 @@ fn try_out(user: &str) -> Result<(), KeyringTrouble> {
 fn trouble(error: keyring::Error) -> KeyringTrouble {
     match error {
         keyring::Error::NoStorageAccess(_) => KeyringTrouble::Locked,
-        keyring::Error::NoDefaultStore => KeyringTrouble::Absent {
-            reason: error.to_string(),
-        },
+        keyring::Error::NoDefaultStore => KeyringTrouble::Absent { reason: error.to_string() },
         other => KeyringTrouble::Failed {
             // Some variants carry the stored bytes; their names alone are shown.
             reason: match other {

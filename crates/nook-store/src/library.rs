@@ -150,12 +150,7 @@ impl Library {
         let (noted, listed) =
             document.map_or_else(Default::default, |found| (found.ember, found.models));
         let (ember, ember_entry, is_news) = place_ember(&folder, noted, now, digest_of)?;
-        let mut library = Self {
-            folder,
-            index,
-            ember,
-            models: vec![ember_entry],
-        };
+        let mut library = Self { folder, index, ember, models: vec![ember_entry] };
         for entry in listed {
             library.take_listed(entry)?;
         }
@@ -209,15 +204,7 @@ impl Library {
         };
         let (digest, bytes) = (staged.digest(), staged.bytes());
         let (path, owned) = staged.settle(&name)?;
-        let entry = ModelEntry {
-            digest,
-            name,
-            path,
-            bytes,
-            imported: now,
-            built_in: false,
-            owned,
-        };
+        let entry = ModelEntry { digest, name, path, bytes, imported: now, built_in: false, owned };
         let mut models = self.models.clone();
         models.push(entry.clone());
         if let Err(error) = self.save(&models) {
@@ -233,9 +220,7 @@ impl Library {
     /// Gives a model another name.
     pub fn rename(&mut self, digest: ModelDigest, name: &str) -> Result<(), ImportError> {
         let mut models = self.models.clone();
-        let Some(place) = models
-            .iter()
-            .position(|model| model.digest == digest && !model.built_in)
+        let Some(place) = models.iter().position(|model| model.digest == digest && !model.built_in)
         else {
             return Err(ImportError::NoSuchModel);
         };
@@ -270,10 +255,8 @@ impl Library {
         let shown = entry.name.escape_debug().to_string();
         let name = names::check_new(&self.models, &entry.name)
             .map_err(|error| damaged(format!("model `{shown}`: {error}")))?;
-        let digest: ModelDigest = entry
-            .digest
-            .parse()
-            .map_err(|error| damaged(format!("model `{shown}`: {error}")))?;
+        let digest: ModelDigest =
+            entry.digest.parse().map_err(|error| damaged(format!("model `{shown}`: {error}")))?;
         let (path, owned) = match entry.file {
             Place::Library(file) if names::is_plain_file(&file) => (self.folder.join(file), true),
             Place::Elsewhere(path) if path.is_absolute() => (path, false),
@@ -301,11 +284,7 @@ impl Library {
         let document = Document {
             version: VERSION,
             ember: self.ember.clone(),
-            models: models
-                .iter()
-                .filter(|model| !model.built_in)
-                .map(IndexEntry::from)
-                .collect(),
+            models: models.iter().filter(|model| !model.built_in).map(IndexEntry::from).collect(),
         };
         json::save(&self.index, &document)
     }
@@ -316,11 +295,8 @@ impl ModelEntry {
     #[must_use]
     pub fn state(&self) -> FileState {
         // What lies in the library is a file itself, never a link that somebody put there.
-        let look = if self.owned {
-            fs::symlink_metadata(&self.path)
-        } else {
-            fs::metadata(&self.path)
-        };
+        let look =
+            if self.owned { fs::symlink_metadata(&self.path) } else { fs::metadata(&self.path) };
         match look {
             Ok(found) if !found.is_file() || found.len() != self.bytes => FileState::Changed,
             Ok(_) => FileState::Present,
@@ -370,11 +346,7 @@ fn place_ember(
         Some(digest) => (noted, digest, false),
         None => {
             let digest = digest_of(&path).map_err(|reason| LibraryError::BuiltIn { reason })?;
-            let note = EmberNote {
-                blake3,
-                digest: digest.to_string(),
-                imported: now,
-            };
+            let note = EmberNote { blake3, digest: digest.to_string(), imported: now };
             (note, digest, true)
         }
     };

@@ -190,9 +190,8 @@ impl Peers {
         let peer = self.get(id).ok_or(PeersError::NotPaired { id })?;
         let is_first = address.is_none() || peer.addresses.first() == address.as_ref();
         // A clock that was set back makes news too, else the stamp would stay in the future.
-        let is_fresh = peer
-            .last_seen
-            .is_some_and(|seen| now.abs_diff(seen) < LAST_SEEN_GRAIN_SECONDS);
+        let is_fresh =
+            peer.last_seen.is_some_and(|seen| now.abs_diff(seen) < LAST_SEEN_GRAIN_SECONDS);
         if is_first && is_fresh {
             return Ok(());
         }
@@ -207,10 +206,8 @@ impl Peers {
 
     fn change_one(&mut self, id: PeerId, change: impl FnOnce(&mut Peer)) -> Result<(), PeersError> {
         self.change(|peers| {
-            let peer = peers
-                .iter_mut()
-                .find(|peer| peer.id == id)
-                .ok_or(PeersError::NotPaired { id })?;
+            let peer =
+                peers.iter_mut().find(|peer| peer.id == id).ok_or(PeersError::NotPaired { id })?;
             change(peer);
             Ok(())
         })
@@ -223,10 +220,8 @@ impl Peers {
     ) -> Result<(), PeersError> {
         let mut peers = self.peers.clone();
         change(&mut peers)?;
-        let document = Document {
-            version: VERSION,
-            peers: peers.iter().map(PeerEntry::from).collect(),
-        };
+        let document =
+            Document { version: VERSION, peers: peers.iter().map(PeerEntry::from).collect() };
         json::save(&self.path, &document)?;
         self.peers = peers;
         Ok(())

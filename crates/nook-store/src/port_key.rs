@@ -58,11 +58,7 @@ impl PortKey {
             .try_fill_bytes(secret.as_mut_slice())
             .map_err(|_| PortKeyError::NoRandomness)?;
         let text = format!("{PREFIX}{}", BASE64URL_NOPAD.encode(secret.as_slice()));
-        durable::write(
-            &home.file(FILE),
-            format!("{text}\n").as_bytes(),
-            Readers::Owner,
-        )?;
+        durable::write(&home.file(FILE), format!("{text}\n").as_bytes(), Readers::Owner)?;
         Ok(Self(Sensitive(text)))
     }
 

@@ -115,18 +115,14 @@ struct OutOfRange {
 
 impl Default for Settings {
     fn default() -> Self {
-        RawSettings::default()
-            .resolve()
-            .expect("a test resolves the defaults")
+        RawSettings::default().resolve().expect("a test resolves the defaults")
     }
 }
 
 impl RawSettings {
     fn resolve(self) -> Result<Settings, OutOfRange> {
-        let (inference, host) = (
-            self.distributed_inference.clone(),
-            self.distributed_inference.host,
-        );
+        let (inference, host) =
+            (self.distributed_inference.clone(), self.distributed_inference.host);
         Ok(Settings {
             device: DeviceSettings {
                 name: self.device.name.as_deref().map(DeviceName::sanitised),
@@ -236,26 +232,22 @@ impl raw::RawHost {
 }
 
 fn ranged(key: &'static str, value: i64, low: u32, high: u32) -> Result<u32, OutOfRange> {
-    u32::try_from(value)
-        .ok()
-        .filter(|value| (low..=high).contains(value))
-        .ok_or_else(|| OutOfRange {
+    u32::try_from(value).ok().filter(|value| (low..=high).contains(value)).ok_or_else(|| {
+        OutOfRange {
             key,
             value: value.to_string(),
             expected: format!("a number from {low} to {high}"),
-        })
+        }
+    })
 }
 
 /// 0, or a port that needs no rights.
 fn listen_port(key: &'static str, value: i64) -> Result<u16, OutOfRange> {
-    u16::try_from(value)
-        .ok()
-        .filter(|port| *port == 0 || *port >= 1024)
-        .ok_or_else(|| OutOfRange {
-            key,
-            value: value.to_string(),
-            expected: "0 (any free port) or a number from 1024 to 65535".to_owned(),
-        })
+    u16::try_from(value).ok().filter(|port| *port == 0 || *port >= 1024).ok_or_else(|| OutOfRange {
+        key,
+        value: value.to_string(),
+        expected: "0 (any free port) or a number from 1024 to 65535".to_owned(),
+    })
 }
 
 fn level(key: &'static str, text: &str) -> Result<TrustLevel, OutOfRange> {
@@ -275,8 +267,7 @@ fn keyring(key: &'static str, text: &str) -> Result<KeyringChoice, OutOfRange> {
 }
 
 fn dtype(key: &'static str, text: &str) -> Result<ActivationDtype, OutOfRange> {
-    text.parse()
-        .map_err(|_| out_of_range(key, text, "`fp16` or `fp32`"))
+    text.parse().map_err(|_| out_of_range(key, text, "`fp16` or `fp32`"))
 }
 
 /// `2-5`: both included, as people count.
@@ -285,21 +276,14 @@ fn layers(key: &'static str, text: &str) -> Result<LayerRange, OutOfRange> {
     let (first, last) = text.split_once('-').ok_or_else(bad)?;
     let number = |text: &str| text.trim().parse::<u32>().map_err(|_| bad());
     let end = number(last)?.checked_add(1).ok_or_else(bad)?;
-    LayerRange::new(number(first)?, end)
-        .ok()
-        .filter(|range| !range.is_empty())
-        .ok_or_else(bad)
+    LayerRange::new(number(first)?, end).ok().filter(|range| !range.is_empty()).ok_or_else(bad)
 }
 
 fn port_address(text: &str, expose_to_lan: bool) -> Result<SocketAddr, OutOfRange> {
     const KEY: &str = "port.address";
-    let address: SocketAddr = text.parse().map_err(|_| {
-        out_of_range(
-            KEY,
-            text,
-            "an address with a port, such as `127.0.0.1:4587`",
-        )
-    })?;
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| out_of_range(KEY, text, "an address with a port, such as `127.0.0.1:4587`"))?;
     if !address.ip().is_loopback() && !expose_to_lan {
         let expected = "a loopback address, or `expose_to_lan = true` beside it: then every \
                         program in your network that has the key can use this computer";
@@ -328,9 +312,5 @@ fn origins(list: Vec<String>) -> Result<Vec<String>, OutOfRange> {
 }
 
 fn out_of_range(key: &'static str, value: &str, expected: &str) -> OutOfRange {
-    OutOfRange {
-        key,
-        value: value.to_owned(),
-        expected: expected.to_owned(),
-    }
+    OutOfRange { key, value: value.to_owned(), expected: expected.to_owned() }
 }

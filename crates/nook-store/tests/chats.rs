@@ -21,24 +21,16 @@ fn open(folder: &tempfile::TempDir) -> Home {
 fn regenerating_and_editing_keep_their_siblings() {
     let mut chats = chats();
     let talk = chats.create("Stars", NOW).unwrap();
-    let question = chats
-        .add(talk, None, Role::User, "Why do stars shine?", NOW)
-        .unwrap();
+    let question = chats.add(talk, None, Role::User, "Why do stars shine?", NOW).unwrap();
     let first = chats.begin_reply(talk, question, "ember", NOW + 1).unwrap();
     chats.append(first, "Because ").unwrap();
     chats.append(first, "they burn.").unwrap();
-    chats
-        .finish(first, &Finish::Stopped, None, NOW + 2)
-        .unwrap();
+    chats.finish(first, &Finish::Stopped, None, NOW + 2).unwrap();
     let second = chats.begin_reply(talk, question, "ember", NOW + 3).unwrap();
     chats.append(second, "Fusion.").unwrap();
     let route = r#"[{"device":"desk","layers":[2,5]}]"#;
-    chats
-        .finish(second, &Finish::Complete, Some(route), NOW + 4)
-        .unwrap();
-    let edited = chats
-        .add(talk, None, Role::User, "Why do suns shine?", NOW + 5)
-        .unwrap();
+    chats.finish(second, &Finish::Complete, Some(route), NOW + 4).unwrap();
+    let edited = chats.add(talk, None, Role::User, "Why do suns shine?", NOW + 5).unwrap();
 
     let conversation = chats.get(talk).unwrap();
     let parents: Vec<_> = conversation.messages.iter().map(|m| m.parent).collect();
@@ -69,10 +61,7 @@ fn a_reply_cut_off_by_the_end_of_the_program_is_kept_and_marked() {
         let question = chats.add(talk, None, Role::User, "Tell me", NOW).unwrap();
         let reply = chats.begin_reply(talk, question, "ember", NOW).unwrap();
         chats.append(reply, "Once upon a dragonfly").unwrap();
-        assert!(
-            chats.search("dragonfly", 9).unwrap().is_empty(),
-            "not yet whole"
-        );
+        assert!(chats.search("dragonfly", 9).unwrap().is_empty(), "not yet whole");
     }
     let mut chats = Chats::open(&home).unwrap();
     let reply = chats.get(talk).unwrap().messages.pop().unwrap();
@@ -93,12 +82,7 @@ fn lists_are_by_last_change_and_deletion_is_complete() {
     let said = chats.add(old, None, Role::User, canary, NOW + 2).unwrap();
     chats.add(new, None, Role::User, "hello", NOW + 1).unwrap();
     let ids = |chats: &Chats| -> Vec<ConversationId> {
-        chats
-            .list(10)
-            .unwrap()
-            .iter()
-            .map(|entry| entry.id)
-            .collect()
+        chats.list(10).unwrap().iter().map(|entry| entry.id).collect()
     };
     assert_eq!(ids(&chats), [old, new]);
     assert_eq!(chats.list(1).unwrap().len(), 1);
@@ -119,9 +103,7 @@ fn lists_are_by_last_change_and_deletion_is_complete() {
     for entry in fs::read_dir(home.data()).unwrap() {
         let path = entry.unwrap().path();
         let bytes = fs::read(&path).unwrap_or_default();
-        let found = bytes
-            .windows(canary.len())
-            .any(|window| window == canary.as_bytes());
+        let found = bytes.windows(canary.len()).any(|window| window == canary.as_bytes());
         assert!(!found, "deleted text is still in {}", path.display());
     }
 }
@@ -129,27 +111,15 @@ fn lists_are_by_last_change_and_deletion_is_complete() {
 #[test]
 fn messages_stay_in_their_conversation() {
     let mut chats = chats();
-    let (one, two) = (
-        chats.create("1", NOW).unwrap(),
-        chats.create("2", NOW).unwrap(),
-    );
+    let (one, two) = (chats.create("1", NOW).unwrap(), chats.create("2", NOW).unwrap());
     let said = chats.add(one, None, Role::User, "x", NOW).unwrap();
     let foreign = chats.add(two, Some(said), Role::User, "y", NOW);
     assert_eq!(foreign, Err(ChatsError::NoMessage));
-    assert_eq!(
-        chats.begin_reply(two, said, "m", NOW),
-        Err(ChatsError::NoMessage)
-    );
+    assert_eq!(chats.begin_reply(two, said, "m", NOW), Err(ChatsError::NoMessage));
     assert_eq!(chats.show(two, said), Err(ChatsError::NoMessage));
     let nowhere = ConversationId(99);
-    assert_eq!(
-        chats.add(nowhere, None, Role::User, "y", NOW),
-        Err(ChatsError::NoConversation)
-    );
-    assert_eq!(
-        chats.finish(said, &Finish::Complete, None, NOW),
-        Err(ChatsError::NotRunning)
-    );
+    assert_eq!(chats.add(nowhere, None, Role::User, "y", NOW), Err(ChatsError::NoConversation));
+    assert_eq!(chats.finish(said, &Finish::Complete, None, NOW), Err(ChatsError::NotRunning));
 }
 
 #[test]
@@ -158,17 +128,11 @@ fn messages_have_a_longest_length() {
     let talk = chats.create("1", NOW).unwrap();
     let long = "x".repeat(MESSAGE_BYTES_MAX + 1);
     let bytes = long.len();
-    assert_eq!(
-        chats.add(talk, None, Role::User, &long, NOW),
-        Err(ChatsError::TooLong { bytes })
-    );
+    assert_eq!(chats.add(talk, None, Role::User, &long, NOW), Err(ChatsError::TooLong { bytes }));
     let said = chats.add(talk, None, Role::User, "x", NOW).unwrap();
     let reply = chats.begin_reply(talk, said, "m", NOW).unwrap();
     chats.append(reply, &long[..MESSAGE_BYTES_MAX]).unwrap();
-    assert!(matches!(
-        chats.append(reply, "y"),
-        Err(ChatsError::TooLong { .. })
-    ));
+    assert!(matches!(chats.append(reply, "y"), Err(ChatsError::TooLong { .. })));
     chats.finish(reply, &Finish::Length, None, NOW).unwrap();
 }
 
@@ -176,15 +140,7 @@ fn messages_have_a_longest_length() {
 fn search_finds_words_beginnings_and_accents_and_takes_any_text() {
     let mut chats = chats();
     let talk = chats.create("Zoo", NOW).unwrap();
-    chats
-        .add(
-            talk,
-            None,
-            Role::User,
-            "The café has a\nzebra and a \"giraffe\"",
-            NOW,
-        )
-        .unwrap();
+    chats.add(talk, None, Role::User, "The café has a\nzebra and a \"giraffe\"", NOW).unwrap();
     for (query, hits) in [
         ("zebra", 1),
         ("ZEB", 1),
@@ -225,14 +181,7 @@ fn a_damaged_or_newer_file_is_named_and_left_alone() {
     newer.pragma_update(None, "user_version", 7).unwrap();
     drop(newer);
     let error = Chats::open(&home).unwrap_err();
-    assert_eq!(
-        error,
-        ChatsError::Newer {
-            path,
-            found: 7,
-            known: 1
-        }
-    );
+    assert_eq!(error, ChatsError::Newer { path, found: 7, known: 1 });
 }
 
 #[cfg(unix)]
@@ -256,9 +205,7 @@ fn the_file_is_for_its_owner_only() {
 fn no_text_is_in_any_debug_output() {
     let mut chats = chats();
     let talk = chats.create("canary title", NOW).unwrap();
-    chats
-        .add(talk, None, Role::User, "canary text", NOW)
-        .unwrap();
+    chats.add(talk, None, Role::User, "canary text", NOW).unwrap();
     let shown = format!("{:?}{:?}", chats.get(talk), chats.search("canary", 9));
     assert!(!shown.contains("canary"), "{shown}");
 }

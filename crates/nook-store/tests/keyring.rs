@@ -91,13 +91,7 @@ fn scenes() {
         "locked at first" => {
             let (_, found) = outcome.unwrap();
             assert!(
-                matches!(
-                    &found,
-                    Where::File {
-                        why: WhyFile::KeyringFailed(_),
-                        ..
-                    }
-                ),
+                matches!(&found, Where::File { why: WhyFile::KeyringFailed(_), .. }),
                 "{found:?}"
             );
             assert!(secret_file.exists());
@@ -105,13 +99,7 @@ fn scenes() {
         "switched off" => {
             let (_, found) = outcome.unwrap();
             let why = WhyFile::SwitchedOff;
-            assert_eq!(
-                found,
-                Where::File {
-                    path: secret_file,
-                    why
-                }
-            );
+            assert_eq!(found, Where::File { path: secret_file, why });
         }
         other => panic!("no scene is called {other}"),
     }
@@ -150,10 +138,7 @@ fn without_a_session_bus_the_key_is_in_the_file() {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        !cfg!(target_os = "linux") || output.status.success(),
-        "{text}"
-    );
+    assert!(!cfg!(target_os = "linux") || output.status.success(), "{text}");
 }
 
 #[test]

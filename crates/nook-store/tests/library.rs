@@ -39,13 +39,7 @@ impl House {
     fn in_library(&self) -> Vec<String> {
         let mut names: Vec<_> = fs::read_dir(self.home.data().join("models"))
             .expect("a folder")
-            .map(|entry| {
-                entry
-                    .expect("an entry")
-                    .file_name()
-                    .to_string_lossy()
-                    .into_owned()
-            })
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
             .collect();
         names.sort();
         names
@@ -93,19 +87,12 @@ fn ember_is_there_at_the_first_start_and_restored_when_damaged() {
         fs::write(&ember.path, damage).unwrap();
         let library = Library::open(&house.home, NOW + 9, counted).unwrap();
         assert_eq!(library.resolve(EMBER), Ok(&ember));
-        assert!(
-            fs::read(&ember.path).unwrap() == whole,
-            "restored byte for byte"
-        );
+        assert!(fs::read(&ember.path).unwrap() == whole, "restored byte for byte");
     }
     fs::remove_file(&ember.path).unwrap();
     Library::open(&house.home, NOW, counted).unwrap();
     assert!(ember.path.exists());
-    assert_eq!(
-        asked.get(),
-        1,
-        "the digest is worked out once for each build"
-    );
+    assert_eq!(asked.get(), 1, "the digest is worked out once for each build");
 }
 
 #[cfg(unix)]
@@ -126,29 +113,19 @@ fn imports_survive_a_restart_in_each_way_of_taking() {
     let house = House::new();
     let mut library = house.open().unwrap();
     let sources = [
-        (
-            house.file("Tiny Story 1.gguf", b"one"),
-            Take::Copy,
-            "Tiny-Story-1",
-        ),
+        (house.file("Tiny Story 1.gguf", b"one"), Take::Copy, "Tiny-Story-1"),
         (house.file("two.gguf", b"two"), Take::Link, "two"),
         (house.file("three.gguf", b"three"), Take::InPlace, "three"),
     ];
     for (source, take, name) in &sources {
         let entry = import(&mut library, source, *take, None).unwrap();
-        assert_eq!(
-            (entry.name.as_str(), entry.state()),
-            (*name, FileState::Present)
-        );
+        assert_eq!((entry.name.as_str(), entry.state()), (*name, FileState::Present));
         assert_eq!(entry.owned, *take != Take::InPlace);
         assert_eq!(library.get(entry.digest), Some(&entry));
     }
     let again = house.open().unwrap();
     assert_eq!(again.models(), library.models());
-    assert_eq!(
-        house.in_library(),
-        ["Tiny-Story-1.gguf", "ember-q8_0.gguf", "two.gguf"]
-    );
+    assert_eq!(house.in_library(), ["Tiny-Story-1.gguf", "ember-q8_0.gguf", "two.gguf"]);
 
     fs::remove_file(&sources[0].0).unwrap();
     fs::remove_file(&sources[2].0).unwrap();
@@ -163,57 +140,22 @@ fn imports_survive_a_restart_in_each_way_of_taking() {
 fn the_same_model_is_taken_once_and_names_stay_unique() {
     let house = House::new();
     let mut library = house.open().unwrap();
-    let first = import(
-        &mut library,
-        &house.file("a.gguf", b"one"),
-        Take::Copy,
-        None,
-    )
-    .unwrap();
-    let same = import(
-        &mut library,
-        &house.file("b.gguf", b"one"),
-        Take::Copy,
-        None,
-    )
-    .unwrap();
+    let first = import(&mut library, &house.file("a.gguf", b"one"), Take::Copy, None).unwrap();
+    let same = import(&mut library, &house.file("b.gguf", b"one"), Take::Copy, None).unwrap();
     assert_eq!(first, same);
     let sub = house.folder.path().join("sub");
     fs::create_dir(&sub).unwrap();
     fs::write(sub.join("A.gguf"), b"two").unwrap();
     let second = import(&mut library, &sub.join("A.gguf"), Take::Copy, None).unwrap();
     assert_eq!(second.name, "A-2");
-    let taken = import(
-        &mut library,
-        &house.file("c", b"three"),
-        Take::Copy,
-        Some("a"),
-    );
-    assert_eq!(
-        taken,
-        Err(ImportError::NameTaken {
-            name: "a".to_owned()
-        })
-    );
-    let taken = import(
-        &mut library,
-        &house.file("c", b"three"),
-        Take::Copy,
-        Some("Ember"),
-    );
-    assert_eq!(
-        taken,
-        Err(ImportError::NameTaken {
-            name: "Ember".to_owned()
-        })
-    );
+    let taken = import(&mut library, &house.file("c", b"three"), Take::Copy, Some("a"));
+    assert_eq!(taken, Err(ImportError::NameTaken { name: "a".to_owned() }));
+    let taken = import(&mut library, &house.file("c", b"three"), Take::Copy, Some("Ember"));
+    assert_eq!(taken, Err(ImportError::NameTaken { name: "Ember".to_owned() }));
     library.rename(second.digest, "second").unwrap();
     assert_eq!(library.resolve("second").unwrap().digest, second.digest);
     assert_eq!(house.open().unwrap().models(), library.models());
-    assert_eq!(
-        house.in_library(),
-        ["A-2.gguf", "a.gguf", "ember-q8_0.gguf"]
-    );
+    assert_eq!(house.in_library(), ["A-2.gguf", "a.gguf", "ember-q8_0.gguf"]);
 }
 
 #[test]
@@ -223,31 +165,15 @@ fn what_is_no_model_leaves_no_trace() {
     let bad = house.file("bad.gguf", b"bad");
     for take in [Take::Copy, Take::Link, Take::InPlace] {
         let refused = import(&mut library, &bad, take, None);
-        assert!(
-            matches!(refused, Err(ImportError::BadModel { .. })),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(ImportError::BadModel { .. })), "{refused:?}");
     }
-    let missing = import(
-        &mut library,
-        &house.folder.path().join("none"),
-        Take::Copy,
-        None,
-    );
+    let missing = import(&mut library, &house.folder.path().join("none"), Take::Copy, None);
     assert!(matches!(missing, Err(ImportError::File(_))), "{missing:?}");
     let folder = import(&mut library, house.folder.path(), Take::Copy, None);
-    assert!(
-        matches!(folder, Err(ImportError::NotAFile { .. })),
-        "{folder:?}"
-    );
-    for name in [
-        "../x", "a/b", "a\\b", "", ".x", "-x", "x.", "a\u{0}", "é", "NUL", "com1.x",
-    ] {
+    assert!(matches!(folder, Err(ImportError::NotAFile { .. })), "{folder:?}");
+    for name in ["../x", "a/b", "a\\b", "", ".x", "-x", "x.", "a\u{0}", "é", "NUL", "com1.x"] {
         let refused = import(&mut library, &house.file("m", b"m"), Take::Copy, Some(name));
-        assert!(
-            matches!(refused, Err(ImportError::BadName { .. })),
-            "{name:?}"
-        );
+        assert!(matches!(refused, Err(ImportError::BadName { .. })), "{name:?}");
     }
     assert_eq!(library.models().len(), 1);
     assert_eq!(house.in_library(), ["ember-q8_0.gguf"]);
@@ -262,10 +188,7 @@ fn what_is_digested_is_the_copy_whatever_happens_to_the_original() {
         fs::write(&source, b"begin and end").unwrap();
         digest_of(used)
     });
-    assert_eq!(
-        staged.unwrap().digest(),
-        digest_of(&house.file("x", b"begin")).unwrap()
-    );
+    assert_eq!(staged.unwrap().digest(), digest_of(&house.file("x", b"begin")).unwrap());
 }
 
 #[test]
@@ -273,25 +196,14 @@ fn removing_deletes_only_what_the_library_owns() {
     let house = House::new();
     let mut library = house.open().unwrap();
     let kept = house.file("kept.gguf", b"kept");
-    let kept_digest = import(&mut library, &kept, Take::InPlace, None)
-        .unwrap()
-        .digest;
-    let own = import(
-        &mut library,
-        &house.file("own.gguf", b"own"),
-        Take::Copy,
-        None,
-    )
-    .unwrap();
+    let kept_digest = import(&mut library, &kept, Take::InPlace, None).unwrap().digest;
+    let own = import(&mut library, &house.file("own.gguf", b"own"), Take::Copy, None).unwrap();
     library.remove(kept_digest).unwrap();
     library.remove(own.digest).unwrap();
     assert!(kept.exists() && !own.path.exists());
     assert_eq!(library.remove(own.digest), Err(LibraryError::NoSuchModel));
     let ember = library.resolve(EMBER).unwrap().digest;
-    assert_eq!(
-        library.remove(ember),
-        Err(LibraryError::CannotRemoveBuiltIn)
-    );
+    assert_eq!(library.remove(ember), Err(LibraryError::CannotRemoveBuiltIn));
     assert_eq!(library.rename(ember, "x"), Err(ImportError::NoSuchModel));
     assert_eq!(house.open().unwrap().models().len(), 1);
 }
@@ -301,13 +213,7 @@ fn names_resolve_exactly_then_by_case_then_by_beginning_and_never_as_paths() {
     let house = House::new();
     let mut library = house.open().unwrap();
     for (name, content) in [("Qwen-1", b"1"), ("qwen-2", b"2"), ("llama", b"3")] {
-        import(
-            &mut library,
-            &house.file("m", content),
-            Take::Copy,
-            Some(name),
-        )
-        .unwrap();
+        import(&mut library, &house.file("m", content), Take::Copy, Some(name)).unwrap();
     }
     let digest = library.resolve("llama").unwrap().digest.to_string();
     for (name, expected) in [
@@ -326,21 +232,10 @@ fn names_resolve_exactly_then_by_case_then_by_beginning_and_never_as_paths() {
             candidates: vec!["Qwen-1".to_owned(), "qwen-2".to_owned()],
         })
     );
-    for name in [
-        "",
-        "../../etc/passwd",
-        "%2e%2e",
-        "a\u{0}b",
-        "/",
-        "llama.gguf",
-        "\u{202e}",
-    ] {
+    for name in ["", "../../etc/passwd", "%2e%2e", "a\u{0}b", "/", "llama.gguf", "\u{202e}"] {
         let unknown = library.resolve(name).unwrap_err();
         assert!(matches!(unknown, ResolveError::Unknown { .. }), "{name:?}");
-        assert!(
-            !unknown.to_string().contains(['\u{0}', '\u{202e}']),
-            "{unknown}"
-        );
+        assert!(!unknown.to_string().contains(['\u{0}', '\u{202e}']), "{unknown}");
     }
 }
 
@@ -383,13 +278,7 @@ fn a_start_killed_while_importing_leaves_nothing_behind() {
     // Killed between the file and the list: the file is nobody's, and in nobody's way.
     let name = "n".repeat(96);
     fs::write(folder.join(format!("{name}.gguf")), b"orphan").unwrap();
-    let entry = import(
-        &mut library,
-        &house.file("m", b"m"),
-        Take::Copy,
-        Some(&name),
-    )
-    .unwrap();
+    let entry = import(&mut library, &house.file("m", b"m"), Take::Copy, Some(&name)).unwrap();
     assert_eq!(fs::read(&entry.path).unwrap(), b"m");
     let again = house.open().unwrap();
     assert_eq!(again.resolve(&name), Ok(&entry));

@@ -50,10 +50,7 @@ fn what_is_paired_is_there_after_a_restart_with_its_level_and_order() {
         [(id(1), TrustLevel::Guest), (id(2), TrustLevel::Own)]
     );
     peers.remove(id(1)).unwrap();
-    assert_eq!(
-        peers.remove(id(1)),
-        Err(PeersError::NotPaired { id: id(1) })
-    );
+    assert_eq!(peers.remove(id(1)), Err(PeersError::NotPaired { id: id(1) }));
     assert_eq!(Peers::load(&home).unwrap().list().len(), 1);
 }
 
@@ -62,18 +59,12 @@ fn pairing_again_keeps_addresses_and_takes_the_new_level() {
     let folder = tempfile::tempdir().unwrap();
     let mut peers = Peers::load(&open(&folder)).unwrap();
     peers.add(peer(1)).unwrap();
-    let again = Peer {
-        level: TrustLevel::Trusted,
-        addresses: vec![at("10.0.0.1:4000")],
-        ..peer(1)
-    };
+    let again =
+        Peer { level: TrustLevel::Trusted, addresses: vec![at("10.0.0.1:4000")], ..peer(1) };
     peers.add(again).unwrap();
     let kept = peers.get(id(1)).unwrap();
     assert_eq!(kept.level, TrustLevel::Trusted);
-    assert_eq!(
-        kept.addresses,
-        [at("10.0.0.1:4000"), at("192.168.1.5:4000")]
-    );
+    assert_eq!(kept.addresses, [at("10.0.0.1:4000"), at("192.168.1.5:4000")]);
 }
 
 #[test]
@@ -106,11 +97,7 @@ fn a_quiet_link_does_not_wear_out_the_disk() {
     peers.note_reached(id(1), address, 1060).unwrap();
     assert!(file.exists());
     peers.note_reached(id(1), address, 10).unwrap();
-    assert_eq!(
-        peers.get(id(1)).unwrap().last_seen,
-        Some(10),
-        "clock set back"
-    );
+    assert_eq!(peers.get(id(1)).unwrap().last_seen, Some(10), "clock set back");
 }
 
 #[test]
@@ -151,11 +138,7 @@ fn a_damaged_list_lets_nobody_in_and_is_left_as_it_is() {
     fs::write(&file, good.replace("\"version\":1", "\"version\":2")).unwrap();
     assert!(matches!(
         Peers::load(&home),
-        Err(PeersError::Document(DocumentError::Newer {
-            found: 2,
-            known: 1,
-            ..
-        }))
+        Err(PeersError::Document(DocumentError::Newer { found: 2, known: 1, .. }))
     ));
 }
 
@@ -164,10 +147,7 @@ fn the_list_has_an_end_and_levels_make_sense() {
     let folder = tempfile::tempdir().unwrap();
     let mut peers = Peers::load(&open(&folder)).unwrap();
     let level = TrustLevel::Unknown;
-    assert_eq!(
-        peers.add(Peer { level, ..peer(1) }),
-        Err(PeersError::NoSuchLevel { level })
-    );
+    assert_eq!(peers.add(Peer { level, ..peer(1) }), Err(PeersError::NoSuchLevel { level }));
     for number in 0..=u8::try_from(PEERS_MAX).unwrap() {
         let added = peers.add(peer(number));
         assert_eq!(added.is_ok(), usize::from(number) < PEERS_MAX);
@@ -209,10 +189,7 @@ fn the_ports_key_is_made_once_kept_private_and_never_shown_by_accident() {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let mode = fs::metadata(home.data().join("port.key"))
-            .unwrap()
-            .permissions()
-            .mode();
+        let mode = fs::metadata(home.data().join("port.key")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
     let new = PortKey::replace(&home).unwrap();

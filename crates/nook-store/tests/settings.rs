@@ -26,10 +26,7 @@ impl House {
     fn empty() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let home = Home::open(&HomeChoice::At(folder.path().to_owned())).expect("a home");
-        Self {
-            _folder: folder,
-            home,
-        }
+        Self { _folder: folder, home }
     }
 
     fn load(&self) -> Result<SettingsFile, SettingsError> {
@@ -50,10 +47,7 @@ fn a_missing_file_means_the_documented_defaults_and_stays_missing() {
     assert_eq!(settings.port.address, "127.0.0.1:4587".parse().unwrap());
     assert_eq!(settings.gate.remote_whole, TrustLevel::Own);
     assert_eq!(settings.inference.activation_dtype, ActivationDtype::F16);
-    assert_eq!(
-        settings.inference.shard_health_timeout,
-        Duration::from_secs(30)
-    );
+    assert_eq!(settings.inference.shard_health_timeout, Duration::from_secs(30));
     assert_eq!(settings.host.shard_max_bytes, 20_000_000_000);
     assert_eq!(settings.device.keyring, KeyringChoice::System);
     assert!(!settings.host.serve_shards && settings.port.enabled);
@@ -77,15 +71,9 @@ x = 1
 ";
     let house = House::with(text);
     let mut file = house.load().unwrap();
-    assert_eq!(
-        file.unknown_keys(),
-        ["distributed_inference.future_key", "other"]
-    );
+    assert_eq!(file.unknown_keys(), ["distributed_inference.future_key", "other"]);
     file.change(&[
-        (
-            "distributed_inference.host.max_concurrent_streams",
-            2.into(),
-        ),
+        ("distributed_inference.host.max_concurrent_streams", 2.into()),
         ("device.name", "Desk".into()),
         ("distributed_inference.local_prefix_layers", 3.into()),
     ])
@@ -112,19 +100,13 @@ fn the_file_holds_differences_only() {
     let house = House::empty();
     let mut file = house.load().unwrap();
     let share = "distributed_inference.host.serve_shards";
-    file.change(&[(share, true.into()), ("port.enabled", true.into())])
-        .unwrap();
+    file.change(&[(share, true.into()), ("port.enabled", true.into())]).unwrap();
     assert!(house.text().contains("serve_shards = true"));
-    assert!(
-        !house.text().contains("enabled"),
-        "a default is not frozen:\n{}",
-        house.text()
-    );
+    assert!(!house.text().contains("enabled"), "a default is not frozen:\n{}", house.text());
     file.change(&[(share, false.into())]).unwrap();
     assert!(!house.text().contains("serve_shards"), "{}", house.text());
     file.change(&[("device.name", "A".into())]).unwrap();
-    file.change(&[("device.name", SettingValue::Unset)])
-        .unwrap();
+    file.change(&[("device.name", SettingValue::Unset)]).unwrap();
     assert_eq!(house.load().unwrap().settings(), &Settings::default());
 }
 
@@ -133,21 +115,14 @@ fn a_comment_keeps_its_key_when_the_value_returns_to_the_default() {
     let house = House::with("[port]\n# off while testing\nenabled = false\n");
     let mut file = house.load().unwrap();
     file.change(&[("port.enabled", true.into())]).unwrap();
-    assert_eq!(
-        house.text(),
-        "[port]\n# off while testing\nenabled = true\n"
-    );
+    assert_eq!(house.text(), "[port]\n# off while testing\nenabled = true\n");
 }
 
 #[test]
 fn an_edit_made_meanwhile_survives_a_save() {
     let house = House::with("[port]\nenabled = false\n");
     let mut file = house.load().unwrap();
-    fs::write(
-        file.path(),
-        "[port]\nenabled = false\n[network]\nlisten_port = 5000\n",
-    )
-    .unwrap();
+    fs::write(file.path(), "[port]\nenabled = false\n[network]\nlisten_port = 5000\n").unwrap();
     file.change(&[("device.name", "Desk".into())]).unwrap();
     assert!(house.text().contains("listen_port = 5000"));
     assert_eq!(file.settings().network.listen_port, 5000);
@@ -171,34 +146,18 @@ fn a_broken_file_is_named_with_line_and_column_and_never_written_to() {
             file.change(&[("device.name", "Desk".into())]),
         ] {
             let error = outcome.unwrap_err();
-            let SettingsError::Broken {
-                line: at,
-                column: col,
-                ..
-            } = &error
-            else {
+            let SettingsError::Broken { line: at, column: col, .. } = &error else {
                 panic!("{text:?}: {error}");
             };
             assert_eq!((*at, *col), (line, column), "{text:?}: {error}");
         }
         assert_eq!(house.text(), text);
-        assert_eq!(
-            file.settings(),
-            &Settings::default(),
-            "the earlier ones stand"
-        );
+        assert_eq!(file.settings(), &Settings::default(), "the earlier ones stand");
     }
     let house = House::with("");
-    fs::write(
-        house.home.data().join("settings.toml"),
-        b"[port]\nx = \"\xff\"\n",
-    )
-    .unwrap();
+    fs::write(house.home.data().join("settings.toml"), b"[port]\nx = \"\xff\"\n").unwrap();
     let error = house.load().unwrap_err();
-    assert!(
-        matches!(error, SettingsError::Broken { line: 2, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, SettingsError::Broken { line: 2, .. }), "{error}");
 }
 
 #[test]
@@ -208,18 +167,9 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("[network]\nlisten_port = 70000\n", "network.listen_port"),
         ("[port]\naddress = \"4587\"\n", "port.address"),
         ("[port]\naddress = \"0.0.0.0:4587\"\n", "port.address"),
-        (
-            "[port]\nallowed_origins = [\"*\"]\n",
-            "port.allowed_origins",
-        ),
-        (
-            "[port]\nallowed_origins = [\"null\"]\n",
-            "port.allowed_origins",
-        ),
-        (
-            "[port]\nallowed_origins = [\"http://x/\"]\n",
-            "port.allowed_origins",
-        ),
+        ("[port]\nallowed_origins = [\"*\"]\n", "port.allowed_origins"),
+        ("[port]\nallowed_origins = [\"null\"]\n", "port.allowed_origins"),
+        ("[port]\nallowed_origins = [\"http://x/\"]\n", "port.allowed_origins"),
         ("[gate]\nlend = \"unknown\"\n", "gate.lend"),
         ("[gate]\nborrow = \"blocked\"\n", "gate.borrow"),
         ("[gate]\nremote_whole = \"\"\n", "gate.remote_whole"),
@@ -236,10 +186,7 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
             "[distributed_inference]\nlocal_prefix_layers = -1\n",
             "distributed_inference.local_prefix_layers",
         ),
-        (
-            "[distributed_inference.host]\nlayers = \"5-2\"\n",
-            "distributed_inference.host.layers",
-        ),
+        ("[distributed_inference.host]\nlayers = \"5-2\"\n", "distributed_inference.host.layers"),
         (
             "[distributed_inference.host]\nlayers = \"0-4294967295\"\n",
             "distributed_inference.host.layers",
@@ -264,18 +211,11 @@ fn a_refused_change_changes_neither_file_nor_settings() {
     let house = House::with("[network]\nlisten_port = 5000\n");
     let mut file = house.load().unwrap();
     let before = (house.text(), file.settings().clone());
-    let refused = file.change(&[
-        ("device.name", "Desk".into()),
-        ("network.listen_port", 80.into()),
-    ]);
+    let refused =
+        file.change(&[("device.name", "Desk".into()), ("network.listen_port", 80.into())]);
     assert!(matches!(refused, Err(SettingsError::BadValue { .. })));
     let refused = file.change(&[("device.nmae", "Desk".into())]);
-    assert_eq!(
-        refused,
-        Err(SettingsError::UnknownKey {
-            key: "device.nmae".to_owned()
-        })
-    );
+    assert_eq!(refused, Err(SettingsError::UnknownKey { key: "device.nmae".to_owned() }));
     assert_eq!((house.text(), file.settings().clone()), before);
 }
 
@@ -299,10 +239,7 @@ fn every_key_changes_something() {
         if *key == "port.expose_to_lan" {
             continue; // It only permits another value; see below.
         }
-        let special = special
-            .iter()
-            .find(|(k, _)| k == key)
-            .map(|(_, v)| (*v).into());
+        let special = special.iter().find(|(k, _)| k == key).map(|(_, v)| (*v).into());
         let moved = values.iter().cloned().chain(special).any(|value| {
             let house = House::empty();
             let mut file = house.load().unwrap();
@@ -311,16 +248,7 @@ fn every_key_changes_something() {
         assert!(moved, "{key}");
     }
     let house = House::with("[port]\naddress = \"0.0.0.0:4587\"\nexpose_to_lan = true\n");
-    assert!(
-        house
-            .load()
-            .unwrap()
-            .settings()
-            .port
-            .address
-            .ip()
-            .is_unspecified()
-    );
+    assert!(house.load().unwrap().settings().port.address.ip().is_unspecified());
     let house = House::with("[distributed_inference.host]\nlayers = \"2-5\"\n");
     let layers = house.load().unwrap().settings().host.layers;
     assert_eq!(layers, Some(LayerRange::new(2, 6).unwrap()));

@@ -40,19 +40,13 @@ impl ReplyText {
     /// A reply that ends at `stops`.
     #[must_use]
     pub fn new(tokenizer: Arc<Tokenizer>, opening: Opening, stops: StopStrings) -> Self {
-        Self {
-            stream: TextStream::new(tokenizer, opening),
-            stops,
-        }
+        Self { stream: TextStream::new(tokenizer, opening), stops }
     }
 
     /// Takes the next token.
     pub fn push(&mut self, id: u32) -> Piece {
         let outcome = self.stops.push(&self.stream.push(id));
-        Piece {
-            text: outcome.emit,
-            stopped: outcome.stopped,
-        }
+        Piece { text: outcome.emit, stopped: outcome.stopped }
     }
 
     /// Ends the reply and returns what was held back. A stop string cannot end here, because it
@@ -60,9 +54,6 @@ impl ReplyText {
     #[must_use]
     pub fn finish(mut self) -> Piece {
         let outcome = self.stops.push(&self.stream.finish());
-        Piece {
-            text: outcome.emit + &self.stops.finish(),
-            stopped: outcome.stopped,
-        }
+        Piece { text: outcome.emit + &self.stops.finish(), stopped: outcome.stopped }
     }
 }

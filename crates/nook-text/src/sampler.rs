@@ -76,13 +76,7 @@ impl SamplerSettings {
             });
         }
         Ok(Self {
-            temperature: within(
-                "temperature",
-                "from 0 to 10",
-                temperature,
-                0.0,
-                TEMPERATURE_MAX,
-            )?,
+            temperature: within("temperature", "from 0 to 10", temperature, 0.0, TEMPERATURE_MAX)?,
             top_k: raw.top_k.unwrap_or(40),
             top_p: within("top_p", unit, raw.top_p.unwrap_or(0.95), 0.0, 1.0)?,
             min_p: within("min_p", unit, raw.min_p.unwrap_or(0.05), 0.0, 1.0)?,
@@ -130,11 +124,7 @@ fn within(
     if value >= least && value <= most {
         return Ok(value);
     }
-    Err(SamplerSettingsError {
-        field,
-        allowed,
-        value: f64::from(value),
-    })
+    Err(SamplerSettingsError { field, allowed, value: f64::from(value) })
 }
 
 /// Why no token can be chosen. The model's output is to blame.
@@ -226,8 +216,7 @@ impl Sampler {
             return;
         }
         let window = (self.settings.repetition_window as usize).min(history.len());
-        self.recent
-            .extend_from_slice(&history[history.len() - window..]);
+        self.recent.extend_from_slice(&history[history.len() - window..]);
         self.recent.sort_unstable();
         self.recent.dedup();
     }
@@ -246,20 +235,13 @@ impl Sampler {
                 return Err(SampleError::NotFinite { index });
             }
             if recent.next_if_eq(&id).is_some() {
-                logit = if logit > 0.0 {
-                    logit / penalty
-                } else {
-                    logit * penalty
-                };
+                logit = if logit > 0.0 { logit / penalty } else { logit * penalty };
             }
             if logit <= floor {
                 continue;
             }
             // `-0.0` and `0.0` are equal logits and must tie.
-            self.candidates.push(Candidate {
-                id,
-                logit: logit + 0.0,
-            });
+            self.candidates.push(Candidate { id, logit: logit + 0.0 });
             if self.candidates.len() == room && keep < room {
                 floor = cut_to(&mut self.candidates, keep);
             }
@@ -271,10 +253,7 @@ impl Sampler {
     }
 
     fn best_logit(&self) -> f32 {
-        self.candidates
-            .iter()
-            .map(|candidate| candidate.logit)
-            .fold(f32::NEG_INFINITY, f32::max)
+        self.candidates.iter().map(|candidate| candidate.logit).fold(f32::NEG_INFINITY, f32::max)
     }
 
     /// Keeps the likeliest candidates whose probabilities reach top-p, at least one.
@@ -284,8 +263,7 @@ impl Sampler {
             return;
         }
         // One order for the sum, whatever the selection left.
-        self.candidates
-            .sort_unstable_by_key(|candidate| candidate.id);
+        self.candidates.sort_unstable_by_key(|candidate| candidate.id);
         let best = self.best_logit();
         let weight = |candidate: &Candidate| f64::from(candidate.logit - best).exp();
         let wanted = top_p * self.candidates.iter().map(weight).sum::<f64>();
@@ -314,8 +292,7 @@ impl Sampler {
 
     /// Draws one candidate by its probability at the set temperature.
     fn draw(&mut self, best: f32) -> u32 {
-        self.candidates
-            .sort_unstable_by_key(|candidate| candidate.id);
+        self.candidates.sort_unstable_by_key(|candidate| candidate.id);
         let temperature = f64::from(self.settings.temperature);
         let weight =
             |candidate: &Candidate| (f64::from(candidate.logit - best) / temperature).exp();

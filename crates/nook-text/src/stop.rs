@@ -77,48 +77,28 @@ impl StopStrings {
                 bytes => return Err(StopStringsError::TooLong { index, bytes }),
             }
         }
-        Ok(Self {
-            stops: stops.into(),
-            held: String::new().into(),
-            stopped: false,
-        })
+        Ok(Self { stops: stops.into(), held: String::new().into(), stopped: false })
     }
 
     /// Takes the next text. After a stop nothing more is emitted.
     pub fn push(&mut self, text: &str) -> StopOutcome {
         if self.stopped {
-            return StopOutcome {
-                emit: String::new(),
-                stopped: None,
-            };
+            return StopOutcome { emit: String::new(), stopped: None };
         }
         self.held.0.push_str(text);
         if let Some((start, stop)) = self.first_stop() {
             self.stopped = true;
             self.held.0.truncate(start);
-            return StopOutcome {
-                emit: std::mem::take(&mut self.held.0),
-                stopped: Some(stop),
-            };
+            return StopOutcome { emit: std::mem::take(&mut self.held.0), stopped: Some(stop) };
         }
-        let kept = self
-            .held
-            .0
-            .split_off(self.held.len() - self.possible_stop());
-        StopOutcome {
-            emit: std::mem::replace(&mut self.held.0, kept),
-            stopped: None,
-        }
+        let kept = self.held.0.split_off(self.held.len() - self.possible_stop());
+        StopOutcome { emit: std::mem::replace(&mut self.held.0, kept), stopped: None }
     }
 
     /// Ends the reply: what was held back is text after all.
     #[must_use]
     pub fn finish(self) -> String {
-        if self.stopped {
-            String::new()
-        } else {
-            self.held.0
-        }
+        if self.stopped { String::new() } else { self.held.0 }
     }
 
     /// Where the stop string that ends first begins, and which it is.

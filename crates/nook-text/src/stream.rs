@@ -31,11 +31,7 @@ impl TextStream {
     #[must_use]
     pub fn new(tokenizer: Arc<Tokenizer>, opening: Opening) -> Self {
         let drop_space = opening == Opening::Fresh;
-        Self {
-            tokenizer,
-            tail: Vec::new().into(),
-            drop_space,
-        }
+        Self { tokenizer, tail: Vec::new().into(), drop_space }
     }
 
     /// Takes the next token and returns the text that is now complete (often nothing).
@@ -87,10 +83,7 @@ mod tests {
         assert_eq!(whole_text("añ".as_bytes()), ("añ".to_owned(), 0));
         assert_eq!(whole_text(b"a\xC3"), ("a".to_owned(), 1));
         assert_eq!(whole_text(b"a\xF0\x9F\x9A"), ("a".to_owned(), 3));
-        assert_eq!(
-            whole_text(b"\xC3a\xFFb"),
-            ("\u{FFFD}a\u{FFFD}b".to_owned(), 0)
-        );
+        assert_eq!(whole_text(b"\xC3a\xFFb"), ("\u{FFFD}a\u{FFFD}b".to_owned(), 0));
         assert_eq!(whole_text(b"\xFF"), ("\u{FFFD}".to_owned(), 0));
         assert_eq!(whole_text(b""), (String::new(), 0));
     }

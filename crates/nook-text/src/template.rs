@@ -91,9 +91,7 @@ impl Role {
     /// A role by name: 1 to 32 lower-case letters or underscores.
     pub fn new(name: impl Into<String>) -> Result<Self, TemplateError> {
         let name = name.into();
-        let plain = name
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         if plain && (1..=32).contains(&name.len()) {
             Ok(Self(name))
         } else {
@@ -139,10 +137,7 @@ impl ChatMessage {
     /// A message.
     #[must_use]
     pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self {
-            role,
-            content: Sensitive(content.into()),
-        }
+        Self { role, content: Sensitive(content.into()) }
     }
 }
 
@@ -205,9 +200,7 @@ impl std::ops::Deref for RenderedPrompt {
 impl std::fmt::Debug for RenderedPrompt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // A prompt stays out of logs (invariant I-3).
-        f.debug_struct("RenderedPrompt")
-            .field("bytes", &self.text.len())
-            .finish_non_exhaustive()
+        f.debug_struct("RenderedPrompt").field("bytes", &self.text.len()).finish_non_exhaustive()
     }
 }
 
@@ -254,16 +247,10 @@ impl ChatTemplate {
             .map(|message| json!({"role": message.role.as_str(), "content": message.content.0}))
             .collect();
         let none = Map::new();
-        match (
-            self.render_values(&values, &options, &none),
-            fold_system(&values),
-        ) {
+        match (self.render_values(&values, &options, &none), fold_system(&values)) {
             (Err(TemplateError::Refused { .. }), Some(folded)) => {
                 let prompt = self.render_values(&folded, &options, &none)?;
-                Ok(RenderedPrompt {
-                    folded_system: true,
-                    ..prompt
-                })
+                Ok(RenderedPrompt { folded_system: true, ..prompt })
             }
             (outcome, _) => outcome,
         }
@@ -283,16 +270,8 @@ impl ChatTemplate {
         let run = |chat: &MarkedChat| self.run(chat, options, variables);
         let text = run(&MarkedChat::unmarked(messages, tools))?;
         check_user_text(messages, &text)?;
-        let whole = RenderedPrompt {
-            text,
-            guards: Vec::new(),
-            folded_system: false,
-        };
-        for guarding in [
-            Guarding::Thorough,
-            Guarding::ThoroughButTags,
-            Guarding::Precise,
-        ] {
+        let whole = RenderedPrompt { text, guards: Vec::new(), folded_system: false };
+        for guarding in [Guarding::Thorough, Guarding::ThoroughButTags, Guarding::Precise] {
             let chat = MarkedChat::new(messages, tools, &self.structure, guarding, mark);
             if !chat.marked {
                 return Ok(whole);
@@ -305,11 +284,7 @@ impl ChatTemplate {
                 // The template looks into the text for control tokens: then its answer to the
                 // broken ones counts.
                 (Ok((text, guards)), Guarding::Precise) => {
-                    return Ok(RenderedPrompt {
-                        text,
-                        guards,
-                        ..whole
-                    });
+                    return Ok(RenderedPrompt { text, guards, ..whole });
                 }
                 (Err(error), Guarding::Precise) => return Err(error),
                 _ => {}
@@ -320,9 +295,7 @@ impl ChatTemplate {
 
     fn build(source: &str, vocabulary: &Vocabulary, plain: bool) -> Result<Self, TemplateError> {
         let spelling = |id: Option<u32>| {
-            id.and_then(|id| vocabulary.tokens.get(id as usize))
-                .cloned()
-                .unwrap_or_default()
+            id.and_then(|id| vocabulary.tokens.get(id as usize)).cloned().unwrap_or_default()
         };
         Ok(Self {
             engine: Engine::new(source)?,
@@ -341,15 +314,9 @@ impl ChatTemplate {
     ) -> Result<String, TemplateError> {
         let mut values = variables.clone();
         values.insert("messages".to_owned(), chat.messages.clone());
-        values.insert(
-            "tools".to_owned(),
-            chat.tools.clone().unwrap_or(Value::Null),
-        );
+        values.insert("tools".to_owned(), chat.tools.clone().unwrap_or(Value::Null));
         values.insert("documents".to_owned(), Value::Null);
-        values.insert(
-            "add_generation_prompt".to_owned(),
-            options.add_generation_prompt.into(),
-        );
+        values.insert("add_generation_prompt".to_owned(), options.add_generation_prompt.into());
         values.insert("bos_token".to_owned(), self.bos.as_str().into());
         values.insert("eos_token".to_owned(), self.eos.as_str().into());
         self.engine.run(&values, options.now)
@@ -359,10 +326,7 @@ impl ChatTemplate {
 /// The chat with its leading system messages put before the first user message, if there are both.
 fn fold_system(messages: &[Value]) -> Option<Vec<Value>> {
     let is = |message: &Value, role: &str| message["role"] == role;
-    let count = messages
-        .iter()
-        .take_while(|message| is(message, "system"))
-        .count();
+    let count = messages.iter().take_while(|message| is(message, "system")).count();
     let (system, rest) = messages.split_at(count);
     let user = rest.iter().position(|message| is(message, "user"))?;
     let mut parts: Vec<&str> = Vec::new();
@@ -386,11 +350,7 @@ fn check_roles(messages: &[Value]) -> Result<(), TemplateError> {
 
 /// A partial Jinja once gave well-formed prompts without any user message; this would notice.
 fn check_user_text(messages: &[Value], prompt: &str) -> Result<(), TemplateError> {
-    let Some(last) = messages
-        .iter()
-        .rev()
-        .find(|message| message["role"] == "user")
-    else {
+    let Some(last) = messages.iter().rev().find(|message| message["role"] == "user") else {
         return Ok(());
     };
     let part_text = |part: &Value| part["text"].as_str().map(str::to_owned);
@@ -400,9 +360,5 @@ fn check_user_text(messages: &[Value], prompt: &str) -> Result<(), TemplateError
         _ => Vec::new(),
     };
     let present = texts.iter().all(|text| prompt.contains(text.trim()));
-    if present {
-        Ok(())
-    } else {
-        Err(TemplateError::UserTextLost)
-    }
+    if present { Ok(()) } else { Err(TemplateError::UserTextLost) }
 }

@@ -147,18 +147,12 @@ impl Tokenizer {
                     (_, Some(pre)) => pre,
                     (_, None) => "gpt-2",
                 };
-                let recipe = split::recipe(pre).ok_or_else(|| TokenizerError::PreTokenizer {
-                    pre: pre.to_owned(),
-                })?;
-                (
-                    Model::Bpe(Bpe::new(vocabulary, &kinds, &recipe)?),
-                    recipe.add_bos,
-                )
+                let recipe = split::recipe(pre)
+                    .ok_or_else(|| TokenizerError::PreTokenizer { pre: pre.to_owned() })?;
+                (Model::Bpe(Bpe::new(vocabulary, &kinds, &recipe)?), recipe.add_bos)
             }
             other => {
-                return Err(TokenizerError::Model {
-                    model: other.to_owned(),
-                });
+                return Err(TokenizerError::Model { model: other.to_owned() });
             }
         };
         Ok(Self {
@@ -175,11 +169,7 @@ impl Tokenizer {
 
     /// The ids of `text`.
     pub fn encode(&self, text: &str, options: EncodeOptions) -> Result<Vec<u32>, EncodeError> {
-        let allowed = if options.parse_special {
-            Allowed::All
-        } else {
-            Allowed::Added
-        };
+        let allowed = if options.parse_special { Allowed::All } else { Allowed::Added };
         let mut ids = Vec::new();
         if options.add_special && self.add_bos {
             ids.extend(self.bos);
@@ -279,11 +269,8 @@ fn check_ids(vocabulary: &Vocabulary) -> Result<(), TokenizerError> {
     if u32::try_from(tokens).is_err() {
         return Err(TokenizerError::TooLarge { tokens });
     }
-    let specials = [
-        ("begin", vocabulary.bos),
-        ("end", vocabulary.eos),
-        ("end-of-turn", vocabulary.eot),
-    ];
+    let specials =
+        [("begin", vocabulary.bos), ("end", vocabulary.eos), ("end-of-turn", vocabulary.eot)];
     for (which, id) in specials {
         if let Some(id) = id.filter(|id| *id as usize >= tokens) {
             return Err(TokenizerError::SpecialId { which, id });

@@ -12,10 +12,7 @@ use nook_text::{
 use serde_json::Map;
 
 /// 2025-01-02 03:04:05, as the reference has it.
-const NOW: Moment = Moment {
-    unix_seconds: 1_735_787_045,
-    utc_offset_seconds: 0,
-};
+const NOW: Moment = Moment { unix_seconds: 1_735_787_045, utc_offset_seconds: 0 };
 
 const PYTHON_ERRORS: &[&str] = &[
     "TypeError: 'NoneType' object is not iterable",
@@ -76,19 +73,12 @@ fn every_template_of_the_fixtures_renders_every_chat_as_the_reference() {
                 right += 1;
             } else {
                 let ours = ours.as_ref().map(|prompt| prompt.text());
-                wrong.push(format!(
-                    "{name} {case}:\n--- ours\n{ours:?}\n--- reference\n{outcome}"
-                ));
+                wrong.push(format!("{name} {case}:\n--- ours\n{ours:?}\n--- reference\n{outcome}"));
             }
         }
     }
     assert_eq!(right + wrong.len(), 52 * 11);
-    assert!(
-        wrong.is_empty(),
-        "{right} right, {} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{right} right, {} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
@@ -110,15 +100,10 @@ fn embers_chats_render_and_encode_as_the_reference() {
             .map(|id| id.as_u64().unwrap() as u32)
             .collect();
         let Some(messages) = case["messages"].as_array() else {
-            let options = EncodeOptions {
-                add_special: true,
-                parse_special: true,
-            };
+            let options = EncodeOptions { add_special: true, parse_special: true };
             let text = case["prompt"].as_str().unwrap();
             assert_eq!(
-                tokenizer
-                    .encode(text.trim_start_matches("<|bos|>"), options)
-                    .unwrap(),
+                tokenizer.encode(text.trim_start_matches("<|bos|>"), options).unwrap(),
                 expected
             );
             continue;
@@ -130,10 +115,7 @@ fn embers_chats_render_and_encode_as_the_reference() {
                 ChatMessage::new(role, message["content"].as_str().unwrap())
             })
             .collect();
-        let options = RenderOptions {
-            add_generation_prompt: true,
-            ..RenderOptions::default()
-        };
+        let options = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
         let prompt = template.render(&messages, options).unwrap();
         assert_eq!(prompt.text(), case["prompt"].as_str().unwrap());
         assert_eq!(tokenizer.encode_chat(&prompt).unwrap(), expected);

@@ -24,10 +24,7 @@ const VOCABULARIES: &[&str] = &[
     "vocab-gemma2-spm.gguf",
 ];
 
-const PLAIN: EncodeOptions = EncodeOptions {
-    add_special: false,
-    parse_special: false,
-};
+const PLAIN: EncodeOptions = EncodeOptions { add_special: false, parse_special: false };
 
 fn tokenizer(test: &str, path: &str) -> Option<Tokenizer> {
     let vocabulary = fixtures::read_vocabulary(test, path)?;
@@ -35,12 +32,7 @@ fn tokenizer(test: &str, path: &str) -> Option<Tokenizer> {
 }
 
 fn ids(value: &Value) -> Vec<u32> {
-    value
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|id| id.as_u64().unwrap() as u32)
-        .collect()
+    value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
 }
 
 /// llama.cpp's own cases (`.inp`, `.out`): texts without special tokens.
@@ -55,19 +47,13 @@ fn check_own_cases(tokenizer: &Tokenizer, name: &str, wrong: &mut Vec<String>) {
     let cases: Vec<&str> = texts.split("\n__ggml_vocab_test__\n").collect();
     assert!(cases.len() >= 46 && lines.lines().count() >= 46, "{name}");
     for (text, line) in cases.iter().zip(lines.lines()) {
-        let expected: Vec<u32> = line
-            .split_whitespace()
-            .map(|id| id.parse().unwrap())
-            .collect();
+        let expected: Vec<u32> = line.split_whitespace().map(|id| id.parse().unwrap()).collect();
         let encoded = tokenizer.encode(text, PLAIN).unwrap();
         if encoded != expected {
             wrong.push(format!("{name}: {text:?}\n  {encoded:?}\n  {expected:?}"));
         }
-        let decoded: Vec<u8> = encoded
-            .iter()
-            .flat_map(|id| tokenizer.decode_bytes(*id))
-            .copied()
-            .collect();
+        let decoded: Vec<u8> =
+            encoded.iter().flat_map(|id| tokenizer.decode_bytes(*id)).copied().collect();
         let decoded = String::from_utf8(decoded).unwrap();
         // SentencePiece puts one space before the text.
         if decoded != *text && decoded.strip_prefix(' ') != Some(*text) {
@@ -81,30 +67,20 @@ fn check_reference(tokenizer: &Tokenizer, name: &str, case: &Value, wrong: &mut 
     let text = case["text"].as_str().unwrap();
     for (add_special, parse_special) in [(false, false), (false, true), (true, false), (true, true)]
     {
-        let key = format!(
-            "add_special={},parse_special={}",
-            add_special as u8, parse_special as u8
-        );
-        let options = EncodeOptions {
-            add_special,
-            parse_special,
-        };
+        let key =
+            format!("add_special={},parse_special={}", add_special as u8, parse_special as u8);
+        let options = EncodeOptions { add_special, parse_special };
         let encoded = tokenizer.encode(text, options).unwrap();
         let expected = ids(&case[&key]);
         if encoded != expected {
-            wrong.push(format!(
-                "{name}: {text:?} {key}\n  {encoded:?}\n  {expected:?}"
-            ));
+            wrong.push(format!("{name}: {text:?} {key}\n  {encoded:?}\n  {expected:?}"));
         }
     }
     let hex = |id: &u32| -> String {
         let piece = tokenizer.decode_bytes_with_control(*id);
         piece.iter().map(|byte| format!("{byte:02x}")).collect()
     };
-    let pieces: Vec<String> = ids(&case["add_special=0,parse_special=1"])
-        .iter()
-        .map(hex)
-        .collect();
+    let pieces: Vec<String> = ids(&case["add_special=0,parse_special=1"]).iter().map(hex).collect();
     if pieces.join("|") != case["pieces_hex"].as_str().unwrap() {
         wrong.push(format!("{name}: {text:?} has pieces {pieces:?}"));
     }
@@ -127,12 +103,7 @@ fn every_vocabulary_of_the_fixtures_is_exact() {
             check_reference(&tokenizer, name, case, &mut wrong);
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
@@ -148,21 +119,10 @@ fn embers_texts_are_exact() {
     assert_eq!(cases.len(), 32);
     for case in cases {
         let text = case["text"].as_str().unwrap();
-        assert_eq!(
-            tokenizer.encode(text, PLAIN).unwrap(),
-            ids(&case["ids"]),
-            "{text:?}"
-        );
-        let parsed = EncodeOptions {
-            add_special: false,
-            parse_special: true,
-        };
+        assert_eq!(tokenizer.encode(text, PLAIN).unwrap(), ids(&case["ids"]), "{text:?}");
+        let parsed = EncodeOptions { add_special: false, parse_special: true };
         let expected = ids(&case["ids_with_control_tokens_parsed"]);
-        assert_eq!(
-            tokenizer.encode(text, parsed).unwrap(),
-            expected,
-            "{text:?}"
-        );
+        assert_eq!(tokenizer.encode(text, parsed).unwrap(), expected, "{text:?}");
     }
 }
 
@@ -176,24 +136,12 @@ fn stories260k_prompts_are_exact() {
     let Some(tokenizer) = tokenizer(test, path) else {
         return;
     };
-    let options = EncodeOptions {
-        add_special: true,
-        parse_special: false,
-    };
+    let options = EncodeOptions { add_special: true, parse_special: false };
     for case in reference["cases"].as_array().unwrap() {
         let prompt = case["prompt"].as_str().unwrap();
-        assert_eq!(
-            tokenizer.encode(prompt, options).unwrap(),
-            ids(&case["prompt_ids"])
-        );
-        let stream: Vec<u8> = ids(&case["ids"])
-            .iter()
-            .flat_map(|id| tokenizer.decode_bytes(*id).to_vec())
-            .collect();
-        assert_eq!(
-            stream,
-            case["continuation"].as_str().unwrap().as_bytes(),
-            "{prompt:?}"
-        );
+        assert_eq!(tokenizer.encode(prompt, options).unwrap(), ids(&case["prompt_ids"]));
+        let stream: Vec<u8> =
+            ids(&case["ids"]).iter().flat_map(|id| tokenizer.decode_bytes(*id).to_vec()).collect();
+        assert_eq!(stream, case["continuation"].as_str().unwrap().as_bytes(), "{prompt:?}");
     }
 }

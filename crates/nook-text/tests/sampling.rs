@@ -24,10 +24,7 @@ fn shares(raw: RawSamplerSettings, logits: &[f32], history: &[u32]) -> Vec<f64> 
     for _ in 0..20_000 {
         counts[sampler.sample(logits, history).unwrap() as usize] += 1;
     }
-    counts
-        .iter()
-        .map(|count| f64::from(*count) / 20_000.0)
-        .collect()
+    counts.iter().map(|count| f64::from(*count) / 20_000.0).collect()
 }
 
 fn check(raw: RawSamplerSettings, history: &[u32], expected: [f64; 4]) {
@@ -43,85 +40,27 @@ fn check(raw: RawSamplerSettings, history: &[u32], expected: [f64; 4]) {
 #[test]
 fn draws_follow_the_probabilities_and_the_filters() {
     check(ALL, &[], [0.15, 0.5, 0.05, 0.3]);
-    check(
-        RawSamplerSettings {
-            top_k: Some(2),
-            ..ALL
-        },
-        &[],
-        [0.0, 0.625, 0.0, 0.375],
-    );
-    check(
-        RawSamplerSettings {
-            top_p: Some(0.79),
-            ..ALL
-        },
-        &[],
-        [0.0, 0.625, 0.0, 0.375],
-    );
-    check(
-        RawSamplerSettings {
-            top_p: Some(0.0),
-            ..ALL
-        },
-        &[],
-        [0.0, 1.0, 0.0, 0.0],
-    );
-    check(
-        RawSamplerSettings {
-            min_p: Some(0.55),
-            ..ALL
-        },
-        &[],
-        [0.0, 0.625, 0.0, 0.375],
-    );
+    check(RawSamplerSettings { top_k: Some(2), ..ALL }, &[], [0.0, 0.625, 0.0, 0.375]);
+    check(RawSamplerSettings { top_p: Some(0.79), ..ALL }, &[], [0.0, 0.625, 0.0, 0.375]);
+    check(RawSamplerSettings { top_p: Some(0.0), ..ALL }, &[], [0.0, 1.0, 0.0, 0.0]);
+    check(RawSamplerSettings { min_p: Some(0.55), ..ALL }, &[], [0.0, 0.625, 0.0, 0.375]);
     let cool = [0.0616, 0.6849, 0.0068, 0.2466];
-    check(
-        RawSamplerSettings {
-            temperature: Some(0.5),
-            ..ALL
-        },
-        &[],
-        cool,
-    );
-    check(
-        RawSamplerSettings {
-            temperature: Some(0.0),
-            ..ALL
-        },
-        &[],
-        [0.0, 1.0, 0.0, 0.0],
-    );
+    check(RawSamplerSettings { temperature: Some(0.5), ..ALL }, &[], cool);
+    check(RawSamplerSettings { temperature: Some(0.0), ..ALL }, &[], [0.0, 1.0, 0.0, 0.0]);
 }
 
 #[test]
 fn the_penalty_counts_only_within_its_window() {
-    let strong = RawSamplerSettings {
-        repetition_penalty: Some(10.0),
-        ..ALL
-    };
-    let greedy = RawSamplerSettings {
-        temperature: Some(0.0),
-        ..strong
-    };
+    let strong = RawSamplerSettings { repetition_penalty: Some(10.0), ..ALL };
+    let greedy = RawSamplerSettings { temperature: Some(0.0), ..strong };
     check(greedy, &[1], [0.0, 0.0, 0.0, 1.0]);
     check(greedy, &[1, 3, 1], [1.0, 0.0, 0.0, 0.0]);
     check(
-        RawSamplerSettings {
-            repetition_window: Some(1),
-            ..greedy
-        },
+        RawSamplerSettings { repetition_window: Some(1), ..greedy },
         &[1, 2],
         [0.0, 1.0, 0.0, 0.0],
     );
-    check(
-        RawSamplerSettings {
-            repetition_window: Some(0),
-            ..greedy
-        },
-        &[1],
-        [0.0, 1.0, 0.0, 0.0],
-    );
+    check(RawSamplerSettings { repetition_window: Some(0), ..greedy }, &[1], [0.0, 1.0, 0.0, 0.0]);
     assert_eq!(sampler(greedy, 0).sample(&[2.0, 1.0], &[0]), Ok(1));
     assert_eq!(sampler(greedy, 0).sample(&[2.0, 1.0], &[9]), Ok(0));
 }
@@ -136,32 +75,22 @@ fn greedy_takes_the_first_of_equals() {
 
 #[test]
 fn broken_logits_are_errors_with_their_place() {
-    for settings in [
-        SamplerSettings::greedy(),
-        SamplerSettings::new(ALL, 1).unwrap(),
-    ] {
+    for settings in [SamplerSettings::greedy(), SamplerSettings::new(ALL, 1).unwrap()] {
         let mut sampler = Sampler::new(settings);
         let not_finite = |index| Err(SampleError::NotFinite { index });
         assert_eq!(sampler.sample(&[0.0, f32::NAN], &[]), not_finite(1));
         assert_eq!(sampler.sample(&[f32::INFINITY], &[]), not_finite(0));
         assert_eq!(sampler.sample(&[], &[]), Err(SampleError::NoCandidate));
-        assert_eq!(
-            sampler.sample(&[f32::NEG_INFINITY; 3], &[]),
-            Err(SampleError::NoCandidate)
-        );
+        assert_eq!(sampler.sample(&[f32::NEG_INFINITY; 3], &[]), Err(SampleError::NoCandidate));
     }
 }
 
 #[test]
 fn the_same_seed_gives_the_same_tokens_for_ever() {
-    let logits: Vec<f32> = (0..1000)
-        .map(|id| ((id * 37 % 101) as f32) / 25.0)
-        .collect();
+    let logits: Vec<f32> = (0..1000).map(|id| ((id * 37 % 101) as f32) / 25.0).collect();
     let draw = |seed| -> Vec<u32> {
         let mut sampler = sampler(RawSamplerSettings::default(), seed);
-        (0..8)
-            .map(|_| sampler.sample(&logits, &[]).unwrap())
-            .collect()
+        (0..8).map(|_| sampler.sample(&logits, &[]).unwrap()).collect()
     };
     assert_eq!(draw(42), draw(42));
     assert_ne!(draw(42), draw(43));
@@ -173,52 +102,19 @@ fn the_same_seed_gives_the_same_tokens_for_ever() {
 fn settings_out_of_range_name_their_field() {
     let field = |raw| SamplerSettings::new(raw, 0).unwrap_err().field;
     let some = |value| Some(value);
+    assert_eq!(field(RawSamplerSettings { temperature: some(f32::NAN), ..ALL }), "temperature");
+    assert_eq!(field(RawSamplerSettings { temperature: some(-0.1), ..ALL }), "temperature");
     assert_eq!(
-        field(RawSamplerSettings {
-            temperature: some(f32::NAN),
-            ..ALL
-        }),
+        field(RawSamplerSettings { temperature: some(f32::INFINITY), ..ALL }),
         "temperature"
     );
+    assert_eq!(field(RawSamplerSettings { top_p: some(1.5), ..ALL }), "top_p");
+    assert_eq!(field(RawSamplerSettings { min_p: some(-1.0), ..ALL }), "min_p");
     assert_eq!(
-        field(RawSamplerSettings {
-            temperature: some(-0.1),
-            ..ALL
-        }),
-        "temperature"
-    );
-    assert_eq!(
-        field(RawSamplerSettings {
-            temperature: some(f32::INFINITY),
-            ..ALL
-        }),
-        "temperature"
-    );
-    assert_eq!(
-        field(RawSamplerSettings {
-            top_p: some(1.5),
-            ..ALL
-        }),
-        "top_p"
-    );
-    assert_eq!(
-        field(RawSamplerSettings {
-            min_p: some(-1.0),
-            ..ALL
-        }),
-        "min_p"
-    );
-    assert_eq!(
-        field(RawSamplerSettings {
-            repetition_penalty: some(0.0),
-            ..ALL
-        }),
+        field(RawSamplerSettings { repetition_penalty: some(0.0), ..ALL }),
         "repetition_penalty"
     );
-    let window = RawSamplerSettings {
-        repetition_window: Some(u32::MAX),
-        ..ALL
-    };
+    let window = RawSamplerSettings { repetition_window: Some(u32::MAX), ..ALL };
     assert_eq!(field(window), "repetition_window");
     assert!(SamplerSettings::new(RawSamplerSettings::default(), 0).is_ok());
 }

@@ -10,10 +10,7 @@ use std::sync::{Arc, LazyLock};
 use nook_text::{EncodeOptions, Opening, ReplyText, StopStrings, TextStream, Tokenizer};
 use proptest::prelude::*;
 
-const PLAIN: EncodeOptions = EncodeOptions {
-    add_special: false,
-    parse_special: false,
-};
+const PLAIN: EncodeOptions = EncodeOptions { add_special: false, parse_special: false };
 
 static BYTE_LEVEL: LazyLock<Arc<Tokenizer>> =
     LazyLock::new(|| Arc::new(Tokenizer::new(&vocabularies::byte_level()).unwrap()));
@@ -21,10 +18,7 @@ static SENTENCE_PIECE: LazyLock<Tokenizer> =
     LazyLock::new(|| Tokenizer::new(&vocabularies::sentence_piece()).unwrap());
 
 fn decoded(tokenizer: &Tokenizer, ids: &[u32]) -> Vec<u8> {
-    ids.iter()
-        .flat_map(|id| tokenizer.decode_bytes(*id))
-        .copied()
-        .collect()
+    ids.iter().flat_map(|id| tokenizer.decode_bytes(*id)).copied().collect()
 }
 
 fn any_text() -> impl Strategy<Value = String> {

@@ -108,10 +108,7 @@ impl GatePolicy {
 impl Gate {
     /// A gate over the devices that this machine knows. Everybody else is unknown.
     pub fn new(policy: GatePolicy, levels: impl IntoIterator<Item = (PeerId, TrustLevel)>) -> Self {
-        Self {
-            policy,
-            levels: levels.into_iter().collect(),
-        }
+        Self { policy, levels: levels.into_iter().collect() }
     }
 
     /// Lets `peer` in for `purpose`, or says why not.

@@ -13,9 +13,8 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 /// DER of a SubjectPublicKeyInfo up to the key itself: Ed25519, no parameters (RFC 8410).
-const SPKI_PREFIX: [u8; 12] = [
-    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
-];
+const SPKI_PREFIX: [u8; 12] =
+    [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// Bytes of a signature.
 pub const SIGNATURE_BYTES: usize = 64;
@@ -67,9 +66,7 @@ impl DeviceKey {
     /// The key of a 32-byte seed.
     #[must_use]
     pub fn from_seed(seed: &Zeroizing<[u8; 32]>) -> Self {
-        Self {
-            secret: SigningKey::from_bytes(seed),
-        }
+        Self { secret: SigningKey::from_bytes(seed) }
     }
 
     /// The key in a PKCS#8 document (DER).
@@ -96,9 +93,7 @@ impl DeviceKey {
     /// The public half.
     #[must_use]
     pub fn public(&self) -> DevicePublicKey {
-        DevicePublicKey {
-            key: self.secret.verifying_key(),
-        }
+        DevicePublicKey { key: self.secret.verifying_key() }
     }
 
     /// This device's id.
@@ -156,9 +151,7 @@ impl DevicePublicKey {
         message: &[u8],
         signature: &[u8; SIGNATURE_BYTES],
     ) -> Result<(), BadSignature> {
-        self.key
-            .verify_strict(message, &Signature::from_bytes(signature))
-            .map_err(|_| BadSignature)
+        self.key.verify_strict(message, &Signature::from_bytes(signature)).map_err(|_| BadSignature)
     }
 }
 

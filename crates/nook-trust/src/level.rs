@@ -33,13 +33,8 @@ pub struct UnknownLevelName;
 
 impl TrustLevel {
     /// Every level, from least to most.
-    pub const ALL: [Self; 5] = [
-        Self::Blocked,
-        Self::Unknown,
-        Self::Guest,
-        Self::Trusted,
-        Self::Own,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Blocked, Self::Unknown, Self::Guest, Self::Trusted, Self::Own];
 
     /// The name in files, commands and on the port.
     #[must_use]
@@ -70,9 +65,6 @@ impl FromStr for TrustLevel {
     type Err = UnknownLevelName;
 
     fn from_str(text: &str) -> Result<Self, UnknownLevelName> {
-        Self::ALL
-            .into_iter()
-            .find(|level| level.name() == text)
-            .ok_or(UnknownLevelName)
+        Self::ALL.into_iter().find(|level| level.name() == text).ok_or(UnknownLevelName)
     }
 }

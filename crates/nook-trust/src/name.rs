@@ -40,9 +40,8 @@ impl DeviceName {
         let one_line = visible.split(' ').filter(|word| !word.is_empty());
         let one_line = one_line.collect::<Vec<_>>().join(" ");
         let mut name = String::new();
-        let graphemes = one_line
-            .graphemes(true)
-            .filter(|grapheme| grapheme.len() <= GRAPHEME_BYTES_MAX);
+        let graphemes =
+            one_line.graphemes(true).filter(|grapheme| grapheme.len() <= GRAPHEME_BYTES_MAX);
         for grapheme in graphemes.take(DEVICE_NAME_GRAPHEMES_MAX) {
             if name.len() + grapheme.len() > DEVICE_NAME_BYTES_MAX {
                 break;

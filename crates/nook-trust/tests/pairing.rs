@@ -21,12 +21,7 @@ struct Side {
 }
 
 fn device(name: &'static str, seed: u8, code: &'static str) -> Side {
-    Side {
-        key: DeviceKey::from_seed(&Zeroizing::new([seed; 32])),
-        name,
-        code,
-        exporter: 7,
-    }
+    Side { key: DeviceKey::from_seed(&Zeroizing::new([seed; 32])), name, code, exporter: 7 }
 }
 
 fn introduction(name: &str) -> Introduction {
@@ -66,16 +61,10 @@ fn the_same_code_over_the_same_channel_pairs_both() {
     let (a, b) = (device("desk", 1, "427901"), device("laptop", 2, "427 901"));
     let (mut shower, mut typer, proof) = introduced(&a, &b);
     assert!(shower.awaits_proof());
-    let laptop = ProvenPeer {
-        id: b.key.peer_id(),
-        introduction: introduction("laptop"),
-    };
+    let laptop = ProvenPeer { id: b.key.peer_id(), introduction: introduction("laptop") };
     assert_eq!(shower.receive(&proof.unwrap()), Ok(Progress::Store(laptop)));
     let proof = shower.stored().unwrap();
-    let desk = ProvenPeer {
-        id: a.key.peer_id(),
-        introduction: introduction("desk"),
-    };
+    let desk = ProvenPeer { id: a.key.peer_id(), introduction: introduction("desk") };
     assert_eq!(typer.receive(&proof), Ok(Progress::Store(desk)));
     let stored = typer.stored().unwrap();
     assert_eq!(shower.receive(&stored), Ok(Progress::Finished));
@@ -85,10 +74,7 @@ fn the_same_code_over_the_same_channel_pairs_both() {
 fn p1_another_code_fails_at_the_side_that_shows_it() {
     let (a, b) = (device("desk", 1, "427901"), device("laptop", 2, "427902"));
     let (mut shower, _, proof) = introduced(&a, &b);
-    assert_eq!(
-        shower.receive(&proof.unwrap()),
-        Err(PairingError::WrongCode)
-    );
+    assert_eq!(shower.receive(&proof.unwrap()), Err(PairingError::WrongCode));
     assert!(PairingError::WrongCode.is_attempt());
     assert_eq!(shower.stored(), Err(PairingError::OutOfTurn));
 }
@@ -110,10 +96,7 @@ fn p3_somebody_between_two_tls_sessions_fails_with_the_right_code() {
     a.exporter = 8;
     // Relayed as they are, the messages belong to two channels.
     let (mut shower, mut typer, proof) = introduced(&a, &b);
-    assert_eq!(
-        shower.receive(&proof.unwrap()),
-        Err(PairingError::WrongCode)
-    );
+    assert_eq!(shower.receive(&proof.unwrap()), Err(PairingError::WrongCode));
     assert_eq!(shower.stored(), Err(PairingError::OutOfTurn));
     // Whatever the middle makes up as the answer fails too.
     let forged = [&[2][..], &[0; 32]].concat();
@@ -145,11 +128,7 @@ fn p3_a_changed_name_or_version_breaks_the_proof() {
         let Ok(Progress::Send(proof)) = typer.receive(&first) else {
             panic!("the introduction is fine");
         };
-        assert_eq!(
-            shower.receive(&proof),
-            Err(PairingError::WrongCode),
-            "{what}"
-        );
+        assert_eq!(shower.receive(&proof), Err(PairingError::WrongCode), "{what}");
     }
 }
 
@@ -213,33 +192,20 @@ fn p4_points_that_no_honest_device_sends_are_refused() {
         0x03, 0x7a,
     ];
     let no_point = [2; 32];
-    for point in [
-        [0; 32],
-        neutral,
-        not_canonical,
-        order_two,
-        order_eight,
-        no_point,
-        mixed_order(),
-    ] {
+    for point in [[0; 32], neutral, not_canonical, order_two, order_eight, no_point, mixed_order()]
+    {
         let (mut shower, _) = start(Role::ShowCode, &a, b.key.peer_id());
         let (_, mut bytes) = start(Role::TypeCode, &b, a.key.peer_id());
         let at = bytes.len() - 32;
         bytes[at..].copy_from_slice(&point);
-        assert_eq!(
-            shower.receive(&bytes),
-            Err(PairingError::PeerMisbehaved),
-            "{point:02x?}"
-        );
+        assert_eq!(shower.receive(&bytes), Err(PairingError::PeerMisbehaved), "{point:02x?}");
     }
 }
 
 /// The base point plus a point of order two: valid, canonical, not small, and still no honest one.
 fn mixed_order() -> [u8; 32] {
     use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION};
-    (ED25519_BASEPOINT_POINT + EIGHT_TORSION[4])
-        .compress()
-        .to_bytes()
+    (ED25519_BASEPOINT_POINT + EIGHT_TORSION[4]).compress().to_bytes()
 }
 
 #[test]
@@ -271,27 +237,19 @@ fn p13_what_a_peer_adds_about_trust_is_ignored() {
 #[test]
 fn f13_devices_without_a_common_version_say_so() {
     let (a, b) = (device("desk", 1, "427901"), device("laptop", 2, "427901"));
-    let newer = Introduction {
-        protocol: (2, 3),
-        ..introduction("laptop")
-    };
+    let newer = Introduction { protocol: (2, 3), ..introduction("laptop") };
     let (mut shower, _) = start(Role::ShowCode, &a, b.key.peer_id());
     let (_, second) = start_as(Role::TypeCode, &b, a.key.peer_id(), newer);
     assert_eq!(shower.receive(&second), Err(PairingError::VersionMismatch));
     let (mut shower, _) = start(Role::ShowCode, &a, b.key.peer_id());
-    assert_eq!(
-        shower.receive(&[1, 9, 0, 0, 1, 2, 3]),
-        Err(PairingError::VersionMismatch)
-    );
+    assert_eq!(shower.receive(&[1, 9, 0, 0, 1, 2, 3]), Err(PairingError::VersionMismatch));
 }
 
 #[test]
 fn a_refusal_reaches_the_person_who_typed() {
     let (a, b) = (device("desk", 1, "427901"), device("laptop", 2, "000000"));
     let (_, mut typer, _) = introduced(&a, &b);
-    let error = typer
-        .receive(&refusal(RefusalReason::WrongCode, 2))
-        .unwrap_err();
+    let error = typer.receive(&refusal(RefusalReason::WrongCode, 2)).unwrap_err();
     assert_eq!(error.to_string(), "That was the wrong code; tries left: 2.");
 }
 

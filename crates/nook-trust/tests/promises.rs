@@ -20,10 +20,7 @@ fn peer(byte: u8) -> PeerId {
 
 fn everybody() -> Gate {
     let levels = TrustLevel::ALL.into_iter().zip(0u8..);
-    Gate::new(
-        GatePolicy::DEFAULT,
-        levels.map(|(level, byte)| (peer(byte), level)),
-    )
+    Gate::new(GatePolicy::DEFAULT, levels.map(|(level, byte)| (peer(byte), level)))
 }
 
 #[test]
@@ -107,26 +104,16 @@ fn keys_survive_being_stored() {
     let key = DeviceKey::generate().unwrap();
     let again = DeviceKey::from_pkcs8(&key.to_pkcs8().unwrap()).unwrap();
     assert_eq!(again.peer_id(), key.peer_id());
-    assert_eq!(
-        DeviceKey::from_seed(&key.to_seed()).peer_id(),
-        key.peer_id()
-    );
+    assert_eq!(DeviceKey::from_seed(&key.to_seed()).peer_id(), key.peer_id());
     assert!(DeviceKey::from_pkcs8(b"nonsense").is_err());
     let public = DevicePublicKey::from_spki(&key.public().to_spki()).unwrap();
     assert_eq!(public.peer_id(), key.peer_id());
-    assert_ne!(
-        DeviceKey::generate().unwrap().peer_id(),
-        key.peer_id(),
-        "two keys, one id"
-    );
+    assert_ne!(DeviceKey::generate().unwrap().peer_id(), key.peer_id(), "two keys, one id");
 }
 
 #[test]
 fn signatures_belong_to_one_key_and_one_message() {
-    let (key, other) = (
-        DeviceKey::generate().unwrap(),
-        DeviceKey::generate().unwrap(),
-    );
+    let (key, other) = (DeviceKey::generate().unwrap(), DeviceKey::generate().unwrap());
     let signature = key.sign(b"ticket");
     assert!(key.public().verify(b"ticket", &signature).is_ok());
     assert!(key.public().verify(b"other", &signature).is_err());
@@ -138,12 +125,7 @@ fn only_the_one_form_of_an_ed25519_key_has_an_id() {
     let spki = DeviceKey::generate().unwrap().public().to_spki();
     let mut other_algorithm = spki;
     other_algorithm[8] = 0x71;
-    for odd in [
-        &spki[..43],
-        &other_algorithm[..],
-        &[spki.as_slice(), &[0]].concat(),
-        b"",
-    ] {
+    for odd in [&spki[..43], &other_algorithm[..], &[spki.as_slice(), &[0]].concat(), b""] {
         assert_eq!(DevicePublicKey::from_spki(odd), Err(KeyError::NotEd25519));
     }
     let mut neutral = spki;
@@ -155,21 +137,12 @@ fn only_the_one_form_of_an_ed25519_key_has_an_id() {
 #[test]
 fn the_debug_output_of_a_key_is_its_id() {
     let key = DeviceKey::generate().unwrap();
-    assert_eq!(
-        format!("{key:?}"),
-        format!("DeviceKey({})", key.peer_id().short())
-    );
+    assert_eq!(format!("{key:?}"), format!("DeviceKey({})", key.peer_id().short()));
 }
 
 #[test]
 fn codes_are_six_digits_however_they_are_typed() {
-    for typed in [
-        "427901",
-        " 427 901 ",
-        "427-901",
-        "4 2 7\u{2013}9 0 1",
-        "427\u{a0}901",
-    ] {
+    for typed in ["427901", " 427 901 ", "427-901", "4 2 7\u{2013}9 0 1", "427\u{a0}901"] {
         assert_eq!(PairingCode::parse(typed).unwrap().shown(), "427 901");
     }
     let error = |typed| PairingCode::parse(typed).unwrap_err();
@@ -212,11 +185,7 @@ fn p2_a_window_closes_after_its_time_and_not_before() {
     let mut windows = PairingWindows::new();
     assert_eq!(windows.open(now), Ok(now + WINDOW));
     assert_eq!(windows.open(now), Err(WindowRefusal::AlreadyOpen));
-    assert!(
-        windows
-            .check_open(now + WINDOW - Duration::from_nanos(1))
-            .is_ok()
-    );
+    assert!(windows.check_open(now + WINDOW - Duration::from_nanos(1)).is_ok());
     assert!(windows.check_open(now + WINDOW).is_err());
     assert!(windows.open(now + WINDOW).is_ok());
     windows.close();
@@ -228,17 +197,12 @@ fn a_sixth_window_in_an_hour_has_to_wait() {
     let now = nook_base::clock::now();
     let mut windows = PairingWindows::new();
     for minute in 0..WINDOWS_MAX as u32 {
-        windows
-            .open(now + Duration::from_secs(60) * minute)
-            .unwrap();
+        windows.open(now + Duration::from_secs(60) * minute).unwrap();
         windows.close();
     }
     let later = now + Duration::from_secs(600);
     let retry_in = WINDOWS_PERIOD - Duration::from_secs(600);
-    assert_eq!(
-        windows.open(later),
-        Err(WindowRefusal::TooMany { retry_in })
-    );
+    assert_eq!(windows.open(later), Err(WindowRefusal::TooMany { retry_in }));
     assert!(windows.open(later + retry_in).is_ok());
 }
 

@@ -50,9 +50,7 @@ pub const CREDIT_BATCH: u32 = CREDIT_WINDOW / 2;
 
 impl Default for SendWindow {
     fn default() -> Self {
-        Self {
-            available: CREDIT_WINDOW,
-        }
+        Self { available: CREDIT_WINDOW }
     }
 }
 
@@ -75,10 +73,7 @@ impl SendWindow {
     pub fn grant(&mut self, chunks: u32) -> Result<(), CreditError> {
         let owed = CREDIT_WINDOW - self.available;
         if chunks == 0 || chunks > owed {
-            return Err(CreditError::Overgrant {
-                granted: chunks,
-                owed,
-            });
+            return Err(CreditError::Overgrant { granted: chunks, owed });
         }
         self.available += chunks;
         Ok(())

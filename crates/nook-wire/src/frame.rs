@@ -162,11 +162,7 @@ pub fn decode<M: WireMessage>(mut bytes: Bytes) -> Result<Frame<M>, DecodeError>
         });
     }
     let message = M::decode_body(header.kind, header.flags, bytes)?;
-    Ok(Frame {
-        call: header.call,
-        seq: header.seq,
-        message,
-    })
+    Ok(Frame { call: header.call, seq: header.seq, message })
 }
 
 /// Appends a control body.
@@ -184,10 +180,7 @@ pub(crate) fn read_body<T: DeserializeOwned>(kind: Kind, body: &[u8]) -> Result<
     if rest.is_empty() {
         Ok(value)
     } else {
-        Err(DecodeError::TrailingBytes {
-            kind,
-            count: rest.len(),
-        })
+        Err(DecodeError::TrailingBytes { kind, count: rest.len() })
     }
 }
 

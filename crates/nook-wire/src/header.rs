@@ -207,28 +207,9 @@ impl Header {
     /// Reads the header at the start of `bytes`; what follows it is not looked at.
     pub fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
         let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else {
-            return Err(DecodeError::ShortHeader {
-                present: bytes.len(),
-            });
+            return Err(DecodeError::ShortHeader { present: bytes.len() });
         };
-        let [
-            version,
-            kind,
-            f0,
-            f1,
-            c0,
-            c1,
-            c2,
-            c3,
-            s0,
-            s1,
-            s2,
-            s3,
-            l0,
-            l1,
-            l2,
-            l3,
-        ] = *head;
+        let [version, kind, f0, f1, c0, c1, c2, c3, s0, s1, s2, s3, l0, l1, l2, l3] = *head;
         if version != WIRE_VERSION {
             return Err(DecodeError::WrongVersion { got: version });
         }
@@ -242,10 +223,7 @@ impl Header {
             body_len: u32::from_be_bytes([l0, l1, l2, l3]),
         };
         if header.flags & !kind.flags_known() != 0 {
-            return Err(DecodeError::UnknownFlags {
-                kind,
-                flags: header.flags,
-            });
+            return Err(DecodeError::UnknownFlags { kind, flags: header.flags });
         }
         if header.body_len as usize > kind.body_bytes_max() {
             return Err(DecodeError::BodyTooLong {
@@ -255,10 +233,7 @@ impl Header {
             });
         }
         if !kind.fits(header.call) {
-            return Err(DecodeError::WrongPlace {
-                kind,
-                call: header.call,
-            });
+            return Err(DecodeError::WrongPlace { kind, call: header.call });
         }
         Ok(header)
     }

@@ -241,10 +241,7 @@ impl Message {
     /// An error with the usual sentence of its code.
     #[must_use]
     pub fn refusal(code: ErrorCode) -> Self {
-        Self::Error(WireError {
-            code,
-            sentence: code.sentence().to_owned(),
-        })
+        Self::Error(WireError { code, sentence: code.sentence().to_owned() })
     }
 }
 
@@ -302,35 +299,19 @@ impl WireMessage for Message {
             Kind::Hello => Self::Hello(read_body(kind, read)?),
             Kind::Advert => Self::Advert(read_body(kind, read)?),
             Kind::Open => Self::Open(read_body(kind, read)?),
-            Kind::Opened => Self::Opened {
-                position: read_body(kind, read)?,
-            },
+            Kind::Opened => Self::Opened { position: read_body(kind, read)? },
             Kind::Step => Self::Step(read_body(kind, read)?),
             Kind::Chunk => Self::Chunk(read_chunk(flags, body)?),
             Kind::Result => Self::Result(read_body(kind, read)?),
-            Kind::Truncate => Self::Truncate {
-                position: read_body(kind, read)?,
-            },
-            Kind::Credit => Self::Credit {
-                chunks: read_body(kind, read)?,
-            },
-            Kind::Close => Self::Close {
-                code: read_body(kind, read)?,
-            },
+            Kind::Truncate => Self::Truncate { position: read_body(kind, read)? },
+            Kind::Credit => Self::Credit { chunks: read_body(kind, read)? },
+            Kind::Close => Self::Close { code: read_body(kind, read)? },
             Kind::Error => Self::Error(read_body(kind, read)?),
-            Kind::Draining => Self::Draining {
-                sentence: read_body::<Sentence>(kind, read)?.0,
-            },
-            Kind::Ping => Self::Ping {
-                nonce: read_body(kind, read)?,
-            },
-            Kind::Pong => Self::Pong {
-                nonce: read_body(kind, read)?,
-            },
+            Kind::Draining => Self::Draining { sentence: read_body::<Sentence>(kind, read)?.0 },
+            Kind::Ping => Self::Ping { nonce: read_body(kind, read)? },
+            Kind::Pong => Self::Pong { nonce: read_body(kind, read)? },
             local => {
-                return Err(DecodeError::UnknownKind {
-                    number: local as u8,
-                });
+                return Err(DecodeError::UnknownKind { number: local as u8 });
             }
         })
     }
@@ -361,22 +342,13 @@ fn read_chunk(flags: u16, body: Bytes) -> Result<Chunk, DecodeError> {
         return Err(DecodeError::BadBody { kind });
     }
     let bytes = body.slice_ref(rest);
-    Ok(Chunk {
-        offset,
-        bytes,
-        last: flags & FLAG_LAST_CHUNK != 0,
-    })
+    Ok(Chunk { offset, bytes, last: flags & FLAG_LAST_CHUNK != 0 })
 }
 
 impl fmt::Debug for Chunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let last = if self.last { ", last" } else { "" };
-        write!(
-            f,
-            "Chunk({} bytes at {}{last})",
-            self.bytes.len(),
-            self.offset
-        )
+        write!(f, "Chunk({} bytes at {}{last})", self.bytes.len(), self.offset)
     }
 }
 

@@ -48,10 +48,7 @@ impl SeqCheck {
     /// Accepts the frame that is due.
     pub fn accept(&mut self, seq: u32) -> Result<(), SeqError> {
         if seq != self.expected {
-            return Err(SeqError::Gap {
-                expected: self.expected,
-                got: seq,
-            });
+            return Err(SeqError::Gap { expected: self.expected, got: seq });
         }
         self.expected = seq.checked_add(1).ok_or(SeqError::Exhausted)?;
         Ok(())
@@ -64,12 +61,9 @@ mod tests {
 
     #[test]
     fn a_missing_doubled_or_swapped_frame_is_a_gap() {
-        for (frames, expected, got) in [
-            (&[0, 2][..], 1, 2),
-            (&[0, 1, 1], 2, 1),
-            (&[1], 0, 1),
-            (&[0, 1, 2, 0], 3, 0),
-        ] {
+        for (frames, expected, got) in
+            [(&[0, 2][..], 1, 2), (&[0, 1, 1], 2, 1), (&[1], 0, 1), (&[0, 1, 2, 0], 3, 0)]
+        {
             let mut check = SeqCheck::default();
             let (last, before) = frames.split_last().unwrap();
             assert!(before.iter().all(|seq| check.accept(*seq).is_ok()));

@@ -78,11 +78,7 @@ pub fn chunks_of(bytes: Bytes) -> impl Iterator<Item = Chunk> + Send {
     let total = bytes.len();
     (0..total).step_by(CHUNK_BYTES).map(move |start| {
         let end = (start + CHUNK_BYTES).min(total);
-        Chunk {
-            offset: start as u64,
-            bytes: bytes.slice(start..end),
-            last: end == total,
-        }
+        Chunk { offset: start as u64, bytes: bytes.slice(start..end), last: end == total }
     })
 }
 
@@ -90,16 +86,9 @@ impl TensorAssembly {
     /// Starts an activation of `tokens` x `hidden`; nothing is allocated yet.
     pub fn new(tokens: u32, hidden: u32, dtype: ActivationDtype) -> Result<Self, TensorError> {
         check_shape(tokens, hidden, HIDDEN_MAX)?;
-        let expected = byte_len(tokens, hidden, dtype).ok_or(TensorError::WidthOutOfRange {
-            width: hidden,
-            max: HIDDEN_MAX,
-        })?;
-        Ok(Self {
-            tokens,
-            hidden,
-            dtype,
-            pieces: Pieces::new(expected),
-        })
+        let expected = byte_len(tokens, hidden, dtype)
+            .ok_or(TensorError::WidthOutOfRange { width: hidden, max: HIDDEN_MAX })?;
+        Ok(Self { tokens, hidden, dtype, pieces: Pieces::new(expected) })
     }
 
     /// Adds the next chunk. Returns the activation with the last one. Whether its numbers are
@@ -111,10 +100,7 @@ impl TensorAssembly {
         let got = bytes.len();
         Activation::new(self.tokens, self.hidden, self.dtype, bytes)
             .map(Some)
-            .map_err(|_| TensorError::WrongEnd {
-                expected: self.pieces.expected,
-                got,
-            })
+            .map_err(|_| TensorError::WrongEnd { expected: self.pieces.expected, got })
     }
 }
 
@@ -122,15 +108,9 @@ impl LogitsAssembly {
     /// Starts logits of `count` x `vocabulary`; nothing is allocated yet.
     pub fn new(count: u32, vocabulary: u32) -> Result<Self, TensorError> {
         check_shape(count, vocabulary, VOCABULARY_MAX)?;
-        let expected = byte_len(count, vocabulary, ActivationDtype::F32).ok_or(
-            TensorError::WidthOutOfRange {
-                width: vocabulary,
-                max: VOCABULARY_MAX,
-            },
-        )?;
-        Ok(Self {
-            pieces: Pieces::new(expected),
-        })
+        let expected = byte_len(count, vocabulary, ActivationDtype::F32)
+            .ok_or(TensorError::WidthOutOfRange { width: vocabulary, max: VOCABULARY_MAX })?;
+        Ok(Self { pieces: Pieces::new(expected) })
     }
 
     /// Adds the next chunk. Returns all rows, row-major, with the last one.
@@ -161,19 +141,11 @@ impl std::fmt::Debug for Pieces {
 
 impl Pieces {
     fn new(expected: usize) -> Self {
-        Self {
-            expected,
-            got: BytesMut::new(),
-            done: false,
-        }
+        Self { expected, got: BytesMut::new(), done: false }
     }
 
     fn take(&mut self, chunk: Chunk) -> Result<Option<Bytes>, TensorError> {
-        let before = if self.done {
-            self.expected
-        } else {
-            self.got.len()
-        };
+        let before = if self.done { self.expected } else { self.got.len() };
         if chunk.offset != before as u64 {
             return Err(TensorError::NotContiguous {
                 expected: before as u64,
@@ -182,16 +154,10 @@ impl Pieces {
         }
         let got = before.saturating_add(chunk.bytes.len());
         if got > self.expected || self.done {
-            return Err(TensorError::Overrun {
-                expected: self.expected,
-                got: got as u64,
-            });
+            return Err(TensorError::Overrun { expected: self.expected, got: got as u64 });
         }
         if chunk.last != (got == self.expected) {
-            return Err(TensorError::WrongEnd {
-                expected: self.expected,
-                got,
-            });
+            return Err(TensorError::WrongEnd { expected: self.expected, got });
         }
         self.done = chunk.last;
         if chunk.last && before == 0 {
@@ -207,10 +173,7 @@ fn check_shape(count: u32, width: u32, width_max: u32) -> Result<(), TensorError
         return Err(TensorError::CountOutOfRange { count });
     }
     if !(1..=width_max).contains(&width) {
-        return Err(TensorError::WidthOutOfRange {
-            width,
-            max: width_max,
-        });
+        return Err(TensorError::WidthOutOfRange { width, max: width_max });
     }
     Ok(())
 }

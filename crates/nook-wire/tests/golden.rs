@@ -78,10 +78,7 @@ fn before_a_step() -> Golden<Message> {
             }),
             "01050000010203050000000900000026 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208008020",
         ),
-        (
-            Message::Opened { position: 40 },
-            "01060000010203050000000900000001 28",
-        ),
+        (Message::Opened { position: 40 }, "01060000010203050000000900000001 28"),
     ]
 }
 
@@ -112,50 +109,27 @@ fn steps_and_ends() -> Golden<Message> {
             }),
             "0109000001020305000000090000000b ac022808801000dc0b1400",
         ),
+        (Message::Truncate { position: 17 }, "010a0000010203050000000900000001 11"),
+        (Message::Credit { chunks: 8 }, "010b0000010203050000000900000001 08"),
         (
-            Message::Truncate { position: 17 },
-            "010a0000010203050000000900000001 11",
-        ),
-        (
-            Message::Credit { chunks: 8 },
-            "010b0000010203050000000900000001 08",
-        ),
-        (
-            Message::Close {
-                code: Some(ErrorCode::Cancelled),
-            },
+            Message::Close { code: Some(ErrorCode::Cancelled) },
             "010c0000010203050000000900000002 0111",
         ),
         (
-            Message::Error(WireError {
-                code: ErrorCode::Busy,
-                sentence: "Later.".to_owned(),
-            }),
+            Message::Error(WireError { code: ErrorCode::Busy, sentence: "Later.".to_owned() }),
             "010d0000010203050000000900000008 06064c617465722e",
         ),
         (
-            Message::Draining {
-                sentence: "Bye.".to_owned(),
-            },
+            Message::Draining { sentence: "Bye.".to_owned() },
             "010e0000010203050000000900000005 044279652e",
         ),
-        (
-            Message::Ping { nonce: 300 },
-            "01120000000000000000000900000002 ac02",
-        ),
-        (
-            Message::Pong { nonce: 300 },
-            "01130000000000000000000900000002 ac02",
-        ),
+        (Message::Ping { nonce: 300 }, "01120000000000000000000900000002 ac02"),
+        (Message::Pong { nonce: 300 }, "01130000000000000000000900000002 ac02"),
     ]
 }
 
 fn part() -> ModelPart {
-    ModelPart {
-        layers: LayerRange::with_len(0, 2),
-        embedding: true,
-        head: false,
-    }
+    ModelPart { layers: LayerRange::with_len(0, 2), embedding: true, head: false }
 }
 
 fn to_the_worker() -> Golden<LocalMessage> {
@@ -166,9 +140,7 @@ fn setting_up() -> Golden<LocalMessage> {
     let part = part();
     vec![
         (
-            LocalMessage::Auth {
-                token: Sensitive([0x5a; 32]),
-            },
+            LocalMessage::Auth { token: Sensitive([0x5a; 32]) },
             "01400000010203050000000900000021 005a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a",
         ),
         (
@@ -181,19 +153,11 @@ fn setting_up() -> Golden<LocalMessage> {
             "0141000001020305000000090000000a 01048080808020d80404",
         ),
         (
-            LocalMessage::Load {
-                path: "m.gguf".to_owned(),
-                model: ModelDigest([0x3c; 32]),
-                part,
-            },
+            LocalMessage::Load { path: "m.gguf".to_owned(), model: ModelDigest([0x3c; 32]), part },
             "0142000001020305000000090000002c 02066d2e676775663c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c00020100",
         ),
         (
-            LocalMessage::Loaded {
-                part,
-                weight_bytes: 1 << 20,
-                load_ms: 40,
-            },
+            LocalMessage::Loaded { part, weight_bytes: 1 << 20, load_ms: 40 },
             "01430000010203050000000900000009 030002010080804028",
         ),
         (
@@ -222,10 +186,7 @@ fn working() -> Golden<LocalMessage> {
             "0145000001020305000000090000002a 05ac0228020180e807b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a201",
         ),
         (
-            LocalMessage::StepLogits {
-                head: step(),
-                rows: LogitRows::None,
-            },
+            LocalMessage::StepLogits { head: step(), rows: LogitRows::None },
             "0146000001020305000000090000002a 06ac022808801001b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a20100",
         ),
         (
@@ -240,10 +201,7 @@ fn working() -> Golden<LocalMessage> {
             "0147000001020305000000090000000b 07ac02290180ea07dc0b14",
         ),
         (LocalMessage::Unload, "01480000010203050000000900000001 08"),
-        (
-            LocalMessage::Unloaded,
-            "01490000010203050000000900000001 09",
-        ),
+        (LocalMessage::Unloaded, "01490000010203050000000900000001 09"),
         (LocalMessage::Status, "014a0000010203050000000900000001 0a"),
         (
             LocalMessage::StatusReport {
@@ -263,10 +221,7 @@ fn working() -> Golden<LocalMessage> {
 
 /// The frame of `message` is `golden`, and reads back as the message.
 fn check<M: WireMessage + PartialEq>(message: M, golden: &str) {
-    let call = if matches!(
-        message.kind(),
-        Kind::Hello | Kind::Advert | Kind::Ping | Kind::Pong
-    ) {
+    let call = if matches!(message.kind(), Kind::Hello | Kind::Advert | Kind::Ping | Kind::Pong) {
         CallId::CONNECTION
     } else {
         CallId(0x0102_0305)

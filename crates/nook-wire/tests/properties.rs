@@ -91,24 +91,12 @@ fn message() -> impl Strategy<Value = Message> {
             })
         }),
         (any::<(u64, u32)>(), digest(), layers(), dtype()).prop_map(|(n, model, layers, dtype)| {
-            Message::Open(Open {
-                session: n.0,
-                model,
-                layers,
-                dtype,
-                positions_max: n.1,
-            })
+            Message::Open(Open { session: n.0, model, layers, dtype, positions_max: n.1 })
         }),
         any::<u32>().prop_map(|position| Message::Opened { position }),
         step().prop_map(Message::Step),
         (any::<u64>(), vec(any::<u8>(), 1..300), any::<bool>()).prop_map(
-            |(offset, bytes, last)| {
-                Message::Chunk(Chunk {
-                    offset,
-                    bytes: bytes.into(),
-                    last,
-                })
-            }
+            |(offset, bytes, last)| { Message::Chunk(Chunk { offset, bytes: bytes.into(), last }) }
         ),
         (step(), any::<(u32, u32)>()).prop_map(|(s, n)| {
             Message::Result(ResultHead {
@@ -136,9 +124,7 @@ fn message() -> impl Strategy<Value = Message> {
 fn local() -> impl Strategy<Value = LocalMessage> {
     let rows = prop::sample::select(vec![LogitRows::None, LogitRows::Last, LogitRows::All]);
     prop_oneof![
-        any::<[u8; 32]>().prop_map(|token| LocalMessage::Auth {
-            token: Sensitive(token)
-        }),
+        any::<[u8; 32]>().prop_map(|token| LocalMessage::Auth { token: Sensitive(token) }),
         any::<(u16, u64, u32, u16)>().prop_map(|n| LocalMessage::Configure {
             streams_max: n.0,
             memory_bytes_max: n.1,
@@ -156,12 +142,7 @@ fn local() -> impl Strategy<Value = LocalMessage> {
             load_ms: n.1,
         }),
         (part(), dtype(), any::<(u64, u32)>()).prop_map(|(part, dtype, n)| {
-            LocalMessage::OpenLocal {
-                session: n.0,
-                part,
-                dtype,
-                positions_max: n.1,
-            }
+            LocalMessage::OpenLocal { session: n.0, part, dtype, positions_max: n.1 }
         }),
         (step(), vec(any::<u32>(), 0..512), rows.clone()).prop_map(|(s, ids, rows)| {
             LocalMessage::Tokens {
@@ -185,11 +166,8 @@ fn local() -> impl Strategy<Value = LocalMessage> {
         Just(LocalMessage::Unload),
         Just(LocalMessage::Unloaded),
         Just(LocalMessage::Status),
-        (
-            vec(layers(), 0..9),
-            any::<(bool, bool, u16, u16, u64, u64, u64)>()
-        )
-            .prop_map(|(held, n)| LocalMessage::StatusReport {
+        (vec(layers(), 0..9), any::<(bool, bool, u16, u16, u64, u64, u64)>()).prop_map(
+            |(held, n)| LocalMessage::StatusReport {
                 held,
                 embedding: n.0,
                 head: n.1,
@@ -198,25 +176,19 @@ fn local() -> impl Strategy<Value = LocalMessage> {
                 weight_bytes: n.4,
                 cache_bytes: n.5,
                 steps_done: n.6,
-            }),
+            }
+        ),
     ]
 }
 
 fn worker_message() -> impl Strategy<Value = WorkerMessage> {
-    prop_oneof![
-        message().prop_map(WorkerMessage::Peer),
-        local().prop_map(WorkerMessage::Local),
-    ]
+    prop_oneof![message().prop_map(WorkerMessage::Peer), local().prop_map(WorkerMessage::Local),]
 }
 
 /// A call on which the message may stand.
 fn place(message: &impl WireMessage) -> CallId {
     let inside = CallId(u32::MAX);
-    if message.kind().fits(inside) {
-        inside
-    } else {
-        CallId::CONNECTION
-    }
+    if message.kind().fits(inside) { inside } else { CallId::CONNECTION }
 }
 
 proptest! {

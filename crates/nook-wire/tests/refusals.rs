@@ -13,19 +13,8 @@ use nook_wire::{
 
 /// A header that claims `body_len` bytes.
 fn claim(kind: Kind, body_len: u32) -> [u8; HEADER_BYTES] {
-    let call = if kind.fits(CallId(1)) {
-        CallId(1)
-    } else {
-        CallId::CONNECTION
-    };
-    let header = Header {
-        version: 1,
-        kind,
-        flags: 0,
-        call,
-        seq: 0,
-        body_len,
-    };
+    let call = if kind.fits(CallId(1)) { CallId(1) } else { CallId::CONNECTION };
+    let header = Header { version: 1, kind, flags: 0, call, seq: 0, body_len };
     header.to_bytes()
 }
 
@@ -60,24 +49,14 @@ fn each_wrong_header_is_refused_with_its_reason() {
     assert_eq!(changed(3, 2), DecodeError::UnknownFlags { kind, flags: 2 });
     let call = CallId::CONNECTION;
     assert_eq!(changed(7, 0), DecodeError::WrongPlace { kind, call });
-    let mismatch = |claimed| DecodeError::LengthMismatch {
-        kind,
-        claimed,
-        present: 2,
-    };
+    let mismatch = |claimed| DecodeError::LengthMismatch { kind, claimed, present: 2 };
     assert_eq!(changed(15, 3), mismatch(3));
     assert_eq!(changed(15, 0), mismatch(0));
-    assert_eq!(
-        decode::<Message>(good.slice(..15)),
-        Err(DecodeError::ShortHeader { present: 15 })
-    );
+    assert_eq!(decode::<Message>(good.slice(..15)), Err(DecodeError::ShortHeader { present: 15 }));
     let ping = encode(CallId::CONNECTION, 0, &Message::Ping { nonce: 1 });
     let mut on_a_call = ping.to_vec();
     on_a_call[7] = 1;
-    assert!(matches!(
-        decode::<Message>(on_a_call.into()),
-        Err(DecodeError::WrongPlace { .. })
-    ));
+    assert!(matches!(decode::<Message>(on_a_call.into()), Err(DecodeError::WrongPlace { .. })));
 }
 
 /// A frame with any body.
@@ -192,11 +171,7 @@ fn the_longest_lists_fit_into_a_frame() {
 
 #[test]
 fn a_chunk_is_a_slice_of_its_frame() {
-    let chunk = Chunk {
-        offset: 1 << 40,
-        bytes: vec![7; CHUNK_BYTES_MAX].into(),
-        last: true,
-    };
+    let chunk = Chunk { offset: 1 << 40, bytes: vec![7; CHUNK_BYTES_MAX].into(), last: true };
     let frame = encode(CallId(1), 0, &Message::Chunk(chunk));
     assert_eq!(Header::parse(&frame).unwrap().flags, FLAG_LAST_CHUNK);
     let within = frame.as_ptr_range();
@@ -230,11 +205,7 @@ fn shapes_are_checked_before_a_byte_is_held() {
 
 #[test]
 fn each_wrong_chunk_is_refused_with_its_reason() {
-    let chunk = |offset, len: usize, last| Chunk {
-        offset,
-        bytes: vec![1; len].into(),
-        last,
-    };
+    let chunk = |offset, len: usize, last| Chunk { offset, bytes: vec![1; len].into(), last };
     let check = |chunks: &[Chunk], expected: TensorError| {
         let mut assembly =
             TensorAssembly::new(2, 2, ActivationDtype::F16).expect("the shape is allowed");

@@ -56,13 +56,9 @@ fn visit(message: &Message) {
             plain(&[sharing, streams_free, queue_depth, memory_free_bytes]);
             shards.iter().for_each(visit_shard);
         }
-        Message::Open(Open {
-            session,
-            model,
-            layers,
-            dtype,
-            positions_max,
-        }) => plain(&[session, model, layers, dtype, positions_max]),
+        Message::Open(Open { session, model, layers, dtype, positions_max }) => {
+            plain(&[session, model, layers, dtype, positions_max])
+        }
         Message::Opened { position } | Message::Truncate { position } => plain(&[position]),
         Message::Step(head) => visit_step(head),
         Message::Result(ResultHead {
@@ -78,11 +74,7 @@ fn visit(message: &Message) {
             plain(&[step, position, count, hidden, dtype]);
             plain(&[compute_us, queue_us, bulk]);
         }
-        Message::Chunk(Chunk {
-            offset,
-            bytes,
-            last,
-        }) => {
+        Message::Chunk(Chunk { offset, bytes, last }) => {
             plain(&[offset, last]);
             activation_bytes(bytes);
         }
@@ -98,28 +90,15 @@ fn visit(message: &Message) {
 }
 
 fn visit_shard(shard: &ShardAdvert) {
-    let ShardAdvert {
-        model,
-        layers,
-        held,
-        decode_us_per_layer,
-        prefill_us_per_layer_token,
-    } = shard;
+    let ShardAdvert { model, layers, held, decode_us_per_layer, prefill_us_per_layer_token } =
+        shard;
     plain(&[model, layers, held]);
     plain(&[decode_us_per_layer, prefill_us_per_layer_token]);
 }
 
 fn visit_step(head: &StepHead) {
-    let StepHead {
-        step,
-        position,
-        count,
-        hidden,
-        dtype,
-        history_before,
-        history_after,
-        bulk,
-    } = head;
+    let StepHead { step, position, count, hidden, dtype, history_before, history_after, bulk } =
+        head;
     plain(&[step, position, count, hidden, dtype]);
     plain(&[history_before, history_after, bulk]);
 }
@@ -199,11 +178,7 @@ fn reserved_kinds_are_refused_by_everybody() {
 #[test]
 fn debug_output_shows_no_ids_no_bytes_and_no_key() {
     let local = |message: LocalMessage| format!("{:?}", WorkerMessage::Local(message));
-    let chunk = Chunk {
-        offset: 7,
-        bytes: Bytes::from_static(&[77; 9]),
-        last: true,
-    };
+    let chunk = Chunk { offset: 7, bytes: Bytes::from_static(&[77; 9]), last: true };
     let part = ModelPart::whole(2);
     let shown = [
         local(LocalMessage::Tokens {
@@ -214,9 +189,7 @@ fn debug_output_shows_no_ids_no_bytes_and_no_key() {
             history_after: HistoryMark([2; 16]),
             rows: LogitRows::Last,
         }),
-        local(LocalMessage::Auth {
-            token: Sensitive([77; 32]),
-        }),
+        local(LocalMessage::Auth { token: Sensitive([77; 32]) }),
         format!("{chunk:?} {part:?}"),
     ];
     assert!(shown.iter().all(|text| !text.contains("77")), "{shown:?}");

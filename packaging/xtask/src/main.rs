@@ -1,1 +1,74 @@
-fn main() {}
+//! Everything that a person or CI runs on this repository: `cargo xtask …`.
+//!
+//! This file holds the commands and hands each to its module; [`places`] knows the folders,
+//! [`process`] runs programs, [`say`] is the only module that prints.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod deny;
+mod goldens;
+mod launch;
+mod outside;
+mod places;
+mod platforms;
+mod process;
+mod say;
+mod setup;
+mod stages;
+mod tidy;
+
+/// Everything that a person or CI runs on Inglenook.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Line {
+    #[command(subcommand)]
+    order: Order,
+}
+
+#[derive(Debug, Subcommand)]
+enum Order {
+    /// Set everything up and start the tray app; without a display, a whole household (`nook house`)
+    Run(launch::RunOptions),
+    /// Run every check and test, stage by stage
+    Test(stages::TestOptions),
+    /// Install what building and testing need
+    Setup(setup::SetupOptions),
+    /// Check the shape of the source: layers, sizes, headers, bans, documents
+    Tidy,
+    /// Measure: `bench walk …`
+    Bench(bench::BenchOptions),
+    /// Cross-build for Windows (and answer under wine), check for macOS
+    Platforms(platforms::PlatformOptions),
+    /// Rewrite golden files from what the code yields now; review the diff
+    Goldens,
+    /// A whole household on this machine: `house --prompt "Once upon a time"`
+    House(launch::HouseOptions),
+}
+
+fn main() -> ExitCode {
+    match obey(Line::parse().order) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say::loud(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn obey(order: Order) -> Result<()> {
+    let places = places::Places::find()?;
+    match order {
+        Order::Run(options) => launch::run(&places, &options),
+        Order::Test(options) => stages::test(places, &options),
+        Order::Setup(options) => setup::setup(&places, &options),
+        Order::Tidy => tidy::command(&places),
+        Order::Bench(options) => bench::bench(&places, &options),
+        Order::Platforms(options) => platforms::platforms(&places, &options),
+        Order::Goldens => goldens::rewrite(&places),
+        Order::House(options) => launch::house(&places, &options.args),
+    }
+}

@@ -40,9 +40,7 @@ impl Member {
         command.arg("--home").arg(&home).args(["up", "--no-port"]);
         // The keychain holds one identity a user; these nodes are several, so each keeps a file.
         command.env("INGLENOOK_KEYRING", "off");
-        command
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::null());
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
         command.stderr(log).kill_on_drop(true);
         let mut child = command.spawn().context("cannot start a node")?;
         let runtime = nook_node::runtime_folder(Some(&home))?;
@@ -54,18 +52,11 @@ impl Member {
                 bail!("the node {name} ended at its start ({status}):\n{log}");
             }
             if clock::now() >= end {
-                bail!(
-                    "the node {name} did not answer within {} s",
-                    START_LIMIT.as_secs()
-                );
+                bail!("the node {name} did not answer within {} s", START_LIMIT.as_secs());
             }
             tokio::time::sleep(LOOK).await;
         }
-        Ok(Self {
-            name,
-            client,
-            child,
-        })
+        Ok(Self { name, client, child })
     }
 
     /// Ends the node at once, as a power cut would.

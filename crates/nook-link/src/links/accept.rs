@@ -46,11 +46,7 @@ impl KnownHosts {
 
     fn caller(&self, host: IpAddr) -> Caller {
         let hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if hosts.contains(&host) {
-            Caller::Known
-        } else {
-            Caller::Stranger
-        }
+        if hosts.contains(&host) { Caller::Known } else { Caller::Stranger }
     }
 }
 
@@ -67,17 +63,15 @@ impl Door {
             };
             let greeter = self.greeter.clone();
             let acceptor = acceptor.clone();
-            self.greeter
-                .tasks
-                .spawn_until_cancelled("link door", async move {
-                    let upgrade = upgrade(&greeter, stream, from, acceptor);
-                    match timeout(CONNECT_DEADLINE, upgrade).await {
-                        Ok(Some(upgraded)) => greet(&greeter, upgraded).await,
-                        Ok(None) => {}
-                        Err(_) => tracing::debug!(%from, "too slow at the door"),
-                    }
-                    drop(slot);
-                });
+            self.greeter.tasks.spawn_until_cancelled("link door", async move {
+                let upgrade = upgrade(&greeter, stream, from, acceptor);
+                match timeout(CONNECT_DEADLINE, upgrade).await {
+                    Ok(Some(upgraded)) => greet(&greeter, upgraded).await,
+                    Ok(None) => {}
+                    Err(_) => tracing::debug!(%from, "too slow at the door"),
+                }
+                drop(slot);
+            });
         }
     }
 }
@@ -106,15 +100,8 @@ async fn upgrade(
         }
     };
     let socket = websocket::accept(session.into()).await;
-    let socket = socket
-        .inspect_err(|error| tracing::debug!(%remote, %error, "no upgrade"))
-        .ok()?;
-    Some(Upgraded {
-        peer,
-        remote,
-        socket,
-        meter,
-    })
+    let socket = socket.inspect_err(|error| tracing::debug!(%remote, %error, "no upgrade")).ok()?;
+    Some(Upgraded { peer, remote, socket, meter })
 }
 
 /// Reads on for a moment after a refusal: closing a socket with unread bytes in it would destroy the
@@ -136,12 +123,7 @@ async fn greet(greeter: &Greeter, upgraded: Upgraded) {
         Ok(hello) => {
             let listens_at =
                 (hello.listen_port != 0).then(|| with_port(session.remote, hello.listen_port));
-            let greeted = Greeted {
-                session,
-                hello,
-                side: Side::Acceptor,
-                listens_at,
-            };
+            let greeted = Greeted { session, hello, side: Side::Acceptor, listens_at };
             // The actor is gone only when everything is being shut down.
             let _ = greeter.inputs.send(Input::Arrived(greeted)).await;
         }

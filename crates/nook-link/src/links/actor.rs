@@ -28,16 +28,9 @@ use crate::websocket::Probe;
 #[derive(Debug)]
 pub(super) enum Input {
     /// Discovery has seen a device.
-    Sighted {
-        peer: PeerId,
-        addresses: Vec<SocketAddr>,
-    },
+    Sighted { peer: PeerId, addresses: Vec<SocketAddr> },
     /// A dial asks whether it may say HELLO.
-    MayGreet {
-        peer: PeerId,
-        number: u64,
-        answer: oneshot::Sender<bool>,
-    },
+    MayGreet { peer: PeerId, number: u64, answer: oneshot::Sender<bool> },
     /// A dial is over.
     Dialled(Dialled),
     /// A device has connected and said HELLO.
@@ -45,11 +38,7 @@ pub(super) enum Input {
     /// A device with another version has connected.
     Incompatible { peer: PeerId, theirs: Hello },
     /// The link of this number was asked for a sign of life.
-    Probed {
-        peer: PeerId,
-        number: u64,
-        alive: bool,
-    },
+    Probed { peer: PeerId, number: u64, alive: bool },
     /// The link of this number has ended.
     Ended { peer: PeerId, number: u64 },
 }
@@ -141,23 +130,14 @@ impl Actor {
                 () = pause => {}
             }
             self.dial_due();
-            hosts.set(
-                self.peers
-                    .values()
-                    .flat_map(|peer| peer.book.hosts())
-                    .collect(),
-            );
+            hosts.set(self.peers.values().flat_map(|peer| peer.book.hosts()).collect());
         }
     }
 
     fn on_input(&mut self, input: Input) {
         match input {
             Input::Sighted { peer, addresses } => self.on_sighted(peer, &addresses),
-            Input::MayGreet {
-                peer,
-                number,
-                answer,
-            } => {
+            Input::MayGreet { peer, number, answer } => {
                 let known = self.peers.get_mut(&peer);
                 let may = known.is_some_and(|peer| peer.standing.may_greet(number));
                 // The dial may have been dropped in between.
@@ -166,11 +146,7 @@ impl Actor {
             Input::Dialled(dialled) => self.on_dialled(dialled),
             Input::Arrived(greeted) => self.on_arrived(greeted),
             Input::Incompatible { peer, theirs } => self.on_incompatible(peer, Some(theirs)),
-            Input::Probed {
-                peer,
-                number,
-                alive,
-            } => self.on_probed(peer, number, alive),
+            Input::Probed { peer, number, alive } => self.on_probed(peer, number, alive),
             Input::Ended { peer, number } => self.on_ended(peer, number),
         }
     }
@@ -183,10 +159,7 @@ impl Actor {
             peer.dismiss();
         }
         for known in known.iter().filter(|known| known.id != own) {
-            let peer = self
-                .peers
-                .entry(known.id)
-                .or_insert_with(|| Peer::new(own < known.id, now));
+            let peer = self.peers.entry(known.id).or_insert_with(|| Peer::new(own < known.id, now));
             // An address just typed, or just brought by pairing, is tried at once.
             if peer.book.set_typed(&known.addresses) {
                 peer.standing.sighted(now);
@@ -238,10 +211,7 @@ impl Actor {
             }
             Err(failure) => {
                 peer.standing.dial_failed(now);
-                if dialled
-                    .failures
-                    .iter()
-                    .any(|(_, failure)| *failure == AddressFailure::NotTaken)
+                if dialled.failures.iter().any(|(_, failure)| *failure == AddressFailure::NotTaken)
                 {
                     peer.standing.refused(now);
                 }
@@ -267,11 +237,7 @@ impl Actor {
             AddressFailure::NoAnswer => peer.book.failed(address),
             AddressFailure::SomebodyElse { found } => {
                 peer.book.refused(address, now);
-                self.note(LinkEvent::PinRefused {
-                    peer: id,
-                    address,
-                    found,
-                });
+                self.note(LinkEvent::PinRefused { peer: id, address, found });
             }
             AddressFailure::NotTaken => {
                 peer.book.failed(address);
@@ -286,10 +252,7 @@ impl Actor {
         };
         peer.standing.refused(clock::now());
         let app_version = theirs.map(|hello| hello.app_version).unwrap_or_default();
-        self.note(LinkEvent::VersionMismatch {
-            peer: id,
-            app_version,
-        });
+        self.note(LinkEvent::VersionMismatch { peer: id, app_version });
     }
 
     fn on_arrived(&mut self, greeted: Greeted) {
@@ -336,11 +299,7 @@ impl Actor {
         let settled = peer.standing.is_settled(clock::now());
         parked.session.dismiss(ErrorCode::Busy);
         if settled && kept.ip() != refused.ip() {
-            self.note(LinkEvent::SameIdTwice {
-                peer: id,
-                kept,
-                refused,
-            });
+            self.note(LinkEvent::SameIdTwice { peer: id, kept, refused });
         }
     }
 
@@ -444,11 +403,7 @@ fn probe(greeter: &Greeter, peer: PeerId, number: u64, probe: Probe) {
     let inputs = greeter.inputs.clone();
     let work = async move {
         let alive = timeout(PROBE_DEADLINE, probe.answer()).await.is_ok();
-        let probed = Input::Probed {
-            peer,
-            number,
-            alive,
-        };
+        let probed = Input::Probed { peer, number, alive };
         // The actor is gone only when everything is being shut down.
         let _ = inputs.send(probed).await;
     };

@@ -103,11 +103,8 @@ impl AddressBook {
 
     /// What to dial, best first: where a link stood last, then what failed least, then by source.
     pub(super) fn candidates(&self, now: Instant) -> Vec<SocketAddr> {
-        let mut usable: Vec<&Entry> = self
-            .entries
-            .iter()
-            .filter(|entry| !entry.is_refused(now))
-            .collect();
+        let mut usable: Vec<&Entry> =
+            self.entries.iter().filter(|entry| !entry.is_refused(now)).collect();
         usable.sort_by_key(|entry| {
             (
                 entry.failures.min(1),
@@ -132,8 +129,7 @@ impl AddressBook {
     }
 
     fn replace(&mut self, source: Source, addresses: &[SocketAddr], max: usize) {
-        self.entries
-            .retain(|entry| entry.source != source || addresses.contains(&entry.address));
+        self.entries.retain(|entry| entry.source != source || addresses.contains(&entry.address));
         for address in addresses {
             let held = self.entries.iter().filter(|entry| entry.source == source);
             if held.count() >= max || self.knows(*address) {
@@ -161,26 +157,17 @@ impl AddressBook {
     }
 
     fn find(&mut self, address: SocketAddr) -> Option<&mut Entry> {
-        self.entries
-            .iter_mut()
-            .find(|entry| entry.address == address)
+        self.entries.iter_mut().find(|entry| entry.address == address)
     }
 }
 
 impl Entry {
     fn new(address: SocketAddr, source: Source) -> Self {
-        Self {
-            address,
-            source,
-            last_success: None,
-            refused_at: None,
-            failures: 0,
-        }
+        Self { address, source, last_success: None, refused_at: None, failures: 0 }
     }
 
     fn is_refused(&self, now: Instant) -> bool {
-        self.refused_at
-            .is_some_and(|at| now.saturating_duration_since(at) < REFUSED_FOR)
+        self.refused_at.is_some_and(|at| now.saturating_duration_since(at) < REFUSED_FOR)
     }
 }
 
@@ -303,9 +290,8 @@ mod tests {
     #[test]
     fn books_stay_small() {
         let now = nook_base::clock::now();
-        let many: Vec<SocketAddr> = (1..200)
-            .map(|n| SocketAddr::from(([192, 168, 1, n], 4588)))
-            .collect();
+        let many: Vec<SocketAddr> =
+            (1..200).map(|n| SocketAddr::from(([192, 168, 1, n], 4588))).collect();
         let mut book = AddressBook::default();
         book.set_sighted(&many, LoopbackPolicy::Refuse);
         book.set_typed(&many);

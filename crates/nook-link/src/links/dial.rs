@@ -79,12 +79,7 @@ impl Attempt {
             },
             None => Err(DialFailure::NoConnection),
         };
-        let dialled = Dialled {
-            peer: self.peer,
-            number: self.number,
-            failures,
-            outcome,
-        };
+        let dialled = Dialled { peer: self.peer, number: self.number, failures, outcome };
         // The actor is gone only when everything is being shut down.
         let _ = self.greeter.inputs.send(Input::Dialled(dialled)).await;
     }
@@ -131,21 +126,18 @@ impl Attempt {
         address: SocketAddr,
         connector: tokio_rustls::TlsConnector,
     ) -> Result<Upgraded, AddressFailure> {
-        let stream = TcpStream::connect(address)
-            .await
-            .map_err(|_| AddressFailure::NoAnswer)?;
+        let stream = TcpStream::connect(address).await.map_err(|_| AddressFailure::NoAnswer)?;
         socket::tune(&stream);
         let (stream, meter) = metered(stream);
-        let session = connector
-            .connect(tls::server_name(), stream)
-            .await
-            .map_err(|error| match tls::refusal_in(&error) {
+        let session = connector.connect(tls::server_name(), stream).await.map_err(|error| {
+            match tls::refusal_in(&error) {
                 Some(PeerRefused::SomebodyElse { found, .. }) => {
                     AddressFailure::SomebodyElse { found: Some(found) }
                 }
                 Some(_) => AddressFailure::SomebodyElse { found: None },
                 None => AddressFailure::NoAnswer,
-            })?;
+            }
+        })?;
         let peer = tls::authenticate(session.get_ref().1, &self.greeter.pins)
             .map_err(|_| AddressFailure::SomebodyElse { found: None })?;
         // The other side's verdict on this device's key arrives with the answer to the upgrade.
@@ -156,22 +148,13 @@ impl Attempt {
                 AddressFailure::NoAnswer
             }
         })?;
-        Ok(Upgraded {
-            peer,
-            remote: address,
-            socket,
-            meter,
-        })
+        Ok(Upgraded { peer, remote: address, socket, meter })
     }
 
     /// Says HELLO, if this dial is still wanted, and waits for the answer. `None`: not wanted.
     async fn greet(&self, upgraded: Upgraded) -> Option<Result<Greeted, DialFailure>> {
         let (answer, may_greet) = oneshot::channel();
-        let question = Input::MayGreet {
-            peer: self.peer,
-            number: self.number,
-            answer,
-        };
+        let question = Input::MayGreet { peer: self.peer, number: self.number, answer };
         self.greeter.inputs.send(question).await.ok()?;
         if !may_greet.await.unwrap_or(false) {
             return None;
@@ -182,15 +165,12 @@ impl Attempt {
             return Some(Err(DialFailure::NotAnswered));
         }
         Some(match self.greeter.hello_of(&mut session).await {
-            Ok(hello) => Ok(Greeted {
-                listens_at: Some(session.remote),
-                session,
-                hello,
-                side: Side::Dialer,
-            }),
-            Err(GreetError::VersionMismatch { theirs }) => Err(DialFailure::Incompatible {
-                theirs: Some(theirs),
-            }),
+            Ok(hello) => {
+                Ok(Greeted { listens_at: Some(session.remote), session, hello, side: Side::Dialer })
+            }
+            Err(GreetError::VersionMismatch { theirs }) => {
+                Err(DialFailure::Incompatible { theirs: Some(theirs) })
+            }
             Err(GreetError::NoHello) if was_incompatible(&session.mux).await => {
                 Err(DialFailure::Incompatible { theirs: None })
             }
@@ -201,8 +181,6 @@ impl Attempt {
 
 /// Whether the other end has closed the connection because of the version.
 async fn was_incompatible(mux: &nook_mux::Mux<Message>) -> bool {
-    let mismatch = CloseReason::Remote {
-        code: Some(ErrorCode::VersionMismatch),
-    };
+    let mismatch = CloseReason::Remote { code: Some(ErrorCode::VersionMismatch) };
     mux.is_closed() && mux.closed().await == mismatch
 }

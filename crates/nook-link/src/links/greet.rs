@@ -79,11 +79,7 @@ pub(super) struct Upgraded {
 impl Greeter {
     pub(super) fn start(&self, upgraded: Upgraded, side: Side) -> Session {
         let tasks = self.tasks.child();
-        let config = MuxConfig {
-            side,
-            ping: self.ping,
-            calls_max: self.calls_max,
-        };
+        let config = MuxConfig { side, ping: self.ping, calls_max: self.calls_max };
         let probe = upgraded.socket.probe();
         let (mux, incoming) = Mux::start_metered(upgraded.socket, config, &tasks, upgraded.meter);
         Session {
@@ -104,11 +100,7 @@ impl Greeter {
         };
         let lowest = self.hello.protocol_min.max(theirs.protocol_min);
         let highest = self.hello.protocol_max.min(theirs.protocol_max);
-        if lowest <= highest {
-            Ok(theirs)
-        } else {
-            Err(GreetError::VersionMismatch { theirs })
-        }
+        if lowest <= highest { Ok(theirs) } else { Err(GreetError::VersionMismatch { theirs }) }
     }
 }
 

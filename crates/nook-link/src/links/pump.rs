@@ -26,12 +26,7 @@ pub(super) struct Pump {
 
 impl Pump {
     pub(super) async fn run(self) {
-        let Greeted {
-            mut session,
-            hello,
-            side,
-            listens_at,
-        } = self.greeted;
+        let Greeted { mut session, hello, side, listens_at } = self.greeted;
         if side == Side::Acceptor {
             // The answer that makes it a link. Should it fail, the end of the connection is noticed
             // below like any other.
@@ -57,11 +52,7 @@ impl Pump {
         }
         let reason = session.mux.closed().await;
         self.shared.table().remove(&peer);
-        let down = LinkEvent::Down {
-            peer,
-            link: self.number,
-            reason,
-        };
+        let down = LinkEvent::Down { peer, link: self.number, reason };
         // Nobody listens when everything is being shut down.
         let _ = self.events.send(down).await;
     }

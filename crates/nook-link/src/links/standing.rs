@@ -164,9 +164,7 @@ impl Standing {
 
     /// Discovery sees the device: dial soon, but not at the pace at which anybody can announce.
     pub(super) fn sighted(&mut self, now: Instant) {
-        let earliest = self
-            .dialled_at
-            .map_or(now, |at| (at + SIGHTED_DIAL_INTERVAL).max(now));
+        let earliest = self.dialled_at.map_or(now, |at| (at + SIGHTED_DIAL_INTERVAL).max(now));
         self.due = self.due.min(earliest + self.head_start());
     }
 
@@ -182,16 +180,11 @@ impl Standing {
 
     /// Whether the live link has lasted: what comes after that is no crossing of two dials.
     pub(super) fn is_settled(&self, now: Instant) -> bool {
-        self.live
-            .is_some_and(|live| now.saturating_duration_since(live.since) >= SETTLED_AFTER)
+        self.live.is_some_and(|live| now.saturating_duration_since(live.since) >= SETTLED_AFTER)
     }
 
     fn head_start(&self) -> Duration {
-        if self.dials_first {
-            Duration::ZERO
-        } else {
-            SECOND_DIALLER_DELAY
-        }
+        if self.dials_first { Duration::ZERO } else { SECOND_DIALLER_DELAY }
     }
 
     fn back_off(&mut self, now: Instant) {

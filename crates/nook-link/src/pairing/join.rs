@@ -113,9 +113,7 @@ async fn conclude(
 ) -> Result<PairedPeer, JoinError> {
     let peer = PairedPeer::new(peer, met_at);
     if let Err(NotStored) = store(peer.clone()).await {
-        let _ = conversation
-            .send(&refusal(RefusalReason::NotStored, 0))
-            .await;
+        let _ = conversation.send(&refusal(RefusalReason::NotStored, 0)).await;
         return Err(JoinError::NotStored);
     }
     // Both are paired by now; that the other side may not hear of it changes nothing.

@@ -100,12 +100,7 @@ impl Pairing {
             events,
         };
         tasks.spawn("pairing port", port_task.run(listeners));
-        let offer = PairingOffer {
-            code,
-            port,
-            expires,
-            _cancel: cancel.drop_guard(),
-        };
+        let offer = PairingOffer { code, port, expires, _cancel: cancel.drop_guard() };
         Ok((offer, receiver))
     }
 }
@@ -134,9 +129,7 @@ struct PortTask {
 impl PortTask {
     async fn run(self, listeners: Vec<TcpListener>) {
         let (reports, mut inbox) = mpsc::channel(EVENTS_MAX);
-        let last = self
-            .accept_until_decided(listeners, reports, &mut inbox)
-            .await;
+        let last = self.accept_until_decided(listeners, reports, &mut inbox).await;
         // The listeners are closed and only connections hold senders of reports now.
         let last = match last {
             Some(last) => last,
@@ -341,9 +334,7 @@ impl Connection {
         let proof = match (self.window.store)(peer.clone()).await {
             Ok(()) => exchange.stored(),
             Err(_) => {
-                let _ = conversation
-                    .send(&refusal(RefusalReason::NotStored, 0))
-                    .await;
+                let _ = conversation.send(&refusal(RefusalReason::NotStored, 0)).await;
                 return PairingEvent::NotStored;
             }
         };
@@ -352,18 +343,15 @@ impl Connection {
             let answer = conversation.receive().await.ok()?;
             Some(exchange.receive(&answer) == Ok(Progress::Finished))
         };
-        PairingEvent::Paired {
-            confirmed: confirmed.await.unwrap_or(false),
-            peer,
-        }
+        PairingEvent::Paired { confirmed: confirmed.await.unwrap_or(false), peer }
     }
 
     async fn report_failure(&self, failure: &Failure) {
         let event = match failure {
             Failure::WrongCode { tries_left: 0 } => PairingEvent::Burnt,
-            Failure::WrongCode { tries_left } => PairingEvent::WrongCode {
-                tries_left: *tries_left,
-            },
+            Failure::WrongCode { tries_left } => {
+                PairingEvent::WrongCode { tries_left: *tries_left }
+            }
             Failure::WindowClosed | Failure::Ended(_) => {
                 tracing::debug!(?failure, from = %self.met_at, "pairing ended");
                 return;

@@ -43,11 +43,7 @@ pub(crate) fn id(seed: u8) -> PeerId {
 
 /// A number whose id is smaller (or larger) than that of the other.
 pub(crate) fn in_order(one: u8, other: u8) -> (u8, u8) {
-    if id(one) < id(other) {
-        (one, other)
-    } else {
-        (other, one)
-    }
+    if id(one) < id(other) { (one, other) } else { (other, one) }
 }
 
 pub(crate) fn localhost() -> SocketAddr {
@@ -55,12 +51,7 @@ pub(crate) fn localhost() -> SocketAddr {
 }
 
 pub(crate) fn setup(seed: u8) -> Setup {
-    Setup {
-        seed,
-        listen: localhost(),
-        loopback: LoopbackPolicy::Allow,
-        protocol: (1, 1),
-    }
+    Setup { seed, listen: localhost(), loopback: LoopbackPolicy::Allow, protocol: (1, 1) }
 }
 
 impl Setup {
@@ -82,12 +73,7 @@ impl Setup {
             calls_max: 8,
         };
         let (links, events) = Links::start(config, &tasks).unwrap();
-        Device {
-            id: id(self.seed),
-            links,
-            events,
-            tasks,
-        }
+        Device { id: id(self.seed), links, events, tasks }
     }
 }
 
@@ -96,10 +82,7 @@ pub(crate) fn device(seed: u8) -> Device {
 }
 
 pub(crate) fn known(id: PeerId, addresses: &[SocketAddr]) -> KnownPeer {
-    KnownPeer {
-        id,
-        addresses: addresses.to_vec(),
-    }
+    KnownPeer { id, addresses: addresses.to_vec() }
 }
 
 impl Device {
@@ -109,8 +92,7 @@ impl Device {
 
     /// Pairs with `peer`, knowing its address.
     pub(crate) fn pair(&self, peer: &Self) {
-        self.links
-            .set_peers(vec![known(peer.id, &[peer.address()])]);
+        self.links.set_peers(vec![known(peer.id, &[peer.address()])]);
     }
 
     /// Pairs with `peer` without knowing where it is.

@@ -22,14 +22,8 @@ fn paired_with_two() -> crate::household::Device {
 async fn p6_only_the_paired_key_gets_through() {
     let a = paired_with_two();
     assert!(raw::is_let_in(raw::honest(2), a.address()).await);
-    assert!(
-        !raw::is_let_in(raw::honest(3), a.address()).await,
-        "another key"
-    );
-    assert!(
-        !raw::is_let_in(raw::honest(1), a.address()).await,
-        "P5: our own key"
-    );
+    assert!(!raw::is_let_in(raw::honest(3), a.address()).await, "another key");
+    assert!(!raw::is_let_in(raw::honest(1), a.address()).await, "P5: our own key");
     let p256 = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
     let p256 = raw::client(raw::certified(&p256, |_| {}));
     assert!(!raw::is_let_in(p256, a.address()).await, "P-256");
@@ -92,11 +86,7 @@ async fn p8_tls_12_is_answered_by_an_alert() {
     stream.write_all(&tls12_hello()).await.unwrap();
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
-    assert_eq!(
-        answer.first(),
-        Some(&0x15),
-        "an alert record: {answer:02x?}"
-    );
+    assert_eq!(answer.first(), Some(&0x15), "an alert record: {answer:02x?}");
 }
 
 /// A ClientHello of 2008: no `supported_versions`, so TLS 1.2 at best.
@@ -125,10 +115,7 @@ async fn p9_dates_do_not_matter() {
             parameters.not_before = rcgen::date_time_ymd(from, 1, 1);
             parameters.not_after = rcgen::date_time_ymd(to, 1, 1);
         });
-        assert!(
-            raw::is_let_in(raw::client(certified), a.address()).await,
-            "{from}"
-        );
+        assert!(raw::is_let_in(raw::client(certified), a.address()).await, "{from}");
     }
 }
 
@@ -137,10 +124,7 @@ async fn p10_revoking_ends_the_link_and_its_calls_and_later_dials() {
     let (mut a, mut b, _, link_b) = linked(1, 2).await;
     let mut call = link_b.mux().open_call().await.unwrap();
     call.send(open()).await.unwrap();
-    let LinkEvent::IncomingCall {
-        call: mut served, ..
-    } = a.next().await
-    else {
+    let LinkEvent::IncomingCall { call: mut served, .. } = a.next().await else {
         panic!("a call was due");
     };
     served.recv().await.unwrap();
@@ -153,10 +137,7 @@ async fn p10_revoking_ends_the_link_and_its_calls_and_later_dials() {
     b.links.network_changed();
     b.links.set_peers(vec![known(a.id, &[a.address()])]);
     let told = b.next().await;
-    assert!(
-        matches!(told, LinkEvent::RefusedByPeer { peer } if peer == a.id),
-        "{told:?}"
-    );
+    assert!(matches!(told, LinkEvent::RefusedByPeer { peer } if peer == a.id), "{told:?}");
 }
 
 fn open() -> Message {

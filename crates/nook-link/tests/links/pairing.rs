@@ -10,10 +10,15 @@ use nook_link::pairing::{
     StorePeer,
 };
 use nook_trust::DeviceName;
-use nook_trust::pairing::{Introduction, PairingCode, PairingError, RefusalReason, WindowRefusal};
-use tokio::io::AsyncReadExt;
+use nook_trust::pairing::pake::Spake2Ed25519;
+use nook_trust::pairing::{
+    EXPORTER_BYTES, EXPORTER_LABEL, Exchange, Introduction, PairingChannel, PairingCode,
+    PairingError, Progress, RefusalReason, Role, WindowRefusal,
+};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use zeroize::Zeroizing;
 
 use crate::household::{device, id, identity, known};
 
@@ -45,12 +50,7 @@ fn side(seed: u8) -> Side {
         kept.lock().unwrap().push(peer);
         Box::pin(std::future::ready(Ok(())))
     });
-    Side {
-        pairing: Pairing::new(identity(seed)),
-        stored,
-        store,
-        tasks: Tasks::new(),
-    }
+    Side { pairing: Pairing::new(identity(seed)), stored, store, tasks: Tasks::new() }
 }
 
 impl Side {
@@ -121,10 +121,8 @@ async fn p1_p2_three_wrong_codes_burn_the_window_and_the_right_one_comes_too_lat
     let wrong = other_than(&offer.code);
     for left in [2, 1, 0] {
         let error = b.join(offer.port, &wrong).await.unwrap_err();
-        let refused = PairingError::RefusedByPeer {
-            reason: RefusalReason::WrongCode,
-            tries_left: left,
-        };
+        let refused =
+            PairingError::RefusedByPeer { reason: RefusalReason::WrongCode, tries_left: left };
         assert_eq!(error, JoinError::Refused { error: refused });
         let expected = match left {
             0 => PairingEvent::Burnt,
@@ -132,10 +130,7 @@ async fn p1_p2_three_wrong_codes_burn_the_window_and_the_right_one_comes_too_lat
         };
         assert_eq!(events.recv().await, Some(expected));
     }
-    assert_eq!(
-        b.join(offer.port, &offer.code).await,
-        Err(JoinError::Unreachable)
-    );
+    assert_eq!(b.join(offer.port, &offer.code).await, Err(JoinError::Unreachable));
     assert_eq!((a.stored(), b.stored()), (0, 0));
 }
 
@@ -143,18 +138,10 @@ async fn p1_p2_three_wrong_codes_burn_the_window_and_the_right_one_comes_too_lat
 async fn a_wrong_code_and_then_the_right_one_pairs() {
     let (a, b) = (side(1), side(2));
     let (offer, mut events) = a.offer().unwrap();
-    b.join(offer.port, &other_than(&offer.code))
-        .await
-        .unwrap_err();
+    b.join(offer.port, &other_than(&offer.code)).await.unwrap_err();
     b.join(offer.port, &offer.code).await.unwrap();
-    assert_eq!(
-        events.recv().await,
-        Some(PairingEvent::WrongCode { tries_left: 2 })
-    );
-    assert!(matches!(
-        events.recv().await,
-        Some(PairingEvent::Paired { .. })
-    ));
+    assert_eq!(events.recv().await, Some(PairingEvent::WrongCode { tries_left: 2 }));
+    assert!(matches!(events.recv().await, Some(PairingEvent::Paired { .. })));
 }
 
 #[tokio::test]
@@ -174,6 +161,55 @@ async fn guessers_side_by_side_get_three_guesses_together() {
         assert_eq!(events.recv().await, Some(expected));
     }
     assert_eq!(events.recv().await, None);
+}
+
+#[tokio::test]
+async fn p1_a_right_proof_that_comes_after_the_third_wrong_one_is_worthless() {
+    let a = side(1);
+    let (offer, mut events) = a.offer().unwrap();
+    // This device has introduced itself and holds back its proof.
+    let target = SocketAddr::new(LOCALHOST, offer.port);
+    let client = crate::raw::pairing_client(2);
+    let mut session = crate::raw::connect(client, target).await.unwrap();
+    let mut exporter = Zeroizing::new([0; EXPORTER_BYTES]);
+    session
+        .get_ref()
+        .1
+        .export_keying_material(exporter.as_mut_slice(), EXPORTER_LABEL, None)
+        .unwrap();
+    let channel = PairingChannel::new(id(2), id(1), exporter).unwrap();
+    let own = introduction("laptop", 0);
+    let (mut exchange, first) =
+        Exchange::<Spake2Ed25519>::start(Role::TypeCode, &offer.code, channel, own);
+    send(&mut session, &first).await;
+    let theirs = receive(&mut session).await;
+    let Ok(Progress::Send(proof)) = exchange.receive(&theirs) else {
+        panic!("a proof was due");
+    };
+    let wrong = other_than(&offer.code);
+    for seed in 10..13 {
+        side(seed).join(offer.port, &wrong).await.unwrap_err();
+        events.recv().await.unwrap();
+    }
+    send(&mut session, &proof).await;
+    let answer = receive(&mut session).await;
+    assert_eq!(
+        exchange.receive(&answer),
+        Err(PairingError::RefusedByPeer { reason: RefusalReason::NotPairing, tries_left: 0 })
+    );
+    assert_eq!((a.stored(), events.recv().await), (0, None));
+}
+
+async fn send(session: &mut (impl AsyncWrite + Unpin), message: &[u8]) {
+    session.write_u16(message.len() as u16).await.unwrap();
+    session.write_all(message).await.unwrap();
+    session.flush().await.unwrap();
+}
+
+async fn receive(session: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
+    let mut message = vec![0; session.read_u16().await.unwrap().into()];
+    session.read_exact(&mut message).await.unwrap();
+    message
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,15 +237,10 @@ async fn cancelling_closes_the_port_and_another_window_can_be_opened() {
 async fn p5_the_same_device_is_named_and_costs_no_try() {
     let (a, copy) = (side(1), side(1));
     let (offer, mut events) = a.offer().unwrap();
-    let same = JoinError::Refused {
-        error: PairingError::SameDevice,
-    };
+    let same = JoinError::Refused { error: PairingError::SameDevice };
     assert_eq!(copy.join(offer.port, &offer.code).await, Err(same));
     side(2).join(offer.port, &offer.code).await.unwrap();
-    assert!(matches!(
-        events.recv().await,
-        Some(PairingEvent::Paired { .. })
-    ));
+    assert!(matches!(events.recv().await, Some(PairingEvent::Paired { .. })));
 }
 
 #[tokio::test]
@@ -218,10 +249,7 @@ async fn p11_what_could_not_be_stored_is_not_paired_anywhere() {
     let full: StorePeer = Arc::new(|_| Box::pin(std::future::ready(Err(NotStored))));
     let (offer, mut events) = a.offer_with(full).unwrap();
     let error = b.join(offer.port, &offer.code).await.unwrap_err();
-    let refused = PairingError::RefusedByPeer {
-        reason: RefusalReason::NotStored,
-        tries_left: 0,
-    };
+    let refused = PairingError::RefusedByPeer { reason: RefusalReason::NotStored, tries_left: 0 };
     assert_eq!(error, JoinError::Refused { error: refused });
     assert_eq!(events.recv().await, Some(PairingEvent::NotStored));
     assert_eq!(b.stored(), 0);
@@ -232,17 +260,8 @@ async fn p11_when_only_the_other_side_fails_to_store_it_says_so() {
     let (a, mut b) = (side(1), side(2));
     b.store = Arc::new(|_| Box::pin(std::future::ready(Err(NotStored))));
     let (offer, mut events) = a.offer().unwrap();
-    assert_eq!(
-        b.join(offer.port, &offer.code).await,
-        Err(JoinError::NotStored)
-    );
-    assert!(matches!(
-        events.recv().await,
-        Some(PairingEvent::Paired {
-            confirmed: false,
-            ..
-        })
-    ));
+    assert_eq!(b.join(offer.port, &offer.code).await, Err(JoinError::NotStored));
+    assert!(matches!(events.recv().await, Some(PairingEvent::Paired { confirmed: false, .. })));
     // Pairing again mends it.
     let (offer, _events) = a.offer().unwrap();
     side(2).join(offer.port, &offer.code).await.unwrap();
@@ -258,21 +277,13 @@ async fn p3_somebody_in_the_middle_fails_although_the_right_code_was_typed() {
     let relay = async {
         let (stream, _) = middle.accept().await.unwrap();
         let mut left = crate::raw::pairing_server(9).accept(stream).await.unwrap();
-        let mut right = crate::raw::connect(crate::raw::pairing_client(9), target)
-            .await
-            .unwrap();
+        let mut right = crate::raw::connect(crate::raw::pairing_client(9), target).await.unwrap();
         let _ = tokio::io::copy_bidirectional(&mut left, &mut right).await;
     };
     let (joined, ()) = tokio::join!(b.join(port, &offer.code), relay);
-    let refused = PairingError::RefusedByPeer {
-        reason: RefusalReason::WrongCode,
-        tries_left: 2,
-    };
+    let refused = PairingError::RefusedByPeer { reason: RefusalReason::WrongCode, tries_left: 2 };
     assert_eq!(joined, Err(JoinError::Refused { error: refused }));
-    assert_eq!(
-        events.recv().await,
-        Some(PairingEvent::WrongCode { tries_left: 2 })
-    );
+    assert_eq!(events.recv().await, Some(PairingEvent::WrongCode { tries_left: 2 }));
     assert_eq!((a.stored(), b.stored()), (0, 0));
 }
 
@@ -281,10 +292,7 @@ async fn a_main_port_does_not_pair_and_a_pairing_port_does_not_link() {
     let (a, b) = (side(1), side(2));
     let linked = device(1);
     let code = PairingCode::draw();
-    assert_eq!(
-        b.join(linked.address().port(), &code).await,
-        Err(JoinError::NotPairing)
-    );
+    assert_eq!(b.join(linked.address().port(), &code).await, Err(JoinError::NotPairing));
     let (offer, _events) = a.offer().unwrap();
     let pairing_port = SocketAddr::new(LOCALHOST, offer.port);
     assert!(!crate::raw::is_let_in(crate::raw::honest(2), pairing_port).await);

@@ -88,9 +88,7 @@ pub(crate) async fn connect(
 ) -> std::io::Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from("inglenook.invalid").unwrap();
-    tokio_rustls::TlsConnector::from(config)
-        .connect(name, stream)
-        .await
+    tokio_rustls::TlsConnector::from(config).connect(name, stream).await
 }
 
 /// The answer to an upgrade request with `extra` headers to `path`; empty when the server hung up.
@@ -192,10 +190,7 @@ impl ServerCertVerifier for AnyServer {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![
-            SignatureScheme::ED25519,
-            SignatureScheme::ECDSA_NISTP256_SHA256,
-        ]
+        vec![SignatureScheme::ED25519, SignatureScheme::ECDSA_NISTP256_SHA256]
     }
 }
 

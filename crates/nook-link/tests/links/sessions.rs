@@ -60,9 +60,8 @@ async fn many_addresses_of_one_device_lead_to_one_link() {
     let mut a = device(1);
     let mut b = device(2);
     let port = b.address().port();
-    let everywhere: Vec<_> = (1..=6)
-        .map(|n| std::net::SocketAddr::from(([127, 0, 0, n], port)))
-        .collect();
+    let everywhere: Vec<_> =
+        (1..=6).map(|n| std::net::SocketAddr::from(([127, 0, 0, n], port))).collect();
     b.pair_blindly(a.id);
     a.links.set_peers(vec![known(b.id, &everywhere)]);
     a.links.sighted(b.id, everywhere.clone());
@@ -76,11 +75,7 @@ async fn many_addresses_of_one_device_lead_to_one_link() {
 async fn a_link_cut_from_either_side_comes_back_though_only_one_can_dial() {
     let (mut a, mut b, ..) = linked(1, 2).await;
     for cut_by_dialler in [true, false] {
-        let link = if cut_by_dialler {
-            a.links.link(b.id)
-        } else {
-            b.links.link(a.id)
-        };
+        let link = if cut_by_dialler { a.links.link(b.id) } else { b.links.link(a.id) };
         link.unwrap().mux().close(Some(ErrorCode::Draining));
         a.down().await;
         b.down().await;
@@ -137,11 +132,8 @@ async fn d2_an_impostor_at_a_sighted_address_is_left_out_and_the_real_one_found(
 
 #[tokio::test]
 async fn d3_an_advertised_loopback_address_is_not_dialled_unless_the_household_says_so() {
-    let mut careful = crate::household::Setup {
-        loopback: LoopbackPolicy::Refuse,
-        ..setup(1)
-    }
-    .start();
+    let mut careful =
+        crate::household::Setup { loopback: LoopbackPolicy::Refuse, ..setup(1) }.start();
     let mut b = device(2);
     b.pair_blindly(careful.id);
     careful.pair_blindly(b.id);
@@ -157,28 +149,19 @@ async fn unpaired_devices_hear_nothing_of_each_other() {
     let (mut a, b) = (device(1), device(2));
     a.pair(&b); // one-sided: the other owner never agreed
     let event = a.next().await;
-    assert!(
-        matches!(event, LinkEvent::RefusedByPeer { peer } if peer == b.id),
-        "{event:?}"
-    );
+    assert!(matches!(event, LinkEvent::RefusedByPeer { peer } if peer == b.id), "{event:?}");
     assert!(b.links.all().is_empty());
 }
 
 #[tokio::test]
 async fn f13_another_version_is_named_on_both_sides_and_no_link_stands() {
-    let newer = crate::household::Setup {
-        protocol: (2, 3),
-        ..setup(2)
-    };
+    let newer = crate::household::Setup { protocol: (2, 3), ..setup(2) };
     let (mut a, mut b) = (device(1), newer.start());
     b.pair_blindly(a.id);
     a.pair(&b);
     for side in [&mut a, &mut b] {
         let event = side.next().await;
-        assert!(
-            matches!(event, LinkEvent::VersionMismatch { .. }),
-            "{event:?}"
-        );
+        assert!(matches!(event, LinkEvent::VersionMismatch { .. }), "{event:?}");
         assert!(side.links.all().is_empty());
     }
 }
@@ -203,10 +186,7 @@ async fn a_link_that_died_unnoticed_gives_way_to_its_device() {
     // This connection becomes the link and then never answers: its machine was unplugged.
     let mut dead = raw::greeted(1, &b).await;
     let first = b.up().await;
-    assert!(
-        matches!(dead.next().await, Some(Ok(_))),
-        "HELLO is answered"
-    );
+    assert!(matches!(dead.next().await, Some(Ok(_))), "HELLO is answered");
     let mut alive = raw::greeted(1, &b).await;
     let answer = alive.next().await;
     assert!(matches!(answer, Some(Ok(Frame::Binary(_)))), "{answer:?}");
@@ -220,10 +200,7 @@ async fn stopping_a_device_ends_every_task_and_tells_the_other_side() {
     a.stop().await;
     let reason = b.down().await;
     assert!(
-        matches!(
-            reason,
-            CloseReason::Remote { .. } | CloseReason::Eof | CloseReason::Io { .. }
-        ),
+        matches!(reason, CloseReason::Remote { .. } | CloseReason::Eof | CloseReason::Io { .. }),
         "{reason:?}"
     );
     b.stop().await;

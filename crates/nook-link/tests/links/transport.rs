@@ -1,5 +1,7 @@
 //! What a socket can do wrong.
 
+use std::time::Duration;
+
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -39,18 +41,19 @@ async fn t1_silence_and_trickles_end_at_the_deadline() {
     assert!(answer.starts_with("HTTP/1.1 101"));
     // From here on the clock leaps to the next deadline whenever nothing moves.
     tokio::time::pause();
+    let before = tokio::time::Instant::now();
     drained(&mut silent).await;
     drained(&mut half).await;
     drained(&mut trickle).await;
     drained(&mut mute).await;
+    // Five seconds, on the clock that leaps; the rest is what refused connections may linger.
+    assert!(before.elapsed() <= Duration::from_secs(6), "{:?}", before.elapsed());
 }
 
 #[tokio::test]
 async fn t2_the_fifth_stranger_from_one_address_is_closed_at_once_and_slots_come_back() {
-    let careful = crate::household::Setup {
-        loopback: nook_link::LoopbackPolicy::Refuse,
-        ..setup(1)
-    };
+    let careful =
+        crate::household::Setup { loopback: nook_link::LoopbackPolicy::Refuse, ..setup(1) };
     let a = careful.start();
     a.pair_blindly(id(2));
     let mut crowd = Vec::new();
@@ -70,11 +73,7 @@ async fn h6_browsers_and_other_paths_are_refused() {
     let a = victim();
     for (path, extra, expected) in [
         ("/inglenook/1", "", "HTTP/1.1 101"),
-        (
-            "/inglenook/1",
-            "Origin: https://evil.example\r\n",
-            "HTTP/1.1 403",
-        ),
+        ("/inglenook/1", "Origin: https://evil.example\r\n", "HTTP/1.1 403"),
         ("/inglenook/1", "Origin: null\r\n", "HTTP/1.1 403"),
         ("/", "", "HTTP/1.1 404"),
         ("/inglenook/2", "", "HTTP/1.1 404"),
@@ -118,11 +117,7 @@ async fn t3_a_huge_frame_is_refused_unread() {
     let mask = [0; 4];
     for length in [(1u64 << 63) - 1, 16 << 20, (4 << 20) + 17] {
         let header = [&[0x82, 0xff][..], &length.to_be_bytes(), &mask].concat();
-        assert_eq!(
-            close_code_after(&header).await,
-            Some(CloseCode::Size),
-            "{length}"
-        );
+        assert_eq!(close_code_after(&header).await, Some(CloseCode::Size), "{length}");
     }
 }
 
@@ -142,46 +137,24 @@ async fn t4_what_no_device_sends_ends_the_connection_with_the_reason() {
 async fn t4_fragments_without_end_stay_within_the_cap() {
     let a = victim();
     let mut stream = upgraded(&a).await;
-    let first = [
-        &[0x02, 0xff][..],
-        &65_536u64.to_be_bytes(),
-        &[0; 4],
-        &[0; 65_536],
-    ]
-    .concat();
-    let more = [
-        &[0x00, 0xff][..],
-        &65_536u64.to_be_bytes(),
-        &[0; 4],
-        &[0; 65_536],
-    ]
-    .concat();
+    let first = [&[0x02, 0xff][..], &65_536u64.to_be_bytes(), &[0; 4], &[0; 65_536]].concat();
+    let more = [&[0x00, 0xff][..], &65_536u64.to_be_bytes(), &[0; 4], &[0; 65_536]].concat();
     let mut sent = stream.write_all(&first).await;
     for _ in 0..70 {
         if sent.is_ok() {
             sent = stream.write_all(&more).await;
         }
     }
-    assert!(matches!(
-        closing(stream).await,
-        Some(CloseCode::Size) | None
-    ));
+    assert!(matches!(closing(stream).await, Some(CloseCode::Size) | None));
 }
 
 #[tokio::test]
 async fn t6_t8_frames_that_are_not_hello_first_or_make_no_sense_end_the_connection() {
     let a = victim();
-    let ping = nook_wire::Message::Draining {
-        sentence: String::new(),
-    };
+    let ping = nook_wire::Message::Draining { sentence: String::new() };
     let other_first = nook_wire::encode(nook_wire::CallId::CONNECTION, 0, &ping).to_vec();
     let gap = [raw::hello(0), raw::hello(7)];
-    for frames in [
-        vec![other_first],
-        vec![vec![0xff; 16]],
-        vec![vec![1]],
-        gap.to_vec(),
-    ] {
+    for frames in [vec![other_first], vec![vec![0xff; 16]], vec![vec![1]], gap.to_vec()] {
         let stream = upgraded(&a).await;
         let mut socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
         for frame in frames {

@@ -57,11 +57,7 @@ impl Llama {
         }
         let experts = header.number("llama.expert_count")?.unwrap_or(0);
         if experts != 0 {
-            return Err(bad(
-                "llama.expert_count",
-                experts,
-                "0 (no mixture of experts)",
-            ));
+            return Err(bad("llama.expert_count", experts, "0 (no mixture of experts)"));
         }
         let shape = ModelShape {
             layers: in_range(header, "llama.block_count", None, 1..=LAYERS_MAX)?,
@@ -95,11 +91,7 @@ impl Family for Llama {
     fn tensors(&self) -> Vec<Expected> {
         let s = &self.shape;
         let (query, key) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
-        let embedding = if s.tied_output {
-            Place::BothEnds
-        } else {
-            Place::Embedding
-        };
+        let embedding = if s.tied_output { Place::BothEnds } else { Place::Embedding };
         let mut all = vec![
             Expected::new("token_embd.weight", &[s.hidden, s.vocabulary], embedding),
             Expected::new(ROPE_FREQUENCIES, &[s.rope_dimensions / 2], Place::AnyLayer).optional(),
@@ -191,11 +183,7 @@ fn in_range(
     if range.contains(&number) {
         Ok(number)
     } else {
-        Err(bad(
-            key,
-            number,
-            format!("{} to {}", range.start(), range.end()),
-        ))
+        Err(bad(key, number, format!("{} to {}", range.start(), range.end())))
     }
 }
 
@@ -213,11 +201,7 @@ fn head_dim(header: &Header, hidden: u32, heads: u32) -> Result<u32, Fault> {
     }
     let value_dim = header.number(value_key)?.unwrap_or(head_dim);
     if value_dim != head_dim {
-        return Err(bad(
-            value_key,
-            value_dim,
-            format!("the key length {head_dim}"),
-        ));
+        return Err(bad(value_key, value_dim, format!("the key length {head_dim}")));
     }
     Ok(head_dim)
 }
@@ -225,31 +209,19 @@ fn head_dim(header: &Header, hidden: u32, heads: u32) -> Result<u32, Fault> {
 /// Tokens of the model: rows of the embedding, which must be as many as the vocabulary has.
 fn vocabulary(header: &Header, tokens: usize) -> Result<u32, Fault> {
     let name = "token_embd.weight";
-    let tensor = header.tensor(name).ok_or_else(|| Fault::MissingTensor {
-        tensor: name.to_owned(),
-    })?;
+    let tensor =
+        header.tensor(name).ok_or_else(|| Fault::MissingTensor { tensor: name.to_owned() })?;
     let rows = tensor.dimensions.get(1).copied().unwrap_or(0);
-    let Some(rows) = u32::try_from(rows)
-        .ok()
-        .filter(|r| (1..=VOCABULARY_MAX).contains(r))
-    else {
+    let Some(rows) = u32::try_from(rows).ok().filter(|r| (1..=VOCABULARY_MAX).contains(r)) else {
         return Err(bad(name, rows, format!("1 to {VOCABULARY_MAX} rows")));
     };
     let said = header.number("llama.vocab_size")?.unwrap_or(rows);
     if said != rows {
-        return Err(bad(
-            "llama.vocab_size",
-            said,
-            format!("{rows}, the rows of {name}"),
-        ));
+        return Err(bad("llama.vocab_size", said, format!("{rows}, the rows of {name}")));
     }
     if tokens != 0 && tokens != rows as usize {
         let expected = format!("{rows}, the rows of {name}");
-        return Err(bad(
-            "tokenizer.ggml.tokens",
-            format!("{tokens} tokens"),
-            expected,
-        ));
+        return Err(bad("tokenizer.ggml.tokens", format!("{tokens} tokens"), expected));
     }
     Ok(rows)
 }
@@ -257,11 +229,7 @@ fn vocabulary(header: &Header, tokens: usize) -> Result<u32, Fault> {
 fn rope_base(header: &Header) -> Result<f32, Fault> {
     let key = "llama.rope.freq_base";
     let base = header.float(key)?.unwrap_or(ROPE_BASE_USUAL);
-    if base.is_finite() && base > 0.0 {
-        Ok(base)
-    } else {
-        Err(bad(key, base, "a positive number"))
-    }
+    if base.is_finite() && base > 0.0 { Ok(base) } else { Err(bad(key, base, "a positive number")) }
 }
 
 /// What positions are divided by. Only linear scaling is known here.
@@ -293,9 +261,5 @@ fn norm_epsilon(header: &Header) -> Result<f32, Fault> {
 }
 
 fn bad(key: &str, got: impl ToString, expected: impl Into<String>) -> Fault {
-    Fault::BadValue {
-        key: key.to_owned(),
-        got: got.to_string(),
-        expected: expected.into(),
-    }
+    Fault::BadValue { key: key.to_owned(), got: got.to_string(), expected: expected.into() }
 }

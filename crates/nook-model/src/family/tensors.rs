@@ -53,10 +53,7 @@ impl Expected {
     }
 
     pub(crate) fn optional(self) -> Self {
-        Self {
-            optional: true,
-            ..self
-        }
+        Self { optional: true, ..self }
     }
 }
 
@@ -68,9 +65,7 @@ pub(crate) fn check_tensors(header: &Header, expected: &[Expected]) -> Result<()
             if wanted.optional {
                 continue;
             }
-            return Err(Fault::MissingTensor {
-                tensor: wanted.name.clone(),
-            });
+            return Err(Fault::MissingTensor { tensor: wanted.name.clone() });
         };
         if tensor.dimensions != wanted.dimensions {
             return Err(Fault::TensorShape {
@@ -87,14 +82,9 @@ pub(crate) fn check_tensors(header: &Header, expected: &[Expected]) -> Result<()
         }
     }
     let known: HashSet<&str> = expected.iter().map(|wanted| wanted.name.as_str()).collect();
-    let unread = header
-        .tensors()
-        .iter()
-        .find(|tensor| !known.contains(tensor.name.as_str()));
+    let unread = header.tensors().iter().find(|tensor| !known.contains(tensor.name.as_str()));
     match unread {
-        Some(tensor) => Err(Fault::UnreadTensor {
-            tensor: tensor.name.clone(),
-        }),
+        Some(tensor) => Err(Fault::UnreadTensor { tensor: tensor.name.clone() }),
         None => Ok(()),
     }
 }

@@ -20,11 +20,7 @@ const TENSOR_BYTES_MIN: u64 = 32;
 impl Header {
     /// Reads the header of a file of `file_bytes` bytes from its beginning. Reads no tensor data.
     pub fn read(file: impl Read, file_bytes: u64) -> Result<Self, Fault> {
-        let mut source = Source {
-            input: BufReader::new(file),
-            at: 0,
-            end: file_bytes,
-        };
+        let mut source = Source { input: BufReader::new(file), at: 0, end: file_bytes };
         if source.u32("the magic number")? != MAGIC {
             return Err(Fault::NotGguf);
         }
@@ -46,14 +42,7 @@ impl Header {
         let data_start = source.at.next_multiple_of(alignment);
         place(&mut tensors, data_start, alignment, file_bytes)?;
         let by_name = names(&tensors)?;
-        Ok(Self {
-            version,
-            metadata,
-            tensors,
-            by_name,
-            data_start,
-            file_bytes,
-        })
+        Ok(Self { version, metadata, tensors, by_name, data_start, file_bytes })
     }
 }
 
@@ -84,11 +73,7 @@ fn place(
 ) -> Result<(), Fault> {
     for tensor in tensors.iter_mut() {
         let offset = tensor.start;
-        let fault = |problem| Fault::Place {
-            tensor: tensor.name.clone(),
-            offset,
-            problem,
-        };
+        let fault = |problem| Fault::Place { tensor: tensor.name.clone(), offset, problem };
         if !offset.is_multiple_of(alignment) {
             return Err(fault("not aligned"));
         }
@@ -116,9 +101,7 @@ fn names(tensors: &[TensorInfo]) -> Result<HashMap<String, usize>, Fault> {
     let mut by_name = HashMap::with_capacity(tensors.len());
     for (index, tensor) in tensors.iter().enumerate() {
         if by_name.insert(tensor.name.clone(), index).is_some() {
-            return Err(Fault::DuplicateTensor {
-                tensor: tensor.name.clone(),
-            });
+            return Err(Fault::DuplicateTensor { tensor: tensor.name.clone() });
         }
     }
     Ok(by_name)
@@ -136,11 +119,7 @@ impl<R: Read> Source<R> {
     /// Refuses `count` things of at least `least` bytes that are over the limit or cannot be there.
     fn check_count(&self, what: &str, count: u64, limit: u64, least: u64) -> Result<(), Fault> {
         if count > limit {
-            return Err(Fault::TooMany {
-                what: what.to_owned(),
-                got: count,
-                limit,
-            });
+            return Err(Fault::TooMany { what: what.to_owned(), got: count, limit });
         }
         self.check_left(what, count.saturating_mul(least))
     }
@@ -149,11 +128,7 @@ impl<R: Read> Source<R> {
     fn check_left(&self, inside: &str, needed: u64) -> Result<(), Fault> {
         let left = self.end.saturating_sub(self.at);
         if needed > left {
-            return Err(Fault::Truncated {
-                inside: inside.to_owned(),
-                needed,
-                left,
-            });
+            return Err(Fault::Truncated { inside: inside.to_owned(), needed, left });
         }
         let total = self.at.saturating_add(needed);
         if total > HEADER_BYTES_MAX {
@@ -168,9 +143,7 @@ impl<R: Read> Source<R> {
 
     fn fill(&mut self, inside: &str, bytes: &mut [u8]) -> Result<(), Fault> {
         self.check_left(inside, bytes.len() as u64)?;
-        self.input
-            .read_exact(bytes)
-            .map_err(Fault::read("reading the header"))?;
+        self.input.read_exact(bytes).map_err(Fault::read("reading the header"))?;
         self.at += bytes.len() as u64;
         Ok(())
     }
@@ -202,9 +175,7 @@ impl<R: Read> Source<R> {
         self.check_left(what, length)?;
         let mut bytes = vec![0; length as usize];
         self.fill(what, &mut bytes)?;
-        String::from_utf8(bytes).map_err(|_| Fault::Text {
-            what: what.to_owned(),
-        })
+        String::from_utf8(bytes).map_err(|_| Fault::Text { what: what.to_owned() })
     }
 
     fn metadata(&mut self, count: u64) -> Result<HashMap<String, Value>, Fault> {
@@ -212,9 +183,7 @@ impl<R: Read> Source<R> {
         for _ in 0..count {
             let key = self.text("a key", KEY_BYTES_MAX)?;
             if key.is_empty() {
-                return Err(Fault::Text {
-                    what: "a key".to_owned(),
-                });
+                return Err(Fault::Text { what: "a key".to_owned() });
             }
             let type_id = self.u32(&key)?;
             let value = self.value(&key, type_id)?;
@@ -252,10 +221,7 @@ impl<R: Read> Source<R> {
             11 => Value::Signed(i64::from_le_bytes(self.array(key)?)),
             12 => Value::Float(f64::from_le_bytes(self.array(key)?)),
             _ => {
-                return Err(Fault::ValueType {
-                    key: key.to_owned(),
-                    type_id,
-                });
+                return Err(Fault::ValueType { key: key.to_owned(), type_id });
             }
         })
     }
@@ -270,10 +236,7 @@ impl<R: Read> Source<R> {
             4..=6 => 4,
             8 | 10..=12 => 8,
             _ => {
-                return Err(Fault::ValueType {
-                    key: key.to_owned(),
-                    type_id,
-                });
+                return Err(Fault::ValueType { key: key.to_owned(), type_id });
             }
         };
         if matches!(type_id, 4..=6 | 8) {
@@ -320,10 +283,7 @@ impl<R: Read> Source<R> {
         while left > 0 {
             let buffered = self.input.fill_buf().map_err(Fault::read(doing))?.len();
             if buffered == 0 {
-                return Err(Fault::Read {
-                    doing,
-                    kind: std::io::ErrorKind::UnexpectedEof,
-                });
+                return Err(Fault::Read { doing, kind: std::io::ErrorKind::UnexpectedEof });
             }
             let step = (buffered as u64).min(left);
             self.input.consume(step as usize);
@@ -337,9 +297,7 @@ impl<R: Read> Source<R> {
     fn tensor(&mut self) -> Result<TensorInfo, Fault> {
         let name = self.text("a tensor name", TENSOR_NAME_BYTES_MAX)?;
         if name.is_empty() {
-            return Err(Fault::Text {
-                what: "a tensor name".to_owned(),
-            });
+            return Err(Fault::Text { what: "a tensor name".to_owned() });
         }
         let count = self.u32(&name)?;
         if count == 0 || count > DIMENSIONS_MAX {
@@ -356,23 +314,11 @@ impl<R: Read> Source<R> {
         let type_id = self.u32(&name)?;
         let start = self.u64(&name)?;
         let Some(kind) = TensorType::from_id(type_id) else {
-            return Err(Fault::TensorType {
-                tensor: name,
-                type_id,
-            });
+            return Err(Fault::TensorType { tensor: name, type_id });
         };
         match size(&dimensions, kind) {
-            Some(bytes) => Ok(TensorInfo {
-                name,
-                dimensions,
-                kind,
-                start,
-                bytes,
-            }),
-            None => Err(Fault::Dimensions {
-                tensor: name,
-                dimensions,
-            }),
+            Some(bytes) => Ok(TensorInfo { name, dimensions, kind, start, bytes }),
+            None => Err(Fault::Dimensions { tensor: name, dimensions }),
         }
     }
 }
@@ -380,9 +326,7 @@ impl<R: Read> Source<R> {
 /// Bytes of a tensor, if its dimensions are possible.
 fn size(dimensions: &[u64], kind: TensorType) -> Option<u64> {
     let (columns, outer) = dimensions.split_first()?;
-    let rows = outer
-        .iter()
-        .try_fold(1u64, |rows, dimension| rows.checked_mul(*dimension))?;
+    let rows = outer.iter().try_fold(1u64, |rows, dimension| rows.checked_mul(*dimension))?;
     let elements = columns.checked_mul(rows)?;
     if elements == 0 || elements > ELEMENTS_MAX {
         return None;

@@ -19,23 +19,11 @@ const fn computable(
     bytes: u64,
     format: Format,
 ) -> TensorType {
-    TensorType {
-        id,
-        name,
-        elements,
-        bytes,
-        format: Some(format),
-    }
+    TensorType { id, name, elements, bytes, format: Some(format) }
 }
 
 const fn known(id: u32, name: &'static str, elements: u64, bytes: u64) -> TensorType {
-    TensorType {
-        id,
-        name,
-        elements,
-        bytes,
-        format: None,
-    }
+    TensorType { id, name, elements, bytes, format: None }
 }
 
 /// Every type in use: number, name, numbers in a block, bytes of a block.
@@ -85,10 +73,7 @@ impl TensorType {
     /// The type that a kernel format is stored as.
     #[must_use]
     pub fn from_format(format: Format) -> Option<Self> {
-        TYPES
-            .iter()
-            .find(|kind| kind.format == Some(format))
-            .copied()
+        TYPES.iter().find(|kind| kind.format == Some(format)).copied()
     }
 
     /// Its number in files.
@@ -116,9 +101,7 @@ impl TensorType {
         if !columns.is_multiple_of(self.elements) {
             return None;
         }
-        (columns / self.elements)
-            .checked_mul(self.bytes)?
-            .checked_mul(rows)
+        (columns / self.elements).checked_mul(self.bytes)?.checked_mul(rows)
     }
 }
 

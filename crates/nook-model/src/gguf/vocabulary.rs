@@ -96,9 +96,5 @@ fn same_length(key: &str, got: usize, tokens: usize) -> Result<(), Fault> {
 }
 
 fn bad(key: &str, got: &Value, expected: &str) -> Fault {
-    Fault::BadValue {
-        key: key.to_owned(),
-        got: got.summary(),
-        expected: expected.to_owned(),
-    }
+    Fault::BadValue { key: key.to_owned(), got: got.summary(), expected: expected.to_owned() }
 }

@@ -50,11 +50,7 @@ impl Attention {
         if !written {
             bail!("a cache without room for the step");
         }
-        let shape = Queries {
-            heads: self.heads,
-            first: step.first,
-            scale: self.scale,
-        };
+        let shape = Queries { heads: self.heads, first: step.first, scale: self.scale };
         let mixed = ops::attention(&query, cache, shape, compute)?; // (n, heads * head_dim)
         ops::multiply(&mixed, &self.output, compute)
     }

@@ -20,10 +20,7 @@ impl RmsNorm {
         name: &str,
         epsilon: f32,
     ) -> Result<Self, ModelError> {
-        Ok(Self {
-            weight: weights.vector(name)?,
-            epsilon,
-        })
+        Ok(Self { weight: weights.vector(name)?, epsilon })
     }
 
     /// `(n, width)` to `(n, width)`.

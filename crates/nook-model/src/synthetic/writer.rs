@@ -66,21 +66,15 @@ fn put(out: &mut Vec<u8>, value: &Value) {
         }
         Value::Floats(numbers) => {
             list(out, 6, numbers.len());
-            numbers
-                .iter()
-                .for_each(|number| out.extend(number.to_le_bytes()));
+            numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
         }
         Value::Signeds(numbers) => {
             list(out, 5, numbers.len());
-            numbers
-                .iter()
-                .for_each(|number| out.extend(number.to_le_bytes()));
+            numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
         }
         Value::Unsigneds(numbers) => {
             list(out, 4, numbers.len());
-            numbers
-                .iter()
-                .for_each(|number| out.extend(number.to_le_bytes()));
+            numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
         }
         // Its elements are not known: an empty list.
         Value::Unused { type_id, .. } => list(out, *type_id, 0),

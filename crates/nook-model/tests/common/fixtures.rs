@@ -10,9 +10,7 @@ use serde_json::Value;
 
 /// The folder `shared/NAME` beside the repository.
 pub(crate) fn shared(name: &str, test: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared")
-        .join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(name);
     if folder.is_dir() {
         return Some(folder);
     }
@@ -32,12 +30,7 @@ pub(crate) fn floats(path: &Path) -> Vec<f32> {
 }
 
 pub(crate) fn ids(value: &Value) -> Vec<u32> {
-    value
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|id| id.as_u64().unwrap() as u32)
-        .collect()
+    value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
 }
 
 pub(crate) fn load(path: &Path, threads: usize) -> LoadedModel {
@@ -52,16 +45,12 @@ pub(crate) fn whole(model: &LoadedModel) -> nook_base::ModelPart {
 }
 
 pub(crate) fn session(model: &LoadedModel) -> Session {
-    model
-        .session(whole(model), model.file().shape().context_length)
-        .unwrap()
+    model.session(whole(model), model.file().shape().context_length).unwrap()
 }
 
 /// Logits of every position of `ids`, from a new session.
 pub(crate) fn logits(model: &LoadedModel, ids: &[u32]) -> Vec<f32> {
-    let output = session(model)
-        .step(model, Input::Tokens(ids), LogitRows::All)
-        .unwrap();
+    let output = session(model).step(model, Input::Tokens(ids), LogitRows::All).unwrap();
     values(output)
 }
 
@@ -93,9 +82,7 @@ pub(crate) fn greedy(
     let mut next = prompt.to_vec();
     let mut out = Vec::new();
     while out.len() < steps {
-        let output = session
-            .step(model, Input::Tokens(&next), LogitRows::Last)
-            .unwrap();
+        let output = session.step(model, Input::Tokens(&next), LogitRows::Last).unwrap();
         let token = argmax(&values(output));
         out.push(token);
         if Some(token) == end {
@@ -108,8 +95,5 @@ pub(crate) fn greedy(
 
 pub(crate) fn greatest_difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
-    a.iter()
-        .zip(b)
-        .map(|(a, b)| (a - b).abs())
-        .fold(0.0, f32::max)
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }

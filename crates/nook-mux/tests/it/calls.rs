@@ -12,10 +12,7 @@ async fn each_side_allots_its_own_ids() {
     for expected in [1, 3, 5] {
         let ours = dialer.mux.open_call().await.unwrap();
         let theirs = acceptor.mux.open_call().await.unwrap();
-        assert_eq!(
-            (ours.id(), theirs.id()),
-            (CallId(expected), CallId(expected + 1))
-        );
+        assert_eq!((ours.id(), theirs.id()), (CallId(expected), CallId(expected + 1)));
     }
 }
 
@@ -34,17 +31,13 @@ async fn a_step_goes_out_and_its_result_comes_back() {
             assert_eq!(callee.recv().await, Ok(step(200, true)));
             let got = callee.recv_activation(200, 1024, ActivationDtype::F32);
             let got = got.await.unwrap();
-            callee
-                .send_tensor(step(200, true), got.bytes().clone())
-                .await
+            callee.send_tensor(step(200, true), got.bytes().clone()).await
         };
         let ask = async {
             let sent = caller.send_tensor(step(200, true), sent.clone()).await;
             sent.unwrap();
             assert_eq!(caller.recv().await, Ok(step(200, true)));
-            caller
-                .recv_activation(200, 1024, ActivationDtype::F32)
-                .await
+            caller.recv_activation(200, 1024, ActivationDtype::F32).await
         };
         let (worked, back) = tokio::join!(work, ask);
         worked.unwrap();
@@ -59,10 +52,7 @@ async fn logits_arrive_and_no_rows_are_no_chunks() {
     let (mut caller, mut callee) = call(&dialer, &mut acceptor).await;
     let logits: Vec<f32> = (0..60_000_u16).map(f32::from).collect();
     let bytes: Vec<u8> = logits.iter().flat_map(|x| x.to_le_bytes()).collect();
-    callee
-        .send_tensor(step(1, false), bytes.into())
-        .await
-        .unwrap();
+    callee.send_tensor(step(1, false), bytes.into()).await.unwrap();
     caller.recv().await.unwrap();
     assert_eq!(caller.recv_logits(1, 60_000).await.unwrap(), logits);
     assert!(caller.recv_logits(0, 60_000).await.unwrap().is_empty());
@@ -98,10 +88,7 @@ async fn something_else_between_the_chunks_is_handed_out_not_swallowed() {
 
     caller.send(chunk(40)).await.unwrap();
     let got = callee.recv_activation(1, 1024, ActivationDtype::F32).await;
-    let gap = TensorError::NotContiguous {
-        expected: 0,
-        offset: 40,
-    };
+    let gap = TensorError::NotContiguous { expected: 0, offset: 40 };
     assert_eq!(got, Err(TensorRecvError::Tensor(gap)));
 }
 
@@ -109,10 +96,7 @@ async fn something_else_between_the_chunks_is_handed_out_not_swallowed() {
 async fn dropping_a_call_tells_the_other_side_after_what_was_sent() {
     let (dialer, mut acceptor) = pair();
     let (mut caller, mut callee) = call(&dialer, &mut acceptor).await;
-    caller
-        .send(Message::Truncate { position: 3 })
-        .await
-        .unwrap();
+    caller.send(Message::Truncate { position: 3 }).await.unwrap();
     drop(caller);
     assert_eq!(callee.recv().await, Ok(Message::Truncate { position: 3 }));
     let code = Some(ErrorCode::Cancelled);
@@ -126,10 +110,7 @@ async fn half_a_call_keeps_it_alive_and_closing_says_why() {
     let (caller, mut callee) = call(&dialer, &mut acceptor).await;
     let (mut sender, receiver) = caller.split();
     drop(receiver);
-    sender
-        .send(Message::Truncate { position: 1 })
-        .await
-        .unwrap();
+    sender.send(Message::Truncate { position: 1 }).await.unwrap();
     assert!(callee.recv().await.is_ok());
 
     let (sender_there, mut receiver_there) = callee.split();
@@ -167,9 +148,8 @@ async fn calls_beyond_the_limit_are_refused_as_busy_and_the_rest_live() {
     // What was sent before the refusal was heard is late, not wrong.
     hand.write(beyond, &chunk(0)).await;
     let code = ErrorCode::Busy;
-    for (seq, message) in [Message::refusal(code), Message::Close { code: Some(code) }]
-        .into_iter()
-        .enumerate()
+    for (seq, message) in
+        [Message::refusal(code), Message::Close { code: Some(code) }].into_iter().enumerate()
     {
         let frame = hand.read().await.unwrap();
         assert_eq!((frame.call, frame.seq), (CallId(beyond), seq as u32));
@@ -218,11 +198,9 @@ async fn control_messages_reach_the_owner() {
 async fn what_the_mux_says_by_itself_cannot_be_sent() {
     let (dialer, mut acceptor) = pair();
     let (mut caller, _callee) = call(&dialer, &mut acceptor).await;
-    for message in [
-        Message::Credit { chunks: 1 },
-        Message::Close { code: None },
-        Message::Ping { nonce: 1 },
-    ] {
+    for message in
+        [Message::Credit { chunks: 1 }, Message::Close { code: None }, Message::Ping { nonce: 1 }]
+    {
         let kind = message.kind();
         let refused = Err(CallError::NotForCalls { kind });
         assert_eq!(caller.send(message).await, refused);

@@ -22,12 +22,7 @@ async fn when_the_other_side_vanishes_every_wait_ends() {
     }
     let mux = end.mux.clone();
     let waits = async {
-        tokio::join!(
-            receiving.recv(),
-            sending.send(chunk(0)),
-            mux.closed(),
-            end.incoming.recv(),
-        )
+        tokio::join!(receiving.recv(), sending.send(chunk(0)), mux.closed(), end.incoming.recv(),)
     };
     let vanish = async {
         tokio::task::yield_now().await;
@@ -45,12 +40,7 @@ async fn when_the_other_side_vanishes_every_wait_ends() {
     assert!(incoming.is_none());
     assert!(end.mux.is_closed());
     let refused = end.mux.open_call().await.unwrap_err();
-    assert_eq!(
-        refused,
-        MuxClosed {
-            reason: reason.clone()
-        }
-    );
+    assert_eq!(refused, MuxClosed { reason: reason.clone() });
     let sentence = String::new();
     let refused = end.mux.send(Message::Draining { sentence }).await;
     assert_eq!(refused, Err(MuxClosed { reason }));
@@ -97,9 +87,7 @@ async fn shutting_down_leaves_no_task_behind_even_when_nobody_reads() {
     call.send(open()).await.unwrap();
     let receive = spawn(async move { call.recv().await });
     assert!(end.tasks.shut_down(Duration::from_secs(10)).await);
-    let lost = CallError::ConnectionLost {
-        reason: CloseReason::ShutDown,
-    };
+    let lost = CallError::ConnectionLost { reason: CloseReason::ShutDown };
     assert_eq!(receive.await.unwrap(), Err(lost));
     drop(hand);
 
@@ -111,11 +99,7 @@ async fn shutting_down_leaves_no_task_behind_even_when_nobody_reads() {
 
 #[test]
 fn a_connection_whose_runtime_ended_ends_for_its_waiters_too() {
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-    };
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     let (first, second) = (runtime().unwrap(), runtime().unwrap());
     // The task was spawned and never ran.
     let (end, _hand) = first.block_on(async { by_hand() });

@@ -26,9 +26,7 @@ async fn a_stalled_reader_slows_only_its_own_call() {
         let talk = async { lively.send_tensor(step(100, false), rows(100, 2)).await };
         let listen = async {
             reader.recv().await.unwrap();
-            reader
-                .recv_activation(100, 1024, ActivationDtype::F32)
-                .await
+            reader.recv_activation(100, 1024, ActivationDtype::F32).await
         };
         let (sent, got) = tokio::join!(talk, listen);
         sent.unwrap();
@@ -99,9 +97,7 @@ async fn credit_comes_from_the_consumer_not_from_the_reader_of_frames() {
         call.recv().await.unwrap();
     }
     let credit = hand.read().await.unwrap();
-    let half = Message::Credit {
-        chunks: CREDIT_WINDOW / 2,
-    };
+    let half = Message::Credit { chunks: CREDIT_WINDOW / 2 };
     assert_eq!((credit.call, credit.message), (CallId(1), half));
 }
 
@@ -200,14 +196,8 @@ async fn decode_overtakes_prefill_and_no_call_overtakes_itself() {
     let bulk = rows(384, 1);
     assert_eq!(bulk.len(), 6 * CHUNK_BYTES);
     prefill.send_tensor(step(384, true), bulk).await.unwrap();
-    prefill
-        .send(Message::Truncate { position: 9 })
-        .await
-        .unwrap();
-    decode
-        .send_tensor(step(1, false), rows(1, 2))
-        .await
-        .unwrap();
+    prefill.send(Message::Truncate { position: 9 }).await.unwrap();
+    decode.send_tensor(step(1, false), rows(1, 2)).await.unwrap();
     let mut seen = Vec::new();
     let mut due = std::collections::HashMap::new();
     while seen.last() != Some(&(2, Kind::Truncate)) {
@@ -218,17 +208,10 @@ async fn decode_overtakes_prefill_and_no_call_overtakes_itself() {
         seen.push((frame.call.0, frame.message.kind()));
     }
     let decoded = seen.iter().position(|seen| *seen == (4, Kind::Chunk));
-    let chunks_before = seen[..decoded.unwrap()]
-        .iter()
-        .filter(|seen| **seen == (2, Kind::Chunk));
+    let chunks_before = seen[..decoded.unwrap()].iter().filter(|seen| **seen == (2, Kind::Chunk));
     // One chunk may already be on its way into the pipe.
     assert!(chunks_before.count() <= 1, "{seen:?}");
-    assert_eq!(
-        seen.iter()
-            .filter(|seen| **seen == (2, Kind::Chunk))
-            .count(),
-        6
-    );
+    assert_eq!(seen.iter().filter(|seen| **seen == (2, Kind::Chunk)).count(), 6);
 }
 
 #[tokio::test]
@@ -237,9 +220,7 @@ async fn bulk_calls_take_turns() {
     let mut calls = Vec::new();
     for _ in 0..2 {
         let mut call = end.mux.open_call().await.unwrap();
-        call.send_tensor(step(256, true), rows(256, 1))
-            .await
-            .unwrap();
+        call.send_tensor(step(256, true), rows(256, 1)).await.unwrap();
         calls.push(call);
     }
     let mut order = Vec::new();
@@ -249,10 +230,7 @@ async fn bulk_calls_take_turns() {
             order.push(frame.call.0);
         }
     }
-    assert!(
-        order.windows(3).skip(1).all(|w| w != [2; 3] && w != [4; 3]),
-        "{order:?}"
-    );
+    assert!(order.windows(3).skip(1).all(|w| w != [2; 3] && w != [4; 3]), "{order:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -274,10 +252,7 @@ async fn many_calls_at_once_keep_their_tensors_apart() {
             for turn in 0..10 {
                 let count = 1 + u32::from(fill) * turn;
                 let (head, bytes) = (step(count, count > 1), rows(count, fill));
-                caller
-                    .send_tensor(head.clone(), bytes.clone())
-                    .await
-                    .unwrap();
+                caller.send_tensor(head.clone(), bytes.clone()).await.unwrap();
                 assert_eq!(caller.recv().await, Ok(head));
                 let got = caller.recv_activation(count, 1024, ActivationDtype::F32);
                 assert_eq!(got.await.unwrap().bytes(), &bytes);

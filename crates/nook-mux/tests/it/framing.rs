@@ -10,11 +10,8 @@ fn frames() -> Vec<Bytes> {
     let sizes = [1, 15, 16, 17, 300 << 10, 4, 1 << 20];
     let mut frames = vec![encode(CallId::CONNECTION, 0, &Message::Ping { nonce: 1 })];
     for size in sizes {
-        let chunk = Message::Chunk(Chunk {
-            offset: 0,
-            bytes: vec![size as u8; size].into(),
-            last: false,
-        });
+        let chunk =
+            Message::Chunk(Chunk { offset: 0, bytes: vec![size as u8; size].into(), last: false });
         frames.push(encode(CallId(1), 0, &chunk));
     }
     frames
@@ -26,11 +23,7 @@ async fn frames_arrive_whole_however_the_stream_is_cut() {
     {
         let (mut far, near) = tokio::io::duplex(pipe_bytes);
         let all: Vec<u8> = frames().concat();
-        let all = if pipe_bytes == 1 {
-            all[..3000].to_vec()
-        } else {
-            all
-        };
+        let all = if pipe_bytes == 1 { all[..3000].to_vec() } else { all };
         let complete = pipe_bytes != 1;
         let write = async move {
             for piece in all.chunks(write_bytes) {

@@ -34,9 +34,7 @@ async fn a_call_that_opens_after_a_long_quiet_is_watched_at_once() {
     // The hand answers until the call opens, then it is silent.
     for _ in 0..3 {
         if let Some(bytes) = hand.pipe.next().await {
-            let ping = nook_wire::decode::<Message>(bytes.unwrap())
-                .unwrap()
-                .message;
+            let ping = nook_wire::decode::<Message>(bytes.unwrap()).unwrap().message;
             if let Message::Ping { nonce } = ping {
                 hand.write(0, &Message::Pong { nonce }).await;
             }
@@ -162,10 +160,7 @@ struct Writing {
 
 fn split(
     hand: Hand,
-) -> (
-    futures_util::stream::SplitStream<nook_mux::FramedBytes<tokio::io::DuplexStream>>,
-    Writing,
-) {
+) -> (futures_util::stream::SplitStream<nook_mux::FramedBytes<tokio::io::DuplexStream>>, Writing) {
     let (sink, stream) = hand.pipe.split();
     (stream, Writing { pipe: sink, seq: 0 })
 }

@@ -33,29 +33,18 @@ pub(crate) struct Hand {
 }
 
 /// Pings that no busy test machine can miss: most hands here do not answer them.
-pub(crate) const PATIENT: PingPolicy = PingPolicy {
-    idle: Duration::from_secs(600),
-    busy: Duration::from_secs(600),
-    misses: 4,
-};
+pub(crate) const PATIENT: PingPolicy =
+    PingPolicy { idle: Duration::from_secs(600), busy: Duration::from_secs(600), misses: 4 };
 
 pub(crate) fn config(side: Side, ping: PingPolicy) -> MuxConfig {
-    MuxConfig {
-        side,
-        ping,
-        calls_max: CALLS_MAX,
-    }
+    MuxConfig { side, ping, calls_max: CALLS_MAX }
 }
 
 impl End {
     pub(crate) fn start(side: Side, ping: PingPolicy, io: DuplexStream) -> Self {
         let tasks = Tasks::new();
         let (mux, incoming) = Mux::start(framed(io), config(side, ping), &tasks);
-        Self {
-            mux,
-            incoming,
-            tasks,
-        }
+        Self { mux, incoming, tasks }
     }
 
     /// The next call that the other side starts.
@@ -75,10 +64,7 @@ pub(crate) fn pair() -> (End, End) {
 /// Two connected ends that ping as told.
 pub(crate) fn pair_with(ping: PingPolicy) -> (End, End) {
     let (dialer, acceptor) = tokio::io::duplex(PIPE_BYTES);
-    (
-        End::start(Side::Dialer, ping, dialer),
-        End::start(Side::Acceptor, ping, acceptor),
-    )
+    (End::start(Side::Dialer, ping, dialer), End::start(Side::Acceptor, ping, acceptor))
 }
 
 /// An accepting end, and a hand that dials it.
@@ -131,19 +117,12 @@ pub(crate) fn rows(count: u32, fill: u8) -> Bytes {
 }
 
 pub(crate) fn chunk(offset: u64) -> Message {
-    Message::Chunk(Chunk {
-        offset,
-        bytes: Bytes::from_static(&[7; 8]),
-        last: false,
-    })
+    Message::Chunk(Chunk { offset, bytes: Bytes::from_static(&[7; 8]), last: false })
 }
 
 impl Hand {
     pub(crate) fn new(pipe: DuplexStream) -> Self {
-        Self {
-            pipe: framed(pipe),
-            seqs: std::collections::HashMap::new(),
-        }
+        Self { pipe: framed(pipe), seqs: std::collections::HashMap::new() }
     }
 
     /// Writes a frame with the number that is due.

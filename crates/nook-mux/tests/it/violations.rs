@@ -52,45 +52,27 @@ async fn a_hole_in_the_numbers_closes() {
     let call = CallId(1);
     for got in [0, 2, 3] {
         let error = SeqError::Gap { expected: 1, got };
-        check(
-            vec![frame(1, got, &step(1, false))],
-            Violation::Sequence { call, error },
-        )
-        .await;
+        check(vec![frame(1, got, &step(1, false))], Violation::Sequence { call, error }).await;
     }
-    let error = SeqError::Gap {
-        expected: 0,
-        got: 1,
-    };
+    let error = SeqError::Gap { expected: 0, got: 1 };
     let call = CallId::CONNECTION;
-    check(
-        vec![frame(0, 1, &Message::Ping { nonce: 1 })],
-        Violation::Sequence { call, error },
-    )
-    .await;
+    check(vec![frame(0, 1, &Message::Ping { nonce: 1 })], Violation::Sequence { call, error })
+        .await;
 }
 
 #[tokio::test]
 async fn a_chunk_beyond_the_window_closes() {
-    let frames = (0..=CREDIT_WINDOW)
-        .map(|n| frame(1, n + 1, &chunk(u64::from(n))))
-        .collect();
+    let frames = (0..=CREDIT_WINDOW).map(|n| frame(1, n + 1, &chunk(u64::from(n)))).collect();
     let (call, error) = (CallId(1), CreditError::Overrun);
     check(frames, Violation::Credit { call, error }).await;
 }
 
 #[tokio::test]
 async fn credit_for_nothing_closes() {
-    let error = CreditError::Overgrant {
-        granted: 1,
-        owed: 0,
-    };
+    let error = CreditError::Overgrant { granted: 1, owed: 0 };
     let call = CallId(1);
-    check(
-        vec![frame(1, 1, &Message::Credit { chunks: 1 })],
-        Violation::Credit { call, error },
-    )
-    .await;
+    check(vec![frame(1, 1, &Message::Credit { chunks: 1 })], Violation::Credit { call, error })
+        .await;
 }
 
 #[tokio::test]
@@ -113,18 +95,11 @@ async fn a_flood_that_nobody_takes_closes() {
 #[tokio::test]
 async fn a_call_that_was_never_opened_closes() {
     let call = CallId(2);
-    check(
-        vec![frame(2, 0, &Message::Opened { position: 0 })],
-        Violation::UnknownCall { call },
-    )
-    .await;
+    check(vec![frame(2, 0, &Message::Opened { position: 0 })], Violation::UnknownCall { call })
+        .await;
     let call = CallId(3);
     let kind = Kind::Chunk;
-    check(
-        vec![frame(3, 0, &chunk(0))],
-        Violation::BadOpening { call, kind },
-    )
-    .await;
+    check(vec![frame(3, 0, &chunk(0))], Violation::BadOpening { call, kind }).await;
 }
 
 #[tokio::test]
@@ -148,11 +123,7 @@ async fn bytes_that_are_no_frame_close() {
         (changed(3, 1), DecodeError::UnknownFlags { kind, flags: 1 }),
         (
             changed(12, 0xff),
-            DecodeError::BodyTooLong {
-                kind,
-                claimed: 0xff00_0001,
-                max: kind.body_bytes_max(),
-            },
+            DecodeError::BodyTooLong { kind, claimed: 0xff00_0001, max: kind.body_bytes_max() },
         ),
         (changed(16, 0xff), DecodeError::BadBody { kind }),
     ] {

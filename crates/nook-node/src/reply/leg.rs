@@ -66,9 +66,7 @@ pub(crate) async fn hold<M: LegMessage>(
 ) {
     let (mut sender, mut receiver) = call.split();
     if sender.send(opening).await.is_err() {
-        let _ = events
-            .send(LegEvent::Pipeline(Event::Lost { attempt }))
-            .await;
+        let _ = events.send(LegEvent::Pipeline(Event::Lost { attempt })).await;
         return;
     }
     let outcome = tokio::select! {
@@ -90,19 +88,12 @@ impl Failure {
     fn named(self, attempt: AttemptId) -> Event {
         match self {
             Self::Lost => Event::Lost { attempt },
-            Self::Refused { code, sentence } => Event::Failed {
-                attempt,
-                code,
-                sentence,
-            },
+            Self::Refused { code, sentence } => Event::Failed { attempt, code, sentence },
         }
     }
 
     fn corrupt(sentence: impl ToString) -> Self {
-        Self::Refused {
-            code: ErrorCode::CorruptActivation,
-            sentence: sentence.to_string(),
-        }
+        Self::Refused { code: ErrorCode::CorruptActivation, sentence: sentence.to_string() }
     }
 }
 
@@ -112,14 +103,8 @@ async fn send<M: LegMessage>(
 ) -> Result<Ended, Failure> {
     loop {
         match orders.recv().await {
-            Some(Order::Send {
-                head,
-                tensor: Some(bytes),
-            }) => {
-                sender
-                    .send_tensor(head, bytes)
-                    .await
-                    .map_err(|_| Failure::Lost)?;
+            Some(Order::Send { head, tensor: Some(bytes) }) => {
+                sender.send_tensor(head, bytes).await.map_err(|_| Failure::Lost)?;
             }
             Some(Order::Send { head, tensor: None }) => {
                 sender.send(head).await.map_err(|_| Failure::Lost)?;
@@ -140,10 +125,9 @@ async fn receive<M: LegMessage>(
 ) -> Result<Ended, Failure> {
     loop {
         let message = receiver.recv().await.map_err(|error| match error {
-            nook_mux::CallError::Closed { code: Some(code) } => Failure::Refused {
-                code,
-                sentence: code.sentence().to_owned(),
-            },
+            nook_mux::CallError::Closed { code: Some(code) } => {
+                Failure::Refused { code, sentence: code.sentence().to_owned() }
+            }
             _ => Failure::Lost,
         })?;
         let event = match message.heard() {
@@ -155,28 +139,12 @@ async fn receive<M: LegMessage>(
                     .map_err(Failure::corrupt)?;
                 LegEvent::Pipeline(output(attempt, &head, activation))
             }
-            Heard::Logits {
-                step,
-                position,
-                count,
-                vocabulary,
-                compute_us,
-                queue_us,
-            } => {
+            Heard::Logits { step, position, count, vocabulary, compute_us, queue_us } => {
                 let values = match count {
                     0 => Vec::new(),
-                    _ => receiver
-                        .recv_logits(count, vocabulary)
-                        .await
-                        .map_err(Failure::corrupt)?,
+                    _ => receiver.recv_logits(count, vocabulary).await.map_err(Failure::corrupt)?,
                 };
-                let event = Event::Logits {
-                    attempt,
-                    step,
-                    position,
-                    compute_us,
-                    queue_us,
-                };
+                let event = Event::Logits { attempt, step, position, compute_us, queue_us };
                 LegEvent::Logits { event, values }
             }
             Heard::Refused { code, sentence } => return Err(Failure::Refused { code, sentence }),
@@ -208,22 +176,10 @@ fn output(attempt: AttemptId, head: &ResultHead, activation: Activation) -> Even
 
 /// A message as a leg understands it.
 pub(crate) enum Heard {
-    Opened {
-        position: u32,
-    },
+    Opened { position: u32 },
     Result(ResultHead),
-    Logits {
-        step: u64,
-        position: u32,
-        count: u32,
-        vocabulary: u32,
-        compute_us: u32,
-        queue_us: u32,
-    },
-    Refused {
-        code: ErrorCode,
-        sentence: String,
-    },
+    Logits { step: u64, position: u32, count: u32, vocabulary: u32, compute_us: u32, queue_us: u32 },
+    Refused { code: ErrorCode, sentence: String },
     Draining,
     OutOfTurn,
 }
@@ -238,10 +194,7 @@ impl LegMessage for Message {
         match self {
             Self::Opened { position } => Heard::Opened { position },
             Self::Result(head) => Heard::Result(head),
-            Self::Error(error) => Heard::Refused {
-                code: error.code,
-                sentence: error.sentence,
-            },
+            Self::Error(error) => Heard::Refused { code: error.code, sentence: error.sentence },
             Self::Draining { .. } => Heard::Draining,
             _ => Heard::OutOfTurn,
         }
@@ -259,14 +212,7 @@ impl LegMessage for WorkerMessage {
                 vocabulary,
                 compute_us,
                 queue_us,
-            }) => Heard::Logits {
-                step,
-                position,
-                count,
-                vocabulary,
-                compute_us,
-                queue_us,
-            },
+            }) => Heard::Logits { step, position, count, vocabulary, compute_us, queue_us },
             Self::Local(_) => Heard::OutOfTurn,
         }
     }

@@ -43,10 +43,7 @@ impl Teller {
     /// Hands an event over; a slow reader slows the reply, one that takes nothing for
     /// [`READER_STALL_LIMIT`] ends it.
     pub(crate) async fn tell(&self, event: ReplyEvent, ids: Vec<u32>) -> Result<(), ReaderLeft> {
-        let piece = ReplyPiece {
-            event,
-            ids: Sensitive(ids),
-        };
+        let piece = ReplyPiece { event, ids: Sensitive(ids) };
         match tokio::time::timeout(READER_STALL_LIMIT, self.events.send(piece)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(ReaderLeft),
@@ -64,8 +61,7 @@ impl Teller {
         self.first.get_or_insert(now);
         self.last = Some(now);
         let tokens = self.tokens;
-        self.tell(ReplyEvent::TokenDelta { text, tokens }, vec![id])
-            .await
+        self.tell(ReplyEvent::TokenDelta { text, tokens }, vec![id]).await
     }
 
     /// What the pipeline reports, for people and counters.
@@ -83,9 +79,7 @@ impl Teller {
                     nook_pipeline::ShardState::Lost => ShardState::Lost,
                 },
             },
-            Report::ShardFailover {
-                from, to, pause, ..
-            } => {
+            Report::ShardFailover { from, to, pause, .. } => {
                 metrics::counter!("distributed_inference_failovers_total").increment(1);
                 let to: Vec<_> = to.into_iter().map(|place| self.name(place)).collect();
                 let failover = FailoverView {
@@ -122,9 +116,7 @@ impl Teller {
                 head: segment.part.head,
             }
         };
-        RouteView {
-            legs: segments.into_iter().map(leg).collect(),
-        }
+        RouteView { legs: segments.into_iter().map(leg).collect() }
     }
 
     /// The numbers at the end.

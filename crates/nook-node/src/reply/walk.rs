@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::tasks::Tasks;
-use nook_base::{ActivationDtype, ErrorCode, ModelPart, PeerId, Sensitive, clock};
+use nook_base::{Activation, ActivationDtype, ErrorCode, ModelPart, PeerId, Sensitive, clock};
 use nook_link::Links;
 use nook_pipeline::{
     Action, AttemptId, CloseReason, Deadlines, Event, FallBack, LogitRows, PREFILL_WINDOW,
@@ -71,15 +71,7 @@ struct Over;
 
 impl Walk {
     pub(crate) fn new(setup: WalkSetup) -> Self {
-        let WalkSetup {
-            model,
-            route,
-            ready,
-            dtype,
-            fall_back,
-            failovers_max,
-            ..
-        } = setup;
+        let WalkSetup { model, route, ready, dtype, fall_back, failovers_max, .. } = setup;
         let prompt_tokens = u32::try_from(ready.ids.len()).unwrap_or(u32::MAX);
         let settings = PipelineSettings {
             hidden: model.shape.hidden,
@@ -102,11 +94,7 @@ impl Walk {
             prompt_tokens,
             tokens_max: ready.tokens_max,
             sampler: Sampler::new(ready.sampler),
-            text: Some(ReplyText::new(
-                model.tokenizer.clone(),
-                ready.opening,
-                ready.stops,
-            )),
+            text: Some(ReplyText::new(model.tokenizer.clone(), ready.opening, ready.stops)),
             history: ready.ids,
             finish: None,
             logits: Vec::new(),
@@ -125,16 +113,11 @@ impl Walk {
     /// Walks to the end.
     pub(crate) async fn run(mut self) {
         let route = self.teller.route(self.pipeline.places());
-        let started = ReplyEvent::Started {
-            prompt_tokens: self.prompt_tokens,
-            route,
-        };
+        let started = ReplyEvent::Started { prompt_tokens: self.prompt_tokens, route };
         if self.teller.tell(started, Vec::new()).await.is_err() {
             return;
         }
-        let mut event = Event::Begin {
-            prompt: Sensitive(self.history.clone()),
-        };
+        let mut event = Event::Begin { prompt: Sensitive(self.history.clone()) };
         loop {
             let actions = self.pipeline.handle(event, clock::now());
             for action in actions {
@@ -175,12 +158,7 @@ impl Walk {
 
     async fn perform(&mut self, action: Action) -> Result<(), Over> {
         match action {
-            Action::Open {
-                attempt,
-                place,
-                part,
-                positions_max,
-            } => {
+            Action::Open { attempt, place, part, positions_max } => {
                 self.open(attempt, place, part, positions_max);
             }
             send @ (Action::SendTokens { .. } | Action::SendActivation { .. }) => self.send(send),
@@ -203,10 +181,7 @@ impl Walk {
                 if code != ErrorCode::Cancelled {
                     tracing::warn!(%code, "a reply ended early");
                 }
-                let event = ReplyEvent::PipelineAborted {
-                    code: code.name().to_owned(),
-                    sentence,
-                };
+                let event = ReplyEvent::PipelineAborted { code: code.name().to_owned(), sentence };
                 self.teller.tell(event, Vec::new()).await?;
                 return Err(Over);
             }
@@ -224,13 +199,7 @@ impl Walk {
         match place {
             Place::Local => {
                 let (orders, inbox) = leg::orders();
-                self.legs.insert(
-                    attempt,
-                    Leg::Local {
-                        orders,
-                        head: part.head,
-                    },
-                );
+                self.legs.insert(attempt, Leg::Local { orders, head: part.head });
                 let opening = LocalMessage::OpenLocal {
                     session: self.session,
                     part,
@@ -242,11 +211,7 @@ impl Walk {
                     match local_call(&workers, &model, part).await {
                         Ok(call) => leg::hold(attempt, call, opening.into(), inbox, events).await,
                         Err((code, sentence)) => {
-                            let event = Event::Failed {
-                                attempt,
-                                code,
-                                sentence,
-                            };
+                            let event = Event::Failed { attempt, code, sentence };
                             let _ = events.send(LegEvent::Pipeline(event)).await;
                         }
                     }
@@ -297,16 +262,7 @@ impl Walk {
                     history_after: HistoryMark(history_after.0),
                     rows: wire_rows(rows),
                 };
-                let sent = match self.legs.get(&attempt.id()) {
-                    Some(Leg::Local { orders, .. }) => orders
-                        .try_send(Order::Send {
-                            head: head.into(),
-                            tensor: None,
-                        })
-                        .is_ok(),
-                    _ => false,
-                };
-                (attempt.id(), sent)
+                (attempt.id(), self.send_tokens(attempt.id(), head))
             }
             Action::SendActivation {
                 attempt,
@@ -328,38 +284,48 @@ impl Walk {
                     history_after: HistoryMark(history_after.0),
                     bulk: priority == Priority::Bulk,
                 };
-                let tensor = Some(activation.bytes().clone());
-                let sent = match self.legs.get(&attempt) {
-                    Some(Leg::Peer(orders)) => orders
-                        .try_send(Order::Send {
-                            head: Message::Step(head),
-                            tensor,
-                        })
-                        .is_ok(),
-                    Some(Leg::Local {
-                        orders,
-                        head: with_head,
-                    }) => {
-                        let head = if *with_head {
-                            LocalMessage::StepLogits {
-                                head,
-                                rows: wire_rows(rows),
-                            }
-                            .into()
-                        } else {
-                            Message::Step(head).into()
-                        };
-                        orders.try_send(Order::Send { head, tensor }).is_ok()
-                    }
-                    None => false,
-                };
-                (attempt, sent)
+                (attempt, self.send_activation(attempt, head, &activation, rows))
             }
             _ => return,
         };
         if !sent {
             // The leg has ended; its own last word may already be on the way, and comes first.
             self.pending.push_back(Event::Lost { attempt });
+        }
+    }
+
+    /// Whether the leg took it.
+    fn send_tokens(&self, attempt: AttemptId, head: LocalMessage) -> bool {
+        match self.legs.get(&attempt) {
+            Some(Leg::Local { orders, .. }) => {
+                orders.try_send(Order::Send { head: head.into(), tensor: None }).is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the leg took it.
+    fn send_activation(
+        &self,
+        attempt: AttemptId,
+        head: StepHead,
+        activation: &Activation,
+        rows: LogitRows,
+    ) -> bool {
+        let tensor = Some(activation.bytes().clone());
+        match self.legs.get(&attempt) {
+            Some(Leg::Peer(orders)) => {
+                orders.try_send(Order::Send { head: Message::Step(head), tensor }).is_ok()
+            }
+            Some(Leg::Local { orders, head: with_logits }) => {
+                let head = if *with_logits {
+                    LocalMessage::StepLogits { head, rows: wire_rows(rows) }.into()
+                } else {
+                    Message::Step(head).into()
+                };
+                orders.try_send(Order::Send { head, tensor }).is_ok()
+            }
+            None => false,
         }
     }
 
@@ -409,9 +375,7 @@ impl Walk {
             let rest = text.finish().text;
             if !rest.is_empty() {
                 let tokens = self.teller.tokens;
-                self.teller
-                    .tell(ReplyEvent::TokenDelta { text: rest, tokens }, Vec::new())
-                    .await?;
+                self.teller.tell(ReplyEvent::TokenDelta { text: rest, tokens }, Vec::new()).await?;
             }
         }
         let measure = self.pipeline.measure();
@@ -424,12 +388,8 @@ impl Walk {
         let route = self.teller.route(self.pipeline.places());
         let reason = self.finish.unwrap_or(FinishReason::Stop);
         let model = self.model.listed.name.clone();
-        let summary = self
-            .teller
-            .summary(model, self.prompt_tokens, reason, route);
-        self.teller
-            .tell(ReplyEvent::Done { summary }, Vec::new())
-            .await
+        let summary = self.teller.summary(model, self.prompt_tokens, reason, route);
+        self.teller.tell(ReplyEvent::Done { summary }, Vec::new()).await
     }
 }
 
@@ -474,10 +434,7 @@ async fn local_call(
         nook_shard::WorkerError::Refused { code, sentence } => (code, sentence),
         other => (ErrorCode::WorkerCrashed, other.to_string()),
     };
-    worker
-        .load(&model.listed.path, model.listed.digest, part)
-        .await
-        .map_err(failed)?;
+    worker.load(&model.listed.path, model.listed.digest, part).await.map_err(failed)?;
     worker.open_call().await.map_err(failed)
 }
 

@@ -20,9 +20,7 @@ fn peers(layers: u32) -> impl Strategy<Value = Vec<PeerCase>> {
     let row = prop::collection::btree_set(1..layers, 0..4).prop_map(move |cuts| {
         let starts = [0].into_iter().chain(cuts.clone());
         let ends = cuts.into_iter().chain([layers]);
-        let ranges = starts
-            .zip(ends)
-            .map(|(start, end)| LayerRange::with_len(start, end - start));
+        let ranges = starts.zip(ends).map(|(start, end)| LayerRange::with_len(start, end - start));
         ranges.map(|range| vec![range]).collect::<Vec<_>>()
     });
     let range = (0..layers, 1..=layers).prop_map(|(start, len)| LayerRange::with_len(start, len));
@@ -32,11 +30,7 @@ fn peers(layers: u32) -> impl Strategy<Value = Vec<PeerCase>> {
     let shares = prop::collection::vec((1..4_u16, 50..5_000_u64), 15);
     (held, shares).prop_map(|(held, shares)| {
         let peers = held.into_iter().zip(shares);
-        let peer = |(ranges, (streams, step_us))| PeerCase {
-            ranges,
-            streams,
-            step_us,
-        };
+        let peer = |(ranges, (streams, step_us))| PeerCase { ranges, streams, step_us };
         peers.map(peer).collect()
     })
 }
@@ -83,11 +77,7 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
     let model = (3..14_u32, 0..3_u32, 0..3_u32);
     let text = (prop::collection::vec(0..900_u32, 1..60), 1..25_usize);
     let steps = (1..12_u32, 1..4_usize, any::<bool>());
-    let rules = (
-        0..4_u32,
-        any::<bool>(),
-        prop_oneof![Just(1 << 20), 0..2_000_usize],
-    );
+    let rules = (0..4_u32, any::<bool>(), prop_oneof![Just(1 << 20), 0..2_000_usize]);
     let faults = prop::collection::vec((0..200_usize, fault), 1..8);
     let echo = prop::option::of((0..20_000_u64).prop_map(Duration::from_millis));
     (model, text, steps, rules, faults, echo, any::<u64>()).prop_flat_map(
@@ -101,17 +91,9 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
                 reply: text.1,
                 chunk: steps.0,
                 window: steps.1,
-                dtype: if steps.2 {
-                    ActivationDtype::F16
-                } else {
-                    ActivationDtype::F32
-                },
+                dtype: if steps.2 { ActivationDtype::F16 } else { ActivationDtype::F32 },
                 failovers_max: rules.0,
-                fall_back: if rules.1 {
-                    FallBack::Allow
-                } else {
-                    FallBack::Refuse
-                },
+                fall_back: if rules.1 { FallBack::Allow } else { FallBack::Refuse },
                 retained_bytes_max: rules.2,
                 faults: faults.clone(),
                 echo,

@@ -26,12 +26,7 @@ fn house() -> Case {
         layers: 8,
         prefix: 1,
         suffix: 1,
-        peers: vec![
-            held(&[(0, 8)]),
-            held(&[(0, 4)]),
-            held(&[(4, 8)]),
-            held(&[(0, 8)]),
-        ],
+        peers: vec![held(&[(0, 8)]), held(&[(0, 4)]), held(&[(4, 8)]), held(&[(0, 8)])],
         prompt: (1..=30).collect(),
         reply: 40,
         chunk: 8,
@@ -48,20 +43,14 @@ fn house() -> Case {
 }
 
 fn with(faults: &[(usize, Fault)]) -> Case {
-    Case {
-        faults: faults.to_vec(),
-        ..house()
-    }
+    Case { faults: faults.to_vec(), ..house() }
 }
 
 /// Runs to the end and expects the whole, undisturbed reply.
 fn finishes(case: &Case) -> Outcome {
     let outcome = run(case);
     assert_eq!(outcome.end, End::Done);
-    assert_eq!(
-        outcome.tokens,
-        toy::reply(case.layers, &case.prompt, case.reply)
-    );
+    assert_eq!(outcome.tokens, toy::reply(case.layers, &case.prompt, case.reply));
     outcome
 }
 
@@ -103,10 +92,7 @@ fn prefill_chunks_flow_one_hop_behind_the_other() {
     case.peers = vec![held(&[(0, 4)]), held(&[(4, 8)])];
     let outcome = finishes(&case);
     let sent = |attempt, position| {
-        let found = outcome
-            .sends
-            .iter()
-            .position(|(a, p, _)| (*a, *p) == (attempt, position));
+        let found = outcome.sends.iter().position(|(a, p, _)| (*a, *p) == (attempt, position));
         found.unwrap_or_else(|| panic!("{position} went to {attempt}"))
     };
     // Attempts 1 to 4 are prefix, two hops, suffix.
@@ -114,10 +100,7 @@ fn prefill_chunks_flow_one_hop_behind_the_other() {
         sent(2, 8) < sent(3, 0),
         "the first hop has its second chunk while it computes the first"
     );
-    assert!(
-        sent(2, 16) < sent(4, 0),
-        "and its third before the first has come through"
-    );
+    assert!(sent(2, 16) < sent(4, 0), "and its third before the first has come through");
     assert!(sent(3, 8) < sent(4, 8));
 }
 
@@ -157,18 +140,12 @@ fn the_replacement_may_be_killed_too_even_while_it_is_replayed() {
 
 #[test]
 fn after_the_failovers_allowed_this_device_is_preferred_to_a_spare() {
-    let kills = [
-        (60, Fault::Kill(0)),
-        (90, Fault::Kill(3)),
-        (130, Fault::Kill(1)),
-    ];
+    let kills = [(60, Fault::Kill(0)), (90, Fault::Kill(3)), (130, Fault::Kill(1))];
     let mut case = with(&kills);
     case.peers = vec![held(&[(0, 8)]); 5];
     let outcome = finishes(&case);
     assert_eq!(outcome.measure.fallbacks_to_local, 1);
-    let local = Report::FallbackToLocal {
-        layers: LayerRange::with_len(1, 6),
-    };
+    let local = Report::FallbackToLocal { layers: LayerRange::with_len(1, 6) };
     assert!(outcome.reports.contains(&local));
     assert_eq!(outcome.places, [Place::Local; 3]);
 
@@ -244,12 +221,7 @@ fn a_fast_hop_does_not_run_far_ahead_of_a_slow_one() {
 fn two_helpers_that_die_at_once_are_both_replaced() {
     let mut case = with(&[(80, Fault::Kill(0)), (80, Fault::Kill(3))]);
     // Queues make 0 and 3 the first choice.
-    case.peers = vec![
-        held(&[(0, 4)]),
-        held(&[(4, 8)]),
-        held(&[(0, 4)]),
-        held(&[(4, 8)]),
-    ];
+    case.peers = vec![held(&[(0, 4)]), held(&[(4, 8)]), held(&[(0, 4)]), held(&[(4, 8)])];
     let outcome = finishes(&case);
     assert_eq!(outcome.places, [Place::Local, at(2), at(1), Place::Local]);
     assert_eq!(outcome.measure.failovers.len(), 2);
@@ -338,15 +310,8 @@ fn a_helper_that_leaves_is_left_between_two_steps() {
     let outcome = finishes(&with(&[(100, Fault::Drain(0))]));
     assert_eq!(outcome.places[1], at(3));
     assert_eq!(outcome.measure.late_frames, 0);
-    let lost = |report: &Report| {
-        matches!(
-            report,
-            Report::ShardStatus {
-                state: ShardState::Lost,
-                ..
-            }
-        )
-    };
+    let lost =
+        |report: &Report| matches!(report, Report::ShardStatus { state: ShardState::Lost, .. });
     assert!(!outcome.reports.iter().any(lost));
 }
 
@@ -380,10 +345,7 @@ fn a_forgotten_history_is_rebuilt_from_the_tokens() {
     let outcome = finishes(&case);
     // The prefix starts again for the second hop's sake, and the first hop with it.
     assert_eq!(outcome.places, [Place::Local, at(0), at(2), Place::Local]);
-    let from_zero = outcome
-        .sends
-        .iter()
-        .filter(|(_, position, _)| *position == 0);
+    let from_zero = outcome.sends.iter().filter(|(_, position, _)| *position == 0);
     assert_eq!(from_zero.count(), 4 + 3);
 }
 

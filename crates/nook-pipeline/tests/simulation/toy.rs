@@ -19,11 +19,7 @@ pub(crate) struct Toy {
 
 impl Toy {
     pub(crate) fn new(part: ModelPart) -> Self {
-        Self {
-            part,
-            len: 0,
-            memory: vec![7; part.layers.len() as usize],
-        }
+        Self { part, len: 0, memory: vec![7; part.layers.len() as usize] }
     }
 
     pub(crate) fn has_head(&self) -> bool {
@@ -43,9 +39,8 @@ impl Toy {
     pub(crate) fn of_activation(&mut self, input: &Activation) -> Vec<Row> {
         assert!(!self.part.embedding, "activations went to the embedding");
         let numbers = input.to_f32();
-        let rows = numbers
-            .chunks_exact(HIDDEN as usize)
-            .map(|row| std::array::from_fn(|h| row[h] as u64));
+        let rows =
+            numbers.chunks_exact(HIDDEN as usize).map(|row| std::array::from_fn(|h| row[h] as u64));
         let rows = rows.collect();
         self.forward(rows)
     }

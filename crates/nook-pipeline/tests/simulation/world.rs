@@ -158,12 +158,8 @@ pub(crate) fn run(case: &Case) -> Outcome {
     };
     let route = route.expect("a cover of the middle makes a route");
     let mut pipeline = Pipeline::new(&route, world.settings());
-    world.carry_out(pipeline.handle(
-        Event::Begin {
-            prompt: Sensitive(case.prompt.clone()),
-        },
-        start,
-    ));
+    world
+        .carry_out(pipeline.handle(Event::Begin { prompt: Sensitive(case.prompt.clone()) }, start));
     for delivered in 0.. {
         assert!(delivered < EVENTS_MAX, "no progress");
         for (_, fault) in case.faults.iter().filter(|(at, _)| *at == delivered) {
@@ -178,10 +174,7 @@ pub(crate) fn run(case: &Case) -> Outcome {
     }
     assert!(pipeline.handle(Event::Tick, world.now).is_empty());
     assert!(pipeline.next_deadline().is_none());
-    assert!(
-        world.hosts.values().all(|host| host.closed),
-        "a call was left open"
-    );
+    assert!(world.hosts.values().all(|host| host.closed), "a call was left open");
     world.outcome.measure = pipeline.measure();
     world.outcome.places = pipeline.places().map(|segment| segment.place).collect();
     world.outcome.attempts = world.hosts.values().map(|host| host.place).collect();
@@ -315,12 +308,7 @@ impl World {
         for action in actions {
             assert!(!self.over, "an action after the end: {action:?}");
             match action {
-                Action::Open {
-                    attempt,
-                    place,
-                    part,
-                    positions_max,
-                } => {
+                Action::Open { attempt, place, part, positions_max } => {
                     let needed = self.case.prompt.len() + self.case.reply;
                     assert_eq!(positions_max as usize, needed);
                     self.open(attempt, place, part);
@@ -384,10 +372,7 @@ impl World {
 
     fn host(&mut self, attempt: AttemptId) -> &mut Host {
         let host = self.hosts.get_mut(&attempt).expect("only what was opened");
-        assert!(
-            host.open && !host.closed,
-            "a step before OPENED or after CLOSE"
-        );
+        assert!(host.open && !host.closed, "a step before OPENED or after CLOSE");
         assert!(!host.draining, "a step for somebody who leaves");
         host
     }
@@ -430,16 +415,9 @@ impl World {
         let earlier = self.hosts.insert(attempt, host);
         assert!(earlier.is_none(), "an attempt was used twice");
         let event = match refusal {
-            None => Event::Opened {
-                attempt,
-                position: 0,
-            },
+            None => Event::Opened { attempt, position: 0 },
             Some(None) => Event::Lost { attempt },
-            Some(Some(code)) => Event::Failed {
-                attempt,
-                code,
-                sentence: "no".to_owned(),
-            },
+            Some(Some(code)) => Event::Failed { attempt, code, sentence: "no".to_owned() },
         };
         if answers {
             self.after(delay, Some(attempt), event);
@@ -450,10 +428,7 @@ impl World {
         (0..self.peers.len()).find(|index| place == Place::Peer(peer(*index)))
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the fields of a step, in wire order"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "the fields of a step, in wire order")]
     fn step(
         &mut self,
         attempt: AttemptId,
@@ -473,10 +448,7 @@ impl World {
         assert!(position + count <= history && count <= chunk);
         host.steps += 1;
         host.mark = after;
-        assert!(
-            host.steps - host.answered <= window as u64,
-            "more steps under way than allowed"
-        );
+        assert!(host.steps - host.answered <= window as u64, "more steps under way than allowed");
         if rows == LogitRows::Last {
             assert_eq!(position + count, history, "logits of a known token");
             let last = out.last().expect("a step has a row");
@@ -488,13 +460,7 @@ impl World {
         let at = free_at.max(self.now) + wait;
         self.hosts.get_mut(&attempt).expect("just used").free_at = at;
         let event = if is_head {
-            Event::Logits {
-                attempt,
-                step,
-                position,
-                compute_us: 10,
-                queue_us: 0,
-            }
+            Event::Logits { attempt, step, position, compute_us: 10, queue_us: 0 }
         } else {
             Event::Output {
                 attempt,
@@ -531,11 +497,7 @@ impl World {
                 return;
             }
             if let Some(code) = state.error_next.take() {
-                event = Event::Failed {
-                    attempt,
-                    code,
-                    sentence: "sorry".to_owned(),
-                };
+                event = Event::Failed { attempt, code, sentence: "sorry".to_owned() };
             } else if let Some(garbage) = state.garbage_next.take() {
                 event = spoil(event, garbage, input);
             }
@@ -597,11 +559,7 @@ impl World {
 
     fn victim(&self, index: usize) -> Option<usize> {
         let all: Vec<usize> = (0..self.peers.len()).collect();
-        let in_use = all
-            .iter()
-            .copied()
-            .filter(|peer| self.calls(*peer) > 0)
-            .collect();
+        let in_use = all.iter().copied().filter(|peer| self.calls(*peer) > 0).collect();
         let (from, index) = match index.checked_sub(IN_USE) {
             Some(index) => (in_use, index),
             None => (all, index),
@@ -679,13 +637,5 @@ fn spoil(event: Event, garbage: Garbage, input: Option<Activation>) -> Event {
         Garbage::OtherPosition => position += 1,
         Garbage::FutureStep => step += 1,
     }
-    Event::Output {
-        attempt,
-        step,
-        position,
-        count,
-        activation,
-        compute_us,
-        queue_us,
-    }
+    Event::Output { attempt, step, position, count, activation, compute_us, queue_us }
 }

@@ -77,15 +77,8 @@ fn prepare(mut database: Connection, path: &Path) -> Result<Connection, ChatsErr
     let found: i64 = database
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .map_err(|error| blame(path, &error))?;
-    let Some(steps) = usize::try_from(found)
-        .ok()
-        .and_then(|found| STEPS.get(found..))
-    else {
-        return Err(ChatsError::Newer {
-            path: path.to_owned(),
-            found,
-            known: VERSION,
-        });
+    let Some(steps) = usize::try_from(found).ok().and_then(|found| STEPS.get(found..)) else {
+        return Err(ChatsError::Newer { path: path.to_owned(), found, known: VERSION });
     };
     if !steps.is_empty() {
         climb(&mut database, steps).map_err(|error| blame(path, &error))?;

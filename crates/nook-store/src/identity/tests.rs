@@ -42,10 +42,7 @@ impl Household {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let home = Home::open(&HomeChoice::At(folder.path().to_owned())).expect("a home");
-        Self {
-            _folder: folder,
-            home,
-        }
+        Self { _folder: folder, home }
     }
 
     fn start(&self, keyring: Option<&FakeKeyring>) -> Result<(DeviceKey, Where), IdentityError> {
@@ -58,10 +55,7 @@ impl Household {
 }
 
 fn locked() -> FakeKeyring {
-    FakeKeyring {
-        trouble: Some(KeyringTrouble::Locked),
-        ..FakeKeyring::default()
-    }
+    FakeKeyring { trouble: Some(KeyringTrouble::Locked), ..FakeKeyring::default() }
 }
 
 #[test]
@@ -78,20 +72,8 @@ fn the_first_start_mints_into_the_keyring_and_later_ones_find_it() {
 fn without_a_working_keyring_the_key_is_kept_in_a_private_file_with_the_reason() {
     let broken = [
         (locked(), KeyringTrouble::Locked),
-        (
-            FakeKeyring {
-                forgets: true,
-                ..FakeKeyring::default()
-            },
-            KeyringTrouble::Forgets,
-        ),
-        (
-            FakeKeyring {
-                refuses_writes: true,
-                ..FakeKeyring::default()
-            },
-            KeyringTrouble::Locked,
-        ),
+        (FakeKeyring { forgets: true, ..FakeKeyring::default() }, KeyringTrouble::Forgets),
+        (FakeKeyring { refuses_writes: true, ..FakeKeyring::default() }, KeyringTrouble::Locked),
     ];
     for (keyring, trouble) in broken {
         let house = Household::new();
@@ -102,13 +84,7 @@ fn without_a_working_keyring_the_key_is_kept_in_a_private_file_with_the_reason()
         // The keyring works later: the file still is the identity.
         let (again, place) = house.start(Some(&FakeKeyring::default())).unwrap();
         assert_eq!(again.peer_id(), key.peer_id());
-        assert!(matches!(
-            place,
-            Where::File {
-                why: WhyFile::FoundThere,
-                ..
-            }
-        ));
+        assert!(matches!(place, Where::File { why: WhyFile::FoundThere, .. }));
     }
 }
 
@@ -121,14 +97,9 @@ fn a_keyring_that_fails_later_is_a_message_and_never_a_second_identity() {
     for trouble in [
         KeyringTrouble::Locked,
         KeyringTrouble::Silent,
-        KeyringTrouble::Absent {
-            reason: "no bus".to_owned(),
-        },
+        KeyringTrouble::Absent { reason: "no bus".to_owned() },
     ] {
-        let failing = FakeKeyring {
-            trouble: Some(trouble.clone()),
-            ..FakeKeyring::default()
-        };
+        let failing = FakeKeyring { trouble: Some(trouble.clone()), ..FakeKeyring::default() };
         let error = house.start(Some(&failing)).unwrap_err();
         assert_eq!(error, IdentityError::KeyringUnavailable { id, trouble });
     }
@@ -165,21 +136,12 @@ fn a_start_killed_between_secret_and_id_is_completed_by_the_next() {
     let keyring = FakeKeyring::default();
     let (key, _) = house.start(Some(&keyring)).unwrap();
     std::fs::remove_file(house.home.file(PUBLIC_FILE)).unwrap();
-    assert_eq!(
-        house.start(Some(&keyring)).unwrap().0.peer_id(),
-        key.peer_id()
-    );
+    assert_eq!(house.start(Some(&keyring)).unwrap().0.peer_id(), key.peer_id());
     assert!(house.has(PUBLIC_FILE));
 
     let house = Household::new();
     let (key, place) = house.start(None).unwrap();
-    assert!(matches!(
-        place,
-        Where::File {
-            why: WhyFile::SwitchedOff,
-            ..
-        }
-    ));
+    assert!(matches!(place, Where::File { why: WhyFile::SwitchedOff, .. }));
     std::fs::remove_file(house.home.file(PUBLIC_FILE)).unwrap();
     assert_eq!(house.start(None).unwrap().0.peer_id(), key.peer_id());
 }
@@ -192,10 +154,7 @@ fn broken_files_are_named_and_left_alone() {
     for rubbish in [&b""[..], b"abcd", b"\xff\xfe", &[b'0'; 66]] {
         std::fs::write(&secret, rubbish).unwrap();
         let found_in = secret.display().to_string();
-        assert_eq!(
-            house.start(None).unwrap_err(),
-            IdentityError::BrokenSecret { found_in }
-        );
+        assert_eq!(house.start(None).unwrap_err(), IdentityError::BrokenSecret { found_in });
         assert_eq!(std::fs::read(&secret).unwrap(), rubbish);
     }
     let path = house.home.file(PUBLIC_FILE);

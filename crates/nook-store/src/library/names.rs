@@ -14,11 +14,7 @@ pub const MODEL_NAME_BYTES_MAX: usize = 96;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// No model has this name.
-    #[error(
-        "no model on this device is called `{}`; there {}",
-        shown(name),
-        there(known)
-    )]
+    #[error("no model on this device is called `{}`; there {}", shown(name), there(known))]
     Unknown {
         /// The name asked for.
         name: String,
@@ -37,10 +33,7 @@ pub enum ResolveError {
 
 /// What came from outside goes into a sentence without control characters, and cut.
 fn shown(name: &str) -> String {
-    name.chars()
-        .take(MODEL_NAME_BYTES_MAX)
-        .flat_map(char::escape_debug)
-        .collect()
+    name.chars().take(MODEL_NAME_BYTES_MAX).flat_map(char::escape_debug).collect()
 }
 
 fn there(known: &[String]) -> String {
@@ -59,26 +52,14 @@ pub(super) fn resolve<'a>(
     let exact = models
         .iter()
         .find(|model| model.name == name)
-        .or_else(|| {
-            models
-                .iter()
-                .find(|model| model.name.to_lowercase() == lower)
-        })
-        .or_else(|| {
-            models
-                .iter()
-                .find(|model| model.digest.to_string() == lower)
-        });
+        .or_else(|| models.iter().find(|model| model.name.to_lowercase() == lower))
+        .or_else(|| models.iter().find(|model| model.digest.to_string() == lower));
     if let Some(model) = exact {
         return Ok(model);
     }
     let mut begun: Vec<&ModelEntry> = Vec::new();
     if !lower.is_empty() {
-        begun.extend(
-            models
-                .iter()
-                .filter(|m| m.name.to_lowercase().starts_with(&lower)),
-        );
+        begun.extend(models.iter().filter(|m| m.name.to_lowercase().starts_with(&lower)));
     }
     match begun.as_slice() {
         [one] => Ok(one),
@@ -99,9 +80,7 @@ pub(super) fn check_new(models: &[ModelEntry], name: &str) -> Result<String, Imp
         return Err(ImportError::BadName { name: shown(name) });
     }
     if is_taken(models, name) {
-        return Err(ImportError::NameTaken {
-            name: name.to_owned(),
-        });
+        return Err(ImportError::NameTaken { name: name.to_owned() });
     }
     Ok(name.to_owned())
 }
@@ -134,10 +113,7 @@ pub(super) fn is_plain_file(file: &str) -> bool {
 
 fn is_taken(models: &[ModelEntry], name: &str) -> bool {
     let lower = name.to_lowercase();
-    lower == EMBER
-        || models
-            .iter()
-            .any(|model| model.name.to_lowercase() == lower)
+    lower == EMBER || models.iter().any(|model| model.name.to_lowercase() == lower)
 }
 
 fn is_allowed(name: &str) -> bool {
@@ -158,11 +134,7 @@ fn is_allowed_char(c: char) -> bool {
 
 /// Windows gives these to devices, whatever follows the first dot.
 fn is_device_name(name: &str) -> bool {
-    let stem = name
-        .split('.')
-        .next()
-        .unwrap_or_default()
-        .to_ascii_uppercase();
+    let stem = name.split('.').next().unwrap_or_default().to_ascii_uppercase();
     let numbered = |prefix: &str| {
         stem.strip_prefix(prefix)
             .is_some_and(|rest| rest.len() == 1 && rest.chars().all(|c| c.is_ascii_digit()))

@@ -107,9 +107,7 @@ impl Stager {
         let real = fs::canonicalize(source).map_err(|error| reading(&error))?;
         let found = fs::metadata(&real).map_err(|error| reading(&error))?;
         if !found.is_file() {
-            return Err(ImportError::NotAFile {
-                path: source.to_owned(),
-            });
+            return Err(ImportError::NotAFile { path: source.to_owned() });
         }
         // From here on `staged` cleans up behind every error.
         let mut staged = Staged {
@@ -130,14 +128,10 @@ impl Stager {
         let used = staged.copy.as_ref().unwrap_or(&staged.source);
         let now_long = |path: &Path| fs::metadata(path).map(|found| found.len()).unwrap_or(0);
         if now_long(used) != staged.bytes || now_long(&staged.source) != staged.bytes {
-            return Err(ImportError::SourceChanged {
-                path: source.to_owned(),
-            });
+            return Err(ImportError::SourceChanged { path: source.to_owned() });
         }
-        staged.digest = digest_of(used).map_err(|reason| ImportError::BadModel {
-            path: source.to_owned(),
-            reason,
-        })?;
+        staged.digest = digest_of(used)
+            .map_err(|reason| ImportError::BadModel { path: source.to_owned(), reason })?;
         Ok(staged)
     }
 }

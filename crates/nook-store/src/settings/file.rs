@@ -126,9 +126,7 @@ pub enum SettingsError {
 }
 
 fn place(path: &Path, line: Option<usize>) -> String {
-    line.map_or_else(String::new, |line| {
-        format!(" ({}, line {line})", path.display())
-    })
+    line.map_or_else(String::new, |line| format!(" ({}, line {line})", path.display()))
 }
 
 impl From<bool> for SettingValue {
@@ -155,11 +153,7 @@ impl SettingsFile {
         let path = home.file(FILE);
         // A link to a file kept elsewhere stays a link: the file it leads to is replaced.
         let path = fs::canonicalize(&path).unwrap_or(path);
-        let mut file = Self {
-            path,
-            settings: Settings::default(),
-            unknown_keys: Vec::new(),
-        };
+        let mut file = Self { path, settings: Settings::default(), unknown_keys: Vec::new() };
         file.reload()?;
         Ok(file)
     }
@@ -219,10 +213,7 @@ impl SettingsFile {
             return Ok(HEADER.to_owned());
         };
         if bytes.len() > SETTINGS_BYTES_MAX {
-            return Err(SettingsError::TooLarge {
-                path: self.path.clone(),
-                bytes: bytes.len(),
-            });
+            return Err(SettingsError::TooLarge { path: self.path.clone(), bytes: bytes.len() });
         }
         String::from_utf8(bytes).map_err(|error| {
             let good = error.utf8_error().valid_up_to();
@@ -238,9 +229,7 @@ impl SettingsFile {
         collect_unknown(document.as_table(), "", &mut unknown);
         let raw: RawSettings = toml_edit::de::from_str(text)
             .map_err(|error| self.broken(text, error.span(), error.message()))?;
-        let settings = raw
-            .resolve()
-            .map_err(|bad| self.bad_value(text, &document, bad))?;
+        let settings = raw.resolve().map_err(|bad| self.bad_value(text, &document, bad))?;
         Ok((settings, unknown))
     }
 
@@ -275,9 +264,7 @@ impl SettingsFile {
 /// Puts `value` at `key`, keeping what a person wrote around it.
 fn apply(document: &mut DocumentMut, key: &str, value: &SettingValue) -> Result<(), SettingsError> {
     if !SETTINGS_KEYS.contains(&key) {
-        return Err(SettingsError::UnknownKey {
-            key: key.to_owned(),
-        });
+        return Err(SettingsError::UnknownKey { key: key.to_owned() });
     }
     let value = match as_toml(value) {
         Some(value) if default_of(key).is_some_and(|default| same(&default, &value)) => None,
@@ -346,9 +333,7 @@ fn make_section<'a>(
         });
         table = item
             .as_table_like_mut()
-            .ok_or_else(|| SettingsError::UnknownKey {
-                key: section.to_owned(),
-            })?;
+            .ok_or_else(|| SettingsError::UnknownKey { key: section.to_owned() })?;
     }
     Ok(table)
 }
@@ -358,9 +343,7 @@ fn find<'a>(root: &'a Item, key: &str) -> Option<&'a Item> {
 }
 
 fn find_mut<'a>(root: &'a mut Item, key: &str) -> Option<&'a mut dyn TableLike> {
-    key.split('.')
-        .try_fold(root, |item, part| item.get_mut(part))?
-        .as_table_like_mut()
+    key.split('.').try_fold(root, |item, part| item.get_mut(part))?.as_table_like_mut()
 }
 
 fn as_toml(value: &SettingValue) -> Option<Value> {
@@ -395,15 +378,9 @@ fn same(a: &Value, b: &Value) -> bool {
 
 fn collect_unknown(table: &dyn TableLike, above: &str, unknown: &mut Vec<String>) {
     for (key, item) in table.iter() {
-        let path = if above.is_empty() {
-            key.to_owned()
-        } else {
-            format!("{above}.{key}")
-        };
+        let path = if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") };
         let is_section = SETTINGS_KEYS.iter().any(|known| {
-            known
-                .strip_prefix(path.as_str())
-                .is_some_and(|rest| rest.starts_with('.'))
+            known.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('.'))
         });
         match item.as_table_like() {
             Some(inner) if is_section => collect_unknown(inner, &path, unknown),
@@ -417,13 +394,7 @@ fn collect_unknown(table: &dyn TableLike, above: &str, unknown: &mut Vec<String>
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
-    let column = before
-        .rsplit('\n')
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .count()
-        + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     (line, column)
 }
 

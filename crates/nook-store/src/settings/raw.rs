@@ -77,10 +77,7 @@ pub(super) struct RawHost {
 
 impl Default for RawDevice {
     fn default() -> Self {
-        Self {
-            name: None,
-            keyring: "system".to_owned(),
-        }
+        Self { name: None, keyring: "system".to_owned() }
     }
 }
 

@@ -38,23 +38,16 @@ impl Engine {
     /// Compiles `source`.
     pub(super) fn new(source: &str) -> Result<Self, TemplateError> {
         if source.len() > SOURCE_BYTES_MAX {
-            return Err(TemplateError::SourceTooLong {
-                bytes: source.len(),
-            });
+            return Err(TemplateError::SourceTooLong { bytes: source.len() });
         }
         let mut environment = environment();
-        environment
-            .add_template_owned(NAME, without_training_marks(source))
-            .map_err(|error| TemplateError::Syntax {
+        environment.add_template_owned(NAME, without_training_marks(source)).map_err(|error| {
+            TemplateError::Syntax {
                 kind: error.kind().to_string(),
                 line: error.line().unwrap_or(0),
-                detail: error
-                    .detail()
-                    .unwrap_or_default()
-                    .chars()
-                    .take(120)
-                    .collect(),
-            })?;
+                detail: error.detail().unwrap_or_default().chars().take(120).collect(),
+            }
+        })?;
         Ok(Self { environment })
     }
 
@@ -154,9 +147,7 @@ fn tojson(value: Value, options: Kwargs) -> Result<Value, Error> {
     let dumps = Dumps {
         indent: indent.map(|indent| indent.min(16)),
         sort_keys: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
-        ensure_ascii: options
-            .get::<Option<bool>>("ensure_ascii")?
-            .unwrap_or(false),
+        ensure_ascii: options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false),
         separators,
     };
     options.assert_all_used()?;
@@ -164,12 +155,7 @@ fn tojson(value: Value, options: Kwargs) -> Result<Value, Error> {
 }
 
 fn strftime(now: Moment, format: &str) -> Result<String, Error> {
-    let wrong = |_| {
-        Error::new(
-            ErrorKind::InvalidOperation,
-            "a date format that is not known",
-        )
-    };
+    let wrong = |_| Error::new(ErrorKind::InvalidOperation, "a date format that is not known");
     let broken = || Error::new(ErrorKind::InvalidOperation, "a moment outside the calendar");
     let description = format_description::parse_strftime_owned(format).map_err(wrong)?;
     let offset = UtcOffset::from_whole_seconds(now.utc_offset_seconds).map_err(|_| broken())?;
@@ -192,9 +178,7 @@ fn jinja_value(value: &serde_json::Value) -> Value {
         serde_json::Value::String(text) => Value::from(text.as_str()),
         serde_json::Value::Array(items) => items.iter().map(jinja_value).collect(),
         serde_json::Value::Object(fields) => Value::from_pairs(
-            fields
-                .iter()
-                .map(|(key, field)| (Value::from(key.as_str()), jinja_value(field))),
+            fields.iter().map(|(key, field)| (Value::from(key.as_str()), jinja_value(field))),
         ),
     }
 }
@@ -203,9 +187,7 @@ fn explain(error: Error) -> TemplateError {
     let mut source = std::error::Error::source(&error);
     while let Some(cause) = source {
         if let Some(Raised(sentence)) = cause.downcast_ref() {
-            return TemplateError::Refused {
-                sentence: sentence.clone(),
-            };
+            return TemplateError::Refused { sentence: sentence.clone() };
         }
         if cause.is::<Full>() {
             return TemplateError::PromptTooLong;
@@ -216,10 +198,7 @@ fn explain(error: Error) -> TemplateError {
         ErrorKind::OutOfFuel => TemplateError::OutOfFuel,
         ErrorKind::WriteFailure => TemplateError::PromptTooLong,
         // Only the kind: details may quote the chat.
-        kind => TemplateError::Failed {
-            kind: kind.to_string(),
-            line: error.line().unwrap_or(0),
-        },
+        kind => TemplateError::Failed { kind: kind.to_string(), line: error.line().unwrap_or(0) },
     }
 }
 

@@ -39,16 +39,11 @@ impl Structure {
             .filter(|(id, text)| !text.is_empty() && kinds.is_structure(*id, text))
             .map(|(_, text)| text.clone())
             .collect();
-        let mut first_characters: Vec<char> = spellings
-            .iter()
-            .filter_map(|text| text.chars().next())
-            .collect();
+        let mut first_characters: Vec<char> =
+            spellings.iter().filter_map(|text| text.chars().next()).collect();
         first_characters.sort_unstable();
         first_characters.dedup();
-        Self {
-            spellings,
-            first_characters,
-        }
+        Self { spellings, first_characters }
     }
 
     /// Byte positions in `text` at which a mark must stand, ascending.
@@ -69,11 +64,7 @@ impl Structure {
             }
         }
         // A template that writes the beginning of a control token just before the text.
-        if self
-            .spellings
-            .iter()
-            .any(|spelling| ends_into(spelling, text))
-        {
+        if self.spellings.iter().any(|spelling| ends_into(spelling, text)) {
             marks.insert(0, 0);
         }
         marks
@@ -89,10 +80,7 @@ impl Structure {
 
 /// Whether a tail of `spelling` (not all of it) opens `text`.
 fn ends_into(spelling: &str, text: &str) -> bool {
-    spelling
-        .char_indices()
-        .skip(1)
-        .any(|(at, _)| text.starts_with(&spelling[at..]))
+    spelling.char_indices().skip(1).any(|(at, _)| text.starts_with(&spelling[at..]))
 }
 
 /// Whether `text` begins with a tag: `<name>` or `</name>`.
@@ -119,11 +107,7 @@ pub(super) struct MarkedChat {
 impl MarkedChat {
     /// The chat as it is.
     pub(super) fn unmarked(messages: &[Value], tools: Option<&Value>) -> Self {
-        Self {
-            messages: messages.into(),
-            tools: tools.cloned(),
-            marked: false,
-        }
+        Self { messages: messages.into(), tools: tools.cloned(), marked: false }
     }
 
     /// The chat with marks.
@@ -134,22 +118,10 @@ impl MarkedChat {
         guarding: Guarding,
         mark: char,
     ) -> Self {
-        let mut marker = Marker {
-            structure,
-            mark,
-            guarding,
-            marked: false,
-        };
-        let messages = messages
-            .iter()
-            .map(|message| marker.value(message))
-            .collect();
+        let mut marker = Marker { structure, mark, guarding, marked: false };
+        let messages = messages.iter().map(|message| marker.value(message)).collect();
         let tools = tools.map(|tools| marker.value(tools));
-        Self {
-            messages,
-            tools,
-            marked: marker.marked,
-        }
+        Self { messages, tools, marked: marker.marked }
     }
 }
 
@@ -207,21 +179,17 @@ pub(super) fn take_marks(marked: &str, mark: char) -> (String, Vec<usize>) {
 /// A noncharacter (U+FDD0 to U+FDEF) that the chat does not contain. Unicode keeps them for use
 /// inside one program.
 pub(super) fn free_mark(messages: &[Value], tools: Option<&Value>) -> Option<char> {
-    ('\u{FDD0}'..='\u{FDEF}').find(|mark| {
-        !messages
-            .iter()
-            .chain(tools)
-            .any(|value| contains(value, *mark))
-    })
+    ('\u{FDD0}'..='\u{FDEF}')
+        .find(|mark| !messages.iter().chain(tools).any(|value| contains(value, *mark)))
 }
 
 fn contains(value: &Value, mark: char) -> bool {
     match value {
         Value::String(text) => text.contains(mark),
         Value::Array(items) => items.iter().any(|item| contains(item, mark)),
-        Value::Object(fields) => fields
-            .iter()
-            .any(|(key, field)| key.contains(mark) || contains(field, mark)),
+        Value::Object(fields) => {
+            fields.iter().any(|(key, field)| key.contains(mark) || contains(field, mark))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
@@ -232,20 +200,12 @@ mod tests {
 
     fn structure() -> Structure {
         let spellings = ["<|end|>", "<s>", "[INST]"].map(str::to_owned).to_vec();
-        Structure {
-            spellings,
-            first_characters: vec!['<', '['],
-        }
+        Structure { spellings, first_characters: vec!['<', '['] }
     }
 
     fn shown(text: &str, guarding: Guarding) -> String {
         let structure = structure();
-        let mut marker = Marker {
-            structure: &structure,
-            mark: '*',
-            guarding,
-            marked: false,
-        };
+        let mut marker = Marker { structure: &structure, mark: '*', guarding, marked: false };
         marker.text(text)
     }
 
@@ -268,10 +228,7 @@ mod tests {
     fn thorough_marks_every_beginning_and_may_spare_tags() {
         assert_eq!(shown("a <b> [x]", Guarding::Thorough), "a <*b> [*x]");
         let spared = "</think> <a_1> <*a b> <*> <*/> <*s> <*<b>|end|>";
-        assert_eq!(
-            shown(&spared.replace('*', ""), Guarding::ThoroughButTags),
-            spared
-        );
+        assert_eq!(shown(&spared.replace('*', ""), Guarding::ThoroughButTags), spared);
     }
 
     #[test]

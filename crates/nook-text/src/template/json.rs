@@ -136,11 +136,7 @@ fn number(value: &Value) -> String {
     match text.split_once('e') {
         Some((digits, exponent)) => {
             let exponent: i32 = exponent.parse().unwrap_or(0);
-            format!(
-                "{digits}e{}{:02}",
-                if exponent < 0 { '-' } else { '+' },
-                exponent.abs()
-            )
+            format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
         }
         None => text,
     }
@@ -153,24 +149,14 @@ mod tests {
     fn dumps(value: &Value, indent: Option<usize>) -> String {
         let comma = if indent.is_some() { "," } else { ", " };
         let separators = (comma.to_owned(), ": ".to_owned());
-        Dumps {
-            indent,
-            sort_keys: false,
-            ensure_ascii: false,
-            separators,
-        }
-        .write(value)
-        .unwrap()
+        Dumps { indent, sort_keys: false, ensure_ascii: false, separators }.write(value).unwrap()
     }
 
     #[test]
     fn json_is_written_as_python_does() {
         let value = Value::from_pairs([
             ("z", Value::from("<é\"\\\n\u{1}>")),
-            (
-                "a",
-                Value::from(vec![Value::from(1), Value::from(1.0), Value::from(1e-7)]),
-            ),
+            ("a", Value::from(vec![Value::from(1), Value::from(1.0), Value::from(1e-7)])),
             ("e", Value::from(Vec::<Value>::new())),
             ("n", Value::from(())),
             ("t", Value::from(true)),

@@ -83,10 +83,7 @@ impl Kinds {
         }
         let ids = ids_of_names(vocabulary);
         let is_gemma4 = ids.contains_key("<|tool_response>");
-        let mut enders: Vec<u32> = [vocabulary.eos, vocabulary.eot]
-            .into_iter()
-            .flatten()
-            .collect();
+        let mut enders: Vec<u32> = [vocabulary.eos, vocabulary.eot].into_iter().flatten().collect();
         for name in TURN_ENDERS {
             let Some(&id) = ids.get(name) else { continue };
             let Some(kind) = kinds.get_mut(id as usize) else {
@@ -121,10 +118,7 @@ impl Kinds {
 
     /// The kind of a token; `Unused` for an id outside the vocabulary.
     pub(crate) fn get(&self, id: u32) -> TokenKind {
-        self.kinds
-            .get(id as usize)
-            .copied()
-            .unwrap_or(TokenKind::Unused)
+        self.kinds.get(id as usize).copied().unwrap_or(TokenKind::Unused)
     }
 
     /// Whether generation stops after this token.
@@ -195,53 +189,26 @@ mod tests {
         let ends: Vec<u32> = ids.clone().filter(|id| kinds.ends_turn(*id)).collect();
         assert_eq!(ends, enders, "enders of {tokens:?}");
         let is_structure = |id: &u32| kinds.is_structure(*id, tokens[*id as usize].0);
-        assert_eq!(
-            ids.filter(is_structure).collect::<Vec<_>>(),
-            structure,
-            "{tokens:?}"
-        );
+        assert_eq!(ids.filter(is_structure).collect::<Vec<_>>(), structure, "{tokens:?}");
     }
 
     #[test]
     fn turn_enders_are_found_by_name() {
         use TokenKind::{Control, Normal, UserDefined};
-        let chat_ml = [
-            ("a", Normal),
-            ("<|endoftext|>", Control),
-            ("<|im_end|>", UserDefined),
-        ];
+        let chat_ml = [("a", Normal), ("<|endoftext|>", Control), ("<|im_end|>", UserDefined)];
         check(&chat_ml, Some(1), &[1, 2], &[1, 2]);
         // Harmony separates messages with `<|end|>`; elsewhere that ends the turn.
-        let harmony = [
-            ("<|end|>", Control),
-            ("<|return|>", Control),
-            ("<|call|>", Control),
-        ];
+        let harmony = [("<|end|>", Control), ("<|return|>", Control), ("<|call|>", Control)];
         check(&harmony, Some(1), &[1, 2], &[0, 1, 2]);
-        check(
-            &[("<|end|>", Control), ("<|endoftext|>", Control)],
-            Some(1),
-            &[0, 1],
-            &[0, 1],
-        );
+        check(&[("<|end|>", Control), ("<|endoftext|>", Control)], Some(1), &[0, 1], &[0, 1]);
     }
 
     #[test]
     fn an_html_tag_that_looks_like_an_end_is_none() {
         use TokenKind::{Control, Normal, UserDefined};
         // Qwen, Gemma 2, Llama 2.
-        check(
-            &[("</s>", Normal), ("<|im_end|>", Control)],
-            Some(1),
-            &[1],
-            &[1],
-        );
-        check(
-            &[("</s>", UserDefined), ("<eos>", Control)],
-            Some(1),
-            &[1],
-            &[0, 1],
-        );
+        check(&[("</s>", Normal), ("<|im_end|>", Control)], Some(1), &[1], &[1]);
+        check(&[("</s>", UserDefined), ("<eos>", Control)], Some(1), &[1], &[0, 1]);
         check(&[("</s>", Control)], None, &[0], &[0]);
         // A declared end counts whatever its kind.
         check(&[("</s>", Normal)], Some(0), &[0], &[0]);

@@ -46,13 +46,7 @@ pub(super) fn merge(
     let mut queue = BinaryHeap::with_capacity(count);
     for left in 0..count - 1 {
         if let Some(found) = join(&symbols[left], &symbols[left + 1]) {
-            queue.push(Reverse((
-                found.rank,
-                left,
-                left + 1,
-                symbols[left + 1].end,
-                found.id,
-            )));
+            queue.push(Reverse((found.rank, left, left + 1, symbols[left + 1].end, found.id)));
         }
     }
     while let Some(Reverse((_, left, right, end, id))) = queue.pop() {
@@ -86,24 +80,14 @@ mod tests {
     fn merged(text: &str, merges: &[&str]) -> Vec<String> {
         let mut symbols: Vec<_> = text
             .char_indices()
-            .map(|(i, c)| Symbol {
-                start: i,
-                end: i + c.len_utf8(),
-                id: None,
-            })
+            .map(|(i, c)| Symbol { start: i, end: i + c.len_utf8(), id: None })
             .collect();
         merge(&mut symbols, |a, b| {
             let joined = &text[a.start..b.end];
             let rank = merges.iter().position(|m| *m == joined)?;
-            Some(Join {
-                rank: rank as u32,
-                id: rank as u32,
-            })
+            Some(Join { rank: rank as u32, id: rank as u32 })
         });
-        symbols
-            .iter()
-            .map(|s| text[s.start..s.end].to_owned())
-            .collect()
+        symbols.iter().map(|s| text[s.start..s.end].to_owned()).collect()
     }
 
     #[test]
@@ -118,10 +102,7 @@ mod tests {
     #[test]
     fn a_stale_pair_is_passed_over() {
         // "bc" is best; the pairs "ab" and "cd" seen before it must not join afterwards.
-        assert_eq!(
-            merged("abcdab", &["bc", "ab", "cd"]),
-            ["a", "bc", "d", "ab"]
-        );
+        assert_eq!(merged("abcdab", &["bc", "ab", "cd"]), ["a", "bc", "d", "ab"]);
     }
 
     proptest::proptest! {

@@ -25,10 +25,8 @@ type Ids = HashMap<Box<str>, u32>;
 fn ids_of_text(vocabulary: &Vocabulary, kinds: &Kinds) -> Ids {
     let mut ids = Ids::with_capacity(vocabulary.tokens.len());
     for (id, text) in (0..).zip(&vocabulary.tokens) {
-        let is_text = matches!(
-            kinds.get(id),
-            TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused
-        );
+        let is_text =
+            matches!(kinds.get(id), TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused);
         if is_text && !text.is_empty() {
             ids.entry(text.as_str().into()).or_insert(id);
         }
@@ -81,20 +79,12 @@ impl Bpe {
         } else {
             let mut table = [None; 256];
             for (byte, slot) in (0..=255).zip(&mut table) {
-                *slot = ids
-                    .get(char_of_byte(byte).encode_utf8(&mut [0; 4]) as &str)
-                    .copied();
+                *slot = ids.get(char_of_byte(byte).encode_utf8(&mut [0; 4]) as &str).copied();
             }
             Alphabet::Bytes(table)
         };
         let splitter = Splitter::new(recipe);
-        Ok(Self {
-            splitter,
-            alphabet,
-            whole_words: recipe.whole_words,
-            ids,
-            merges,
-        })
+        Ok(Self { splitter, alphabet, whole_words: recipe.whole_words, ids, merges })
     }
 
     /// Appends the ids of `text`.
@@ -148,9 +138,7 @@ impl Bpe {
             match (symbol.id, &self.alphabet) {
                 (Some(id), _) => ids.push(id),
                 (None, Alphabet::Bytes(_)) => {
-                    return Err(EncodeError::NoToken {
-                        byte: word.as_bytes()[symbol.start],
-                    });
+                    return Err(EncodeError::NoToken { byte: word.as_bytes()[symbol.start] });
                 }
                 (None, Alphabet::Utf8(bytes)) => {
                     spell(&word.as_bytes()[symbol.start..symbol.end], bytes, None, ids)?;
@@ -181,24 +169,14 @@ impl Bpe {
 type Merges = HashMap<(u32, u32), (u32, u32)>;
 
 fn read_merges(vocabulary: &Vocabulary, ids: &Ids) -> Result<Merges, TokenizerError> {
-    let known = LazyCell::new(|| {
-        vocabulary
-            .tokens
-            .iter()
-            .map(String::as_str)
-            .collect::<HashSet<_>>()
-    });
+    let known =
+        LazyCell::new(|| vocabulary.tokens.iter().map(String::as_str).collect::<HashSet<_>>());
     let mut merges = Merges::with_capacity(vocabulary.merges.len());
     let mut joined = String::new();
     for (rank, line) in (0..).zip(&vocabulary.merges) {
         let broken = || TokenizerError::Merge { index: rank };
         // A part is never empty, so the space that separates is not the first character.
-        let space = line
-            .char_indices()
-            .skip(1)
-            .find(|(_, c)| *c == ' ')
-            .ok_or_else(broken)?
-            .0;
+        let space = line.char_indices().skip(1).find(|(_, c)| *c == ' ').ok_or_else(broken)?.0;
         let (left, right) = (&line[..space], &line[space + 1..]);
         joined.clear();
         joined.extend([left, right]);
@@ -241,15 +219,9 @@ impl Spm {
         }
         Ok(Self {
             ids: ids_of_text(vocabulary, kinds),
-            ranks: vocabulary
-                .scores
-                .iter()
-                .map(|score| rank_of_score(*score))
-                .collect(),
+            ranks: vocabulary.scores.iter().map(|score| rank_of_score(*score)).collect(),
             bytes: ids_of_bytes(vocabulary, kinds),
-            unknown: vocabulary
-                .unk
-                .filter(|id| (*id as usize) < vocabulary.tokens.len()),
+            unknown: vocabulary.unk.filter(|id| (*id as usize) < vocabulary.tokens.len()),
             space_prefix: vocabulary.add_space_prefix.unwrap_or(true),
         })
     }
@@ -261,19 +233,12 @@ impl Spm {
         at_start: bool,
         ids: &mut Vec<u32>,
     ) -> Result<(), EncodeError> {
-        let prefix = if self.space_prefix && at_start {
-            "▁"
-        } else {
-            ""
-        };
+        let prefix = if self.space_prefix && at_start { "▁" } else { "" };
         let text = format!("{prefix}{}", text.replace(' ', "▁"));
         let mut symbols: Vec<Symbol> = characters(&text, &self.ids).collect();
         merge(&mut symbols, |left, right| {
             let id = *self.ids.get(&text[left.start..right.end])?;
-            Some(Join {
-                rank: self.ranks[id as usize],
-                id,
-            })
+            Some(Join { rank: self.ranks[id as usize], id })
         });
         for symbol in symbols {
             match symbol.id {
@@ -292,11 +257,7 @@ impl Spm {
 fn characters<'t>(text: &'t str, ids: &'t Ids) -> impl Iterator<Item = Symbol> + 't {
     text.char_indices().map(|(start, c)| {
         let end = start + c.len_utf8();
-        Symbol {
-            start,
-            end,
-            id: ids.get(&text[start..end]).copied(),
-        }
+        Symbol { start, end, id: ids.get(&text[start..end]).copied() }
     })
 }
 
@@ -324,11 +285,7 @@ fn spell(
 fn rank_of_score(score: f32) -> u32 {
     // `+ 0.0` makes both zeros one.
     let bits = (score + 0.0).to_bits();
-    if bits >> 31 == 1 {
-        bits
-    } else {
-        0x7FFF_FFFF - bits
-    }
+    if bits >> 31 == 1 { bits } else { 0x7FFF_FFFF - bits }
 }
 
 #[cfg(test)]
@@ -337,16 +294,7 @@ mod tests {
 
     #[test]
     fn a_better_score_is_a_smaller_rank() {
-        let scores = [
-            f32::INFINITY,
-            3.5,
-            1.0,
-            0.0,
-            -0.25,
-            -1.0,
-            -1000.0,
-            f32::NEG_INFINITY,
-        ];
+        let scores = [f32::INFINITY, 3.5, 1.0, 0.0, -0.25, -1.0, -1000.0, f32::NEG_INFINITY];
         let ranks: Vec<u32> = scores.iter().map(|score| rank_of_score(*score)).collect();
         assert!(ranks.is_sorted_by(|a, b| a < b), "{ranks:?}");
         assert_eq!(rank_of_score(-0.0), rank_of_score(0.0));

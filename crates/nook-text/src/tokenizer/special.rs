@@ -46,10 +46,8 @@ impl Specials {
         let mut all = Vec::new();
         for (id, text) in (0..).zip(&vocabulary.tokens) {
             let kind = kinds.get(id);
-            let special = matches!(
-                kind,
-                TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined
-            );
+            let special =
+                matches!(kind, TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined);
             if special && !text.is_empty() {
                 all.push(Special {
                     id,
@@ -60,15 +58,8 @@ impl Specials {
                 });
             }
         }
-        let added: Vec<Special<'_>> = all
-            .iter()
-            .filter(|special| special.added)
-            .copied()
-            .collect();
-        Ok(Self {
-            all: Matcher::new(&all)?,
-            added: Matcher::new(&added)?,
-        })
+        let added: Vec<Special<'_>> = all.iter().filter(|special| special.added).copied().collect();
+        Ok(Self { all: Matcher::new(&all)?, added: Matcher::new(&added)? })
     }
 
     /// Cuts `text` at its special tokens.
@@ -133,9 +124,7 @@ impl Matcher {
         let words = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(specials.iter().map(|special| special.text))
-            .map_err(|_| TokenizerError::TooManySpecials {
-                count: specials.len(),
-            })?;
+            .map_err(|_| TokenizerError::TooManySpecials { count: specials.len() })?;
         let entries = specials
             .iter()
             .map(|special| Entry {
@@ -151,11 +140,7 @@ impl Matcher {
 /// Phi-3's publisher strips white space after its added tokens (`rstrip`), which GGUF cannot say.
 /// Told by its vocabulary, not by the display name.
 fn is_phi3(vocabulary: &Vocabulary) -> bool {
-    vocabulary.model == "llama"
-        && vocabulary
-            .tokens
-            .iter()
-            .any(|text| text == "<|placeholder1|>")
+    vocabulary.model == "llama" && vocabulary.tokens.iter().any(|text| text == "<|placeholder1|>")
 }
 
 #[cfg(test)]
@@ -208,10 +193,6 @@ mod tests {
         check(Allowed::Guarded(&[1]), "<s><s>", &["<s>", "#0"]);
         check(Allowed::Guarded(&[3]), "<s><s>", &["#0", "#0"]);
         check(Allowed::Guarded(&[4]), "<s><s>", &["#0", "<s>"]);
-        check(
-            Allowed::Guarded(&[1, 9]),
-            "<|User|>  <s>",
-            &["<|User|>", "#2", "#0"],
-        );
+        check(Allowed::Guarded(&[1, 9]), "<|User|>  <s>", &["<|User|>", "#2", "#0"]);
     }
 }

@@ -59,12 +59,7 @@ pub(super) struct Recipe {
 }
 
 const fn plain(patterns: &'static [&'static str]) -> Recipe {
-    Recipe {
-        patterns,
-        whole_words: false,
-        add_bos: false,
-        raw_utf8: false,
-    }
+    Recipe { patterns, whole_words: false, add_bos: false, raw_utf8: false }
 }
 
 /// The recipe of a `tokenizer.ggml.pre` name, or `None` for one that is not known.
@@ -75,20 +70,13 @@ pub(super) fn recipe(name: &str) -> Option<Recipe> {
         "gpt-2" | "phi-2" | "gigachat" | "a.x-4.0" | "mellum" | "modern-bert" | "mpt" | "olmo"
         | "jais" | "trillion" | "granite-docling" | "exaone4" => plain(&[GPT2]),
         "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "midm-2.0"
-        | "lfm2" => Recipe {
-            whole_words: true,
-            add_bos: true,
-            ..plain(&[LLAMA3])
-        },
+        | "lfm2" => Recipe { whole_words: true, add_bos: true, ..plain(&[LLAMA3]) },
         "dbrx" | "smaug-bpe" | "glm4" | "chatglm-bpe" => plain(&[LLAMA3]),
         "qwen2" | "deepseek-r1-qwen" | "kormo" | "stablelm2" | "hunyuan" | "solar-open"
         | "grok-2" | "megrez" => plain(&[QWEN2]),
         "qwen35" => plain(&[QWEN35]),
         "laguna" => plain(&[r"[^\n]+|[\n]+", QWEN2]),
-        "minicpm5" => Recipe {
-            whole_words: true,
-            ..plain(&[r"\p{N}{1,3}", LLAMA3])
-        },
+        "minicpm5" => Recipe { whole_words: true, ..plain(&[r"\p{N}{1,3}", LLAMA3]) },
         "deepseek-llm" => plain(&[
             r"[\r\n]",
             DEEPSEEK_WORDS,
@@ -97,13 +85,9 @@ pub(super) fn recipe(name: &str) -> Option<Recipe> {
             DEEPSEEK_EAST,
             r"\p{N}+",
         ]),
-        "deepseek-coder" => plain(&[
-            r"[\r\n]",
-            r"\s?\p{L}+",
-            r"\s?\p{P}+",
-            DEEPSEEK_EAST,
-            r"\p{N}",
-        ]),
+        "deepseek-coder" => {
+            plain(&[r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", DEEPSEEK_EAST, r"\p{N}"])
+        }
         "deepseek-v3" | "hunyuan-dense" | "joyai-llm" | "hy_v4" => plain(&[
             r"\p{N}{1,3}",
             r"[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+",
@@ -112,11 +96,7 @@ pub(super) fn recipe(name: &str) -> Option<Recipe> {
         "falcon" => plain(&[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"]),
         "starcoder" | "refact" | "command-r" | "smollm" | "codeshell" | "exaone" | "minerva-7b"
         | "mellum2" => plain(&[r"\p{N}", GPT2]),
-        "tekken" => Recipe {
-            whole_words: true,
-            add_bos: true,
-            ..plain(&[TEKKEN])
-        },
+        "tekken" => Recipe { whole_words: true, add_bos: true, ..plain(&[TEKKEN]) },
         "gpt-4o" | "llama4" | "kanana2" | "minimax-m2" => plain(&[GPT4O]),
         "tiny_aya" | "cohere2moe" => plain(&[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O]),
         "kimi-k2" => plain(&[KIMI]),
@@ -124,11 +104,7 @@ pub(super) fn recipe(name: &str) -> Option<Recipe> {
         "seed-coder" => plain(&[SEED]),
         "poro-chat" | "bloom" | "gpt3-finnish" => plain(&[PORO]),
         "viking" => plain(&[PORO, r"\p{N}"]),
-        "gemma4" => Recipe {
-            add_bos: true,
-            raw_utf8: true,
-            ..plain(&[r"[^\n]+|[\n]+"])
-        },
+        "gemma4" => Recipe { add_bos: true, raw_utf8: true, ..plain(&[r"[^\n]+|[\n]+"]) },
         _ => return None,
     })
 }
@@ -148,9 +124,7 @@ impl Splitter {
                 .build()
                 .expect("a test compiles every pattern of the table")
         };
-        Self {
-            patterns: recipe.patterns.iter().map(compile).collect(),
-        }
+        Self { patterns: recipe.patterns.iter().map(compile).collect() }
     }
 
     /// Calls `take` with each word of `text`, in order; together they are the whole text.
@@ -185,11 +159,7 @@ fn cut<'t>(
         }
         done = found.end();
     }
-    if done < text.len() {
-        cut(rest, &text[done..], take)
-    } else {
-        Ok(())
-    }
+    if done < text.len() { cut(rest, &text[done..], take) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -199,9 +169,7 @@ mod tests {
     fn words(pre: &str, text: &str) -> Vec<String> {
         let mut words = Vec::new();
         let splitter = Splitter::new(&recipe(pre).unwrap());
-        splitter
-            .split(text, &mut |word| words.push(word.to_owned()))
-            .unwrap();
+        splitter.split(text, &mut |word| words.push(word.to_owned())).unwrap();
         words
     }
 
@@ -239,10 +207,7 @@ mod tests {
 
     #[test]
     fn known_cuts() {
-        assert_eq!(
-            words("gpt-2", "I'll go  to 12345"),
-            ["I", "'ll", " go", " ", " to", " 12345"]
-        );
+        assert_eq!(words("gpt-2", "I'll go  to 12345"), ["I", "'ll", " go", " ", " to", " 12345"]);
         assert_eq!(
             words("llama-bpe", "I'LL 12345\n\nx"),
             ["I", "'LL", " ", "123", "45", "\n\n", "x"]

@@ -2,11 +2,7 @@
 //!
 //! The reader is for test files only: it knows no limits and panics on anything odd. The product
 //! reads GGUF in `nook-model`.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses another part"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses another part")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so loudly")]
 
 use std::collections::HashMap;
@@ -35,10 +31,7 @@ pub fn read_json(test: &str, path: &str) -> Option<Value> {
 
 pub fn read_vocabulary(test: &str, path: &str) -> Option<Vocabulary> {
     let bytes = std::fs::read(find(test, path)?).unwrap();
-    let mut reader = Reader {
-        bytes: &bytes,
-        at: 0,
-    };
+    let mut reader = Reader { bytes: &bytes, at: 0 };
     assert_eq!(reader.take(4), b"GGUF");
     reader.number(4);
     reader.number(8);
@@ -69,14 +62,8 @@ fn vocabulary(fields: &HashMap<String, Field>) -> Vocabulary {
         model: text("tokenizer.ggml.model").unwrap_or_default(),
         pre: text("tokenizer.ggml.pre"),
         tokens: texts("tokenizer.ggml.tokens"),
-        scores: list("tokenizer.ggml.scores")
-            .iter()
-            .map(|s| s.as_number() as f32)
-            .collect(),
-        kinds: list("tokenizer.ggml.token_type")
-            .iter()
-            .map(Field::as_kind)
-            .collect(),
+        scores: list("tokenizer.ggml.scores").iter().map(|s| s.as_number() as f32).collect(),
+        kinds: list("tokenizer.ggml.token_type").iter().map(Field::as_kind).collect(),
         merges: texts("tokenizer.ggml.merges"),
         bos: number("tokenizer.ggml.bos_token_id").map(|id| id as u32),
         eos: number("tokenizer.ggml.eos_token_id").map(|id| id as u32),
@@ -97,16 +84,12 @@ enum Field {
 
 impl Field {
     fn as_text(&self) -> String {
-        let Self::Text(text) = self else {
-            panic!("not a text")
-        };
+        let Self::Text(text) = self else { panic!("not a text") };
         text.clone()
     }
 
     fn as_number(&self) -> f64 {
-        let Self::Number(number) = self else {
-            panic!("not a number")
-        };
+        let Self::Number(number) = self else { panic!("not a number") };
         *number
     }
 

@@ -1,9 +1,5 @@
 //! Small made-up vocabularies, so that tests need no fixtures.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses another part"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses another part")]
 
 use nook_base::Vocabulary;
 use nook_base::vocabulary::TokenKind;
@@ -45,9 +41,8 @@ pub fn byte_level() -> Vocabulary {
         };
         add(&mut vocabulary, &c.to_string(), TokenKind::Normal);
     }
-    for merge in [
-        "h e", "l l", "he ll", "hell o", "Ġ hello", "Ġ Ġ", "< |", "e n", "en d", "Ã ©",
-    ] {
+    for merge in ["h e", "l l", "he ll", "hell o", "Ġ hello", "Ġ Ġ", "< |", "e n", "en d", "Ã ©"]
+    {
         vocabulary.merges.push(merge.to_owned());
         add(&mut vocabulary, &merge.replace(' ', ""), TokenKind::Normal);
     }

@@ -54,11 +54,7 @@ impl PairingCode {
             }
             got += 1;
         }
-        if got == CODE_DIGITS {
-            Ok(Self(digits))
-        } else {
-            Err(CodeError::WrongLength { got })
-        }
+        if got == CODE_DIGITS { Ok(Self(digits)) } else { Err(CodeError::WrongLength { got }) }
     }
 
     /// The code as shown to people: `427 901`. For the screen only, never for a log.

@@ -130,11 +130,7 @@ impl PairingChannel {
         if own == peer {
             return Err(PairingError::SameDevice);
         }
-        Ok(Self {
-            own,
-            peer,
-            exporter: exporter.into(),
-        })
+        Ok(Self { own, peer, exporter: exporter.into() })
     }
 }
 
@@ -172,10 +168,7 @@ impl<P: Pake> Exchange<P> {
             (_, Message::OtherVersion(_)) => Err(PairingError::VersionMismatch),
             (
                 State::AwaitIntroduction(pake),
-                Message::Introduction {
-                    introduction,
-                    pake: theirs,
-                },
+                Message::Introduction { introduction, pake: theirs },
             ) => {
                 self.check_versions(&introduction)?;
                 let keys = self.derive(&pake.finish(&theirs)?, bytes);
@@ -189,10 +182,7 @@ impl<P: Pake> Exchange<P> {
                         Role::TypeCode => encode_stored(),
                     },
                 };
-                Ok(Progress::Store(ProvenPeer {
-                    id: self.channel.peer,
-                    introduction: peer,
-                }))
+                Ok(Progress::Store(ProvenPeer { id: self.channel.peer, introduction: peer }))
             }
             (State::AwaitStored, Message::Stored) => Ok(Progress::Finished),
             _ => Err(PairingError::OutOfTurn),
@@ -232,11 +222,7 @@ impl<P: Pake> Exchange<P> {
     fn check_versions(&self, peer: &Introduction) -> Result<(), PairingError> {
         let lowest = self.own.protocol.0.max(peer.protocol.0);
         let highest = self.own.protocol.1.min(peer.protocol.1);
-        if lowest <= highest {
-            Ok(())
-        } else {
-            Err(PairingError::VersionMismatch)
-        }
+        if lowest <= highest { Ok(()) } else { Err(PairingError::VersionMismatch) }
     }
 
     fn check_proof(&self, keys: &RoleKeys, proof: &[u8; PROOF_BYTES]) -> Result<(), PairingError> {
@@ -260,8 +246,7 @@ impl<P: Pake> Exchange<P> {
         let hkdf = Hkdf::<Sha256>::new(Some(&transcript), &material);
         let proof = |info: &[u8]| {
             let mut key = Zeroizing::new([0; 32]);
-            hkdf.expand(info, key.as_mut_slice())
-                .expect("HKDF-SHA256 always yields 32 bytes");
+            hkdf.expand(info, key.as_mut_slice()).expect("HKDF-SHA256 always yields 32 bytes");
             let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key.as_slice())
                 .expect("HMAC takes keys of any length");
             mac.update(&transcript);
@@ -316,10 +301,7 @@ impl PairingError {
     /// Whether the device that shows the code counts this as a guess.
     #[must_use]
     pub fn is_attempt(&self) -> bool {
-        matches!(
-            self,
-            Self::WrongCode | Self::PeerMisbehaved | Self::OutOfTurn
-        )
+        matches!(self, Self::WrongCode | Self::PeerMisbehaved | Self::OutOfTurn)
     }
 }
 

@@ -110,11 +110,7 @@ impl Message {
             },
             _ => return Err(MalformedMessage),
         };
-        if reader.0.is_empty() {
-            Ok(message)
-        } else {
-            Err(MalformedMessage)
-        }
+        if reader.0.is_empty() { Ok(message) } else { Err(MalformedMessage) }
     }
 }
 

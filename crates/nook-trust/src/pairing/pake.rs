@@ -55,9 +55,8 @@ impl Pake for Spake2Ed25519 {
             Role::ShowCode => Spake2::start_a(&password, &shower, &typer),
             Role::TypeCode => Spake2::start_b(&password, &shower, &typer),
         };
-        let message = message
-            .try_into()
-            .expect("SPAKE2 over Ed25519 always makes a message of 33 bytes");
+        let message =
+            message.try_into().expect("SPAKE2 over Ed25519 always makes a message of 33 bytes");
         (Self(state), message)
     }
 
@@ -67,10 +66,7 @@ impl Pake for Spake2Ed25519 {
     ) -> Result<Zeroizing<Vec<u8>>, BadPakeMessage> {
         let [_side, point @ ..] = message;
         check_point(point)?;
-        self.0
-            .finish(message)
-            .map(Zeroizing::new)
-            .map_err(|_| BadPakeMessage)
+        self.0.finish(message).map(Zeroizing::new).map_err(|_| BadPakeMessage)
     }
 }
 

@@ -80,10 +80,7 @@ impl PairingWindows {
             return Err(WindowRefusal::TooMany { retry_in });
         }
         self.opened.push_back(now);
-        self.current = Some(Open {
-            since: now,
-            wrong: 0,
-        });
+        self.current = Some(Open { since: now, wrong: 0 });
         Ok(now + WINDOW)
     }
 
@@ -112,18 +109,12 @@ impl PairingWindows {
 
     /// Passes when a guess may be checked now.
     pub fn check_open(&self, now: Instant) -> Result<(), WindowClosed> {
-        if self.is_open(now) {
-            Ok(())
-        } else {
-            Err(WindowClosed)
-        }
+        if self.is_open(now) { Ok(()) } else { Err(WindowClosed) }
     }
 
     /// Whether a window is open.
     #[must_use]
     pub fn is_open(&self, now: Instant) -> bool {
-        self.current
-            .as_ref()
-            .is_some_and(|open| now.saturating_duration_since(open.since) < WINDOW)
+        self.current.as_ref().is_some_and(|open| now.saturating_duration_since(open.since) < WINDOW)
     }
 }

@@ -1,0 +1,126 @@
+//! Everything that must be on the machine before building and testing.
+//!
+//! Asks [`packages`] which system packages are missing and has them installed (in CI or with
+//! `--yes` at once, on a terminal after asking, otherwise the command is printed and that is the
+//! error); makes the Python environment of the tests ([`python`]); checks Node.
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+
+use crate::places::Places;
+use crate::process::Program;
+use crate::setup::packages::{Family, Wanted};
+use crate::{outside, say};
+
+mod packages;
+pub(crate) mod python;
+
+/// The oldest Node that the window's tools run on.
+const NODE_MAJOR_MIN: u32 = 20;
+
+/// How setting up may go.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SetupOptions {
+    /// Install missing system packages without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+/// What the machine is to do; decides which packages it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Purpose {
+    /// Build the programs without a window.
+    House,
+    /// Build and run the tray app.
+    Run,
+    /// Run every test as well.
+    Test,
+    /// Cross-build for other systems as well.
+    Platforms,
+}
+
+/// `cargo xtask setup`: what `run` and `test` do first, alone.
+pub(crate) fn setup(places: &Places, options: &SetupOptions) -> Result<()> {
+    ensure(places, Purpose::Test, options)?;
+    say::line("Everything that building and testing need is here.");
+    Ok(())
+}
+
+/// Makes sure that this machine has what `purpose` needs.
+pub(crate) fn ensure(places: &Places, purpose: Purpose, options: &SetupOptions) -> Result<()> {
+    ensure_packages(places, purpose, options)?;
+    if purpose >= Purpose::Run {
+        check_node(places)?;
+    }
+    if purpose >= Purpose::Test {
+        python::environment(places)?;
+    }
+    Ok(())
+}
+
+fn ensure_packages(places: &Places, purpose: Purpose, options: &SetupOptions) -> Result<()> {
+    let Some(family) = Family::of_this_machine() else {
+        return Ok(()); // Windows and macOS bring what the app needs with them.
+    };
+    let missing = family.missing(places, packages::wanted(purpose));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.iter().map(|wanted| wanted.name(family)).collect::<Vec<_>>();
+    say::line(&format!("Missing system packages: {}", names.join(" ")));
+    let command = family.install_command(&names);
+    if !options.yes && !outside::in_ci() {
+        if !outside::on_terminal() {
+            bail!("install the missing packages and try again:\n  {command}");
+        }
+        if !said_yes(&format!("Install them now with `{command}`?"))? {
+            bail!("not installed; this is the command for later:\n  {command}");
+        }
+    }
+    family.install(places, &names)?;
+    still_missing(&family.missing(places, packages::wanted(purpose)), family)
+}
+
+fn still_missing(missing: &[&Wanted], family: Family) -> Result<()> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.iter().map(|wanted| wanted.name(family)).collect::<Vec<_>>();
+    bail!("still missing after installing: {}", names.join(" "))
+}
+
+fn said_yes(question: &str) -> Result<bool> {
+    say::line(&format!("{question} [y/N]"));
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn check_node(places: &Places) -> Result<()> {
+    let said =
+        Program::new("node", &places.root).args(["--version"]).output().with_context(|| {
+            format!("Node.js {NODE_MAJOR_MIN} or newer builds the window's pages; it is not here")
+        })?;
+    if node_major(&said).is_none_or(|major| major < NODE_MAJOR_MIN) {
+        bail!("Node.js {NODE_MAJOR_MIN} or newer builds the window's pages; here is {said}");
+    }
+    Ok(())
+}
+
+fn node_major(said: &str) -> Option<u32> {
+    said.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_versions_are_read() {
+        assert_eq!(node_major("v20.20.2\n"), Some(20));
+        assert_eq!(node_major("command not found"), None);
+    }
+}

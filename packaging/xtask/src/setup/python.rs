@@ -1,0 +1,41 @@
+//! The Python environment of the tests: pinned packages in a folder of their own.
+//!
+//! The folder's name holds a hash of the requirements, so a changed file makes a new environment
+//! and an interrupted installation is never taken for a finished one (the mark is written last).
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use crate::places::Places;
+use crate::process::Program;
+
+/// The interpreter of the tests' environment; makes the environment when it is not there.
+pub(crate) fn environment(places: &Places) -> Result<PathBuf> {
+    environment_for(places, "python", &places.python_tests().join("requirements.txt"))
+}
+
+/// The interpreter of an environment called `name` that holds what `requirements` lists.
+pub(crate) fn environment_for(places: &Places, name: &str, requirements: &Path) -> Result<PathBuf> {
+    let list = std::fs::read_to_string(requirements)
+        .with_context(|| format!("cannot read {}", requirements.display()))?;
+    let mut hasher = DefaultHasher::new();
+    list.hash(&mut hasher);
+    let folder = places.made(format!("{name}/{:016x}", hasher.finish()))?;
+    let programs = folder.join(if cfg!(windows) { "Scripts" } else { "bin" });
+    let python = programs.join("python").with_extension(std::env::consts::EXE_EXTENSION);
+    let mark = folder.join("complete");
+    if !mark.exists() {
+        let system = if cfg!(windows) { "python" } else { "python3" };
+        Program::new(system, &places.root)
+            .args(["-m".as_ref(), "venv".as_ref(), "--clear".as_ref(), folder.as_os_str()])
+            .run()?;
+        Program::new(&python, &places.root)
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+            .args(["--requirement".as_ref(), requirements.as_os_str()])
+            .run()?;
+        std::fs::write(&mark, &list)?;
+    }
+    Ok(python)
+}

@@ -1,0 +1,72 @@
+//! The stages whose tests are written in Python: foreign clients at the port, tray and windows.
+//!
+//! The tests find the programs through `NOOK_BIN` and `INGLENOOK_BIN` and leave pictures and logs
+//! in the folder `OUT`.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::process::Program;
+use crate::setup::python;
+use crate::stages::{Outcome, Round};
+
+/// Starting several nodes and a window is quick; a file that takes longer hangs.
+const FILE_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// Tests of foreign programs at the port.
+const CLIENT_FILES: [&str; 1] = ["test_openai.py"];
+/// Tests of tray and windows; each gets a display, a session bus and a home of its own.
+const WINDOW_FILES: [&str; 2] = ["test_tray.py", "test_window.py"];
+
+/// Foreign programs at the local port.
+pub(crate) fn clients(round: &mut Round) -> Result<Outcome> {
+    run_files(round, &CLIENT_FILES, &["nook"], &[])
+}
+
+/// Tray and windows on a private display.
+pub(crate) fn windows(round: &mut Round) -> Result<Outcome> {
+    if !cfg!(target_os = "linux") {
+        let because = "windows are driven through X11 and D-Bus, which only Linux has".to_owned();
+        return Ok(Outcome::Skipped { because });
+    }
+    run_files(round, &WINDOW_FILES, &["nook", "inglenook"], &["-m", "gui.run_gui"])
+}
+
+fn run_files(
+    round: &Round,
+    files: &[&str],
+    programs: &[&str],
+    wrapper: &[&str],
+) -> Result<Outcome> {
+    let places = &round.places;
+    let built = round.built.as_ref().context("nothing was built")?;
+    for file in files {
+        if !places.python_tests().join(file).exists() {
+            return Ok(Outcome::NotThere { missing: format!("tests/python/{file}") });
+        }
+    }
+    let interpreter = python::environment(places)?;
+    let mut failed = Vec::new();
+    for file in files {
+        let mut test = Program::new(&interpreter, &places.python_tests())
+            .args(wrapper)
+            .args(if wrapper.is_empty() { vec![] } else { vec![interpreter.as_os_str()] })
+            .args(["-m", "pytest", "-p", "no:cacheprovider", "--verbose", "--exitfirst", file])
+            .env("OUT", places.made("window-tests")?)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .within(FILE_LIMIT);
+        for program in programs {
+            let Some(path) = built.program(program) else {
+                return Ok(Outcome::NotThere { missing: format!("the program `{program}`") });
+            };
+            test = test.env(&format!("{}_BIN", program.to_uppercase()), path);
+        }
+        if test.run().is_err() {
+            failed.push(*file);
+        }
+    }
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(Outcome::Passed { note: files.join(", ") })
+}

@@ -1,0 +1,86 @@
+//! The window's pages: install, lint, types, tests, build.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::places::Places;
+use crate::process::npm;
+use crate::say;
+use crate::stages::{Outcome, Round};
+
+/// The scripts of `ui/package.json` that this stage runs, in order.
+const SCRIPTS: [&str; 4] = ["lint", "check", "test", "build"];
+
+/// The stage.
+pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
+    let places = &round.places;
+    if !is_there(places) {
+        return Ok(Outcome::NotThere { missing: "ui/package.json".to_owned() });
+    }
+    let package = std::fs::read_to_string(places.ui().join("package.json"))?;
+    let missing = missing_scripts(&package)?;
+    if !missing.is_empty() {
+        bail!("ui/package.json lacks scripts: {}", missing.join(", "));
+    }
+    install(places)?;
+    for script in SCRIPTS {
+        npm(&places.ui()).args(["run", script]).run()?;
+    }
+    Ok(Outcome::passed())
+}
+
+/// Whether the pages are in the tree.
+pub(crate) fn is_there(places: &Places) -> bool {
+    places.ui().join("package.json").exists()
+}
+
+/// Builds the pages.
+pub(crate) fn build_pages(places: &Places) -> Result<()> {
+    install(places)?;
+    npm(&places.ui()).args(["run", "build"]).run()
+}
+
+/// Builds the pages if there are none: the tray app does not compile without them.
+pub(crate) fn ensure_pages(places: &Places) -> Result<()> {
+    if !is_there(places) || places.ui().join("dist/index.html").exists() {
+        return Ok(());
+    }
+    say::line("The pages are not built yet; the tray app does not compile without them.");
+    build_pages(places)
+}
+
+/// `npm ci`, unless the very same lock file is installed already.
+fn install(places: &Places) -> Result<()> {
+    let ui = places.ui();
+    let lock = std::fs::read(ui.join("package-lock.json"))
+        .context("ui/package-lock.json is needed to install what was tested")?;
+    let mut hasher = DefaultHasher::new();
+    lock.hash(&mut hasher);
+    let wanted = format!("{:016x}", hasher.finish());
+    let mark = ui.join("node_modules/.inglenook-installed");
+    if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    npm(&ui).args(["ci", "--no-audit", "--no-fund"]).run()?;
+    std::fs::write(&mark, wanted)?;
+    Ok(())
+}
+
+fn missing_scripts(package: &str) -> Result<Vec<&'static str>> {
+    let package: serde_json::Value =
+        serde_json::from_str(package).context("ui/package.json is no JSON")?;
+    let is_missing = |script: &&str| package["scripts"][*script].as_str().is_none();
+    Ok(SCRIPTS.into_iter().filter(is_missing).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_script_is_named() {
+        let package = r#"{"scripts": {"lint": "a", "test": "b", "build": "c"}}"#;
+        assert_eq!(missing_scripts(package).unwrap(), ["check"]);
+    }
+}

@@ -1,0 +1,163 @@
+//! What the documents promise is there: invariants have tests, README opens with the two commands.
+
+use std::collections::BTreeSet;
+
+use crate::tidy::Finding;
+use crate::tidy::tree::Tree;
+
+const RULE: &str = "documents";
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const README: &str = "README.md";
+/// The commands that do all set-up, and by which line of README they have been shown.
+const COMMANDS: [&str; 2] = ["cargo xtask run", "cargo xtask test"];
+const COMMANDS_BY_LINE: usize = 20;
+/// How an invariant names its tests.
+const TEST_MARK: &str = "*Test:*";
+
+/// Promises that are not kept.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = check_readme(tree.text(README));
+    findings.extend(check_invariants(tree));
+    findings
+}
+
+fn check_readme(text: Option<&str>) -> Vec<Finding> {
+    let opening = text.unwrap_or_default().lines().take(COMMANDS_BY_LINE).collect::<Vec<_>>();
+    let shown = |command: &&str| opening.iter().any(|line| line.trim_start().starts_with(*command));
+    let missing = COMMANDS.iter().filter(|command| !shown(command));
+    let sentence =
+        |command| format!("`{command}` is not shown in the first {COMMANDS_BY_LINE} lines");
+    missing.map(|command| Finding::new(RULE, README, 1, sentence(command))).collect()
+}
+
+fn check_invariants(tree: &Tree) -> Vec<Finding> {
+    let Some(text) = tree.text(ARCHITECTURE) else {
+        return vec![Finding::new(RULE, ARCHITECTURE, 0, "is missing")];
+    };
+    let tests = test_names(tree);
+    let mut findings = Vec::new();
+    let mut found = |line: usize, sentence: String| {
+        findings.push(Finding::new(RULE, ARCHITECTURE, line, sentence));
+    };
+    let invariants = invariants(text);
+    if invariants.is_empty() {
+        found(0, "states no invariant (`**I-1.** …`)".to_owned());
+    }
+    for (at, invariant) in invariants.iter().enumerate() {
+        let Invariant { number, line, named } = invariant;
+        if *number != at + 1 {
+            found(*line, format!("I-{number} stands where I-{} belongs", at + 1));
+        }
+        if named.is_empty() {
+            found(*line, format!("I-{number} names no test ({TEST_MARK} `name`)"));
+        }
+        for name in named.iter().filter(|name| !tests.contains(name.as_str())) {
+            found(*line, format!("I-{number} names the test `{name}`, which does not exist"));
+        }
+    }
+    findings
+}
+
+/// One numbered paragraph.
+struct Invariant {
+    number: usize,
+    line: usize,
+    named: Vec<String>,
+}
+
+fn invariants(text: &str) -> Vec<Invariant> {
+    let mut invariants: Vec<Invariant> = Vec::new();
+    let mut after_mark = false;
+    for (at, line) in text.lines().enumerate() {
+        let plain = line.trim_start_matches(['-', ' ', '>']);
+        if let Some(number) = plain.strip_prefix("**I-").and_then(|rest| rest.split_once(".**")) {
+            let number = number.0.parse().unwrap_or(0);
+            invariants.push(Invariant { number, line: at + 1, named: Vec::new() });
+            after_mark = false;
+        }
+        let Some(invariant) = invariants.last_mut() else {
+            continue;
+        };
+        if line.trim().is_empty() || line.starts_with('#') {
+            after_mark = false;
+        }
+        let tests = match line.split_once(TEST_MARK) {
+            Some((_, tests)) => {
+                after_mark = true;
+                tests
+            }
+            None if after_mark => line,
+            None => continue,
+        };
+        invariant.named.extend(tests.split('`').skip(1).step_by(2).map(str::to_owned));
+    }
+    invariants
+}
+
+/// Names of functions in Rust and Python, and titles of tests in TypeScript.
+fn test_names(tree: &Tree) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for file in &tree.files {
+        let (openings, ends): (&[&str], &[char]) = match file.ending() {
+            "rs" => (&["fn "], &['(', '<']),
+            "py" => (&["def "], &['(']),
+            "ts" => (&["it('", "it(\"", "test('", "test(\""], &['\'', '"']),
+            _ => continue,
+        };
+        for line in file.text.lines() {
+            for opening in openings {
+                let Some((_, rest)) = line.split_once(opening) else {
+                    continue;
+                };
+                names.extend(rest.split(ends).next().map(str::to_owned));
+            }
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FINE_README: &str = "# Inglenook\n\n```\ncargo xtask run\ncargo xtask test\n```\n";
+
+    #[track_caller]
+    fn check_documents(readme: &str, architecture: &str, found: &[&str]) {
+        let tree = Tree::of(&[
+            ("README.md", readme),
+            ("ARCHITECTURE.md", architecture),
+            ("crates/a/src/lib.rs", "#[test]\nfn nothing_gets_past() {}"),
+            ("tests/python/test_a.py", "def test_tray():\n    pass"),
+            ("ui/src/a.test.ts", "it('speaks politely', () => {})"),
+        ]);
+        let findings = check(&tree);
+        assert_eq!(findings.len(), found.len(), "{findings:?}");
+        for (finding, part) in findings.iter().zip(found) {
+            assert!(finding.sentence.contains(part), "{finding}");
+        }
+    }
+
+    #[test]
+    fn an_invariant_names_a_test_that_exists() {
+        let fine = "**I-1.** One. *Test:* `nothing_gets_past`, `test_tray`,\n`speaks politely`.\n";
+        check_documents(FINE_README, fine, &[]);
+        check_documents(FINE_README, "- **I-1.** One. *Test:* `no_such_test`.", &["no_such_test"]);
+        check_documents(FINE_README, "**I-1.** Without a test.", &["names no test"]);
+        check_documents(FINE_README, "Prose alone.", &["states no invariant"]);
+    }
+
+    #[test]
+    fn numbers_of_invariants_have_no_gap() {
+        let gap = "**I-1.** A. *Test:* `test_tray`.\n\n**I-3.** B. *Test:* `test_tray`.";
+        check_documents(FINE_README, gap, &["I-3 stands where I-2 belongs"]);
+    }
+
+    #[test]
+    fn readme_opens_with_the_two_commands() {
+        let fine = "**I-1.** A. *Test:* `test_tray`.";
+        check_documents("# Inglenook\n```\ncargo xtask run\n```", fine, &["cargo xtask test"]);
+        let late = format!("{}{FINE_README}", "prose\n".repeat(30));
+        check_documents(&late, fine, &["cargo xtask run", "cargo xtask test"]);
+    }
+}

@@ -1,0 +1,1 @@
+"""What the window tests stand on: a private display, a tray host on D-Bus, a WebDriver session."""

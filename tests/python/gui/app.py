@@ -1,0 +1,188 @@
+"""The tray app under test: started bare for the tray, or through WebDriver for its windows.
+
+Programs are found through `INGLENOOK_BIN`; pictures and logs go to the folder `OUT`. Element ids
+are the `data-testid`s that the pages promise; [Window] knows nothing else of their markup.
+"""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.options import ArgOptions
+from selenium.webdriver.remote.webelement import WebElement
+
+from gui.sni import wait_until
+from nodes import free_port, is_open, write_settings
+
+LEAVE_SECONDS = 20
+DRIVER_SECONDS = 20
+WINDOW_TITLE = "Inglenook"
+
+
+class App:
+    """The app as a desktop starts it."""
+
+    def __init__(self, name: str = "Kitchen laptop") -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="inglenook-app-")
+        self.home = Path(self._folder.name) / "home"
+        self.port = free_port()
+        write_settings(self.home, name, port=self.port)
+        # Chats always take the likeliest word here, so that a reply can be compared.
+        with (self.home / "settings.toml").open("a") as settings:
+            settings.write("\n[chat]\ntemperature = 0.0\n")
+        self.process: subprocess.Popen | None = None
+
+    def __enter__(self) -> "App":
+        self._log = (out() / "app.log").open("ab")
+        self.process = self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self.process
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(LEAVE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self._log.close()
+        self._folder.cleanup()
+
+    def start(self) -> subprocess.Popen:
+        """Starts the program; a second time while it runs, as a second click on its icon does."""
+        return subprocess.Popen(
+            [program()],
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+        )
+
+    def environment(self) -> dict[str, str]:
+        """The environment of the app: its own home."""
+        return dict(os.environ, INGLENOOK_HOME=str(self.home))
+
+    def is_running(self) -> bool:
+        """Whether the process is alive."""
+        return self.process is not None and self.process.poll() is None
+
+
+class Window:
+    """The app's window, driven through WebDriver. WebKitWebDriver starts the app itself."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    def __enter__(self) -> "Window":
+        port = free_port()
+        # Without this variable the app opens a window that WebDriver may not drive.
+        environment = dict(self._app.environment(), TAURI_WEBVIEW_AUTOMATION="true")
+        self._log = (out() / "webdriver.log").open("ab")
+        self._driver_process = subprocess.Popen(
+            ["WebKitWebDriver", f"--port={port}", "--host=127.0.0.1"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+        )
+        wait_until(lambda: is_open(port), "WebKitWebDriver", DRIVER_SECONDS)
+        options = ArgOptions()
+        options.set_capability("browserName", "wry")
+        options.set_capability("webkitgtk:browserOptions", {"binary": program(), "args": []})
+        self.driver = webdriver.Remote(f"http://127.0.0.1:{port}", options=options)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error:
+                self.picture("failed")
+            self.driver.quit()
+        finally:
+            self._driver_process.terminate()
+            self._driver_process.wait(LEAVE_SECONDS)
+            self._log.close()
+
+    def all(self, test_id: str) -> list[WebElement]:
+        """All elements with this `data-testid`, in the order of the page."""
+        return self.driver.find_elements(By.CSS_SELECTOR, f'[data-testid="{test_id}"]')
+
+    def find(self, test_id: str, seconds: float = 15) -> WebElement:
+        """The one visible element with this `data-testid`; waits for it."""
+
+        def visible() -> list[WebElement]:
+            return [element for element in self.all(test_id) if element.is_displayed()]
+
+        return wait_until(visible, f"{test_id} on the page", seconds)[0]
+
+    def click(self, test_id: str) -> None:
+        """Clicks an element."""
+        self.find(test_id).click()
+
+    def type(self, test_id: str, text: str) -> None:
+        """Types into an empty field."""
+        field = self.find(test_id)
+        field.clear()
+        field.send_keys(text)
+
+    def picture(self, name: str) -> Path:
+        """A picture of the page as it is painted now; the last frame is older, so two are awaited."""
+        self.driver.execute_async_script(
+            "const done = arguments[0];"
+            "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50)))"
+        )
+        path = out() / f"{name}.png"
+        assert self.driver.save_screenshot(str(path)), path
+        return path
+
+
+def windows() -> list[str]:
+    """Ids of the app's visible windows on the display."""
+    done = subprocess.run(
+        ["xdotool", "search", "--onlyvisible", "--name", f"^{WINDOW_TITLE}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.split()
+
+
+def close_windows() -> None:
+    """Closes the visible windows as a person does: by asking, not by force."""
+    for window in windows():
+        subprocess.run(["wmctrl", "-i", "-c", hex(int(window))], check=True)
+
+
+def picture_of_screen(name: str) -> Path:
+    """A picture of the whole display."""
+    path = out() / f"{name}.png"
+    subprocess.run(["import", "-window", "root", str(path)], check=True, timeout=30)
+    return path
+
+
+def out() -> Path:
+    """Where pictures and logs go."""
+    folder = Path(os.environ.get("OUT", tempfile.gettempdir())) / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def program() -> str:
+    """The tray app under test."""
+    found = os.environ.get("INGLENOOK_BIN")
+    assert found, "set INGLENOOK_BIN to the tray app; `cargo xtask test` does"
+    return found

@@ -1,0 +1,187 @@
+"""Starts real `nook` nodes with homes of their own and speaks to them as their owners would.
+
+The program is found through the variable `NOOK_BIN`, which `cargo xtask test` sets. Every node gets
+a free port, keeps its key in a file (one keychain would give all of them one identity) and ends
+when its `with` block does.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+START_SECONDS = 60
+ASK_SECONDS = 60
+LEAVE_SECONDS = 15
+# What `nook pair` prints: the code in two groups of three, and the address to type.
+CODE = re.compile(r"\b(\d{3}) ?(\d{3})\b")
+ADDRESS = re.compile(r"\b(\d+\.\d+\.\d+\.\d+:\d+)\b")
+
+
+class Node:
+    """One device of the household: a process, a home, a name."""
+
+    def __init__(self, name: str, *, layers: str | None = None, with_port: bool = False) -> None:
+        self.name = name
+        self._folder = tempfile.TemporaryDirectory(prefix="inglenook-node-")
+        self.home = Path(self._folder.name) / "home"
+        self.port = free_port() if with_port else None
+        self.home.mkdir(parents=True)
+        write_settings(self.home, name, layers=layers, port=self.port)
+        self._process: subprocess.Popen | None = None
+
+    def __enter__(self) -> "Node":
+        command = [program(), "--home", str(self.home), "up"]
+        if self.port is None:
+            command.append("--no-port")
+        self._log = (self.home / "log.txt").open("wb")
+        self._process = subprocess.Popen(
+            command,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+        )
+        self._wait_until_up()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._process
+        if error:
+            print(f"--- log of {self.name} ---\n{self.log()}")
+        self._process.terminate()
+        try:
+            self._process.wait(LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+        self._folder.cleanup()
+
+    @property
+    def base_url(self) -> str:
+        """Address of the OpenAI-compatible port."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def key(self) -> str:
+        """The key of the OpenAI-compatible port."""
+        return self.ask("key").strip()
+
+    def devices(self) -> list[dict[str, Any]]:
+        """The other devices that it knows."""
+        return json.loads(self.ask("devices", "--json"))
+
+    def share(self, on: bool) -> None:
+        """Switches lending."""
+        self.ask("share", "on" if on else "off")
+
+    def show_code(self) -> "ShownCode":
+        """Opens a pairing window."""
+        return ShownCode(self)
+
+    def ask(self, *words: str) -> str:
+        """Runs a command of the owner and gives what it printed."""
+        done = subprocess.run(
+            [program(), "--home", str(self.home), *words],
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ASK_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"nook {' '.join(words)}: {done.stderr}{done.stdout}"
+        return done.stdout
+
+    def log(self) -> str:
+        """What the node wrote so far."""
+        return (self.home / "log.txt").read_text(errors="replace")
+
+    @staticmethod
+    def environment() -> dict[str, str]:
+        """The environment of a node: no keychain and no session bus of somebody else."""
+        environment = dict(os.environ, INGLENOOK_KEYRING="off")
+        environment.pop("DBUS_SESSION_BUS_ADDRESS", None)
+        environment.pop("INGLENOOK_HOME", None)
+        return environment
+
+    def _wait_until_up(self) -> None:
+        end = time.monotonic() + START_SECONDS
+        while True:
+            assert self._process and self._process.poll() is None, f"it ended:\n{self.log()}"
+            if " is up" in self.log() and (self.port is None or is_open(self.port)):
+                return
+            assert time.monotonic() < end, f"{self.name} is not up:\n{self.log()}"
+            time.sleep(0.1)
+
+
+class ShownCode:
+    """A code that a node shows until another device has typed it."""
+
+    def __init__(self, node: Node) -> None:
+        self._pairing = subprocess.Popen(
+            [program(), "--home", str(node.home), "pair"],
+            env=node.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self._pairing.stdout
+        said = self._pairing.stdout.readline() + self._pairing.stdout.readline()
+        code, address = CODE.search(said), ADDRESS.search(said)
+        assert code and address, f"no code and address in: {said}"
+        self.code = "".join(code.groups())
+        self.address = address.group(1)
+
+    def wait_until_used(self) -> None:
+        """Returns when another device has paired."""
+        said, _ = self._pairing.communicate(timeout=ASK_SECONDS)
+        assert self._pairing.returncode == 0, said
+
+
+def write_settings(
+    home: Path, name: str, *, layers: str | None = None, port: int | None = None
+) -> None:
+    """Settings of a device in a household on one machine."""
+    home.mkdir(parents=True, exist_ok=True)
+    lines = ["[device]", f'name = "{name}"', "", "[network]", "listen_port = 0", "loopback = true"]
+    if port is not None:
+        lines += ["", "[port]", f'address = "127.0.0.1:{port}"']
+    if layers is not None:
+        lines += ["", "[distributed_inference.host]", f'layers = "{layers}"']
+    (home / "settings.toml").write_text("\n".join(lines) + "\n")
+
+
+def program() -> str:
+    """The `nook` under test."""
+    found = os.environ.get("NOOK_BIN")
+    assert found, "set NOOK_BIN to the nook program; `cargo xtask test` does"
+    return found
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def is_open(port: int) -> bool:
+    """Whether somebody listens on a port of this machine."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 0.2).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,168 @@
+"""The tray icon and its menu, read and clicked over D-Bus as a desktop's panel does."""
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from gui.app import App, close_windows, picture_of_screen, windows
+from gui.sni import MenuEntry, Panel, TrayItem, wait_until
+
+SHARE, CHAT, DEVICES, QUIT = "Share this computer", "Open chat", "Devices…", "Quit"
+
+
+@pytest.fixture
+def panel() -> Iterator[Panel]:
+    """A panel that is there before the app."""
+    panel = Panel()
+    yield panel
+    panel.close()
+
+
+@pytest.fixture
+def app(panel: Panel) -> Iterator[App]:
+    """A freshly started app."""
+    with App() as app:
+        yield app
+
+
+@pytest.fixture
+def icon(panel: Panel, app: App) -> TrayItem:
+    """The app's icon, once the house is up and the menu can be used."""
+    assert app.process
+    icon = panel.wait_for_icon()
+    wait_until(lambda: share_entry(panel, icon).enabled, "the house to be up", 60)
+    return icon
+
+
+def test_the_menu_opens_with_the_status_and_names_what_can_be_done(
+    panel: Panel, icon: TrayItem
+) -> None:
+    """First a line that cannot be clicked, then the four actions in order."""
+    status, *actions = panel.menu(icon)
+    assert not status.enabled
+    assert status.label
+    assert [entry.label for entry in actions if entry.enabled] == [SHARE, CHAT, DEVICES, QUIT]
+    assert share_entry(panel, icon).is_check
+    assert not share_entry(panel, icon).checked, "nothing is shared before somebody says so"
+
+
+def test_sharing_is_switched_in_the_menu_and_the_icon_says_so(panel: Panel, icon: TrayItem) -> None:
+    """The check mark, the status line and the icon change together, both ways."""
+    before = panel.menu(icon)[0].label
+    icon_before = panel.properties(icon).get("IconName")
+    panel.click(icon, SHARE)
+    wait_until(lambda: share_entry(panel, icon).checked, "the check mark")
+    wait_until(lambda: panel.menu(icon)[0].label != before, "another status line")
+    # libayatana gives the icon a new file name for each picture.
+    wait_until(lambda: panel.properties(icon).get("IconName") != icon_before, "another icon")
+    panel.click(icon, SHARE)
+    wait_until(lambda: not share_entry(panel, icon).checked, "no check mark")
+    wait_until(lambda: panel.menu(icon)[0].label == before, "the first status line")
+
+
+def test_a_closed_window_hides_and_the_tray_brings_it_back(
+    panel: Panel, icon: TrayItem, app: App
+) -> None:
+    """Closing ends nothing; "Open chat" and "Devices…" show the window again."""
+    panel.click(icon, CHAT)
+    wait_until(windows, "the window")
+    for label in (CHAT, DEVICES):
+        close_windows()
+        wait_until(lambda: not windows(), "no window")
+        assert app.is_running()
+        panel.click(icon, label)
+        wait_until(windows, f"the window after {label!r}")
+
+
+def test_a_second_start_shows_the_first_one(panel: Panel, icon: TrayItem, app: App) -> None:
+    """There is one app a session; the second process ends at once and the window is there."""
+    panel.click(icon, CHAT)
+    wait_until(windows, "the window")
+    close_windows()
+    wait_until(lambda: not windows(), "no window")
+    assert app.start().wait(30) == 0
+    assert app.is_running()
+    wait_until(windows, "the window of the first one")
+
+
+def test_quit_ends_everything(panel: Panel, icon: TrayItem, app: App) -> None:
+    """The process leaves by itself, with no worker left behind."""
+    assert app.process
+    panel.click(icon, QUIT)
+    assert app.process.wait(30) == 0
+    workers = subprocess.run(
+        ["pgrep", "--session", "0", "--full", "inglenook worker"],
+        capture_output=True,
+        check=False,
+    )
+    assert not workers.stdout
+
+
+def test_a_tray_without_a_panel_shows_the_menu() -> None:
+    """Plain X11 trays get an icon too; this is where the picture of the menu comes from."""
+    tray = subprocess.Popen(["trayer", "--edge", "top", "--widthtype", "request", "--height", "32"])
+    try:
+        with App():
+            window = wait_until(tray_window, "the tray")
+            wait_until(lambda: width(window) > 8, "an icon in the tray")
+            before = shown_windows()
+            subprocess.run(
+                ["xdotool", "mousemove", "--window", window, "12", "12", "click", "3"], check=True
+            )
+            wait_until(lambda: shown_windows() - before, "the menu")
+            picture_of_still_screen("tray-menu")
+    finally:
+        tray.terminate()
+        tray.wait(10)
+
+
+def share_entry(panel: Panel, icon: TrayItem) -> MenuEntry:
+    """The menu's check entry."""
+    return next(entry for entry in panel.menu(icon) if entry.label == SHARE)
+
+
+def tray_window() -> str:
+    """The window of the plain tray."""
+    return first_line(["xdotool", "search", "--onlyvisible", "--class", "trayer"])
+
+
+def shown_windows() -> set[str]:
+    """The app's windows and menus that are on the display."""
+    done = subprocess.run(
+        ["xdotool", "search", "--onlyvisible", "--class", "inglenook"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return set(done.stdout.split())
+
+
+def picture_of_still_screen(name: str) -> None:
+    """A picture after painting has ended: two in a row that are the same."""
+    last = b""
+
+    def is_still() -> bool:
+        nonlocal last
+        earlier, last = last, picture_of_screen(name).read_bytes()
+        return earlier == last
+
+    wait_until(is_still, "painting to end")
+
+
+def width(window: str) -> int:
+    """Width of a window in pixels."""
+    said = subprocess.run(
+        ["xdotool", "getwindowgeometry", "--shell", window],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    values = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+    return int(values["WIDTH"])
+
+
+def first_line(command: list[str]) -> str:
+    """The first line that a command prints; empty when there is none."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.split("\n", 1)[0]

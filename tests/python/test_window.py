@@ -1,0 +1,241 @@
+"""The real window against two other real devices: pair, trust, share, ask, watch the route.
+
+One long story in the order in which a person lives it, in one window; each step is a test and the
+later ones stand on the earlier (`--exitfirst` ends the story where it breaks).
+"""
+
+import json
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import Select
+
+from gui.app import App, Window, picture_of_screen
+from gui.sni import Panel, wait_until
+from nodes import Node, program
+
+ME, FIRST, SECOND = "Kitchen laptop", "Study PC", "Attic PC"
+# Layers that each helper offers; what lies outside stays with the asking device.
+FIRST_LAYERS, SECOND_LAYERS = "1-2", "3-4"
+PROMPT = "Once upon a time"
+REPLY_SECONDS = 60
+OFFER_SECONDS = 60
+
+
+@dataclass
+class Story:
+    """Everything that the steps share."""
+
+    panel: Panel
+    window: Window
+    app: App
+    helpers: list[Node] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def story() -> Iterator[Story]:
+    """Two helpers, a panel, and the window."""
+    panel = Panel()
+    app = App(ME)
+    with (
+        Node(FIRST, layers=FIRST_LAYERS) as first,
+        Node(SECOND, layers=SECOND_LAYERS) as second,
+    ):
+        app._log = subprocess.DEVNULL  # WebKitWebDriver starts this one.
+        with Window(app) as window:
+            yield Story(panel, window, app, [first, second])
+    panel.close()
+
+
+def test_a_first_prompt_is_answered_here_alone(story: Story) -> None:
+    """Nothing downloaded, nobody paired: the built-in model answers, piece by piece."""
+    texts = ask(story, PROMPT)
+    assert len(texts) >= 3, f"it came in {len(texts)} pieces"
+    assert all(later.startswith(earlier) for earlier, later in zip(texts, texts[1:], strict=False))
+    assert FIRST not in route(story) and SECOND not in route(story)
+    story.window.picture("chat-alone")
+
+
+def test_a_reply_can_be_stopped(story: Story) -> None:
+    """What was said stays; the field is ready again."""
+    story.window.click("nav-chat")
+    before = len(story.window.all("reply"))
+    story.window.type("prompt", "Tell me a very long story about every room of the house.")
+    story.window.click("send")
+    wait_until(lambda: len(story.window.all("reply")) > before, "a reply", REPLY_SECONDS)
+    wait_until(lambda: last_phase(story) not in ("", "reading"), "the first word", REPLY_SECONDS)
+    story.window.click("stop")
+    story.window.find("send")
+    said = last_reply(story)
+    assert said
+    story.window.picture("chat-stopped")
+    assert last_reply(story) == said, "it went on after it was stopped"
+
+
+def test_the_window_types_a_code_of_another_device(story: Story) -> None:
+    """The other device shows a code and an address; both are typed here."""
+    first = story.helpers[0]
+    shown = first.show_code()
+    story.window.click("nav-devices")
+    story.window.type("type-address", shown.address)
+    story.window.find("type-code").send_keys(shown.code)
+    story.window.click("join")
+    story.window.find("join-done", 30)
+    shown.wait_until_used()
+    row(story, FIRST)
+
+
+def test_another_device_types_the_code_of_the_window(story: Story) -> None:
+    """The window shows a code; the other device types it and finds this one by mDNS."""
+    second = story.helpers[1]
+    story.window.click("nav-devices")
+    story.window.click("show-code")
+    code = "".join(letter for letter in story.window.find("pair-code").text if letter.isdigit())
+    assert len(code) == 6
+    second.ask("pair", code, "--with", ME)
+    row(story, SECOND)
+
+
+def test_trust_is_given_on_both_sides_and_the_sentence_is_said(story: Story) -> None:
+    """A paired device takes part in nothing until both owners trust each other."""
+    for helper in story.helpers:
+        select = row(story, helper.name).find_element(By.CSS_SELECTOR, '[data-testid="trust-select"]')
+        Select(select).select_by_value("trusted")
+        helper.ask("devices", "trust", ME, "trusted")
+        helper.share(True)
+    page = story.window.driver.find_element(By.TAG_NAME, "body").text
+    assert "could work out" in page, "the honest sentence stands where trust is chosen"
+    for helper in story.helpers:
+        wait_until(lambda helper=helper: knows_me(helper), f"a link with {helper.name}")
+    story.window.picture("devices")
+
+
+def test_a_prompt_walks_through_both_helpers(story: Story) -> None:
+    """The route names all three devices, and the text is that of the port."""
+    end = time.monotonic() + OFFER_SECONDS
+    while True:
+        texts = ask(story, PROMPT)
+        shown = route(story)
+        if FIRST in shown and SECOND in shown:
+            break
+        assert time.monotonic() < end, f"the helpers were not used: {shown}"
+    assert len(texts) >= 3
+    story.window.picture("chat")
+    picture_of_screen("desktop")
+
+
+def test_the_port_says_what_the_window_says(story: Story) -> None:
+    """The same conversation through the port, greedy on both sides, gives the same words."""
+    reply = port_reply(story, PROMPT)
+    texts = ask_fresh(story, PROMPT)
+    # The page sets paragraphs its own way; the words are what must be the same.
+    assert texts[-1].split() == reply.split()
+
+
+def test_sharing_is_in_step_in_window_and_tray(story: Story) -> None:
+    """Two switches for one choice; each follows the other."""
+    icon = story.panel.wait_for_icon()
+
+    def in_tray() -> bool:
+        return any(entry.checked for entry in story.panel.menu(icon) if entry.is_check)
+
+    def in_window() -> bool:
+        return story.window.find("share-toggle").get_attribute("aria-checked") == "true"
+
+    story.window.click("nav-devices")
+    assert in_window() == in_tray()
+    start = in_window()
+    story.window.click("share-toggle")
+    wait_until(lambda: in_tray() != start, "the tray to follow the window")
+    story.panel.click(icon, "Share this computer")
+    wait_until(lambda: in_window() == start, "the window to follow the tray")
+
+
+def ask(story: Story, prompt: str) -> list[str]:
+    """Says something and gives every text that the reply showed while it grew."""
+    story.window.click("nav-chat")
+    before = len(story.window.all("reply"))
+    story.window.type("prompt", prompt)
+    story.window.click("send")
+    wait_until(lambda: len(story.window.all("reply")) > before, "a reply", REPLY_SECONDS)
+    texts: list[str] = []
+    end = time.monotonic() + REPLY_SECONDS
+    while True:
+        phase = last_phase(story)
+        is_over = phase in ("finished", "cut")
+        # Until the first word the page says that the prompt is being read.
+        text = "" if phase in ("", "reading") else last_reply(story)
+        if text and (not texts or texts[-1] != text):
+            texts.append(text)
+        if is_over:
+            assert phase == "finished", f"the reply was cut: {text}"
+            return texts
+        assert time.monotonic() < end, f"the reply did not end; so far: {texts[-1:]}"
+
+
+def ask_fresh(story: Story, prompt: str) -> list[str]:
+    """Asks in a conversation that has no history."""
+    story.window.click("nav-chat")
+    story.window.click("new-chat")
+    return ask(story, prompt)
+
+
+def last_reply(story: Story) -> str:
+    """Text of the newest reply."""
+    try:
+        return story.window.all("reply-text")[-1].text.strip()
+    except (IndexError, StaleElementReferenceException):
+        return ""  # It is being painted anew.
+
+
+def last_phase(story: Story) -> str:
+    """How far the newest reply is, as the page says."""
+    try:
+        return story.window.all("reply")[-1].get_attribute("data-phase") or ""
+    except (IndexError, StaleElementReferenceException):
+        return ""
+
+
+def route(story: Story) -> str:
+    """What the newest reply says of who computed it."""
+    ribbon = wait_until(lambda: story.window.all("route-ribbon"), "a route")[-1]
+    return f"{ribbon.text} {ribbon.get_attribute('textContent')}"
+
+
+def row(story: Story, name: str) -> WebElement:
+    """The row of a device."""
+    story.window.click("nav-devices")
+
+    def found() -> list[WebElement]:
+        return [row for row in story.window.all("device-row") if name in row.text]
+
+    return wait_until(found, f"the row of {name}")[0]
+
+
+def knows_me(helper: Node) -> bool:
+    """Whether the helper has a link with the asking device."""
+    return any(device["name"] == ME and device["connected"] for device in helper.devices())
+
+
+def port_reply(story: Story, prompt: str) -> str:
+    """The reply of the app's own port to the same single message."""
+    home = str(story.app.home)
+    key = subprocess.run(
+        [program(), "--home", home, "key"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    wish: dict[str, Any] = {"model": "ember", "messages": [{"role": "user", "content": prompt}]}
+    asked = urllib.request.Request(
+        f"http://127.0.0.1:{story.app.port}/v1/chat/completions",
+        data=json.dumps(wish | {"temperature": 0}).encode(),
+        headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(asked, timeout=REPLY_SECONDS) as answer:
+        return json.load(answer)["choices"][0]["message"]["content"]
