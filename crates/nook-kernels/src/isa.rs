@@ -65,6 +65,7 @@ impl Isa {
         }
     }
 
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn kind(self) -> Kind {
         self.0
     }

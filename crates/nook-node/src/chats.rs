@@ -135,6 +135,7 @@ impl State {
         let (book, tasks) = (self.chats.clone(), self.tasks.clone());
         let house = self.inside.clone();
         let (model, reach) = (turn.model.clone(), turn.reach);
+        let temperature = Some(self.settings.settings().chat.temperature);
         self.tasks.spawn_until_cancelled("turn", async move {
             let outcome = async {
                 let prepared = book.run(move |chats| prepare(chats, turn)).await?;
@@ -142,7 +143,7 @@ impl State {
                     model,
                     prompt: Prompt::Chat(prepared.messages),
                     tokens_max: None,
-                    sampling: Sampling::default(),
+                    sampling: Sampling { temperature, ..Sampling::default() },
                     stop: Vec::new(),
                     activation_dtype: None,
                     reach,

@@ -449,7 +449,7 @@ fn join_error(error: JoinError) -> HouseError {
         JoinError::Unreachable | JoinError::NotPairing | JoinError::Lost => {
             ErrorCode::ShardUnavailable
         }
-        JoinError::Refused { error: PairingError::WrongCode { .. } } => ErrorCode::TrustDenied,
+        JoinError::Refused { error: PairingError::WrongCode } => ErrorCode::TrustDenied,
         JoinError::Refused { .. } | JoinError::NotStored => ErrorCode::BadRequest,
     };
     HouseError::new(code, sentence(&error.to_string()))

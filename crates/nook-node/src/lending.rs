@@ -97,7 +97,8 @@ async fn open(
         .get(lent.model, &lent.name)
         .await
         .map_err(|problem| error(problem.code, &problem.sentence))?;
-    let part = ModelPart::inner(open.layers);
+    // Only the file is named here: the worker loads the layers at OPEN, under the guests' cap.
+    let part = ModelPart::inner(LayerRange::with_len(open.layers.start(), 0));
     worker.load(&lent.path, lent.model, part).await.map_err(worker_error)?;
     let mut worker_call = worker.open_call().await.map_err(worker_error)?;
     let opening = WorkerMessage::from_peer(Message::Open(open));

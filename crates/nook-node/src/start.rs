@@ -155,7 +155,6 @@ fn assemble(
     let chats = ChatBook::start(chats).map_err(|source| StartError::Thread { source })?;
     let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
     let gate = Gate::new(settings.settings().gate, peers.levels());
-    let port = settings.settings().port.clone();
     let mut state = State {
         me,
         key_kept_in: kept_in(&kept),
@@ -188,12 +187,23 @@ fn assemble(
         port_key,
     };
     state.note("models", models.problem);
-    let sightings = start_finder(&mut state);
+    let sightings = settle(&mut state);
+    let inboxes = Inboxes { commands, inside: inside_inbox, links: link_events, sightings };
+    Ok((state, inboxes))
+}
+
+/// Starts what acts on the outside by itself, once all parts are there.
+fn settle(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
+    let sightings = start_finder(state);
     state.peers_changed();
     state.apply_sharing();
     state.publish();
-    let inboxes = Inboxes { commands, inside: inside_inbox, links: link_events, sightings };
-    Ok((state, inboxes))
+    sightings
+}
+
+fn closed_port(settings: &SettingsFile) -> PortView {
+    let base_url = format!("http://{}/v1", settings.settings().port.address);
+    PortView { on: false, base_url, problem: None }
 }
 
 fn start_links(

@@ -15,8 +15,14 @@ pub(crate) struct Account {
 #[derive(Debug, Default)]
 struct Books {
     limits: Limits,
+    /// All weights in memory.
     weights: u64,
+    /// Weights that were loaded because a guest asked.
+    lent_weights: u64,
+    /// All caches promised.
     caches: u64,
+    /// Caches promised to guests.
+    lent_caches: u64,
     sessions: u16,
     guests: u16,
 }
@@ -24,7 +30,8 @@ struct Books {
 /// What the owner of this device allows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
-    /// Bytes of weights and caches together.
+    /// Bytes of weights and caches that are there for other devices. What this device needs for
+    /// itself is not counted: a cap on lending must not stop the owner's own model.
     pub(crate) bytes_max: u64,
     /// Streams of other devices at once; this device's own are not counted.
     pub(crate) guests_max: u16,
@@ -81,24 +88,34 @@ impl Account {
         if caller == Caller::Guest && books.guests >= books.limits.guests_max {
             return Err(Refusal::StreamsTaken);
         }
-        books.check_room(cache_bytes)?;
-        books.caches = books.caches.saturating_add(cache_bytes);
-        books.sessions = books.sessions.saturating_add(1);
         if caller == Caller::Guest {
+            books.check_room(cache_bytes)?;
+            books.lent_caches = books.lent_caches.saturating_add(cache_bytes);
             books.guests += 1;
         }
+        books.caches = books.caches.saturating_add(cache_bytes);
+        books.sessions = books.sessions.saturating_add(1);
         drop(books);
         Ok(Seat { account: self.clone(), caller, bytes: cache_bytes })
     }
 
-    /// Fails when `additional` bytes of weights would not fit beside what is taken.
-    pub(crate) fn check_weights(&self, additional: u64) -> Result<(), Refusal> {
-        self.books().check_room(additional)
+    /// Books `additional` bytes of weights as lent when a guest asks for them; fails when they do not
+    /// fit beside what is lent. The owner's are never refused.
+    pub(crate) fn lend_weights(&self, caller: Caller, additional: u64) -> Result<(), Refusal> {
+        if caller == Caller::Owner {
+            return Ok(());
+        }
+        let mut books = self.books();
+        books.check_room(additional)?;
+        books.lent_weights = books.lent_weights.saturating_add(additional);
+        Ok(())
     }
 
     /// Books what the weights really take.
     pub(crate) fn set_weights(&self, bytes: u64) {
-        self.books().weights = bytes;
+        let mut books = self.books();
+        books.weights = bytes;
+        books.lent_weights = books.lent_weights.min(bytes);
     }
 
     pub(crate) fn balance(&self) -> Balance {
@@ -119,7 +136,7 @@ impl Account {
 
 impl Books {
     fn check_room(&self, wanted: u64) -> Result<(), Refusal> {
-        let taken = self.weights.saturating_add(self.caches);
+        let taken = self.lent_weights.saturating_add(self.lent_caches);
         let free = self.limits.bytes_max.saturating_sub(taken);
         if wanted <= free { Ok(()) } else { Err(Refusal::NoMemory { wanted, free }) }
     }
@@ -131,6 +148,7 @@ impl Drop for Seat {
         books.caches = books.caches.saturating_sub(self.bytes);
         books.sessions = books.sessions.saturating_sub(1);
         if self.caller == Caller::Guest {
+            books.lent_caches = books.lent_caches.saturating_sub(self.bytes);
             books.guests = books.guests.saturating_sub(1);
         }
     }
@@ -160,6 +178,7 @@ mod tests {
     #[test]
     fn a_refusal_takes_nothing_and_dropping_gives_everything_back() {
         let account = account();
+        account.lend_weights(Caller::Guest, 600).unwrap();
         account.set_weights(600);
         for _ in 0..10 {
             let refused = account.seat(Caller::Guest, 500).unwrap_err();
@@ -170,6 +189,15 @@ mod tests {
         drop(seat);
         let after = account.balance();
         assert_eq!((after.caches, after.sessions, after.guests), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_cap_on_lending_does_not_bind_the_owner() {
+        let account = account();
+        account.lend_weights(Caller::Owner, 5_000).unwrap();
+        account.set_weights(5_000);
+        let _own = account.seat(Caller::Owner, 9_000).unwrap();
+        assert!(account.seat(Caller::Guest, 900).is_ok());
     }
 
     #[test]

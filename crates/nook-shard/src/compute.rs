@@ -12,7 +12,7 @@ use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive, clock}
 use nook_model::{Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, Session};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::account::{Account, Refusal};
+use crate::account::{Account, Caller, Refusal};
 use crate::failure::Failure;
 
 /// Jobs that may wait for the compute thread. Each call has at most one, so this is only met when
@@ -67,6 +67,7 @@ enum Job {
         reply: oneshot::Sender<Result<Held, Failure>>,
     },
     Open {
+        caller: Caller,
         model: Option<ModelDigest>,
         part: ModelPart,
         positions_max: u32,
@@ -117,14 +118,15 @@ impl Compute {
         self.ask(|reply| Job::Hold { path, model, part, reply }).await?
     }
 
-    /// A new conversation over a part that is held.
+    /// A new conversation over a part, which is loaded where it is not held.
     pub(crate) async fn open(
         &self,
+        caller: Caller,
         model: Option<ModelDigest>,
         part: ModelPart,
         positions_max: u32,
     ) -> Result<Session, Failure> {
-        self.ask(|reply| Job::Open { model, part, positions_max, reply }).await?
+        self.ask(|reply| Job::Open { caller, model, part, positions_max, reply }).await?
     }
 
     /// Bytes that a conversation of `positions` over `layers` takes.
@@ -191,10 +193,10 @@ impl Bench {
             // A reply nobody waits for any more is dropped, and with it what it holds.
             match job {
                 Job::Hold { path, model, part, reply } => {
-                    let _ = reply.send(self.hold(path, model, part));
+                    let _ = reply.send(self.hold(path, model, part, Caller::Owner));
                 }
-                Job::Open { model, part, positions_max, reply } => {
-                    let _ = reply.send(self.open(model, part, positions_max));
+                Job::Open { caller, model, part, positions_max, reply } => {
+                    let _ = reply.send(self.open(caller, model, part, positions_max));
                 }
                 Job::CacheBytes { model, layers, positions, reply } => {
                     let bytes =
@@ -220,6 +222,7 @@ impl Bench {
         path: Option<String>,
         digest: ModelDigest,
         part: ModelPart,
+        caller: Caller,
     ) -> Result<Held, Failure> {
         let started = clock::now();
         if self.model.is_none() {
@@ -235,7 +238,7 @@ impl Bench {
             return Err(ErrorCode::WeightsMismatch.into());
         }
         let wanted = missing_bytes(loaded, file, part);
-        self.account.check_weights(wanted).map_err(|refusal| match refusal {
+        self.account.lend_weights(caller, wanted).map_err(|refusal| match refusal {
             Refusal::NoMemory { wanted, free } => Failure::new(
                 ErrorCode::OutOfMemory,
                 format!(
@@ -256,13 +259,14 @@ impl Bench {
 
     fn open(
         &mut self,
+        caller: Caller,
         digest: Option<ModelDigest>,
         part: ModelPart,
         positions_max: u32,
     ) -> Result<Session, Failure> {
         let digest = self.loaded(digest)?.0;
         // Layers may have been evicted between two conversations.
-        self.hold(None, digest, part)?;
+        self.hold(None, digest, part, caller)?;
         let (_, loaded, _) = self.model.as_ref().expect("hold succeeded, so a model is loaded");
         Ok(loaded.session(part, positions_max)?)
     }

@@ -118,7 +118,7 @@ async fn seat(
     let cache_bytes = room.compute.cache_bytes(model, part.layers, positions_max).await?;
     // The place is taken before the layers are loaded: whoever is over the limit costs nothing.
     let seat = room.account.seat(caller, cache_bytes)?;
-    let session = room.compute.open(model, part, positions_max).await?;
+    let session = room.compute.open(caller, model, part, positions_max).await?;
     Ok(Conversation { part, dtype, session, mark: None, _seat: seat })
 }
 

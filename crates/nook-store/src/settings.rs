@@ -30,6 +30,8 @@ pub struct Settings {
     pub gate: GatePolicy,
     /// `[network]`
     pub network: NetworkSettings,
+    /// `[chat]`
+    pub chat: ChatSettings,
     /// `[distributed_inference]`
     pub inference: InferenceSettings,
     /// `[distributed_inference.host]`
@@ -63,6 +65,13 @@ pub struct NetworkSettings {
     pub listen_port: u16,
     /// Whether the whole household lives on this machine, so that loopback addresses count.
     pub loopback: bool,
+}
+
+/// Kept conversations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatSettings {
+    /// How freely the model chooses its words, 0 to 2; 0 always takes the likeliest.
+    pub temperature: f32,
 }
 
 /// Running prompts over several devices.
@@ -143,10 +152,22 @@ impl RawSettings {
                 listen_port: listen_port("network.listen_port", self.network.listen_port)?,
                 loopback: self.network.loopback,
             },
+            chat: ChatSettings { temperature: temperature(self.chat.temperature)? },
             inference: inference.resolve()?,
             host: host.resolve()?,
         })
     }
+}
+
+fn temperature(value: f64) -> Result<f32, OutOfRange> {
+    if (0.0..=2.0).contains(&value) {
+        return Ok(value as f32);
+    }
+    Err(OutOfRange {
+        key: "chat.temperature",
+        value: value.to_string(),
+        expected: "a number from 0 to 2".to_owned(),
+    })
 }
 
 impl raw::RawInference {

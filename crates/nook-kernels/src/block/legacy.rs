@@ -75,14 +75,10 @@ impl Block for Q4_0 {
     #[inline(always)]
     fn decode(bytes: &[u8], out: &mut [f32]) {
         let d = f16_at(bytes, 0);
-        let nibbles = bytes_at::<16>(bytes, 2);
-        let low = numbers_at::<16>(out, 0);
-        for i in 0..16 {
-            low[i] = (i32::from(nibbles[i] & 15) - 8) as f32 * d;
-        }
-        let high = numbers_at::<16>(out, 16);
-        for i in 0..16 {
-            high[i] = (i32::from(nibbles[i] >> 4) - 8) as f32 * d;
+        let q = nibbles(bytes_at(bytes, 2));
+        let out = numbers_at::<QK>(out, 0);
+        for i in 0..QK {
+            out[i] = (i32::from(q[i]) - 8) as f32 * d;
         }
     }
 }
@@ -95,14 +91,10 @@ impl Block for Q4_1 {
     fn decode(bytes: &[u8], out: &mut [f32]) {
         let d = f16_at(bytes, 0);
         let m = f16_at(bytes, 2);
-        let nibbles = bytes_at::<16>(bytes, 4);
-        let low = numbers_at::<16>(out, 0);
-        for i in 0..16 {
-            low[i] = f32::from(nibbles[i] & 15) * d + m;
-        }
-        let high = numbers_at::<16>(out, 16);
-        for i in 0..16 {
-            high[i] = f32::from(nibbles[i] >> 4) * d + m;
+        let q = nibbles(bytes_at(bytes, 4));
+        let out = numbers_at::<QK>(out, 0);
+        for i in 0..QK {
+            out[i] = f32::from(q[i]) * d + m;
         }
     }
 }
@@ -155,6 +147,17 @@ impl Block for Q8_0 {
             out[i] = f32::from(q[i] as i8) * d;
         }
     }
+}
+
+/// The 32 nibbles of 16 bytes: low ones first.
+#[inline(always)]
+fn nibbles(bytes: &[u8; QK / 2]) -> [u8; QK] {
+    let mut q = [0; QK];
+    for i in 0..QK / 2 {
+        q[i] = bytes[i] & 15;
+        q[i + QK / 2] = bytes[i] >> 4;
+    }
+    q
 }
 
 /// Numbers `i` and `i + 16` of a block of five-bit numbers, whose fifth bits are in `bits`.

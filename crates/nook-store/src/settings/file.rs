@@ -37,6 +37,7 @@ pub const SETTINGS_KEYS: &[&str] = &[
     "gate.remote_whole",
     "network.listen_port",
     "network.loopback",
+    "chat.temperature",
     "distributed_inference.enabled",
     "distributed_inference.max_shards_per_request",
     "distributed_inference.shard_health_timeout_seconds",

@@ -12,6 +12,7 @@ pub(super) struct RawSettings {
     pub(super) port: RawPort,
     pub(super) gate: RawGate,
     pub(super) network: RawNetwork,
+    pub(super) chat: RawChat,
     pub(super) distributed_inference: RawInference,
 }
 
@@ -46,6 +47,12 @@ pub(super) struct RawGate {
 pub(super) struct RawNetwork {
     pub(super) listen_port: i64,
     pub(super) loopback: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct RawChat {
+    pub(super) temperature: f64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -100,6 +107,12 @@ impl Default for RawGate {
             copy: "trusted".to_owned(),
             remote_whole: "own".to_owned(),
         }
+    }
+}
+
+impl Default for RawChat {
+    fn default() -> Self {
+        Self { temperature: 0.7 }
     }
 }
 
