@@ -1,1 +1,59 @@
-fn main() {}
+//! Inglenook: the tray app and its window.
+//!
+//! A thin door over `nook-node`. `starting` starts the house and its other doors, `tray` and `window`
+//! show it, `commands` are what the page may ask for, `replies` streams what the model says, `leaving`
+//! ends everything in order. Started as `inglenook worker` it is the worker process instead, before
+//! anything of a window is touched.
+
+mod app;
+mod arguments;
+mod asks;
+#[cfg(test)]
+mod bindings;
+mod coalesce;
+mod commands;
+mod graphics;
+mod icons;
+mod leaving;
+mod news;
+mod opening;
+mod replies;
+mod starting;
+mod texts;
+mod tray;
+mod tray_host;
+mod window;
+
+use std::process::ExitCode;
+
+use crate::arguments::Arguments;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args();
+    if words.nth(1).as_deref() == Some("worker") {
+        return nook_node::worker_main(&words.collect::<Vec<_>>());
+    }
+    start_log();
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
+    let arguments = Arguments::read(std::env::args().skip(1));
+    graphics::prepare(arguments.safe_graphics)?;
+    app::run(arguments)
+}
+
+fn start_log() {
+    let filter = nook_base::env::text("INGLENOOK_LOG").unwrap_or_else(|| "info".to_owned());
+    // Fails only when a subscriber is set already, which cannot be this early.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .try_init();
+}

@@ -91,7 +91,13 @@ async fn live(
     }
     wait_for_lenders(asking, helpers, &model).await?;
     for (helper, share) in helpers.iter().zip(&shares) {
-        say(format!("{} shares layers {share} of {model}", helper.name));
+        let layers = if share.len() == 1 { "layer" } else { "layers" };
+        let share = share.to_string();
+        let share = share
+            .split_once('-')
+            .filter(|(first, last)| first == last)
+            .map_or(&*share, |(one, _)| one);
+        say(format!("{} shares {layers} {share} of {model}", helper.name));
     }
     say(String::new());
     answer(house, asking, helpers, model).await

@@ -226,7 +226,7 @@ fn title_of(text: &TurnText) -> String {
 /// Passes a reply on while saving it. The door that stops listening stops the reply.
 fn keep(book: ChatBook, message: MessageId, mut reply: Reply, tasks: &Tasks) -> Reply {
     let (out, events) = mpsc::channel(REPLY_EVENTS_MAX);
-    let prompt_ids = Sensitive(reply.prompt_ids.0.clone());
+    let (model, prompt_ids) = (reply.model.clone(), Sensitive(reply.prompt_ids.0.clone()));
     tasks.spawn("kept-reply", async move {
         let end = pass_on(&book, message, &mut reply, &out).await;
         // Saved before the door hears of the end, so that what it reads back is whole.
@@ -249,7 +249,7 @@ fn keep(book: ChatBook, message: MessageId, mut reply: Reply, tasks: &Tasks) -> 
             let _ = out.send(end).await;
         }
     });
-    Reply { prompt_ids, events }
+    Reply { model, prompt_ids, events }
 }
 
 /// Passes events on until the last one, which is returned, or until nobody listens.

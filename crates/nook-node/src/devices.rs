@@ -56,6 +56,7 @@ impl State {
                 tracing::info!(?peer, remote = %link.remote(), "connected");
                 let noted = self.peers.note_reached(peer, link.listens_at(), clock::unix_seconds());
                 self.note("peers", noted.err().map(|error| error.to_string()));
+                self.take_name(peer, &link.hello().device_name);
                 if let Some(finder) = &self.finder {
                     finder.reached(&peer);
                 }
@@ -100,6 +101,16 @@ impl State {
                     )),
                 );
             }
+        }
+    }
+
+    /// A device that was renamed says so when it connects.
+    fn take_name(&mut self, peer: PeerId, said: &str) {
+        let name = DeviceName::sanitised(said);
+        if self.peers.get(peer).is_some_and(|known| known.name != name) {
+            let renamed = self.peers.rename(peer, name);
+            self.note("peers", renamed.err().map(|error| error.to_string()));
+            self.publish_book();
         }
     }
 

@@ -28,6 +28,10 @@ const JOIN_LIMIT: Duration = Duration::from_secs(2);
 /// that takes nothing for [`crate::reply::READER_STALL_LIMIT`] ends it.
 pub const REPLY_EVENTS_MAX: usize = 256;
 
+/// Replies that may wait until one under way ends, asked through all doors together: chat windows
+/// of other programs ask for titles and tags in bursts. One more is refused as busy.
+pub const REPLIES_WAITING_MAX: usize = 16;
+
 /// The house: this device and what it knows of the others.
 #[derive(Debug, Clone)]
 pub struct House {
@@ -144,6 +148,8 @@ pub struct GenerateRequest {
 /// A reply in the making. Dropping it stops the reply within a token.
 #[derive(Debug)]
 pub struct Reply {
+    /// The model that answers, by its full name.
+    pub model: String,
     /// Token ids of the prompt.
     pub prompt_ids: Sensitive<Vec<u32>>,
     /// Events in order, closed after `done` or `pipeline_aborted`.
@@ -364,6 +370,8 @@ impl House {
             let _ = wait.await;
         }
         self.tasks.shut_down(JOIN_LIMIT).await;
+        // The doors' sockets are gone with their tasks; only an empty folder goes.
+        let _ = std::fs::remove_dir(&self.runtime_folder);
     }
 
     async fn ask<T>(&self, command: impl FnOnce(Answer<T>) -> Command) -> Result<T, HouseError> {

@@ -57,7 +57,8 @@ impl State {
     fn sharing_view(&self) -> SharingView {
         let on = self.lending.sharing == Sharing::On;
         let streams = self.streams();
-        let busy = streams > 0 || self.replies > 0;
+        let replies = self.replies_running();
+        let busy = streams > 0 || replies > 0;
         let broken = !self.workers.problems().borrow().is_empty();
         let state = match (broken, busy, on) {
             (true, ..) => SharingState::Problem,
@@ -71,7 +72,7 @@ impl State {
             1 => "1 device".to_owned(),
             more => format!("{more} devices"),
         };
-        let doing = match (streams, self.replies) {
+        let doing = match (streams, replies) {
             (0, 0) => "idle".to_owned(),
             (0, _) => "answering".to_owned(),
             (1, _) => "helping with 1 reply".to_owned(),

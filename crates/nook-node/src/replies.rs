@@ -8,10 +8,12 @@ use nook_pipeline::FallBack;
 use nook_plan::{Route, Topology, greedy_cover};
 use tokio::sync::mpsc;
 
-use crate::house::{Answer, GenerateRequest, HouseError, REPLY_EVENTS_MAX, Reach, Reply};
+use crate::house::{
+    Answer, GenerateRequest, HouseError, REPLIES_WAITING_MAX, REPLY_EVENTS_MAX, Reach, Reply,
+};
 use crate::prompt;
 use crate::reply::{Teller, Walk, WalkSetup};
-use crate::shelf::OpenModel;
+use crate::shelf::{Listed, OpenModel};
 use crate::state::{Inside, State};
 
 /// What a reply needs of the house, as it was when the reply was asked for.
@@ -24,7 +26,7 @@ pub(crate) struct Desk {
 }
 
 impl State {
-    /// Starts a reply; the answer comes once the prompt is read and the route is chosen.
+    /// Starts a reply, or lets it wait for its turn; the answer comes once its prompt is encoded.
     pub(crate) fn generate(&mut self, request: GenerateRequest, answer: Answer<Reply>) {
         let listed = match self.model(&request.model) {
             Ok(entry) => entry.listed.clone(),
@@ -33,15 +35,41 @@ impl State {
                 return;
             }
         };
-        let most = self.settings.settings().inference.max_concurrent_pipelines as usize;
-        if self.replies >= most {
-            let _ = answer.send(Err(HouseError::new(
-                ErrorCode::Busy,
-                format!("This device already makes {most} replies. Try again when one has ended."),
-            )));
+        if self.replies_running() < self.replies_max() {
+            self.begin(listed, request, answer);
             return;
         }
-        self.replies += 1;
+        // Whoever has left meanwhile needs no place.
+        self.waiting.retain(|(_, answer)| !answer.is_closed());
+        if self.waiting.len() < REPLIES_WAITING_MAX {
+            self.waiting.push_back((Box::new(request), answer));
+            return;
+        }
+        let _ = answer.send(Err(HouseError::new(
+            ErrorCode::Busy,
+            format!(
+                "This device makes {} replies, and {REPLIES_WAITING_MAX} wait. Try again shortly.",
+                self.replies_running()
+            ),
+        )));
+    }
+
+    /// A reply of this device ended: the next one that waits begins.
+    pub(crate) fn reply_ended(&mut self) {
+        while self.replies_running() < self.replies_max() {
+            let Some((request, answer)) = self.waiting.pop_front() else { return };
+            if !answer.is_closed() {
+                self.generate(*request, answer);
+            }
+        }
+    }
+
+    fn replies_max(&self) -> usize {
+        self.settings.settings().inference.max_concurrent_pipelines as usize
+    }
+
+    fn begin(&mut self, listed: Listed, request: GenerateRequest, answer: Answer<Reply>) {
+        let seat = self.replies.clone();
         let (events, receiver) = mpsc::channel(REPLY_EVENTS_MAX);
         let desk = self.desk(&request, events);
         let (shelf, inside) = (self.shelf.clone(), self.inside.clone());
@@ -59,7 +87,9 @@ impl State {
             match begun.await {
                 Ok((ready, model)) => {
                     let prompt_ids = Sensitive(ready.ids.clone());
-                    if answer.send(Ok(Reply { prompt_ids, events: receiver })).is_ok() {
+                    let model_name = model.listed.name.clone();
+                    let reply = Reply { model: model_name, prompt_ids, events: receiver };
+                    if answer.send(Ok(reply)).is_ok() {
                         desk.walk(model, ready).run().await;
                     }
                 }
@@ -67,6 +97,7 @@ impl State {
                     let _ = answer.send(Err(error));
                 }
             }
+            drop(seat);
             let _ = inside.send(Inside::ReplyEnded).await;
         });
     }

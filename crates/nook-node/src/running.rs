@@ -163,7 +163,7 @@ impl State {
             Inside::Imported { staged, name, answer } => self.imported(*staged, name, answer),
             Inside::Lending => self.advertise(),
             Inside::Generate { request, answer } => self.generate(*request, answer),
-            Inside::ReplyEnded => self.replies = self.replies.saturating_sub(1),
+            Inside::ReplyEnded => self.reply_ended(),
         }
     }
 
@@ -177,20 +177,27 @@ impl State {
         if self.advertised_at.is_none_or(|at| now.duration_since(at) >= ADVERT_INTERVAL) {
             self.advertise();
         }
+        // A reply whose task was lost tells nobody; whoever waits behind it begins here.
+        self.reply_ended();
+        let before = self.settings.settings().clone();
         match self.settings.reload() {
-            Ok(true) => self.settings_changed(),
+            Ok(true) => self.settings_changed(&before),
             Ok(false) => self.note("settings", None),
             Err(error) => self.note("settings", Some(error.to_string())),
         }
     }
 
-    /// The settings were edited by hand: what can change while running does.
-    fn settings_changed(&mut self) {
+    /// The settings were edited by hand: what can change while running does. Streams of other devices
+    /// are only disturbed when what is lent has changed.
+    fn settings_changed(&mut self, before: &nook_store::Settings) {
         tracing::info!("settings.toml changed");
         self.apply_name();
         self.peers_changed();
-        self.apply_sharing();
-        self.apply_limits();
+        let now = self.settings.settings();
+        if (&before.host, before.inference.enabled) != (&now.host, now.inference.enabled) {
+            self.apply_sharing();
+            self.apply_limits();
+        }
         self.announce();
     }
 }

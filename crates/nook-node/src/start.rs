@@ -4,7 +4,7 @@
 //! 7 links, 8 discovery, 9 the loop. What can fail without ending the node (discovery, a model whose
 //! file is damaged) becomes a problem that is shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -175,7 +175,8 @@ fn assemble(
         catalogue: models.entries,
         chats,
         port: closed_port(&settings),
-        replies: 0,
+        replies: Arc::new(()),
+        waiting: VecDeque::new(),
         problems: BTreeMap::new(),
         advertised_at: None,
         inside,

@@ -1,6 +1,6 @@
 //! Everything the house loop owns. Nobody else writes to it; others hold handles or snapshots.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -97,7 +97,12 @@ pub(crate) struct State {
     pub(crate) catalogue: Vec<Entry>,
     pub(crate) chats: ChatBook,
     pub(crate) port: PortView,
-    pub(crate) replies: usize,
+    /// Each reply under way holds a clone, so that whatever ends it is counted.
+    pub(crate) replies: Arc<()>,
+    /// Replies that wait for one of those to end, in order; at most [`REPLIES_WAITING_MAX`].
+    ///
+    /// [`REPLIES_WAITING_MAX`]: crate::house::REPLIES_WAITING_MAX
+    pub(crate) waiting: VecDeque<(Box<GenerateRequest>, Answer<Reply>)>,
     /// Problems by subject; the newest sentence of each.
     pub(crate) problems: BTreeMap<&'static str, String>,
     pub(crate) advertised_at: Option<Instant>,
@@ -107,6 +112,11 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Replies of this device that are under way.
+    pub(crate) fn replies_running(&self) -> usize {
+        Arc::strong_count(&self.replies).saturating_sub(1)
+    }
+
     /// The bearer key of the port.
     pub(crate) fn port_key(&self) -> Sensitive<String> {
         Sensitive(self.port_key.reveal().to_owned())

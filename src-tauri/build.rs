@@ -1,0 +1,39 @@
+//! Prepares the window's permissions and says early when its pages have not been built.
+
+use std::path::Path;
+
+/// What the page may ask for; `capabilities/main.json` allows exactly these.
+const COMMANDS: &[&str] = &[
+    "cancel_pairing",
+    "conversations",
+    "delete_conversation",
+    "forget",
+    "join",
+    "messages",
+    "open_link",
+    "quit",
+    "rename_conversation",
+    "say",
+    "set_name",
+    "set_sharing",
+    "set_trust",
+    "show_code",
+    "stop",
+    "watch",
+];
+
+fn main() {
+    println!("cargo::rerun-if-changed=../ui/dist");
+    if !Path::new("../ui/dist/index.html").exists() {
+        println!(
+            "cargo::error=the window's pages are not built: run `npm ci && npm run build` in ui/ first"
+        );
+        return;
+    }
+    let manifest = tauri_build::AppManifest::new().commands(COMMANDS);
+    if let Err(error) =
+        tauri_build::try_build(tauri_build::Attributes::new().app_manifest(manifest))
+    {
+        println!("cargo::error=tauri-build: {error:#}");
+    }
+}

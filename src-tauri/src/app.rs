@@ -1,0 +1,138 @@
+//! Puts the app together and runs it: runtime, plugins, tray, window, and the house behind them.
+
+use std::future::Future;
+
+use anyhow::Context as _;
+use nook_base::tasks::Tasks;
+use nook_node::views::Problem;
+use tauri::{AppHandle, Manager, RunEvent, WindowEvent};
+
+use crate::arguments::Arguments;
+use crate::leaving::{self, Leaving};
+use crate::news::News;
+use crate::opening::{Opener, opening};
+use crate::replies::Replies;
+use crate::tray::{self, Tray};
+use crate::{commands, starting, tray_host, window};
+
+/// Work of the app itself, beside that of the house: starting it, ending it, single clicks.
+pub(crate) struct Background {
+    tasks: Tasks,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Background {
+    /// Runs `work`; callable from the window system's thread.
+    pub(crate) fn run(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        let _inside = self.runtime.enter();
+        self.tasks.spawn(name, work);
+    }
+}
+
+/// Runs the app until it is told to quit.
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    tauri::async_runtime::set(runtime.handle().clone());
+    let (opener, opening) = opening();
+    let background = Background { tasks: Tasks::new(), runtime: runtime.handle().clone() };
+    let app = tauri::Builder::default()
+        // First, so that a second start ends before it touches anything.
+        .plugin(tauri_plugin_single_instance::init(|app, _, _| window::show(app)))
+        .manage(background)
+        .manage(opening)
+        .manage(Leaving::default())
+        .manage(News::default())
+        .manage(Replies::default())
+        .invoke_handler(tauri::generate_handler![
+            commands::cancel_pairing,
+            commands::conversations,
+            commands::delete_conversation,
+            commands::forget,
+            commands::join,
+            commands::messages,
+            commands::open_link,
+            commands::quit,
+            commands::rename_conversation,
+            commands::say,
+            commands::set_name,
+            commands::set_sharing,
+            commands::set_trust,
+            commands::show_code,
+            commands::stop,
+            commands::watch,
+        ])
+        .on_window_event(|window, event| {
+            if let WindowEvent::CloseRequested { api, .. } = event {
+                api.prevent_close();
+                let app = window.app_handle();
+                app.state::<Background>().run("close-window", window::put_away(app.clone()));
+            }
+        })
+        .setup(move |app| Ok(set_up(app.handle(), arguments, opener)?))
+        .build(tauri::generate_context!())
+        .context("cannot open the window system")?;
+    app.run(|_, event| {
+        // Without a code the last window is gone, which does not end an app that lives in the tray.
+        if let RunEvent::ExitRequested { code: None, api, .. } = event {
+            api.prevent_exit();
+        }
+    });
+    Ok(())
+}
+
+fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) -> tauri::Result<()> {
+    let tray = tray::create(app);
+    if let Some(tray) = &tray {
+        app.manage(tray.clone());
+    }
+    window::create(app)?;
+    let background = app.state::<Background>();
+    background.run("first-window", first_window(app.clone(), arguments.hidden && tray.is_some()));
+    background.run("house", live(app.clone(), tray, opener));
+    let asked = app.clone();
+    background.run("signals", async move {
+        leaving::asked_by_the_system().await;
+        leaving::leave(asked).await;
+    });
+    Ok(())
+}
+
+/// Shows the window, or leaves it in the tray where one was asked for and exists.
+async fn first_window(app: AppHandle, hidden: bool) {
+    if !hidden {
+        window::show(&app);
+    } else if !tray_host::is_there().await {
+        window::put_away(app).await;
+    }
+}
+
+/// Starts the house and stays beside it until it is gone.
+async fn live(app: AppHandle, tray: Option<Tray>, opener: Opener) {
+    let house = match starting::start().await {
+        Ok(house) => house,
+        Err(error) => {
+            tracing::error!(%error, "the house did not start");
+            if let Some(tray) = tray {
+                tray.show_failure();
+            }
+            opener.fail(Problem {
+                code: nook_base::ErrorCode::ShardUnavailable.name().to_owned(),
+                sentence: error.to_string(),
+            });
+            return;
+        }
+    };
+    opener.open(house.clone());
+    match tray {
+        Some(tray) => tray.follow(house).await,
+        None => {
+            let mut view = house.view();
+            while view.changed().await.is_ok() {}
+        }
+    }
+    // The house ended by itself: `nook` asked it to, or this program is leaving already.
+    leaving::leave(app).await;
+}

@@ -1,0 +1,135 @@
+//! What the window sends and gets besides the views of `nook-node`: plain data of this wall alone.
+//!
+//! `tests::the_windows_types_are_those_of_the_program` in `bindings.rs` turns these and the views into
+//! `ui/src/generated`, so that page and program cannot drift apart.
+
+use nook_base::Sensitive;
+use nook_node::views::HouseView;
+use nook_node::{PairTarget, Reach, StartedTurn, Turn, TurnText};
+use serde::{Deserialize, Serialize};
+
+/// News for the window, in order, for as long as it is open.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum WindowNews {
+    /// The house changed; the first one comes at once.
+    House {
+        /// The house as it is now.
+        house: Box<HouseView>,
+    },
+    /// The tray asked for a page.
+    GoTo {
+        /// The page.
+        page: Page,
+    },
+    /// The window was minimised instead of hidden, because this desktop shows no tray icons.
+    NoTray,
+}
+
+/// A page of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Page {
+    /// Conversations.
+    Chat,
+    /// Other devices.
+    Devices,
+}
+
+/// Something to say, and where.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct TurnAsk {
+    /// The conversation; absent starts one.
+    pub(crate) conversation: Option<i64>,
+    /// The message to follow; with `text` absent, the user's message to answer again.
+    pub(crate) parent: Option<i64>,
+    /// What the person says; absent asks for another answer to `parent`.
+    pub(crate) text: Option<String>,
+    /// Name of the model.
+    pub(crate) model: String,
+    /// Where it may be computed.
+    pub(crate) reach: ReachAsk,
+}
+
+/// Where a reply may be computed.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ReachAsk {
+    /// On this device and those that help it.
+    House,
+    /// On this device only.
+    ThisDevice,
+}
+
+/// Which device to pair with.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum JoinTarget {
+    /// A device in the list.
+    Seen {
+        /// Its id there.
+        id: String,
+    },
+    /// A typed address.
+    Address {
+        /// `host:port`, or `host`.
+        address: String,
+    },
+}
+
+/// A turn that is under way.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct TurnView {
+    /// The conversation.
+    pub(crate) conversation: i64,
+    /// The person's message that is answered.
+    pub(crate) user_message: i64,
+    /// The message that the reply fills; also what stops it.
+    pub(crate) reply_message: i64,
+}
+
+impl From<TurnAsk> for Turn {
+    fn from(ask: TurnAsk) -> Self {
+        Self {
+            conversation: ask.conversation,
+            parent: ask.parent,
+            text: ask.text.map_or(TurnText::Again, |text| TurnText::New(Sensitive(text))),
+            model: ask.model,
+            reach: ask.reach.into(),
+        }
+    }
+}
+
+impl From<ReachAsk> for Reach {
+    fn from(ask: ReachAsk) -> Self {
+        match ask {
+            ReachAsk::House => Self::House,
+            ReachAsk::ThisDevice => Self::ThisDevice,
+        }
+    }
+}
+
+impl From<JoinTarget> for PairTarget {
+    fn from(target: JoinTarget) -> Self {
+        match target {
+            JoinTarget::Seen { id } => Self::Seen(id),
+            JoinTarget::Address { address } => Self::Address(address),
+        }
+    }
+}
+
+impl From<&StartedTurn> for TurnView {
+    fn from(turn: &StartedTurn) -> Self {
+        Self {
+            conversation: turn.conversation,
+            user_message: turn.user_message,
+            reply_message: turn.reply_message,
+        }
+    }
+}

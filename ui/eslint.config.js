@@ -1,0 +1,54 @@
+// The window's rules: no `any`, no raw HTML but in one place, and one-way imports between folders.
+import js from '@eslint/js';
+import svelte from 'eslint-plugin-svelte';
+import globals from 'globals';
+import ts from 'typescript-eslint';
+import svelteConfig from './svelte.config.js';
+
+/** Only `windows/` composes: a domain folder sees itself, `kit/`, `backend/`, `strings/` and the generated types. */
+function seesNot(folder, ...others) {
+  return {
+    files: [`src/${folder}/**`],
+    rules: {
+      'no-restricted-imports': [
+        'error',
+        { patterns: [
+          ...others.map((other) => ({
+            group: [`**/${other}/**`],
+            message: `${folder}/ does not know ${other}/; compose them in windows/.`,
+          })),
+          { group: ['@tauri-apps/*'], message: 'Tauri is known to backend/tauri.ts alone.' },
+        ] },
+      ],
+    },
+  };
+}
+
+export default ts.config(
+  { ignores: ['dist', 'node_modules', 'src/generated'] },
+  js.configs.recommended,
+  ...ts.configs.strict,
+  ...ts.configs.stylistic,
+  ...svelte.configs.recommended,
+  { languageOptions: { globals: { ...globals.browser, ...globals.node } } },
+  {
+    files: ['**/*.svelte', '**/*.svelte.ts'],
+    languageOptions: { parserOptions: { parser: ts.parser, svelteConfig, extraFileExtensions: ['.svelte'] } },
+  },
+  {
+    rules: {
+      'no-undef': 'off',
+      'no-console': 'error',
+      '@typescript-eslint/no-explicit-any': 'error',
+      '@typescript-eslint/consistent-type-imports': 'error',
+      // Maps and dates in state are replaced, never changed in place.
+      'svelte/prefer-svelte-reactivity': 'off',
+      'svelte/no-at-html-tags': 'error',
+      'svelte/require-each-key': 'error',
+      'svelte/button-has-type': 'error',
+    },
+  },
+  seesNot('kit', 'chat', 'devices', 'windows', 'backend'),
+  seesNot('chat', 'devices', 'windows'),
+  seesNot('devices', 'chat', 'windows'),
+);

@@ -1,0 +1,75 @@
+/**
+ * What the window may ask of the program behind it.
+ *
+ * Two implementations: `tauri.ts` (the real program) and `fake.ts` (a small household inside the
+ * page, for tests and for a plain browser). Every method that fails rejects with a `Refusal`.
+ */
+import type { ConversationView } from '../generated/ConversationView';
+import type { DeviceView } from '../generated/DeviceView';
+import type { HouseView } from '../generated/HouseView';
+import type { JoinTarget } from '../generated/JoinTarget';
+import type { MessageView } from '../generated/MessageView';
+import type { Page } from '../generated/Page';
+import type { PairingView } from '../generated/PairingView';
+import type { Problem } from '../generated/Problem';
+import type { ReplyEvent } from '../generated/ReplyEvent';
+import type { Trust } from '../generated/Trust';
+import type { TurnAsk } from '../generated/TurnAsk';
+import type { TurnView } from '../generated/TurnView';
+
+export interface WindowListener {
+  /** The house as it is; called once at the start and after every change. */
+  house: (house: HouseView) => void;
+  /** The tray asked for a page. */
+  goTo: (page: Page) => void;
+  /** Closing only minimised the window, because this desktop shows no tray icons. */
+  noTray: () => void;
+}
+
+export interface Backend {
+  /** Starts the news for this window. */
+  watch(listener: WindowListener): Promise<void>;
+
+  setSharing(on: boolean): Promise<void>;
+  setName(name: string): Promise<void>;
+
+  showCode(): Promise<PairingView>;
+  cancelPairing(): Promise<void>;
+  join(target: JoinTarget, code: string): Promise<DeviceView>;
+  setTrust(device: string, trust: Trust): Promise<void>;
+  forget(device: string): Promise<void>;
+
+  /** Newest first; with `search`, those that hold all its words. */
+  conversations(search: string | null): Promise<ConversationView[]>;
+  /** Parents before children, siblings oldest first. */
+  messages(conversation: number): Promise<MessageView[]>;
+  renameConversation(conversation: number, title: string): Promise<void>;
+  deleteConversation(conversation: number): Promise<void>;
+
+  /** Says something and streams the reply; events may come before the promise resolves. */
+  say(turn: TurnAsk, onEvent: (event: ReplyEvent) => void): Promise<TurnView>;
+  /** Ends a reply; what was shown stays. Its stream still ends with `pipeline_aborted`. */
+  stop(replyMessage: number): Promise<void>;
+
+  /** Ends the program. */
+  quit(): Promise<void>;
+
+  /** Opens an https link in the person's browser. */
+  openLink(url: string): Promise<void>;
+}
+
+/** Something that was asked for and did not happen. Branch on `code`, show `message`. */
+export class Refusal extends Error {
+  readonly code: string;
+
+  constructor(problem: Problem) {
+    super(problem.sentence);
+    this.name = 'Refusal';
+    this.code = problem.code;
+  }
+
+  /** What to show for anything that was thrown. */
+  static sentence(thrown: unknown): string {
+    return thrown instanceof Error ? thrown.message : String(thrown);
+  }
+}

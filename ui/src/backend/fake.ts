@@ -1,0 +1,271 @@
+/**
+ * A whole small household inside the page: it streams, pairs, hands over and fails.
+ *
+ * Used by the unit tests and when the page is opened in a plain browser (`npm run dev`). What a
+ * prompt says chooses what happens: “hand over” loses a helper in the middle, “fail” ends early,
+ * “refuse” does not start at all.
+ */
+import type { ConversationView } from '../generated/ConversationView';
+import type { HouseView } from '../generated/HouseView';
+import type { MessageView } from '../generated/MessageView';
+import type { ReplyEvent } from '../generated/ReplyEvent';
+import type { ReplySummary } from '../generated/ReplySummary';
+import type { TurnAsk } from '../generated/TurnAsk';
+import { Refusal, type Backend, type WindowListener } from './backend';
+import { DAD, GOOD_CODE, MUM, routeOf, startingHouse } from './fake/household';
+import { PAST, replyTo } from './fake/replies';
+
+export interface FakeOptions {
+  /** Milliseconds between tokens; 0 streams as fast as promises resolve. */
+  tokenMs: number;
+  /** Whether there are conversations already. */
+  past: boolean;
+}
+
+const now = () => Math.floor(Date.now() / 1000);
+
+export class FakeBackend implements Backend {
+  house: HouseView = startingHouse();
+  /** Links that were opened, newest last. */
+  readonly opened: string[] = [];
+  #listener: WindowListener | null = null;
+  #conversations: ConversationView[] = [];
+  #messages = new Map<number, MessageView[]>();
+  #nextId = 1;
+  #stopped = new Set<number>();
+  readonly #options: FakeOptions;
+
+  constructor(options: Partial<FakeOptions> = {}) {
+    this.#options = { tokenMs: 40, past: true, ...options };
+    if (this.#options.past) this.#remember();
+  }
+
+  watch(listener: WindowListener): Promise<void> {
+    this.#listener = listener;
+    listener.house(structuredClone(this.house));
+    return Promise.resolve();
+  }
+
+  /** Changes the house from outside, as the tray or another device would. */
+  change(edit: (house: HouseView) => void): void {
+    edit(this.house);
+    this.#listener?.house(structuredClone(this.house));
+  }
+
+  /** The tray asks for a page. */
+  trayGoesTo(page: 'chat' | 'devices'): void {
+    this.#listener?.goTo(page);
+  }
+
+  /** The person closed the window on a desktop without a tray. */
+  closedWithoutTray(): void {
+    this.#listener?.noTray();
+  }
+
+  setSharing(on: boolean): Promise<void> {
+    this.change((house) => {
+      house.sharing = { ...house.sharing, on, state: on ? 'sharing' : 'idle',
+        status_line: on ? 'Sharing · 2 devices · idle' : 'Not sharing' };
+    });
+    return Promise.resolve();
+  }
+
+  setName(name: string): Promise<void> {
+    if (name.trim() === '') return refuse('bad_request', 'A computer needs a name.');
+    this.change((house) => { house.me.name = name.trim(); });
+    return Promise.resolve();
+  }
+
+  showCode() {
+    const pairing = { code: '170352', addresses: ['192.168.1.12:4588', 'mias-laptop.local:4588'],
+      expires: now() + 120, tries_left: 3 };
+    this.change((house) => { house.pairing = pairing; });
+    return Promise.resolve(pairing);
+  }
+
+  cancelPairing(): Promise<void> {
+    this.change((house) => { house.pairing = null; });
+    return Promise.resolve();
+  }
+
+  async join(target: Parameters<Backend['join']>[0], code: string) {
+    await this.#pause(10);
+    if (code !== GOOD_CODE) {
+      return refuse('trust_denied', 'That code is not right. Two tries are left.');
+    }
+    const found = this.house.devices.find((d) =>
+      target.kind === 'seen' ? d.id === target.id : d.addresses.some((a) => a.startsWith(target.address)));
+    if (found === undefined) return refuse('not_found', 'Nobody answers at that address.');
+    this.change(() => {
+      Object.assign(found, { paired: true, trust: 'guest', connected: true, pairing: false, rtt_ms: 1.8,
+        id: 'kitchen5pc2m7qxt', short_id: 'kitchen5',
+        unused_because: 'It is a guest. Set its trust to Trusted to let it compute on your prompts.' });
+    });
+    return structuredClone(found);
+  }
+
+  setTrust(device: string, trust: HouseView['devices'][number]['trust']): Promise<void> {
+    this.change((house) => {
+      for (const d of house.devices) {
+        if (d.id !== device) continue;
+        d.trust = trust;
+        d.connected = trust !== 'blocked';
+        d.unused_because = trust === 'trusted' || trust === 'own' ? null
+          : trust === 'blocked' ? 'You blocked it.' : 'It is a guest. Set its trust to Trusted to let it compute on your prompts.';
+      }
+    });
+    return Promise.resolve();
+  }
+
+  forget(device: string): Promise<void> {
+    this.change((house) => { house.devices = house.devices.filter((d) => d.id !== device); });
+    return Promise.resolve();
+  }
+
+  conversations(search: string | null): Promise<ConversationView[]> {
+    const words = (search ?? '').toLowerCase().split(/\s+/).filter((word) => word !== '');
+    const found = this.#conversations.filter(({ id, title }) => {
+      const text = [title, ...(this.#messages.get(id) ?? []).map((m) => m.text)].join(' ').toLowerCase();
+      return words.every((word) => text.includes(word));
+    });
+    return Promise.resolve(structuredClone(found.sort((a, b) => b.updated - a.updated || b.id - a.id)));
+  }
+
+  messages(conversation: number): Promise<MessageView[]> {
+    const found = this.#messages.get(conversation);
+    return found ? Promise.resolve(structuredClone(found)) : refuse('not_found', 'That chat is gone.');
+  }
+
+  renameConversation(conversation: number, title: string): Promise<void> {
+    this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, title } : c));
+    return Promise.resolve();
+  }
+
+  deleteConversation(conversation: number): Promise<void> {
+    this.#conversations = this.#conversations.filter((c) => c.id !== conversation);
+    this.#messages.delete(conversation);
+    return Promise.resolve();
+  }
+
+  async say(turn: TurnAsk, onEvent: (event: ReplyEvent) => void) {
+    await this.#pause(1);
+    if (turn.text?.includes('refuse')) return refuse('busy', 'This computer is busy. Try again shortly.');
+    const conversation = turn.conversation ?? this.#begin(turn.text ?? '');
+    const kept = this.#messages.get(conversation) ?? [];
+    let asked = kept.find((m) => m.id === turn.parent);
+    if (turn.text !== null) {
+      asked = this.#keep(conversation, turn.parent, 'user', turn.text);
+    }
+    if (asked === undefined) return refuse('not_found', 'That message is gone.');
+    const reply = this.#keep(conversation, asked.id, 'assistant', '');
+    void this.#stream(reply, asked.text, turn, onEvent);
+    return { conversation, user_message: asked.id, reply_message: reply.id };
+  }
+
+  stop(replyMessage: number): Promise<void> {
+    this.#stopped.add(replyMessage);
+    return Promise.resolve();
+  }
+
+  quit(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  openLink(url: string): Promise<void> {
+    this.opened.push(url);
+    return Promise.resolve();
+  }
+
+  async #stream(reply: MessageView, prompt: string, turn: TurnAsk, onEvent: (event: ReplyEvent) => void) {
+    let route = routeOf(this.house, turn.reach === 'this_device');
+    const failovers: ReplySummary['failovers'] = [];
+    const tokens = replyTo(prompt).match(/\s*\S{1,6}/g) ?? [];
+    onEvent({ kind: 'started', prompt_tokens: 24, route });
+    await this.#pause(8);
+    const middle = Math.floor(tokens.length / 2);
+    const started = Date.now();
+    for (const [index, text] of tokens.entries()) {
+      if (this.#stopped.has(reply.id)) return this.#cut(reply, 'cancelled', 'Stopped.', onEvent);
+      if (index === middle && prompt.includes('fail')) {
+        return this.#cut(reply, 'pipeline_stalled', 'A device stopped answering and nobody could take over.', onEvent);
+      }
+      if (index === middle && prompt.includes('hand over') && route.legs.length > 1) {
+        onEvent({ kind: 'shard_status', device: 'Dad’s PC', status: 'lost' });
+        await this.#pause(8);
+        this.change((house) => { for (const d of house.devices) if (d.id === DAD) d.connected = false; });
+        route = routeOf(this.house, false);
+        const failover = { from: 'Dad’s PC', to: 'Mum’s laptop', pause_ms: 310, after_tokens: index };
+        failovers.push(failover);
+        onEvent({ kind: 'shard_failover', failover, route });
+      }
+      reply.text += text;
+      onEvent({ kind: 'token_delta', text, tokens: index + 1 });
+      await this.#pause(1);
+    }
+    const seconds = Math.max(0.001, (Date.now() - started) / 1000);
+    reply.summary = { model: turn.model, finish_reason: 'stop', prompt_tokens: 24, completion_tokens: tokens.length,
+      route, tokens_per_second: tokens.length / seconds, first_token_ms: 412, failovers };
+    onEvent({ kind: 'done', summary: structuredClone(reply.summary) });
+  }
+
+  #cut(reply: MessageView, code: string, sentence: string, onEvent: (event: ReplyEvent) => void): void {
+    reply.cut_because = sentence;
+    onEvent({ kind: 'pipeline_aborted', code, sentence });
+  }
+
+  #begin(text: string): number {
+    const id = this.#nextId++;
+    this.#conversations.push({ id, title: text.split(/\s+/).slice(0, 6).join(' '), updated: now() });
+    this.#messages.set(id, []);
+    return id;
+  }
+
+  #keep(conversation: number, parent: number | null, role: MessageView['role'], text: string): MessageView {
+    const message: MessageView = { id: this.#nextId++, parent, role, text, created: now(), summary: null, cut_because: null };
+    this.#messages.get(conversation)?.push(message);
+    this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, updated: now() } : c));
+    return message;
+  }
+
+  #remember(): void {
+    for (const [hours, title, messages] of PAST) {
+      const id = this.#begin(title);
+      let parent: number | null = null;
+      let asked: number | null = null;
+      for (const old of messages) {
+        const kept = this.#keep(id, old.sibling ? asked : parent, old.role, old.text);
+        parent = kept.id;
+        if (old.role === 'user') asked = kept.id;
+        else if (old.cut === undefined) kept.summary = pastSummary(this.house, old.text, old.failover ?? false);
+        kept.cut_because = old.cut ?? null;
+      }
+      this.#conversations = this.#conversations.map((c) =>
+        c.id === id ? { ...c, title, updated: now() - Math.round(hours * 3600) } : c);
+    }
+  }
+
+  #pause(tokens: number): Promise<void> {
+    const ms = tokens * this.#options.tokenMs;
+    return ms === 0 ? Promise.resolve() : new Promise((done) => setTimeout(done, ms));
+  }
+}
+
+function pastSummary(house: HouseView, text: string, handedOver: boolean): ReplySummary {
+  const tokens = text.match(/\s*\S{1,6}/g)?.length ?? 0;
+  const from = house.devices.find((d) => d.id === DAD)?.name ?? '';
+  const to = house.devices.find((d) => d.id === MUM)?.name ?? '';
+  return {
+    model: 'Qwen2.5 7B',
+    finish_reason: 'stop',
+    prompt_tokens: 24,
+    completion_tokens: tokens,
+    route: routeOf(house, false),
+    tokens_per_second: 19,
+    first_token_ms: 412,
+    failovers: handedOver ? [{ from, to, pause_ms: 310, after_tokens: Math.floor(tokens * 0.7) }] : [],
+  };
+}
+
+function refuse(code: string, sentence: string): Promise<never> {
+  return Promise.reject(new Refusal({ code, sentence }));
+}

@@ -1,0 +1,147 @@
+/** The household that the fake backend starts with: four devices, one seen stranger, three models' worth of layers. */
+import type { DeviceView } from '../../generated/DeviceView';
+import type { HouseView } from '../../generated/HouseView';
+import type { RouteView } from '../../generated/RouteView';
+
+export const DAD = 'dads7pcq4xk2m6vt';
+export const MUM = 'mumsl4ptp6rz3wbn';
+const ME = 'thisl4ptp2ha7qcx';
+
+/** The six digits that the fake household's stranger accepts. */
+export const GOOD_CODE = '483920';
+
+const NOW = () => Math.floor(Date.now() / 1000);
+
+function device(id: string, name: string, values: Partial<DeviceView>): DeviceView {
+  return {
+    id,
+    short_id: id.slice(0, 8),
+    name,
+    paired: true,
+    trust: 'trusted',
+    connected: true,
+    pairing: false,
+    addresses: ['192.168.1.20:4588'],
+    rtt_ms: null,
+    lends: [],
+    streams_free: null,
+    memory_free_bytes: null,
+    last_seen: NOW(),
+    unused_because: null,
+    ...values,
+  };
+}
+
+/** A house in full swing. */
+export function startingHouse(): HouseView {
+  const model = 'Qwen2.5 7B';
+  return {
+    me: {
+      id: 'thisl4pt-p2ha7qcx-6mzk3vbd-w5fyr2tn',
+      short_id: 'thisl4pt',
+      name: 'Mia’s laptop',
+      app_version: '0.1.0',
+      listen_port: 4588,
+      key_kept_in: 'the keyring of this account',
+    },
+    sharing: {
+      on: true,
+      state: 'sharing',
+      streams: 0,
+      streams_max: 2,
+      status_line: 'Sharing · 2 devices · idle',
+    },
+    devices: [
+      device(DAD, 'Dad’s PC', {
+        rtt_ms: 0.4,
+        lends: [{ model, first_layer: 1, last_layer: 20 }],
+        streams_free: 2,
+        memory_free_bytes: 6.9e9,
+      }),
+      device(MUM, 'Mum’s laptop', {
+        addresses: ['192.168.1.23:4588'],
+        rtt_ms: 6.2,
+        lends: [{ model, first_layer: 21, last_layer: 26 }],
+        streams_free: 1,
+        memory_free_bytes: 6.4e9,
+      }),
+      device('0lddellx5n2kq7rw', 'Old Dell', {
+        addresses: ['192.168.1.31:4588'],
+        trust: 'guest',
+        rtt_ms: 48,
+        unused_because: 'It is a guest. Set its trust to Trusted to let it compute on your prompts.',
+      }),
+      device('tag:kitchen', 'Kitchen PC', {
+        short_id: 'tag',
+        paired: false,
+        trust: 'unknown',
+        connected: false,
+        pairing: true,
+        addresses: ['192.168.1.40:4588'],
+      }),
+      device('tag:attic', 'Attic', {
+        short_id: 'tag',
+        paired: false,
+        trust: 'unknown',
+        connected: false,
+        addresses: ['192.168.1.44:4588'],
+      }),
+    ],
+    models: [
+      {
+        name: 'ember',
+        title: 'Ember (tells small stories)',
+        digest: '9c1f',
+        architecture: 'llama',
+        quantisation: 'Q8_0',
+        layers: 8,
+        context_length: 1024,
+        file_bytes: 4_186_816,
+        built_in: true,
+        added: NOW(),
+      },
+      {
+        name: model,
+        title: 'Qwen2.5 7B Instruct',
+        digest: '77ab',
+        architecture: 'qwen2',
+        quantisation: 'Q4_K_M',
+        layers: 28,
+        context_length: 8192,
+        file_bytes: 4_700_000_000,
+        built_in: false,
+        added: NOW(),
+      },
+    ],
+    pairing: null,
+    port: { on: true, base_url: 'http://127.0.0.1:4587/v1', problem: null },
+    problems: [],
+  };
+}
+
+/** The boomerang: ends here, middle at the helpers that are trusted and connected now. */
+export function routeOf(house: HouseView, onlyHere: boolean): RouteView {
+  const me = { device_id: ME, device: house.me.name, local: true };
+  const helps = (id: string) =>
+    house.devices.some((d) => d.id === id && d.connected && (d.trust === 'trusted' || d.trust === 'own'));
+  const helpers = [DAD, MUM].filter((id) => !onlyHere && helps(id));
+  if (helpers.length === 0) {
+    return { legs: [{ ...me, layers: [0, 27], embedding: true, head: true }] };
+  }
+  const bounds: Record<string, [number, number]> =
+    helpers.length === 2 ? { [DAD]: [1, 20], [MUM]: [21, 26] } : { [helpers[0] ?? DAD]: [1, 26] };
+  return {
+    legs: [
+      { ...me, layers: [0, 0], embedding: true, head: false },
+      ...helpers.map((id) => ({
+        device_id: id,
+        device: house.devices.find((d) => d.id === id)?.name ?? id,
+        local: false,
+        layers: bounds[id] ?? null,
+        embedding: false,
+        head: false,
+      })),
+      { ...me, layers: [27, 27], embedding: false, head: true },
+    ],
+  };
+}

@@ -1,0 +1,36 @@
+/** Promises of the real backend's page half: what it asks for, and how refusals arrive. */
+import { clearMocks, mockIPC } from '@tauri-apps/api/mocks';
+import { afterEach, expect, it } from 'vitest';
+import { Refusal } from './backend';
+import { tauriBackend } from './tauri';
+
+afterEach(() => { clearMocks(); });
+
+it('asks by the names that the program knows', async () => {
+  const asked: [string, unknown][] = [];
+  mockIPC((command, values) => { asked.push([command, values]); });
+  await tauriBackend.setTrust('abc', 'trusted');
+  await tauriBackend.stop(7);
+  await tauriBackend.join({ kind: 'seen', id: 'abc' }, '123456');
+  expect(asked).toEqual([
+    ['set_trust', { device: 'abc', trust: 'trusted' }],
+    ['stop', { replyMessage: 7 }],
+    ['join', { target: { kind: 'seen', id: 'abc' }, code: '123456' }],
+  ]);
+});
+
+it('turns a problem into a refusal with its code and sentence', async () => {
+  mockIPC(() => {
+    throw { code: 'busy', sentence: 'Try again shortly.' };
+  });
+  const thrown: unknown = await tauriBackend.setSharing(true).catch((error: unknown) => error);
+  expect(thrown).toBeInstanceOf(Refusal);
+  expect(thrown).toMatchObject({ code: 'busy', message: 'Try again shortly.' });
+});
+
+it('shows even what nobody foresaw', async () => {
+  mockIPC(() => {
+    throw 'command not found';
+  });
+  await expect(tauriBackend.forget('x')).rejects.toThrow('command not found');
+});

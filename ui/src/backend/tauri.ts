@@ -1,0 +1,62 @@
+/** The real program behind the window. The only file that knows Tauri, `invoke` and `Channel`. */
+import { Channel, invoke, isTauri } from '@tauri-apps/api/core';
+import type { Problem } from '../generated/Problem';
+import type { ReplyEvent } from '../generated/ReplyEvent';
+import type { WindowNews } from '../generated/WindowNews';
+import { Refusal, type Backend } from './backend';
+
+/** Whether this page runs inside the program. */
+export function insideProgram(): boolean {
+  return isTauri();
+}
+
+function isProblem(thrown: unknown): thrown is Problem {
+  return typeof thrown === 'object' && thrown !== null && 'code' in thrown && 'sentence' in thrown;
+}
+
+/** Asks the program; the result types are those of the commands in `src-tauri/src/commands`. */
+async function ask<T>(command: string, values: Record<string, unknown> = {}): Promise<T> {
+  try {
+    return await invoke<T>(command, values);
+  } catch (thrown) {
+    throw new Refusal(
+      isProblem(thrown) ? thrown : { code: 'window', sentence: String(thrown) },
+    );
+  }
+}
+
+export const tauriBackend: Backend = {
+  watch(listener) {
+    const news = new Channel<WindowNews>();
+    news.onmessage = (message) => {
+      if (message.kind === 'house') listener.house(message.house);
+      else if (message.kind === 'go_to') listener.goTo(message.page);
+      else listener.noTray();
+    };
+    return ask('watch', { news });
+  },
+
+  setSharing: (on) => ask('set_sharing', { on }),
+  setName: (name) => ask('set_name', { name }),
+
+  showCode: () => ask('show_code'),
+  cancelPairing: () => ask('cancel_pairing'),
+  join: (target, code) => ask('join', { target, code }),
+  setTrust: (device, trust) => ask('set_trust', { device, trust }),
+  forget: (device) => ask('forget', { device }),
+
+  conversations: (search) => ask('conversations', { search }),
+  messages: (conversation) => ask('messages', { conversation }),
+  renameConversation: (conversation, title) => ask('rename_conversation', { conversation, title }),
+  deleteConversation: (conversation) => ask('delete_conversation', { conversation }),
+
+  say(turn, onEvent) {
+    const events = new Channel<ReplyEvent>();
+    events.onmessage = onEvent;
+    return ask('say', { turn, events });
+  },
+  stop: (replyMessage) => ask('stop', { replyMessage }),
+
+  quit: () => ask('quit'),
+  openLink: (url) => ask('open_link', { url }),
+};

@@ -1,0 +1,86 @@
+/** The list of conversations: search, titles, deletion, and the days they belong to. */
+import { Refusal, type Backend } from '../backend/backend';
+import type { ConversationView } from '../generated/ConversationView';
+import { t } from '../strings';
+
+/** Searching waits for a pause in typing, so that a word costs one search, not six. */
+const SEARCH_PAUSE_MS = 150;
+const DAY = 24 * 3600;
+
+export interface DayGroup {
+  name: string;
+  chats: ConversationView[];
+}
+
+export class ChatList {
+  entries = $state.raw<ConversationView[]>([]);
+  search = $state('');
+  problem = $state<string | null>(null);
+  readonly #backend: Backend;
+  #typing: ReturnType<typeof setTimeout> | null = null;
+  /** Answers to older searches come too late. */
+  #asked = 0;
+
+  constructor(backend: Backend) {
+    this.#backend = backend;
+  }
+
+  async load(): Promise<void> {
+    const asked = ++this.#asked;
+    const search = this.search.trim();
+    try {
+      const found = await this.#backend.conversations(search === '' ? null : search);
+      if (asked !== this.#asked) return;
+      this.entries = found;
+      this.problem = null;
+    } catch (thrown) {
+      if (asked === this.#asked) this.problem = Refusal.sentence(thrown);
+    }
+  }
+
+  find(words: string): void {
+    this.search = words;
+    if (this.#typing !== null) clearTimeout(this.#typing);
+    this.#typing = setTimeout(() => void this.load(), words === '' ? 0 : SEARCH_PAUSE_MS);
+  }
+
+  async rename(id: number, title: string): Promise<void> {
+    const wanted = title.trim();
+    if (wanted === '' || wanted === this.titleOf(id)) return;
+    await this.#change(this.#backend.renameConversation(id, wanted));
+  }
+
+  async remove(id: number): Promise<void> {
+    await this.#change(this.#backend.deleteConversation(id));
+  }
+
+  titleOf(id: number | null): string | undefined {
+    return this.entries.find((entry) => entry.id === id)?.title;
+  }
+
+  async #change(work: Promise<void>): Promise<void> {
+    try {
+      await work;
+    } catch (thrown) {
+      this.problem = Refusal.sentence(thrown);
+      return;
+    }
+    await this.load();
+  }
+}
+
+/** The chats by day. `now` and the result are in local days, as the person counts them. */
+export function byDay(chats: readonly ConversationView[], now: Date): DayGroup[] {
+  const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime() / 1000;
+  const limits: [number, string][] = [
+    [midnight, t.chats.today],
+    [midnight - DAY, t.chats.yesterday],
+    [midnight - 7 * DAY, t.chats.week],
+    [-Infinity, t.chats.earlier],
+  ];
+  const groups = limits.map(([since, name], index) => {
+    const until = limits[index - 1]?.[0] ?? Infinity;
+    return { name, chats: chats.filter((chat) => chat.updated >= since && chat.updated < until) };
+  });
+  return groups.filter((group) => group.chats.length > 0);
+}

@@ -1,0 +1,54 @@
+/** Promises of the list of conversations. */
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { FakeBackend } from '../backend/fake';
+import { byDay, ChatList } from './chat-list.svelte';
+
+beforeEach(() => { vi.useFakeTimers(); });
+afterEach(() => { vi.useRealTimers(); });
+
+it('groups by the days that people count', () => {
+  const noon = new Date(2026, 10, 21, 12);
+  const hours = (n: number, id: number) => ({ id, title: '', updated: noon.getTime() / 1000 - n * 3600 });
+  const groups = byDay([hours(1, 1), hours(13, 2), hours(40, 3), hours(24 * 30, 4)], noon);
+  expect(groups.map((g) => [g.name, g.chats.map((c) => c.id)])).toEqual([
+    ['Today', [1]],
+    ['Yesterday', [2]],
+    ['Last seven days', [3]],
+    ['Earlier', [4]],
+  ]);
+});
+
+it('counts a clock that runs ahead as today', () => {
+  const now = new Date(2026, 10, 21, 12);
+  expect(byDay([{ id: 1, title: '', updated: now.getTime() / 1000 + 9e5 }], now)[0]?.name).toBe('Today');
+});
+
+it('searches once after a pause in typing, for all words', async () => {
+  const backend = new FakeBackend({ tokenMs: 0 });
+  const asked = vi.spyOn(backend, 'conversations');
+  const list = new ChatList(backend);
+  for (const typed of ['s', 'so', 'soup c', 'soup carrots']) list.find(typed);
+  await vi.advanceTimersByTimeAsync(200);
+  expect(asked).toHaveBeenCalledExactlyOnceWith('soup carrots');
+  expect(list.entries.map((entry) => entry.title)).toEqual(['Soup with what is left']);
+});
+
+it('shows the answer to the last search, however late an older one comes', async () => {
+  const backend = new FakeBackend({ tokenMs: 0 });
+  const list = new ChatList(backend);
+  let late: (found: []) => void = () => undefined;
+  vi.spyOn(backend, 'conversations').mockImplementationOnce(() => new Promise((done) => { late = done; }));
+  const first = list.load();
+  await list.load();
+  late([]);
+  await first;
+  expect(list.entries.length).toBeGreaterThan(0);
+});
+
+it('says why a change did not happen', async () => {
+  const backend = new FakeBackend({ tokenMs: 0 });
+  const list = new ChatList(backend);
+  vi.spyOn(backend, 'renameConversation').mockRejectedValue(new Error('The disk is full.'));
+  await list.rename(1, 'Another title');
+  expect(list.problem).toBe('The disk is full.');
+});

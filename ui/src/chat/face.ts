@@ -1,0 +1,62 @@
+/** What a reply shows, whether it is being made or comes from the past. Pure. */
+import type { FailoverView } from '../generated/FailoverView';
+import type { MessageView } from '../generated/MessageView';
+import type { ReplySummary } from '../generated/ReplySummary';
+import type { RouteView } from '../generated/RouteView';
+import type { Mark } from '../kit/markdown/marks';
+import { countWords, seconds } from '../kit/words';
+import { t } from '../strings';
+
+export type Phase = 'reading' | 'writing' | 'finished' | 'cut';
+
+export interface ReplyFace {
+  phase: Phase;
+  text: string;
+  route: RouteView | null;
+  marks: readonly Mark[];
+  /** Why it was cut, in plain words. */
+  cut: string | null;
+  /** What it waits for at the moment. */
+  note: string | null;
+  wordsPerSecond: number | null;
+  firstWordMs: number | null;
+  lengthLimit: boolean;
+}
+
+/** A reply from the past. */
+export function faceOf(message: MessageView): ReplyFace {
+  const { summary, text, cut_because: cut } = message;
+  return {
+    phase: cut === null ? 'finished' : 'cut',
+    text,
+    route: summary?.route ?? null,
+    marks: summary === null ? [] : marksOf(summary, text),
+    cut,
+    note: null,
+    wordsPerSecond: summary === null ? null : summarySpeed(summary, text),
+    firstWordMs: summary?.first_token_ms ?? null,
+    lengthLimit: summary?.finish_reason === 'length',
+  };
+}
+
+/** Words per second: tokens are counted for machines, words for people. */
+export function summarySpeed(summary: ReplySummary, text: string): number | null {
+  const { completion_tokens: tokens, tokens_per_second: rate } = summary;
+  if (tokens < 2 || !(rate > 0)) return null;
+  return (countWords(text) * rate) / tokens;
+}
+
+/** The sentence at the place of a hand-over. */
+export function handOverText({ from, to, pause_ms }: FailoverView): string {
+  return t.chat.handOver(from, to, seconds(pause_ms));
+}
+
+/** Where the hand-overs of a kept reply stand. The house counts tokens; text is even enough to place
+ *  them by proportion, to the word. While a reply is made the place is exact, see `live.svelte.ts`. */
+function marksOf(summary: ReplySummary, text: string): Mark[] {
+  const tokens = Math.max(1, summary.completion_tokens);
+  return summary.failovers.map((failover) => ({
+    at: Math.round((text.length * failover.after_tokens) / tokens),
+    text: handOverText(failover),
+  }));
+}

@@ -1,0 +1,121 @@
+/**
+ * A reply in the making: takes the events of the backend, shows their sum.
+ *
+ * Text is put on the page at most 30 times a second, and eight times where it is so long that
+ * reading it again costs more; everything else shows at once.
+ */
+import type { FinishReason } from '../generated/FinishReason';
+import type { ReplyEvent } from '../generated/ReplyEvent';
+import type { ReplySummary } from '../generated/ReplySummary';
+import type { RouteView } from '../generated/RouteView';
+import type { Mark } from '../kit/markdown/marks';
+import { countWords } from '../kit/words';
+import { t } from '../strings';
+import { handOverText, type Phase, type ReplyFace, summarySpeed } from './face';
+
+const SHOW_EVERY_MS = 33;
+const SHOW_LONG_EVERY_MS = 120;
+const LONG_CHARACTERS = 20_000;
+
+export class LiveReply implements ReplyFace {
+  phase = $state<Phase>('reading');
+  text = $state('');
+  route = $state.raw<RouteView | null>(null);
+  marks = $state.raw<readonly Mark[]>([]);
+  cut = $state<string | null>(null);
+  note = $state<string | null>(null);
+  summary = $state.raw<ReplySummary | null>(null);
+  wordsPerSecond = $state<number | null>(null);
+  firstWordMs = $state<number | null>(null);
+  readonly lengthLimit = $derived(this.summary?.finish_reason === ('length' satisfies FinishReason));
+
+  /** All text that has come; `text` is what is shown of it. */
+  #received = '';
+  #showing: ReturnType<typeof setTimeout> | null = null;
+  readonly #askedAt: number;
+  #firstAt: number | null = null;
+  readonly #now: () => number;
+
+  /** `now` in milliseconds, monotonic. */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+    this.#askedAt = now();
+  }
+
+  get ended(): boolean {
+    return this.phase === 'finished' || this.phase === 'cut';
+  }
+
+  take(event: ReplyEvent): void {
+    if (this.ended) return;
+    if (event.kind === 'token_delta') {
+      this.#addText(event.text);
+      return;
+    }
+    this.#show();
+    switch (event.kind) {
+      case 'started':
+        this.route = event.route;
+        break;
+      case 'shard_status':
+        this.note = statusNote(event.device, event.status);
+        break;
+      case 'shard_failover':
+        this.#mark(handOverText(event.failover), event.route);
+        break;
+      case 'fallback_to_local':
+        this.#mark(t.chat.fallBack, event.route);
+        break;
+      case 'done':
+        this.#finish(event.summary);
+        break;
+      case 'pipeline_aborted':
+        this.cut = event.sentence;
+        this.note = null;
+        this.phase = 'cut';
+        break;
+    }
+  }
+
+  #addText(text: string): void {
+    if (this.#firstAt === null) {
+      this.#firstAt = this.#now();
+      this.firstWordMs = this.#firstAt - this.#askedAt;
+    }
+    this.#received += text;
+    this.phase = 'writing';
+    this.note = null;
+    const pause = this.#received.length > LONG_CHARACTERS ? SHOW_LONG_EVERY_MS : SHOW_EVERY_MS;
+    this.#showing ??= setTimeout(() => { this.#show(); }, pause);
+  }
+
+  #show(): void {
+    if (this.#showing !== null) clearTimeout(this.#showing);
+    this.#showing = null;
+    this.text = this.#received;
+    const words = countWords(this.text);
+    const passed = this.#firstAt === null ? 0 : this.#now() - this.#firstAt;
+    // Below half a second the figure would only flicker.
+    if (passed > 500 && words > 1) this.wordsPerSecond = ((words - 1) * 1000) / passed;
+  }
+
+  #mark(text: string, route: RouteView): void {
+    this.marks = [...this.marks, { at: this.#received.length, text }];
+    this.route = route;
+    this.note = null;
+  }
+
+  #finish(summary: ReplySummary): void {
+    this.summary = summary;
+    this.route = summary.route;
+    this.wordsPerSecond = summarySpeed(summary, this.text) ?? this.wordsPerSecond;
+    this.firstWordMs = summary.first_token_ms;
+    this.note = null;
+    this.phase = 'finished';
+  }
+}
+
+function statusNote(device: string, status: 'online' | 'degraded' | 'lost'): string | null {
+  if (status === 'online') return null;
+  return status === 'lost' ? t.chat.lost(device) : t.chat.slow(device);
+}

@@ -1,0 +1,69 @@
+/** Promises of `live.svelte.ts`: what a reply in the making shows after which events. */
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import type { ReplyEvent } from '../generated/ReplyEvent';
+import type { RouteView } from '../generated/RouteView';
+import { LiveReply } from './live.svelte';
+
+const route: RouteView = { legs: [] };
+const delta = (text: string, tokens = 1): ReplyEvent => ({ kind: 'token_delta', text, tokens });
+const summary = {
+  model: 'm',
+  finish_reason: 'length' as const,
+  prompt_tokens: 3,
+  completion_tokens: 4,
+  route,
+  tokens_per_second: 8,
+  first_token_ms: 200,
+  failovers: [],
+};
+
+beforeEach(() => { vi.useFakeTimers(); });
+afterEach(() => { vi.useRealTimers(); });
+
+it('shows words at most thirty times a second, and all of them', () => {
+  const reply = new LiveReply();
+  reply.take(delta('Once'));
+  expect(reply.text).toBe('');
+  reply.take(delta(' upon'));
+  vi.advanceTimersByTime(33);
+  expect(reply.text).toBe('Once upon');
+  reply.take(delta(' a time'));
+  reply.take({ kind: 'done', summary });
+  expect(reply.text).toBe('Once upon a time');
+});
+
+it('counts words for people, not tokens', () => {
+  const reply = new LiveReply();
+  reply.take(delta('Once upon a time'));
+  reply.take({ kind: 'done', summary: { ...summary, completion_tokens: 8 } });
+  expect(reply.wordsPerSecond).toBe(4);
+  expect(reply.firstWordMs).toBe(200);
+  expect(reply.lengthLimit).toBe(true);
+});
+
+it('marks a hand-over at the very place and goes on', () => {
+  const reply = new LiveReply();
+  reply.take({ kind: 'started', prompt_tokens: 3, route });
+  reply.take(delta('Once upon'));
+  reply.take({ kind: 'shard_status', device: 'Dad’s PC', status: 'lost' });
+  expect(reply.note).toContain('Dad’s PC');
+  const failover = { from: 'Dad’s PC', to: 'Mum’s laptop', pause_ms: 310, after_tokens: 2 };
+  reply.take({ kind: 'shard_failover', failover, route });
+  expect(reply.note).toBeNull();
+  expect(reply.marks).toEqual([{ at: 9, text: 'Dad’s PC dropped out; Mum’s laptop took over in 0.3 s' }]);
+});
+
+it('says when this computer goes on alone', () => {
+  const reply = new LiveReply();
+  reply.take(delta('Once'));
+  reply.take({ kind: 'fallback_to_local', route });
+  expect(reply.marks).toEqual([{ at: 4, text: 'This computer goes on alone' }]);
+});
+
+it('keeps what was shown when it is cut, and takes nothing afterwards', () => {
+  const reply = new LiveReply();
+  reply.take(delta('Once upon'));
+  reply.take({ kind: 'pipeline_aborted', code: 'cancelled', sentence: 'Stopped.' });
+  reply.take(delta(' too late'));
+  expect([reply.phase, reply.text, reply.cut]).toEqual(['cut', 'Once upon', 'Stopped.']);
+});

@@ -1,0 +1,58 @@
+/** What a device's card says, in words. Pure. */
+import type { DeviceView } from '../generated/DeviceView';
+import type { Trust } from '../generated/Trust';
+import { ago, bytes, milliseconds } from '../kit/words';
+import { t } from '../strings';
+
+/** The levels a person can choose for a paired device, least first. */
+export const CHOICES: readonly Trust[] = ['blocked', 'guest', 'trusted', 'own'];
+
+export interface Fact {
+  name: string;
+  value: string;
+}
+
+/** `thisl4pt · connected · 6 ms`. */
+export function subtitle(device: DeviceView): string {
+  const parts = [device.short_id, device.connected ? t.devices.connected : t.devices.away];
+  if (device.connected && device.rtt_ms !== null) parts.push(t.devices.rtt(milliseconds(device.rtt_ms)));
+  return parts.join(' · ');
+}
+
+/** What it lends and when it was there. `now` in seconds since 1970. */
+export function facts(device: DeviceView, now: number): Fact[] {
+  const found: Fact[] = [];
+  if (device.connected) {
+    found.push({ name: t.devices.lends, value: lends(device) });
+    const room = roomOf(device);
+    if (room !== '' && device.lends.length > 0) found.push({ name: t.devices.room, value: room });
+  }
+  const address = device.addresses[0];
+  if (address !== undefined) found.push({ name: t.devices.addresses, value: address });
+  if (!device.connected) found.push({ name: t.devices.lastSeen, value: lastSeen(device, now) });
+  return found;
+}
+
+/** Whether it would take part in the next reply. */
+export function ready(device: DeviceView): boolean {
+  return device.paired && device.connected && device.unused_because === null;
+}
+
+/** The layers that it offers, one stretch after another; equal models are named once. */
+function lends(device: DeviceView): string {
+  if (device.lends.length === 0) return t.devices.lendsNothing;
+  return device.lends.map((lend) => t.devices.lend(lend.model, lend.first_layer, lend.last_layer)).join('; ');
+}
+
+function roomOf(device: DeviceView): string {
+  const parts: string[] = [];
+  if (device.streams_free !== null) {
+    parts.push(device.streams_free === 0 ? t.devices.noStream : t.devices.streams(device.streams_free));
+  }
+  if (device.memory_free_bytes !== null) parts.push(t.devices.memory(bytes(device.memory_free_bytes)));
+  return parts.join(', ');
+}
+
+function lastSeen(device: DeviceView, now: number): string {
+  return device.last_seen === null ? t.devices.never : ago(device.last_seen, now);
+}

@@ -1,0 +1,71 @@
+/**
+ * A growing Markdown text as a list of blocks.
+ *
+ * Finished blocks are frozen: only the tail is read again when text is added, so that the cost of
+ * a token does not grow with the reply. The last two blocks stay open, because the next words can
+ * still change what they are (a list goes on, a line becomes a heading).
+ */
+import { Lexer, type Token } from 'marked';
+
+/** Blocks at the end that more text may still change. */
+const OPEN_BLOCKS = 2;
+
+export interface Block {
+  key: number;
+  token: Token;
+  /** Whether more text can no longer change it: code is coloured then. */
+  finished: boolean;
+}
+
+export class Blocks {
+  #text = '';
+  #frozen: Block[] = [];
+  #frozenEnd = 0;
+
+  /** The blocks of `text`; cheap when it continues the text of the last call. */
+  of(text: string, complete: boolean): Block[] {
+    const normal = text.replace(/\r\n?/g, '\n');
+    if (!normal.startsWith(this.#text.slice(0, this.#frozenEnd))) this.#forget();
+    this.#text = normal;
+    const tokens = Lexer.lex(normal.slice(this.#frozenEnd), { gfm: true });
+    const open = complete ? 0 : lastShown(tokens, OPEN_BLOCKS);
+    const closed = tokens.slice(0, tokens.length - open);
+    if (!complete) this.#freeze(closed);
+    const rest = complete ? tokens : tokens.slice(closed.length);
+    return [
+      ...this.#frozen,
+      ...rest.filter(isShown).map((token, index) => ({
+        key: this.#frozen.length + index,
+        token,
+        finished: complete,
+      })),
+    ];
+  }
+
+  #freeze(tokens: Token[]): void {
+    for (const token of tokens) {
+      this.#frozenEnd += token.raw.length;
+      if (isShown(token)) this.#frozen.push({ key: this.#frozen.length, token, finished: true });
+    }
+  }
+
+  #forget(): void {
+    this.#frozen = [];
+    this.#frozenEnd = 0;
+  }
+}
+
+function isShown(token: Token): boolean {
+  return token.type !== 'space' && token.type !== 'def';
+}
+
+/** How many tokens from the end hold the last `count` that are shown. */
+function lastShown(tokens: Token[], count: number): number {
+  let shown = 0;
+  for (let back = 1; back <= tokens.length; back += 1) {
+    const token = tokens[tokens.length - back];
+    if (token && isShown(token)) shown += 1;
+    if (shown === count) return back;
+  }
+  return tokens.length;
+}

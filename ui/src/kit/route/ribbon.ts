@@ -1,0 +1,88 @@
+/** The route ribbon in numbers and words: who computes which layers, in proportion. Pure. */
+import type { LegView } from '../../generated/LegView';
+import type { RouteView } from '../../generated/RouteView';
+import { t } from '../../strings';
+
+/** Hues in `tokens.css`; the first is always this computer. */
+const HUES = 6;
+/** A leg without layers still has to be seen. */
+const SHARE_MIN = 0.5;
+
+export interface Piece {
+  key: number;
+  /** Part of the whole, in layers. */
+  share: number;
+  /** CSS colour. */
+  hue: string;
+  /** Computed on this computer: drawn hatched. */
+  kept: boolean;
+}
+
+export interface LegendEntry {
+  key: string;
+  name: string;
+  part: string;
+  hue: string;
+}
+
+export interface Ribbon {
+  pieces: Piece[];
+  legend: LegendEntry[];
+  /** All of it in one sentence, for people who do not see it. */
+  sentence: string;
+  /** How many devices took part. */
+  devices: number;
+}
+
+/** A device's colour by its place among the paired ones, so that it is the same on every page. */
+export function hueOf(index: number): string {
+  return `var(--d${String(index < 0 ? HUES - 1 : 1 + (index % (HUES - 1)))})`;
+}
+
+/** The colour of this computer. */
+export const OWN_HUE = 'var(--d0)';
+
+/** `peers`: ids of the paired devices, each at the place that gives it its colour. */
+export function ribbon(route: RouteView, peers: readonly string[]): Ribbon {
+  const strangers = route.legs.filter((leg) => !leg.local && !peers.includes(leg.device_id));
+  const known = [...peers, ...new Set(strangers.map((leg) => leg.device_id))];
+  const hue = (leg: LegView) => (leg.local ? OWN_HUE : hueOf(known.indexOf(leg.device_id)));
+  const pieces = route.legs.map((leg, key) => ({
+    key,
+    share: leg.layers === null ? SHARE_MIN : leg.layers[1] - leg.layers[0] + 1,
+    hue: hue(leg),
+    kept: leg.local,
+  }));
+  const legend = byDevice(route.legs).map((legs) => ({
+    key: legs[0].local ? '' : legs[0].device_id,
+    name: legs[0].local ? t.route.here : legs[0].device,
+    part: partOf(legs, route.legs),
+    hue: hue(legs[0]),
+  }));
+  const sentence = legend.map(({ name, part }) => `${name}: ${part}`).join('; ');
+  return { pieces, legend, sentence, devices: legend.length };
+}
+
+function byDevice(legs: LegView[]): [LegView, ...LegView[]][] {
+  const groups = new Map<string, [LegView, ...LegView[]]>();
+  for (const leg of legs) {
+    const group = groups.get(leg.device_id);
+    if (group === undefined) groups.set(leg.device_id, [leg]);
+    else group.push(leg);
+  }
+  return [...groups.values()];
+}
+
+function partOf(legs: LegView[], all: LegView[]): string {
+  if (legs.length === all.length) return t.route.all;
+  const parts: string[] = [];
+  if (legs.some((leg) => leg.embedding || leg.head)) parts.push(t.route.words);
+  const ranges = legs.flatMap((leg) => (leg.layers === null ? [] : [leg.layers]));
+  const [first, second] = ranges;
+  if (ranges.length === 2 && first && second && first[0] === first[1] && second[0] === second[1]) {
+    parts.push(t.route.twoLayers(first[0], second[0]));
+  } else {
+    parts.push(...ranges.map(([from, to]) => (from === to ? t.route.layer(from) : t.route.layers(from, to))));
+  }
+  return parts.join(t.route.and);
+}

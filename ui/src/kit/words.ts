@@ -1,0 +1,54 @@
+/** Numbers and times as people read them. Pure; `now` is an argument. */
+import { locale, t } from '../strings';
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** Words of a text: what stands between white space. */
+export function countWords(text: string): number {
+  return text.match(/\S+/g)?.length ?? 0;
+}
+
+/** A speed with two figures: `14`, `9.3`, `0.8`. */
+export function speed(perSecond: number): string {
+  const digits = perSecond < 9.95 ? 1 : 0;
+  return perSecond.toLocaleString(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** Milliseconds as seconds: `0.4`, `12`. */
+export function seconds(ms: number): string {
+  const digits = ms < 9950 ? 1 : 0;
+  return (ms / 1000).toLocaleString(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** A round trip: `0.4`, `48`. */
+export function milliseconds(ms: number): string {
+  return ms.toLocaleString(locale, { maximumFractionDigits: ms < 10 ? 1 : 0 });
+}
+
+/** Bytes as people buy them: `6.9 GB`. */
+export function bytes(count: number): string {
+  const [value, unit] = count < 1e9 ? [count / 1e6, 'MB'] : [count / 1e9, 'GB'];
+  return `${value.toLocaleString(locale, { maximumFractionDigits: value < 10 ? 1 : 0 })} ${unit}`;
+}
+
+/** What is left of a countdown: `1:42`. */
+export function countdown(secondsLeft: number): string {
+  const whole = Math.max(0, Math.ceil(secondsLeft));
+  return `${String(Math.floor(whole / MINUTE))}:${String(whole % MINUTE).padStart(2, '0')}`;
+}
+
+/** How long ago, in words. Times in the future count as now: clocks differ. */
+export function ago(then: number, now: number): string {
+  const passed = now - then;
+  if (passed < MINUTE) return t.time.justNow;
+  if (passed < HOUR) return t.time.minutes(Math.floor(passed / MINUTE));
+  if (passed < DAY) return t.time.hours(Math.floor(passed / HOUR));
+  return t.time.days(Math.floor(passed / DAY));
+}
+
+/** Names in a row: `Dad’s PC and Mum’s laptop`. */
+export function listOf(names: string[]): string {
+  return new Intl.ListFormat(locale, { type: 'conjunction' }).format(names);
+}

@@ -1,0 +1,213 @@
+/** Promises of the window as people use it: keys, focus, names, and both pages against the fake household. */
+import { render, screen, within } from '@testing-library/svelte';
+import userEvent from '@testing-library/user-event';
+import axe from 'axe-core';
+import { tick } from 'svelte';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { FakeBackend } from '../backend/fake';
+import MainWindow from './MainWindow.svelte';
+import { WindowState } from './window.svelte';
+
+let backend: FakeBackend;
+let state: WindowState;
+const user = userEvent.setup();
+
+beforeEach(async () => {
+  backend = new FakeBackend({ tokenMs: 0 });
+  state = new WindowState(backend);
+  await state.start();
+  render(MainWindow, { state });
+  await tick();
+});
+
+/** Colours are proved by `tokens.test.ts`; happy-dom has no layout to measure them in. */
+async function faults(): Promise<string[]> {
+  const { violations } = await axe.run(document.body, { rules: { 'color-contrast': { enabled: false }, region: { enabled: false } } });
+  return violations.map((fault) => `${fault.id}: ${fault.nodes.map((node) => node.html).join(' ')}`);
+}
+
+async function say(text: string): Promise<void> {
+  await user.type(screen.getByTestId('prompt'), `${text}{Enter}`);
+  await vi.waitFor(() => { expect(state.desk.current.busy || state.desk.current.waiting !== null).toBe(false); });
+  await tick();
+}
+
+describe('chat', () => {
+  it('sends with Enter, streams, and announces the end politely', async () => {
+    await say('Tell me a story');
+    const reply = screen.getByTestId('reply');
+    expect(within(reply).getByTestId('reply-text').textContent).toContain('Once upon a time');
+    expect(within(reply).getByTestId('route-ribbon').textContent).toContain('Dad’s PC');
+    expect(screen.getByTestId('announcer').textContent).toMatch(/^Reply finished: \d+ words\.$/);
+    expect(screen.getByRole('log').getAttribute('aria-live')).toBe('off');
+  });
+
+  it('starts a new line with Shift+Enter', async () => {
+    await user.type(screen.getByTestId('prompt'), 'one{Shift>}{Enter}{/Shift}two');
+    expect(screen.getByTestId<HTMLTextAreaElement>('prompt').value).toBe('one\ntwo');
+    expect(screen.queryByTestId('reply')).toBeNull();
+  });
+
+  it('stops with Esc', async () => {
+    const stop = vi.spyOn(backend, 'stop').mockResolvedValue();
+    vi.spyOn(backend, 'say').mockResolvedValue({ conversation: 50, user_message: 51, reply_message: 52 });
+    await user.type(screen.getByTestId('prompt'), 'a long story{Enter}');
+    await screen.findByTestId('stop');
+    await user.keyboard('{Escape}');
+    expect(stop).toHaveBeenCalledExactlyOnceWith(52);
+  });
+
+  it('marks the hand-over inside the reply and shows the new route', async () => {
+    await say('leaves, hand over');
+    expect(screen.getByTestId('hand-over').textContent).toContain('Mum’s laptop took over in 0.3 s');
+    expect(screen.getByTestId('route-ribbon').textContent).not.toContain('Dad’s PC');
+  });
+
+  it('shows an interrupted reply as such', async () => {
+    await say('fail in the middle');
+    expect(screen.getByTestId('cut').textContent).toContain('nobody could take over');
+  });
+
+  it('goes through the versions of a reply', async () => {
+    await say('a story');
+    await user.click(screen.getByTestId('again'));
+    await vi.waitFor(() => { expect(screen.getByTestId('variants').textContent).toContain('2/2'); });
+    await user.click(screen.getByRole('button', { name: 'Previous version' }));
+    expect(screen.getByTestId('variants').textContent).toContain('1/2');
+  });
+
+  it('opens a link only after it was shown in full and agreed to', async () => {
+    await say('write a program');
+    const link = screen.getByRole('button', { name: 'the manual' });
+    await user.click(link);
+    expect(screen.getByTestId('confirm').textContent).toContain('https://docs.python.org/3/library/collections.html');
+    await user.click(screen.getByTestId('confirm-no'));
+    expect(backend.opened).toEqual([]);
+    await user.click(link);
+    await user.click(screen.getByTestId('confirm-yes'));
+    await vi.waitFor(() => { expect(backend.opened).toHaveLength(1); });
+  });
+});
+
+describe('keys', () => {
+  it('go to search, message field and new chat', async () => {
+    await user.keyboard('{Control>}k{/Control}');
+    await vi.waitFor(() => { expect(document.activeElement).toBe(screen.getByTestId('search')); });
+    await user.keyboard('{Control>}l{/Control}');
+    await vi.waitFor(() => { expect(document.activeElement).toBe(screen.getByTestId('prompt')); });
+    await say('a story');
+    await user.keyboard('{Control>}n{/Control}');
+    await vi.waitFor(() => { expect(screen.queryByTestId('reply')).toBeNull(); });
+  });
+
+  it('show their own list, and give the focus back', async () => {
+    screen.getByTestId('prompt').focus();
+    await user.keyboard('{Control>}/{/Control}');
+    const sheet = await screen.findByTestId('shortcuts');
+    expect(sheet.textContent).toContain('Stop the reply');
+    await user.click(within(sheet).getByRole('button', { name: 'Close' }));
+    await vi.waitFor(() => { expect(screen.queryByTestId('shortcuts')).toBeNull(); });
+    expect(document.activeElement).toBe(screen.getByTestId('prompt'));
+  });
+
+  it('quit where there is no tray, which the window explains', async () => {
+    backend.closedWithoutTray();
+    await tick();
+    expect(screen.getByText(/only minimises it/).textContent).toContain('To quit: Ctrl Q.');
+    const quit = vi.spyOn(backend, 'quit');
+    await user.keyboard('{Control>}q{/Control}');
+    expect(quit).toHaveBeenCalledOnce();
+  });
+
+  it('rename a conversation in place', async () => {
+    const row = screen.getAllByTestId('conversation')[0];
+    if (row === undefined) throw new Error('no conversation');
+    within(row).getByRole('button', { name: 'Why leaves change colour' }).focus();
+    await user.keyboard('{F2}');
+    await user.keyboard('Autumn{Enter}');
+    expect(await screen.findByRole('button', { name: 'Autumn' })).toBeTruthy();
+  });
+});
+
+describe('sharing', () => {
+  it('shows what the house says, whoever changed it', async () => {
+    const toggle = screen.getByRole('switch', { name: 'Share this computer' });
+    expect(toggle.getAttribute('aria-checked')).toBe('true');
+    await backend.setSharing(false);
+    await tick();
+    expect(toggle.getAttribute('aria-checked')).toBe('false');
+    await user.click(toggle);
+    expect(backend.house.sharing.on).toBe(true);
+  });
+
+  it('says why it stayed as it was', async () => {
+    vi.spyOn(backend, 'setSharing').mockRejectedValue(new Error('No memory to spare.'));
+    await user.click(screen.getByTestId('share-toggle'));
+    expect((await screen.findByRole('alert')).textContent).toContain('No memory to spare.');
+    expect(screen.getByTestId('share-toggle').getAttribute('aria-checked')).toBe('true');
+  });
+});
+
+describe('devices', () => {
+  beforeEach(async () => {
+    await user.click(screen.getByTestId('nav-devices'));
+  });
+
+  it('says why a device is not used, and the honest sentence where trust is chosen', () => {
+    const dell = screen.getAllByTestId('device-row').find((row) => row.textContent.includes('Old Dell'));
+    expect(dell?.textContent).toContain('Not used.');
+    const trust = screen.getByRole('combobox', { name: 'Trust in Old Dell' });
+    const honest = document.getElementById(trust.getAttribute('aria-describedby') ?? '');
+    expect(honest?.textContent).toContain('could work out most of what you and the model wrote');
+  });
+
+  it('sets trust, and shows what the house says when it is refused', async () => {
+    const trust = screen.getByRole<HTMLSelectElement>('combobox', { name: 'Trust in Old Dell' });
+    await user.selectOptions(trust, 'trusted');
+    await vi.waitFor(() => { expect(backend.house.devices[2]?.trust).toBe('trusted'); });
+    vi.spyOn(backend, 'setTrust').mockRejectedValue(new Error('Not now.'));
+    await user.selectOptions(trust, 'own');
+    await vi.waitFor(() => { expect(trust.value).toBe('trusted'); });
+    expect(screen.getByRole('alert').textContent).toBe('Not now.');
+  });
+
+  it('shows a code and pairs by a typed one', async () => {
+    await user.click(screen.getByTestId('show-code'));
+    expect((await screen.findByTestId('pair-code')).textContent).toBe('170 352');
+    await user.type(screen.getByTestId('type-code'), '483920');
+    await user.click(screen.getByTestId('join'));
+    expect((await screen.findByTestId('join-done')).textContent).toContain('Kitchen PC');
+    expect(screen.getAllByTestId('device-row')).toHaveLength(4);
+  });
+
+  it('forgets a device only after it was agreed to', async () => {
+    await user.click(screen.getByRole('button', { name: 'Forget Old Dell' }));
+    await user.click(screen.getByTestId('confirm-no'));
+    expect(backend.house.devices.some((d) => d.name === 'Old Dell')).toBe(true);
+    expect(document.activeElement).toBe(screen.getByRole('button', { name: 'Forget Old Dell' }));
+    await user.click(screen.getByRole('button', { name: 'Forget Old Dell' }));
+    await user.click(screen.getByTestId('confirm-yes'));
+    await vi.waitFor(() => { expect(screen.getAllByTestId('device-row')).toHaveLength(2); });
+  });
+
+  it('opens where the tray says', async () => {
+    backend.trayGoesTo('chat');
+    await tick();
+    expect(screen.getByTestId('prompt')).toBeTruthy();
+  });
+});
+
+describe('names and roles', () => {
+  it('are right on the chat page', async () => {
+    await say('write a program');
+    expect(await faults()).toEqual([]);
+  });
+
+  it('are right on the devices page and in dialogs', async () => {
+    await user.click(screen.getByTestId('nav-devices'));
+    await user.click(screen.getByTestId('show-code'));
+    expect(await faults()).toEqual([]);
+    await user.click(screen.getByRole('button', { name: 'Forget Old Dell' }));
+    expect(await faults()).toEqual([]);
+  });
+});
