@@ -15,7 +15,7 @@
 //!
 //! Generic over the vocabulary: `Mux<nook_wire::Message>` between devices,
 //! `Mux<nook_wire::WorkerMessage>` between a node and its worker. The stream is anything that
-//! carries one frame per item: a WebSocket, or [`framed`] over a socket or pipe.
+//! carries one frame per item: a WebSocket, or [`framed()`] over a socket or pipe.
 
 mod call;
 mod config;

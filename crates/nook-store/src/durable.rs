@@ -103,7 +103,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8], readers: Readers) -> Result<(), F
     write_on(&RealDisk, path, bytes, readers)
 }
 
-/// As [`write`], on a disk that may refuse steps.
+/// As [`write()`], on a disk that may refuse steps.
 pub(crate) fn write_on(
     disk: &dyn Disk,
     path: &Path,

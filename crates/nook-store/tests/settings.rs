@@ -221,9 +221,10 @@ fn a_refused_change_changes_neither_file_nor_settings() {
 
 #[test]
 fn every_key_changes_something() {
-    let values: [SettingValue; 6] = [
+    let values: [SettingValue; 7] = [
         true.into(),
         false.into(),
+        1.into(),
         3.into(),
         5000.into(),
         SettingValue::Texts(vec!["http://localhost:3000".to_owned()]),
