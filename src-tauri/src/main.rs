@@ -5,6 +5,9 @@
 //! ends everything in order. Started as `inglenook worker` it is the worker process instead, before
 //! anything of a window is touched.
 
+// On Windows a released tray app opens no terminal; a debug build does, for its log.
+#![cfg_attr(all(windows, not(debug_assertions)), windows_subsystem = "windows")]
+
 mod app;
 mod arguments;
 mod asks;
@@ -50,7 +53,7 @@ fn run() -> anyhow::Result<()> {
 }
 
 fn start_log() {
-    let filter = nook_base::env::text("INGLENOOK_LOG").unwrap_or_else(|| "info".to_owned());
+    let filter = nook_node::log_filter("info");
     // Fails only when a subscriber is set already, which cannot be this early.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))

@@ -20,7 +20,7 @@ START_SECONDS = 60
 ASK_SECONDS = 60
 LEAVE_SECONDS = 15
 # What `nook pair` prints: the code in two groups of three, and the address to type.
-CODE = re.compile(r"\b(\d{3}) ?(\d{3})\b")
+CODE = re.compile(r"\b(\d{3}) *(\d{3})\b")
 ADDRESS = re.compile(r"\b(\d+\.\d+\.\d+\.\d+:\d+)\b")
 
 
@@ -73,6 +73,12 @@ class Node:
     def base_url(self) -> str:
         """Address of the OpenAI-compatible port."""
         return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def process_id(self) -> int:
+        """The process of the node, for a test that takes it away."""
+        assert self._process
+        return self._process.pid
 
     def key(self) -> str:
         """The key of the OpenAI-compatible port."""

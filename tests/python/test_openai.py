@@ -1,6 +1,13 @@
-"""The `openai` package, unchanged, against a running node."""
+"""The `openai` package, unchanged, against a running node and a household."""
 
+import asyncio
+import json
+import os
+import signal
+import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import openai
 import pytest
@@ -9,19 +16,52 @@ from nodes import Node
 
 QUESTION = [{"role": "user", "content": "Tell me a story about a fire in the kitchen."}]
 MODEL = "ember"
+ME = "Kitchen laptop"
+# Layers that the helpers offer; what lies outside stays with the asking device.
+HELPERS = {"Study PC": "1-2", "Attic PC": "3-4"}
+OFFER_SECONDS = 60
+# A reply of hundreds of tokens: so hot that no end of turn is likely to come.
+LONG = {
+    "model": MODEL,
+    "messages": QUESTION,
+    "temperature": 10,
+    "top_p": 1,
+    "seed": 1,
+    "max_tokens": 800,
+    "extra_body": {"top_k": 0, "min_p": 0},
+}
 
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
     """One node with its port open, computing alone."""
-    with Node("Kitchen laptop", with_port=True) as node:
+    with Node(ME, with_port=True) as node:
         yield node
+
+
+@pytest.fixture(scope="module")
+def household() -> Iterator[list[Node]]:
+    """A node with its port open and two helpers that compute its middle layers."""
+    with ExitStack() as stack:
+        me = stack.enter_context(Node(ME, with_port=True))
+        helpers = [stack.enter_context(Node(n, layers=layers)) for n, layers in HELPERS.items()]
+        for helper in helpers:
+            shown = helper.show_code()
+            me.ask("pair", shown.code, "--with", shown.address, "--trust", "trusted")
+            shown.wait_until_used()
+            helper.ask("devices", "trust", ME, "trusted")
+            helper.share(True)
+        end = time.monotonic() + OFFER_SECONDS
+        while not all(device["lends"] for device in me.devices() if device["paired"]):
+            assert time.monotonic() < end, f"nothing is lent: {me.devices()}"
+            time.sleep(0.1)
+        yield [me, *helpers]
 
 
 @pytest.fixture
 def client(node: Node) -> openai.OpenAI:
     """The package as a program would set it up. It must not hide a failure by trying again."""
-    return openai.OpenAI(base_url=node.base_url, api_key=node.key(), max_retries=0)
+    return client_of(node)
 
 
 def test_the_built_in_model_is_listed(client: openai.OpenAI) -> None:
@@ -118,9 +158,146 @@ def test_an_unknown_model_is_not_found(client: openai.OpenAI) -> None:
 
 def test_a_bad_wish_is_the_callers_mistake(client: openai.OpenAI) -> None:
     """400, never silently something else."""
-    with pytest.raises(openai.BadRequestError) as caught:
-        client.chat.completions.create(model=MODEL, messages=QUESTION, n=2)
+    for wish in (
+        {"n": 2},
+        {"temperature": -1},
+        {"max_tokens": -1},
+        {"response_format": {"type": "json_object"}},
+        {"messages": QUESTION * 400},
+    ):
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.chat.completions.create(**{"model": MODEL, "messages": QUESTION, **wish})
+        assert_error_shape(caught.value)
+    assert caught.value.code == "context_length_exceeded"
+
+
+def test_a_body_that_is_too_large_is_said_to_be(client: openai.OpenAI) -> None:
+    """The package hears why instead of losing its connection."""
+    messages = [{"role": "user", "content": "x" * (8 << 20)}]
+    with pytest.raises(openai.APIStatusError) as caught:
+        client.chat.completions.create(model=MODEL, messages=messages)
+    assert caught.value.status_code == 413
     assert_error_shape(caught.value)
+
+
+def test_messages_come_in_every_shape(client: openai.OpenAI) -> None:
+    """Parts, empty contents and the newer name of the system's role."""
+    messages = [
+        {"role": "developer", "content": "You are brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Hello."}]},
+        {"role": "assistant", "content": None},
+        {"role": "user", "content": "Go on."},
+    ]
+    reply = client.chat.completions.create(
+        model=MODEL, messages=messages, max_completion_tokens=8, temperature=0
+    )
+    assert reply.choices[0].message.content
+
+
+def test_the_raw_response_is_as_documented(client: openai.OpenAI) -> None:
+    """Headers that clients and proxies act on, seen through the package."""
+    raw = client.chat.completions.with_raw_response.create(
+        model=MODEL, messages=QUESTION, max_tokens=4
+    )
+    assert raw.status_code == 200
+    assert raw.headers["content-type"] == "application/json"
+    assert raw.parse().choices[0].finish_reason == "length"
+    with client.chat.completions.with_streaming_response.create(
+        model=MODEL, messages=QUESTION, max_tokens=4, stream=True
+    ) as stream:
+        assert stream.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert stream.headers["cache-control"] == "no-cache"
+        lines = [line for line in stream.iter_lines() if line and not line.startswith(":")]
+    assert all(line.startswith("data: ") for line in lines)
+    assert lines[-1] == "data: [DONE]"
+
+
+def test_many_asynchronous_clients_wait_their_turn(node: Node) -> None:
+    """A burst like the one after each message of a chat window: all are answered the same."""
+    wish = {"model": MODEL, "messages": QUESTION, "temperature": 0, "max_tokens": 8}
+
+    async def burst() -> list[str | None]:
+        async with openai.AsyncOpenAI(
+            base_url=node.base_url, api_key=node.key(), max_retries=0
+        ) as client:
+
+            async def one(stream: bool) -> str | None:
+                if not stream:
+                    reply = await client.chat.completions.create(**wish)
+                    return reply.choices[0].message.content
+                chunks = await client.chat.completions.create(**wish, stream=True)
+                return "".join([c.choices[0].delta.content or "" async for c in chunks])
+
+            return await asyncio.gather(*(one(stream=number % 2 == 0) for number in range(16)))
+
+    assert len(set(asyncio.run(burst()))) == 1
+
+
+def test_leaving_a_stream_ends_the_reply(client: openai.OpenAI, node: Node) -> None:
+    """The reply is dropped, not made to its end: only whole replies are counted."""
+    before = whole_replies(node)
+    stream = client.chat.completions.create(**LONG, stream=True)
+    assert [chunk for chunk, _ in zip(stream, range(3))]
+    stream.close()
+    while not node.ask("share").strip().endswith("idle"):
+        time.sleep(0.05)
+    assert whole_replies(node) == before
+    client.chat.completions.create(model=MODEL, messages=QUESTION, max_tokens=1)
+    assert whole_replies(node) == before + 1
+
+
+def test_a_household_answers_as_one_device_does(
+    client: openai.OpenAI, household: list[Node]
+) -> None:
+    """A program cannot tell where the layers were computed: the text is the same."""
+    wish = {"model": MODEL, "messages": QUESTION, "temperature": 0, "max_tokens": 48}
+    alone = client.chat.completions.create(**wish).choices[0]
+    together = client_of(household[0]).chat.completions.create(**wish).choices[0]
+    assert together.message.content == alone.message.content
+    assert together.finish_reason == alone.finish_reason
+
+
+def test_a_helper_that_dies_does_not_end_the_stream(
+    client: openai.OpenAI, household: list[Node]
+) -> None:
+    """The text goes on; what happened travels as a comment, which the package ignores."""
+    wish = {"model": MODEL, "messages": QUESTION, "temperature": 0, "max_tokens": 96}
+    alone = client.chat.completions.create(**wish).choices[0]
+    me, helper, _ = household
+    text, comments, reason = "", [], None
+    with client_of(me).chat.completions.with_streaming_response.create(
+        **wish, stream=True
+    ) as stream:
+        for line in stream.iter_lines():
+            if line.startswith(":"):
+                comments.append(line)
+            if not line.startswith("data: {"):
+                continue
+            choice = json.loads(line.removeprefix("data: "))["choices"][0]
+            if choice["delta"].get("content") and not text:
+                os.kill(helper.process_id, signal.SIGKILL)
+            text += choice["delta"].get("content", "")
+            reason = choice["finish_reason"] or reason
+    assert text == alone.message.content
+    assert reason == alone.finish_reason
+    assert any(helper.name in comment for comment in comments), comments
+
+
+def client_of(node: Node) -> openai.OpenAI:
+    """The package as a program would set it up for a node."""
+    return openai.OpenAI(base_url=node.base_url, api_key=node.key(), max_retries=0)
+
+
+def whole_replies(node: Node) -> int:
+    """Replies that the node has made to their end, from its metrics."""
+    request = urllib.request.Request(
+        node.base_url.removesuffix("/v1") + "/metrics",
+        headers={"Authorization": f"Bearer {node.key()}"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        lines = answer.read().decode().splitlines()
+    name = "distributed_inference_first_token_ms_count "
+    return sum(int(line.removeprefix(name)) for line in lines if line.startswith(name))
 
 
 def assert_error_shape(error: openai.APIStatusError) -> None:

@@ -1,1 +1,2 @@
-//! End-to-end tests; see the folder `tests/`.
+//! End-to-end tests of whole households; see the folder `tests/`. The parts they are made of are in
+//! `nook-testkit`.

@@ -48,6 +48,9 @@ enum Fault {
 }
 
 pub(crate) async fn run(house: House) -> anyhow::Result<ExitCode> {
+    if cfg!(not(unix)) && house.stop_after.is_some() {
+        bail!("this system cannot stop a process without ending it; --kill-after works");
+    }
     let folder = tempfile::Builder::new().prefix("nook-").tempdir()?;
     let mut members = Vec::new();
     let outcome = live(&house, folder.path(), &mut members).await;

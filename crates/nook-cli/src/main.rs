@@ -62,7 +62,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 /// The log goes to standard error, so that what a command prints can be piped.
 fn start_log(arguments: &Arguments) {
     let usual = if matches!(arguments.command, Command::Up(_)) { "info" } else { "warn" };
-    let filter = nook_base::env::text("INGLENOOK_LOG").unwrap_or_else(|| usual.to_owned());
+    let filter = nook_node::log_filter(usual);
     // Fails only when a subscriber is set already, which cannot be this early.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))

@@ -7,7 +7,7 @@ use nook_node::views::{Problem, ReplyEvent};
 use tokio_util::codec::{Framed, LinesCodec};
 
 use crate::protocol::{Answer, GenerateWish, Line, Request};
-use crate::socket::codec;
+use crate::socket::{LINE_BYTES_MAX, codec};
 
 /// Asks a running node. Each request takes a connection of its own.
 #[derive(Debug, Clone)]
@@ -27,6 +27,12 @@ pub enum ClientError {
     /// The node said why.
     #[error("{}", .0.sentence)]
     Refused(Problem),
+    /// The request is longer than a node reads.
+    #[error("the request is too long: a node reads {bytes_max} bytes")]
+    TooLong {
+        /// Most bytes of a request.
+        bytes_max: usize,
+    },
     /// The node went away, or speaks another version.
     #[error("the node did not answer as expected: {what}")]
     Broken {
@@ -83,6 +89,9 @@ impl Client {
         let mut wire = Framed::new(self.connect().await?, codec());
         let text = serde_json::to_string(request)
             .map_err(|error| ClientError::Broken { what: error.to_string() })?;
+        if text.len() > LINE_BYTES_MAX {
+            return Err(ClientError::TooLong { bytes_max: LINE_BYTES_MAX });
+        }
         wire.send(text).await.map_err(|error| ClientError::Broken { what: error.to_string() })?;
         Ok(wire)
     }

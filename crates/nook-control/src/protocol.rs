@@ -62,7 +62,7 @@ pub enum Request {
     PortKey,
     /// Start a reply; events follow.
     Generate(GenerateWish),
-    /// End the node in order.
+    /// End the node in order. The answer says that it begins to leave.
     ShutDown,
 }
 

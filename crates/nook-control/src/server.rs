@@ -1,12 +1,15 @@
 //! The node's end of the control socket.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use interprocess::local_socket::tokio::{Stream, prelude::*};
+use interprocess::local_socket::tokio::{Listener, Stream, prelude::*};
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
+use nook_base::ErrorCode;
 use nook_base::tasks::Tasks;
 use nook_node::{House, HouseError, PairTarget, Sharing};
+use tokio::sync::Semaphore;
 use tokio_util::codec::{Framed, LinesCodec};
 
 use crate::protocol::{Answer, DeviceTarget, Ids, Key, Line, Request};
@@ -48,50 +51,62 @@ pub fn serve(house: House, socket: &str, tasks: &Tasks) -> Result<(), ControlErr
     }
     let name = socket.to_fs_name::<GenericFilePath>().map_err(failed)?;
     let listener = ListenerOptions::new().name(name).create_tokio().map_err(failed)?;
-    let seats = std::sync::Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
-    let group = tasks.clone();
-    tasks.spawn_until_cancelled("control", async move {
-        loop {
-            let Ok(seat) = seats.clone().acquire_owned().await else {
-                return;
-            };
-            match listener.accept().await {
-                Ok(stream) => {
-                    let house = house.clone();
-                    group.spawn_until_cancelled("control-request", async move {
-                        attend(house, stream).await;
-                        drop(seat);
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the control socket could not accept");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+    let accepting = accept(house, listener, tasks.clone());
+    tasks.spawn_until_cancelled("control", accepting);
+    Ok(())
+}
+
+async fn accept(house: House, listener: Listener, tasks: Tasks) {
+    let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(seat) = seats.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok(stream) => {
+                let house = house.clone();
+                tasks.spawn_until_cancelled("control-request", async move {
+                    attend(house, stream).await;
+                    drop(seat);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the control socket could not accept");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
-    });
-    Ok(())
+    }
 }
 
 async fn attend(house: House, stream: Stream) {
     let mut wire = Framed::new(stream, codec());
     let request = match tokio::time::timeout(REQUEST_LIMIT, wire.next()).await {
-        Ok(Some(Ok(line))) => serde_json::from_str::<Request>(&line),
-        _ => return,
+        Ok(Some(Ok(line))) => serde_json::from_str::<Request>(&line)
+            .map_err(|error| misunderstood(&error.to_string())),
+        Ok(Some(Err(error))) => Err(misunderstood(&error.to_string())),
+        // Nobody asked anything: a caller that only looked whether somebody listens, or a dead one.
+        Ok(None) | Err(_) => return,
     };
     let outcome = match request {
         Ok(Request::Generate(wish)) => generate(&house, wish, &mut wire).await,
+        Ok(Request::ShutDown) => {
+            // The answer goes first: leaving ends this task too.
+            send(&mut wire, &Line::Answer(Answer::Done)).await;
+            return house.shut_down().await;
+        }
         Ok(request) => answer(&house, request).await.map(Some),
-        Err(error) => Err(HouseError::new(
-            nook_base::ErrorCode::BadRequest,
-            format!("this node does not understand the request: {error}"),
-        )),
+        Err(error) => Err(error),
     };
     match outcome {
         Ok(Some(answer)) => send(&mut wire, &Line::Answer(answer)).await,
         Ok(None) => true,
         Err(error) => send(&mut wire, &Line::Problem(error.into())).await,
     };
+}
+
+fn misunderstood(why: &str) -> HouseError {
+    HouseError::new(
+        ErrorCode::BadRequest,
+        format!("This node does not understand the request: {why}."),
+    )
 }
 
 async fn answer(house: &House, request: Request) -> Result<Answer, HouseError> {
@@ -121,11 +136,7 @@ async fn answer(house: &House, request: Request) -> Result<Answer, HouseError> {
         Request::PortKey => {
             house.port_settings().await.map(|port| Answer::PortKey(Key(port.key.0)))
         }
-        Request::ShutDown => {
-            house.shut_down().await;
-            Ok(Answer::Done)
-        }
-        Request::Generate(_) => unreachable!("attend streams replies itself"),
+        Request::Generate(_) | Request::ShutDown => unreachable!("attend answers these itself"),
     }
 }
 
@@ -135,7 +146,15 @@ async fn generate(
     wish: crate::protocol::GenerateWish,
     wire: &mut Wire,
 ) -> Result<Option<Answer>, HouseError> {
-    let mut reply = house.generate(wish.into()).await?;
+    if wish.text.is_some() == wish.messages.is_some() {
+        return Err(misunderstood("a reply continues either a text or messages"));
+    }
+    // The client says nothing after its request: a line or an end is its leaving, also while the
+    // reply waits for its turn.
+    let mut reply = tokio::select! {
+        reply = house.generate(wish.into()) => reply?,
+        _ = wire.next() => return Ok(None),
+    };
     let prompt = Line::Prompt { ids: Ids(reply.prompt_ids.0.clone()) };
     let mut listening = send(wire, &prompt).await;
     while listening {
@@ -145,7 +164,6 @@ async fn generate(
                 let line = Line::Event { event: piece.event, ids: Ids(piece.ids.0) };
                 listening = send(wire, &line).await;
             }
-            // The client says nothing after its request: a line or an end is its leaving.
             _ = wire.next() => listening = false,
         }
     }

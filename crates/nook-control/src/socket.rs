@@ -5,8 +5,8 @@ use std::path::Path;
 use tokio_util::codec::LinesCodec;
 
 /// Longest line in either direction, in bytes: a prompt as long as a large model's window, with
-/// room for JSON's escapes. A longer one ends the connection.
-const LINE_BYTES_MAX: usize = 8 << 20;
+/// room for JSON's escapes. A longer one is refused, and the connection ends.
+pub(crate) const LINE_BYTES_MAX: usize = 8 << 20;
 
 /// The socket's name for a node whose runtime folder is `folder`.
 ///

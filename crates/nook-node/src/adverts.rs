@@ -3,7 +3,7 @@
 //! A book is a snapshot. It holds only devices that the gate lets compute on this machine's prompts,
 //! so that whoever routes by it cannot route past the gate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use nook_base::limits::ADVERT_LIFE;
@@ -23,6 +23,8 @@ pub(crate) struct Heard {
 pub(crate) struct AdvertBook {
     /// Admitted and connected devices, with their adverts.
     pub(crate) heard: BTreeMap<PeerId, Heard>,
+    /// Paired devices that the gate does not let compute: what they compute already ends at once.
+    pub(crate) barred: BTreeSet<PeerId>,
     /// Names of all devices that are known, for people.
     pub(crate) names: BTreeMap<PeerId, String>,
 }
@@ -85,7 +87,7 @@ mod tests {
             memory_free_bytes: 0,
         };
         let heard = [(PeerId([7; 32]), Heard { advert, at: now - age })].into();
-        (AdvertBook { heard, names: BTreeMap::new() }, now)
+        (AdvertBook { heard, ..AdvertBook::default() }, now)
     }
 
     #[test]

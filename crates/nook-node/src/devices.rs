@@ -11,7 +11,7 @@ use nook_link::pairing::{
 };
 use nook_link::{KnownPeer, LinkEvent};
 use nook_store::Peer;
-use nook_trust::pairing::{Introduction, PairingCode, PairingError};
+use nook_trust::pairing::{Introduction, PairingCode, PairingError, RefusalReason};
 use nook_trust::{DeviceName, Gate, TrustLevel};
 use nook_wire::Message;
 use tokio::sync::oneshot;
@@ -140,6 +140,13 @@ impl State {
         let heard = self.heard.iter().filter(|(peer, _)| on && admitted(peer));
         let book = AdvertBook {
             heard: heard.map(|(peer, heard)| (*peer, heard.clone())).collect(),
+            barred: self
+                .peers
+                .list()
+                .iter()
+                .map(|peer| peer.id)
+                .filter(|peer| self.gate.admit(*peer, nook_trust::Purpose::Borrow).is_err())
+                .collect(),
             names: self
                 .peers
                 .list()
@@ -154,6 +161,7 @@ impl State {
     pub(crate) fn peers_changed(&mut self) {
         let settings = self.settings.settings();
         self.gate = Gate::new(settings.gate, self.peers.levels());
+        self.end_revoked_calls();
         let connectable = self.peers.list().iter().filter(|peer| peer.level.may_connect());
         let known = connectable
             .map(|peer| KnownPeer { id: peer.id, addresses: peer.addresses.clone() })
@@ -337,7 +345,8 @@ impl State {
             addresses.push(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port).to_string());
         }
         Some(PairingView {
-            code: window.offer.code.shown(),
+            // Plain digits: how they are spaced is each door's choice.
+            code: window.offer.code.shown().replace(char::is_whitespace, ""),
             addresses,
             expires: window.expires,
             tries_left: window.tries_left,
@@ -460,7 +469,11 @@ fn join_error(error: JoinError) -> HouseError {
         JoinError::Unreachable | JoinError::NotPairing | JoinError::Lost => {
             ErrorCode::ShardUnavailable
         }
-        JoinError::Refused { error: PairingError::WrongCode } => ErrorCode::TrustDenied,
+        JoinError::Refused {
+            error:
+                PairingError::WrongCode
+                | PairingError::RefusedByPeer { reason: RefusalReason::WrongCode, .. },
+        } => ErrorCode::TrustDenied,
         JoinError::Refused { .. } | JoinError::NotStored => ErrorCode::BadRequest,
     };
     HouseError::new(code, sentence(&error.to_string()))

@@ -13,6 +13,7 @@ mod devices;
 pub mod doctor;
 pub mod house;
 mod lending;
+mod log;
 mod models;
 mod present;
 mod prompt;
@@ -30,6 +31,7 @@ pub use house::{
     ChatMessage, GenerateRequest, House, HouseError, PairTarget, PortSettings, Prompt, Reach,
     Reply, ReplyPiece, Sampling, Sharing, StartedTurn, Turn, TurnText,
 };
+pub use log::log_filter;
 pub use nook_plan::even_split;
 pub use nook_shard::{WorkerCommand, worker_main};
 pub use start::{HouseOptions, StartError, runtime_folder, start};

@@ -29,6 +29,7 @@ impl State {
         if let Some(terms) = self.lending.terms.take() {
             terms.until.cancel();
         }
+        self.lending.guests.clear();
         let settings = self.settings.settings();
         let on = settings.inference.enabled && settings.host.serve_shards;
         self.lending.sharing = if on { Sharing::On } else { Sharing::Off };
@@ -134,7 +135,10 @@ impl State {
         let admitted = self.gate.admit(peer, Purpose::Lend);
         let refusal = match (admitted, &self.lending.terms) {
             (Ok(admitted), Some(terms)) => {
-                let (terms, inside) = (terms.clone(), self.inside.clone());
+                let inside = self.inside.clone();
+                let guest = self.lending.guests.entry(peer);
+                let until = guest.or_insert_with(|| terms.until.child_token()).clone();
+                let terms = Terms { until, ..terms.clone() };
                 self.tasks.spawn_until_cancelled("lend", async move {
                     // A full queue loses the note; the advert is repeated anyway.
                     let _ = inside.try_send(Inside::Lending);
@@ -149,6 +153,18 @@ impl State {
         tracing::info!(?peer, code = %refusal, "a call was refused");
         let error = WireError { code: refusal, sentence: refusal.sentence().to_owned() };
         self.tasks.spawn_until_cancelled("refuse", lending::refuse(call, error));
+    }
+
+    /// Ends the calls of devices that the gate does not let in any more.
+    pub(crate) fn end_revoked_calls(&mut self) {
+        let gate = &self.gate;
+        self.lending.guests.retain(|peer, until| {
+            let stays = gate.admit(*peer, Purpose::Lend).is_ok();
+            if !stays {
+                until.cancel();
+            }
+            stays
+        });
     }
 
     /// Streams of other devices that run here now.

@@ -168,7 +168,12 @@ fn assemble(
         seen: BTreeMap::new(),
         heard: BTreeMap::new(),
         book: watch::channel(Arc::new(AdvertBook::default())).0,
-        lending: Lending { sharing: Sharing::Off, terms: None, streams_max: 0 },
+        lending: Lending {
+            sharing: Sharing::Off,
+            terms: None,
+            streams_max: 0,
+            guests: BTreeMap::new(),
+        },
         workers,
         shelf: Shelf::default(),
         library,

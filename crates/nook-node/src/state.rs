@@ -13,6 +13,7 @@ use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
 use nook_store::{Home, Library, Peers, PortKey, SettingsFile, Staged};
 use nook_trust::Gate;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::adverts::{AdvertBook, Heard};
 use crate::catalogue::Entry;
@@ -68,6 +69,8 @@ pub(crate) struct Lending {
     pub(crate) sharing: Sharing,
     pub(crate) terms: Option<crate::lending::Terms>,
     pub(crate) streams_max: u16,
+    /// Ends the calls of one device: when it is trusted less, or when the terms end.
+    pub(crate) guests: BTreeMap<PeerId, CancellationToken>,
 }
 
 /// The house.

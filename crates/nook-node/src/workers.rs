@@ -142,7 +142,10 @@ impl Stable {
 
     fn running(&self, model: ModelDigest) -> Option<Worker> {
         match self.slots.get(&model) {
-            Some(Slot::Running(worker)) if worker.end().is_none() => Some(worker.clone()),
+            // Its connection ends a moment before its process is known to have ended.
+            Some(Slot::Running(worker)) if !worker.mux().is_closed() && worker.end().is_none() => {
+                Some(worker.clone())
+            }
             _ => None,
         }
     }

@@ -1,28 +1,18 @@
 //! `POST /v1/chat/completions`, whole or streamed.
 
-use std::time::Duration;
-
 use axum::Json;
-use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use nook_base::clock;
+use nook_base::{ErrorCode, clock};
 use nook_node::views::{FinishReason, ReplyEvent, ReplySummary};
 use nook_node::{HouseError, Reply};
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::error::{ApiError, from_code};
 use crate::request::Body;
 use crate::server::Port;
-use crate::stream;
-
-/// Largest body, in bytes: a long conversation as text.
-const BODY_BYTES_MAX: usize = 2 << 20;
-
-/// Longest wait for a whole body.
-const BODY_LIMIT: Duration = Duration::from_secs(30);
+use crate::{body, models, stream};
 
 /// What all chunks of one reply have in common.
 #[derive(Debug, Clone)]
@@ -35,59 +25,33 @@ pub(crate) struct Completion {
 /// Makes a reply.
 pub(crate) async fn complete(
     State(port): State<Port>,
-    body: HttpBody,
+    body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let body: Body = read(body).await?;
-    let wish = body.understand(&port.house.now())?;
-    let turn = take_turn(&port).await?;
+    let sent: Body = body::read(body, port.limits.body).await?;
+    let wish = sent.understand(&port.house.now())?;
+    let reply = port.house.generate(wish.request).await.map_err(|error| named(&port, error))?;
     let completion = Completion {
         id: format!("chatcmpl-{:016x}", rand::random::<u64>()),
         created: clock::unix_seconds(),
-        model: wish.request.model.clone(),
+        model: reply.model.clone(),
     };
-    let reply = port.house.generate(wish.request).await.map_err(|error| listed(&port, error))?;
     if wish.stream {
-        Ok(stream::respond(completion, reply, wish.include_usage, turn))
+        Ok(stream::respond(completion, reply, wish.include_usage))
     } else {
-        whole(completion, reply, turn).await
+        whole(completion, reply).await
     }
-}
-
-async fn read(body: HttpBody) -> Result<Body, ApiError> {
-    let bytes = tokio::time::timeout(BODY_LIMIT, axum::body::to_bytes(body, BODY_BYTES_MAX))
-        .await
-        .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time."))?
-        .map_err(|_| {
-            let message = format!("The body is larger than {} MB.", BODY_BYTES_MAX >> 20);
-            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
-        })?;
-    serde_json::from_slice(&bytes).map_err(|error| {
-        ApiError::new(StatusCode::BAD_REQUEST, format!("The body cannot be understood: {error}"))
-    })
-}
-
-/// A turn among the replies that may be made at once; a bounded number of requests wait for it.
-async fn take_turn(port: &Port) -> Result<OwnedSemaphorePermit, ApiError> {
-    let _place = port.waiting.clone().try_acquire_owned().map_err(|_| ApiError::too_many())?;
-    port.replies.clone().acquire_owned().await.map_err(|_| ApiError::too_many())
 }
 
 /// Adds the names that exist to a complaint about one that does not.
-fn listed(port: &Port, error: HouseError) -> ApiError {
-    if error.code != nook_base::ErrorCode::NotFound {
-        return error.into();
+fn named(port: &Port, error: HouseError) -> ApiError {
+    match error.code {
+        ErrorCode::NotFound => models::not_found(&port.house.now(), &error.sentence),
+        _ => error.into(),
     }
-    let view = port.house.now();
-    let known: Vec<_> = view.models.iter().map(|model| model.name.as_str()).collect();
-    from_code(error.code, format!("{} There are: {}", error.sentence, known.join(", ")))
 }
 
 /// Collects a reply. The client's leaving drops this future, and with it the reply.
-async fn whole(
-    completion: Completion,
-    mut reply: Reply,
-    _turn: OwnedSemaphorePermit,
-) -> Result<Response, ApiError> {
+async fn whole(completion: Completion, mut reply: Reply) -> Result<Response, ApiError> {
     let mut text = String::new();
     while let Some(piece) = reply.events.recv().await {
         match piece.event {
@@ -98,7 +62,7 @@ async fn whole(
                     "id": completion.id,
                     "object": "chat.completion",
                     "created": completion.created,
-                    "model": summary.model,
+                    "model": completion.model,
                     "choices": [{
                         "index": 0,
                         "message": message,
@@ -120,8 +84,8 @@ async fn whole(
 
 /// The error for a reply that ended early.
 pub(crate) fn aborted(code: &str, sentence: String) -> ApiError {
-    let known = nook_base::ErrorCode::ALL.into_iter().find(|known| known.name() == code);
-    from_code(known.unwrap_or(nook_base::ErrorCode::ShardUnavailable), sentence)
+    let known = ErrorCode::ALL.into_iter().find(|known| known.name() == code);
+    from_code(known.unwrap_or(ErrorCode::ShardUnavailable), sentence)
 }
 
 pub(crate) fn finish_reason(summary: &ReplySummary) -> &'static str {

@@ -6,7 +6,7 @@ use crate::error::ApiError;
 
 /// `messages[].content` as clients send it.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a string, an array of parts or null")]
 pub(crate) enum Content {
     Text(String),
     Parts(Vec<Part>),

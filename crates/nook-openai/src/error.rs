@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub(crate) struct ApiError {
     status: StatusCode,
     message: String,
-    param: Option<&'static str>,
+    param: Option<String>,
     code: Option<&'static str>,
 }
 
@@ -21,8 +21,8 @@ impl ApiError {
         Self { status, message: message.into(), param: None, code: None }
     }
 
-    pub(crate) fn bad(param: &'static str, message: impl Into<String>) -> Self {
-        Self { param: Some(param), ..Self::new(StatusCode::BAD_REQUEST, message) }
+    pub(crate) fn bad(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { param: Some(param.into()), ..Self::new(StatusCode::BAD_REQUEST, message) }
     }
 
     pub(crate) fn forbidden(message: &str) -> Self {
@@ -33,13 +33,10 @@ impl ApiError {
         Self { code: Some("invalid_api_key"), ..Self::new(StatusCode::UNAUTHORIZED, message) }
     }
 
-    pub(crate) fn too_many() -> Self {
+    pub(crate) fn too_many(message: &str) -> Self {
         Self {
             code: Some("rate_limit_exceeded"),
-            ..Self::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "As many replies are being made as this house allows. Try again shortly.",
-            )
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, message)
         }
     }
 

@@ -3,11 +3,16 @@
 //! Host must name this machine (DNS rebinding), Origin must be listed (web pages), the key must fit,
 //! a body must be JSON (so that no page can send it without asking first). Only `/healthz` needs no
 //! key. The order matters: a page learns nothing from the difference between a wrong key and none.
+//! Wrong keys are answered slowly, and only a few at once: guessing is slow while the good key is not.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 use subtle::ConstantTimeEq;
 
 use crate::error::ApiError;
@@ -16,6 +21,12 @@ use crate::server::Port;
 /// How long a browser may remember the answer to its preflight.
 const PREFLIGHT_SECONDS: &str = "600";
 
+/// Wrong keys that are being answered at once; one more is told to try again later.
+pub(crate) const WRONG_KEYS_MAX: usize = 8;
+
+/// How long the answer to a wrong key takes.
+const WRONG_KEY_PAUSE: Duration = Duration::from_millis(250);
+
 /// Lets a request through, or answers it.
 pub(crate) async fn check(State(port): State<Port>, request: Request, next: Next) -> Response {
     let origin = match inspect(&port, &request) {
@@ -23,15 +34,27 @@ pub(crate) async fn check(State(port): State<Port>, request: Request, next: Next
         Err(error) => return harden(error.into_response(), None),
     };
     if request.method() == Method::OPTIONS && origin.is_some() {
-        return harden(preflight(), origin.as_ref());
+        return harden(preflight(&request), origin.as_ref());
     }
     let open = matches!(request.uri().path(), "/healthz" | "/health");
-    let checked = if open { Ok(()) } else { check_key(&port, request.headers()) };
+    let checked = if open { Ok(()) } else { check_key(&port, request.headers()).await };
     let response = match checked.and_then(|()| check_content_type(&request)) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => answer(request, next).await,
         Err(error) => error.into_response(),
     };
     harden(response, origin.as_ref())
+}
+
+/// The route's answer. A fault of this program ends in an answer too, not in a cut connection.
+async fn answer(request: Request, next: Next) -> Response {
+    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(response) => response,
+        Err(_) => ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Inglenook failed to answer; its log says where.",
+        )
+        .into_response(),
+    }
 }
 
 /// Checks Host and Origin; yields the listed origin, if one was sent.
@@ -44,9 +67,9 @@ fn inspect(port: &Port, request: &Request) -> Result<Option<HeaderValue>, ApiErr
             return Err(ApiError::forbidden("A request names this machine in one Host header."));
         }
     };
-    let number = port.address.port();
-    let known = ["127.0.0.1", "localhost", "[::1]"];
-    if !known.iter().any(|name| host.eq_ignore_ascii_case(&format!("{name}:{number}"))) {
+    // A target in absolute form names a host too, and goes before the header.
+    let target = request.uri().authority().map_or(host, |authority| authority.as_str());
+    if !(is_here(port, host) && is_here(port, target)) {
         return Err(ApiError::forbidden(
             "This port answers only to 127.0.0.1 or localhost with its port number.",
         ));
@@ -70,7 +93,13 @@ fn inspect(port: &Port, request: &Request) -> Result<Option<HeaderValue>, ApiErr
     Ok(origin)
 }
 
-fn check_key(port: &Port, headers: &HeaderMap) -> Result<(), ApiError> {
+fn is_here(port: &Port, host: &str) -> bool {
+    let number = port.address.port();
+    let known = ["127.0.0.1", "localhost", "[::1]"];
+    known.iter().any(|name| host.eq_ignore_ascii_case(&format!("{name}:{number}")))
+}
+
+async fn check_key(port: &Port, headers: &HeaderMap) -> Result<(), ApiError> {
     let sent = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
@@ -79,7 +108,13 @@ fn check_key(port: &Port, headers: &HeaderMap) -> Result<(), ApiError> {
         .map(|(_, key)| key.trim());
     match sent {
         Some(sent) if bool::from(sent.as_bytes().ct_eq(port.key.as_bytes())) => Ok(()),
-        Some(_) => Err(ApiError::unauthorized("The API key is not the one of this house.")),
+        Some(_) => {
+            let Ok(_place) = port.wrong_keys.try_acquire() else {
+                return Err(ApiError::too_many("Too many wrong API keys. Try again shortly."));
+            };
+            tokio::time::sleep(WRONG_KEY_PAUSE).await;
+            Err(ApiError::unauthorized("The API key is not the one of this house."))
+        }
         None => Err(ApiError::unauthorized(
             "An API key is needed: `nook key` prints it, Settings shows it.",
         )),
@@ -101,11 +136,15 @@ fn check_content_type(request: &Request) -> Result<(), ApiError> {
     }
 }
 
-fn preflight() -> Response {
+/// For a listed origin only. Libraries add headers of their own, so the page may send what it asks
+/// for: it needs the key all the same.
+fn preflight(request: &Request) -> Response {
+    let asked = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS);
+    let allowed = asked.cloned().unwrap_or(HeaderValue::from_static("authorization, content-type"));
     let headers = [
-        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type"),
-        (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST")),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, allowed),
+        (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(PREFLIGHT_SECONDS)),
     ];
     (StatusCode::NO_CONTENT, headers).into_response()
 }
@@ -136,4 +175,32 @@ pub(crate) async fn wrong_method(request: Request) -> ApiError {
         StatusCode::METHOD_NOT_ALLOWED,
         format!("{} does not take {}.", request.uri().path(), request.method()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::body::{Body, to_bytes};
+    use axum::routing::get;
+    use futures_util::FutureExt;
+    use hyper_util::service::TowerToHyperService;
+
+    use super::*;
+
+    /// A route that fails as no route should.
+    async fn broken() -> StatusCode {
+        panic!("on purpose");
+    }
+
+    #[tokio::test]
+    async fn a_fault_of_this_program_is_answered_in_the_usual_shape() {
+        let router = Router::new().route("/", get(broken)).layer(axum::middleware::from_fn(answer));
+        let service = TowerToHyperService::new(router);
+        let request = Request::get("/").body(Body::empty()).unwrap();
+        let answer = hyper::service::Service::call(&service, request).map(Result::unwrap).await;
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let body = to_bytes(answer.into_body(), 1 << 10).await.unwrap();
+        let error: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(error["error"]["type"], "server_error");
+    }
 }

@@ -8,6 +8,7 @@
 //! server-sent events. It listens on loopback only, always asks for the key, and refuses what a web
 //! page could send. Errors leave in OpenAI's shape, with the status that its clients act on.
 
+mod body;
 mod chat;
 mod content;
 mod error;
@@ -17,7 +18,7 @@ mod request;
 mod server;
 mod stream;
 
-pub use server::{PortError, PortHandle, serve};
+pub use server::{Limits, PortError, PortHandle, serve};
 
 use nook_node::House;
 
@@ -33,7 +34,7 @@ pub async fn open(house: House) {
     };
     let base_url = format!("http://{}/v1", settings.address);
     let (on, base_url, problem) = if settings.on {
-        match serve(house.clone(), &settings, house.tasks()).await {
+        match serve(house.clone(), &settings, Limits::USUAL, house.tasks()).await {
             Ok(handle) => (true, format!("http://{}/v1", handle.address()), None),
             Err(error) => (false, base_url, Some(error.to_string())),
         }

@@ -1,12 +1,14 @@
 //! `GET /v1/models` and `GET /v1/models/{id}`.
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use nook_node::views::ModelView;
+use nook_base::ErrorCode;
+use nook_node::views::{HouseView, ModelView};
 use serde_json::{Value, json};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, from_code};
 use crate::server::Port;
 
 /// Says what this is, to whoever opens the base address.
@@ -24,15 +26,22 @@ pub(crate) async fn list(State(port): State<Port>) -> Json<Value> {
 /// One model; ids may hold slashes.
 pub(crate) async fn one(
     State(port): State<Port>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, ApiError> {
+    let Path(id) =
+        id.map_err(|_| ApiError::new(StatusCode::BAD_REQUEST, "The path is not text in UTF-8."))?;
     let view = port.house.now();
     let found = view.models.iter().find(|model| model.name == id);
     found.map(|model| Json(entry(model))).ok_or_else(|| {
-        let known: Vec<_> = view.models.iter().map(|model| model.name.as_str()).collect();
-        let message = format!("There is no model {id:?} here. There are: {}", known.join(", "));
-        ApiError::new(StatusCode::NOT_FOUND, message)
+        let sentence = format!("There is no model {id:?} here.");
+        not_found(&view, &sentence)
     })
+}
+
+/// The complaint about a model that is not here, with the names of those that are.
+pub(crate) fn not_found(view: &HouseView, sentence: &str) -> ApiError {
+    let known: Vec<_> = view.models.iter().map(|model| model.name.as_str()).collect();
+    from_code(ErrorCode::NotFound, format!("{sentence} There are: {}", known.join(", ")))
 }
 
 fn entry(model: &ModelView) -> Value {

@@ -3,7 +3,7 @@
 //! hyper is driven directly because `axum::serve` sets no timers: a client that dribbles its header
 //! would hold a connection for ever.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,23 +20,22 @@ use tokio::sync::Semaphore;
 
 use crate::{chat, guard, models};
 
-/// Connections at once; the next one waits in the system's queue.
-const CONNECTIONS_MAX: usize = 64;
-
-/// Longest wait for a request's header.
-const HEADER_LIMIT: Duration = Duration::from_secs(10);
-
-/// Largest header, in bytes.
+/// Largest header, in bytes; a larger one is answered 431.
 const HEADER_BYTES_MAX: usize = 64 << 10;
-
-/// Replies made at once for programs; see [`REPLIES_WAITING_MAX`].
-const REPLIES_MAX: usize = 4;
-
-/// Requests that may wait for one of [`REPLIES_MAX`]; one more is answered 429.
-pub(crate) const REPLIES_WAITING_MAX: usize = 16;
 
 /// Pause after a failed accept, so that a lasting failure does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// What one client may take up before others would feel it.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at once; the next one waits in the system's queue.
+    pub connections: usize,
+    /// Longest wait for a request's header, also between two requests; then the connection ends.
+    pub header: Duration,
+    /// Longest wait for a whole body; then the answer is 408.
+    pub body: Duration,
+}
 
 /// What every request can reach.
 #[derive(Debug, Clone)]
@@ -45,8 +44,8 @@ pub(crate) struct Port {
     pub(crate) address: SocketAddr,
     pub(crate) key: Arc<Sensitive<String>>,
     pub(crate) origins: Arc<Vec<String>>,
-    pub(crate) replies: Arc<Semaphore>,
-    pub(crate) waiting: Arc<Semaphore>,
+    pub(crate) limits: Limits,
+    pub(crate) wrong_keys: Arc<Semaphore>,
     metrics: PrometheusHandle,
 }
 
@@ -77,6 +76,12 @@ pub enum PortError {
     },
 }
 
+impl Limits {
+    /// Those of every port; tests take smaller ones.
+    pub const USUAL: Self =
+        Self { connections: 64, header: Duration::from_secs(10), body: Duration::from_secs(30) };
+}
+
 impl PortHandle {
     /// The address that it listens on.
     #[must_use]
@@ -89,6 +94,7 @@ impl PortHandle {
 pub async fn serve(
     house: House,
     settings: &PortSettings,
+    limits: Limits,
     tasks: &Tasks,
 ) -> Result<PortHandle, PortError> {
     let address = settings.address;
@@ -103,66 +109,98 @@ pub async fn serve(
         address,
         key: Arc::new(Sensitive(settings.key.0.clone())),
         origins: Arc::new(settings.allowed_origins.clone()),
-        replies: Arc::new(Semaphore::new(REPLIES_MAX)),
-        waiting: Arc::new(Semaphore::new(REPLIES_WAITING_MAX)),
+        limits,
+        wrong_keys: Arc::new(Semaphore::new(guard::WRONG_KEYS_MAX)),
         metrics: recorder(),
     };
     let router = router(port);
-    let group = tasks.clone();
-    tasks.spawn_until_cancelled("port", accept(listener, router, group));
+    let seats = Arc::new(Semaphore::new(limits.connections));
+    for listener in [Some(listener), sibling(address).await].into_iter().flatten() {
+        let attendant = Attendant { router: router.clone(), header: limits.header };
+        let accepting = accept(listener, attendant, seats.clone(), tasks.clone());
+        tasks.spawn_until_cancelled("port", accepting);
+    }
     Ok(PortHandle { address })
 }
 
-async fn accept(listener: TcpListener, router: Router, tasks: Tasks) {
-    let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let Ok(seat) = seats.clone().acquire_owned().await else {
-            return;
-        };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let router = router.clone();
-                tasks.spawn_until_cancelled("port-connection", async move {
-                    attend(stream, router).await;
-                    drop(seat);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the port could not accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
+/// The same number on `::1`: to some clients `localhost` means nothing else.
+async fn sibling(address: SocketAddr) -> Option<TcpListener> {
+    if address.ip() != Ipv4Addr::LOCALHOST {
+        return None;
+    }
+    let sibling = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port());
+    match TcpListener::bind(sibling).await {
+        Ok(listener) => Some(listener),
+        Err(error) => {
+            // Usual where IPv6 is off; the shown address works all the same.
+            tracing::debug!(%error, %sibling, "the port is not open there");
+            None
         }
     }
 }
 
-async fn attend(stream: TcpStream, router: Router) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "no TCP_NODELAY on a connection of the port");
-    }
-    let served = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_LIMIT)
-        .max_buf_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-        .await;
-    if let Err(error) = served {
-        // Clients that leave in the middle are usual.
-        tracing::debug!(%error, "a connection of the port ended early");
+/// Who attends to one connection.
+#[derive(Debug, Clone)]
+struct Attendant {
+    router: Router,
+    header: Duration,
+}
+
+async fn accept(listener: TcpListener, attendant: Attendant, seats: Arc<Semaphore>, tasks: Tasks) {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "the port could not accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(seat) = seats.clone().acquire_owned().await else { return };
+        let attendant = attendant.clone();
+        tasks.spawn_until_cancelled("port-connection", async move {
+            attendant.attend(stream).await;
+            drop(seat);
+        });
     }
 }
 
+impl Attendant {
+    async fn attend(self, stream: TcpStream) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "no TCP_NODELAY on a connection of the port");
+        }
+        let served = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.header)
+            .max_buf_size(HEADER_BYTES_MAX)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(self.router))
+            .await;
+        if let Err(error) = served {
+            // Clients that leave in the middle are usual.
+            tracing::debug!(%error, "a connection of the port ended early");
+        }
+    }
+}
+
+/// Every path with and without `/v1`, with and without a slash at its end: people type base
+/// addresses in all four ways.
 fn router(port: Port) -> Router {
-    Router::new()
+    let mut router = Router::new()
         .route("/healthz", get(healthz))
         .route("/health", get(healthz))
         .route("/metrics", get(metrics))
         .route("/v1", get(models::hello))
-        .route("/v1/models", get(models::list))
-        .route("/models", get(models::list))
-        .route("/v1/models/{*id}", get(models::one))
-        .route("/v1/chat/completions", post(chat::complete))
-        .route("/v1/chat/completions/", post(chat::complete))
-        .route("/chat/completions", post(chat::complete))
+        .route("/v1/", get(models::hello));
+    for base in ["/v1", ""] {
+        for end in ["", "/"] {
+            router = router
+                .route(&format!("{base}/models{end}"), get(models::list))
+                .route(&format!("{base}/chat/completions{end}"), post(chat::complete));
+        }
+        router = router.route(&format!("{base}/models/{{*id}}"), get(models::one));
+    }
+    router
         .fallback(guard::unknown_route)
         .method_not_allowed_fallback(guard::wrong_method)
         .layer(axum::middleware::from_fn_with_state(port.clone(), guard::check))

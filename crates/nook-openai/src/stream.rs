@@ -13,7 +13,6 @@ use futures_util::stream::{self, Stream};
 use nook_node::Reply;
 use nook_node::views::{ReplyEvent, ShardState};
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::chat::{Completion, aborted, finish_reason, usage};
 
@@ -29,26 +28,13 @@ struct Outgoing {
     ready: Vec<Event>,
     begun: bool,
     over: bool,
-    _turn: OwnedSemaphorePermit,
 }
 
 /// The response. Dropping it, when the client leaves, drops the reply.
-pub(crate) fn respond(
-    completion: Completion,
-    reply: Reply,
-    include_usage: bool,
-    turn: OwnedSemaphorePermit,
-) -> Response {
-    let outgoing = Outgoing {
-        completion,
-        reply,
-        include_usage,
-        ready: Vec::new(),
-        begun: false,
-        over: false,
-        _turn: turn,
-    };
-    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("");
+pub(crate) fn respond(completion: Completion, reply: Reply, include_usage: bool) -> Response {
+    let outgoing =
+        Outgoing { completion, reply, include_usage, ready: Vec::new(), begun: false, over: false };
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     let mut response = Sse::new(events(outgoing)).keep_alive(keep_alive).into_response();
     let headers = response.headers_mut();
     headers
@@ -149,5 +135,152 @@ impl Outgoing {
             "created": self.completion.created,
             "model": self.completion.model,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use futures_util::StreamExt;
+    use nook_base::Sensitive;
+    use nook_node::ReplyPiece;
+    use nook_node::views::{FailoverView, FinishReason, ReplySummary, RouteView};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// A response whose reply is told by the test.
+    fn respond_to(include_usage: bool) -> (mpsc::Sender<ReplyPiece>, Body) {
+        let (events, receiver) = mpsc::channel(16);
+        let reply =
+            Reply { model: "m".to_owned(), prompt_ids: Sensitive(Vec::new()), events: receiver };
+        let completion = Completion { id: "ID".to_owned(), created: 7, model: reply.model.clone() };
+        (events, respond(completion, reply, include_usage).into_body())
+    }
+
+    fn route() -> RouteView {
+        RouteView { legs: Vec::new() }
+    }
+
+    fn delta(text: &str) -> ReplyEvent {
+        ReplyEvent::TokenDelta { text: text.to_owned(), tokens: 1 }
+    }
+
+    fn done() -> ReplyEvent {
+        let summary = ReplySummary {
+            model: "m".to_owned(),
+            finish_reason: FinishReason::Stop,
+            prompt_tokens: 3,
+            completion_tokens: 2,
+            route: route(),
+            tokens_per_second: 0.0,
+            first_token_ms: 0.0,
+            failovers: Vec::new(),
+        };
+        ReplyEvent::Done { summary }
+    }
+
+    fn aborted_at_a_device() -> ReplyEvent {
+        let (code, sentence) = ("shard_unavailable".to_owned(), "Desk is gone.".to_owned());
+        ReplyEvent::PipelineAborted { code, sentence }
+    }
+
+    fn chunk(delta: &str, reason: &str) -> String {
+        format!(
+            concat!(
+                r#"data: {{"id":"ID","object":"chat.completion.chunk","created":7,"model":"m","#,
+                r#""choices":[{{"index":0,"delta":{},"logprobs":null,"finish_reason":{}}}]}}"#,
+                "\n\n"
+            ),
+            delta, reason
+        )
+    }
+
+    /// The bytes of a stream in which `told` happens, after the first chunk that all streams have.
+    async fn check(told: Vec<ReplyEvent>, include_usage: bool, expected: &[String]) {
+        let (events, body) = respond_to(include_usage);
+        for event in told {
+            events.send(ReplyPiece { event, ids: Sensitive(Vec::new()) }).await.unwrap();
+        }
+        drop(events);
+        let bytes = to_bytes(body, usize::MAX).await.unwrap();
+        let begin = chunk(r#"{"role":"assistant","content":""}"#, "null");
+        assert_eq!(String::from_utf8(bytes.to_vec()).unwrap(), begin + &expected.concat());
+    }
+
+    #[tokio::test]
+    async fn a_reply_is_its_pieces_one_reason_and_done() {
+        let told = || vec![delta("Hel"), delta(""), delta("lo\n\r"), done()];
+        let pieces = [
+            chunk(r#"{"content":"Hel"}"#, "null"),
+            chunk(r#"{"content":"lo\n\r"}"#, "null"),
+            chunk("{}", r#""stop""#),
+        ];
+        let usage = r#"data: {"id":"ID","object":"chat.completion.chunk","created":7,"model":"m","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}"#;
+        let end = "data: [DONE]\n\n".to_owned();
+        check(told(), false, &[pieces.concat(), end.clone()]).await;
+        check(told(), true, &[pieces.concat(), format!("{usage}\n\n"), end]).await;
+    }
+
+    #[tokio::test]
+    async fn what_happens_between_devices_travels_as_comments() {
+        let failover = FailoverView {
+            from: "Desk\r\ndata: evil".to_owned(),
+            to: "Attic".to_owned(),
+            pause_ms: 12.4,
+            after_tokens: 1,
+        };
+        let told = vec![
+            ReplyEvent::Started { prompt_tokens: 3, route: route() },
+            ReplyEvent::ShardStatus { device: "Desk".to_owned(), status: ShardState::Lost },
+            ReplyEvent::ShardFailover { failover, route: route() },
+            ReplyEvent::FallbackToLocal { route: route() },
+            done(),
+        ];
+        let expected = [
+            ": shard_status Desk: lost\n\n".to_owned(),
+            ": shard_failover Desk  data: evil to Attic after 12 ms\n\n".to_owned(),
+            ": fallback_to_local\n\n".to_owned(),
+            chunk("{}", r#""stop""#),
+            "data: [DONE]\n\n".to_owned(),
+        ];
+        check(told, false, &expected).await;
+    }
+
+    #[tokio::test]
+    async fn a_broken_reply_ends_in_an_error_without_a_reason_and_without_done() {
+        let error = |message: &str| {
+            format!(
+                concat!(
+                    r#"data: {{"error":{{"message":"{}","type":"service_unavailable","#,
+                    r#""param":null,"code":"shard_unavailable"}}}}"#,
+                    "\n\n"
+                ),
+                message
+            )
+        };
+        let said = chunk(r#"{"content":"Hel"}"#, "null");
+        let told = vec![delta("Hel"), aborted_at_a_device()];
+        check(told, true, &[said.clone(), error("Desk is gone.")]).await;
+        // A reply without any end is one that broke.
+        check(vec![delta("Hel")], true, &[said, error("The reply ended without an end.")]).await;
+        // Nothing that comes after the end is sent.
+        check(vec![aborted_at_a_device(), done()], true, &[error("Desk is gone.")]).await;
+    }
+
+    #[tokio::test]
+    async fn while_the_prompt_is_read_a_comment_keeps_the_connection_awake() {
+        let (_events, body) = respond_to(false);
+        let mut pieces = body.into_data_stream();
+        let begin = chunk(r#"{"role":"assistant","content":""}"#, "null");
+        assert_eq!(pieces.next().await.unwrap().unwrap(), begin);
+        assert_eq!(pieces.next().await.unwrap().unwrap(), ":\n\n");
+    }
+
+    #[tokio::test]
+    async fn dropping_the_response_drops_the_reply() {
+        let (events, body) = respond_to(false);
+        drop(body);
+        assert!(events.is_closed());
     }
 }

@@ -1,1 +1,34 @@
-//! nook-testkit: see ARCHITECTURE.md.
+//! What the household tests are made of. For tests only; nothing here is part of the product.
+//!
+//! Real parts throughout: [`Household`] starts real nodes as processes of their own, each with its
+//! own home, and speaks with them through the owner's own door (`nook-control`). [`Replying`] follows
+//! a reply, so that a test can do something at a chosen token. [`Device`] is a device under the test's
+//! control, [`Lender`] one that computes with a real worker and keeps all that it is sent.
+//! [`Secrets`] looks for what must not be found. [`Bridge`] is a network of its own, made of
+//! namespaces.
+//!
+//! Everything that is started here ends with its owner, also when a test fails.
+
+mod asking;
+mod bridge;
+mod device;
+mod fixtures;
+mod household;
+mod lender;
+mod node;
+mod plan;
+mod process;
+mod program;
+mod secrets;
+
+pub use asking::{Leg, Replying, Told, Wish};
+pub use bridge::Bridge;
+pub use device::{Asked, Device};
+pub use fixtures::{Case, chat_cases, fixture, skip, story_cases};
+pub use household::Household;
+pub use lender::{Lender, Recorded};
+pub use node::Node;
+pub use plan::NodePlan;
+pub use process::{Signal, signal};
+pub use program::nook;
+pub use secrets::{Secrets, files_below};

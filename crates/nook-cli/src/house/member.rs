@@ -1,6 +1,6 @@
 //! One node of the household: a process of its own with its own home.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -22,6 +22,8 @@ pub(crate) struct Member {
     pub(crate) name: &'static str,
     pub(crate) client: Client,
     child: Child,
+    /// The folder of its sockets, which a killed node leaves behind.
+    runtime: PathBuf,
 }
 
 impl Member {
@@ -56,7 +58,7 @@ impl Member {
             }
             tokio::time::sleep(LOOK).await;
         }
-        Ok(Self { name, client, child })
+        Ok(Self { name, client, child, runtime })
     }
 
     /// Ends the node at once, as a power cut would.
@@ -78,6 +80,8 @@ impl Member {
         let _ = tokio::time::timeout(LEAVE_LIMIT, asked).await;
         let _ = tokio::time::timeout(LEAVE_LIMIT, self.child.wait()).await;
         let _ = self.child.kill().await;
+        // Gone already when the node left in order.
+        let _ = std::fs::remove_dir_all(&self.runtime);
     }
 
     #[cfg(unix)]
@@ -98,9 +102,15 @@ impl Member {
         if name == "KILL"
             && let Some(pid) = self.child.id()
         {
-            let _ = std::process::Command::new("taskkill")
+            // What it says must not stand beside the answer on standard output.
+            let status = std::process::Command::new("taskkill")
                 .args(["/F", "/PID", &pid.to_string()])
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
                 .status();
+            if let Err(error) = status {
+                tracing::warn!(%error, "cannot end {}", self.name);
+            }
         }
     }
 }

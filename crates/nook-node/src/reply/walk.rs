@@ -14,8 +14,9 @@ use nook_pipeline::{
 use nook_plan::{Place, Route};
 use nook_text::{ReplyText, Sampler};
 use nook_wire::{HistoryMark, LocalMessage, Message, Open, StepHead};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
+use crate::adverts::AdvertBook;
 use crate::prompt::Ready;
 use crate::reply::leg::{self, Leg, LegEvent, Order};
 use crate::reply::telling::{ReaderLeft, Teller};
@@ -227,14 +228,28 @@ impl Walk {
                     dtype: self.dtype,
                     positions_max,
                 });
-                let links = self.links.clone();
+                let (links, book) = (self.links.clone(), self.teller.book.clone());
                 self.tasks.spawn_until_cancelled("peer-leg", async move {
-                    match peer_call(&links, peer).await {
-                        Some(call) => leg::hold(attempt, call, opening, inbox, events).await,
-                        None => {
-                            let event = Event::Lost { attempt };
-                            let _ = events.send(LegEvent::Pipeline(event)).await;
+                    let revoked = revoked(book, peer);
+                    let held = async {
+                        match peer_call(&links, peer).await {
+                            Some(call) => {
+                                leg::hold(attempt, call, opening, inbox, events.clone()).await;
+                                None
+                            }
+                            None => Some(Event::Lost { attempt }),
                         }
+                    };
+                    let last = tokio::select! {
+                        last = held => last,
+                        () = revoked => {
+                            let code = ErrorCode::TrustDenied;
+                            let sentence = code.sentence().to_owned();
+                            Some(Event::Failed { attempt, code, sentence })
+                        }
+                    };
+                    if let Some(event) = last {
+                        let _ = events.send(LegEvent::Pipeline(event)).await;
                     }
                 });
             }
@@ -436,6 +451,14 @@ async fn local_call(
     };
     worker.load(&model.listed.path, model.listed.digest, part).await.map_err(failed)?;
     worker.open_call().await.map_err(failed)
+}
+
+/// Waits until the owner trusts `peer` too little to compute here; for ever if that never happens.
+async fn revoked(mut book: watch::Receiver<Arc<AdvertBook>>, peer: PeerId) {
+    if book.wait_for(|book| book.barred.contains(&peer)).await.is_err() {
+        // The house is leaving, and every task with it.
+        std::future::pending::<()>().await;
+    }
 }
 
 async fn peer_call(links: &Links, peer: PeerId) -> Option<nook_mux::Call<Message>> {

@@ -1,0 +1,112 @@
+//! Many clients at once, and clients that leave.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use nook_node::house::REPLIES_WAITING_MAX;
+use nook_openai::Limits;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::kit::{Port, body, long_body};
+
+/// One reply at a time.
+const ONE_AT_A_TIME: &str = "[distributed_inference]\nmax_concurrent_pipelines = 1\n";
+
+/// Starts a stream and reads until its first words.
+async fn begin_stream(port: &Port) -> TcpStream {
+    let mut stream = port.connect().await;
+    stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("\"delta\":{\"content\"") {
+        let mut piece = [0; 1024];
+        let count = stream.read(&mut piece).await.unwrap();
+        assert!(count > 0, "it ended: {}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&piece[..count]);
+    }
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_36_a_burst_waits_its_turn() {
+    let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;
+    let request = port.chat(&body(&json!({"max_tokens": 2})));
+    let answers = join_all((0..12).map(|_| port.ask(&request))).await;
+    let contents: Vec<_> = answers.iter().map(|answer| answer.content()).collect();
+    assert!(contents.iter().all(|content| *content == contents[0]), "{contents:?}");
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_36_beyond_the_queue_the_answer_is_429() {
+    let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;
+    // While one long reply is made, as many as may wait do, and the rest is refused at once.
+    let first = begin_stream(&port).await;
+    let more = 5;
+    let short = port.chat(&body(&json!({"max_tokens": 1})));
+    let asked = (0..REPLIES_WAITING_MAX + more).map(|_| port.ask(&short));
+    let answers = join_all(asked).await;
+    let (refused, waited): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer.status == 429);
+    assert_eq!((refused.len(), waited.len()), (more, REPLIES_WAITING_MAX));
+    assert!(waited.iter().all(|answer| answer.status == 200));
+    for answer in refused {
+        assert_eq!(answer.error_code(), "rate_limit_exceeded");
+        assert_eq!(answer.header("retry-after"), Some("2"));
+    }
+    drop(first);
+    port.wait_until_idle().await;
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h5_and_row_15_leaving_frees_the_slot() {
+    let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;
+    // Those who leave the queue are passed over when the slot is free.
+    let first = begin_stream(&port).await;
+    let mut queue = Vec::new();
+    for _ in 0..REPLIES_WAITING_MAX {
+        let mut stream = port.connect().await;
+        stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
+        queue.push(stream);
+    }
+    drop((queue, first));
+    port.wait_until_idle().await;
+    // A whole reply is waited for without a byte coming back; its client's leaving counts as well.
+    let mut stream = port.connect().await;
+    stream.write_all(&port.chat(&long_body(false)).bytes()).await.unwrap();
+    let mut view = port.house.view();
+    drop(view.wait_for(|view| view.sharing.status_line.ends_with("answering")).await.unwrap());
+    drop(stream);
+    port.wait_until_idle().await;
+    assert_eq!(port.ask(&port.chat(&body(&json!({})))).await.status, 200);
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t1_connections_are_counted_and_the_next_one_waits() {
+    let port = Port::open_with(Limits { connections: 2, ..Limits::USUAL }, "").await;
+    let idle = [port.connect().await, port.connect().await];
+    let list = port.request("GET", "/v1/models");
+    let mut third = Box::pin(port.ask(&list));
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut third).await;
+    assert!(early.is_err(), "it did not wait: {early:?}");
+    drop(idle);
+    assert_eq!(third.await.status, 200);
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_connection_serves_many_requests() {
+    let port = Port::open().await;
+    let mut stream = port.connect().await;
+    let list = port.request("GET", "/healthz").but("Connection", "keep-alive").bytes();
+    for _ in 0..5 {
+        stream.write_all(&list).await.unwrap();
+        let mut answer = [0; 2048];
+        let count = stream.read(&mut answer).await.unwrap();
+        assert!(answer[..count].starts_with(b"HTTP/1.1 200 "));
+    }
+    port.close().await;
+}

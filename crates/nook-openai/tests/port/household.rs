@@ -1,0 +1,65 @@
+//! A reply whose layers are computed on another device, and what its client sees when that ends.
+
+use nook_node::views::Trust;
+use nook_node::{House, PairTarget, Sharing};
+use nook_openai::Limits;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::kit::{self, Port, long_body};
+
+/// The asking house must not compute the middle layers itself.
+const ASKING: &str = "[distributed_inference]\nfallback_to_local = false\n";
+
+/// Pairs the two through the real code path, and waits until one knows what the other lends.
+async fn befriend(asking: &House, lending: &House) {
+    let window = lending.show_code().await.unwrap();
+    let address = window
+        .addresses
+        .iter()
+        .filter_map(|address| address.rsplit_once(':'))
+        .map(|(_, port)| format!("127.0.0.1:{port}"))
+        .next()
+        .expect("a window has an address");
+    let device = asking.join(PairTarget::Address(address), window.code).await.unwrap();
+    let me = asking.now().me.id.clone();
+    asking.set_trust(device.id.clone(), Trust::Trusted).await.unwrap();
+    let mut view = lending.view();
+    drop(view.wait_for(|view| view.devices.iter().any(|known| known.id == me)).await.unwrap());
+    lending.set_trust(me, Trust::Trusted).await.unwrap();
+    lending.set_sharing(Sharing::On).await.unwrap();
+    let mut view = asking.view();
+    let lends = view.wait_for(|view| view.devices.iter().any(|known| !known.lends.is_empty()));
+    let patience = std::time::Duration::from_secs(60);
+    drop(tokio::time::timeout(patience, lends).await.expect("it should lend").unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_4_a_reply_that_breaks_ends_in_an_error_and_in_no_false_stop() {
+    let (asking, home) = kit::house("Kitchen laptop", ASKING).await;
+    let (lending, _lending_home) = kit::house("Desk", "").await;
+    befriend(&asking, &lending).await;
+    let port = Port::of(asking, home, Limits::USUAL).await;
+    let mut stream = port.connect().await;
+    stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
+    let mut seen = String::new();
+    let mut gone = false;
+    loop {
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).await.unwrap();
+        if count == 0 {
+            break;
+        }
+        seen.push_str(&String::from_utf8_lossy(&piece[..count]));
+        if !gone && seen.contains("\"delta\":{\"content\"") {
+            gone = true;
+            lending.shut_down().await;
+        }
+    }
+    assert!(gone, "{seen}");
+    assert!(seen.contains("data: {\"error\":{\"message\":"), "{seen}");
+    assert!(!seen.contains("\"finish_reason\":\""), "{seen}");
+    assert!(!seen.contains("[DONE]"), "{seen}");
+    assert!(seen.ends_with("\n0\r\n\r\n"), "the answer itself ends in order: {seen}");
+    port.wait_until_idle().await;
+    port.close().await;
+}

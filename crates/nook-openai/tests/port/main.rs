@@ -1,0 +1,15 @@
+//! The port over real sockets: a real house with a real worker behind it, a client that sends bytes.
+//!
+//! `kit` opens a port and speaks plain HTTP, so that requests no library would send can be sent and
+//! answers are seen to the byte. The tests go by subject: `api` and `golden` are what clients need
+//! (the rows of the API design), `hostile` what they may not do, `crowd` many at once and leaving,
+//! `household` a reply that is computed elsewhere.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod api;
+mod crowd;
+mod golden;
+mod hostile;
+mod household;
+mod kit;

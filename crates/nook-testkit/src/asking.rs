@@ -1,0 +1,212 @@
+//! Replies as a test follows them.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use nook_base::ActivationDtype;
+use nook_control::{ClientError, GenerateWish, ReplyLines, SamplingWish, WishedMessage};
+use nook_node::views::{ChatRole, FailoverView, FinishReason, ReplyEvent, RouteView};
+
+use crate::node::Node;
+
+/// Longest wait for the next event of a reply; beyond it the reply counts as hanging.
+const EVENT_LIMIT: Duration = Duration::from_secs(60);
+
+/// A greedy reply that is wanted.
+#[derive(Debug, Clone)]
+pub struct Wish(GenerateWish);
+
+/// A reply under way. Dropping it stops the reply.
+#[derive(Debug)]
+pub struct Replying {
+    lines: ReplyLines,
+    told: Told,
+}
+
+/// What a reply has told so far.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// Token ids of the prompt.
+    pub prompt_ids: Vec<u32>,
+    /// Token ids of the reply.
+    pub ids: Vec<u32>,
+    /// Its text.
+    pub text: String,
+    /// Who computes what, as last told.
+    pub route: Vec<Leg>,
+    /// Hand-overs.
+    pub failovers: Vec<FailoverView>,
+    /// Whether this device took over layers.
+    pub fell_back: bool,
+    /// Why it ended, if it ended well.
+    pub finish: Option<FinishReason>,
+    /// Code and sentence, if it ended early.
+    pub aborted: Option<(String, String)>,
+}
+
+/// One stretch of a route: whose, and the first and last layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leg {
+    /// Name of the device.
+    pub device: String,
+    /// First and last layer; none for a leg that only embeds or only has the head.
+    pub layers: Option<[u32; 2]>,
+}
+
+impl Wish {
+    /// The greedy continuation of a text by the built-in model, activations as exact as computed.
+    #[must_use]
+    pub fn text(text: &str, tokens: u32) -> Self {
+        Self(GenerateWish {
+            model: "ember".to_owned(),
+            text: Some(text.to_owned()),
+            messages: None,
+            tokens_max: Some(tokens),
+            sampling: SamplingWish { temperature: Some(0.0), ..SamplingWish::default() },
+            stop: Vec::new(),
+            activation_dtype: Some(ActivationDtype::F32),
+            this_device_only: false,
+        })
+    }
+
+    /// The same for a conversation, through the model's template.
+    #[must_use]
+    pub fn chat(messages: &[(ChatRole, String)], tokens: u32) -> Self {
+        let message =
+            |(role, text): &(ChatRole, String)| WishedMessage { role: *role, text: text.clone() };
+        let mut wish = Self::text("", tokens);
+        wish.0.text = None;
+        wish.0.messages = Some(messages.iter().map(message).collect());
+        wish
+    }
+
+    /// By another model.
+    #[must_use]
+    pub fn by(mut self, model: &str) -> Self {
+        model.clone_into(&mut self.0.model);
+        self
+    }
+
+    /// With activations written otherwise.
+    #[must_use]
+    pub fn over(mut self, dtype: ActivationDtype) -> Self {
+        self.0.activation_dtype = Some(dtype);
+        self
+    }
+
+    /// Undivided, on the asking device.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        self.0.this_device_only = true;
+        self
+    }
+}
+
+impl Node {
+    /// Begins a reply.
+    pub async fn reply(&self, wish: &Wish) -> Result<Replying, ClientError> {
+        let lines = self.client().generate(wish.0.clone()).await?;
+        let told = Told { prompt_ids: lines.prompt_ids.clone(), ..Told::default() };
+        Ok(Replying { lines, told })
+    }
+
+    /// A whole reply; one that ends early is an error.
+    pub async fn answer(&self, wish: &Wish) -> anyhow::Result<Told> {
+        self.reply(wish).await?.whole().await
+    }
+}
+
+impl Replying {
+    /// Follows the reply until `tokens` were said, and returns while it goes on.
+    pub async fn until(&mut self, tokens: usize) -> anyhow::Result<&Told> {
+        while self.told.ids.len() < tokens {
+            let goes_on = self.step().await?;
+            anyhow::ensure!(goes_on, "the reply ended before token {tokens}: {:?}", self.told);
+        }
+        Ok(&self.told)
+    }
+
+    /// Follows the reply until its route is known, before its first token.
+    pub async fn until_started(&mut self) -> anyhow::Result<&Told> {
+        while self.told.route.is_empty() {
+            anyhow::ensure!(self.step().await?, "the reply ended before it began: {:?}", self.told);
+        }
+        Ok(&self.told)
+    }
+
+    /// Follows the reply to its end, good or bad.
+    pub async fn end(mut self) -> anyhow::Result<Told> {
+        while self.step().await? {}
+        Ok(self.told)
+    }
+
+    /// Follows the reply to its good end.
+    pub async fn whole(self) -> anyhow::Result<Told> {
+        let told = self.end().await?;
+        match &told.aborted {
+            None => Ok(told),
+            Some((code, sentence)) => bail!("the reply ended early ({code}): {sentence}"),
+        }
+    }
+
+    /// The next event; whether the reply goes on after it.
+    async fn step(&mut self) -> anyhow::Result<bool> {
+        let next = tokio::time::timeout(EVENT_LIMIT, self.lines.next());
+        let next = next.await.with_context(|| format!("nothing came for {EVENT_LIMIT:?}"))?;
+        let (event, ids) = next?.context("the node went away in the middle of the reply")?;
+        let told = &mut self.told;
+        told.ids.extend(ids);
+        match event {
+            ReplyEvent::Started { route, .. } => told.route = legs(&route),
+            ReplyEvent::TokenDelta { text, .. } => told.text.push_str(&text),
+            ReplyEvent::ShardStatus { .. } => {}
+            ReplyEvent::ShardFailover { failover, route } => {
+                told.failovers.push(failover);
+                told.route = legs(&route);
+            }
+            ReplyEvent::FallbackToLocal { route } => {
+                told.fell_back = true;
+                told.route = legs(&route);
+            }
+            ReplyEvent::Done { summary } => {
+                told.route = legs(&summary.route);
+                told.finish = Some(summary.finish_reason);
+                return Ok(false);
+            }
+            ReplyEvent::PipelineAborted { code, sentence } => {
+                told.aborted = Some((code, sentence));
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Told {
+    /// Who computes, in order, without this device's two ends.
+    #[must_use]
+    pub fn devices(&self) -> Vec<&str> {
+        self.route.iter().map(|leg| leg.device.as_str()).collect()
+    }
+
+    /// Whether a device takes part.
+    #[must_use]
+    pub fn uses(&self, device: &str) -> bool {
+        self.route.iter().any(|leg| leg.device == device)
+    }
+}
+
+fn legs(route: &RouteView) -> Vec<Leg> {
+    let leg =
+        |leg: &nook_node::views::LegView| Leg { device: leg.device.clone(), layers: leg.layers };
+    route.legs.iter().map(leg).collect()
+}
+
+/// Roles as fixtures write them.
+pub(crate) fn role(name: &str) -> ChatRole {
+    match name {
+        "system" => ChatRole::System,
+        "assistant" => ChatRole::Assistant,
+        _ => ChatRole::User,
+    }
+}

@@ -1,0 +1,185 @@
+//! A device under the test's control: real identity, real pairing, real links, no node.
+//!
+//! It can do what no node does: ask for anything at all, and answer as the test wants. What comes to
+//! it waits in [`Device::next_event`].
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use nook_base::tasks::Tasks;
+use nook_base::{ErrorCode, PeerId, clock};
+use nook_control::{Answer, Request};
+use nook_link::{Identity, KnownPeer, Link, LinkConfig, LinkEvent, Links, LoopbackPolicy, Pairing};
+use nook_mux::{Call, PingPolicy};
+use nook_node::views::Trust;
+use nook_trust::pairing::{Introduction, PairingCode};
+use nook_trust::{DeviceKey, DeviceName};
+use nook_wire::{Hello, Message, Open, WIRE_VERSION};
+use tokio::sync::mpsc;
+
+use crate::node::Node;
+
+/// Longest wait for a link or an answer.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Calls that one node may have open here at once.
+const CALLS_MAX: usize = 64;
+
+/// A device that a test plays. Dropping it ends its links.
+#[derive(Debug)]
+pub struct Device {
+    name: &'static str,
+    identity: Identity,
+    pairing: Pairing,
+    links: Links,
+    events: mpsc::Receiver<LinkEvent>,
+    tasks: Tasks,
+}
+
+/// What became of a call that asked for layers.
+#[derive(Debug)]
+pub enum Asked {
+    /// The session is open on this call.
+    Open(Call<Message>),
+    /// It was refused.
+    Refused(ErrorCode),
+}
+
+impl Device {
+    /// A new identity with a port of its own on this machine.
+    pub fn start(name: &'static str) -> anyhow::Result<Self> {
+        let identity = Identity::new(DeviceKey::generate()?)?;
+        let tasks = Tasks::new();
+        let config = LinkConfig {
+            identity: identity.clone(),
+            listen: vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)],
+            hello: Hello {
+                protocol_min: u16::from(WIRE_VERSION),
+                protocol_max: u16::from(WIRE_VERSION),
+                app_version: "0.0.0".to_owned(),
+                features: 0,
+                device_name: name.to_owned(),
+                listen_port: 0,
+            },
+            loopback: LoopbackPolicy::Allow,
+            ping: PingPolicy::LINK,
+            calls_max: CALLS_MAX,
+        };
+        let (links, events) = Links::start(config, &tasks)?;
+        let pairing = Pairing::new(identity.clone());
+        Ok(Self { name, identity, pairing, links, events, tasks })
+    }
+
+    /// What it calls itself.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its tasks: what a test starts beside it ends with it.
+    #[must_use]
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// Types the code that `node` shows, is trusted by it so far, and waits for the link.
+    pub async fn pair_with(&mut self, node: &Node, trust: Trust) -> anyhow::Result<PeerId> {
+        let Answer::Pairing(window) = node.client().ask(Request::ShowCode).await? else {
+            bail!("{} did not show a code", node.name());
+        };
+        let address: SocketAddr =
+            window.addresses.last().context("a code comes with an address")?.parse()?;
+        let introduction = Introduction {
+            name: DeviceName::sanitised(self.name),
+            app_version: "0.0.0".to_owned(),
+            protocol: (WIRE_VERSION, WIRE_VERSION),
+            port: self.links.local_addr().map_or(0, |at| at.port()),
+        };
+        let code = PairingCode::parse(&window.code)?;
+        let keep: nook_link::pairing::StorePeer = Arc::new(|_| Box::pin(async { Ok(()) }));
+        let peer = self.pairing.join(&[address], &code, introduction, &keep).await?;
+        node.trust(self.name, trust).await?;
+        self.links.set_peers(vec![KnownPeer { id: peer.id, addresses: peer.addresses }]);
+        self.until_linked(peer.id).await?;
+        Ok(peer.id)
+    }
+
+    /// Dials a node that has never heard of it, as if they were paired.
+    pub async fn pretend_paired_with(&self, node: &Node) -> anyhow::Result<PeerId> {
+        let me = node.view().await?.me;
+        let id: PeerId = me.id.parse()?;
+        let at = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), me.listen_port);
+        self.links.set_peers(vec![KnownPeer { id, addresses: vec![at] }]);
+        Ok(id)
+    }
+
+    /// This device's id.
+    #[must_use]
+    pub fn id(&self) -> PeerId {
+        self.identity.id()
+    }
+
+    /// The link to `peer`, if there is one.
+    #[must_use]
+    pub fn link(&self, peer: PeerId) -> Option<Link> {
+        self.links.link(peer)
+    }
+
+    /// Waits for a link to `peer`.
+    pub async fn until_linked(&self, peer: PeerId) -> anyhow::Result<Link> {
+        let end = clock::now() + LIMIT;
+        loop {
+            if let Some(link) = self.links.link(peer) {
+                return Ok(link);
+            }
+            anyhow::ensure!(clock::now() < end, "{} was not linked within {LIMIT:?}", self.name);
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// The next thing that happens on its links.
+    pub async fn next_event(&mut self) -> anyhow::Result<LinkEvent> {
+        let event = tokio::time::timeout(LIMIT, self.events.recv()).await;
+        event.context("nothing happened on the links")?.context("the links have ended")
+    }
+
+    /// As [`Device::next_event`], however long it takes; `None` when the links have ended.
+    pub async fn any_event(&mut self) -> Option<LinkEvent> {
+        self.events.recv().await
+    }
+
+    /// Asks `peer` to compute layers.
+    pub async fn ask_for(&self, peer: PeerId, open: Open) -> anyhow::Result<Asked> {
+        let link = self.until_linked(peer).await?;
+        let mut call = link.mux().open_call().await?;
+        call.send(Message::Open(open)).await?;
+        let answer = tokio::time::timeout(LIMIT, call.recv()).await.context("no answer came")?;
+        match answer {
+            Ok(Message::Opened { .. }) => Ok(Asked::Open(call)),
+            Ok(Message::Error(error)) => Ok(Asked::Refused(error.code)),
+            other => bail!("an OPEN was answered by {other:?}"),
+        }
+    }
+}
+
+impl Asked {
+    /// The code of a refusal.
+    #[must_use]
+    pub fn refused(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Open(_) => None,
+            Self::Refused(code) => Some(*code),
+        }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.tasks.cancel();
+    }
+}

@@ -1,0 +1,268 @@
+//! One node: a process of its own with its own home, and its owner's door to it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use nook_base::clock;
+use nook_control::{Answer, Client, ClientError, Request};
+use nook_node::views::{HouseView, Trust};
+
+use crate::plan::NodePlan;
+use crate::process::{Signal, children, lives, signal};
+use crate::program::nook;
+
+/// Longest wait for anything that a node is to show; a busy machine of two cores needs a part of it.
+const STATE_LIMIT: Duration = Duration::from_secs(40);
+
+/// Longest wait for a node to end in order.
+const LEAVE_LIMIT: Duration = Duration::from_secs(15);
+
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A running node. Dropping it ends the process and its workers at once.
+#[derive(Debug)]
+pub struct Node {
+    plan: NodePlan,
+    home: PathBuf,
+    runtime: PathBuf,
+    client: Client,
+    child: Child,
+    /// Workers that were seen, which a frozen node could not take with it.
+    workers_seen: Vec<u32>,
+    starts: u32,
+}
+
+impl Node {
+    /// Starts a node with a home of its own below `folder`, and waits until it answers.
+    pub(crate) async fn start(folder: &Path, plan: NodePlan) -> anyhow::Result<Self> {
+        let home = folder.join(plan.name.replace(' ', "-").to_lowercase());
+        fs::create_dir_all(&home)?;
+        fs::create_dir_all(folder.join("temp"))?;
+        fs::write(home.join("settings.toml"), plan.file())?;
+        let runtime = nook_node::runtime_folder(Some(&home))?;
+        let client = Client::new(nook_control::socket_name(&runtime));
+        let child = spawn(&plan, &home, &runtime, 1)?;
+        let mut node =
+            Self { plan, home, runtime, client, child, workers_seen: Vec::new(), starts: 1 };
+        node.until_it_answers().await?;
+        Ok(node)
+    }
+
+    /// What its owner calls it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.plan.name
+    }
+
+    /// Its data folder.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Its owner's door.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Everything that it and its workers have logged, over all starts.
+    #[must_use]
+    pub fn log(&self) -> String {
+        let logs = (1..=self.starts).map(|start| self.home.with_extension(format!("log{start}")));
+        logs.filter_map(|path| fs::read_to_string(path).ok()).collect()
+    }
+
+    /// The house as it sees it.
+    pub async fn view(&self) -> anyhow::Result<HouseView> {
+        match self.client.ask(Request::View).await? {
+            Answer::View(view) => Ok(*view),
+            other => bail!("{} answered {other:?} to a wish for the view", self.name()),
+        }
+    }
+
+    /// Asks for anything that is answered with `Done`.
+    pub async fn do_this(&self, request: Request) -> Result<(), ClientError> {
+        self.client.ask(request).await.map(|_| ())
+    }
+
+    /// Waits until the house looks as wanted; fails with what it looks like.
+    pub async fn until(
+        &self,
+        what: &str,
+        holds: impl Fn(&HouseView) -> bool,
+    ) -> anyhow::Result<HouseView> {
+        let end = clock::now() + STATE_LIMIT;
+        loop {
+            let view = self.view().await?;
+            if holds(&view) {
+                return Ok(view);
+            }
+            if clock::now() >= end {
+                bail!("{}: not so within {STATE_LIMIT:?}: {what}; {view:#?}", self.name());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Sets how far it trusts the device called `other`.
+    pub async fn trust(&self, other: &str, trust: Trust) -> anyhow::Result<()> {
+        let device = other.to_owned();
+        Ok(self.do_this(Request::SetTrust { device, trust }).await?)
+    }
+
+    /// Starts or stops sharing.
+    pub async fn share(&self, on: bool) -> anyhow::Result<()> {
+        Ok(self.do_this(Request::SetSharing { on }).await?)
+    }
+
+    /// Adds a model file; its name there.
+    pub async fn import(&self, file: &Path, name: Option<&str>) -> anyhow::Result<String> {
+        let name = name.map(str::to_owned);
+        match self.client.ask(Request::ImportModel { file: file.to_owned(), name }).await? {
+            Answer::Model(model) => Ok(model.name),
+            other => bail!("{} answered {other:?} to an import", self.name()),
+        }
+    }
+
+    /// Changes a key of `settings.toml` behind the node's back, as an owner with an editor would.
+    pub fn edit_settings(
+        &self,
+        key: &str,
+        value: impl Into<toml_edit::Value>,
+    ) -> anyhow::Result<()> {
+        let path = self.home.join("settings.toml");
+        let mut document: toml_edit::DocumentMut = fs::read_to_string(&path)?.parse()?;
+        let mut place = document.as_item_mut();
+        for part in key.split('.') {
+            place = &mut place[part];
+        }
+        *place = toml_edit::value(value);
+        let draft = path.with_extension("draft");
+        fs::write(&draft, document.to_string())?;
+        Ok(fs::rename(draft, path)?)
+    }
+
+    /// Its worker processes.
+    #[must_use]
+    pub fn workers(&self) -> Vec<u32> {
+        children(self.child.id())
+    }
+
+    /// Sends a signal to the node process; its workers are told nothing.
+    pub fn signal(&mut self, kind: Signal) {
+        self.remember_workers();
+        signal(self.child.id(), kind);
+    }
+
+    /// Sends a signal to its workers; how many there were.
+    pub fn signal_workers(&mut self, kind: Signal) -> usize {
+        self.remember_workers();
+        let workers = self.workers();
+        workers.iter().for_each(|pid| signal(*pid, kind));
+        workers.len()
+    }
+
+    /// Asks it to leave in order, and waits for its end.
+    pub async fn leave(&mut self) -> anyhow::Result<()> {
+        // The node may close the door before it has answered.
+        let _ = self.client.ask(Request::ShutDown).await;
+        self.until_it_ended().await
+    }
+
+    /// Waits until its process has ended.
+    pub async fn until_it_ended(&mut self) -> anyhow::Result<()> {
+        let end = clock::now() + LEAVE_LIMIT;
+        while self.child.try_wait()?.is_none() {
+            if clock::now() >= end {
+                bail!("{} did not end within {LEAVE_LIMIT:?}", self.name());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Starts it again on the same home after its process has ended.
+    pub async fn start_again(&mut self) -> anyhow::Result<()> {
+        self.starts += 1;
+        self.child = spawn(&self.plan, &self.home, &self.runtime, self.starts)?;
+        self.until_it_answers().await
+    }
+
+    /// Whether its process still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    async fn until_it_answers(&mut self) -> anyhow::Result<()> {
+        let end = clock::now() + STATE_LIMIT;
+        while !self.client.is_running().await {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the node {} ended at its start ({status}):\n{}", self.name(), self.log());
+            }
+            if clock::now() >= end {
+                bail!("the node {} did not answer:\n{}", self.name(), self.log());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    fn remember_workers(&mut self) {
+        let workers = self.workers();
+        self.workers_seen.extend(workers);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.remember_workers();
+        // A child that has ended and was waited for has no process to signal.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let orphans = self.workers_seen.iter().filter(|pid| is_worker(**pid));
+        orphans.for_each(|pid| signal(*pid, Signal::Kill));
+        // What a killed node leaves behind; gone already when it left in order.
+        let _ = fs::remove_dir_all(&self.runtime);
+    }
+}
+
+/// Process numbers come back; only a worker is ended.
+fn is_worker(pid: u32) -> bool {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    lives(pid) && words.split(|byte| *byte == 0).any(|word| word == b"worker")
+}
+
+/// Words that make a node end with the test program, should that be killed; none where the system
+/// has no such tool.
+fn leash() -> impl Iterator<Item = OsString> {
+    static IS_THERE: OnceLock<bool> = OnceLock::new();
+    let is_there = IS_THERE.get_or_init(|| {
+        let look = Command::new("setpriv").arg("--version").stdout(Stdio::null()).status();
+        cfg!(target_os = "linux") && look.is_ok_and(|status| status.success())
+    });
+    let words: &[&str] = if *is_there { &["setpriv", "--pdeathsig", "KILL"] } else { &[] };
+    words.iter().map(OsString::from)
+}
+
+fn spawn(plan: &NodePlan, home: &Path, runtime: &Path, start: u32) -> anyhow::Result<Child> {
+    let log = fs::File::create(home.with_extension(format!("log{start}")))?;
+    let mut words = plan.prefix.iter().cloned().chain(leash()).chain([nook()?.into()]);
+    let mut command = Command::new(words.next().context("there is at least the program")?);
+    command.args(words).arg("--home").arg(home).args(["up", "--no-port"]);
+    // The keychain holds one identity a user; these nodes are several, so each keeps a file.
+    command.env("INGLENOOK_KEYRING", "off").env("INGLENOOK_LOG", plan.log);
+    command.env_remove("INGLENOOK_HOME").env("NO_COLOR", "1");
+    // Temporary files of the node can be looked through; sockets stay where the owner looks for them.
+    let temp = home.parent().context("a home lies in the household's folder")?.join("temp");
+    command.env("TMPDIR", temp);
+    command.env("XDG_RUNTIME_DIR", runtime.parent().context("sockets lie in a folder")?);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command.spawn().with_context(|| format!("cannot start the node {}", plan.name))
+}

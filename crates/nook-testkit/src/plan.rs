@@ -1,0 +1,63 @@
+//! How one node of a household is to be.
+
+use std::ffi::OsString;
+
+/// A node before it is started.
+#[derive(Debug, Clone)]
+pub struct NodePlan {
+    pub(crate) name: &'static str,
+    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) log: &'static str,
+    /// Words before the program: enters a namespace, then becomes the program.
+    pub(crate) prefix: Vec<OsString>,
+}
+
+impl NodePlan {
+    /// A node of a household on this one machine that offers nothing yet.
+    #[must_use]
+    pub fn new(name: &'static str) -> Self {
+        let plan = Self { name, settings: Vec::new(), log: "info", prefix: Vec::new() };
+        plan.with("device.name", format!("{name:?}"))
+            .with("network.loopback", "true")
+            .with("network.listen_port", "0")
+    }
+
+    /// The same node, offering these layers of every model once it shares: `1-2`.
+    #[must_use]
+    pub fn offering(self, layers: &str) -> Self {
+        self.with("distributed_inference.host.layers", format!("{layers:?}"))
+    }
+
+    /// The same node with a key of `settings.toml`; the value as TOML writes it.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<String>) -> Self {
+        self.settings.retain(|(known, _)| known != key);
+        self.settings.push((key.to_owned(), value.into()));
+        self
+    }
+
+    /// The same node with another log level, its workers' too.
+    #[must_use]
+    pub fn logging(mut self, level: &'static str) -> Self {
+        self.log = level;
+        self
+    }
+
+    /// The same node, whose workers compute with this many threads instead of one for each core.
+    #[must_use]
+    pub fn computing_with(self, threads: usize) -> Self {
+        self.behind(vec!["env".into(), format!("INGLENOOK_THREADS={threads}").into()])
+    }
+
+    /// The same node, started behind these words: see [`crate::Bridge::enter`].
+    #[must_use]
+    pub fn behind(mut self, prefix: Vec<OsString>) -> Self {
+        self.prefix = prefix;
+        self
+    }
+
+    /// What `settings.toml` says before the first start.
+    pub(crate) fn file(&self) -> String {
+        self.settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
+    }
+}

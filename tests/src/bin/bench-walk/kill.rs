@@ -1,0 +1,229 @@
+//! From SIGKILL of a helper in the middle of a reply to the next token.
+//!
+//! The victim is the helper that the reply runs on. The clock starts before the signal is sent, which
+//! counts the time to send it in, and stops with the first token that comes after the news of the
+//! hand-over: tokens that were on their way at the kill do not count as the next one. Whoever takes
+//! over has the layers in memory, except where a row says otherwise.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use nook_base::{LayerRange, clock};
+use nook_kernels::Format;
+use nook_model::synthetic::{Mix, Recipe};
+use nook_node::views::ReplyEvent;
+use nook_testkit::{Household, NodePlan, Signal};
+use serde::Serialize;
+
+use crate::Effort;
+use crate::asking::{Arm, Asking, others, speed};
+use crate::figures::Spread;
+use crate::split::{layers_of, lend_to_first, written};
+
+/// What the helpers are called; their places in the household are one behind.
+const HELPERS: [&str; 2] = ["First", "Second"];
+
+/// Tokens of history when the helper is killed: the prompt and the beginning of the reply.
+const HISTORY: usize = 200;
+
+/// Most tokens of the reply: enough that it is not over before the hand-over is told.
+const REPLY_TOKENS_MAX: usize = 100;
+
+/// Replies in a row that may end by themselves before the helper is missed, before this is given up.
+const SHORT_REPLIES_MAX: usize = 8;
+
+/// Of whom and of what the stories tell; each round has a pair of its own.
+const NAMES: [&str; 8] = ["Mia", "Anna", "Lily", "Sara", "Nora", "Ella", "Emma", "Lena"];
+const ANIMALS: [&str; 5] = ["dog", "cat", "bear", "bird", "goat"];
+
+/// One household, killed round by round.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct KillRow {
+    pub(crate) what: String,
+    pub(crate) rounds: usize,
+    /// Tokens of history at the kill.
+    pub(crate) history_tokens: Spread,
+    /// From the kill to the next token delivered.
+    pub(crate) to_next_token_ms: Spread,
+    /// The pause that the node itself reports.
+    pub(crate) reported_pause_ms: Spread,
+    /// The first round apart, in which whoever takes over loads the layers first.
+    pub(crate) cold_to_next_token_ms: f64,
+}
+
+/// One kill.
+#[derive(Debug, Clone, Copy)]
+struct Kill {
+    history: usize,
+    to_next_token_ms: f64,
+    pause_ms: f64,
+}
+
+/// Measures both households.
+pub(crate) async fn measure(effort: Effort) -> anyhow::Result<Vec<KillRow>> {
+    let rounds = match effort {
+        Effort::Quick => 2,
+        Effort::Full => 20,
+    };
+    let (spare, alone) = ("another helper takes over", "only this device is left");
+    let mut rows = vec![
+        household(&format!("Ember, {spare}"), None, 2, rounds).await?,
+        household(&format!("Ember, {alone}"), None, 1, rounds).await?,
+    ];
+    if effort == Effort::Full {
+        let folder = tempfile::Builder::new().prefix("nook-bench-").tempdir()?;
+        let recipe = Recipe::llama_1b(Mix::All(Format::Q8_0), 1);
+        let file = written(folder.path(), recipe).await?;
+        let what = format!("Llama-3.2-1B shape Q8_0, {spare}");
+        rows.push(household(&what, Some(&file), 2, rounds / 2).await?);
+    }
+    Ok(rows)
+}
+
+/// As many helpers as said, each of which lends the whole middle of Ember or of the model in `file`.
+async fn household(
+    what: &str,
+    file: Option<&Path>,
+    helpers: usize,
+    rounds: usize,
+) -> anyhow::Result<KillRow> {
+    let mut house = Household::strangers([NodePlan::new("Asking")]).await?;
+    let model = match file {
+        Some(file) => house.import(file, Some("random")).await?,
+        None => "ember".to_owned(),
+    };
+    let layers = layers_of(house.asking(), &model).await?;
+    let middle = LayerRange::new(1, layers.saturating_sub(1))?.to_string();
+    for name in &HELPERS[..helpers] {
+        house.add(NodePlan::new(name).offering(&middle)).await?;
+    }
+    if let Some(file) = file {
+        for helper in 1..=helpers {
+            house.node(helper).import(file, Some("random")).await?;
+        }
+    }
+    lend_to_first(&house, helpers, &model).await?;
+    // Random weights read byte by byte, so a shorter text is as long.
+    let mut prompts = (0..).map(|number| match file {
+        Some(_) => prompt(number).chars().take(HISTORY - 10).collect(),
+        None => prompt(number),
+    });
+    let cold = round(&mut house, &model, &mut prompts).await?;
+    let mut kills = Vec::new();
+    for _ in 0..rounds {
+        if helpers > 1 {
+            warm_up_all(&house, &model, helpers).await?;
+        }
+        kills.push(round(&mut house, &model, &mut prompts).await?);
+    }
+    Ok(KillRow {
+        what: what.to_owned(),
+        rounds,
+        history_tokens: Spread::of(kills.iter().map(|kill| kill.history as f64)),
+        to_next_token_ms: Spread::of(kills.iter().map(|kill| kill.to_next_token_ms)),
+        reported_pause_ms: Spread::of(kills.iter().map(|kill| kill.pause_ms)),
+        cold_to_next_token_ms: cold.to_next_token_ms,
+    })
+}
+
+/// Lets each helper compute a few tokens alone, so that its worker runs and holds the layers.
+async fn warm_up_all(house: &Household, model: &str, helpers: usize) -> anyhow::Result<()> {
+    let warm_up = prompt(0);
+    for resting in 1..=helpers {
+        let node = house.node(resting);
+        node.share(false).await?;
+        let what = format!("{} lends nothing", node.name());
+        let lends_nothing = |view: &nook_node::views::HouseView| {
+            view.devices.iter().all(|device| device.name != node.name() || device.lends.is_empty())
+        };
+        house.asking().until(&what, lends_nothing).await?;
+        let reply = Asking::begin(house.asking(), model, &warm_up, 4, Arm::Split).await?;
+        let (_, route) = speed(reply).await?;
+        anyhow::ensure!(others(&route).len() == 1, "{what}, yet the route is {route:?}");
+        node.share(true).await?;
+        house.until_all_lend(model).await?;
+    }
+    Ok(())
+}
+
+/// One kill; a prompt whose reply is too short for it is passed over.
+async fn round(
+    house: &mut Household,
+    model: &str,
+    prompts: &mut impl Iterator<Item = String>,
+) -> anyhow::Result<Kill> {
+    for prompt in prompts.take(SHORT_REPLIES_MAX) {
+        if let Some(kill) = try_round(house, model, &prompt).await? {
+            return Ok(kill);
+        }
+    }
+    bail!("{SHORT_REPLIES_MAX} replies in a row ended before the helper was missed");
+}
+
+/// Asks, kills, waits for the next token and the end, and starts the victim again. `None`: the reply
+/// ended by itself too early.
+async fn try_round(
+    house: &mut Household,
+    model: &str,
+    prompt: &str,
+) -> anyhow::Result<Option<Kill>> {
+    let wanted = u32::try_from(REPLY_TOKENS_MAX)?;
+    let mut asking = Asking::begin(house.asking(), model, prompt, wanted, Arm::Split).await?;
+    let mut history = asking.prompt_tokens();
+    let mut victim = None;
+    while history < HISTORY || victim.is_none() {
+        let Some((event, tokens, _)) = asking.next().await? else { return Ok(None) };
+        if let ReplyEvent::Started { route, .. } = event {
+            let met = others(&route);
+            victim = Some(met.first().context("no helper takes part")?.clone());
+        }
+        history += tokens;
+    }
+    let victim = victim.context("the loop above found it")?;
+    let place = HELPERS.iter().position(|name| *name == victim).context("it is a helper")? + 1;
+    let killed = clock::now();
+    house.node_mut(place).signal(Signal::Kill);
+    let news = after_the_news(&mut asking).await?;
+    while asking.next().await?.is_some() {}
+    let node = house.node_mut(place);
+    node.until_it_ended().await?;
+    node.start_again().await?;
+    house.until_all_lend(model).await?;
+    Ok(news.map(|(next_token, pause_ms)| {
+        let to_next_token_ms = next_token.duration_since(killed).as_secs_f64() * 1e3;
+        Kill { history, to_next_token_ms, pause_ms }
+    }))
+}
+
+/// When the first token came after the hand-over was told, which is when whoever took over has caught
+/// up, and the pause that was told with it. News of a fall-back comes before: not what it waits for.
+async fn after_the_news(asking: &mut Asking) -> anyhow::Result<Option<(Instant, f64)>> {
+    let mut pause_ms = None;
+    while let Some((event, tokens, at)) = asking.next().await? {
+        match event {
+            ReplyEvent::ShardFailover { failover, .. } => {
+                pause_ms = Some(failover.pause_ms);
+            }
+            _ => {
+                if let (Some(pause_ms), 1..) = (pause_ms, tokens) {
+                    return Ok(Some((at, pause_ms)));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A beginning of its own for each round, almost as long as the wanted history, in the middle of a
+/// story: Ember ends a story when it is told, and the reply with it.
+fn prompt(number: usize) -> String {
+    let name = NAMES[number % NAMES.len()];
+    let animal = ANIMALS[number / NAMES.len() % ANIMALS.len()];
+    let story = format!(
+        "Once upon a time there was a little girl named {name}. She lived in a small house by the sea \
+         with her mother, her father and a big brown {animal}. Every morning she went down to the \
+         beach to look for shells. She put them into a blue box under her bed."
+    );
+    [story.as_str(); 3].join(" ")
+}

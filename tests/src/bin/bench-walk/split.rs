@@ -1,0 +1,195 @@
+//! Tokens per second of a divided model against the undivided one.
+//!
+//! Both arms run on the same nodes, one after the other and in turn, so that what disturbs the machine
+//! disturbs both. The ratio is the median of the ratios of neighbours.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use nook_base::LayerRange;
+use nook_kernels::Format;
+use nook_model::synthetic::{Mix, Recipe};
+use nook_testkit::{Household, Node, NodePlan};
+use serde::Serialize;
+
+use crate::Effort;
+use crate::asking::{Arm, Asking, others, speed};
+use crate::figures::Spread;
+
+/// Tokens that random weights continue; what they say does not matter.
+const RANDOM_PROMPT: &str = "Twelve lamps stood in the window";
+
+/// Beginnings for Ember, one a round in turn.
+const STORIES: [&str; 4] = [
+    "Once upon a time there was a small lamp",
+    "The old fox looked at the river and",
+    "Mia had a red boat. One day",
+    "In a quiet house by the sea",
+];
+
+/// One model, divided and not.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct SplitRow {
+    pub(crate) what: String,
+    pub(crate) rounds: usize,
+    pub(crate) tokens: u32,
+    pub(crate) undivided_tokens_per_second: Spread,
+    pub(crate) split_tokens_per_second: Spread,
+    /// Median of split / undivided, round by round.
+    pub(crate) ratio: f64,
+    /// Best split / best undivided: interference only subtracts.
+    pub(crate) ratio_of_best: f64,
+}
+
+/// How much of it.
+#[derive(Debug, Clone, Copy)]
+struct Rounds {
+    warm_up: usize,
+    counted: usize,
+    tokens: u32,
+}
+
+/// Measures every model.
+pub(crate) async fn measure(effort: Effort) -> anyhow::Result<Vec<SplitRow>> {
+    let mut rows = vec![ember(effort).await?];
+    let mixes = match effort {
+        Effort::Quick => vec![("Q8_0", Mix::All(Format::Q8_0))],
+        Effort::Full => vec![("Q8_0", Mix::All(Format::Q8_0)), ("Q4_K_M", Mix::Q4KM)],
+    };
+    for (name, mix) in mixes {
+        rows.push(one_thread_each(effort, name, mix).await?);
+    }
+    Ok(rows)
+}
+
+/// Ember through two helpers that hold one half of the middle each, against this device alone.
+async fn ember(effort: Effort) -> anyhow::Result<SplitRow> {
+    let mut house = Household::strangers([NodePlan::new("Asking")]).await?;
+    let layers = layers_of(house.asking(), "ember").await?;
+    let middle = LayerRange::new(1, layers.saturating_sub(1))?;
+    let shares = nook_node::even_split(middle, 2);
+    for (name, share) in ["First", "Second"].into_iter().zip(shares) {
+        house.add(NodePlan::new(name).offering(&share.to_string())).await?;
+    }
+    lend_to_first(&house, 2, "ember").await?;
+    let rounds = match effort {
+        Effort::Quick => Rounds { warm_up: 1, counted: 2, tokens: 32 },
+        Effort::Full => Rounds { warm_up: 2, counted: 20, tokens: 192 },
+    };
+    let what = "Ember, two helpers, all threads, against this device alone".to_owned();
+    compare(what, &house, "ember", &STORIES, 2, rounds).await
+}
+
+/// Random weights in two one-thread workers, one behind a link, against one one-thread worker.
+async fn one_thread_each(effort: Effort, name: &str, mix: Mix) -> anyhow::Result<SplitRow> {
+    let folder = tempfile::Builder::new().prefix("nook-bench-").tempdir()?;
+    let (shape, recipe) = shape(effort, mix);
+    let file = written(folder.path(), recipe.clone()).await?;
+    // This device has the first half and the last layer, the helper all between.
+    let half = recipe.layers / 2;
+    let asking = NodePlan::new("Asking")
+        .with("distributed_inference.local_prefix_layers", half.to_string())
+        .computing_with(1);
+    let middle = LayerRange::new(half, recipe.layers - 1)?;
+    let helper = NodePlan::new("Helper").offering(&middle.to_string()).computing_with(1);
+    let house = Household::strangers([asking, helper]).await?;
+    let model = house.import(&file, Some("random")).await?;
+    lend_to_first(&house, 1, &model).await?;
+    let rounds = match effort {
+        Effort::Quick => Rounds { warm_up: 1, counted: 2, tokens: 8 },
+        Effort::Full => Rounds { warm_up: 1, counted: 10, tokens: 48 },
+    };
+    let what = format!("{shape} {name}, two one-thread workers against one");
+    compare(what, &house, &model, &[RANDOM_PROMPT], 1, rounds).await
+}
+
+fn shape(effort: Effort, mix: Mix) -> (&'static str, Recipe) {
+    let full = Recipe::llama_1b(mix, 1);
+    match effort {
+        Effort::Full => ("Llama-3.2-1B shape", full),
+        Effort::Quick => {
+            let few = Recipe {
+                layers: 4,
+                hidden: 1024,
+                heads: 16,
+                kv_heads: 4,
+                feed_forward: 2048,
+                vocabulary: 512,
+                ..full
+            };
+            ("four layers of width 1024", few)
+        }
+    }
+}
+
+/// Writes a random model into `folder`.
+pub(crate) async fn written(folder: &Path, recipe: Recipe) -> anyhow::Result<PathBuf> {
+    let file = folder.join("random.gguf");
+    let path = file.clone();
+    tokio::task::spawn_blocking(move || recipe.write(&path)).await??;
+    Ok(file)
+}
+
+async fn compare(
+    what: String,
+    house: &Household,
+    model: &str,
+    prompts: &[&str],
+    hops: usize,
+    rounds: Rounds,
+) -> anyhow::Result<SplitRow> {
+    let (mut undivided, mut split) = (Vec::new(), Vec::new());
+    for round in 0..rounds.warm_up + rounds.counted {
+        let prompt = prompts[round % prompts.len()];
+        let mut pair = [0.0; 2];
+        // Whoever is first meets the machine as the other left it: they take turns.
+        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+        for index in order {
+            let arm = [Arm::Undivided, Arm::Split][index];
+            let asking = house.asking();
+            let reply = Asking::begin(asking, model, prompt, rounds.tokens, arm).await?;
+            let (tokens_per_second, route) = speed(reply).await?;
+            let expected = if arm == Arm::Split { hops } else { 0 };
+            let met = others(&route);
+            anyhow::ensure!(met.len() == expected, "{what}: {arm:?} ran on {met:?}");
+            pair[index] = tokens_per_second;
+        }
+        if round >= rounds.warm_up {
+            undivided.push(pair[0]);
+            split.push(pair[1]);
+        }
+    }
+    let ratios = split.iter().zip(&undivided).map(|(split, undivided)| split / undivided);
+    let ratio = Spread::of(ratios).median;
+    let (undivided, split) = (Spread::of(undivided), Spread::of(split));
+    Ok(SplitRow {
+        what,
+        rounds: rounds.counted,
+        tokens: rounds.tokens,
+        undivided_tokens_per_second: undivided,
+        split_tokens_per_second: split,
+        ratio,
+        ratio_of_best: split.max / undivided.max,
+    })
+}
+
+/// Pairs the first node with the helpers behind it, which then share, and waits for their offers.
+pub(crate) async fn lend_to_first(
+    house: &Household,
+    helpers: usize,
+    model: &str,
+) -> anyhow::Result<()> {
+    for helper in 1..=helpers {
+        house.pair(0, helper, nook_node::views::Trust::Trusted).await?;
+        house.node(helper).share(true).await?;
+    }
+    house.until_all_lend(model).await?;
+    Ok(())
+}
+
+/// Layers of a model of a node.
+pub(crate) async fn layers_of(node: &Node, model: &str) -> anyhow::Result<u32> {
+    let view = node.view().await?;
+    let found = view.models.iter().find(|known| known.name == model);
+    Ok(found.with_context(|| format!("there is no model called {model}"))?.layers)
+}
