@@ -69,10 +69,12 @@ def test_a_reply_can_be_stopped(story: Story) -> None:
     story.window.click("nav-chat")
     before = len(story.window.all("reply"))
     story.window.type("prompt", "Tell me a very long story about every room of the house.")
+    story.window.watch_reply(stop_at_once=True)
     story.window.click("send")
     wait_until(lambda: len(story.window.all("reply")) > before, "a reply", REPLY_SECONDS)
-    wait_until(lambda: last_phase(story) not in ("", "reading"), "the first word", REPLY_SECONDS)
-    story.window.click("stop")
+    wait_until(lambda: last_phase(story) in ("cut", "finished"), "its end", REPLY_SECONDS)
+    assert story.window.watched_reply(), "nothing was said before it was stopped"
+    assert last_phase(story) == "cut"
     story.window.find("send")
     said = last_reply(story)
     assert said
@@ -164,21 +166,13 @@ def ask(story: Story, prompt: str) -> list[str]:
     story.window.click("nav-chat")
     before = len(story.window.all("reply"))
     story.window.type("prompt", prompt)
+    story.window.watch_reply()
     story.window.click("send")
     wait_until(lambda: len(story.window.all("reply")) > before, "a reply", REPLY_SECONDS)
-    texts: list[str] = []
-    end = time.monotonic() + REPLY_SECONDS
-    while True:
-        phase = last_phase(story)
-        is_over = phase in ("finished", "cut")
-        # Until the first word the page says that the prompt is being read.
-        text = "" if phase in ("", "reading") else last_reply(story)
-        if text and (not texts or texts[-1] != text):
-            texts.append(text)
-        if is_over:
-            assert phase == "finished", f"the reply was cut: {text}"
-            return texts
-        assert time.monotonic() < end, f"the reply did not end; so far: {texts[-1:]}"
+    wait_until(lambda: last_phase(story) in ("finished", "cut"), "its end", REPLY_SECONDS)
+    texts = story.window.watched_reply()
+    assert last_phase(story) == "finished", f"the reply was cut: {texts[-1:]}"
+    return texts
 
 
 def ask_fresh(story: Story, prompt: str) -> list[str]:

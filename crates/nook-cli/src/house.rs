@@ -190,12 +190,18 @@ async fn pair(asking: &Member, helper: &Member) -> anyhow::Result<&'static str> 
 }
 
 /// The helper as the asking node sees it by mDNS; `None` when multicast does not work here.
+///
+/// Another household on this network may use the same names, so the port must be the helper's too.
 async fn seen_pairing(asking: &Member, helper: &Member) -> anyhow::Result<Option<String>> {
+    let port = format!(":{}", ask::view(&helper.client).await?.me.listen_port);
     let end = clock::now() + STEP_LIMIT / 3;
     while clock::now() < end {
         let view = ask::view(&asking.client).await?;
-        let device =
-            view.devices.iter().find(|device| device.pairing && device.name == helper.name);
+        let device = view.devices.iter().find(|device| {
+            device.pairing
+                && device.name == helper.name
+                && device.addresses.iter().any(|address| address.ends_with(&port))
+        });
         if let Some(device) = device {
             return Ok(Some(device.id.clone()));
         }

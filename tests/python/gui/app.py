@@ -77,6 +77,31 @@ class App:
         return self.process is not None and self.process.poll() is None
 
 
+WATCH = """
+const [stopAtOnce] = arguments;
+const replies = () => document.querySelectorAll('[data-testid="reply"]');
+const before = replies().length;
+const texts = [];
+const see = () => {
+  const newest = [...replies()].slice(before).pop();
+  const phase = newest?.dataset.phase;
+  if (!newest || phase === "reading") return;
+  const text = (newest.querySelector('[data-testid="reply-text"]')?.textContent ?? "").trim();
+  if (text && texts.at(-1) !== text) texts.push(text);
+  if (stopAtOnce && text && phase === "writing") document.querySelector('[data-testid="stop"]')?.click();
+};
+const observer = new MutationObserver(see);
+observer.observe(document.body, {subtree: true, childList: true, characterData: true, attributes: true});
+window.replyWatch = {texts, observer};
+"""
+
+WATCHED = """
+const {texts, observer} = window.replyWatch;
+observer.disconnect();
+return texts;
+"""
+
+
 class Window:
     """The app's window, driven through WebDriver. WebKitWebDriver starts the app itself."""
 
@@ -138,6 +163,18 @@ class Window:
         field = self.find(test_id)
         field.clear()
         field.send_keys(text)
+
+    def watch_reply(self, stop_at_once: bool = False) -> None:
+        """From now on the page itself notes every text that the newest reply shows.
+
+        A fast reply is over before a driver outside the page has looked twice. With `stop_at_once`
+        the page also presses Stop as soon as a reply shows its first word.
+        """
+        self.driver.execute_script(WATCH, stop_at_once)
+
+    def watched_reply(self) -> list[str]:
+        """The texts that were noted, oldest first; ends the watching."""
+        return self.driver.execute_script(WATCHED)
 
     def picture(self, name: str) -> Path:
         """A picture of the page as it is painted now; the last frame is older, so two are awaited."""
