@@ -235,7 +235,11 @@ async fn row_32_a_prompt_beyond_the_window_is_refused_with_the_numbers() {
 async fn localhost_is_here_in_both_families() {
     let port = Port::open().await;
     let Ok(probe) = std::net::TcpListener::bind("[::1]:0") else {
-        eprintln!("SKIPPED (no IPv6): localhost_is_here_in_both_families");
+        // Past the test harness, which keeps what a passing test prints to itself.
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            b"SKIPPED (no IPv6): localhost_is_here_in_both_families\n",
+        );
         return port.close().await;
     };
     drop(probe);
