@@ -259,7 +259,8 @@ fn codes_and_keys_do_not_show_in_debug_output() {
     let (exchange, _) = start(Role::ShowCode, &a, PeerId([9; 32]));
     let shown = format!("{exchange:?} {:?}", PairingCode::parse("427901").unwrap());
     assert!(!shown.contains("427901"));
-    assert!(!shown.contains("7, 7"), "{shown}");
+    // The exporter is all sevens; the public message is chance, and may hold two of them.
+    assert!(!shown.contains("7, 7, 7, 7, 7, 7"), "{shown}");
 }
 
 proptest! {
