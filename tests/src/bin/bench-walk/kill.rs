@@ -27,11 +27,20 @@ const HELPERS: [&str; 2] = ["First", "Second"];
 /// Tokens of history when the helper is killed: the prompt and the beginning of the reply.
 const HISTORY: usize = 200;
 
+/// Tokens of the reply before the kill: a helper that is lost while the prompt is read is another case.
+const SAID_MIN: usize = 4;
+
+/// Characters of a prompt that random weights, which know only bytes, read as almost [`HISTORY`] tokens.
+const RANDOM_PROMPT_CHARACTERS: usize = 135;
+
 /// Most tokens of the reply: enough that it is not over before the hand-over is told.
 const REPLY_TOKENS_MAX: usize = 100;
 
 /// Replies in a row that may end by themselves before the helper is missed, before this is given up.
 const SHORT_REPLIES_MAX: usize = 8;
+
+/// What a helper continues to be warm.
+const WARM_UP: &str = "Once upon a time";
 
 /// Of whom and of what the stories tell; each round has a pair of its own.
 const NAMES: [&str; 8] = ["Mia", "Anna", "Lily", "Sara", "Nora", "Ella", "Emma", "Lena"];
@@ -104,9 +113,8 @@ async fn household(
         }
     }
     lend_to_first(&house, helpers, &model).await?;
-    // Random weights read byte by byte, so a shorter text is as long.
     let mut prompts = (0..).map(|number| match file {
-        Some(_) => prompt(number).chars().take(HISTORY - 10).collect(),
+        Some(_) => prompt(number).chars().take(RANDOM_PROMPT_CHARACTERS).collect(),
         None => prompt(number),
     });
     let cold = round(&mut house, &model, &mut prompts).await?;
@@ -129,7 +137,6 @@ async fn household(
 
 /// Lets each helper compute a few tokens alone, so that its worker runs and holds the layers.
 async fn warm_up_all(house: &Household, model: &str, helpers: usize) -> anyhow::Result<()> {
-    let warm_up = prompt(0);
     for resting in 1..=helpers {
         let node = house.node(resting);
         node.share(false).await?;
@@ -138,7 +145,7 @@ async fn warm_up_all(house: &Household, model: &str, helpers: usize) -> anyhow::
             view.devices.iter().all(|device| device.name != node.name() || device.lends.is_empty())
         };
         house.asking().until(&what, lends_nothing).await?;
-        let reply = Asking::begin(house.asking(), model, &warm_up, 4, Arm::Split).await?;
+        let reply = Asking::begin(house.asking(), model, WARM_UP, 4, Arm::Split).await?;
         let (_, route) = speed(reply).await?;
         anyhow::ensure!(others(&route).len() == 1, "{what}, yet the route is {route:?}");
         node.share(true).await?;
@@ -161,7 +168,7 @@ async fn round(
     bail!("{SHORT_REPLIES_MAX} replies in a row ended before the helper was missed");
 }
 
-/// Asks, kills, waits for the next token and the end, and starts the victim again. `None`: the reply
+/// Asks, kills, waits for the next token, and starts the victim again. `None`: the reply
 /// ended by itself too early.
 async fn try_round(
     house: &mut Household,
@@ -171,21 +178,23 @@ async fn try_round(
     let wanted = u32::try_from(REPLY_TOKENS_MAX)?;
     let mut asking = Asking::begin(house.asking(), model, prompt, wanted, Arm::Split).await?;
     let mut history = asking.prompt_tokens();
-    let mut victim = None;
-    while history < HISTORY || victim.is_none() {
+    let (mut victim, mut said) = (None, 0);
+    while history < HISTORY || said < SAID_MIN {
         let Some((event, tokens, _)) = asking.next().await? else { return Ok(None) };
         if let ReplyEvent::Started { route, .. } = event {
             let met = others(&route);
             victim = Some(met.first().context("no helper takes part")?.clone());
         }
         history += tokens;
+        said += tokens;
     }
-    let victim = victim.context("the loop above found it")?;
+    let victim = victim.context("the reply did not say where it is computed")?;
     let place = HELPERS.iter().position(|name| *name == victim).context("it is a helper")? + 1;
     let killed = clock::now();
     house.node_mut(place).signal(Signal::Kill);
     let news = after_the_news(&mut asking).await?;
-    while asking.next().await?.is_some() {}
+    // Nobody reads the rest: that stops the reply.
+    drop(asking);
     let node = house.node_mut(place);
     node.until_it_ended().await?;
     node.start_again().await?;

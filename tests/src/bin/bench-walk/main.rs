@@ -117,12 +117,15 @@ async fn run(arguments: &Arguments, tasks: &Tasks) -> anyhow::Result<()> {
     let wanted = |part| arguments.only.is_empty() || arguments.only.contains(&part);
     let mut report = Report::begin(arguments);
     if wanted(Part::Hop) {
+        report::loud("measuring overhead per hop");
         report.hops = hop::measure(effort, tasks).await.context("overhead per hop")?;
     }
     if wanted(Part::Split) {
+        report::loud("measuring split against undivided");
         report.splits = split::measure(effort).await.context("split against undivided")?;
     }
     if wanted(Part::Kill) {
+        report::loud("measuring SIGKILL to next token");
         report.kills = kill::measure(effort).await.context("SIGKILL to next token")?;
     }
     report.finish();

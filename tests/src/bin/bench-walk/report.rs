@@ -37,7 +37,7 @@ pub(crate) fn line(text: &str) {
     println!("{text}");
 }
 
-/// Says something that went wrong.
+/// Says what goes on or went wrong.
 pub(crate) fn loud(text: &str) {
     eprintln!("bench-walk: {text}");
 }
