@@ -1,9 +1,13 @@
 //! The command line, as typed.
 
+mod debug;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nook_base::ActivationDtype;
+
+pub(crate) use debug::{Debug, DebugLogits, DebugSubject, DebugTemplate, IsaChoice};
 
 /// Inglenook without a window: pools the computers of one household to run a language model.
 #[derive(Debug, Parser)]
@@ -39,6 +43,8 @@ pub(crate) enum Command {
     Key,
     /// Try it all on this one machine: a household of three nodes that pair and answer together.
     House(House),
+    /// Look inside: model files, token ids, rendered templates, logits. Needs no running node.
+    Debug(Debug),
     /// The worker process; started by Inglenook itself.
     #[command(hide = true)]
     Worker,

@@ -2,11 +2,12 @@
 //!
 //! A thin door: arguments are read in `arguments`, every command talks to a node over the control
 //! socket (`door` connects to the running one, or starts one for the length of the command), and
-//! `output` is the only place that prints. Started as `nook worker` it is the worker process.
+//! `output` is the only place that prints. `debug` alone needs no node: it looks into files. Started as `nook worker` it is the worker process.
 
 mod arguments;
 mod ask;
 mod chat;
+mod debug;
 mod door;
 mod generate;
 mod house;
@@ -55,6 +56,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Generate(wish) => generate::run(home, wish).await,
         Command::Chat(chat) => chat::run(home, chat).await,
         Command::House(house) => house::run(house).await,
+        Command::Debug(debug) => debug::run(debug),
         Command::Worker => unreachable!("main started the worker already"),
     }
 }

@@ -1,121 +1,189 @@
-//! Causal attention of a step's queries over everything in the cache.
+//! Causal attention of rows of queries over what is in the caches.
 //!
-//! For each query head: scores over the absolute positions `0..=p` in order, the greatest of them,
-//! their exponentials and the sum of those (accumulator `position % 32`), then the values, weighed,
-//! added in the order of positions. Nothing depends on where a step or a block begins.
+//! A call takes pieces of several sessions at once; each piece brings its cache. Threads share the
+//! work by piece, key-value head and some dozens of queries. Query heads that share a key-value head
+//! are computed together, so that keys and values are read once for all of them.
+//!
+//! # Order of operations
+//!
+//! The bits of an output depend on nothing but its query and the keys and values that it sees. For
+//! each query, blocks of 64 absolute positions are taken in turn (Milakov and Gimelshein 2018, "Online
+//! normalizer calculation for softmax"; Dao 2022, "FlashAttention"), whatever rows came with it:
+//!
+//! 1. scores in units of `ln 2`: products of query and key added in the order of the dimensions, times
+//!    `scale * log2 e`; with a soft cap, `cap * tanh(products * scale / cap) * log2 e`. Positions that
+//!    are not seen have none.
+//! 2. `greatest`: the greatest score up to here; `decay = 2^(greatest before - greatest)`.
+//! 3. weights `2^(score - greatest)`; `total = total * decay + sum`, where the sum goes over the four
+//!    groups of sixteen positions lane by lane, then by halves.
+//! 4. values of the positions that are seen, weighed, added in their order, beginning with 0 in each
+//!    block; `out = out * decay + sum`.
+//!
+//! At the end `out / total`. Blocks of which nothing is seen are skipped, which changes nothing. NaN
+//! and infinity in positions that are not seen do no harm; in those that are, the output is NaN.
 
-use crate::cache::{LayerCache, POSITIONS_PER_BLOCK};
+mod kernels;
+mod lanes;
+mod span;
+
+use std::cell::RefCell;
+
+use crate::cache::LayerCache;
+use crate::cache::line::WIDTH;
 use crate::compute::Compute;
-use crate::dot::{dot, sum};
-use crate::elementary::exp;
-use crate::isa::per_isa;
+use crate::shared::SharedOut;
+use span::{Scratch, Span, attend_span};
 
-/// What attention needs to know besides the cache.
+/// Queries of one span, roughly: enough to share the cost of unpacking a block, and few enough that
+/// their sums stay in the second cache.
+const SPAN_QUERIES: usize = 128;
+
+/// How the query heads look at the cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Queries {
-    /// Query heads; a multiple of the key-value heads, which they share in order.
+pub struct Heads {
+    /// Query heads: a multiple of the key-value heads, which share them in order.
     pub heads: usize,
+    /// Factor of the scores, usually `1 / sqrt(key_dim)`.
+    pub scale: f32,
+    /// Scores become `cap * tanh(score / cap)` (Gemma 2).
+    pub soft_cap: Option<f32>,
+    /// Sliding window `w`: position `p` sees `p - w + 1 ..= p`. 0 counts as 1. `None`: all before it.
+    pub window: Option<usize>,
+}
+
+/// Rows of one session.
+pub struct Piece<'a> {
+    /// Its cache, which holds the keys and values of these rows already.
+    pub cache: &'a LayerCache,
     /// Absolute position of the first row.
     pub first: usize,
-    /// Factor of the scores, usually `1 / sqrt(head_dim)`.
-    pub scale: f32,
+    /// (rows, heads * `key_dim`).
+    pub queries: &'a [f32],
+    /// (rows, heads * `value_dim`), overwritten.
+    pub out: &'a mut [f32],
 }
 
-/// The outputs for `queries` (positions, heads, `head_dim`): the same shape. The keys and values of
-/// these positions must be in the cache already. `None` when the shapes do not fit each other.
-#[must_use]
-pub fn attend(
-    compute: &Compute,
-    cache: &LayerCache,
-    shape: Queries,
-    queries: &[f32],
-) -> Option<Vec<f32>> {
-    let head_dim = cache.head_dim();
-    let row = shape.heads.checked_mul(head_dim)?;
-    if row == 0
-        || cache.kv_heads() == 0
-        || !shape.heads.is_multiple_of(cache.kv_heads())
-        || !queries.len().is_multiple_of(row)
-        || shape.first + queries.len() / row > cache.room()
-    {
-        return None;
+impl std::fmt::Debug for Piece<'_> {
+    /// Where it is; never the numbers.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Piece").field("cache", self.cache).field("first", &self.first).finish()
     }
-    let mut out = vec![0.0; queries.len()];
-    let work = queries.len().saturating_mul(2 * shape.first + queries.len() / row);
-    compute.rows(&mut out, head_dim, work, |first_head, out| {
-        let length = out.len();
-        let queries = &queries[first_head * head_dim..][..length];
-        attend_heads(compute.isa(), cache, shape, first_head, queries, out);
+}
+
+/// Attention of all `pieces`.
+///
+/// # Panics
+///
+/// When a piece does not fit its cache: heads that are no multiple of its key-value heads, numbers
+/// that are no whole rows, or rows whose keys are not there yet. These are mistakes of the caller,
+/// which no input can bring about.
+pub fn attend(compute: &Compute, heads: Heads, pieces: &mut [Piece<'_>]) {
+    let mut starts = Vec::with_capacity(pieces.len()); // number of the first span of each piece
+    let (mut spans, mut work) = (0usize, 0usize);
+    let plans: Vec<Plan<'_>> = pieces.iter_mut().map(|piece| Plan::new(heads, piece)).collect();
+    for plan in &plans {
+        starts.push(spans);
+        spans += plan.kv_heads() * plan.spans;
+        work = work.saturating_add(plan.work());
+    }
+    compute.share(spans, work, &|number| {
+        let index = starts.partition_point(|start| *start <= number) - 1;
+        SCRATCH.with_borrow_mut(|scratch| {
+            plans[index].attend(compute, number - starts[index], scratch);
+        });
     });
-    Some(out)
 }
 
-per_isa! {
-    /// Consecutive heads, from number `first_head` of the step on (row by row, heads in order).
-    fn attend_heads(
-        cache: &LayerCache,
-        shape: Queries,
-        first_head: usize,
-        queries: &[f32],
-        out: &mut [f32],
-    ) = attend_heads_in_order;
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-#[inline(always)]
-fn attend_heads_in_order<const WIDE: bool>(
-    cache: &LayerCache,
-    shape: Queries,
-    first_head: usize,
-    queries: &[f32],
-    out: &mut [f32],
-) {
-    let head_dim = cache.head_dim();
-    let shared_by = shape.heads / cache.kv_heads();
-    let mut scores: Vec<f32> = Vec::new();
-    let each = queries.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim));
-    for (index, (query, out)) in each.enumerate() {
-        let number = first_head + index;
-        let positions = shape.first + number / shape.heads + 1;
-        let kv_head = number % shape.heads / shared_by;
-        scores.clear();
-        scores.resize(positions, 0.0);
-        attend_one(cache, kv_head, shape.scale, query, &mut scores, out);
-    }
+/// A piece that was seen to fit its cache, and how it is cut.
+struct Plan<'a> {
+    heads: Heads,
+    cache: &'a LayerCache,
+    first: usize,
+    queries: &'a [f32],
+    out: SharedOut<'a, f32>,
+    /// Queries for each key-value head.
+    count: usize,
+    /// Spans that they are cut into.
+    spans: usize,
 }
 
-/// One query over as many positions as there is room in `scores`.
-#[inline(always)]
-fn attend_one(
-    cache: &LayerCache,
-    kv_head: usize,
-    scale: f32,
-    query: &[f32],
-    scores: &mut [f32],
-    out: &mut [f32],
-) {
-    let head_dim = query.len();
-    let mut greatest = f32::NEG_INFINITY;
-    let blocks = cache.head(kv_head);
-    for (scores, (keys, _)) in scores.chunks_mut(POSITIONS_PER_BLOCK).zip(blocks) {
-        for (score, key) in scores.iter_mut().zip(keys.chunks_exact(head_dim)) {
-            *score = dot(query, key) * scale;
-            greatest = greatest.max(*score);
+impl<'a> Plan<'a> {
+    fn new(heads: Heads, piece: &'a mut Piece<'_>) -> Self {
+        let shape = piece.cache.shape();
+        assert!(
+            shape.kv_heads > 0
+                && shape.key_dim > 0
+                && shape.value_dim > 0
+                && heads.heads > 0
+                && heads.heads.is_multiple_of(shape.kv_heads),
+            "{} query heads share {shape:?}",
+            heads.heads
+        );
+        let rows = piece.queries.len() / (heads.heads * shape.key_dim);
+        assert!(
+            piece.queries.len() == rows * heads.heads * shape.key_dim
+                && piece.out.len() == rows * heads.heads * shape.value_dim,
+            "queries and outputs of whole rows, as many of one as of the other"
+        );
+        assert!(
+            rows <= piece.cache.positions().saturating_sub(piece.first),
+            "keys and values of {rows} rows from position {} on are in the cache",
+            piece.first
+        );
+        let count = rows * (heads.heads / shape.kv_heads);
+        Self {
+            heads,
+            cache: piece.cache,
+            first: piece.first,
+            queries: piece.queries,
+            out: SharedOut::new(piece.out),
+            count,
+            spans: count.div_ceil(SPAN_QUERIES),
         }
     }
-    for score in scores.iter_mut() {
-        *score = exp(*score - greatest);
+
+    fn kv_heads(&self) -> usize {
+        self.cache.shape().kv_heads
     }
-    let total = sum(scores);
-    out.fill(0.0);
-    let blocks = cache.head(kv_head);
-    for (scores, (_, values)) in scores.chunks(POSITIONS_PER_BLOCK).zip(blocks) {
-        for (weight, value) in scores.iter().zip(values.chunks_exact(head_dim)) {
-            for (out, value) in out.iter_mut().zip(value) {
-                *out += weight * value;
+
+    /// Multiplications, roughly.
+    fn work(&self) -> usize {
+        let shape = self.cache.shape();
+        let rows = self.queries.len() / (self.heads.heads * shape.key_dim);
+        let seen = (self.first + rows.div_ceil(2)).min(self.heads.window.unwrap_or(usize::MAX));
+        let products = seen.saturating_mul(shape.key_dim + shape.value_dim);
+        products.saturating_mul(self.count).saturating_mul(shape.kv_heads)
+    }
+
+    /// Computes span `number` and writes its outputs. Each number may be computed once only.
+    #[allow(unsafe_code, reason = "threads write disjoint parts of one output")]
+    fn attend(&self, compute: &Compute, number: usize, scratch: &mut Scratch) {
+        let shape = self.cache.shape();
+        // The longest first, so that no thread begins one when the others are done.
+        let start = (self.spans - 1 - number / shape.kv_heads) * SPAN_QUERIES;
+        let mut span = Span {
+            isa: compute.isa(),
+            cache: self.cache,
+            heads: self.heads,
+            kv_head: number % shape.kv_heads,
+            first: self.first,
+            numbers: start..self.count.min(start + SPAN_QUERIES),
+            queries: self.queries,
+            scratch,
+        };
+        attend_span(&mut span);
+        let rows = span.scratch.out.chunks_exact(shape.value_lines());
+        for (number, row) in span.numbers.clone().zip(rows) {
+            let at = span.place(number) * shape.value_dim;
+            // SAFETY: each (row, head) belongs to one span, and each span is computed once.
+            let out = unsafe { self.out.piece(at..at + shape.value_dim) };
+            for (out, line) in out.chunks_mut(WIDTH).zip(row) {
+                out.copy_from_slice(&line.0[..out.len()]);
             }
         }
-    }
-    for out in out.iter_mut() {
-        *out /= total;
     }
 }

@@ -3,13 +3,21 @@
 //!
 //! Layouts and arithmetic follow `ggml-common.h` and `ggml-quants.c` of llama.cpp, so that decoding
 //! agrees with the reference to the last bit. Everything is little-endian. Each format is one type
-//! that implements [`Block`]; kernels are generic over it. [`legacy`] has the formats with one scale
-//! for 32 numbers, [`super_block`] those with 256 numbers and scales of scales.
+//! that implements [`Block`]; kernels are generic over it. [`legacy`] has plain numbers and the formats
+//! with one scale for 32 numbers, [`super_block`] those with 256 numbers and scales of scales,
+//! [`uneven`] those whose four bits choose one of 16 uneven values, [`ternary`] those of -1, 0 and 1,
+//! and [`codebook`] those that choose whole rows of numbers from the tables in [`grids`].
+//!
+//! The formats that only activations have (Q8_1, Q8_K) are not here.
 
+pub mod codebook;
+mod grids;
 pub mod legacy;
 pub mod super_block;
+pub mod ternary;
+pub mod uneven;
 
-/// A format that the kernels can compute with.
+/// A format that weights can have and the kernels can compute with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// IEEE single precision.
@@ -28,12 +36,42 @@ pub enum Format {
     Q5_1,
     /// 8 bits, one scale for 32.
     Q8_0,
+    /// 2 bits, 4-bit scales and minima for 16 of 256.
+    Q2K,
+    /// 3 bits, 6-bit scales for 16 of 256.
+    Q3K,
     /// 4 bits, 6-bit scales and minima for 32 of 256.
     Q4K,
     /// 5 bits, 6-bit scales and minima for 32 of 256.
     Q5K,
     /// 6 bits, 8-bit scales for 16 of 256.
     Q6K,
+    /// 4 bits that choose one of 16 uneven values, one scale for 32.
+    Iq4Nl,
+    /// 4 bits as in `Iq4Nl`, 6-bit scales for 32 of 256.
+    Iq4Xs,
+    /// 4-bit floating point, one power of two for 32 (OCP microscaling).
+    Mxfp4,
+    /// 4-bit floating point, one 8-bit floating-point scale for 16.
+    Nvfp4,
+    /// -1, 0 or 1, five in a byte, one scale for 256.
+    Tq1_0,
+    /// -1, 0 or 1, four in a byte, one scale for 256.
+    Tq2_0,
+    /// 1.56 bits: rows of 8 from a codebook, 3-bit scales for 32 of 256.
+    Iq1S,
+    /// 1.75 bits: rows of 8 from a codebook, 3-bit scales for 16 of 256.
+    Iq1M,
+    /// 2.06 bits: rows of 8 from a codebook, 4-bit scales for 32 of 256.
+    Iq2Xxs,
+    /// 2.31 bits: rows of 8 from a codebook, 4-bit scales for 16 of 256.
+    Iq2Xs,
+    /// 2.56 bits: rows of 8 from a codebook, 4-bit scales for 16 of 256.
+    Iq2S,
+    /// 3.06 bits: rows of 4 from a codebook, 4-bit scales for 32 of 256.
+    Iq3Xxs,
+    /// 3.44 bits: rows of 4 from a codebook, 4-bit scales for 32 of 256.
+    Iq3S,
 }
 
 /// One block of a format.
@@ -50,61 +88,31 @@ pub trait Block {
 
 /// Calls a macro body with `$block` standing for the block type of a [`Format`].
 macro_rules! with_block {
-    ($format:expr, $block:ident => $body:expr) => {{
-        use $crate::block::{Format, legacy, super_block};
+    ($format:expr, $block:ident => $body:expr) => {
+        $crate::block::with_block!($format, $block => $body;
+            legacy: F32, F16, Bf16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0;
+            super_block: Q2K, Q3K, Q4K, Q5K, Q6K;
+            uneven: Iq4Nl, Iq4Xs, Mxfp4, Nvfp4;
+            ternary: Tq1_0, Tq2_0;
+            codebook: Iq1S, Iq1M, Iq2Xxs, Iq2Xs, Iq2S, Iq3Xxs, Iq3S;
+        )
+    };
+    ($format:expr, $block:ident => $body:expr; $($module:ident: $($name:ident),+;)+) => {
         match $format {
-            Format::F32 => {
-                type $block = legacy::F32;
-                $body
-            }
-            Format::F16 => {
-                type $block = legacy::F16;
-                $body
-            }
-            Format::Bf16 => {
-                type $block = legacy::Bf16;
-                $body
-            }
-            Format::Q4_0 => {
-                type $block = legacy::Q4_0;
-                $body
-            }
-            Format::Q4_1 => {
-                type $block = legacy::Q4_1;
-                $body
-            }
-            Format::Q5_0 => {
-                type $block = legacy::Q5_0;
-                $body
-            }
-            Format::Q5_1 => {
-                type $block = legacy::Q5_1;
-                $body
-            }
-            Format::Q8_0 => {
-                type $block = legacy::Q8_0;
-                $body
-            }
-            Format::Q4K => {
-                type $block = super_block::Q4K;
-                $body
-            }
-            Format::Q5K => {
-                type $block = super_block::Q5K;
-                $body
-            }
-            Format::Q6K => {
-                type $block = super_block::Q6K;
-                $body
-            }
+            $($(
+                $crate::block::Format::$name => {
+                    type $block = $crate::block::$module::$name;
+                    $body
+                }
+            )+)+
         }
-    }};
+    };
 }
 pub(crate) use with_block;
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 26] = [
         Self::F32,
         Self::F16,
         Self::Bf16,
@@ -113,9 +121,24 @@ impl Format {
         Self::Q5_0,
         Self::Q5_1,
         Self::Q8_0,
+        Self::Q2K,
+        Self::Q3K,
         Self::Q4K,
         Self::Q5K,
         Self::Q6K,
+        Self::Iq4Nl,
+        Self::Iq4Xs,
+        Self::Mxfp4,
+        Self::Nvfp4,
+        Self::Tq1_0,
+        Self::Tq2_0,
+        Self::Iq1S,
+        Self::Iq1M,
+        Self::Iq2Xxs,
+        Self::Iq2Xs,
+        Self::Iq2S,
+        Self::Iq3Xxs,
+        Self::Iq3S,
     ];
 
     /// Numbers in a block.

@@ -1,172 +1,324 @@
-//! Keys and values of the positions seen so far, of one layer.
+//! Keys and values of the positions seen so far, of one layer and one session.
 //!
-//! Memory grows by blocks of [`POSITIONS_PER_BLOCK`] positions and is never moved, so nothing is
-//! copied when a chat grows and nothing is allocated for positions that are not there. The cache
-//! holds no count of positions: its owner says where a row belongs, and how many are valid. Rows past
-//! that are remains of a step that failed and are written over.
+//! Memory grows by blocks of [`POSITIONS_PER_BLOCK`] positions, which lie at absolute positions and
+//! are never moved: nothing is copied when a chat grows, and what attention does with a block does
+//! not depend on how the prompt was cut. The owner reserves room first (which may fail) and appends
+//! then (which cannot).
 //!
-//! Numbers are f32. Half the memory (f16) would move logits by about 1e-3, and a cut between two
-//! devices must not show; see the design of the engine for the plan.
+//! Numbers are f16 or f32 ([`CacheKind`]). Rounding to f16 is IEEE round-to-nearest-even, in plain
+//! arithmetic, so every machine keeps the same bits.
+//!
+//! # Layout
+//!
+//! For each key-value head, a block holds its keys turned: (`key_dim`, 64 positions), so that a vector
+//! of keys belongs to as many scores; and after them its values as they come: (64 positions,
+//! `value_dim` filled up with zeros to a multiple of 16). [`crate::attention`] reads one after the
+//! other from beginning to end, which is what the processor's own prefetching is made for. What is handed over to another device has a layout of its own ([`handover`]).
+
+pub mod handover;
+pub(crate) mod line;
 
 use std::collections::TryReserveError;
+
+use line::{FloatLine, HalfLine, Line, WIDTH};
 
 /// Positions in one block.
 pub const POSITIONS_PER_BLOCK: usize = 64;
 
+/// Groups of [`WIDTH`] positions in one block.
+pub(crate) const GROUPS_PER_BLOCK: usize = POSITIONS_PER_BLOCK / WIDTH;
+
+/// What a cache keeps its numbers as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CacheKind {
+    /// IEEE half precision.
+    F16,
+    /// IEEE single precision.
+    F32,
+}
+
+/// The shape of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CacheShape {
+    /// Key-value heads.
+    pub kv_heads: usize,
+    /// Numbers in a key of one head.
+    pub key_dim: usize,
+    /// Numbers in a value of one head.
+    pub value_dim: usize,
+    /// How they are kept.
+    pub kind: CacheKind,
+}
+
+/// There is no memory for a cache of that many positions.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no memory for the keys and values of {positions} positions ({bytes} bytes in one layer)")]
+pub struct CacheFull {
+    /// Positions asked for.
+    pub positions: usize,
+    /// Bytes that they take.
+    pub bytes: u64,
+    /// What the allocator says; `None` when the size is no number of bytes at all.
+    #[source]
+    pub source: Option<TryReserveError>,
+}
+
 /// Keys and values of one layer and one session.
 pub struct LayerCache {
-    kv_heads: usize,
-    head_dim: usize,
-    blocks: Vec<Block>,
+    shape: CacheShape,
+    positions: usize,
+    blocks: Blocks,
 }
 
-/// (`kv_heads`, [`POSITIONS_PER_BLOCK`], `head_dim`) keys, and as many values.
-struct Block {
-    keys: Vec<f32>,
-    values: Vec<f32>,
+/// The blocks, by the kind of their numbers.
+pub(crate) enum Blocks {
+    Half(Vec<Block<HalfLine>>),
+    Float(Vec<Block<FloatLine>>),
 }
 
-impl LayerCache {
-    /// An empty cache of `kv_heads` heads of `head_dim` numbers.
+/// [`POSITIONS_PER_BLOCK`] positions.
+pub(crate) struct Block<L> {
+    /// For each head, [`CacheShape::head_lines`].
+    lines: Vec<L>,
+}
+
+/// Runs `$body` with `$blocks` standing for the blocks of either kind.
+macro_rules! with_blocks {
+    ($from:expr, $blocks:ident => $body:expr) => {
+        match $from {
+            Blocks::Half($blocks) => $body,
+            Blocks::Float($blocks) => $body,
+        }
+    };
+}
+pub(crate) use with_blocks;
+
+impl CacheKind {
+    /// Bytes of one number.
     #[must_use]
-    pub fn new(kv_heads: usize, head_dim: usize) -> Self {
-        Self { kv_heads, head_dim, blocks: Vec::new() }
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F16 => HalfLine::NUMBER_BYTES,
+            Self::F32 => FloatLine::NUMBER_BYTES,
+        }
     }
+}
 
-    /// Bytes that a cache of `positions` positions takes: whole blocks.
+impl CacheShape {
+    /// Bytes that a cache of `positions` positions holds, in whole blocks: what is to be counted
+    /// before a session is promised. Saturates.
     #[must_use]
-    pub fn bytes_for(kv_heads: usize, head_dim: usize, positions: usize) -> u64 {
+    pub fn bytes_for(&self, positions: usize) -> u64 {
         let blocks = positions.div_ceil(POSITIONS_PER_BLOCK) as u64;
-        (size_of::<f32>() as u64 * 2 * POSITIONS_PER_BLOCK as u64)
-            .saturating_mul(kv_heads as u64)
-            .saturating_mul(head_dim as u64)
+        let row = (self.key_dim as u64)
+            .saturating_add((self.value_lines() as u64).saturating_mul(WIDTH as u64));
+        row.saturating_mul(self.kv_heads as u64)
+            .saturating_mul((self.kind.bytes() * POSITIONS_PER_BLOCK) as u64)
             .saturating_mul(blocks)
     }
 
-    /// Bytes held now.
+    /// Lines of one value.
+    pub(crate) fn value_lines(&self) -> usize {
+        self.value_dim.div_ceil(WIDTH)
+    }
+
+    /// Numbers in the keys and in the values of one position.
+    fn rows(&self) -> Option<[usize; 2]> {
+        Some([self.kv_heads.checked_mul(self.key_dim)?, self.kv_heads.checked_mul(self.value_dim)?])
+    }
+
+    /// Lines of the keys of one head in one block: (`key_dim`, [`GROUPS_PER_BLOCK`]).
+    fn key_lines(&self) -> usize {
+        self.key_dim * GROUPS_PER_BLOCK
+    }
+
+    /// Lines of one head in one block: those of the keys, then ([`POSITIONS_PER_BLOCK`],
+    /// [`Self::value_lines`]) of the values.
+    fn head_lines(&self) -> usize {
+        self.key_lines() + POSITIONS_PER_BLOCK * self.value_lines()
+    }
+
+    /// Lines of one block; `None` when past counting. Once room was reserved, all sizes are.
+    fn block_lines(&self) -> Option<usize> {
+        let keys = self.key_dim.checked_mul(GROUPS_PER_BLOCK)?;
+        let values = self.value_lines().checked_mul(POSITIONS_PER_BLOCK)?;
+        keys.checked_add(values)?.checked_mul(self.kv_heads)
+    }
+}
+
+impl LayerCache {
+    /// An empty cache. Nothing is allocated yet.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        let positions = self.blocks.len() * POSITIONS_PER_BLOCK;
-        Self::bytes_for(self.kv_heads, self.head_dim, positions)
+    pub fn new(shape: CacheShape) -> Self {
+        let blocks = match shape.kind {
+            CacheKind::F16 => Blocks::Half(Vec::new()),
+            CacheKind::F32 => Blocks::Float(Vec::new()),
+        };
+        Self { shape, positions: 0, blocks }
+    }
+
+    /// Makes room for `positions` positions in all. On failure the room is what it was.
+    pub fn reserve(&mut self, positions: usize) -> Result<(), CacheFull> {
+        let wanted = positions.div_ceil(POSITIONS_PER_BLOCK);
+        let full = |source| CacheFull { positions, bytes: self.shape.bytes_for(positions), source };
+        let lines = self.shape.block_lines().ok_or_else(|| full(None))?;
+        let grown = with_blocks!(&mut self.blocks, blocks => grow(blocks, wanted, lines));
+        grown.map_err(|error| CacheFull {
+            positions,
+            bytes: self.shape.bytes_for(positions),
+            source: Some(error),
+        })
+    }
+
+    /// Adds positions: `keys` is (positions, `kv_heads * key_dim`), `values` (positions,
+    /// `kv_heads * value_dim`).
+    ///
+    /// # Panics
+    ///
+    /// When they are not whole rows of the same number of positions, or room for them was not
+    /// reserved: mistakes of the caller, which no input can bring about.
+    pub fn append(&mut self, keys: &[f32], values: &[f32]) {
+        let [key_row, value_row] =
+            self.shape.rows().expect("room is reserved, so the shape is a possible one");
+        let count = keys.len().checked_div(key_row).unwrap_or(0);
+        assert!(
+            keys.len() == count * key_row && values.len() == count * value_row,
+            "keys and values of whole positions, as many of one as of the other"
+        );
+        assert!(count <= self.room() - self.positions, "room is reserved before positions come");
+        let (shape, first) = (self.shape, self.positions);
+        with_blocks!(&mut self.blocks, blocks => {
+            for index in 0..count {
+                let position = first + index;
+                let block = &mut blocks[position / POSITIONS_PER_BLOCK];
+                let keys = &keys[index * key_row..][..key_row];
+                block.put(&shape, position, keys, &values[index * value_row..][..value_row]);
+            }
+        });
+        self.positions += count;
+    }
+
+    /// Forgets all positions from `positions` on, and gives back blocks that hold none any more. A
+    /// number that is not below [`Self::positions`] gives back reserved blocks only.
+    pub fn truncate(&mut self, positions: usize) {
+        self.positions = self.positions.min(positions);
+        let kept = self.positions.div_ceil(POSITIONS_PER_BLOCK);
+        with_blocks!(&mut self.blocks, blocks => blocks.truncate(kept));
+    }
+
+    /// Positions held.
+    #[must_use]
+    pub fn positions(&self) -> usize {
+        self.positions
     }
 
     /// Positions there is room for.
     #[must_use]
     pub fn room(&self) -> usize {
-        self.blocks.len() * POSITIONS_PER_BLOCK
+        with_blocks!(&self.blocks, blocks => blocks.len() * POSITIONS_PER_BLOCK)
     }
 
-    /// Key-value heads.
+    /// Bytes held now.
     #[must_use]
-    pub fn kv_heads(&self) -> usize {
-        self.kv_heads
+    pub fn bytes(&self) -> u64 {
+        self.shape.bytes_for(self.room())
     }
 
-    /// Numbers in a head.
+    /// Its shape.
     #[must_use]
-    pub fn head_dim(&self) -> usize {
-        self.head_dim
+    pub fn shape(&self) -> CacheShape {
+        self.shape
     }
 
-    /// Makes room for `positions` positions. On failure the room is what it was.
-    pub fn reserve(&mut self, positions: usize) -> Result<(), TryReserveError> {
-        let before = self.blocks.len();
-        while self.room() < positions {
-            if let Err(error) = self.add_block() {
-                self.blocks.truncate(before);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives back the blocks that hold none of the first `positions` positions.
-    pub fn truncate(&mut self, positions: usize) {
-        self.blocks.truncate(positions.div_ceil(POSITIONS_PER_BLOCK));
-    }
-
-    /// Writes rows (positions, `kv_heads * head_dim`) of keys and values from position `first` on.
-    /// Returns whether there was room for all of them; if not, nothing is written.
-    #[must_use]
-    pub fn write(&mut self, first: usize, keys: &[f32], values: &[f32]) -> bool {
-        let row = self.kv_heads * self.head_dim;
-        if row == 0 || keys.len() != values.len() || first + keys.len() / row > self.room() {
-            return false;
-        }
-        let rows = keys.chunks_exact(row).zip(values.chunks_exact(row));
-        for (index, (key, value)) in rows.enumerate() {
-            let position = first + index;
-            let block = &mut self.blocks[position / POSITIONS_PER_BLOCK];
-            let slot = position % POSITIONS_PER_BLOCK;
-            for head in 0..self.kv_heads {
-                let to = (head * POSITIONS_PER_BLOCK + slot) * self.head_dim;
-                let from = head * self.head_dim;
-                block.keys[to..to + self.head_dim]
-                    .copy_from_slice(&key[from..from + self.head_dim]);
-                block.values[to..to + self.head_dim]
-                    .copy_from_slice(&value[from..from + self.head_dim]);
-            }
-        }
-        true
-    }
-
-    /// Keys and values of `head` in each block, oldest first: ([`POSITIONS_PER_BLOCK`], `head_dim`).
-    #[inline(always)]
-    pub(crate) fn head(&self, head: usize) -> impl Iterator<Item = (&[f32], &[f32])> {
-        let length = POSITIONS_PER_BLOCK * self.head_dim;
-        let range = head * length..(head + 1) * length;
-        self.blocks
-            .iter()
-            .map(move |block| (&block.keys[range.clone()], &block.values[range.clone()]))
-    }
-
-    fn add_block(&mut self) -> Result<(), TryReserveError> {
-        let length = self.kv_heads * self.head_dim * POSITIONS_PER_BLOCK;
-        self.blocks.try_reserve(1)?;
-        self.blocks.push(Block { keys: zeros(length)?, values: zeros(length)? });
-        Ok(())
+    pub(crate) fn blocks(&self) -> &Blocks {
+        &self.blocks
     }
 }
 
 impl std::fmt::Debug for LayerCache {
-    /// The shape; never the numbers.
+    /// Shape and fill; never the numbers.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cache of {} heads x {}, room for {}", self.kv_heads, self.head_dim, self.room())
+        f.debug_struct("LayerCache")
+            .field("shape", &self.shape)
+            .field("positions", &self.positions)
+            .field("room", &self.room())
+            .finish()
     }
 }
 
-fn zeros(length: usize) -> Result<Vec<f32>, TryReserveError> {
-    let mut numbers = Vec::new();
-    numbers.try_reserve_exact(length)?;
-    numbers.resize(length, 0.0);
-    Ok(numbers)
+impl<L: Line> Block<L> {
+    /// Keys of `head`, (`key_dim`, [`GROUPS_PER_BLOCK`]) lines, and its values,
+    /// ([`POSITIONS_PER_BLOCK`], `value_lines`) lines.
+    pub(crate) fn head(&self, shape: &CacheShape, head: usize) -> (&[L], &[L]) {
+        let lines = shape.head_lines();
+        self.lines[head * lines..][..lines].split_at(shape.key_lines())
+    }
+
+    /// As [`Self::head`], to be written.
+    fn head_mut(&mut self, shape: &CacheShape, head: usize) -> (&mut [L], &mut [L]) {
+        let lines = shape.head_lines();
+        self.lines[head * lines..][..lines].split_at_mut(shape.key_lines())
+    }
+
+    /// Writes keys (`kv_heads`, `key_dim`) and values (`kv_heads`, `value_dim`) of one position.
+    fn put(&mut self, shape: &CacheShape, position: usize, keys: &[f32], values: &[f32]) {
+        let (group, lane) = group_and_lane(position);
+        let (slot, row) = (position % POSITIONS_PER_BLOCK, shape.value_lines());
+        for head in 0..shape.kv_heads {
+            let (key_lines, value_lines) = self.head_mut(shape, head);
+            let keys = keys[head * shape.key_dim..][..shape.key_dim].chunks(WIDTH);
+            for (lines, keys) in key_lines.chunks_mut(WIDTH * GROUPS_PER_BLOCK).zip(keys) {
+                // Rounded as one line first, which takes a few vector instructions.
+                let rounded = line_of::<L>(keys);
+                for (from, lines) in lines.chunks_exact_mut(GROUPS_PER_BLOCK).enumerate() {
+                    lines[group].copy(lane, &rounded, from);
+                }
+            }
+            let values = values[head * shape.value_dim..][..shape.value_dim].chunks(WIDTH);
+            for (line, values) in value_lines[slot * row..][..row].iter_mut().zip(values) {
+                *line = line_of(values);
+            }
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_grows_by_blocks_and_is_given_back() {
-        let mut cache = LayerCache::new(2, 4);
-        assert_eq!(cache.bytes(), 0);
-        cache.reserve(65).unwrap();
-        assert_eq!(cache.room(), 128);
-        assert_eq!(cache.bytes(), 2 * 2 * 4 * 4 * 128);
-        assert_eq!(cache.bytes(), LayerCache::bytes_for(2, 4, 65));
-        cache.truncate(64);
-        assert_eq!(cache.room(), 64);
-        cache.truncate(0);
-        assert_eq!(cache.bytes(), 0);
+/// Adds blocks until there are `wanted`; on failure there are as many as before.
+fn grow<L: Line>(
+    blocks: &mut Vec<Block<L>>,
+    wanted: usize,
+    lines: usize,
+) -> Result<(), TryReserveError> {
+    let before = blocks.len();
+    blocks.try_reserve(wanted.saturating_sub(before))?;
+    while blocks.len() < wanted {
+        let mut zeros = Vec::new();
+        if let Err(error) = zeros.try_reserve_exact(lines) {
+            blocks.truncate(before);
+            return Err(error);
+        }
+        zeros.resize(lines, L::ZERO);
+        blocks.push(Block { lines: zeros });
     }
+    Ok(())
+}
 
-    #[test]
-    fn rows_without_room_are_refused_whole() {
-        let mut cache = LayerCache::new(1, 2);
-        cache.reserve(1).unwrap();
-        assert!(cache.write(63, &[1.0, 2.0], &[3.0, 4.0]));
-        assert!(!cache.write(63, &[9.0; 4], &[9.0; 4]));
-        let (keys, values) = cache.head(0).next().unwrap();
-        assert_eq!((&keys[126..], &values[126..]), (&[1.0, 2.0][..], &[3.0, 4.0][..]));
+/// Where the keys of a position lie in its block.
+fn group_and_lane(position: usize) -> (usize, usize) {
+    (position % POSITIONS_PER_BLOCK / WIDTH, position % WIDTH)
+}
+
+/// At most [`WIDTH`] numbers, rounded, and zeros.
+#[inline(always)]
+fn line_of<L: Line>(numbers: &[f32]) -> L {
+    let mut line = L::ZERO;
+    if let Some(numbers) = numbers.first_chunk::<WIDTH>() {
+        for (lane, x) in numbers.iter().enumerate() {
+            line.set(lane, *x);
+        }
+    } else {
+        for (lane, x) in numbers.iter().enumerate() {
+            line.set(lane, *x);
+        }
     }
+    line
 }

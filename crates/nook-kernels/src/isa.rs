@@ -15,12 +15,15 @@ pub(crate) enum Kind {
     #[cfg(target_arch = "x86_64")]
     Avx2,
     #[cfg(target_arch = "x86_64")]
+    AvxVnni,
+    #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 impl Isa {
-    /// What every build of this program may use: the baseline of the target, which on aarch64
-    /// includes NEON.
+    /// What every build of this program may use: the baseline of the target.
     pub const PLAIN: Self = Self(Kind::Plain);
 
     /// The widest instruction set that this processor has.
@@ -32,40 +35,52 @@ impl Isa {
     /// Every instruction set that this processor has, narrowest first.
     #[must_use]
     pub fn available() -> Vec<Self> {
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "x86-64 adds to it"))]
         let mut all = vec![Self::PLAIN];
         #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") {
-                all.push(Self(Kind::Avx2));
-                if is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-                {
-                    all.push(Self(Kind::Avx512));
-                }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
+            all.push(Self(Kind::Avx2));
+            if is_x86_feature_detected!("avxvnni") {
+                all.push(Self(Kind::AvxVnni));
+            }
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512vnni")
+            {
+                all.push(Self(Kind::Avx512));
             }
         }
+        #[cfg(target_arch = "aarch64")]
+        all.push(Self(Kind::Neon));
         all
+    }
+
+    /// Whether there are 32 vector registers of 512 bits: tiles may be larger then.
+    #[must_use]
+    pub(crate) fn is_wide(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.0 == Kind::Avx512;
+        #[cfg(not(target_arch = "x86_64"))]
+        false
     }
 
     /// The name shown by diagnostics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
-            #[cfg(target_arch = "aarch64")]
-            Kind::Plain => "NEON",
-            #[cfg(not(target_arch = "aarch64"))]
             Kind::Plain => "plain",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "AVX2",
             #[cfg(target_arch = "x86_64")]
+            Kind::AvxVnni => "AVX-VNNI",
+            #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => "AVX-512",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => "NEON",
         }
     }
 
-    #[cfg(target_arch = "x86_64")]
     pub(crate) fn kind(self) -> Kind {
         self.0
     }
@@ -92,11 +107,11 @@ macro_rules! per_isa {
         $vis fn $name $(<$block: $bound>)? (isa: $crate::isa::Isa, $($arg: $ty),*) {
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx2")]
+                #[target_feature(enable = "avx2,f16c")]
                 fn avx2 $(<$block: $bound>)? ($($arg: $ty),*) {
                     $inner::<$($block,)? false>($($arg),*);
                 }
-                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,f16c")]
                 fn avx512 $(<$block: $bound>)? ($($arg: $ty),*) {
                     $inner::<$($block,)? true>($($arg),*);
                 }
@@ -104,7 +119,7 @@ macro_rules! per_isa {
                     $crate::isa::Kind::Plain => {}
                     // SAFETY: an `Isa` of this kind is only made after the processor was seen to
                     // have the features (`Isa::available`).
-                    $crate::isa::Kind::Avx2 => return unsafe { avx2 $(::<$block>)? ($($arg),*) },
+                    $crate::isa::Kind::Avx2 | $crate::isa::Kind::AvxVnni => return unsafe { avx2 $(::<$block>)? ($($arg),*) },
                     // SAFETY: as above.
                     $crate::isa::Kind::Avx512 => return unsafe { avx512 $(::<$block>)? ($($arg),*) },
                 }

@@ -8,37 +8,48 @@
 //! how many threads work, or which instruction set they use. That is what makes a model that is
 //! split over several devices give the very bits of the model that is not.
 //!
-//! - A dot product has 32 accumulators (element `i` goes to accumulator `i % 32`), a separate
-//!   multiplication and addition for each element, and one final reduction by halves ([`dot`]).
-//! - Each kernel is written once, in plain safe Rust, and compiled three times on x86-64: plain,
-//!   AVX2 and AVX-512 ([`isa`]). Rust never contracts `a * b + c` and never reorders floating point,
-//!   so the three give equal bits; on other machines the plain version is compiled for what they
-//!   have (NEON on aarch64).
+//! - A product with quantised weights takes quantised activations: integers are summed exactly in
+//!   each block, and the blocks added one after another in f32 ([`matrix`]).
+//! - A product with plain weights has 32 accumulators (element `i` goes to accumulator `i % 32`), and
+//!   one final reduction by halves ([`dot`]).
+//! - Attention is tiled at absolute positions, whatever the step ([`attention`]).
+//! - Multiplication and addition are always two operations, rounded each: fused ones would be faster
+//!   on few processors only, and a build without them could not give the same bits.
 //! - Elementary functions are our own ([`elementary`]) or the `libm` crate's, never the platform's.
 //!
-//! # Where candle comes in
+//! # Instruction sets
 //!
-//! [`ops`] wraps the kernels as candle `CustomOp`s, so that a model family is written once, on
-//! candle tensors. On the CPU candle then only carries buffers and shapes: its own matrix products
-//! change with the number of rows and with the thread count, and are not used.
+//! An [`Isa`] is chosen when the program runs. Most kernels are plain safe Rust that is compiled once
+//! for each ([`isa`]): Rust never contracts `a * b + c` and never reorders floating point, so all give
+//! equal bits. Where the compiler does badly, kernels are written over a small set of vector
+//! operations with an implementation for each (`simd` for products of bytes, `attention::lanes`).
+//! Either way the plain one is the oracle of the others, and tests compare every bit.
 //!
-//! The only `unsafe` code is the call of a function compiled for an instruction set ([`isa`]).
+//! `unsafe` code is of three kinds: code for an instruction set (each call guarded by an [`Isa`], which
+//! is proof that the processor has it), threads writing disjoint parts of one output (`shared`), and
+//! the lending of work to threads (`pool`).
 
+mod activations;
 pub mod attention;
 pub mod block;
+mod buffer;
 pub mod cache;
 pub mod compute;
 pub mod dot;
 pub mod elementary;
 pub mod isa;
 pub mod matrix;
-pub mod ops;
+mod packed;
+mod pool;
 pub mod rope;
+mod shared;
+mod simd;
 pub mod vector;
 
+pub use attention::{Heads, Piece, attend};
 pub use block::Format;
-pub use cache::LayerCache;
+pub use cache::{CacheKind, CacheShape, LayerCache};
 pub use compute::Compute;
 pub use isa::Isa;
-pub use matrix::{Matrix, MatrixError};
-pub use rope::{Rope, RopeTable};
+pub use matrix::{Arithmetic, Matrix, MatrixError, Product, Scratch, multiply};
+pub use rope::{Rope, RopeLayout, RopeScaling, RopeTable, rotate};

@@ -1,24 +1,79 @@
-//! A weight matrix in its file form, and its product with rows of activations.
+//! A weight matrix as the kernels want it, and its product with rows of activations.
 //!
-//! The packed blocks of the file are kept as they are: there is no f32 copy. A few rows of weights
-//! at a time are decoded into a small buffer and multiplied with every row of activations, so a long
-//! prompt decodes each weight once per step; each product keeps the order that [`crate::dot`] names.
+//! Quantised formats are packed in panels of sixteen rows and multiplied in integers with quantised
+//! activations ([`crate::packed`]). F32, F16 and BF16, and formats without a packed kernel, keep the
+//! blocks of their file: a few rows at a time are decoded into a small buffer and multiplied with f32
+//! activations in the order that [`crate::dot`] names. There is no second copy of a matrix.
+//!
+//! Several products with the same activations (Q, K and V; gate and up) are one job for the threads.
 
+#![allow(unsafe_code, reason = "threads write disjoint pieces of the outputs")]
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use crate::activations::Activations;
 use crate::block::{Block, Format, decode_row, with_block};
+use crate::buffer::Buffer;
 use crate::compute::Compute;
 use crate::dot::{dot, dot_2, dot_4};
 use crate::isa::per_isa;
+use crate::packed::{self, PANEL_ROWS, Packing, with_packing};
+use crate::shared::SharedOut;
 
 /// Rows of weights that are decoded together.
 const TILE_ROWS: usize = 4;
 
-/// `rows` x `columns` weights, row after row, in the blocks of `format`.
+/// Rows that one thread reads and packs at a time.
+const LOAD_ROWS: usize = 64;
+
+/// Jobs for each thread, so that a thread that is held up by another program does not hold up all
+/// others.
+const PIECES_PER_THREAD: usize = 8;
+
+/// `rows` x `columns` weights.
 pub struct Matrix {
     format: Format,
     rows: usize,
     columns: usize,
-    row_bytes: usize,
-    bytes: Vec<u8>,
+    store: Store,
+}
+
+/// How the weights lie in memory.
+enum Store {
+    /// Row after row, in the blocks of the file.
+    Rows { row_bytes: usize, bytes: Buffer },
+    /// Panel after panel ([`crate::packed`]).
+    Panels { panel_bytes: usize, bytes: Buffer },
+}
+
+/// Fills a part of a matrix from some byte of it on. Called from several threads at once.
+pub type Read<'a, E> = dyn Fn(usize, &mut [u8]) -> Result<(), E> + Sync + 'a;
+
+/// What a product with quantised weights does with its activations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Arithmetic {
+    /// Quantises them to bytes: several times faster, for formats that have packed kernels. The
+    /// rounding moves a product by some thousandths of its size.
+    #[default]
+    Bytes,
+    /// Leaves them as they are, and decodes the weights.
+    Floats,
+}
+
+/// One product of [`multiply`].
+#[derive(Debug)]
+pub struct Product<'a> {
+    /// The weights, `(rows, columns)`.
+    pub matrix: &'a Matrix,
+    /// Where it goes: `(n, rows)`.
+    pub out: &'a mut [f32],
+}
+
+/// Memory that [`multiply`] uses again and again.
+#[derive(Default)]
+pub struct Scratch {
+    activations: Activations,
 }
 
 /// Numbers that are no matrix, or do not fit one.
@@ -40,12 +95,26 @@ pub enum MatrixError {
         /// Bytes given.
         got: usize,
     },
+    /// There is no memory for it.
+    #[error("no memory for a matrix of {bytes} bytes")]
+    Memory {
+        /// Bytes of its file.
+        bytes: usize,
+    },
     /// The activations are not whole rows.
     #[error("{got} activations are not rows of {columns}")]
     Activations {
         /// Numbers in a row.
         columns: usize,
         /// Numbers given.
+        got: usize,
+    },
+    /// The output has not one number for each row of each activation.
+    #[error("room for {got} products instead of {expected}")]
+    Output {
+        /// Numbers that come out.
+        expected: usize,
+        /// Room given.
         got: usize,
     },
     /// There is no such row.
@@ -59,21 +128,85 @@ pub enum MatrixError {
 }
 
 impl Matrix {
-    /// A matrix over the bytes of its file.
+    /// A matrix from the bytes of its file: row after row in blocks of `format`.
     pub fn new(
+        arithmetic: Arithmetic,
         format: Format,
         rows: usize,
         columns: usize,
-        bytes: Vec<u8>,
+        bytes: &[u8],
     ) -> Result<Self, MatrixError> {
-        let row_bytes = format
-            .row_bytes(columns)
-            .ok_or(MatrixError::Columns { columns, block: format.elements() })?;
-        let expected = row_bytes.saturating_mul(rows);
+        let expected = row_bytes(format, columns)?.saturating_mul(rows);
         if bytes.len() != expected {
             return Err(MatrixError::Bytes { expected, got: bytes.len() });
         }
-        Ok(Self { format, rows, columns, row_bytes, bytes })
+        let compute = Compute::single();
+        let read = |at: usize, part: &mut [u8]| -> Result<(), MatrixError> {
+            part.copy_from_slice(&bytes[at..at + part.len()]);
+            Ok(())
+        };
+        Self::load(&compute, arithmetic, format, rows, columns, &read)
+    }
+
+    /// A matrix that `read` brings piece by piece, on several threads at once and in any order:
+    /// `read(at, part)` fills `part` from byte `at` of the matrix on. Nothing is held twice.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `read`, or a [`MatrixError`] of the sizes.
+    pub fn load<E: From<MatrixError> + Send>(
+        compute: &Compute,
+        arithmetic: Arithmetic,
+        format: Format,
+        rows: usize,
+        columns: usize,
+        read: &Read<'_, E>,
+    ) -> Result<Self, E> {
+        let row_bytes = row_bytes(format, columns)?;
+        let too_big = MatrixError::Memory { bytes: row_bytes.saturating_mul(rows) };
+        let blocks = columns / format.elements();
+        let panel_bytes = match arithmetic {
+            Arithmetic::Floats => None,
+            Arithmetic::Bytes => {
+                with_packing!(format, P => Some(blocks * P::PANEL_BYTES), _ => None)
+            }
+        };
+        let (piece_rows, piece_bytes) = match panel_bytes {
+            Some(panel_bytes) => (PANEL_ROWS, panel_bytes),
+            None => (1, row_bytes),
+        };
+        let length = rows.div_ceil(piece_rows).checked_mul(piece_bytes).ok_or(too_big)?;
+        let mut bytes = Buffer::zeroed(length).map_err(|_| too_big)?;
+        let out = SharedOut::new(&mut bytes[..]);
+        let step = LOAD_ROWS.next_multiple_of(piece_rows);
+        let failed = Mutex::new(None);
+        compute.share(rows.div_ceil(step), length, &|index| {
+            let rows = index * step..rows.min((index + 1) * step);
+            let held = rows.start / piece_rows..rows.end.div_ceil(piece_rows);
+            // SAFETY: each index has its own rows, in whole pieces.
+            let out = unsafe { out.piece(held.start * piece_bytes..held.end * piece_bytes) };
+            let at = rows.start * row_bytes;
+            let read = match panel_bytes {
+                None => read(at, out),
+                Some(_) => {
+                    let mut file = vec![0; rows.len() * row_bytes];
+                    read(at, &mut file).map(|()| {
+                        with_packing!(format, P => packed::pack::<P>(&file, blocks, out), _ => ());
+                    })
+                }
+            };
+            if let Err(error) = read {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        });
+        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        let store = match panel_bytes {
+            Some(panel_bytes) => Store::Panels { panel_bytes, bytes },
+            None => Store::Rows { row_bytes, bytes },
+        };
+        Ok(Self { format, rows, columns, store })
     }
 
     /// Rows: numbers that come out for each row of activations.
@@ -91,7 +224,9 @@ impl Matrix {
     /// Bytes held in memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes.len()
+        match &self.store {
+            Store::Rows { bytes, .. } | Store::Panels { bytes, .. } => bytes.len(),
+        }
     }
 
     /// Format of the blocks.
@@ -100,7 +235,8 @@ impl Matrix {
         self.format
     }
 
-    /// Decodes row `row` into `out` (`columns` numbers), as an embedding does.
+    /// Decodes row `row` into `out` (`columns` numbers), as an embedding does: the very numbers of
+    /// the file.
     pub fn decode(&self, row: usize, out: &mut [f32]) -> Result<(), MatrixError> {
         if row >= self.rows {
             return Err(MatrixError::Row { row, rows: self.rows });
@@ -108,33 +244,231 @@ impl Matrix {
         if out.len() != self.columns {
             return Err(MatrixError::Activations { columns: self.columns, got: out.len() });
         }
-        let at = row * self.row_bytes;
-        self.format.decode(&self.bytes[at..at + self.row_bytes], out);
+        match &self.store {
+            Store::Rows { row_bytes, bytes } => {
+                self.format.decode(&bytes[row * row_bytes..][..*row_bytes], out);
+            }
+            Store::Panels { panel_bytes, bytes } => {
+                let panel = &bytes[row / PANEL_ROWS * panel_bytes..][..*panel_bytes];
+                with_packing!(self.format, P => {
+                    packed::decode_lane::<P>(panel, row % PANEL_ROWS, out);
+                }, _ => unreachable!("only formats with a packing are kept in panels"));
+            }
+        }
         Ok(())
     }
 
-    /// The products of all weight rows with each row of activations: `(n, columns)` in,
-    /// `(n, rows)` out.
-    pub fn multiply(&self, compute: &Compute, input: &[f32]) -> Result<Vec<f32>, MatrixError> {
-        let fault = MatrixError::Activations { columns: self.columns, got: input.len() };
-        if self.columns == 0 || !input.len().is_multiple_of(self.columns) {
-            return Err(fault);
+    fn is_packed(&self) -> bool {
+        matches!(self.store, Store::Panels { .. })
+    }
+
+    /// Steps in which its rows are given to threads: panels, or groups of rows.
+    fn steps(&self) -> usize {
+        self.rows.div_ceil(if self.is_packed() { PANEL_ROWS } else { TILE_ROWS })
+    }
+}
+
+/// Bytes of a row in the file.
+fn row_bytes(format: Format, columns: usize) -> Result<usize, MatrixError> {
+    let fault = MatrixError::Columns { columns, block: format.elements() };
+    format.row_bytes(columns).ok_or(fault)
+}
+
+/// Multiplies the rows of `x`, `(n, columns)`, with each of the matrices, which all have as many
+/// columns. `scratch` is memory to be used again; what it held does not matter.
+///
+/// # Errors
+///
+/// [`MatrixError`] when sizes do not fit each other; nothing is computed then.
+pub fn multiply(
+    compute: &Compute,
+    scratch: &mut Scratch,
+    x: &[f32],
+    products: &mut [Product<'_>],
+) -> Result<(), MatrixError> {
+    let Some(first) = products.first() else {
+        return Ok(());
+    };
+    let columns = first.matrix.columns;
+    let n = check(columns, x, products)?;
+    if n == 0 {
+        return Ok(());
+    }
+    if products.iter().any(|product| product.matrix.is_packed()) {
+        let largest = if compute.isa().is_wide() { 8 } else { 4 };
+        scratch.activations.set(compute, x, columns, largest);
+    }
+    let input = Input { x, n, columns, quantised: &scratch.activations };
+    let outs: Vec<(&Matrix, SharedOut<'_, f32>)> = products
+        .iter_mut()
+        .map(|product| (product.matrix, SharedOut::new(&mut *product.out)))
+        .collect();
+    let pieces = pieces(&outs, compute.threads());
+    let rows: usize = outs.iter().map(|(matrix, _)| matrix.rows).sum();
+    let work = rows.saturating_mul(n).saturating_mul(columns);
+    compute.share(pieces.len(), work, &|index| {
+        let piece = &pieces[index];
+        let (matrix, out) = &outs[piece.product];
+        // SAFETY: the steps of two pieces are different, so they write different columns of an
+        // output.
+        unsafe { multiply_steps(compute, matrix, piece.steps.clone(), &input, out) };
+    });
+    Ok(())
+}
+
+/// Checks all sizes; how many rows of activations there are.
+fn check(columns: usize, x: &[f32], products: &[Product<'_>]) -> Result<usize, MatrixError> {
+    let fault = MatrixError::Activations { columns, got: x.len() };
+    if columns == 0 || !x.len().is_multiple_of(columns) {
+        return Err(fault);
+    }
+    let n = x.len() / columns;
+    for Product { matrix, out } in products {
+        if matrix.columns != columns {
+            return Err(MatrixError::Activations { columns: matrix.columns, got: x.len() });
         }
-        let n = input.len() / self.columns;
-        // By weight row first, so that each thread writes one contiguous piece: (rows, n).
-        let mut turned = vec![0.0; self.rows.checked_mul(n).ok_or(fault)?];
-        let work = turned.len().saturating_mul(self.columns);
-        compute.rows(&mut turned, n, work, |first, out| {
-            let bytes = &self.bytes[first * self.row_bytes..];
-            let mut scratch = vec![0.0; TILE_ROWS * self.columns];
-            with_block!(self.format, B => multiply_piece_of::<B>(
-                compute.isa(), bytes, self.columns, input, &mut scratch, out,
+        let expected = matrix.rows.checked_mul(n).ok_or(fault)?;
+        if out.len() != expected {
+            return Err(MatrixError::Output { expected, got: out.len() });
+        }
+    }
+    Ok(n)
+}
+
+/// What all pieces read.
+struct Input<'a> {
+    x: &'a [f32],
+    n: usize,
+    columns: usize,
+    quantised: &'a Activations,
+}
+
+/// Some steps of one product.
+struct Piece {
+    product: usize,
+    steps: Range<usize>,
+}
+
+/// Cuts the steps of all products into pieces of about the same size.
+fn pieces(products: &[(&Matrix, SharedOut<'_, f32>)], threads: usize) -> Vec<Piece> {
+    let steps: usize = products.iter().map(|(matrix, _)| matrix.steps()).sum();
+    let size = steps.div_ceil(threads * PIECES_PER_THREAD).max(1);
+    let mut pieces = Vec::with_capacity(steps / size + products.len());
+    for (product, (matrix, _)) in products.iter().enumerate() {
+        let steps = matrix.steps();
+        pieces.extend(
+            (0..steps)
+                .step_by(size)
+                .map(|first| Piece { product, steps: first..steps.min(first + size) }),
+        );
+    }
+    pieces
+}
+
+/// Computes some steps of a product.
+///
+/// # Safety
+///
+/// Nobody else writes the columns of `out` that belong to these steps.
+unsafe fn multiply_steps(
+    compute: &Compute,
+    matrix: &Matrix,
+    steps: Range<usize>,
+    input: &Input<'_>,
+    out: &SharedOut<'_, f32>,
+) {
+    match &matrix.store {
+        Store::Panels { panel_bytes, bytes } => {
+            for panel in steps {
+                let bytes = &bytes[panel * panel_bytes..][..*panel_bytes];
+                // SAFETY: the caller's promise.
+                unsafe { multiply_panel(compute, matrix, panel, bytes, input, out) };
+            }
+        }
+        Store::Rows { row_bytes, bytes } => {
+            let rows = steps.start * TILE_ROWS..matrix.rows.min(steps.end * TILE_ROWS);
+            let bytes = &bytes[rows.start * row_bytes..rows.end * row_bytes];
+            let mut turned = vec![0.0; rows.len() * input.n]; // (rows, n)
+            let mut scratch = vec![0.0; TILE_ROWS * input.columns];
+            with_block!(matrix.format, B => multiply_piece_of::<B>(
+                compute.isa(), bytes, input.columns, input.x, &mut scratch, &mut turned,
             ));
-        });
-        if n <= 1 {
-            return Ok(turned);
+            for token in 0..input.n {
+                let at = token * matrix.rows;
+                // SAFETY: the caller's promise.
+                let out = unsafe { out.piece(at + rows.start..at + rows.end) };
+                for (out, products) in out.iter_mut().zip(turned.chunks_exact(input.n)) {
+                    *out = products[token];
+                }
+            }
         }
-        Ok(transpose(&turned, self.rows, n))
+    }
+}
+
+/// Multiplies one panel with all tiles of the activations.
+///
+/// # Safety
+///
+/// Nobody else writes the columns of `out` that belong to this panel.
+unsafe fn multiply_panel(
+    compute: &Compute,
+    matrix: &Matrix,
+    panel: usize,
+    bytes: &[u8],
+    input: &Input<'_>,
+    out: &SharedOut<'_, f32>,
+) {
+    let rows = panel * PANEL_ROWS..matrix.rows.min((panel + 1) * PANEL_ROWS);
+    for tile in input.quantised.tiles() {
+        let x = input.quantised.tile(*tile);
+        let write = |products: &[[f32; PANEL_ROWS]]| {
+            for (token, products) in (tile.first..).zip(products) {
+                let at = token * matrix.rows;
+                // SAFETY: the caller's promise.
+                let out = unsafe { out.piece(at + rows.start..at + rows.end) };
+                out.copy_from_slice(&products[..rows.len()]);
+            }
+        };
+        with_packing!(matrix.format, P => match tile.rows {
+            16 => write(&panel_by_tile::<P, 16>(compute, bytes, x)),
+            8 => write(&panel_by_tile::<P, 8>(compute, bytes, x)),
+            4 => write(&panel_by_tile::<P, 4>(compute, bytes, x)),
+            2 => write(&panel_by_tile::<P, 2>(compute, bytes, x)),
+            _ => write(&panel_by_tile::<P, 1>(compute, bytes, x)),
+        }, _ => unreachable!("only formats with a packing are kept in panels"));
+    }
+}
+
+/// One panel times one tile.
+fn panel_by_tile<P: Packing, const N: usize>(
+    compute: &Compute,
+    panel: &[u8],
+    x: &[u8],
+) -> [[f32; PANEL_ROWS]; N] {
+    let blocks = panel.len() / P::PANEL_BYTES;
+    assert_eq!(
+        x.len(),
+        blocks * P::UNITS * crate::activations::Layout::<N>::UNIT_BYTES,
+        "a tile has a unit for each of the panel"
+    );
+    let mut out = [[0.0; PANEL_ROWS]; N];
+    // SAFETY: the panel has that many blocks, and the tile a unit for each of theirs.
+    unsafe {
+        packed::kernel::multiply_panel::<P, N>(
+            compute.isa(),
+            panel.as_ptr(),
+            blocks,
+            x.as_ptr(),
+            &mut out,
+        );
+    }
+    out
+}
+
+impl std::fmt::Debug for Scratch {
+    /// Nothing of what it holds.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scratch").finish_non_exhaustive()
     }
 }
 
@@ -220,18 +554,4 @@ fn four_by_one(weights: &[f32], columns: usize, input: &[f32], out: &mut [f32]) 
     for (i, input) in input.chunks_exact(columns).enumerate() {
         [out[i], out[n + i], out[2 * n + i], out[3 * n + i]] = dot_4([a, b, c, d], input);
     }
-}
-
-/// `(rows, n)` to `(n, rows)`, in squares that stay in the cache.
-fn transpose(from: &[f32], rows: usize, n: usize) -> Vec<f32> {
-    const SIDE: usize = 16;
-    let mut to = vec![0.0; from.len()];
-    for row0 in (0..rows).step_by(SIDE) {
-        for i in 0..n {
-            for row in row0..rows.min(row0 + SIDE) {
-                to[i * rows + row] = from[row * n + i];
-            }
-        }
-    }
-    to
 }

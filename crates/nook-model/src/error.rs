@@ -98,6 +98,9 @@ pub enum Fault {
         /// What it must be.
         expected: String,
     },
+    /// Divisors of rotary frequencies that no model could have.
+    #[error("has rope factors that are not numbers of at least 0.001")]
+    RopeFactors,
     /// A tensor of a type that GGUF does not have.
     #[error("has the tensor {tensor} in unknown type {type_id}")]
     TensorType {

@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nook_base::{LayerRange, ModelDigest, ModelPart, Vocabulary};
-use nook_kernels::LayerCache;
+use nook_kernels::{CacheKind, Format};
 
 use crate::digest;
 use crate::error::{Fault, ModelError};
-use crate::family::{self, Expected, Family};
+use crate::family::{self, Description, Expected};
 use crate::gguf::Header;
 use crate::reader::Reader;
 use crate::shape::ModelShape;
+
+/// Widest hidden states of a model that computes in full precision by itself.
+pub const SMALL_HIDDEN: u32 = 512;
 
 /// The validated header of one GGUF file. Cheap to clone; keeps the file open, so that a file that
 /// is replaced at its path does not mix with the one that was checked.
@@ -25,7 +28,7 @@ struct Inner {
     path: PathBuf,
     reader: Reader,
     header: Header,
-    family: Box<dyn Family>,
+    description: Description,
     expected: Vec<Expected>,
     vocabulary: Vocabulary,
     name: String,
@@ -48,7 +51,7 @@ impl ModelFile {
     /// The hyperparameters.
     #[must_use]
     pub fn shape(&self) -> &ModelShape {
-        self.inner.family.shape()
+        &self.inner.description.shape
     }
 
     /// The model's name: `general.name`, or the file's name without its ending.
@@ -108,13 +111,33 @@ impl ModelFile {
             .sum()
     }
 
-    /// Bytes that the caches of one session over `layers` take at `positions` positions.
+    /// Bytes that the caches of one session over `layers` take at `positions` positions, in the
+    /// precision that [`Self::is_small`] chooses.
     #[must_use]
     pub fn cache_bytes(&self, layers: LayerRange, positions: u32) -> u64 {
-        let shape = self.shape();
-        let (kv_heads, head_dim) = (shape.kv_heads as usize, shape.head_dim as usize);
-        LayerCache::bytes_for(kv_heads, head_dim, positions as usize)
-            .saturating_mul(u64::from(layers.len()))
+        let kind = if self.is_small() { CacheKind::F32 } else { CacheKind::F16 };
+        self.cache_bytes_as(kind, layers, positions)
+    }
+
+    /// Whether the model computes in full precision where nothing else is asked for: when its hidden
+    /// states have at most [`SMALL_HIDDEN`] numbers, or all its matrices are in single precision. What
+    /// rounding adds is averaged over a row, so it weighs more in small models, and they gain least.
+    /// It does not depend on which layers are held, so all hosts of a model agree.
+    #[must_use]
+    pub fn is_small(&self) -> bool {
+        let mut matrices = self.inner.header.tensors().iter().filter(|t| t.dimensions.len() > 1);
+        self.shape().hidden <= SMALL_HIDDEN
+            || matrices.all(|tensor| tensor.kind.format() == Some(Format::F32))
+    }
+
+    /// As [`Self::cache_bytes`], for another kind of numbers.
+    #[must_use]
+    pub fn cache_bytes_as(&self, kind: CacheKind, layers: LayerRange, positions: u32) -> u64 {
+        let layers = LayerRange::all(self.shape().layers).intersection(layers);
+        let blocks =
+            layers.iter().filter_map(|index| self.description().blocks.get(index as usize));
+        let bytes = blocks.map(|block| block.state().bytes(kind, positions));
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// Whether both were opened together.
@@ -122,8 +145,8 @@ impl ModelFile {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    pub(crate) fn family(&self) -> &dyn Family {
-        &*self.inner.family
+    pub(crate) fn description(&self) -> &Description {
+        &self.inner.description
     }
 
     pub(crate) fn reader(&self) -> &Reader {
@@ -153,7 +176,7 @@ impl Inner {
         let reader = Reader::open(path)?;
         let mut header = Header::read(reader.stream(), reader.length())?;
         let vocabulary = header.vocabulary()?;
-        let family = family::of(&header, vocabulary.tokens.len())?;
+        let description = family::of(&header, vocabulary.tokens.len())?;
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let name = match header.text("general.name")? {
             Some(name) if !name.trim().is_empty() => name.trim().to_owned(),
@@ -162,10 +185,10 @@ impl Inner {
         header.drop_lists();
         Ok(Self {
             path: path.to_owned(),
-            expected: family.tensors(),
+            expected: family::expected(&description),
             reader,
             header,
-            family,
+            description,
             vocabulary,
             name,
         })
@@ -198,10 +221,24 @@ fn file_type_name(number: u32) -> Option<&'static str> {
         16 => "Q5_K_S",
         17 => "Q5_K_M",
         18 => "Q6_K",
+        19 => "IQ2_XXS",
+        20 => "IQ2_XS",
         21 => "Q2_K_S",
+        22 => "IQ3_XS",
+        23 => "IQ3_XXS",
+        24 => "IQ1_S",
         25 => "IQ4_NL",
+        26 => "IQ3_S",
+        27 => "IQ3_M",
+        28 => "IQ2_S",
+        29 => "IQ2_M",
         30 => "IQ4_XS",
+        31 => "IQ1_M",
         32 => "BF16",
+        36 => "TQ1_0",
+        37 => "TQ2_0",
+        38 => "MXFP4_MOE",
+        39 => "NVFP4",
         _ => return None,
     })
 }

@@ -92,6 +92,11 @@ impl Header {
         self.by_name.get(name).and_then(|index| self.tensors.get(*index))
     }
 
+    /// The metadata keys, in no order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.metadata.keys().map(String::as_str)
+    }
+
     /// The metadata value of `key`.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<&Value> {

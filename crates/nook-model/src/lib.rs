@@ -7,11 +7,10 @@
 //! - [`Session`] is one mutable timeline: the caches of one part of the model. A step takes token
 //!   ids or hidden states in and gives hidden states or logits out.
 //!
-//! A family is one file over the shared [`parts`]. Blocks are written on candle tensors and call the
-//! kernels of `nook-kernels`, which wrap themselves as candle operations; on the CPU, every result is
-//! the same bit for bit however a model is cut, a prompt is chunked, and however many threads work.
-//! With the features `cuda` and `metal`, candle is built with its own kernels for those devices; this
-//! crate does not place anything there yet.
+//! A family is one file that turns metadata into a description made of the shared [`parts`]; the
+//! forward pass ([`pass`]) is written once, on plain slices and the kernels of `nook-kernels`. Every
+//! result is the same bit for bit however a model is cut, a prompt is chunked, sessions are batched,
+//! and however many threads work.
 //!
 //! No token ids, hidden states or logits appear in `Debug` output, errors or logs.
 
@@ -20,8 +19,10 @@ pub mod error;
 mod family;
 pub mod file;
 pub mod gguf;
+pub mod handover;
 pub mod loaded;
 mod parts;
+mod pass;
 mod reader;
 pub mod session;
 pub mod shape;
@@ -31,6 +32,8 @@ mod weights;
 
 pub use error::{Fault, ModelError};
 pub use file::ModelFile;
-pub use loaded::{LoadOptions, LoadedModel};
+pub use handover::{HandoverError, LayerExport};
+pub use loaded::{LoadOptions, LoadedModel, Precision};
+pub use pass::{BatchError, BatchPiece};
 pub use session::{Input, LogitRows, Output, Session, StepError};
 pub use shape::ModelShape;

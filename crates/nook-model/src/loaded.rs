@@ -2,25 +2,42 @@
 //!
 //! Ranges are views of what is held, so overlapping ranges never load a layer twice. Holding and
 //! releasing need `&mut`, computing only `&`: several sessions may step at once from several threads.
-//! They share the model's compute threads, so they gain nothing by it; the worker decides the order.
+//! They share the model's compute threads, so they gain nothing by it; what gains is to step several
+//! sessions together ([`LoadedModel::step_batch`]).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nook_base::{LayerRange, ModelPart};
-use nook_kernels::{Compute, Matrix};
+use nook_kernels::{Arithmetic, CacheKind, Compute, Matrix};
 
 use crate::error::{Fault, ModelError};
-use crate::family::{Layer, Shared};
 use crate::file::ModelFile;
-use crate::parts::RmsNorm;
+use crate::parts::{Block, Norm, RopeSet};
+use crate::pass::Workspace;
 use crate::session::Session;
-use crate::weights::Weights;
+use crate::weights::{Held, Loading, Source};
 
 /// How a model is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadOptions {
     /// Threads that compute; 0 counts as 1. Results do not depend on it.
     pub threads: usize,
+    /// How exactly it computes.
+    pub precision: Precision,
+}
+
+/// How exactly a model computes. Results depend on it a little, so all hosts of a route must choose
+/// alike; [`Precision::Auto`] does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// As [`ModelFile::is_small`] says: [`Self::Full`] for small models, else [`Self::Fast`].
+    #[default]
+    Auto,
+    /// Activations, keys and values in single precision.
+    Full,
+    /// Keys and values in half precision, and products with quantised weights in bytes
+    /// ([`Arithmetic::Bytes`]).
+    Fast,
 }
 
 /// A model with some of its weights in memory.
@@ -28,17 +45,21 @@ pub struct LoadOptions {
 pub struct LoadedModel {
     file: ModelFile,
     compute: Compute,
-    shared: Option<Shared>,
+    cache: CacheKind,
+    arithmetic: Arithmetic,
+    ropes: Option<Vec<RopeSet>>,
     /// One place for each layer of the model.
-    layers: Vec<Option<Box<dyn Layer>>>,
+    layers: Vec<Option<Block<Held>>>,
     embedding: Option<Arc<Matrix>>,
     head: Option<Head>,
+    /// Buffers between two steps. The lock guards the list alone, not a step.
+    workspaces: Mutex<Vec<Workspace>>,
 }
 
 /// What makes logits from hidden states.
 #[derive(Debug)]
 pub(crate) struct Head {
-    pub(crate) norm: RmsNorm,
+    pub(crate) norm: Norm<Held>,
     /// (vocabulary, hidden)
     pub(crate) output: Arc<Matrix>,
 }
@@ -46,18 +67,33 @@ pub(crate) struct Head {
 impl LoadedModel {
     /// A model of which nothing is held yet. Starts the compute threads.
     pub fn new(file: ModelFile, options: LoadOptions) -> Result<Self, ModelError> {
-        match Compute::new(options.threads) {
-            Ok(compute) => Ok(Self::with_compute(file, compute)),
-            Err(_) => Err(file.error(Fault::NoThreads)),
-        }
+        let Ok(compute) = Compute::new(options.threads) else {
+            return Err(file.error(Fault::NoThreads));
+        };
+        Ok(Self::with_compute(file, compute, options.precision))
     }
 
     /// As [`Self::new`], computing where the caller says.
     #[must_use]
-    pub fn with_compute(file: ModelFile, compute: Compute) -> Self {
+    pub fn with_compute(file: ModelFile, compute: Compute, precision: Precision) -> Self {
+        let full = match precision {
+            Precision::Auto => file.is_small(),
+            Precision::Full => true,
+            Precision::Fast => false,
+        };
         let mut layers = Vec::new();
         layers.resize_with(file.shape().layers as usize, || None);
-        Self { file, compute, shared: None, layers, embedding: None, head: None }
+        Self {
+            cache: if full { CacheKind::F32 } else { CacheKind::F16 },
+            arithmetic: if full { Arithmetic::Floats } else { Arithmetic::Bytes },
+            file,
+            compute,
+            ropes: None,
+            layers,
+            embedding: None,
+            head: None,
+            workspaces: Mutex::new(Vec::new()),
+        }
     }
 
     /// The file.
@@ -72,38 +108,62 @@ impl LoadedModel {
         &self.compute
     }
 
+    /// How its sessions hold keys and values.
+    #[must_use]
+    pub fn cache_kind(&self) -> CacheKind {
+        self.cache
+    }
+
+    /// Bytes that the caches of one session over `layers` take at `positions` positions.
+    #[must_use]
+    pub fn cache_bytes(&self, layers: LayerRange, positions: u32) -> u64 {
+        self.file.cache_bytes_as(self.cache, layers, positions)
+    }
+
     /// Loads what is missing of `part`. After a failure everything that was held is still held, and
     /// what was loaded before the failure too.
     pub fn hold(&mut self, part: &ModelPart) -> Result<(), ModelError> {
         self.check_layers(part.layers)?;
         let file = self.file.clone();
-        let weights = Weights { file: &file };
-        let unchanged = || file.reader().check_unchanged().map_err(|f| file.error(f));
+        self.load(part).map_err(|fault| file.error(fault))
+    }
+
+    fn load(&mut self, part: &ModelPart) -> Result<(), Fault> {
+        let file = self.file.clone();
+        let description = file.description();
+        // Asked each time before something counts as held: bytes that changed under the reader must
+        // not compute.
+        let unchanged = || file.reader().check_unchanged();
         unchanged()?;
-        if !part.layers.is_empty() && self.shared.is_none() {
-            self.shared = Some(file.family().shared(&weights)?);
+        let mut loading =
+            Loading { file: &file, compute: &self.compute, arithmetic: self.arithmetic };
+        if !part.layers.is_empty() && self.ropes.is_none() {
+            let mut ropes = Vec::new();
+            for rope in &description.ropes {
+                ropes.push(loading.load(rope)?.build()?);
+            }
+            unchanged()?;
+            self.ropes = Some(ropes);
         }
-        for index in part.layers.iter() {
-            if self.layers[index as usize].is_none() {
-                let layer = file.family().layer(&weights, index)?;
-                // Before it counts as held: bytes that changed under the reader must not compute.
+        for (index, block) in description.blocks.iter().enumerate() {
+            let wanted = part.layers.contains_layer(index as u32);
+            if wanted && self.layers[index].is_none() {
+                let layer = loading.load(block)?;
                 unchanged()?;
-                self.layers[index as usize] = Some(layer);
+                self.layers[index] = Some(layer);
             }
         }
         if part.embedding && self.embedding.is_none() {
-            let embedding = self.tied_matrix(&weights)?;
+            let embedding = self.tied_matrix()?;
             unchanged()?;
             self.embedding = Some(embedding);
         }
         if part.head && self.head.is_none() {
-            let epsilon = file.shape().norm_epsilon;
             let head = Head {
-                norm: RmsNorm::load(&weights, "output_norm.weight", epsilon)?,
-                output: if file.shape().tied_output {
-                    self.tied_matrix(&weights)?
-                } else {
-                    Arc::new(weights.matrix("output.weight")?)
+                norm: loading.load(&description.head.norm)?,
+                output: match &description.head.output {
+                    Some(output) => Arc::new(loading.matrix(output)?),
+                    None => self.tied_matrix()?,
                 },
             };
             unchanged()?;
@@ -191,7 +251,7 @@ impl LoadedModel {
         if positions_max > limit {
             return Err(self.file.error(Fault::ContextLength { limit, asked: positions_max }));
         }
-        Ok(Session::new(self.file.clone(), part, positions_max))
+        Ok(Session::new(self.file.clone(), self.cache, part, positions_max))
     }
 
     /// What of `part` is not held, in words; `None` when nothing is missing.
@@ -207,12 +267,12 @@ impl LoadedModel {
         Some(format!("layer {missing}"))
     }
 
-    pub(crate) fn layer(&self, index: u32) -> Option<&dyn Layer> {
-        self.layers.get(index as usize)?.as_deref()
+    pub(crate) fn layer(&self, index: u32) -> Option<&Block<Held>> {
+        self.layers.get(index as usize)?.as_ref()
     }
 
-    pub(crate) fn shared(&self) -> Option<&Shared> {
-        self.shared.as_ref()
+    pub(crate) fn ropes(&self) -> &[RopeSet] {
+        self.ropes.as_deref().unwrap_or_default()
     }
 
     pub(crate) fn embedding(&self) -> Option<&Matrix> {
@@ -223,14 +283,33 @@ impl LoadedModel {
         self.head.as_ref()
     }
 
+    /// Buffers for one step: those of an earlier one, where no other step has them.
+    pub(crate) fn take_workspace(&self) -> Workspace {
+        let mut all = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
+        all.pop().unwrap_or_default()
+    }
+
+    /// Keeps buffers for the next step.
+    pub(crate) fn keep_workspace(&self, workspace: Workspace) {
+        self.workspaces.lock().unwrap_or_else(PoisonError::into_inner).push(workspace);
+    }
+
     /// The embedding matrix: the one that an end of a tied model holds already, or a new one.
-    fn tied_matrix(&self, weights: &Weights<'_>) -> Result<Arc<Matrix>, ModelError> {
+    fn tied_matrix(&self) -> Result<Arc<Matrix>, Fault> {
         if let Some(embedding) = &self.embedding {
             return Ok(Arc::clone(embedding));
         }
         match &self.head {
             Some(head) if self.file.shape().tied_output => Ok(Arc::clone(&head.output)),
-            _ => Ok(Arc::new(weights.matrix("token_embd.weight")?)),
+            _ => {
+                let spec = &self.file.description().embedding;
+                let mut loading = Loading {
+                    file: &self.file,
+                    compute: &self.compute,
+                    arithmetic: self.arithmetic,
+                };
+                Ok(Arc::new(loading.matrix(spec)?))
+            }
         }
     }
 

@@ -1,10 +1,30 @@
-//! Parts that families are made of. Each is a few weights and one forward function on rows of
-//! activations `(n, width)`.
+//! Parts that families are made of.
+//!
+//! Each part is a description (over [`crate::weights::Named`]: which tensors, which constants) and,
+//! once its weights are held, one forward function on rows of activations `(n, width)`. Sessions see
+//! each other nowhere: matrices are multiplied with all rows of a [`Step`], attention looks at one
+//! session's rows and cache at a time. All buffers come from [`Buffers`] and are used again.
 
 mod attention;
+mod block;
+mod delta;
 mod feed_forward;
+mod linear;
+mod mixture;
+mod mla;
 mod norm;
+mod rope;
+mod state;
+mod step;
 
-pub(crate) use attention::Attention;
-pub(crate) use feed_forward::GatedFeedForward;
-pub(crate) use norm::RmsNorm;
+pub(crate) use attention::{Attention, Reach, Temperature, Turn};
+pub(crate) use block::{Block, BlockBuffers, FeedForward, Mixer};
+pub(crate) use delta::GatedDelta;
+pub(crate) use feed_forward::{Activation, Gated, Plain};
+pub(crate) use linear::Linear;
+pub(crate) use mixture::{Mixture, Routing, Scores, SharedExpert};
+pub(crate) use mla::{LatentForm, Mla};
+pub(crate) use norm::{Norm, NormKind};
+pub(crate) use rope::{Factors, RopeSet, RopeSpec};
+pub(crate) use state::{LayerState, StateShape};
+pub(crate) use step::{Broken, Buffers, Lanes, Span, Step, sized};

@@ -58,21 +58,6 @@ impl Reader {
             kind => Fault::Read { doing: "reading weights", kind },
         })
     }
-
-    /// `length` bytes from byte `at` on, in memory of exactly that size.
-    pub(crate) fn take(&self, at: u64, length: u64) -> Result<Vec<u8>, Fault> {
-        let out_of_memory = Fault::OutOfMemory { bytes: length };
-        let Ok(size) = usize::try_from(length) else {
-            return Err(out_of_memory);
-        };
-        let mut bytes = Vec::new();
-        if bytes.try_reserve_exact(size).is_err() {
-            return Err(out_of_memory);
-        }
-        bytes.resize(size, 0);
-        self.read(at, &mut bytes)?;
-        Ok(bytes)
-    }
 }
 
 #[cfg(unix)]

@@ -4,13 +4,13 @@
 //! fails, or is cancelled, leaves the session as it was. Nothing here depends on the time, on other
 //! sessions or on how many positions come in one step: the same positions give the same bits.
 
-use candle_core::{Device, Result as TensorResult, Tensor};
 use nook_base::ModelPart;
-use nook_kernels::{LayerCache, Matrix, ops};
+use nook_kernels::CacheKind;
 
-use crate::family::Step;
 use crate::file::ModelFile;
 use crate::loaded::LoadedModel;
+use crate::parts::{Broken, LayerState};
+use crate::pass::{self, BatchPiece};
 
 /// What goes into a step.
 #[derive(Clone, Copy)]
@@ -99,6 +99,9 @@ pub enum StepError {
         /// Positions that the cache should hold.
         positions: u32,
     },
+    /// The sessions of a batch are over different parts of the model.
+    #[error("the sessions of a batch are over different parts of the model")]
+    OtherPart,
     /// The caller asked to stop.
     #[error("the step was cancelled")]
     Cancelled,
@@ -110,7 +113,8 @@ pub enum StepError {
     },
 }
 
-/// More positions were to be kept than there are.
+/// More positions were to be kept than there are; or the model remembers in states that know only
+/// where they are, where they were before the last step, and the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot keep {asked} positions of {position}")]
 pub struct TruncateError {
@@ -123,21 +127,25 @@ pub struct TruncateError {
 /// One mutable timeline over one part of a model.
 #[derive(Debug)]
 pub struct Session {
-    file: ModelFile,
-    part: ModelPart,
-    positions_max: u32,
-    position: u32,
+    pub(crate) file: ModelFile,
+    pub(crate) part: ModelPart,
+    pub(crate) positions_max: u32,
+    pub(crate) position: u32,
     /// One for each layer of the part.
-    caches: Vec<LayerCache>,
+    pub(crate) states: Vec<LayerState>,
 }
 
 impl Session {
-    pub(crate) fn new(file: ModelFile, part: ModelPart, positions_max: u32) -> Self {
-        let shape = file.shape();
-        let (kv_heads, head_dim) = (shape.kv_heads as usize, shape.head_dim as usize);
-        let new = |_| LayerCache::new(kv_heads, head_dim);
-        let caches = part.layers.iter().map(new).collect();
-        Self { file, part, positions_max, position: 0, caches }
+    pub(crate) fn new(
+        file: ModelFile,
+        kind: CacheKind,
+        part: ModelPart,
+        positions_max: u32,
+    ) -> Self {
+        let blocks = &file.description().blocks;
+        let layers = part.layers.iter().filter_map(|index| blocks.get(index as usize));
+        let states = layers.map(|block| block.state().empty(kind)).collect();
+        Self { file, part, positions_max, position: 0, states }
     }
 
     /// Computes the positions of `input` and appends them.
@@ -158,31 +166,21 @@ impl Session {
         rows: LogitRows,
         cancelled: &(dyn Fn() -> bool + Sync),
     ) -> Result<Output, StepError> {
-        let count = self.check(model, input)?;
-        let before = self.position as usize;
-        let after = self.position + count;
-        let done =
-            self.reserve(after).and_then(|()| self.forward(model, input, count, rows, cancelled));
-        match done {
-            Ok(output) => {
-                self.position = after;
-                Ok(output)
-            }
-            Err(error) => {
-                self.caches.iter_mut().for_each(|cache| cache.truncate(before));
-                Err(error)
-            }
+        let mut batch = [BatchPiece { session: self, input, rows }];
+        match pass::run(model, &mut batch, cancelled) {
+            Ok(mut outputs) => Ok(outputs.pop().expect("a batch gives an output for each piece")),
+            Err(error) => Err(error.error),
         }
     }
 
     /// Forgets all positions but the first `positions`, and gives back the memory of whole blocks.
     pub fn truncate(&mut self, positions: u32) -> Result<(), TruncateError> {
-        if positions > self.position {
+        let possible = self.states.iter().all(|state| state.can_truncate(positions));
+        if positions > self.position || !possible {
             return Err(TruncateError { position: self.position, asked: positions });
         }
         self.position = positions;
-        let keep = positions as usize;
-        self.caches.iter_mut().for_each(|cache| cache.truncate(keep));
+        self.states.iter_mut().for_each(|state| state.truncate(positions));
         Ok(())
     }
 
@@ -201,7 +199,7 @@ impl Session {
     /// Bytes that the caches hold now.
     #[must_use]
     pub fn cache_bytes(&self) -> u64 {
-        self.caches.iter().map(LayerCache::bytes).sum()
+        self.states.iter().map(LayerState::bytes).sum()
     }
 
     /// The part of the model.
@@ -211,7 +209,7 @@ impl Session {
     }
 
     /// Checks everything that can be wrong with a step before anything changes; the positions of it.
-    fn check(&self, model: &LoadedModel, input: Input<'_>) -> Result<u32, StepError> {
+    pub(crate) fn check(&self, model: &LoadedModel, input: Input<'_>) -> Result<u32, StepError> {
         if !model.file().is_same(&self.file) {
             return Err(StepError::OtherModel);
         }
@@ -258,53 +256,17 @@ impl Session {
         Err(StepError::Width { got: hidden.len(), width })
     }
 
-    fn reserve(&mut self, positions: u32) -> Result<(), StepError> {
-        for cache in &mut self.caches {
-            if cache.reserve(positions as usize).is_err() {
-                return Err(StepError::OutOfMemory { positions });
-            }
+    pub(crate) fn reserve(&mut self, positions: u32) -> Result<(), StepError> {
+        if self.states.iter_mut().all(|state| state.reserve(positions)) {
+            return Ok(());
         }
-        Ok(())
+        Err(StepError::OutOfMemory { positions })
     }
+}
 
-    fn forward(
-        &mut self,
-        model: &LoadedModel,
-        input: Input<'_>,
-        count: u32,
-        rows: LogitRows,
-        cancelled: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Output, StepError> {
-        let first = self.position;
-        let part = self.part;
-        let caches = &mut self.caches;
-        model.compute().run(move || {
-            let mut x = enter(model, input, count).map_err(compute)?; // (count, hidden)
-            let ropes = model.shared().map_or(&[][..], |shared| &shared.ropes);
-            let step = Step {
-                compute: model.compute(),
-                tables: ropes.iter().map(|rope| rope.table(first, count as usize)).collect(),
-                first: first as usize,
-            };
-            for (index, cache) in part.layers.iter().zip(caches) {
-                if cancelled() {
-                    return Err(StepError::Cancelled);
-                }
-                let layer = model
-                    .layer(index)
-                    .ok_or_else(|| StepError::NotHeld { what: format!("layer {index}") })?;
-                x = layer.forward(&x, &step, cache).map_err(compute)?;
-            }
-            if part.head {
-                if cancelled() {
-                    return Err(StepError::Cancelled);
-                }
-                logits(model, &x, rows).map_err(compute)
-            } else {
-                let hidden = x.flatten_all().and_then(|x| x.to_vec1());
-                hidden.map(Output::Hidden).map_err(compute)
-            }
-        })
+impl From<Broken> for StepError {
+    fn from(broken: Broken) -> Self {
+        Self::Compute { reason: broken.reason }
     }
 }
 
@@ -326,50 +288,4 @@ impl std::fmt::Debug for Input<'_> {
             Self::Hidden(values) => write!(f, "Hidden({} numbers)", values.len()),
         }
     }
-}
-
-fn compute(error: candle_core::Error) -> StepError {
-    StepError::Compute { reason: error.to_string() }
-}
-
-/// The first hidden states: looked up, or as they came.
-fn enter(model: &LoadedModel, input: Input<'_>, count: u32) -> TensorResult<Tensor> {
-    let hidden = model.file().shape().hidden as usize;
-    let shape = (count as usize, hidden);
-    match input {
-        Input::Hidden(values) => Tensor::from_slice(values, shape, &Device::Cpu),
-        Input::Tokens(ids) => {
-            let mut values = vec![0.0; ids.len() * hidden];
-            if let Some(embedding) = model.embedding() {
-                look_up(embedding, ids, &mut values)?;
-            }
-            Tensor::from_vec(values, shape, &Device::Cpu)
-        }
-    }
-}
-
-/// The rows `ids` of the embedding.
-fn look_up(embedding: &Matrix, ids: &[u32], values: &mut [f32]) -> TensorResult<()> {
-    let rows = values.chunks_exact_mut(embedding.columns());
-    for (id, row) in ids.iter().zip(rows) {
-        embedding.decode(*id as usize, row).map_err(candle_core::Error::wrap)?;
-    }
-    Ok(())
-}
-
-/// Norm and output matrix, for the wanted rows only.
-fn logits(model: &LoadedModel, x: &Tensor, rows: LogitRows) -> TensorResult<Output> {
-    let count = x.dim(0)?;
-    let wanted = match rows {
-        LogitRows::None => 0,
-        LogitRows::Last => 1,
-        LogitRows::All => count,
-    };
-    let (Some(head), true) = (model.head(), wanted > 0) else {
-        return Ok(Output::Logits { rows: 0, values: Vec::new() });
-    };
-    let x = x.narrow(0, count - wanted, wanted)?;
-    let normed = head.norm.forward(&x, model.compute())?;
-    let values = ops::multiply(&normed, &head.output, model.compute())?; // (wanted, vocabulary)
-    Ok(Output::Logits { rows: wanted as u32, values: values.flatten_all()?.to_vec1()? })
 }

@@ -18,7 +18,10 @@ pub const VOCABULARY_MAX: u32 = 1 << 22;
 /// Longest context; a file that claims a longer one is refused.
 pub const CONTEXT_MAX: u32 = 1 << 24;
 
-/// Sizes and constants of one model.
+/// Most experts of a layer; a file with more is refused.
+pub const EXPERTS_MAX: u32 = 4096;
+
+/// Sizes of one model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelShape {
     /// Transformer layers.
@@ -37,14 +40,6 @@ pub struct ModelShape {
     pub vocabulary: u32,
     /// Positions that the model was made for.
     pub context_length: u32,
-    /// Base of the rotary frequencies.
-    pub rope_base: f32,
-    /// Numbers of each head that turn.
-    pub rope_dimensions: u32,
-    /// What the positions are divided by (linear scaling); 1 for most.
-    pub rope_scale: f32,
-    /// Epsilon of the norms.
-    pub norm_epsilon: f32,
     /// Whether the output matrix is the embedding.
     pub tied_output: bool,
 }

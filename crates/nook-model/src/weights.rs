@@ -1,67 +1,181 @@
-//! Reading the weights of a validated file, tensor by tensor.
+//! What weights a description names, and what they become once they are read.
+//!
+//! The parts of a model ([`crate::parts`]) are generic over [`Weights`]: with [`Named`] they are a
+//! plain description of tensors, made from metadata alone; with [`Held`] they are ready to compute on
+//! the CPU. A [`Source`] turns one into the other, tensor by tensor, always in the same order; another
+//! device brings its own source and weights and uses the same descriptions.
+
+mod listing;
+mod loading;
+
+use std::fmt;
 
 use nook_kernels::Matrix;
 
-use crate::error::{Fault, ModelError};
-use crate::file::ModelFile;
-use crate::gguf::TensorInfo;
+use crate::error::Fault;
 
-/// The tensors of one file, to be read by name. Shapes were checked when the file was opened.
-#[derive(Debug)]
-pub(crate) struct Weights<'a> {
-    pub(crate) file: &'a ModelFile,
+pub(crate) use listing::list;
+pub(crate) use loading::Loading;
+
+/// In what form weights are.
+pub(crate) trait Weights: fmt::Debug {
+    /// A matrix.
+    type Matrix: fmt::Debug + Send + Sync;
+    /// Matrices of one shape, as the experts of a layer are.
+    type Stack: fmt::Debug + Send + Sync;
+    /// A vector of numbers.
+    type Vector: fmt::Debug + Send + Sync;
 }
 
-impl Weights<'_> {
-    /// The matrix `name`, in its packed form.
-    pub(crate) fn matrix(&self, name: &str) -> Result<Matrix, ModelError> {
-        self.packed(self.info(name)?).map_err(|fault| self.file.error(fault))
-    }
+/// Weights by name: where they lie in the file, not their numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Named {}
 
-    /// The vector `name`, decoded.
-    pub(crate) fn vector(&self, name: &str) -> Result<Vec<f32>, ModelError> {
-        let matrix = self.matrix(name)?;
-        let mut numbers = vec![0.0; matrix.columns()];
-        match matrix.decode(0, &mut numbers) {
-            Ok(()) => Ok(numbers),
-            Err(_) => Err(self.file.error(missing(name))),
+/// Weights in memory, for the CPU.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Held {}
+
+impl Weights for Named {
+    type Matrix = MatrixSpec;
+    type Stack = StackSpec;
+    type Vector = VectorSpec;
+}
+
+impl Weights for Held {
+    type Matrix = Matrix;
+    type Stack = Vec<Matrix>;
+    type Vector = Vec<f32>;
+}
+
+/// A matrix, or some rows of one: fused projections and stacked experts are cut apart when they are
+/// read, so that nothing that computes knows of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MatrixSpec {
+    /// The tensor's name.
+    pub(crate) tensor: String,
+    /// The whole tensor's dimensions, fastest first; every one after the first counts rows.
+    pub(crate) dimensions: Vec<u32>,
+    /// Which of its rows, in the order wanted: first row and number of rows.
+    pub(crate) runs: Vec<(u64, u64)>,
+}
+
+/// Matrices of one shape in one tensor, columns x rows x count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StackSpec {
+    /// The tensor's name.
+    pub(crate) tensor: String,
+    /// Its dimensions, fastest first.
+    pub(crate) dimensions: [u32; 3],
+}
+
+/// A vector of `width` numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VectorSpec {
+    /// The tensor's name.
+    pub(crate) tensor: String,
+    /// Its dimensions: one, or several of which only the numbers count.
+    pub(crate) dimensions: Vec<u32>,
+}
+
+/// A part of a description: something that names weights.
+pub(crate) trait Part {
+    /// The same part with weights in another form.
+    type With<W: Weights>;
+
+    /// Asks `source` for every weight, always in the same order.
+    fn read<S: Source>(&self, source: &mut S) -> Result<Self::With<S::Into>, Fault>;
+}
+
+/// Turns named weights into weights of another form.
+pub(crate) trait Source {
+    /// The form that comes out.
+    type Into: Weights;
+
+    /// The matrix `spec`.
+    fn matrix(&mut self, spec: &MatrixSpec) -> Result<<Self::Into as Weights>::Matrix, Fault>;
+
+    /// The matrices `spec`.
+    fn stack(&mut self, spec: &StackSpec) -> Result<<Self::Into as Weights>::Stack, Fault>;
+
+    /// The vector `spec`.
+    fn vector(&mut self, spec: &VectorSpec) -> Result<<Self::Into as Weights>::Vector, Fault>;
+
+    /// A vector that the description may be without.
+    fn optional_vector(
+        &mut self,
+        spec: Option<&VectorSpec>,
+    ) -> Result<Option<<Self::Into as Weights>::Vector>, Fault> {
+        spec.map(|spec| self.vector(spec)).transpose()
+    }
+}
+
+impl MatrixSpec {
+    /// The whole tensor, `columns` x `rows`.
+    pub(crate) fn new(tensor: impl Into<String>, columns: u32, rows: u32) -> Self {
+        Self {
+            tensor: tensor.into(),
+            dimensions: vec![columns, rows],
+            runs: vec![(0, u64::from(rows))],
         }
     }
 
-    /// The vector `name`, if the file has it.
-    pub(crate) fn optional_vector(&self, name: &str) -> Result<Option<Vec<f32>>, ModelError> {
-        match self.file.header().tensor(name) {
-            Some(_) => self.vector(name).map(Some),
-            None => Ok(None),
-        }
+    /// A matrix of one row, whose tensor is a vector.
+    pub(crate) fn row(tensor: impl Into<String>, columns: u32) -> Self {
+        Self { tensor: tensor.into(), dimensions: vec![columns], runs: vec![(0, 1)] }
     }
 
-    fn info(&self, name: &str) -> Result<&TensorInfo, ModelError> {
-        let found = self.file.header().tensor(name);
-        found.ok_or_else(|| self.file.error(missing(name)))
+    /// `count` rows of a matrix, from `first` on.
+    pub(crate) fn part(&self, first: u32, count: u32) -> Self {
+        Self { runs: vec![(u64::from(first), u64::from(count))], ..self.clone() }
     }
 
-    fn packed(&self, info: &TensorInfo) -> Result<Matrix, Fault> {
-        let impossible =
-            || Fault::Dimensions { tensor: info.name.clone(), dimensions: info.dimensions.clone() };
-        let Some(format) = info.kind.format() else {
-            return Err(Fault::UnsupportedTensorType {
-                tensor: info.name.clone(),
-                type_name: info.kind.name(),
-            });
-        };
-        let (columns, rows) = match info.dimensions[..] {
-            [columns] => (columns, 1),
-            [columns, rows] => (columns, rows),
-            _ => return Err(impossible()),
-        };
-        let columns = usize::try_from(columns).map_err(|_| impossible())?;
-        let rows = usize::try_from(rows).map_err(|_| impossible())?;
-        let bytes = self.file.reader().take(info.start, info.bytes)?;
-        Matrix::new(format, rows, columns, bytes).map_err(|_| impossible())
+    /// Of each `period` rows, `count` from `first` on: what one head's share of a projection is made
+    /// of, where several are interleaved.
+    pub(crate) fn interleaved(&self, period: u32, first: u32, count: u32) -> Self {
+        let total = self.dimensions.iter().skip(1).copied().fold(1, u32::saturating_mul);
+        let periods = (0..total / period.max(1)).map(|index| u64::from(index * period + first));
+        Self { runs: periods.map(|at| (at, u64::from(count))).collect(), ..self.clone() }
+    }
+
+    /// Numbers in a row.
+    pub(crate) fn columns(&self) -> u32 {
+        self.dimensions.first().copied().unwrap_or(0)
     }
 }
 
-fn missing(name: &str) -> Fault {
-    Fault::MissingTensor { tensor: name.to_owned() }
+impl StackSpec {
+    /// `count` matrices, each `columns` x `rows`.
+    pub(crate) fn new(tensor: impl Into<String>, columns: u32, rows: u32, count: u32) -> Self {
+        Self { tensor: tensor.into(), dimensions: [columns, rows, count] }
+    }
+
+    /// The matrices, one by one.
+    pub(crate) fn matrices(&self) -> impl Iterator<Item = MatrixSpec> {
+        let [_, rows, count] = self.dimensions;
+        (0..count).map(move |index| MatrixSpec {
+            tensor: self.tensor.clone(),
+            dimensions: self.dimensions.to_vec(),
+            runs: vec![(u64::from(index) * u64::from(rows), u64::from(rows))],
+        })
+    }
+}
+
+impl VectorSpec {
+    /// A tensor of one dimension.
+    pub(crate) fn new(tensor: impl Into<String>, width: u32) -> Self {
+        Self { tensor: tensor.into(), dimensions: vec![width] }
+    }
+
+    /// How many numbers.
+    pub(crate) fn width(&self) -> u64 {
+        self.dimensions.iter().copied().map(u64::from).product()
+    }
+}
+
+impl<P: Part> Part for Option<P> {
+    type With<W: Weights> = Option<P::With<W>>;
+
+    fn read<S: Source>(&self, source: &mut S) -> Result<Self::With<S::Into>, Fault> {
+        self.as_ref().map(|part| part.read(source)).transpose()
+    }
 }

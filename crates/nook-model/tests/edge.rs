@@ -16,7 +16,9 @@ use fixtures::{json, session, shared, values, whole};
 use nook_kernels::Format;
 use nook_model::gguf::{Header, Value};
 use nook_model::synthetic::{Recipe, TensorEntry, header_bytes};
-use nook_model::{Fault, Input, LoadOptions, LoadedModel, LogitRows, ModelError, ModelFile};
+use nook_model::{
+    Fault, Input, LoadOptions, LoadedModel, LogitRows, ModelError, ModelFile, Precision,
+};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -101,9 +103,17 @@ fn what_would_be_ignored_is_refused() {
     let extra = TensorEntry::new("blk.0.attn_q.bias", &[64], Format::F32);
     let tensor = extra.name.clone();
     assert_eq!(changed(&[], &[extra]), Some(Fault::UnreadTensor { tensor }));
-    for (key, value) in [
+    // Experts that are said to be there, and are not.
+    let experts = [
         ("llama.expert_count", Value::Unsigned(8)),
-        ("llama.rope.scaling.type", Value::Text("yarn".to_owned())),
+        ("llama.expert_used_count", Value::Unsigned(2)),
+    ];
+    let tensor = "blk.0.ffn_gate_inp.weight".to_owned();
+    assert_eq!(changed(&experts, &[]), Some(Fault::MissingTensor { tensor }));
+    for (key, value) in [
+        ("llama.expert_count", Value::Unsigned(100_000)),
+        ("llama.rope.scaling.type", Value::Text("su".to_owned())),
+        ("llama.attention.sliding_window", Value::Text("4096".to_owned())),
         ("llama.rope.freq_base", Value::Float(f64::NAN)),
         ("llama.attention.value_length", Value::Unsigned(8)),
         ("llama.vocab_size", Value::Unsigned(271)),
@@ -141,7 +151,9 @@ fn a_file_that_shrinks_or_changes_after_opening_is_not_loaded() {
     let file = ModelFile::open(&path).unwrap();
     let length = file.file_bytes();
     let part = nook_base::ModelPart::whole(file.shape().layers);
-    let mut model = LoadedModel::new(file.clone(), LoadOptions { threads: 1 }).unwrap();
+    let mut model =
+        LoadedModel::new(file.clone(), LoadOptions { threads: 1, precision: Precision::Auto })
+            .unwrap();
     let handle = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     handle.set_len(length - 64).unwrap();
     assert_eq!(model.hold(&part).unwrap_err().fault, Fault::Changed);
@@ -159,7 +171,8 @@ fn a_file_that_was_written_over_after_opening_is_not_loaded() {
     Recipe::tiny(Format::F16, 3).write(&path).unwrap();
     let file = ModelFile::open(&path).unwrap();
     let part = nook_base::ModelPart::whole(file.shape().layers);
-    let mut model = LoadedModel::new(file, LoadOptions { threads: 1 }).unwrap();
+    let mut model =
+        LoadedModel::new(file, LoadOptions { threads: 1, precision: Precision::Auto }).unwrap();
     let handle = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     let opened = handle.metadata().unwrap().modified().unwrap();
     handle.set_modified(opened + std::time::Duration::from_secs(5)).unwrap();
@@ -243,7 +256,7 @@ fn read_header(path: &Path) -> Result<(), Fault> {
 
 fn load_and_step(path: &Path) -> Result<(), ModelError> {
     let file = ModelFile::open(path)?;
-    let mut model = LoadedModel::new(file, LoadOptions { threads: 1 })?;
+    let mut model = LoadedModel::new(file, LoadOptions { threads: 1, precision: Precision::Auto })?;
     model.hold(&whole(&model))?;
     let output = session(&model).step(&model, Input::Tokens(&[1, 2]), LogitRows::All);
     assert_eq!(values(output.unwrap()).len(), 2 * model.file().shape().vocabulary as usize);

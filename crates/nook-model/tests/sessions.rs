@@ -15,7 +15,9 @@ use fixtures::{load, session, values, whole};
 use nook_base::{LayerRange, ModelPart};
 use nook_kernels::Format;
 use nook_model::synthetic::Recipe;
-use nook_model::{Fault, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, StepError};
+use nook_model::{
+    Fault, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, Precision, StepError,
+};
 
 fn tiny(seed: u64) -> LoadedModel {
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +95,9 @@ fn layers_are_held_one_by_one_and_overlaps_load_nothing_twice() {
     let path = folder.path().join("tiny.gguf");
     Recipe::tiny(Format::Q4_0, 2).write(&path).unwrap();
     let file = ModelFile::open(&path).unwrap();
-    let mut model = LoadedModel::new(file.clone(), LoadOptions { threads: 1 }).unwrap();
+    let mut model =
+        LoadedModel::new(file.clone(), LoadOptions { threads: 1, precision: Precision::Auto })
+            .unwrap();
     assert_eq!((model.held(), model.weight_bytes()), (vec![], 0));
     model.hold(&ModelPart::inner(range(0, 2))).unwrap();
     model.hold(&ModelPart::inner(range(1, 3))).unwrap();

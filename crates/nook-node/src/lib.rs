@@ -4,7 +4,7 @@
 //! and handles one thing at a time: commands of doors (`house`), what links and discovery report
 //! (`devices`), calls of other devices (`sharing`, `lending`), replies (`replies`, `reply`), kept
 //! conversations (`chats`). What doors show is made in one place (`present`) from plain types
-//! ([`views`]).
+//! ([`views`]). [`inspect`] looks into model files without a running node.
 
 mod adverts;
 mod catalogue;
@@ -12,6 +12,7 @@ mod chats;
 mod devices;
 pub mod doctor;
 pub mod house;
+pub mod inspect;
 mod lending;
 mod log;
 mod models;

@@ -71,9 +71,11 @@ impl OpenModel {
         let file = open_file(&listed.path)?;
         let vocabulary = file.vocabulary();
         let tokenizer = Tokenizer::new(&vocabulary).map_err(|error| bad(error.to_string()))?;
-        let template = ChatTemplate::from_vocabulary(&vocabulary)
-            .map_err(|error| bad(error.to_string()))?
-            .unwrap_or_else(|| ChatTemplate::plain(&vocabulary));
+        let template =
+            ChatTemplate::for_vocabulary(&vocabulary).map_err(|error| bad(error.to_string()))?;
+        if let Some(form) = template.default_name() {
+            tracing::info!(model = listed.name, form, "the model brings no chat template");
+        }
         let shape = file.shape().clone();
         Ok(Self { listed, shape, tokenizer: Arc::new(tokenizer), template })
     }

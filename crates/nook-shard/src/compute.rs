@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive, clock};
-use nook_model::{Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, Session};
+use nook_model::{
+    Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, Precision, Session,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::account::{Account, Caller, Refusal};
@@ -230,7 +232,10 @@ impl Bench {
                 Failure::new(ErrorCode::NotFound, "no model was loaded into this worker yet")
             })?;
             let file = ModelFile::open(std::path::Path::new(&path))?;
-            let loaded = LoadedModel::new(file.clone(), LoadOptions { threads: crate::threads() })?;
+            let loaded = LoadedModel::new(
+                file.clone(),
+                LoadOptions { threads: crate::threads(), precision: Precision::Auto },
+            )?;
             self.model = Some((digest, loaded, file));
         }
         let (held, loaded, file) = self.model.as_mut().expect("it was put there just above");

@@ -23,6 +23,6 @@ pub use sampler::{
 pub use stop::{StopOutcome, StopStrings, StopStringsError};
 pub use stream::{Opening, TextStream};
 pub use template::{
-    ChatMessage, ChatTemplate, Moment, RenderOptions, RenderedPrompt, Role, TemplateError,
+    ChatMessage, ChatTemplate, Moment, Preview, RenderOptions, RenderedPrompt, Role, TemplateError,
 };
 pub use tokenizer::{EncodeError, EncodeOptions, Tokenizer, TokenizerError};

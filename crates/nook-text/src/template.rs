@@ -9,29 +9,29 @@
 //! marks inside everything that could be read as a control token (`guard`), and the places of the
 //! marks travel with the prompt; the tokenizer never takes a control token across one.
 
+mod budget;
+mod defaults;
 mod engine;
+mod generator;
 mod guard;
 mod json;
+mod moment;
+mod rewrite;
 
 use nook_base::{Sensitive, Vocabulary};
 use serde_json::{Map, Value, json};
 
 use crate::tokenizer::kinds::Kinds;
+use defaults::Form;
 use engine::Engine;
 use guard::{Guarding, MarkedChat, Structure};
 
+pub use budget::MADE_BYTES_MAX;
 pub use engine::{FUEL, SOURCE_BYTES_MAX};
+pub use moment::Moment;
 
 /// Longest rendered prompt, in bytes; a longer one is an error.
 pub const PROMPT_BYTES_MAX: usize = crate::tokenizer::TEXT_BYTES_MAX;
-
-/// What a model without a template is given: a transcript. Such a model was not trained on chats
-/// and may write the user's next line itself, so [`ChatTemplate::stop_strings`] ends it there.
-const PLAIN: &str = "{{ bos_token }}{% for message in messages %}\
-{% if message.role == 'system' %}{{ message.content }}\n\n\
-{% elif message.role == 'assistant' %}Assistant: {{ message.content }}\n\
-{% else %}User: {{ message.content }}\n{% endif %}{% endfor %}\
-{% if add_generation_prompt %}Assistant:{% endif %}";
 
 /// Why a chat cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -69,6 +69,9 @@ pub enum TemplateError {
     /// The template took more than [`FUEL`] steps.
     #[error("the model's chat template runs too long")]
     OutOfFuel,
+    /// The rendering makes more text and lists on its way than [`MADE_BYTES_MAX`].
+    #[error("the model's chat template makes too much: more than {MADE_BYTES_MAX} bytes")]
+    MakesTooMuch,
     /// The prompt is longer than [`PROMPT_BYTES_MAX`].
     #[error("the prompt is too long: more than {PROMPT_BYTES_MAX} bytes")]
     PromptTooLong,
@@ -81,6 +84,17 @@ pub enum TemplateError {
     /// The messages use all of Unicode's noncharacters that could serve as marks.
     #[error("the messages contain too many noncharacters")]
     NoMark,
+}
+
+impl TemplateError {
+    /// The template's own words where it refused the chat; they may quote it.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Refused { sentence } => Some(&sentence.0),
+            _ => None,
+        }
+    }
 }
 
 /// Who speaks: `system`, `user`, `assistant`, `tool`, or another plain word that a template knows.
@@ -139,15 +153,6 @@ impl ChatMessage {
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self { role, content: Sensitive(content.into()) }
     }
-}
-
-/// A point in time as the user's clock shows it; templates may write today's date.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Seconds since 1970 in UTC.
-    pub unix_seconds: i64,
-    /// The user's offset from UTC, in seconds east.
-    pub utc_offset_seconds: i32,
 }
 
 /// What to render besides the messages. An absent value means that the template does without.
@@ -211,28 +216,43 @@ pub struct ChatTemplate {
     structure: Structure,
     bos: String,
     eos: String,
-    plain: bool,
+    /// Set where the model file brings no template.
+    form: Option<&'static Form>,
+}
+
+/// A rendering to look at, not to answer: see [`ChatTemplate::preview`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// The text.
+    pub text: String,
+    /// Whether the last user message is missing from it.
+    pub user_text_lost: bool,
 }
 
 impl ChatTemplate {
-    /// The template in a model file; `None` for a file without one (see [`Self::plain`]).
-    pub fn from_vocabulary(vocabulary: &Vocabulary) -> Result<Option<Self>, TemplateError> {
-        let Some(source) = &vocabulary.chat_template else {
-            return Ok(None);
-        };
-        Self::build(source, vocabulary, false).map(Some)
+    /// The template in a model file. A file without one gets a default by the tokens of its
+    /// vocabulary ([`Self::default_name`]): ChatML, Llama 3, Gemma, Phi-3 or Mistral where their
+    /// markers are there, else a transcript of `User:` and `Assistant:` lines.
+    pub fn for_vocabulary(vocabulary: &Vocabulary) -> Result<Self, TemplateError> {
+        match &vocabulary.chat_template {
+            Some(source) => Self::build(source, vocabulary, None),
+            None => {
+                let form = defaults::form(vocabulary);
+                Self::build(form.source, vocabulary, Some(form))
+            }
+        }
     }
 
-    /// The template for a model that brings none: a transcript of `User:` and `Assistant:` lines.
+    /// What people call the default that is in use; `None` for a template from the model file.
     #[must_use]
-    pub fn plain(vocabulary: &Vocabulary) -> Self {
-        Self::build(PLAIN, vocabulary, true).expect("a test renders the plain template")
+    pub fn default_name(&self) -> Option<&'static str> {
+        self.form.map(|form| form.name)
     }
 
     /// Strings at which a reply to this template ends, besides end-of-turn tokens.
     #[must_use]
     pub fn stop_strings(&self) -> &'static [&'static str] {
-        if self.plain { &["\nUser:"] } else { &[] }
+        self.form.map_or(&[], |form| form.stops)
     }
 
     /// Renders a chat. If the template refuses a chat with a system message, that message is put
@@ -247,7 +267,16 @@ impl ChatTemplate {
             .map(|message| json!({"role": message.role.as_str(), "content": message.content.0}))
             .collect();
         let none = Map::new();
-        match (self.render_values(&values, &options, &none), fold_system(&values)) {
+        let outcome = match self.render_values(&values, &options, &none) {
+            // Templates for tools run over `tools` without asking whether there are any. Python
+            // refuses that, and a chat without tools would never work.
+            Err(TemplateError::Failed { .. }) if options.tools.is_none() => {
+                let options = RenderOptions { tools: Some(json!([])), ..options.clone() };
+                self.render_values(&values, &options, &none)
+            }
+            outcome => outcome,
+        };
+        match (outcome, fold_system(&values)) {
             (Err(TemplateError::Refused { .. }), Some(folded)) => {
                 let prompt = self.render_values(&folded, &options, &none)?;
                 Ok(RenderedPrompt { folded_system: true, ..prompt })
@@ -293,7 +322,26 @@ impl ChatTemplate {
         Ok(whole)
     }
 
-    fn build(source: &str, vocabulary: &Vocabulary, plain: bool) -> Result<Self, TemplateError> {
+    /// What the template makes of messages, exactly as the publisher's environment would render
+    /// them: control tokens in a message stay what they are, nothing is folded, and a lost user text
+    /// is reported instead of refused. For looking inside; a prompt comes from [`Self::render`].
+    pub fn preview(
+        &self,
+        messages: &[Value],
+        options: &RenderOptions,
+        variables: &Map<String, Value>,
+    ) -> Result<Preview, TemplateError> {
+        let chat = MarkedChat::unmarked(messages, options.tools.as_ref());
+        let text = self.run(&chat, options, variables)?;
+        let user_text_lost = check_user_text(messages, &text).is_err();
+        Ok(Preview { text, user_text_lost })
+    }
+
+    fn build(
+        source: &str,
+        vocabulary: &Vocabulary,
+        form: Option<&'static Form>,
+    ) -> Result<Self, TemplateError> {
         let spelling = |id: Option<u32>| {
             id.and_then(|id| vocabulary.tokens.get(id as usize)).cloned().unwrap_or_default()
         };
@@ -302,7 +350,7 @@ impl ChatTemplate {
             structure: Structure::new(vocabulary, &Kinds::of(vocabulary)),
             bos: spelling(vocabulary.bos),
             eos: spelling(vocabulary.eos),
-            plain,
+            form,
         })
     }
 
@@ -320,6 +368,13 @@ impl ChatTemplate {
         values.insert("bos_token".to_owned(), self.bos.as_str().into());
         values.insert("eos_token".to_owned(), self.eos.as_str().into());
         self.engine.run(&values, options.now)
+    }
+}
+
+impl std::fmt::Debug for Preview {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // As for [`RenderedPrompt`].
+        f.debug_struct("Preview").field("bytes", &self.text.len()).finish_non_exhaustive()
     }
 }
 

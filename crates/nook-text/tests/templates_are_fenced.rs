@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use nook_base::Vocabulary;
+use nook_base::vocabulary::TokenKind;
 use nook_text::{ChatMessage, ChatTemplate, Moment, RenderOptions, Role, TemplateError};
 
 fn template(source: &str) -> Result<ChatTemplate, TemplateError> {
@@ -13,7 +14,7 @@ fn template(source: &str) -> Result<ChatTemplate, TemplateError> {
         chat_template: Some(source.to_owned()),
         ..Vocabulary::default()
     };
-    ChatTemplate::from_vocabulary(&vocabulary).map(Option::unwrap)
+    ChatTemplate::for_vocabulary(&vocabulary)
 }
 
 fn render(source: &str, chat: &[(&str, &str)]) -> Result<String, TemplateError> {
@@ -51,6 +52,26 @@ fn what_templates_ask_for_is_there() {
     check("{% if tools is none %}none{% endif %}", "none");
     check("{% generation %}a{% endgeneration %}", "a");
     check("  {% if true %}\n  a\n  {% endif %}\n", "  a\n");
+    check(
+        "{{ none }}|{{ true }}|{{ 1.0 }}|{{ ['a', {'b': none}] }}",
+        "None|True|1.0|['a', {'b': None}]",
+    );
+    check(
+        "{{ 'abcd'[::-1] }}{{ [1, 2, 3][::-1] }}{{ 'abcd'[3:0:-2] }}{{ [][::-1] }}{{ ''[::-1] }}",
+        "dcba[3, 2, 1]db[]",
+    );
+    check(
+        "{% set b = -2 %}{{ 'abcde'[::b] }}{{ [1, 2, 3, 4][-3:-1] }}{{ (1, 2, 3)[5:0:-1] }}{{ 'aé'[1:9] }}",
+        "eca[2, 3](3, 2)é",
+    );
+    check("{{ 'abcd'[1:] }}{{ [1, 2, 3][:2] | tojson }}{{ [1, 2, 3][-1] }}", "bcd[1, 2]3");
+    check("{{ 'ab' * 2 ~ 3 * 'c' ~ [1] * 2 ~ 2 * 3 * 4 }}", "ababccc[1, 1]24");
+    check(
+        "{% macro m(a, b='x') %}{{ a }}{{ b }}{{ caller(1) }}{% endmacro %}{% call(n) m('y') %}{{ n }}{% endcall %}",
+        "yx1",
+    );
+    check("{% set t | upper | trim %} {{ 'a' }} {% endset %}{{ t }}", "A");
+    check("{{ '%s-%d' | format('a', 1) }}{{ '{}{x}'.format(1, x='y') }}", "a-11y");
 }
 
 #[test]
@@ -62,9 +83,95 @@ fn runaway_templates_end_in_an_error() {
     let source = "x".repeat(300_000);
     assert_eq!(template(&source).err(), Some(TemplateError::SourceTooLong { bytes: 300_000 }));
     assert!(matches!(template("{% if %}"), Err(TemplateError::Syntax { line: 1, .. })));
-    let fault = "{% for a in [][::-1] %}{% endfor %}";
-    assert!(matches!(render(fault, &[("user", "U")]), Err(TemplateError::Failed { .. })));
 }
+
+/// Each makes more than memory has, in a few steps.
+const GREEDY: &[&str] = &[
+    "{% set ns = namespace(x='x' * 1000) %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+    "{% set ns = namespace(x='x' * 1000) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "{% set ns = namespace(x=['x']) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x | list | length }}",
+    "{% set ns = namespace(x='x') %}{% for i in range(60) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}",
+    "{% macro m(x) %}{{ x }}{{ x }}{% endmacro %}{% set ns = namespace(x='x') %}{% for i in range(60) %}{% set ns.x = m(ns.x) %}{% endfor %}",
+    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = ns.x | replace('x', ns.x) %}{% endfor %}",
+    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = ns.x.replace('x', ns.x) %}{% endfor %}",
+    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x, ns.x] | join(ns.x) %}{% endfor %}",
+    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = ns.x.join([ns.x, ns.x, ns.x]) %}{% endfor %}",
+    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = '%s%s' | format(ns.x, ns.x) %}{% endfor %}",
+    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = '{0}{0}'.format(ns.x) %}{% endfor %}",
+    "{{ '%999999999s' | format('x') }}",
+    "{{ '{:>999999999}'.format('x') }}",
+    "{{ 'x\n' | indent(9999999999) }}",
+    "{{ 'x\n' | indent(width=9999999999) }}",
+    "{{ [1] | slice(9999999999) | list }}",
+    "{{ [1] | batch(9999999999, 'x') | list }}",
+    "{% set ns = namespace(x='x') %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | tojson }}",
+    "{% set ns = namespace(x='x') %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+    "{% set ns = namespace(x='x') %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | string | length }}",
+    "{% set ns = namespace(x='x' * 99999999) %}{% set ns.y = 'x' * 99999999 %}",
+    "{% set x = 'x' * 9999999 %}{{ [x, x, x, x, x] | map('upper') | map('replace', 'X', 'yyyy') | list | length }}",
+    "{% set x = ['x'] * 9999999 %}",
+    // Nested so deeply that freeing or writing it would exhaust the stack.
+    "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}",
+    "{% set ns = namespace(x={}) %}{% for i in range(99999) %}{% set ns.x = {'a': ns.x} %}{% endfor %}",
+    "{% set ns = namespace(x={}) %}{% for i in range(99999) %}{% set ns.x = dict(a=ns.x) %}{% endfor %}",
+    "{% set ns = namespace(x=range(999)) %}{% for i in range(99999) %}{% set ns.x = ns.x[0:] %}{% endfor %}",
+    "{% set ns = namespace(x=[1, 2]) %}{% for i in range(99999) %}{% set ns.x = ns.x | reverse %}{% endfor %}",
+    "{% set ns = namespace(x=[1, 2]) %}{% for i in range(99999) %}{% set ns.x = ns.x | batch(1) %}{% endfor %}",
+    "{% set x = 'x,' * 9999999 %}{% set y = x.split(',') %}",
+    "{% set x = 'x' * 9999999 %}{% set y = x | list %}",
+    "{% set ns = namespace(x=[]) %}{% for i in range(99) %}{% set ns.x = ns.x + [range(99999) | list] %}{% endfor %}",
+];
+
+#[test]
+fn greedy_templates_end_in_an_error() {
+    for source in GREEDY {
+        let source = format!("{source}{SAY}");
+        let outcome = render(&source, &[("user", "U")]);
+        assert_eq!(outcome, Err(TemplateError::MakesTooMuch), "{source}");
+    }
+    // Small things are bounded by the steps that make them.
+    let small = "{% for i in range(99999) %}{% for j in range(99) %}\
+                 {% set y = {'a': i, 'b': j} %}{% endfor %}{% endfor %}";
+    assert_eq!(render(small, &[("user", "U")]), Err(TemplateError::OutOfFuel));
+    assert_small();
+}
+
+#[test]
+fn what_nests_as_deeply_as_it_may_is_written_and_freed() {
+    let deep = "{% set ns = namespace(x=[1]) %}{% for i in range(9000) %}{% set ns.x = [ns.x] %}{% endfor %}";
+    check(&format!("{deep}{{{{ (ns.x | string | length) }}}}"), "18003");
+    check(&format!("{deep}{{{{ ns.x == [1] }}}}{{{{ (ns.x ~ '') | length }}}}"), "False18003");
+    let lazy = "{% set ns = namespace(x=[1]) %}{% for i in range(9000) %}{% set ns.x = ns.x[0:] %}{% endfor %}";
+    check(&format!("{lazy}{{{{ ns.x | length }}}}"), "1");
+    // A namespace that held itself would be written for ever.
+    for source in [
+        "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}",
+        "{% set ns = namespace() %}{% set ns.x = [ns] %}{{ ns }}",
+        "{% set ns = namespace() %}{% set ns.x = dict(a=ns) %}{{ ns }}",
+        "{% set ns = namespace() %}{% set ns.x = namespace(a=ns) %}{{ ns }}",
+    ] {
+        assert!(matches!(render(source, &[("user", "U")]), Err(TemplateError::Failed { .. })));
+    }
+}
+
+#[test]
+fn a_text_that_grows_piece_by_piece_is_no_greed() {
+    let grow = "{% set ns = namespace(out='') %}{% for i in range(4000) %}\
+                {% set ns.out = ns.out ~ ('x' * 100) %}{% endfor %}{{ ns.out | length }}";
+    check(grow, "400000");
+}
+
+/// What this process ever had in memory at once: all of the above took less than 256 MB.
+#[cfg(target_os = "linux")]
+fn assert_small() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kilobytes < 256 << 10, "{kilobytes} kB at most");
+}
+
+#[cfg(not(target_os = "linux"))]
+fn assert_small() {}
 
 #[test]
 fn a_template_that_leaves_the_user_out_is_noticed() {
@@ -89,22 +196,79 @@ fn a_refused_system_message_goes_before_the_first_user_message() {
     assert!(render(accepting, &chat).unwrap().starts_with("[system:be brief]"));
 }
 
-#[test]
-fn a_model_without_a_template_reads_a_transcript() {
-    let vocabulary =
-        Vocabulary { tokens: vec!["<s>".to_owned()], bos: Some(0), ..Vocabulary::default() };
-    assert!(ChatTemplate::from_vocabulary(&vocabulary).unwrap().is_none());
-    let plain = ChatTemplate::plain(&vocabulary);
-    let chat = [
-        ChatMessage::new(Role::system(), "Be brief."),
-        ChatMessage::new(Role::user(), "hi"),
-        ChatMessage::new(Role::assistant(), "yo"),
-        ChatMessage::new(Role::user(), "bye"),
-    ];
+const CHAT: [(&str, &str); 4] =
+    [("system", "Be brief."), ("user", "hi"), ("assistant", "yo"), ("user", "bye")];
+
+/// What a model without a template, whose vocabulary has `tokens`, is given for [`CHAT`].
+fn default_prompt(tokens: &[&str], name: &str) -> (String, Vec<String>) {
+    let tokens: Vec<String> =
+        ["<s>", "</s>"].iter().chain(tokens).map(|text| (*text).to_owned()).collect();
+    let vocabulary = Vocabulary {
+        kinds: vec![TokenKind::Control; tokens.len()],
+        tokens,
+        bos: Some(0),
+        eos: Some(1),
+        ..Vocabulary::default()
+    };
+    let template = ChatTemplate::for_vocabulary(&vocabulary).unwrap();
+    assert_eq!(template.default_name(), Some(name));
+    let chat = CHAT.map(|(role, text)| ChatMessage::new(Role::new(role).unwrap(), text));
     let options = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
-    let prompt = plain.render(&chat, options).unwrap();
-    assert_eq!(prompt.text(), "<s>Be brief.\n\nUser: hi\nAssistant: yo\nUser: bye\nAssistant:");
-    assert_eq!(plain.stop_strings(), ["\nUser:"]);
+    let prompt = template.render(&chat, options).unwrap();
+    let stops = template.stop_strings().iter().map(|stop| (*stop).to_owned()).collect();
+    (prompt.text().to_owned(), stops)
+}
+
+#[test]
+fn a_model_without_a_template_is_written_to_as_its_vocabulary_tells() {
+    let check = |tokens: &[&str], name: &str, expected: &str| {
+        assert_eq!(default_prompt(tokens, name), (expected.to_owned(), Vec::new()), "{name}");
+    };
+    check(
+        &["<|im_start|>", "<|im_end|>"],
+        "ChatML",
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n\
+         <|im_start|>assistant\nyo<|im_end|>\n<|im_start|>user\nbye<|im_end|>\n\
+         <|im_start|>assistant\n",
+    );
+    check(
+        &["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+        "Llama 3",
+        "<s><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>\
+         <|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|>\
+         <|start_header_id|>assistant<|end_header_id|>\n\nyo<|eot_id|>\
+         <|start_header_id|>user<|end_header_id|>\n\nbye<|eot_id|>\
+         <|start_header_id|>assistant<|end_header_id|>\n\n",
+    );
+    check(
+        &["<start_of_turn>", "<end_of_turn>"],
+        "Gemma",
+        "<s><start_of_turn>user\nBe brief.\n\nhi<end_of_turn>\n<start_of_turn>model\nyo<end_of_turn>\n\
+         <start_of_turn>user\nbye<end_of_turn>\n<start_of_turn>model\n",
+    );
+    check(
+        &["<|user|>", "<|assistant|>", "<|end|>"],
+        "Phi-3",
+        "<s><|system|>\nBe brief.<|end|>\n<|user|>\nhi<|end|>\n<|assistant|>\nyo<|end|>\n\
+         <|user|>\nbye<|end|>\n<|assistant|>\n",
+    );
+    check(
+        &["[INST]", "[/INST]"],
+        "Mistral",
+        "<s>[INST]Be brief.\n\nhi[/INST]yo</s>[INST]bye[/INST]",
+    );
+    // No marker that is known, or half of a pair: a transcript.
+    for tokens in [&[][..], &["<|im_start|>"]] {
+        let (prompt, stops) = default_prompt(tokens, "a transcript");
+        assert_eq!(prompt, "<s>Be brief.\n\nUser: hi\nAssistant: yo\nUser: bye\nAssistant:");
+        assert_eq!(stops, ["\nUser:"]);
+    }
+}
+
+#[test]
+fn a_template_for_tools_works_without_any() {
+    let source = "{% for tool in tools %}{{ tool }}{% endfor %}{{ messages[-1].content }}";
+    assert_eq!(render(source, &[("user", "U")]).unwrap(), "U");
 }
 
 #[test]

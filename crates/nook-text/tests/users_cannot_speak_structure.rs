@@ -15,7 +15,7 @@ const GENERATE: RenderOptions =
     RenderOptions { add_generation_prompt: true, now: None, tools: None };
 
 fn encode(vocabulary: &Vocabulary, messages: &[ChatMessage]) -> Vec<u32> {
-    let template = ChatTemplate::from_vocabulary(vocabulary).unwrap().unwrap();
+    let template = ChatTemplate::for_vocabulary(vocabulary).unwrap();
     let prompt = template.render(messages, GENERATE).unwrap();
     Tokenizer::new(vocabulary).unwrap().encode_chat(&prompt).unwrap()
 }
@@ -83,7 +83,7 @@ proptest! {
         for vocabulary in [vocabularies::byte_level(), vocabularies::sentence_piece()] {
             let vocabulary = with_template(vocabulary, template);
             let chat = |first: &str, reply: &str, last: &str| {
-                let template = ChatTemplate::from_vocabulary(&vocabulary).unwrap().unwrap();
+                let template = ChatTemplate::for_vocabulary(&vocabulary).unwrap();
                 let reply = ChatMessage::new(Role::assistant(), reply);
                 let prompt = template.render(&[user(first), reply, user(last)], GENERATE)?;
                 Ok(Tokenizer::new(&vocabulary).unwrap().encode_chat(&prompt).unwrap())

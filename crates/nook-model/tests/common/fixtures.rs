@@ -5,7 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use nook_model::{Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, Session};
+use nook_model::{
+    Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, Precision, Session,
+};
 use serde_json::Value;
 
 /// The folder `shared/NAME` beside the repository.
@@ -39,8 +41,27 @@ pub(crate) fn ids(value: &Value) -> Vec<u32> {
 
 pub(crate) fn load(path: &Path, threads: usize) -> LoadedModel {
     let file = ModelFile::open(path).unwrap();
-    let mut model = LoadedModel::new(file, LoadOptions { threads }).unwrap();
+    let part = nook_base::ModelPart::whole(file.shape().layers);
+    load_part(&file, &part, threads)
+}
+
+/// A whole model, in a precision that is not the one it chooses.
+pub(crate) fn load_in(precision: Precision, path: &Path, threads: usize) -> LoadedModel {
+    let file = ModelFile::open(path).unwrap();
+    let mut model = LoadedModel::new(file, LoadOptions { threads, precision }).unwrap();
     model.hold(&whole(&model)).unwrap();
+    model
+}
+
+/// A model that holds nothing but `part`.
+pub(crate) fn load_part(
+    file: &ModelFile,
+    part: &nook_base::ModelPart,
+    threads: usize,
+) -> LoadedModel {
+    let options = LoadOptions { threads, precision: Precision::Auto };
+    let mut model = LoadedModel::new(file.clone(), options).unwrap();
+    model.hold(part).unwrap();
     model
 }
 

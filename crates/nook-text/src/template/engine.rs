@@ -1,30 +1,36 @@
 //! The Jinja interpreter, fenced in.
 //!
 //! Owns the compiled template and everything that it may call. It has no loader, no file and no
-//! network access; its source, steps and output are limited by [`SOURCE_BYTES_MAX`], [`FUEL`] and
-//! [`super::PROMPT_BYTES_MAX`].
+//! network access; its source, steps, output and all that it makes on the way are limited by
+//! [`SOURCE_BYTES_MAX`], [`FUEL`], [`super::PROMPT_BYTES_MAX`] and [`super::MADE_BYTES_MAX`]
+//! (`rewrite` puts the guards into the source, `budget` is the guards).
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
-use minijinja_contrib::pycompat::unknown_method_callback;
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
 use nook_base::Sensitive;
 use serde_json::Map;
 use time::{OffsetDateTime, UtcOffset, format_description};
 
+use super::budget::{self, Overspent};
+use super::generator::Generator;
 use super::json::Dumps;
+use super::rewrite;
 use super::{Moment, PROMPT_BYTES_MAX, TemplateError};
 
 /// Longest template source, in bytes; a longer one is refused. The longest in our fixtures has 17
 /// KB.
 pub const SOURCE_BYTES_MAX: usize = 256 << 10;
 
-/// Steps that one rendering may take; past that it is an error. A chat of 1,000 messages needs
-/// about 200,000.
-pub const FUEL: u64 = 5_000_000;
+/// Steps that one rendering may take; past that it is an error. A chat of 1,000 messages needs up to
+/// 4,000,000 with the templates of our fixtures.
+pub const FUEL: u64 = 10_000_000;
+
+/// Stack of a rendering: [`budget::NESTINGS_MAX`] times what freeing or writing one level takes in an
+/// unoptimised build. Only what is used becomes memory.
+const STACK_BYTES: usize = 64 << 20;
 
 const NAME: &str = "chat";
 
@@ -40,14 +46,16 @@ impl Engine {
         if source.len() > SOURCE_BYTES_MAX {
             return Err(TemplateError::SourceTooLong { bytes: source.len() });
         }
-        let mut environment = environment();
-        environment.add_template_owned(NAME, without_training_marks(source)).map_err(|error| {
-            TemplateError::Syntax {
-                kind: error.kind().to_string(),
-                line: error.line().unwrap_or(0),
-                detail: error.detail().unwrap_or_default().chars().take(120).collect(),
-            }
-        })?;
+        let syntax_error = |error: Error| TemplateError::Syntax {
+            kind: error.kind().to_string(),
+            line: error.line().unwrap_or(0),
+            detail: error.detail().unwrap_or_default().chars().take(120).collect(),
+        };
+        let syntax = syntax();
+        let source =
+            rewrite::fenced(&without_training_marks(source), &syntax).map_err(syntax_error)?;
+        let mut environment = environment(syntax);
+        environment.add_template_owned(NAME, source).map_err(syntax_error)?;
         Ok(Self { environment })
     }
 
@@ -68,30 +76,42 @@ impl Engine {
         let template = self.environment.get_template(NAME).map_err(explain)?;
         let mut out = Bounded(Vec::new());
         let globals = Value::from_pairs(globals);
-        // minijinja 3.0.5 panics on some slices with a negative step (`''[::-1]`); the template is
-        // not ours, so that must not take down more than this rendering. After a panic nothing that
-        // it touched is used again.
         let run = || template.render_captured_to(globals, &mut out).map(drop);
-        match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(outcome) => outcome.map_err(explain)?,
-            Err(_) => {
-                let kind = "a fault in the interpreter".to_owned();
-                return Err(TemplateError::Failed { kind, line: 0 });
-            }
-        }
+        on_deep_stack(run)?.map_err(explain)?;
         Ok(String::from_utf8(out.0).expect("minijinja writes only whole strings"))
     }
 }
 
-fn environment() -> Environment<'static> {
-    let mut environment = Environment::new();
+/// Runs `work` on a thread whose stack is deep enough for all values that a template may nest.
+///
+/// A panic of the interpreter takes down no more than this rendering, because the template is not
+/// ours; after it nothing that it touched is used again.
+fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, TemplateError> {
+    let failed = |kind: &str| TemplateError::Failed { kind: kind.to_owned(), line: 0 };
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .name("template".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, work)
+            .map_err(|_| failed("no thread"))?
+            .join()
+            .map_err(|_| failed("a fault in the interpreter"))
+    })
+}
+
+fn syntax() -> SyntaxConfig {
     let mut syntax = SyntaxConfig::builder();
     syntax.trim_blocks(true).lstrip_blocks(true);
-    environment.set_syntax(syntax.build().expect("the delimiters are Jinja's own"));
+    syntax.build().expect("the delimiters are Jinja's own")
+}
+
+fn environment(syntax: SyntaxConfig) -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_syntax(syntax);
     environment.set_debug(false);
     environment.set_fuel(Some(FUEL));
     environment.set_auto_escape_callback(|_| AutoEscape::None);
-    environment.set_unknown_method_callback(unknown_method_callback);
+    budget::guard(&mut environment);
     environment.add_function("raise_exception", raise_exception);
     environment.add_filter("tojson", tojson);
     environment.add_test("iterable", is_iterable);
@@ -136,7 +156,10 @@ fn raise_exception(sentence: String) -> Result<Value, Error> {
     Err(Error::from(ErrorKind::InvalidOperation).with_source(Raised(Sensitive(sentence))))
 }
 
-fn tojson(value: Value, options: Kwargs) -> Result<Value, Error> {
+fn tojson(state: &mut State, value: Value, options: Kwargs) -> Result<Value, Error> {
+    if Generator::is(&value) {
+        return Err(Error::new(ErrorKind::BadSerialization, "a generator is not JSON"));
+    }
     let indent: Option<usize> = options.get("indent")?;
     let separators: Option<Vec<String>> = options.get("separators")?;
     let separators = match separators.as_deref() {
@@ -151,10 +174,13 @@ fn tojson(value: Value, options: Kwargs) -> Result<Value, Error> {
         separators,
     };
     options.assert_all_used()?;
-    dumps.write(&value).map(Value::from_safe_string)
+    let text = dumps.write(&value, budget::left(state))?;
+    budget::spend(state, text.len())?;
+    Ok(Value::from_safe_string(text))
 }
 
 fn strftime(now: Moment, format: &str) -> Result<String, Error> {
+    budget::check_date_format(format)?;
     let wrong = |_| Error::new(ErrorKind::InvalidOperation, "a date format that is not known");
     let broken = || Error::new(ErrorKind::InvalidOperation, "a moment outside the calendar");
     let description = format_description::parse_strftime_owned(format).map_err(wrong)?;
@@ -191,6 +217,9 @@ fn explain(error: Error) -> TemplateError {
         }
         if cause.is::<Full>() {
             return TemplateError::PromptTooLong;
+        }
+        if cause.is::<Overspent>() {
+            return TemplateError::MakesTooMuch;
         }
         source = cause.source();
     }

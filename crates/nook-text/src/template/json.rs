@@ -6,6 +6,8 @@
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value};
 
+use super::budget::{ENTRY_WORK, overspent};
+
 /// Deepest nesting that is written; templates and tools stay far below it.
 const DEPTH_MAX: usize = 64;
 
@@ -23,22 +25,23 @@ pub(super) struct Dumps {
 }
 
 impl Dumps {
-    /// Writes `value`.
-    pub(super) fn write(&self, value: &Value) -> Result<String, Error> {
-        let mut out = String::new();
+    /// Writes `value`, in at most `bytes_max` bytes and a little.
+    pub(super) fn write(&self, value: &Value, bytes_max: usize) -> Result<String, Error> {
+        let mut out = Out { text: String::new(), left: bytes_max };
         self.value(value, 0, &mut out)?;
-        Ok(out)
+        Ok(out.text)
     }
 
-    fn value(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+    fn value(&self, value: &Value, depth: usize, out: &mut Out) -> Result<(), Error> {
+        out.take(ENTRY_WORK)?;
         if depth > DEPTH_MAX {
             return Err(Error::new(ErrorKind::BadSerialization, "nested too deeply"));
         }
         match value.kind() {
-            ValueKind::None => out.push_str("null"),
-            ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
-            ValueKind::Number => out.push_str(&number(value)),
-            ValueKind::String => self.text(value.as_str().unwrap_or_default(), out),
+            ValueKind::None => out.text.push_str("null"),
+            ValueKind::Bool => out.text.push_str(if value.is_true() { "true" } else { "false" }),
+            ValueKind::Number => out.text.push_str(&number(value)),
+            ValueKind::String => self.text(value.as_str().unwrap_or_default(), out)?,
             ValueKind::Seq | ValueKind::Iterable => {
                 let mut items = Vec::new();
                 for item in value.try_iter()? {
@@ -67,36 +70,38 @@ impl Dumps {
         (open, close): (char, char),
         items: Vec<(Option<String>, Value)>,
         depth: usize,
-        out: &mut String,
+        out: &mut Out,
     ) -> Result<(), Error> {
-        out.push(open);
+        out.text.push(open);
         let empty = items.is_empty();
         for (index, (key, item)) in items.into_iter().enumerate() {
             if index > 0 {
-                out.push_str(&self.separators.0);
+                out.text.push_str(&self.separators.0);
             }
             self.new_line(depth + 1, out);
             if let Some(key) = key {
-                self.text(&key, out);
-                out.push_str(&self.separators.1);
+                self.text(&key, out)?;
+                out.text.push_str(&self.separators.1);
             }
             self.value(&item, depth + 1, out)?;
         }
         if !empty {
             self.new_line(depth, out);
         }
-        out.push(close);
+        out.text.push(close);
         Ok(())
     }
 
-    fn new_line(&self, depth: usize, out: &mut String) {
+    fn new_line(&self, depth: usize, out: &mut Out) {
         if let Some(indent) = self.indent {
-            out.push('\n');
-            out.extend(std::iter::repeat_n(' ', indent * depth));
+            out.text.push('\n');
+            out.text.extend(std::iter::repeat_n(' ', indent * depth));
         }
     }
 
-    fn text(&self, text: &str, out: &mut String) {
+    fn text(&self, text: &str, out: &mut Out) -> Result<(), Error> {
+        out.take(text.len())?;
+        let out = &mut out.text;
         out.push('"');
         for c in text.chars() {
             match c {
@@ -116,6 +121,22 @@ impl Dumps {
             }
         }
         out.push('"');
+        Ok(())
+    }
+}
+
+/// What is written.
+struct Out {
+    text: String,
+    /// Bytes that may still be written.
+    left: usize,
+}
+
+impl Out {
+    /// Fails when `bytes` more would be too many.
+    fn take(&mut self, bytes: usize) -> Result<(), Error> {
+        self.left = self.left.checked_sub(bytes).ok_or_else(overspent)?;
+        Ok(())
     }
 }
 
@@ -149,7 +170,9 @@ mod tests {
     fn dumps(value: &Value, indent: Option<usize>) -> String {
         let comma = if indent.is_some() { "," } else { ", " };
         let separators = (comma.to_owned(), ": ".to_owned());
-        Dumps { indent, sort_keys: false, ensure_ascii: false, separators }.write(value).unwrap()
+        Dumps { indent, sort_keys: false, ensure_ascii: false, separators }
+            .write(value, 1000)
+            .unwrap()
     }
 
     #[test]

@@ -12,8 +12,8 @@ use nook_base::vocabulary::TokenKind;
 use super::bytes::byte_of_token;
 
 /// Tokens that end a turn, by name, because many files declare only the end of a *document*
-/// (Phi-3.5 then runs on and invents the user's turn). The list is llama.cpp's plus DeepSeek
-/// Coder's `<|EOT|>`.
+/// (Phi-3.5 then runs on and invents the user's turn). The list is llama.cpp's plus those
+/// of DeepSeek Coder, Llama 4, OpenChat and Command R.
 const TURN_ENDERS: &[&str] = &[
     "<|eot_id|>",
     "<|im_end|>",
@@ -31,6 +31,9 @@ const TURN_ENDERS: &[&str] = &[
     "[EOT]",
     "[EOS]",
     "<|EOT|>",
+    "<|eot|>",
+    "<|end_of_turn|>",
+    "<|END_OF_TURN_TOKEN|>",
     "<|end_of_text|>",
     "<end_of_utterance>",
     "<eos>",

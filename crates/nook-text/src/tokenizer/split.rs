@@ -38,12 +38,33 @@ const DEEPSEEK_WORDS: &str = concat!(
     "]+",
 );
 const DEEPSEEK_EAST: &str = r"[\x{4E00}-\x{9FA5}\x{0800}-\x{4E00}\x{AC00}-\x{D7FF}]+";
+const DEEPSEEK3_EAST: &str = r"[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+";
 const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const KIMI: &str = r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const BAILING: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
 const SEED: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+";
+const EXAONE_MOE: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+";
+/// Llama 3's, with runs of white space cut at powers of two.
+const JAIS2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}";
+/// Qwen 2's without English contractions: Turkish suffixes stay with their apostrophes.
+const UFAKZEKA: &str =
+    r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const SPARK: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+"##;
+const YOUTU_EAST: &str = r"[\x{AC00}-\x{D7A3}\x{3131}-\x{318E}]+|[\x{FF01}\x{2026}\x{201C}\x{201D}\x{2018}\x{2019}\x{2014}\x{FF1A}\x{FF1B}\x{FF0C}\x{3001}-\x{303F}\x{FE30}-\x{FE4F}]+|[\x{3105}-\x{312F}]+|[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+";
+const YOUTU: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Digits in groups of three from the right.
+const AFMOE_DIGITS: &str = r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))";
+const AFMOE_EAST: &str = r"[\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{8C48}-\x{FAFF}\x{3040}-\x{309F}\x{30A0}-\x{30FF}\x{FF65}-\x{FF9F}\x{2F00}-\x{2FDF}\x{E40}-\x{E7F}\x{E80}-\x{EFF}\x{1780}-\x{17FF}\x{1000}-\x{109F}\x{AA60}-\x{AA7F}\x{A9E0}-\x{A9FF}\x{AC00}-\x{D7AF}\x{1100}-\x{11FF}]+";
+const CHAMELEON: &[&str] = &[
+    "<sentinel:[0-9]+>",
+    "IMGIMG[A-I]{1,4}Z",
+    r"[\t\n]|    |  ",
+    r"\p{N}",
+    r"[\p{P}!-/:-@\[-`{-~]",
+    GPT2,
+];
 const PORO: &str = r" ?[^(\s|.,!?…。，、।۔،)]+";
 
 /// What a pre-tokenizer's name says beyond its patterns.
@@ -64,47 +85,66 @@ const fn plain(patterns: &'static [&'static str]) -> Recipe {
 
 /// The recipe of a `tokenizer.ggml.pre` name, or `None` for one that is not known.
 pub(super) fn recipe(name: &str) -> Option<Recipe> {
+    let whole_words = |patterns| Recipe { whole_words: true, ..plain(patterns) };
+    Some(match name {
+        "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "midm-2.0"
+        | "lfm2" | "jina-v5-nano" => Recipe { add_bos: true, ..whole_words(&[LLAMA3]) },
+        "glm4" | "glm5" => whole_words(&[LLAMA3]),
+        "minicpm5" => whole_words(&[r"\p{N}{1,3}", LLAMA3]),
+        "tekken" => Recipe { add_bos: true, ..whole_words(&[TEKKEN]) },
+        "youtu" => whole_words(&[YOUTU_EAST, YOUTU]),
+        "chameleon" => Recipe { add_bos: true, ..plain(CHAMELEON) },
+        "gemma4" => Recipe { add_bos: true, raw_utf8: true, ..plain(&[r"[^\n]+|[\n]+"]) },
+        other => plain(one_pattern(other).or_else(|| several_patterns(other))?),
+    })
+}
+
+fn one_pattern(name: &str) -> Option<&'static [&'static str]> {
+    Some(match name {
+        "gpt-2" | "phi-2" | "gigachat" | "a.x-4.0" | "mellum" | "modern-bert" | "mpt" | "olmo"
+        | "jais" | "trillion" | "granite-docling" | "exaone4" => &[GPT2],
+        "dbrx" | "smaug-bpe" | "chatglm-bpe" => &[LLAMA3],
+        "qwen2" | "deepseek-r1-qwen" | "kormo" | "stablelm2" | "hunyuan" | "solar-open"
+        | "grok-2" | "megrez" | "f2llmv2" => &[QWEN2],
+        "qwen35" => &[QWEN35],
+        "ufakzeka" => &[UFAKZEKA],
+        "jais-2" => &[JAIS2],
+        "gpt-4o" | "llama4" | "kanana2" | "talkie" | "minimax-m2" => &[GPT4O],
+        "kimi-k2" => &[KIMI],
+        "bailingmoe" | "bailingmoe2" | "llada-moe" => &[BAILING],
+        "seed-coder" => &[SEED],
+        "exaone-moe" => &[EXAONE_MOE],
+        "poro-chat" | "bloom" | "gpt3-finnish" => &[PORO],
+        _ => return None,
+    })
+}
+
+fn several_patterns(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
         // llama.cpp's meaning of "default": files converted before names existed.
-        "default" => plain(&[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]),
-        "gpt-2" | "phi-2" | "gigachat" | "a.x-4.0" | "mellum" | "modern-bert" | "mpt" | "olmo"
-        | "jais" | "trillion" | "granite-docling" | "exaone4" => plain(&[GPT2]),
-        "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "midm-2.0"
-        | "lfm2" => Recipe { whole_words: true, add_bos: true, ..plain(&[LLAMA3]) },
-        "dbrx" | "smaug-bpe" | "glm4" | "chatglm-bpe" => plain(&[LLAMA3]),
-        "qwen2" | "deepseek-r1-qwen" | "kormo" | "stablelm2" | "hunyuan" | "solar-open"
-        | "grok-2" | "megrez" => plain(&[QWEN2]),
-        "qwen35" => plain(&[QWEN35]),
-        "laguna" => plain(&[r"[^\n]+|[\n]+", QWEN2]),
-        "minicpm5" => Recipe { whole_words: true, ..plain(&[r"\p{N}{1,3}", LLAMA3]) },
-        "deepseek-llm" => plain(&[
+        "default" => &[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
+        "laguna" => &[r"[^\n]+|[\n]+", QWEN2],
+        "deepseek-llm" => &[
             r"[\r\n]",
             DEEPSEEK_WORDS,
             r"\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+",
             r"\s+$",
             DEEPSEEK_EAST,
             r"\p{N}+",
-        ]),
-        "deepseek-coder" => {
-            plain(&[r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", DEEPSEEK_EAST, r"\p{N}"])
+        ],
+        "deepseek-coder" => &[r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", DEEPSEEK_EAST, r"\p{N}"],
+        "deepseek-v3" | "hunyuan-dense" | "joyai-llm" | "hy_v4" => {
+            &[r"\p{N}{1,3}", DEEPSEEK3_EAST, DEEPSEEK3]
         }
-        "deepseek-v3" | "hunyuan-dense" | "joyai-llm" | "hy_v4" => plain(&[
-            r"\p{N}{1,3}",
-            r"[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+",
-            DEEPSEEK3,
-        ]),
-        "falcon" => plain(&[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"]),
+        "spark2_5" => &[r"\p{N}{1,3}", DEEPSEEK3_EAST, SPARK, r"\p{N}"],
+        "afmoe" => &[AFMOE_DIGITS, AFMOE_EAST, DEEPSEEK3],
+        "falcon" => &[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"],
         "starcoder" | "refact" | "command-r" | "smollm" | "codeshell" | "exaone" | "minerva-7b"
-        | "mellum2" => plain(&[r"\p{N}", GPT2]),
-        "tekken" => Recipe { whole_words: true, add_bos: true, ..plain(&[TEKKEN]) },
-        "gpt-4o" | "llama4" | "kanana2" | "minimax-m2" => plain(&[GPT4O]),
-        "tiny_aya" | "cohere2moe" => plain(&[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O]),
-        "kimi-k2" => plain(&[KIMI]),
-        "bailingmoe" | "bailingmoe2" | "llada-moe" => plain(&[BAILING]),
-        "seed-coder" => plain(&[SEED]),
-        "poro-chat" | "bloom" | "gpt3-finnish" => plain(&[PORO]),
-        "viking" => plain(&[PORO, r"\p{N}"]),
-        "gemma4" => Recipe { add_bos: true, raw_utf8: true, ..plain(&[r"[^\n]+|[\n]+"]) },
+        | "mellum2" => &[r"\p{N}", GPT2],
+        "tiny_aya" | "cohere2moe" => &[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O],
+        // The second pattern matches between digits only: before every three of them.
+        "superbpe" => &[r"\p{N}+", r"(?=(?:\d{3})+(?!\d))"],
+        "viking" => &[PORO, r"\p{N}"],
         _ => return None,
     })
 }
@@ -199,6 +239,15 @@ mod tests {
             "poro-chat",
             "viking",
             "gemma4",
+            "jais-2",
+            "glm5",
+            "ufakzeka",
+            "spark2_5",
+            "youtu",
+            "afmoe",
+            "exaone-moe",
+            "superbpe",
+            "chameleon",
         ] {
             assert_eq!(words(name, text).concat(), text, "{name}");
             assert!(words(name, "").is_empty(), "{name}");
@@ -214,6 +263,13 @@ mod tests {
         );
         assert_eq!(words("qwen2", "12"), ["1", "2"]);
         assert_eq!(words("starcoder", "a 12"), ["a", " ", "1", "2"]);
+        assert_eq!(words("superbpe", "a 1234567 b"), ["a ", "1", "234", "567", " b"]);
+        assert_eq!(words("afmoe", "a 1234567, b"), ["a", " ", "1", "234", "567", ",", " b"]);
+        assert_eq!(words("exaone-moe", "We are 12\n\n"), ["We are", " ", "1", "2", "\n\n"]);
+        assert_eq!(words("jais-2", "a       b"), ["a", "    ", "  ", " b"]);
+        assert_eq!(words("ufakzeka", "Ali'nin"), ["Ali", "'nin"]);
+        assert_eq!(words("youtu", "안녕，ab12"), ["안녕", "，", "ab", "1", "2"]);
+        assert_eq!(words("chameleon", "IMGIMGABZ a.b"), ["IMGIMGABZ", " a", ".", "b"]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     ("nook-model",    2, &["nook-base", "nook-kernels"]),
     ("nook-shard",    2, &["nook-base", "nook-wire", "nook-mux", "nook-model"]),
     ("nook-store",    2, &["nook-base", "nook-trust"]),
-    ("nook-node",     3, &["nook-base", "nook-find", "nook-link", "nook-model", "nook-mux", "nook-pipeline", "nook-plan",
+    ("nook-node",     3, &["nook-base", "nook-find", "nook-kernels", "nook-link", "nook-model", "nook-mux", "nook-pipeline", "nook-plan",
                            "nook-shard", "nook-store", "nook-text", "nook-trust", "nook-wire"]),
     ("nook-openai",   4, &["nook-base", "nook-node", "nook-text"]),
     ("nook-control",  4, &["nook-base", "nook-node"]),
@@ -45,9 +45,9 @@ const TEST_PACKAGES: &[&str] = &["nook-testkit", "nook-tests"];
 #[rustfmt::skip]
 const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("axum*",              &["nook-openai"]),
-    ("candle*",            &["nook-kernels", "nook-model", "nook-shard"]),
     ("keyring*",           &["nook-store"]),
     ("mdns-sd",            &["nook-find"]),
+    ("memmap2",            &["nook-kernels"]),
     ("rusqlite",           &["nook-store"]),
     ("rustls*",            &["nook-link"]),
     ("tauri*",             &["inglenook"]),
@@ -229,8 +229,8 @@ mod tests {
 
     #[test]
     fn a_foreign_library_is_known_to_its_owners_only() {
-        check_edge("nook-model", "candle-core", Use::Product, true);
-        check_edge("nook-node", "candle-core", Use::Product, false);
+        check_edge("nook-kernels", "memmap2", Use::Product, true);
+        check_edge("nook-node", "memmap2", Use::Product, false);
         check_edge("nook-node", "rustls-pki-types", Use::Product, false);
         check_edge("nook-cli", "axum", Use::Product, false);
         check_edge("nook-openai", "tauri", Use::Test, false);

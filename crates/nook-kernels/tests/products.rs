@@ -1,0 +1,351 @@
+//! Every instruction set, thread count, number of rows and neighbour gives the bits of the one
+//! definition of a product, written out again here; and packed weights decode to the very numbers of
+//! the file.
+
+#![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
+
+use nook_kernels::{
+    Arithmetic, Compute, Format, Isa, Matrix, MatrixError, Product, Scratch, multiply,
+};
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::{Rng, RngCore, SeedableRng};
+
+fn numbers(count: usize, random: &mut StdRng) -> Vec<f32> {
+    (0..count).map(|_| random.random_range(-2.0f32..2.0)).collect()
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// Random bytes, but no scale that is infinite or NaN: what would be compared is then the payload.
+fn file_bytes(format: Format, rows: usize, columns: usize, random: &mut StdRng) -> Vec<u8> {
+    let mut bytes = vec![0; rows * format.row_bytes(columns).unwrap()];
+    random.fill_bytes(&mut bytes);
+    let exponent_ends: &[usize] = match format {
+        Format::F32 => &[3],
+        Format::F16 | Format::Bf16 | Format::Q4_0 | Format::Q5_0 | Format::Q8_0 => &[1],
+        Format::Q6K => &[209],
+        Format::Q3K | Format::Iq3S => &[109, 1],
+        Format::Q2K => &[81, 83],
+        Format::Tq1_0 => &[53],
+        Format::Tq2_0 => &[65],
+        Format::Iq1M => &[55],
+        Format::Mxfp4 => &[0],
+        Format::Nvfp4 => &[0, 1, 2, 3],
+        _ => &[1, 3],
+    };
+    for block in bytes.chunks_exact_mut(format.bytes()) {
+        for at in exponent_ends {
+            block[*at] &= 0xbf;
+        }
+    }
+    bytes
+}
+
+/// Numbers that share a scale in a packed format, and what `q - zero` of a decoded weight is worth:
+/// `(a, b)` such that the weight is `a * q - b`.
+struct Quantised {
+    format: Format,
+    /// (blocks of 16 or 32 numbers) of `a`, `b`, and the numbers `q - zero`.
+    pieces: Vec<(f32, f32, Vec<i32>)>,
+}
+
+/// What nibbles stand for in `IQ4_NL` and `IQ4_XS`.
+fn bell(nibbles: Vec<i32>) -> Vec<i32> {
+    let values = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+    nibbles.iter().map(|q| values[*q as usize]).collect()
+}
+
+/// Takes one row of file blocks apart, from the layouts of llama.cpp's `ggml-common.h`.
+fn take_apart(format: Format, row: &[u8]) -> Quantised {
+    let half =
+        |bytes: &[u8], at: usize| half::f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f32();
+    let mut pieces = Vec::new();
+    for block in row.chunks_exact(format.bytes()) {
+        let nibbles = |at: usize| -> Vec<i32> {
+            let bytes = &block[at..at + 16];
+            let low = bytes.iter().map(|b| i32::from(b & 15));
+            low.chain(bytes.iter().map(|b| i32::from(b >> 4))).collect()
+        };
+        let fifth = |at: usize, q: Vec<i32>| -> Vec<i32> {
+            let bits = u32::from_le_bytes(block[at..at + 4].try_into().unwrap());
+            q.iter().enumerate().map(|(i, q)| q | (((bits >> i) & 1) << 4) as i32).collect()
+        };
+        let less = |zero: i32, q: Vec<i32>| -> Vec<i32> { q.iter().map(|q| q - zero).collect() };
+        match format {
+            Format::Q4_0 => pieces.push((half(block, 0), 0.0, less(8, nibbles(2)))),
+            Format::Q4_1 => pieces.push((half(block, 0), -half(block, 2), nibbles(4))),
+            Format::Q5_0 => pieces.push((half(block, 0), 0.0, less(16, fifth(2, nibbles(6))))),
+            Format::Q5_1 => pieces.push((half(block, 0), -half(block, 2), fifth(4, nibbles(8)))),
+            Format::Q8_0 => {
+                let q = block[2..34].iter().map(|q| i32::from(*q as i8)).collect();
+                pieces.push((half(block, 0), 0.0, q));
+            }
+            Format::Q4K | Format::Q5K => {
+                for unit in 0..8 {
+                    let packed = &block[4..16];
+                    let (scale, minimum) = if unit < 4 {
+                        (packed[unit] & 63, packed[unit + 4] & 63)
+                    } else {
+                        let low = packed[unit + 4];
+                        let (s, m) = (packed[unit - 4] >> 6, packed[unit] >> 6);
+                        ((low & 15) | s << 4, (low >> 4) | m << 4)
+                    };
+                    let at = if format == Format::Q4K { 16 } else { 48 };
+                    let q = (0..32).map(|i| {
+                        let nibble = (block[at + 32 * (unit / 2) + i] >> (4 * (unit % 2))) & 15;
+                        let fifth = (block[16 + i] >> unit) & 1;
+                        let fifth = if format == Format::Q5K { fifth << 4 } else { 0 };
+                        i32::from(nibble | fifth)
+                    });
+                    let a = half(block, 0) * f32::from(scale);
+                    pieces.push((a, half(block, 2) * f32::from(minimum), q.collect()));
+                }
+            }
+            Format::Q6K => {
+                for piece in 0..16 {
+                    let q = (0..16).map(|i| {
+                        let k = 16 * piece + i;
+                        let (side, quarter, i) = (k / 128, k % 128 / 32, k % 32);
+                        let low = block[64 * side + 32 * (quarter % 2) + i] >> (4 * (quarter / 2));
+                        let high = block[128 + 32 * side + i] >> (2 * quarter);
+                        i32::from((low & 15) | (high & 3) << 4) - 32
+                    });
+                    let a = half(block, 208) * f32::from(block[192 + piece] as i8);
+                    pieces.push((a, 0.0, q.collect()));
+                }
+            }
+            Format::Q2K => {
+                for piece in 0..16 {
+                    let q = (0..16).map(|i| {
+                        let k = 16 * piece + i;
+                        i32::from(block[16 + 32 * (k / 128) + k % 32] >> (2 * (k % 128 / 32))) & 3
+                    });
+                    let a = half(block, 80) * f32::from(block[piece] & 15);
+                    pieces.push((a, half(block, 82) * f32::from(block[piece] >> 4), q.collect()));
+                }
+            }
+            Format::Q3K => {
+                for piece in 0..16 {
+                    let q = (0..16).map(|i| {
+                        let k = 16 * piece + i;
+                        let low = block[32 + 32 * (k / 128) + k % 32] >> (2 * (k % 128 / 32));
+                        let high = block[k % 32] >> (k / 32);
+                        i32::from((low & 3) | (high & 1) << 2) - 4
+                    });
+                    let low = block[96 + piece % 8] >> (4 * (piece / 8)) & 15;
+                    let high = block[104 + piece % 4] >> (2 * (piece / 4)) & 3;
+                    let scale = i16::from(low | high << 4) - 32;
+                    pieces.push((half(block, 108) * f32::from(scale), 0.0, q.collect()));
+                }
+            }
+            Format::Iq4Nl => pieces.push((half(block, 0), 0.0, bell(nibbles(2)))),
+            Format::Iq4Xs => {
+                for unit in 0..8 {
+                    let low = block[4 + unit / 2] >> (4 * (unit % 2)) & 15;
+                    let high = u16::from_le_bytes([block[2], block[3]]) >> (2 * unit) & 3;
+                    let scale = (u16::from(low) | high << 4) as i16 - 32;
+                    let a = half(block, 0) * f32::from(scale);
+                    pieces.push((a, 0.0, bell(nibbles(8 + 16 * unit))));
+                }
+            }
+            other => unreachable!("{other:?} is not packed"),
+        }
+    }
+    Quantised { format, pieces }
+}
+
+/// The product of one row with one row of activations, as `nook_kernels` documents it.
+fn quantised_product(weights: &Quantised, x: &[f32]) -> f32 {
+    let mut sum = 0.0f32;
+    let mut at = 0;
+    for (a, b, q) in &weights.pieces {
+        let unit = &x[at / 32 * 32..][..32];
+        let greatest = unit.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+        let (inverse, dx) = (127.0 / greatest, greatest / 127.0);
+        let xs: Vec<i32> =
+            x[at..at + q.len()].iter().map(|x| (x * inverse).round_ties_even() as i32).collect();
+        let exact: i32 = q.iter().zip(&xs).map(|(q, x)| q * x).sum();
+        let mut term = exact as f32 * (a * dx);
+        if matches!(
+            weights.format,
+            Format::Q4_1 | Format::Q5_1 | Format::Q2K | Format::Q4K | Format::Q5K
+        ) {
+            term -= b * (xs.iter().sum::<i32>() as f32 * dx);
+        }
+        sum += term;
+        at += q.len();
+    }
+    sum
+}
+
+/// A product with f32 activations: 32 accumulators, added by halves.
+fn float_product(weights: &[f32], x: &[f32]) -> f32 {
+    let mut lanes = [0.0f32; 32];
+    for (i, (w, x)) in weights.iter().zip(x).enumerate() {
+        let product = w * x;
+        lanes[i % 32] += product;
+    }
+    for width in [16, 8, 4, 2, 1] {
+        for l in 0..width {
+            lanes[l] += lanes[l + width];
+        }
+    }
+    lanes[0]
+}
+
+const PACKED: [Format; 12] = [
+    Format::Q2K,
+    Format::Q3K,
+    Format::Iq4Nl,
+    Format::Iq4Xs,
+    Format::Q4_0,
+    Format::Q4_1,
+    Format::Q5_0,
+    Format::Q5_1,
+    Format::Q8_0,
+    Format::Q4K,
+    Format::Q5K,
+    Format::Q6K,
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn products_are_those_of_single_rows_everywhere(
+        format in prop::sample::select(&Format::ALL[..]),
+        blocks in 1usize..5,
+        rows in 1usize..130,
+        n in 1usize..27,
+        arithmetic in prop::sample::select(&[Arithmetic::Bytes, Arithmetic::Floats][..]),
+        seed: u64,
+    ) {
+        let mut random = StdRng::seed_from_u64(seed);
+        let columns = match format.elements() {
+            1 => 57 * blocks,
+            elements => elements * blocks,
+        };
+        let bytes = file_bytes(format, rows, columns, &mut random);
+        let input = numbers(n * columns, &mut random);
+        let packed = arithmetic == Arithmetic::Bytes && PACKED.contains(&format);
+        let mut expected = Vec::new();
+        for x in input.chunks_exact(columns) {
+            for row in bytes.chunks_exact(format.row_bytes(columns).unwrap()) {
+                expected.push(if packed {
+                    quantised_product(&take_apart(format, row), x)
+                } else {
+                    let mut weights = vec![0.0; columns];
+                    format.decode(row, &mut weights);
+                    float_product(&weights, x)
+                });
+            }
+        }
+        let matrix = Matrix::new(arithmetic, format, rows, columns, &bytes).unwrap();
+        for isa in Isa::available() {
+            for threads in [1, 3] {
+                let compute = Compute::with_isa(threads, isa).unwrap();
+                let mut out = vec![f32::NAN; n * rows];
+                let mut products = [Product { matrix: &matrix, out: &mut out }];
+                multiply(&compute, &mut Scratch::default(), &input, &mut products).unwrap();
+                prop_assert_eq!(bits(&out), bits(&expected), "{:?} {:?} {}", format, isa, threads);
+            }
+        }
+    }
+
+    #[test]
+    fn packed_rows_decode_to_the_numbers_of_the_file(
+        format in prop::sample::select(&Format::ALL[..]),
+        blocks in 1usize..4,
+        rows in 1usize..40,
+        seed: u64,
+    ) {
+        let mut random = StdRng::seed_from_u64(seed);
+        let columns = format.elements() * blocks;
+        let bytes = file_bytes(format, rows, columns, &mut random);
+        let matrix = Matrix::new(Arithmetic::Bytes, format, rows, columns, &bytes).unwrap();
+        let row_bytes = format.row_bytes(columns).unwrap();
+        for row in 0..rows {
+            let (mut got, mut expected) = (vec![0.0; columns], vec![0.0; columns]);
+            matrix.decode(row, &mut got).unwrap();
+            format.decode(&bytes[row * row_bytes..][..row_bytes], &mut expected);
+            prop_assert_eq!(bits(&got), bits(&expected), "{:?} row {}", format, row);
+        }
+    }
+}
+
+#[test]
+fn several_products_in_one_go_are_those_of_each() {
+    let mut random = StdRng::seed_from_u64(7);
+    let (columns, n) = (512, 11);
+    let input = numbers(n * columns, &mut random);
+    let shapes = [(Format::Q4K, 96), (Format::Q6K, 33), (Format::F32, 20), (Format::Q8_0, 1)];
+    let matrices = shapes.map(|(format, rows)| {
+        let bytes = file_bytes(format, rows, columns, &mut random);
+        Matrix::new(Arithmetic::Bytes, format, rows, columns, &bytes).unwrap()
+    });
+    let compute = Compute::new(3).unwrap();
+    let mut scratch = Scratch::default();
+    let mut together: Vec<Vec<f32>> = matrices.iter().map(|m| vec![0.0; n * m.rows()]).collect();
+    let mut products: Vec<Product<'_>> =
+        matrices.iter().zip(&mut together).map(|(matrix, out)| Product { matrix, out }).collect();
+    multiply(&compute, &mut scratch, &input, &mut products).unwrap();
+    for (matrix, together) in matrices.iter().zip(&together) {
+        let mut alone = vec![0.0; n * matrix.rows()];
+        let mut product = [Product { matrix, out: &mut alone }];
+        multiply(&compute, &mut scratch, &input, &mut product).unwrap();
+        assert_eq!(bits(&alone), bits(together), "{matrix:?}");
+    }
+}
+
+#[test]
+fn packing_takes_at_most_a_twentieth_more_than_the_file() {
+    for format in Format::ALL {
+        let (rows, columns) = (64, 512);
+        let bytes = vec![0; rows * format.row_bytes(columns).unwrap()];
+        let file = bytes.len();
+        let held = Matrix::new(Arithmetic::Bytes, format, rows, columns, &bytes).unwrap().bytes();
+        assert!(held * 20 <= file * 21, "{format:?}: {held} for {file}");
+    }
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_named() {
+    assert_eq!(
+        Matrix::new(Arithmetic::Bytes, Format::Q4K, 1, 300, &[]).unwrap_err(),
+        MatrixError::Columns { columns: 300, block: 256 }
+    );
+    assert_eq!(
+        Matrix::new(Arithmetic::Bytes, Format::Q8_0, 2, 32, &[0; 67]).unwrap_err(),
+        MatrixError::Bytes { expected: 68, got: 67 }
+    );
+    let matrix = Matrix::new(Arithmetic::Bytes, Format::Q8_0, 2, 32, &[0; 68]).unwrap();
+    let compute = Compute::new(1).unwrap();
+    let try_sizes = |x: usize, out: usize| {
+        let mut out = vec![0.0; out];
+        let mut products = [Product { matrix: &matrix, out: &mut out }];
+        multiply(&compute, &mut Scratch::default(), &vec![0.0; x], &mut products)
+    };
+    assert_eq!(try_sizes(33, 2), Err(MatrixError::Activations { columns: 32, got: 33 }));
+    assert_eq!(try_sizes(64, 3), Err(MatrixError::Output { expected: 4, got: 3 }));
+    assert_eq!(try_sizes(0, 0), Ok(()));
+    assert_eq!(matrix.decode(2, &mut [0.0; 32]), Err(MatrixError::Row { row: 2, rows: 2 }));
+}
+
+#[test]
+fn a_fault_in_the_activations_shows_in_every_product_that_meets_it() {
+    let mut random = StdRng::seed_from_u64(1);
+    let bytes = file_bytes(Format::Q4_0, 20, 64, &mut random);
+    let matrix = Matrix::new(Arithmetic::Bytes, Format::Q4_0, 20, 64, &bytes).unwrap();
+    for isa in Isa::available() {
+        let compute = Compute::with_isa(1, isa).unwrap();
+        let mut input = numbers(2 * 64, &mut random);
+        input[64 + 5] = f32::INFINITY;
+        let mut out = vec![0.0; 40];
+        let mut products = [Product { matrix: &matrix, out: &mut out }];
+        multiply(&compute, &mut Scratch::default(), &input, &mut products).unwrap();
+        assert!(out[..20].iter().all(|x| x.is_finite()) && out[20..].iter().all(|x| x.is_nan()));
+    }
+}

@@ -1,0 +1,232 @@
+//! Builds the pieces that most families share, with the tensor names of GGUF.
+
+use nook_kernels::{RopeLayout, RopeScaling};
+
+use super::metadata::{Metadata, Sizes};
+use super::{Description, HeadSpec};
+use crate::error::Fault;
+use crate::parts::{
+    Activation, Attention, Block, Factors, FeedForward, Gated, Linear, Mixer, Mixture, Norm, Reach,
+    RopeSpec, Routing, Turn,
+};
+use crate::weights::{MatrixSpec, Named, StackSpec, VectorSpec};
+
+/// The tensors of one layer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LayerNames<'a> {
+    pub(super) sizes: &'a Sizes,
+    pub(super) index: u32,
+}
+
+impl LayerNames<'_> {
+    /// The name of the tensor `name` with its ending.
+    pub(super) fn tensor(&self, name: &str) -> String {
+        format!("blk.{}.{name}", self.index)
+    }
+
+    /// The matrix `name`, `columns` x `rows`.
+    pub(super) fn matrix(&self, name: &str, columns: u32, rows: u32) -> MatrixSpec {
+        MatrixSpec::new(self.tensor(&format!("{name}.weight")), columns, rows)
+    }
+
+    /// A vector, by its name with its ending.
+    pub(super) fn vector(&self, name: &str, width: u32) -> VectorSpec {
+        VectorSpec::new(self.tensor(name), width)
+    }
+
+    /// The matrix `name` without a bias.
+    pub(super) fn linear(&self, name: &str, columns: u32, rows: u32) -> Linear<Named> {
+        Linear::new(self.matrix(name, columns, rows))
+    }
+
+    /// The matrix `name` and its bias.
+    pub(super) fn biased(&self, name: &str, columns: u32, rows: u32) -> Linear<Named> {
+        let bias = self.vector(&format!("{name}.bias"), rows);
+        Linear { matrix: self.matrix(name, columns, rows), bias: Some(bias) }
+    }
+
+    /// A root mean square norm.
+    pub(super) fn norm(&self, name: &str, width: u32) -> Norm<Named> {
+        Norm::rms(self.tensor(&format!("{name}.weight")), width, self.sizes.epsilon)
+    }
+
+    /// Attention as in Llama: no biases, no norms, everything seen, all heads turned by rope 0.
+    pub(super) fn attention(&self, layout: RopeLayout) -> Attention<Named> {
+        let s = self.sizes;
+        let (query, key) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
+        Attention {
+            query: self.linear("attn_q", s.hidden, query),
+            key: self.linear("attn_k", s.hidden, key),
+            value: self.linear("attn_v", s.hidden, key),
+            gate: None,
+            output: self.linear("attn_output", query, s.hidden),
+            query_norm: None,
+            key_norm: None,
+            turned_norm: None,
+            heads: s.heads as usize,
+            kv_heads: s.kv_heads as usize,
+            head_dim: s.head_dim as usize,
+            scale: 1.0 / (s.head_dim as f32).sqrt(),
+            soft_cap: None,
+            reach: Reach::All,
+            turn: Some(Turn { rope: 0, layout }),
+            temperature: None,
+        }
+    }
+
+    /// As [`Self::attention`], with biases of queries, keys and values.
+    pub(super) fn biased_attention(&self, layout: RopeLayout) -> Attention<Named> {
+        let s = self.sizes;
+        let (query, key) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
+        Attention {
+            query: self.biased("attn_q", s.hidden, query),
+            key: self.biased("attn_k", s.hidden, key),
+            value: self.biased("attn_v", s.hidden, key),
+            ..self.attention(layout)
+        }
+    }
+
+    /// A gated feed-forward layer without biases.
+    pub(super) fn gated(&self, activation: Activation) -> FeedForward<Named> {
+        FeedForward::Gated(self.gated_named("", self.sizes.feed_forward, activation))
+    }
+
+    /// As [`Self::gated`], of `width`, for tensors whose names end in `ending`.
+    pub(super) fn gated_named(
+        &self,
+        ending: &str,
+        width: u32,
+        activation: Activation,
+    ) -> Gated<Named> {
+        let hidden = self.sizes.hidden;
+        Gated {
+            gate: self.linear(&format!("ffn_gate{ending}"), hidden, width),
+            up: self.linear(&format!("ffn_up{ending}"), hidden, width),
+            down: self.linear(&format!("ffn_down{ending}"), width, hidden),
+            activation,
+        }
+    }
+
+    /// A gated layer whose gate and up matrices are one tensor `ffn_up`, the gate first.
+    pub(super) fn fused_gated(&self, activation: Activation) -> FeedForward<Named> {
+        let (hidden, width) = (self.sizes.hidden, self.sizes.feed_forward);
+        let both = self.matrix("ffn_up", hidden, 2 * width);
+        FeedForward::Gated(Gated {
+            gate: Linear::new(both.part(0, width)),
+            up: Linear::new(both.part(width, width)),
+            down: self.linear("ffn_down", width, hidden),
+            activation,
+        })
+    }
+
+    /// A mixture of `experts` gated layers of `width`, without a shared expert.
+    pub(super) fn mixture(&self, experts: u32, width: u32, routing: Routing) -> Mixture<Named> {
+        let hidden = self.sizes.hidden;
+        let stack =
+            |name: &str, columns, rows| StackSpec::new(self.tensor(name), columns, rows, experts);
+        Mixture {
+            router: self.linear("ffn_gate_inp", hidden, experts),
+            choice_bias: None,
+            gate: stack("ffn_gate_exps.weight", hidden, width),
+            up: stack("ffn_up_exps.weight", hidden, width),
+            down: stack("ffn_down_exps.weight", width, hidden),
+            activation: Activation::Silu,
+            routing,
+            shared: None,
+        }
+    }
+
+    /// A layer with a norm before each part, as in Llama.
+    pub(super) fn block(
+        &self,
+        attention: Attention<Named>,
+        feed_forward: FeedForward<Named>,
+    ) -> Block<Named> {
+        Block {
+            attention_norm: Some(self.norm("attn_norm", self.sizes.hidden)),
+            mixer: Mixer::Attention(attention),
+            post_attention_norm: None,
+            feed_forward_norm: Some(self.norm("ffn_norm", self.sizes.hidden)),
+            feed_forward,
+            post_feed_forward_norm: None,
+            residual_scale: 1.0,
+        }
+    }
+}
+
+/// The layers of a model, one by one.
+pub(super) fn layers(
+    sizes: &Sizes,
+    mut block: impl FnMut(LayerNames<'_>) -> Result<Block<Named>, Fault>,
+) -> Result<Vec<Block<Named>>, Fault> {
+    (0..sizes.layers).map(|index| block(LayerNames { sizes, index })).collect()
+}
+
+/// A model of `blocks` with plain ends and one rope.
+pub(super) fn model(
+    sizes: &Sizes,
+    rope: RopeSpec<Named>,
+    blocks: Vec<Block<Named>>,
+) -> Description {
+    let matrix = |name: &str| MatrixSpec::new(name, sizes.hidden, sizes.vocabulary);
+    Description {
+        shape: sizes.shape(),
+        embedding: matrix("token_embd.weight"),
+        embedding_scale: 1.0,
+        ropes: vec![rope],
+        blocks,
+        head: HeadSpec {
+            norm: Norm::rms("output_norm.weight", sizes.hidden, sizes.epsilon),
+            output: (!sizes.tied_output).then(|| matrix("output.weight")),
+            scale: 1.0,
+            soft_cap: None,
+        },
+        passed_over: Vec::new(),
+    }
+}
+
+/// The rope that the metadata name: scaling, and `rope_freqs.weight` where the file has it.
+pub(super) fn rope(metadata: &Metadata<'_>, sizes: &Sizes) -> Result<RopeSpec<Named>, Fault> {
+    let (scaling, magnitude) = metadata.rope_scaling(sizes)?;
+    let tensor = "rope_freqs.weight";
+    let factors = if metadata.has(tensor) {
+        Factors::Always(VectorSpec::new(tensor, sizes.rope_dimensions / 2))
+    } else {
+        Factors::None
+    };
+    Ok(RopeSpec {
+        base: sizes.rope_base,
+        dimensions: sizes.rope_dimensions,
+        scaling,
+        magnitude,
+        factors,
+    })
+}
+
+/// As [`rope`], with the two sets of factors of LongRoPE where the file has them.
+pub(super) fn long_rope(metadata: &Metadata<'_>, sizes: &Sizes) -> Result<RopeSpec<Named>, Fault> {
+    let (short, long) = ("rope_factors_short.weight", "rope_factors_long.weight");
+    if !metadata.has(short) && !metadata.has(long) {
+        return rope(metadata, sizes);
+    }
+    let name = "rope.scaling.original_context_length";
+    let usual = Some(sizes.context_length);
+    let original = metadata.number(name, usual, 1..=sizes.context_length)?;
+    let kind_key = metadata.key("rope.scaling.type");
+    let kind = metadata.header.text(&kind_key)?.unwrap_or("longrope");
+    if kind != "longrope" && kind != "none" {
+        return Err(super::metadata::bad(&kind_key, kind, "longrope"));
+    }
+    let half = sizes.rope_dimensions / 2;
+    Ok(RopeSpec {
+        base: sizes.rope_base,
+        dimensions: sizes.rope_dimensions,
+        scaling: RopeScaling::None,
+        magnitude: metadata.positive("rope.scaling.attn_factor")?.unwrap_or(1.0),
+        factors: Factors::ByWindow {
+            original,
+            short: VectorSpec::new(short, half),
+            long: VectorSpec::new(long, half),
+        },
+    })
+}

@@ -1,0 +1,180 @@
+//! Qwen3.5 (Qwen team, 2026), dense and as a mixture of experts: three layers of a gated delta net to
+//! one of attention whose result is gated.
+//!
+//! Reference: `Qwen3_5ForCausalLM` and `Qwen3_5MoeForCausalLM` of Hugging Face transformers, and
+//! llama.cpp for how files lay it out: the gate of a head follows its query in `attn_q`; `ssm_a` holds
+//! `-exp(A_log)`; norms are already `1 + w`; `post_attention_norm` is the norm before the feed-forward
+//! layer. A part of each head turns, in halves; the rotary sections are for pictures, and of a text all
+//! positions are equal. Layers that predict further tokens count in `block_count` and are passed over.
+//! The mixture renormalises, and a sigmoid gates its shared expert.
+
+use nook_kernels::RopeLayout;
+
+use super::Description;
+use super::builder::{LayerNames, layers, model, rope};
+use super::metadata::{Metadata, Sizes};
+use crate::error::Fault;
+use crate::parts::{
+    Activation, Attention, Block, FeedForward, GatedDelta, Linear, Mixer, Mixture, Routing, Scores,
+    SharedExpert,
+};
+use crate::shape::{FEED_FORWARD_MAX, HEAD_DIM_MAX, HEADS_MAX, LAYERS_MAX};
+use crate::weights::{MatrixSpec, Named, VectorSpec};
+
+/// Each so-manieth layer is one of attention.
+const INTERVAL_USUAL: u32 = 4;
+
+/// Longest convolution; the known ones see 4 positions.
+const KERNEL_MAX: u32 = 64;
+
+/// Sizes of the delta nets.
+#[derive(Debug, Clone, Copy)]
+struct Net {
+    dim: u32,
+    key_heads: u32,
+    value_heads: u32,
+    kernel: u32,
+}
+
+/// What the layers with experts share.
+#[derive(Debug, Clone, Copy)]
+struct Experts {
+    count: u32,
+    used: u32,
+    width: u32,
+    shared: u32,
+}
+
+pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
+    let sizes = metadata.sizes("attention.layer_norm_rms_epsilon")?;
+    build(metadata, sizes, |layer| layer.gated(Activation::Silu))
+}
+
+pub(super) fn describe_mixture(metadata: &Metadata<'_>) -> Result<Description, Fault> {
+    let Some((count, used)) = metadata.experts()? else {
+        return Err(metadata.bad("expert_count", 0, "1 or more"));
+    };
+    let width = metadata.number("expert_feed_forward_length", None, 1..=FEED_FORWARD_MAX)?;
+    let name = "expert_shared_feed_forward_length";
+    let shared = metadata.number(name, Some(width), 1..=FEED_FORWARD_MAX)?;
+    let sizes = metadata.sizes_or("attention.layer_norm_rms_epsilon", Some(width))?;
+    let experts = Experts { count, used, width, shared };
+    build(metadata, sizes, |layer| FeedForward::Mixture(mixture(layer, experts)))
+}
+
+fn build(
+    metadata: &Metadata<'_>,
+    mut sizes: Sizes,
+    feed_forward: impl Fn(LayerNames<'_>) -> FeedForward<Named>,
+) -> Result<Description, Fault> {
+    metadata.check_value_length(&sizes)?;
+    let all_layers = sizes.layers;
+    let predicting = metadata.number("nextn_predict_layers", Some(0), 0..=all_layers - 1)?;
+    sizes.layers = all_layers - predicting;
+    let interval =
+        metadata.number("full_attention_interval", Some(INTERVAL_USUAL), 1..=LAYERS_MAX)?;
+    let net = net(metadata)?;
+    let blocks = layers(&sizes, |layer| {
+        let mixer = if (layer.index + 1).is_multiple_of(interval) {
+            Mixer::Attention(attention(layer))
+        } else {
+            Mixer::Delta(delta(layer, net))
+        };
+        Ok(Block {
+            attention_norm: Some(layer.norm("attn_norm", sizes.hidden)),
+            mixer,
+            post_attention_norm: None,
+            feed_forward_norm: Some(layer.norm("post_attention_norm", sizes.hidden)),
+            feed_forward: feed_forward(layer),
+            post_feed_forward_norm: None,
+            residual_scale: 1.0,
+        })
+    })?;
+    let mut description = model(&sizes, rope(metadata, &sizes)?, blocks);
+    let predicts = |name: &str| {
+        let index = name.strip_prefix("blk.").and_then(|rest| rest.split('.').next());
+        let index = index.and_then(|index| index.parse::<u32>().ok());
+        index.is_some_and(|index| (sizes.layers..all_layers).contains(&index))
+    };
+    let names = metadata.header.tensors().iter().map(|tensor| tensor.name.clone());
+    description.passed_over = names.filter(|name| predicts(name)).collect();
+    Ok(description)
+}
+
+fn net(metadata: &Metadata<'_>) -> Result<Net, Fault> {
+    let dim = metadata.number("ssm.state_size", None, 1..=HEAD_DIM_MAX)?;
+    let key_heads = metadata.number("ssm.group_count", None, 1..=HEADS_MAX)?;
+    let value_heads = metadata.number("ssm.time_step_rank", None, 1..=HEADS_MAX)?;
+    if !value_heads.is_multiple_of(key_heads) {
+        let expected = format!("a divisor of {value_heads} value heads");
+        return Err(metadata.bad("ssm.group_count", key_heads, expected));
+    }
+    let inner = metadata.number("ssm.inner_size", None, 1..=u32::MAX)?;
+    if inner != dim * value_heads {
+        let expected = format!("{value_heads} heads of {dim}");
+        return Err(metadata.bad("ssm.inner_size", inner, expected));
+    }
+    let kernel = metadata.number("ssm.conv_kernel", None, 1..=KERNEL_MAX)?;
+    Ok(Net { dim, key_heads, value_heads, kernel })
+}
+
+fn attention(layer: LayerNames<'_>) -> Attention<Named> {
+    let s = layer.sizes;
+    let dim = s.head_dim;
+    let both = layer.matrix("attn_q", s.hidden, 2 * s.heads * dim);
+    Attention {
+        query: Linear::new(both.interleaved(2 * dim, 0, dim)),
+        gate: Some(Linear::new(both.interleaved(2 * dim, dim, dim))),
+        query_norm: Some(layer.norm("attn_q_norm", dim)),
+        key_norm: Some(layer.norm("attn_k_norm", dim)),
+        ..layer.attention(RopeLayout::Halves)
+    }
+}
+
+fn delta(layer: LayerNames<'_>, net: Net) -> GatedDelta<Named> {
+    let Net { dim, key_heads, value_heads, kernel } = net;
+    let hidden = layer.sizes.hidden;
+    let (keys, values) = (dim * key_heads, dim * value_heads);
+    let channels = 2 * keys + values;
+    GatedDelta {
+        mixed: layer.linear("attn_qkv", hidden, channels),
+        gate: layer.linear("attn_gate", hidden, values),
+        beta: layer.linear("ssm_beta", hidden, value_heads),
+        alpha: layer.linear("ssm_alpha", hidden, value_heads),
+        convolution: VectorSpec {
+            tensor: layer.tensor("ssm_conv1d.weight"),
+            dimensions: vec![kernel, channels],
+        },
+        step_bias: layer.vector("ssm_dt.bias", value_heads),
+        decay: layer.vector("ssm_a", value_heads),
+        norm: layer.norm("ssm_norm", dim),
+        output: layer.linear("ssm_out", values, hidden),
+        key_heads: key_heads as usize,
+        value_heads: value_heads as usize,
+        dim: dim as usize,
+        kernel: kernel as usize,
+        epsilon: layer.sizes.epsilon,
+    }
+}
+
+fn mixture(layer: LayerNames<'_>, experts: Experts) -> Mixture<Named> {
+    let routing = Routing {
+        used: experts.used as usize,
+        scores: Scores::Softmax,
+        renormalise: true,
+        scale: 1.0,
+        weigh_input: false,
+        groups: None,
+    };
+    let plain = layer.mixture(experts.count, experts.width, routing);
+    Mixture { shared: Some(gated_shared(layer, experts.shared)), ..plain }
+}
+
+/// A shared expert of `width` that a sigmoid of one row gates.
+pub(super) fn gated_shared(layer: LayerNames<'_>, width: u32) -> SharedExpert<Named> {
+    let gate = MatrixSpec::row(layer.tensor("ffn_gate_inp_shexp.weight"), layer.sizes.hidden);
+    SharedExpert {
+        expert: layer.gated_named("_shexp", width, Activation::Silu),
+        gate: Some(Linear::new(gate)),
+    }
+}

@@ -1,0 +1,295 @@
+//! Mixtures of experts: each row goes through a few of many feed-forward layers (Shazeer et al. 2017,
+//! Fedus et al. 2021).
+//!
+//! Rows are gathered by expert, so that a batch reads each expert's weights once. A row's results are
+//! added in the order of its experts' numbers, whatever rows are beside it.
+
+use nook_kernels::{Product, multiply, vector};
+
+use super::{Activation, Broken, Buffers, Gated, Linear, Step, sized};
+use crate::error::Fault;
+use crate::weights::{Held, Named, Part, Source, Weights};
+
+/// The feed-forward part of a layer with experts.
+#[derive(Debug)]
+pub(crate) struct Mixture<W: Weights> {
+    /// (experts, hidden)
+    pub(crate) router: Linear<W>,
+    /// (experts): what scores are raised by for the choice alone (DeepSeek-V3).
+    pub(crate) choice_bias: Option<W::Vector>,
+    /// For each expert (`feed_forward`, hidden).
+    pub(crate) gate: W::Stack,
+    /// For each expert (`feed_forward`, hidden).
+    pub(crate) up: W::Stack,
+    /// For each expert (hidden, `feed_forward`).
+    pub(crate) down: W::Stack,
+    pub(crate) activation: Activation,
+    pub(crate) routing: Routing,
+    /// An expert that every row goes through.
+    pub(crate) shared: Option<SharedExpert<W>>,
+}
+
+/// The expert that every row goes through.
+#[derive(Debug)]
+pub(crate) struct SharedExpert<W: Weights> {
+    pub(crate) expert: Gated<W>,
+    /// (1, hidden): the sigmoid of it weighs the result (Qwen2-MoE).
+    pub(crate) gate: Option<Linear<W>>,
+}
+
+/// How rows choose. Most of it is in no file: constants of the family.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Routing {
+    /// Experts of each row.
+    pub(crate) used: usize,
+    pub(crate) scores: Scores,
+    /// Whether the weights of the chosen are made to add up to 1.
+    pub(crate) renormalise: bool,
+    /// What the weights are multiplied with.
+    pub(crate) scale: f32,
+    /// Whether weights apply to what goes into an expert, not to what comes out (Llama 4).
+    pub(crate) weigh_input: bool,
+    /// Groups of experts, and of how many of them a row may choose.
+    pub(crate) groups: Option<(usize, usize)>,
+}
+
+/// What makes weights of the router's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scores {
+    Softmax,
+    Sigmoid,
+}
+
+/// One row's choice of one expert.
+#[derive(Debug, Clone, Copy, Default)]
+struct Choice {
+    expert: usize,
+    row: usize,
+    weight: f32,
+}
+
+/// Buffers of mixtures.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    scores: Vec<f32>,
+    /// By expert, then by row.
+    choices: Vec<Choice>,
+    /// Of one row: number, and what it is chosen by.
+    ranking: Vec<(usize, f32)>,
+    input: Vec<f32>,
+    output: Vec<f32>,
+}
+
+impl Part for Mixture<Named> {
+    type With<W: Weights> = Mixture<W>;
+
+    fn read<S: Source>(&self, source: &mut S) -> Result<Mixture<S::Into>, Fault> {
+        Ok(Mixture {
+            router: self.router.read(source)?,
+            choice_bias: source.optional_vector(self.choice_bias.as_ref())?,
+            gate: source.stack(&self.gate)?,
+            up: source.stack(&self.up)?,
+            down: source.stack(&self.down)?,
+            activation: self.activation,
+            routing: self.routing,
+            shared: self.shared.read(source)?,
+        })
+    }
+}
+
+impl Part for SharedExpert<Named> {
+    type With<W: Weights> = SharedExpert<W>;
+
+    fn read<S: Source>(&self, source: &mut S) -> Result<SharedExpert<S::Into>, Fault> {
+        Ok(SharedExpert { expert: self.expert.read(source)?, gate: self.gate.read(source)? })
+    }
+}
+
+impl Mixture<Held> {
+    /// Rows `x` (n, hidden) into `out` (n, hidden).
+    pub(crate) fn forward(
+        &self,
+        x: &[f32],
+        out: &mut [f32],
+        step: &Step<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Broken> {
+        self.choose(x, step, buffers)?;
+        out.fill(0.0);
+        let mut from = 0;
+        while let Some(first) = buffers.experts.choices.get(from) {
+            let expert = first.expert;
+            let same = &buffers.experts.choices[from..];
+            let count = same.iter().take_while(|choice| choice.expert == expert).count();
+            self.expert(expert, from..from + count, x, out, step, buffers)?;
+            from += count;
+        }
+        if let Some(shared) = &self.shared {
+            shared.forward(x, out, step, buffers)?;
+        }
+        Ok(())
+    }
+
+    /// Fills `choices`.
+    fn choose(&self, x: &[f32], step: &Step<'_>, buffers: &mut Buffers) -> Result<(), Broken> {
+        let experts = self.router.rows();
+        let Buffers { scratch, experts: gathered, .. } = buffers;
+        let Gathered { scores, choices, ranking, .. } = gathered;
+        let scores = sized(scores, step.rows() * experts);
+        self.router.forward(step.compute, scratch, x, scores)?;
+        choices.clear();
+        for (row, scores) in scores.chunks_exact_mut(experts.max(1)).enumerate() {
+            ranking.clear();
+            // The sigmoid keeps the order, but makes equal what lies far out: the choice is the
+            // router's own, where nothing is added.
+            let raw = self.routing.scores == Scores::Sigmoid
+                && self.choice_bias.is_none()
+                && self.routing.groups.is_none();
+            if raw {
+                ranking.extend(scores.iter().copied().enumerate());
+            }
+            match self.routing.scores {
+                Scores::Softmax => vector::softmax(step.compute, scores, experts),
+                Scores::Sigmoid => vector::sigmoid(step.compute, scores),
+            }
+            if !raw {
+                ranking.extend(scores.iter().copied().enumerate());
+            }
+            if let Some(bias) = &self.choice_bias {
+                for ((_, score), bias) in ranking.iter_mut().zip(bias) {
+                    *score += bias;
+                }
+            }
+            self.routing.rank(ranking);
+            let start = choices.len();
+            choices.extend(ranking.iter().map(|(expert, _)| Choice {
+                expert: *expert,
+                row,
+                weight: scores[*expert],
+            }));
+            self.routing.weigh(&mut choices[start..]);
+        }
+        choices.sort_unstable_by_key(|choice| (choice.expert, choice.row));
+        Ok(())
+    }
+
+    /// Adds what `expert` makes of the rows that chose it.
+    fn expert(
+        &self,
+        expert: usize,
+        choices: std::ops::Range<usize>,
+        x: &[f32],
+        out: &mut [f32],
+        step: &Step<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Broken> {
+        let matrices = (self.gate.get(expert), self.up.get(expert), self.down.get(expert));
+        let (Some(gate), Some(up), Some(down)) = matrices else {
+            return Err(Broken::new("an expert that is not there"));
+        };
+        let Buffers { scratch, gate: gates, up: ups, mixed, experts, .. } = buffers;
+        let Gathered { choices: all, input, output, .. } = experts;
+        let choices = &all[choices];
+        let (n, hidden) = (choices.len(), gate.columns());
+        let input = sized(input, n * hidden);
+        for (choice, input) in choices.iter().zip(input.chunks_exact_mut(hidden)) {
+            input.copy_from_slice(&x[choice.row * hidden..(choice.row + 1) * hidden]);
+            if self.routing.weigh_input {
+                input.iter_mut().for_each(|number| *number *= choice.weight);
+            }
+        }
+        let gates = sized(gates, n * gate.rows());
+        let ups = sized(ups, n * up.rows());
+        let mut products =
+            [Product { matrix: gate, out: &mut *gates }, Product { matrix: up, out: &mut *ups }];
+        multiply(step.compute, scratch, input, &mut products)?;
+        let inner = sized(mixed, gates.len());
+        self.activation.times(step.compute, gates, ups, inner);
+        let output = sized(output, n * hidden);
+        let mut products = [Product { matrix: down, out: &mut *output }];
+        multiply(step.compute, scratch, inner, &mut products)?;
+        for (choice, output) in choices.iter().zip(output.chunks_exact(hidden)) {
+            let weight = if self.routing.weigh_input { 1.0 } else { choice.weight };
+            let out = &mut out[choice.row * hidden..(choice.row + 1) * hidden];
+            for (out, number) in out.iter_mut().zip(output) {
+                *out += weight * number;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SharedExpert<Held> {
+    /// Adds what it makes of rows `x` (n, hidden) to `out`.
+    fn forward(
+        &self,
+        x: &[f32],
+        out: &mut [f32],
+        step: &Step<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Broken> {
+        // The parts below use `buffers` themselves; these two are taken out for the while.
+        let mut output = std::mem::take(&mut buffers.experts.output);
+        let result = sized(&mut output, x.len());
+        self.expert.forward(step.compute, x, result, buffers)?;
+        if let Some(gate) = &self.gate {
+            let weights = sized(&mut buffers.gate, step.rows());
+            gate.forward(step.compute, &mut buffers.scratch, x, weights)?;
+            vector::sigmoid(step.compute, weights);
+            let hidden = x.len() / step.rows().max(1);
+            for (weight, row) in weights.iter().zip(result.chunks_exact_mut(hidden)) {
+                row.iter_mut().for_each(|number| *number *= *weight);
+            }
+        }
+        vector::add(step.compute, out, result);
+        buffers.experts.output = output;
+        Ok(())
+    }
+}
+
+impl Routing {
+    /// Leaves the chosen experts in `ranking`, in the order of their numbers. Of equal ones the first
+    /// is chosen.
+    fn rank(&self, ranking: &mut Vec<(usize, f32)>) {
+        if let Some((count, used)) = self.groups {
+            self.keep_groups(ranking, count, used);
+        }
+        ranking.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
+        ranking.truncate(self.used);
+        ranking.sort_unstable_by_key(|(expert, _)| *expert);
+    }
+
+    /// Drops the experts of all but the best groups. A group is as good as its best expert where
+    /// scores are a softmax (DeepSeek-V2), and as its best two together where they are not
+    /// (DeepSeek-V3).
+    fn keep_groups(&self, ranking: &mut Vec<(usize, f32)>, count: usize, used: usize) {
+        let size = ranking.len().checked_div(count).unwrap_or(0).max(1);
+        let counted = match self.scores {
+            Scores::Softmax => 1,
+            Scores::Sigmoid => 2,
+        };
+        let mut groups: Vec<(usize, f32)> = ranking
+            .chunks(size)
+            .enumerate()
+            .map(|(index, group)| {
+                let mut scores: Vec<f32> = group.iter().map(|(_, score)| *score).collect();
+                scores.sort_by(|a, b| b.total_cmp(a));
+                (index, scores.iter().take(counted).sum())
+            })
+            .collect();
+        groups.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
+        groups.truncate(used);
+        ranking.retain(|(expert, _)| groups.iter().any(|(index, _)| *index == expert / size));
+    }
+
+    /// The final weights of one row's choices.
+    fn weigh(&self, choices: &mut [Choice]) {
+        let total: f32 = choices.iter().map(|choice| choice.weight).sum();
+        for choice in choices {
+            if self.renormalise && total > 0.0 {
+                choice.weight /= total;
+            }
+            choice.weight *= self.scale;
+        }
+    }
+}

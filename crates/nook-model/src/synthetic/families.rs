@@ -1,0 +1,379 @@
+//! The families that random models can be of: their metadata keys, and a tiny shape for each.
+//!
+//! Keys are those that llama.cpp's converter writes for the family. Values that only matter for real
+//! sizes are made small, so that a short prompt reaches what they switch: windows of 8 positions,
+//! original contexts of 128, soft caps that bend.
+
+use super::recipe::Recipe;
+use crate::gguf::Value;
+
+/// A family, or a form of one that is computed in another way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Llama 1 to 3.
+    Llama,
+    /// Mistral: heads that are wider than their share of the hidden state.
+    Mistral,
+    /// Mixtral: Llama with experts.
+    Mixtral,
+    /// Qwen 2 and 2.5.
+    Qwen2,
+    /// Qwen 2.5 with YaRN.
+    Qwen2Yarn,
+    /// Qwen 3.
+    Qwen3,
+    /// Qwen 3 with experts.
+    Qwen3Moe,
+    /// Qwen 3.5: gated delta nets and gated attention.
+    Qwen35,
+    /// Gemma 1.
+    Gemma,
+    /// Gemma 2: local and global layers, soft caps.
+    Gemma2,
+    /// Gemma 2 27B: 46 layers, and another attention scale.
+    Gemma2Large,
+    /// Gemma 3: five local layers to a global one.
+    Gemma3,
+    /// Gemma 3 27B: 62 layers, and another attention scale.
+    Gemma3Large,
+    /// Phi-3.
+    Phi3,
+    /// Phi-3 with LongRoPE.
+    Phi3LongRope,
+    /// StarCoder2.
+    Starcoder2,
+    /// GLM-4.
+    Glm4,
+    /// MiniCPM.
+    Minicpm,
+    /// MiniCPM 3.
+    Minicpm3,
+    /// OLMo 2.
+    Olmo2,
+    /// Granite.
+    Granite,
+    /// DeepSeek V2, its latent matrices split for absorption.
+    Deepseek2,
+    /// DeepSeek V2 in older files: one latent matrix for keys and values.
+    Deepseek2Whole,
+    /// DeepSeek V2 Lite: 27 layers, queries without a latent vector, YaRN.
+    Deepseek2Lite,
+    /// DeepSeek V3: experts chosen by sigmoid and bias.
+    Deepseek3,
+    /// Llama 4.
+    Llama4,
+}
+
+impl Family {
+    /// Every family.
+    pub const ALL: [Self; 26] = [
+        Self::Llama,
+        Self::Mistral,
+        Self::Mixtral,
+        Self::Qwen2,
+        Self::Qwen2Yarn,
+        Self::Qwen3,
+        Self::Qwen3Moe,
+        Self::Qwen35,
+        Self::Gemma,
+        Self::Gemma2,
+        Self::Gemma2Large,
+        Self::Gemma3,
+        Self::Gemma3Large,
+        Self::Phi3,
+        Self::Phi3LongRope,
+        Self::Starcoder2,
+        Self::Glm4,
+        Self::Minicpm,
+        Self::Minicpm3,
+        Self::Olmo2,
+        Self::Granite,
+        Self::Deepseek2,
+        Self::Deepseek2Whole,
+        Self::Deepseek2Lite,
+        Self::Deepseek3,
+        Self::Llama4,
+    ];
+
+    /// What `general.architecture` says.
+    #[must_use]
+    pub fn architecture(self) -> &'static str {
+        match self {
+            Self::Llama | Self::Mistral | Self::Mixtral => "llama",
+            Self::Qwen2 | Self::Qwen2Yarn => "qwen2",
+            Self::Qwen3 => "qwen3",
+            Self::Qwen3Moe => "qwen3moe",
+            Self::Qwen35 => "qwen35",
+            Self::Gemma => "gemma",
+            Self::Gemma2 | Self::Gemma2Large => "gemma2",
+            Self::Gemma3 | Self::Gemma3Large => "gemma3",
+            Self::Phi3 | Self::Phi3LongRope => "phi3",
+            Self::Starcoder2 => "starcoder2",
+            Self::Glm4 => "glm4",
+            Self::Minicpm => "minicpm",
+            Self::Minicpm3 => "minicpm3",
+            Self::Olmo2 => "olmo2",
+            Self::Granite => "granite",
+            Self::Llama4 => "llama4",
+            _ => "deepseek2",
+        }
+    }
+
+    /// Whether some layers are mixtures of experts.
+    #[must_use]
+    pub fn has_experts(self) -> bool {
+        self.is_deepseek() || matches!(self, Self::Mixtral | Self::Qwen3Moe | Self::Llama4)
+    }
+
+    /// Whether it has multi-head latent attention.
+    #[must_use]
+    pub fn is_latent(self) -> bool {
+        self.is_deepseek() || self == Self::Minicpm3
+    }
+
+    pub(super) fn is_deepseek(self) -> bool {
+        self.architecture() == "deepseek2"
+    }
+
+    pub(super) fn is_gemma(self) -> bool {
+        self.architecture().starts_with("gemma")
+    }
+
+    /// Whether its output matrix is the embedding, in a family that leaves no choice: `true` for
+    /// Gemma and StarCoder2, `false` for OLMo 2.
+    pub(super) fn fixed_tie(self) -> Option<bool> {
+        match self {
+            Self::Starcoder2 => Some(true),
+            Self::Olmo2 => Some(false),
+            _ => self.is_gemma().then_some(true),
+        }
+    }
+
+    /// `recipe` with what the family needs to show itself in a tiny model.
+    pub(super) fn tiny(self, recipe: Recipe) -> Recipe {
+        let untied = Recipe { tied_output: false, ..recipe.clone() };
+        match self {
+            Self::Llama | Self::Minicpm | Self::Granite | Self::Starcoder2 => recipe,
+            Self::Mistral => Recipe { head_dim: 32, ..untied },
+            Self::Qwen2 => recipe,
+            Self::Qwen3 | Self::Qwen3Moe => Recipe { head_dim: 32, experts_used: 3, ..untied },
+            Self::Qwen35 => Recipe { layers: 8, head_dim: 32, ..recipe },
+            Self::Gemma | Self::Gemma2 => Recipe { head_dim: 32, kv_heads: 1, ..recipe },
+            Self::Gemma2Large => Recipe { layers: 46, head_dim: 32, ..recipe },
+            Self::Gemma3 => Recipe { layers: 7, head_dim: 32, kv_heads: 1, ..recipe },
+            Self::Gemma3Large => Recipe { layers: 62, head_dim: 32, ..recipe },
+            Self::Deepseek2Lite => Recipe { layers: 27, kv_heads: 4, ..untied },
+            Self::Minicpm3 | Self::Deepseek2 | Self::Deepseek2Whole | Self::Deepseek3 => {
+                Recipe { kv_heads: 4, ..untied }
+            }
+            _ => untied,
+        }
+    }
+
+    /// The keys after `ARCHITECTURE.`, in file order.
+    pub(super) fn keys(self, recipe: &Recipe) -> Vec<(&'static str, Value)> {
+        let mut keys = common(self, recipe);
+        keys.extend(heads(self, recipe));
+        keys.extend(rope(self, recipe));
+        keys.extend(own(self, recipe));
+        keys.push(("vocab_size", number(recipe.vocabulary)));
+        keys
+    }
+}
+
+fn number(number: u32) -> Value {
+    Value::Unsigned(u64::from(number))
+}
+
+/// Written in single precision, as all fractions are.
+fn fraction(number: f64) -> Value {
+    Value::Float(f64::from(number as f32))
+}
+
+fn common(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    let epsilon = match family {
+        Family::Qwen2 | Family::Qwen2Yarn | Family::Qwen3 | Family::Qwen3Moe | Family::Qwen35 => {
+            1e-6
+        }
+        _ if family.is_gemma() || family.is_deepseek() || family == Family::Olmo2 => 1e-6,
+        _ => 1e-5,
+    };
+    let epsilon_key = match family {
+        Family::Starcoder2 => "attention.layer_norm_epsilon",
+        _ => "attention.layer_norm_rms_epsilon",
+    };
+    // Absorbed latent attention is attention with one key-value head.
+    let absorbed = family.is_deepseek() && family != Family::Deepseek2Whole;
+    vec![
+        ("block_count", number(recipe.layers)),
+        ("context_length", number(recipe.context_length)),
+        ("embedding_length", number(recipe.hidden)),
+        ("feed_forward_length", number(recipe.feed_forward)),
+        ("attention.head_count", number(recipe.heads)),
+        ("attention.head_count_kv", number(if absorbed { 1 } else { recipe.kv_heads })),
+        (epsilon_key, fraction(epsilon)),
+    ]
+}
+
+/// Widths of heads.
+fn heads(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    let latent = recipe.latent();
+    let pair = |key, value| {
+        vec![("attention.key_length", number(key)), ("attention.value_length", number(value))]
+    };
+    match family {
+        Family::Minicpm3 => vec![("attention.key_length", number(latent.key()))],
+        Family::Deepseek2Whole => pair(latent.key(), latent.value),
+        _ if family.is_deepseek() => {
+            let mut keys = pair(latent.rank + latent.turned, latent.rank);
+            keys.push(("attention.key_length_mla", number(latent.key())));
+            keys.push(("attention.value_length_mla", number(latent.value)));
+            keys
+        }
+        // Where the converter writes none, the width is the heads' share of the hidden state.
+        Family::Qwen2 | Family::Qwen2Yarn | Family::Starcoder2 | Family::Olmo2 => Vec::new(),
+        Family::Phi3 | Family::Phi3LongRope | Family::Minicpm | Family::Granite => Vec::new(),
+        _ => pair(recipe.head_dim, recipe.head_dim),
+    }
+}
+
+fn rope(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    let base = match family {
+        Family::Llama if recipe.rope_factors => 500_000.0,
+        Family::Mistral | Family::Mixtral | Family::Gemma3 | Family::Gemma3Large => 1e6,
+        Family::Qwen2 | Family::Qwen2Yarn | Family::Qwen3 | Family::Qwen3Moe => 1e6,
+        Family::Qwen35 => 1e7,
+        Family::Olmo2 | Family::Llama4 => 500_000.0,
+        Family::Starcoder2 => 100_000.0,
+        _ => 10_000.0,
+    };
+    let mut keys = vec![("rope.freq_base", fraction(base))];
+    let turned = match family {
+        Family::Qwen2 | Family::Qwen2Yarn | Family::Qwen3 | Family::Qwen3Moe => None,
+        Family::Starcoder2 | Family::Olmo2 => None,
+        Family::Glm4 => Some(recipe.head_dim / 2),
+        Family::Qwen35 => Some(recipe.head_dim / 4),
+        _ if family.is_gemma() => None,
+        _ if family.is_latent() => Some(recipe.latent().turned),
+        _ => Some(recipe.head_dim),
+    };
+    keys.extend(turned.map(|turned| ("rope.dimension_count", number(turned))));
+    let (factor, original) = (4.0, recipe.context_length / 4);
+    let scaling = |kind: &str| {
+        vec![
+            ("rope.scaling.type", Value::Text(kind.to_owned())),
+            ("rope.scaling.factor", fraction(factor)),
+        ]
+    };
+    let original_key = "rope.scaling.original_context_length";
+    match family {
+        Family::Qwen2Yarn => {
+            keys.extend(scaling("yarn"));
+            keys.push((original_key, number(original)));
+        }
+        Family::Deepseek2Lite => {
+            keys.extend(scaling("yarn"));
+            keys.push((original_key, number(original)));
+            keys.push(("rope.scaling.yarn_log_multiplier", fraction(0.0707)));
+        }
+        Family::Gemma3 | Family::Gemma3Large => keys.extend(scaling("linear")),
+        Family::Phi3 => keys.push((original_key, number(recipe.context_length))),
+        Family::Phi3LongRope => {
+            let stretch = 1.0 + f64::ln(factor) / f64::from(original).ln();
+            keys.push((original_key, number(original)));
+            keys.push(("rope.scaling.attn_factor", fraction(stretch.sqrt())));
+        }
+        Family::Qwen35 => {
+            // Pairs of time, height, width and nothing; together all that turn.
+            let pairs = recipe.head_dim as i32 / 8;
+            let sections = vec![pairs - pairs / 2, pairs / 4, pairs / 2 - pairs / 4, 0];
+            keys.push(("rope.dimension_sections", Value::Signeds(sections)));
+        }
+        _ => {}
+    }
+    keys
+}
+
+/// What only one family or few have.
+fn own(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    match family {
+        Family::Mixtral => experts(recipe).into(),
+        Family::Qwen3Moe => {
+            let mut keys = Vec::from(experts(recipe));
+            keys.push(expert_width(recipe));
+            keys
+        }
+        Family::Llama4 => {
+            let mut keys = Vec::from(experts(recipe));
+            keys.push(expert_width(recipe));
+            keys.push(("interleave_moe_layer_step", number(2)));
+            keys
+        }
+        Family::Gemma2 | Family::Gemma2Large => vec![
+            ("attention.sliding_window", number(recipe.window)),
+            ("attn_logit_softcapping", fraction(2.0)),
+            ("final_logit_softcapping", fraction(5.0)),
+        ],
+        Family::Gemma3 | Family::Gemma3Large => {
+            vec![("attention.sliding_window", number(recipe.window))]
+        }
+        Family::Minicpm => vec![
+            ("embedding_scale", fraction(12.0)),
+            ("residual_scale", fraction(1.4 / f64::from(recipe.layers).sqrt())),
+            ("logit_scale", fraction(4.0)),
+        ],
+        Family::Granite => vec![
+            ("embedding_scale", fraction(12.0)),
+            ("residual_scale", fraction(0.22)),
+            ("logit_scale", fraction(4.0)),
+            ("attention.scale", fraction(0.125)),
+        ],
+        Family::Minicpm3 => latent_ranks(family, recipe),
+        Family::Qwen35 => delta_net(recipe),
+        _ if family.is_deepseek() => deepseek(family, recipe),
+        _ => Vec::new(),
+    }
+}
+
+fn experts(recipe: &Recipe) -> [(&'static str, Value); 2] {
+    [("expert_count", number(recipe.experts)), ("expert_used_count", number(recipe.experts_used))]
+}
+
+fn expert_width(recipe: &Recipe) -> (&'static str, Value) {
+    ("expert_feed_forward_length", number(recipe.expert_feed_forward))
+}
+
+fn latent_ranks(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    let mut keys = vec![("attention.kv_lora_rank", number(recipe.latent().rank))];
+    if family != Family::Deepseek2Lite {
+        keys.push(("attention.q_lora_rank", number(recipe.latent().query_rank)));
+    }
+    keys
+}
+
+fn deepseek(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    let is_third = family == Family::Deepseek3;
+    let mut keys = latent_ranks(family, recipe);
+    keys.extend(experts(recipe));
+    keys.push(expert_width(recipe));
+    keys.extend([
+        ("leading_dense_block_count", number(1)),
+        ("expert_shared_count", number(2)),
+        ("expert_weights_scale", fraction(if is_third { 2.5 } else { 1.0 })),
+        ("expert_weights_norm", Value::Bool(is_third)),
+        ("expert_gating_func", number(if is_third { 2 } else { 1 })),
+    ]);
+    keys
+}
+
+fn delta_net(recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    let net = recipe.delta_net();
+    vec![
+        ("ssm.conv_kernel", number(net.kernel)),
+        ("ssm.state_size", number(net.dim)),
+        ("ssm.group_count", number(net.key_heads)),
+        ("ssm.time_step_rank", number(net.value_heads)),
+        ("ssm.inner_size", number(net.dim * net.value_heads)),
+        ("full_attention_interval", number(4)),
+    ]
+}

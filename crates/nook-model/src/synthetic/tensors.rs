@@ -1,0 +1,275 @@
+//! Names and dimensions of the tensors of each family, as llama.cpp's converter writes them.
+
+use super::families::Family;
+use super::recipe::Recipe;
+
+/// Sizes of latent attention, made from a recipe's usual ones.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Latent {
+    /// Numbers of the vector that queries are made from.
+    pub(super) query_rank: u32,
+    /// Numbers of the vector that keys and values are made from.
+    pub(super) rank: u32,
+    /// Numbers of a head's key that do not turn.
+    pub(super) still: u32,
+    /// Numbers of a head's key that turn.
+    pub(super) turned: u32,
+    /// Numbers of a head's value.
+    pub(super) value: u32,
+}
+
+/// Sizes of a gated delta net, made from a recipe's usual ones.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DeltaNet {
+    /// Positions that its convolution sees.
+    pub(super) kernel: u32,
+    /// Numbers of a head.
+    pub(super) dim: u32,
+    pub(super) key_heads: u32,
+    pub(super) value_heads: u32,
+}
+
+impl Latent {
+    /// Numbers of a head's key.
+    pub(super) fn key(self) -> u32 {
+        self.still + self.turned
+    }
+}
+
+impl Recipe {
+    pub(super) fn latent(&self) -> Latent {
+        Latent {
+            query_rank: self.hidden / 2,
+            rank: self.hidden / 2,
+            still: self.head_dim,
+            turned: self.head_dim / 2,
+            // MiniCPM 3's files do not say it: it is the heads' share of the hidden state.
+            value: self.hidden / self.heads,
+        }
+    }
+
+    pub(super) fn delta_net(&self) -> DeltaNet {
+        DeltaNet {
+            kernel: 4,
+            dim: self.head_dim / 2,
+            key_heads: self.kv_heads,
+            value_heads: self.heads,
+        }
+    }
+}
+
+/// All tensors, in file order.
+pub(super) fn all(recipe: &Recipe) -> Vec<(String, Vec<u32>)> {
+    let mut listing = Listing { prefix: String::new(), all: Vec::new() };
+    globals(recipe, &mut listing);
+    for layer in 0..recipe.layers {
+        listing.prefix = format!("blk.{layer}.");
+        norms(recipe, &mut listing);
+        mixer(recipe, layer, &mut listing);
+        feed_forward(recipe, layer, &mut listing);
+    }
+    listing.all
+}
+
+struct Listing {
+    prefix: String,
+    all: Vec<(String, Vec<u32>)>,
+}
+
+impl Listing {
+    /// A tensor with its whole name and its dimensions, fastest first.
+    fn put(&mut self, name: &str, dimensions: &[u32]) {
+        self.all.push((format!("{}{name}", self.prefix), dimensions.to_vec()));
+    }
+
+    /// `NAME.weight`.
+    fn weight(&mut self, name: &str, dimensions: &[u32]) {
+        self.put(&format!("{name}.weight"), dimensions);
+    }
+
+    /// `NAME.weight` and a bias for each of its rows.
+    fn biased(&mut self, name: &str, dimensions: &[u32]) {
+        self.weight(name, dimensions);
+        if let Some(rows) = dimensions.last() {
+            self.put(&format!("{name}.bias"), &[*rows]);
+        }
+    }
+}
+
+fn globals(recipe: &Recipe, listing: &mut Listing) {
+    let family = recipe.family;
+    if recipe.rope_factors && family == Family::Llama {
+        listing.weight("rope_freqs", &[recipe.head_dim / 2]);
+    }
+    let pairs = match family {
+        Family::Phi3LongRope => Some(recipe.head_dim / 2),
+        Family::Minicpm3 => Some(recipe.latent().turned / 2),
+        _ => None,
+    };
+    if let Some(pairs) = pairs {
+        listing.weight("rope_factors_long", &[pairs]);
+        listing.weight("rope_factors_short", &[pairs]);
+    }
+    let table = [recipe.hidden, recipe.vocabulary];
+    listing.weight("token_embd", &table);
+    match family {
+        Family::Starcoder2 => listing.biased("output_norm", &[recipe.hidden]),
+        _ => listing.weight("output_norm", &[recipe.hidden]),
+    }
+    if !recipe.is_tied() {
+        listing.weight("output", &table);
+    }
+}
+
+/// The norms of whole hidden states.
+fn norms(recipe: &Recipe, listing: &mut Listing) {
+    let names: &[&str] = match recipe.family {
+        Family::Olmo2 => &["post_attention_norm", "post_ffw_norm"],
+        Family::Qwen35 => &["attn_norm", "post_attention_norm"],
+        Family::Gemma => &["attn_norm", "ffn_norm"],
+        Family::Glm4 => &["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"],
+        family if family.is_gemma() => {
+            &["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"]
+        }
+        _ => &["attn_norm", "ffn_norm"],
+    };
+    for name in names {
+        match recipe.family {
+            Family::Starcoder2 => listing.biased(name, &[recipe.hidden]),
+            _ => listing.weight(name, &[recipe.hidden]),
+        }
+    }
+}
+
+fn mixer(recipe: &Recipe, layer: u32, listing: &mut Listing) {
+    match recipe.family {
+        Family::Qwen35 if layer % 4 != 3 => delta_net(recipe, listing),
+        family if family.is_latent() => latent(recipe, listing),
+        _ => attention(recipe, listing),
+    }
+}
+
+fn attention(recipe: &Recipe, listing: &mut Listing) {
+    let family = recipe.family;
+    let hidden = recipe.hidden;
+    let (query, key) = (recipe.heads * recipe.head_dim, recipe.kv_heads * recipe.head_dim);
+    match family {
+        Family::Phi3 | Family::Phi3LongRope => {
+            listing.weight("attn_qkv", &[hidden, query + 2 * key])
+        }
+        Family::Qwen2 | Family::Qwen2Yarn | Family::Glm4 | Family::Starcoder2 => {
+            listing.biased("attn_q", &[hidden, query]);
+            listing.biased("attn_k", &[hidden, key]);
+            listing.biased("attn_v", &[hidden, key]);
+        }
+        _ => {
+            // The gate of a head follows its query.
+            let gated = if family == Family::Qwen35 { 2 } else { 1 };
+            listing.weight("attn_q", &[hidden, query * gated]);
+            listing.weight("attn_k", &[hidden, key]);
+            listing.weight("attn_v", &[hidden, key]);
+        }
+    }
+    match family {
+        Family::Starcoder2 => listing.biased("attn_output", &[query, hidden]),
+        _ => listing.weight("attn_output", &[query, hidden]),
+    }
+    match family {
+        Family::Olmo2 => {
+            listing.weight("attn_q_norm", &[query]);
+            listing.weight("attn_k_norm", &[key]);
+        }
+        Family::Qwen3
+        | Family::Qwen3Moe
+        | Family::Qwen35
+        | Family::Gemma3
+        | Family::Gemma3Large => {
+            listing.weight("attn_q_norm", &[recipe.head_dim]);
+            listing.weight("attn_k_norm", &[recipe.head_dim]);
+        }
+        _ => {}
+    }
+}
+
+fn latent(recipe: &Recipe, listing: &mut Listing) {
+    let Latent { query_rank, rank, still, turned, value } = recipe.latent();
+    let (hidden, heads) = (recipe.hidden, recipe.heads);
+    let query = heads * (still + turned);
+    if recipe.family == Family::Deepseek2Lite {
+        listing.weight("attn_q", &[hidden, query]);
+    } else {
+        listing.weight("attn_q_a", &[hidden, query_rank]);
+        listing.weight("attn_q_a_norm", &[query_rank]);
+        listing.weight("attn_q_b", &[query_rank, query]);
+    }
+    listing.weight("attn_kv_a_mqa", &[hidden, rank + turned]);
+    listing.weight("attn_kv_a_norm", &[rank]);
+    match recipe.family {
+        Family::Deepseek2Whole | Family::Minicpm3 => {
+            listing.weight("attn_kv_b", &[rank, heads * (still + value)]);
+        }
+        _ => {
+            listing.weight("attn_k_b", &[still, rank, heads]);
+            listing.weight("attn_v_b", &[rank, value, heads]);
+        }
+    }
+    listing.weight("attn_output", &[heads * value, hidden]);
+}
+
+fn delta_net(recipe: &Recipe, listing: &mut Listing) {
+    let DeltaNet { kernel, dim, key_heads, value_heads } = recipe.delta_net();
+    let (keys, values) = (dim * key_heads, dim * value_heads);
+    let hidden = recipe.hidden;
+    listing.weight("attn_qkv", &[hidden, 2 * keys + values]);
+    listing.weight("attn_gate", &[hidden, values]);
+    listing.weight("ssm_conv1d", &[kernel, 2 * keys + values]);
+    listing.put("ssm_dt.bias", &[value_heads]);
+    listing.put("ssm_a", &[value_heads]);
+    listing.weight("ssm_beta", &[hidden, value_heads]);
+    listing.weight("ssm_alpha", &[hidden, value_heads]);
+    listing.weight("ssm_norm", &[dim]);
+    listing.weight("ssm_out", &[values, hidden]);
+}
+
+fn feed_forward(recipe: &Recipe, layer: u32, listing: &mut Listing) {
+    let (hidden, width) = (recipe.hidden, recipe.feed_forward);
+    match recipe.family {
+        Family::Mixtral => experts(recipe, width, listing),
+        Family::Qwen3Moe => experts(recipe, recipe.expert_feed_forward, listing),
+        Family::Llama4 if layer % 2 == 1 => {
+            experts(recipe, recipe.expert_feed_forward, listing);
+            gated("_shexp", hidden, recipe.expert_feed_forward, listing);
+        }
+        family if family.is_deepseek() && layer > 0 => {
+            experts(recipe, recipe.expert_feed_forward, listing);
+            gated("_shexp", hidden, 2 * recipe.expert_feed_forward, listing);
+            if family == Family::Deepseek3 {
+                listing.put("exp_probs_b.bias", &[recipe.experts]);
+            }
+        }
+        Family::Starcoder2 => {
+            listing.biased("ffn_up", &[hidden, width]);
+            listing.biased("ffn_down", &[width, hidden]);
+        }
+        // Gate and up in one.
+        Family::Phi3 | Family::Phi3LongRope | Family::Glm4 => {
+            listing.weight("ffn_up", &[hidden, 2 * width]);
+            listing.weight("ffn_down", &[width, hidden]);
+        }
+        _ => gated("", hidden, width, listing),
+    }
+}
+
+fn gated(ending: &str, hidden: u32, width: u32, listing: &mut Listing) {
+    listing.weight(&format!("ffn_gate{ending}"), &[hidden, width]);
+    listing.weight(&format!("ffn_up{ending}"), &[hidden, width]);
+    listing.weight(&format!("ffn_down{ending}"), &[width, hidden]);
+}
+
+fn experts(recipe: &Recipe, width: u32, listing: &mut Listing) {
+    let (hidden, count) = (recipe.hidden, recipe.experts);
+    listing.weight("ffn_gate_inp", &[hidden, count]);
+    listing.weight("ffn_gate_exps", &[hidden, width, count]);
+    listing.weight("ffn_up_exps", &[hidden, width, count]);
+    listing.weight("ffn_down_exps", &[width, hidden, count]);
+}
