@@ -1,2 +1,8 @@
 //! End-to-end tests of whole households; see the folder `tests/`. The parts they are made of are in
 //! `nook-testkit`.
+//!
+//! What is here serves the benches of `src/bin`: [`figures`] turns samples into the numbers that are
+//! told, [`machine`] says what was measured on and with.
+
+pub mod figures;
+pub mod machine;

@@ -1,7 +1,7 @@
 //! Builds a bench program of the `tests` package with optimisation and runs it.
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::places::Places;
 use crate::process::cargo;
@@ -9,21 +9,80 @@ use crate::process::cargo;
 /// What to measure.
 #[derive(Debug, Args)]
 pub(crate) struct BenchOptions {
-    /// Which bench: `walk` runs the program `bench-walk`
-    name: String,
-    /// Passed on to the bench
+    /// What to measure
+    #[arg(value_enum)]
+    name: Bench,
+    /// Passed on to the bench; `-- --help` tells what it knows
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<String>,
 }
 
-/// Runs one bench; the bench measures `nook` as it is shipped, so that is built first.
+/// A bench.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Bench {
+    /// What other machines in the middle of a model cost: the program `bench-walk`
+    Walk,
+    /// How fast the engine is, alone and against llama.cpp: the program `bench-engine`
+    Engine,
+}
+
+/// Runs one bench.
 pub(crate) fn bench(places: &Places, options: &BenchOptions) -> Result<()> {
-    cargo(&places.root).args(["build", "--release", "--package", "nook-cli"]).run()?;
-    let bench = format!("bench-{}", options.name);
-    let nook = places.target.join("release").join(crate::launch::NOOK);
-    cargo(&places.root)
-        .args(["run", "--release", "--package", "nook-tests", "--bin", bench.as_str(), "--"])
-        .args(&options.args)
-        .env("NOOK_BIN", nook)
-        .run()
+    let mut program = cargo(&places.root).args(run_arguments(options.name));
+    if options.name == Bench::Walk {
+        // It measures `nook` as it is shipped, so that is built first.
+        cargo(&places.root).args(["build", "--release", "--package", "nook-cli"]).run()?;
+        let nook = places.target.join("release").join(crate::launch::NOOK);
+        program = program.env("NOOK_BIN", nook);
+    }
+    program.args(&options.args).run()
+}
+
+/// What Cargo is told, up to where the arguments of the bench begin.
+fn run_arguments(bench: Bench) -> Vec<&'static str> {
+    let mut arguments = vec!["run", "--release", "--package", "nook-tests"];
+    arguments.extend(match bench {
+        Bench::Walk => &["--bin", "bench-walk"][..],
+        // Only kernels and model are built: whoever tunes them waits for nothing else.
+        Bench::Engine => &["--no-default-features", "--bin", "bench-engine"],
+    });
+    arguments.push("--");
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: BenchOptions,
+    }
+
+    fn parsed(words: &[&str]) -> Result<BenchOptions, clap::Error> {
+        Line::try_parse_from([&["xtask"], words].concat()).map(|line| line.options)
+    }
+
+    #[test]
+    fn the_arguments_of_a_bench_are_its_own() {
+        let options = parsed(&["engine", "--quick", "--only", "decode"]).unwrap();
+        assert_eq!(options.name, Bench::Engine);
+        assert_eq!(options.args, ["--quick", "--only", "decode"]);
+        assert_eq!(parsed(&["engine", "--", "--help"]).unwrap().args, ["--help"]);
+    }
+
+    #[test]
+    fn an_unknown_bench_is_refused_and_the_known_are_named() {
+        let said = parsed(&["motor"]).unwrap_err().to_string();
+        assert!(said.contains("motor") && said.contains("walk, engine"), "{said}");
+    }
+
+    #[test]
+    fn the_bench_of_the_engine_builds_no_household() {
+        assert!(run_arguments(Bench::Engine).contains(&"--no-default-features"));
+        assert!(!run_arguments(Bench::Walk).contains(&"--no-default-features"));
+    }
 }

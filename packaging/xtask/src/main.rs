@@ -10,12 +10,14 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod deny;
+mod fuzz;
 mod goldens;
 mod launch;
 mod outside;
 mod places;
 mod platforms;
 mod process;
+mod sanitize;
 mod say;
 mod setup;
 mod stages;
@@ -39,8 +41,17 @@ enum Order {
     Setup(setup::SetupOptions),
     /// Check the shape of the source: layers, sizes, headers, bans, documents
     Tidy,
-    /// Measure: `bench walk …`
+    /// Measure: `bench walk …`, `bench engine …`
     Bench(bench::BenchOptions),
+    /// Feed a million damaged model files to the readers; none may do harm
+    Fuzz(fuzz::FuzzOptions),
+    /// Run the tests of kernels and models with AddressSanitizer, or under valgrind
+    ///
+    /// AddressSanitizer is used where its runtime came with the toolchain (`librustc-*_rt.asan.*` among
+    /// the target's libraries); it runs every instruction set that the processor has. Else valgrind,
+    /// where it is installed, runs the kernels' tests on the plain and AVX2 paths. Neither is part of
+    /// `cargo xtask test`: the build and the run take minutes. What could not be run is said at the end.
+    Sanitize(sanitize::SanitizeOptions),
     /// Cross-build for Windows (and answer under wine), check for macOS
     Platforms(platforms::PlatformOptions),
     /// Rewrite golden files from what the code yields now; review the diff
@@ -67,6 +78,8 @@ fn obey(order: Order) -> Result<()> {
         Order::Setup(options) => setup::setup(&places, &options),
         Order::Tidy => tidy::command(&places),
         Order::Bench(options) => bench::bench(&places, &options),
+        Order::Fuzz(options) => fuzz::fuzz(&places, &options),
+        Order::Sanitize(options) => sanitize::sanitize(&places, &options),
         Order::Platforms(options) => platforms::platforms(&places, &options),
         Order::Goldens => goldens::rewrite(&places),
         Order::House(options) => launch::house(&places, &options.args),

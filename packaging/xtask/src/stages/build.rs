@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use cargo_metadata::{Message, MetadataCommand};
 
 use crate::places::Places;
-use crate::process::cargo;
+use crate::process::{Program, cargo};
 use crate::stages::{Outcome, Round, ui};
 
 /// The package of the tray app and the feature that puts the pages into the binary; without it the
@@ -73,11 +73,13 @@ pub(crate) fn features(places: &Places) -> Result<Vec<String>> {
 
 fn build(places: &Places) -> Result<Built> {
     // xtask is running; it is built and tested by the tidy stage.
-    let mut child = cargo(&places.root)
-        .args(["build", "--workspace", "--exclude", "xtask", "--bins", "--tests"])
-        .args(features(places)?)
-        .args(["--message-format=json-render-diagnostics"])
-        .piped()?;
+    let everything = ["build", "--workspace", "--exclude", "xtask", "--bins", "--tests"];
+    collected(cargo(&places.root).args(everything).args(features(places)?))
+}
+
+/// Runs a build by Cargo and collects the programs that it made.
+pub(crate) fn collected(build: Program) -> Result<Built> {
+    let mut child = build.args(["--message-format=json-render-diagnostics"]).piped()?;
     let output = child.stdout.take().expect("the child was started with a pipe");
     let mut built = Built::default();
     for message in Message::parse_stream(BufReader::new(output)) {

@@ -15,10 +15,10 @@ use nook_testkit::{Household, Node, NodePlan};
 use serde::Serialize;
 
 use crate::Effort;
-use crate::figures::Spread;
 use crate::pieces;
 use crate::requester::Requester;
 use crate::steps::{self, Course, Taken};
+use nook_tests::figures::Spread;
 
 /// Widths of the hidden state: that of Ember, and that of a model of a billion parameters.
 const WIDTHS: [u32; 2] = [256, 2048];

@@ -18,8 +18,8 @@ use serde::Serialize;
 
 use crate::Effort;
 use crate::asking::{Arm, Asking, others, speed};
-use crate::figures::Spread;
 use crate::split::{layers_of, lend_to_first, written};
+use nook_tests::figures::Spread;
 
 /// What the helpers are called; their places in the household are one behind.
 const HELPERS: [&str; 2] = ["First", "Second"];

@@ -11,10 +11,8 @@
 //! process, so that it sees both clocks. [`report`] holds the figures and prints them.
 
 mod asking;
-mod figures;
 mod hop;
 mod kill;
-mod machine;
 mod pieces;
 mod report;
 mod requester;

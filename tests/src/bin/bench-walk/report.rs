@@ -8,11 +8,11 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::Arguments;
-use crate::figures::Spread;
 use crate::hop::{HopRow, PathKind};
 use crate::kill::KillRow;
-use crate::machine::{Machine, Run, load};
 use crate::split::SplitRow;
+use nook_tests::figures::Spread;
+use nook_tests::machine::{self, Machine, Run, load};
 
 /// What the product aims at; see the design. First aims are those of its first step.
 const AIMS: &[(&str, &str, &str)] = &[
@@ -48,7 +48,11 @@ impl Report {
         Self {
             bench: "walk",
             machine: Machine::this(arguments.machine.clone()),
-            run: Run::begins(arguments.quick, arguments.note.clone()),
+            run: Run::begins(
+                machine::command("walk", &[("--save", "FOLDER")]),
+                arguments.quick,
+                arguments.note.clone(),
+            ),
             hops: Vec::new(),
             splits: Vec::new(),
             kills: Vec::new(),

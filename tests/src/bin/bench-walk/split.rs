@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::Effort;
 use crate::asking::{Arm, Asking, others, speed};
-use crate::figures::Spread;
+use nook_tests::figures::Spread;
 
 /// Tokens that random weights continue; what they say does not matter.
 const RANDOM_PROMPT: &str = "Twelve lamps stood in the window";

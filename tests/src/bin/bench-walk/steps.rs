@@ -10,7 +10,7 @@ use nook_base::{Activation, ActivationDtype, LayerRange, ModelDigest, clock};
 use nook_mux::Call;
 use nook_wire::{HistoryMark, Message, Open, StepHead, WireMessage};
 
-use crate::figures::Spread;
+use nook_tests::figures::Spread;
 
 /// Longest wait for the answer to one message; beyond it the bench is given up.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);

@@ -4,19 +4,25 @@ use serde::Serialize;
 
 /// How samples are spread. The unit is that of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Spread {
-    pub(crate) n: usize,
-    /// The best: interference only adds.
-    pub(crate) min: f64,
-    pub(crate) median: f64,
-    pub(crate) p95: f64,
-    pub(crate) p99: f64,
-    pub(crate) max: f64,
+pub struct Spread {
+    /// How many samples.
+    pub n: usize,
+    /// The smallest; of times the best, because interference only adds.
+    pub min: f64,
+    /// The middle one.
+    pub median: f64,
+    /// What 95 of 100 do not exceed.
+    pub p95: f64,
+    /// What 99 of 100 do not exceed.
+    pub p99: f64,
+    /// The largest; of speeds the best.
+    pub max: f64,
 }
 
 impl Spread {
     /// The spread of `samples`; all zero for none.
-    pub(crate) fn of(samples: impl IntoIterator<Item = f64>) -> Self {
+    #[must_use]
+    pub fn of(samples: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = samples.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let at = |percent| rank(&sorted, percent);
