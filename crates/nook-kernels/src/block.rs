@@ -153,6 +153,17 @@ impl Format {
         with_block!(self, B => B::BYTES)
     }
 
+    /// Whether products in bytes have a kernel for it ([`crate::Arithmetic::Bytes`]). Without one, rows
+    /// are decoded for each step: right, and several times slower.
+    #[must_use]
+    pub fn is_packed(self) -> bool {
+        crate::packed::with_packing!(
+            self,
+            P => <P as crate::packed::Packing>::UNITS > 0,
+            _ => false
+        )
+    }
+
     /// Bytes of a row of `columns` numbers; `None` when they do not fill whole blocks, or the
     /// product does not fit.
     #[must_use]

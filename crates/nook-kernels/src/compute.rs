@@ -75,7 +75,8 @@ impl Compute {
 
     /// Calls `piece` with each number below `count`, each once, on the threads of this `Compute` (the
     /// caller's is one of them), and returns when all calls have. `work` is how many multiplications
-    /// it all takes, roughly: a little is not worth sharing. A panic of a piece comes out here.
+    /// it all takes, roughly: a little is not worth sharing. A panic of a piece comes out here. A piece
+    /// must not share work of its own: there is one job at a time, and it would wait for itself.
     pub fn share(&self, count: usize, work: usize, piece: &(dyn Fn(usize) + Sync)) {
         match &self.pool {
             Some(pool) if count > 1 && work >= SHARED_WORK_MIN => pool.share(count, piece),

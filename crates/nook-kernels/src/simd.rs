@@ -7,7 +7,9 @@
 //! them.
 //!
 //! All functions are `unsafe` for one reason: an implementation may only be used on a processor that
-//! has its instructions. [`dispatch`] is the one place that chooses, by an [`crate::Isa`].
+//! has its instructions. [`dispatch`] is the one place that chooses for these kernels, by an
+//! [`crate::Isa`]; plain kernels that are compiled several times are chosen by `isa::per_isa`, and
+//! attention, whose registers hold no bytes, by a set of its own (`attention::lanes`).
 
 #![allow(unsafe_code, reason = "the unsafe interface of vector instructions")]
 

@@ -10,7 +10,7 @@ use nook_kernels::{CacheKind, Format};
 use crate::digest;
 use crate::error::{Fault, ModelError};
 use crate::family::{self, Description, Expected};
-use crate::gguf::Header;
+use crate::gguf::{Header, TensorType};
 use crate::reader::Reader;
 use crate::shape::ModelShape;
 
@@ -128,6 +128,14 @@ impl ModelFile {
         let mut matrices = self.inner.header.tensors().iter().filter(|t| t.dimensions.len() > 1);
         self.shape().hidden <= SMALL_HIDDEN
             || matrices.all(|tensor| tensor.kind.format() == Some(Format::F32))
+    }
+
+    /// A quantised format of this file whose products have no fast kernel, if there is one.
+    #[must_use]
+    pub fn slow_format(&self) -> Option<&'static str> {
+        let matrices = self.inner.header.tensors().iter().filter(|t| t.dimensions.len() > 1);
+        let slow = |format: Format| format.elements() > 1 && !format.is_packed();
+        matrices.map(|t| t.kind).find(|kind| kind.format().is_some_and(slow)).map(TensorType::name)
     }
 
     /// As [`Self::cache_bytes`], for another kind of numbers.

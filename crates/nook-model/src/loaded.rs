@@ -81,6 +81,9 @@ impl LoadedModel {
             Precision::Full => true,
             Precision::Fast => false,
         };
+        if !full && let Some(format) = file.slow_format() {
+            tracing::warn!(model = file.name(), %format, "weights without a fast kernel: slow");
+        }
         let mut layers = Vec::new();
         layers.resize_with(file.shape().layers as usize, || None);
         Self {

@@ -124,6 +124,8 @@ fn quantised_files_stay_as_close_to_their_decoded_weights_as_llama_cpp_does() {
     for (kind, facts) in reference["models"].as_object().unwrap() {
         let path = folder.join(facts["file"].as_str().unwrap());
         let model = load_in(Precision::Fast, &path, 2);
+        let slow = ["iq3_s", "tq1_0", "tq2_0"].contains(&kind.as_str());
+        assert_eq!(model.file().slow_format().is_some(), slow, "{kind}");
         let layers = model.file().shape().layers;
         let from = facts["logits_offset_f32"].as_u64().unwrap() as usize;
         let expected = &all[from..from + prompt.len() * VOCABULARY];

@@ -114,6 +114,16 @@ fn five_bits(bytes: &[u8], high: usize, at: usize, q: &mut [u8; UNIT]) {
     }
 }
 
+/// Takes the 256 numbers of a block out of it: `apart` is given the block, the unit and the column.
+#[inline(always)]
+fn each_number(parts: &mut Parts, block: &[u8], apart: fn(&[u8], usize, usize) -> u8) {
+    for (unit, q) in parts.q.iter_mut().enumerate() {
+        for (k, q) in q.iter_mut().enumerate() {
+            *q = apart(block, unit, k);
+        }
+    }
+}
+
 /// No zero: the sum begins at nothing.
 ///
 /// # Safety
@@ -174,12 +184,7 @@ macro_rules! with_minima {
                     (parts.scales[unit], parts.minima[unit]) =
                         scale_and_minimum(&block[4..16], unit);
                 }
-                let apart: fn(&[u8], usize, usize) -> u8 = $apart;
-                for (unit, q) in parts.q.iter_mut().enumerate() {
-                    for (k, q) in q.iter_mut().enumerate() {
-                        *q = apart(block, unit, k);
-                    }
-                }
+                each_number(&mut parts, block, $apart);
                 parts
             }
 
@@ -246,12 +251,7 @@ macro_rules! with_signed_scales {
                 for number in 0..8 * $scales {
                     parts.scales[number] = scale(block, number) as u8;
                 }
-                let apart: fn(&[u8], usize, usize) -> u8 = $apart;
-                for (unit, q) in parts.q.iter_mut().enumerate() {
-                    for (k, q) in q.iter_mut().enumerate() {
-                        *q = apart(block, unit, k);
-                    }
-                }
+                each_number(&mut parts, block, $apart);
                 parts
             }
 
@@ -327,11 +327,9 @@ impl Packing for Q2K {
     fn take_apart(block: &[u8]) -> Parts {
         let mut parts = Parts { d: pair(block, 80), m: pair(block, 82), ..Parts::ZERO };
         parts.scales.copy_from_slice(&block[..16]);
-        for (unit, q) in parts.q.iter_mut().enumerate() {
-            for (k, q) in q.iter_mut().enumerate() {
-                *q = (block[16 + 32 * (unit / 4) + k] >> (2 * (unit % 4))) & 3;
-            }
-        }
+        each_number(&mut parts, block, |block, unit, k| {
+            (block[16 + 32 * (unit / 4) + k] >> (2 * (unit % 4))) & 3
+        });
         parts
     }
 
