@@ -32,7 +32,7 @@ pub enum InspectError {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// A file that belongs to the question cannot be read or written.
-    #[error("{} cannot be {done}: {source}", file.display())]
+    #[error("{} cannot be {done}", file.display())]
     File {
         /// The file.
         file: PathBuf,
@@ -42,7 +42,7 @@ pub enum InspectError {
         source: io::Error,
     },
     /// The vocabulary makes no tokenizer.
-    #[error("{} has no usable tokenizer: {source}", file.display())]
+    #[error("{} has no usable tokenizer", file.display())]
     Tokenizer {
         /// The model file.
         file: PathBuf,
@@ -50,7 +50,7 @@ pub enum InspectError {
         source: TokenizerError,
     },
     /// The text has no ids in this vocabulary.
-    #[error("the text cannot be turned into token ids: {0}")]
+    #[error("the text cannot be turned into token ids")]
     Encode(#[from] EncodeError),
     /// The conversation is not what it should be.
     #[error("{} is no conversation: {problem}", file.display())]
@@ -101,7 +101,7 @@ pub enum InspectError {
         reason: String,
     },
     /// A step failed.
-    #[error("the step from position {position} on failed: {source}")]
+    #[error("the step from position {position} on failed")]
     Step {
         /// Its first position.
         position: u32,
@@ -117,10 +117,10 @@ pub enum InspectError {
         problem: String,
     },
     /// Our own frame did not come back as it was: a mistake in this program.
-    #[error("a frame of ours cannot be read back: {0}")]
+    #[error("a frame of ours cannot be read back")]
     Frame(#[from] DecodeError),
     /// Our own chunks did not come back as they were: a mistake in this program.
-    #[error("chunks of ours cannot be put together: {0}")]
+    #[error("chunks of ours cannot be put together")]
     Chunks(#[from] TensorError),
 }
 
