@@ -12,12 +12,13 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use crate::activations::Activations;
+use crate::activations::{Activations, Grain};
 use crate::block::{Block, Format, decode_row, with_block};
 use crate::buffer::Buffer;
 use crate::compute::Compute;
 use crate::dot::{dot, dot_2, dot_4};
 use crate::isa::per_isa;
+use crate::packed::kernel::Out;
 use crate::packed::{self, PANEL_ROWS, Packing, with_packing};
 use crate::shared::SharedOut;
 
@@ -73,7 +74,8 @@ pub struct Product<'a> {
 /// Memory that [`multiply`] uses again and again.
 #[derive(Default)]
 pub struct Scratch {
-    activations: Activations,
+    fine: Activations,
+    coarse: Activations,
 }
 
 /// Numbers that are no matrix, or do not fit one.
@@ -262,6 +264,14 @@ impl Matrix {
         matches!(self.store, Store::Panels { .. })
     }
 
+    /// Which activations it is multiplied with, if it is packed.
+    fn grain(&self) -> Option<Grain> {
+        if !self.is_packed() {
+            return None;
+        }
+        with_packing!(self.format, P => Some(P::GRAIN), _ => None)
+    }
+
     /// Steps in which its rows are given to threads: panels, or groups of rows.
     fn steps(&self) -> usize {
         self.rows.div_ceil(if self.is_packed() { PANEL_ROWS } else { TILE_ROWS })
@@ -294,11 +304,14 @@ pub fn multiply(
     if n == 0 {
         return Ok(());
     }
-    if products.iter().any(|product| product.matrix.is_packed()) {
-        let largest = if compute.isa().is_wide() { 8 } else { 4 };
-        scratch.activations.set(compute, x, columns, largest);
+    let Scratch { fine, coarse } = scratch;
+    let largest = if compute.isa().is_wide() { 8 } else { 4 };
+    for (grain, activations) in [(Grain::Fine, &mut *fine), (Grain::Coarse, &mut *coarse)] {
+        if products.iter().any(|product| product.matrix.grain() == Some(grain)) {
+            activations.set(compute, grain, x, columns, largest);
+        }
     }
-    let input = Input { x, n, columns, quantised: &scratch.activations };
+    let input = Input { x, n, columns, fine, coarse };
     let outs: Vec<(&Matrix, SharedOut<'_, f32>)> = products
         .iter_mut()
         .map(|product| (product.matrix, SharedOut::new(&mut *product.out)))
@@ -340,7 +353,8 @@ struct Input<'a> {
     x: &'a [f32],
     n: usize,
     columns: usize,
-    quantised: &'a Activations,
+    fine: &'a Activations,
+    coarse: &'a Activations,
 }
 
 /// Some steps of one product.
@@ -379,11 +393,11 @@ unsafe fn multiply_steps(
 ) {
     match &matrix.store {
         Store::Panels { panel_bytes, bytes } => {
-            for panel in steps {
-                let bytes = &bytes[panel * panel_bytes..][..*panel_bytes];
-                // SAFETY: the caller's promise.
-                unsafe { multiply_panel(compute, matrix, panel, bytes, input, out) };
-            }
+            let panels = &bytes[steps.start * panel_bytes..steps.end * panel_bytes];
+            // SAFETY: the caller's promise.
+            with_packing!(matrix.format, P => unsafe {
+                multiply_panels::<P>(compute, matrix, steps, panels, input, out);
+            }, _ => unreachable!("only formats with a packing are kept in panels"));
         }
         Store::Rows { row_bytes, bytes } => {
             let rows = steps.start * TILE_ROWS..matrix.rows.min(steps.end * TILE_ROWS);
@@ -405,64 +419,56 @@ unsafe fn multiply_steps(
     }
 }
 
-/// Multiplies one panel with all tiles of the activations.
+/// Multiplies some panels with all tiles of the activations.
 ///
 /// # Safety
 ///
-/// Nobody else writes the columns of `out` that belong to this panel.
-unsafe fn multiply_panel(
+/// Nobody else writes the columns of `out` that belong to these panels.
+unsafe fn multiply_panels<P: Packing>(
     compute: &Compute,
     matrix: &Matrix,
-    panel: usize,
+    panels: Range<usize>,
     bytes: &[u8],
     input: &Input<'_>,
     out: &SharedOut<'_, f32>,
 ) {
-    let rows = panel * PANEL_ROWS..matrix.rows.min((panel + 1) * PANEL_ROWS);
-    for tile in input.quantised.tiles() {
-        let x = input.quantised.tile(*tile);
-        let write = |products: &[[f32; PANEL_ROWS]]| {
-            for (token, products) in (tile.first..).zip(products) {
-                let at = token * matrix.rows;
-                // SAFETY: the caller's promise.
-                let out = unsafe { out.piece(at + rows.start..at + rows.end) };
-                out.copy_from_slice(&products[..rows.len()]);
+    let activations = match P::GRAIN {
+        Grain::Fine => input.fine,
+        Grain::Coarse => input.coarse,
+    };
+    let blocks = matrix.columns / P::ELEMENTS;
+    // A single tile goes over all panels; of several, each panel meets all while it is near.
+    let count = if activations.tiles().len() == 1 { panels.len() } else { 1 };
+    for (first, bytes) in panels.step_by(count).zip(bytes.chunks(count * blocks * P::PANEL_BYTES)) {
+        let first = first * PANEL_ROWS;
+        let held = bytes.len() / (blocks * P::PANEL_BYTES) * PANEL_ROWS;
+        let rows = held.min(matrix.rows - first);
+        for tile in activations.tiles() {
+            let x = activations.tile(*tile);
+            assert_eq!(
+                x.len(),
+                tile.rows * matrix.columns / P::GRAIN.columns() * P::GRAIN.row_bytes(),
+                "a tile has a span for each block"
+            );
+            // SAFETY: the caller's promise, for the columns of these rows.
+            let at = unsafe {
+                let tokens = tile.first..tile.first + tile.rows;
+                out.columns(tokens, matrix.rows, first..first + rows)
+            };
+            let out = Out { at, stride: matrix.rows, rows };
+            let (isa, bytes, x) = (compute.isa(), bytes.as_ptr(), x.as_ptr());
+            // SAFETY: there are panels for these rows, and the tile has as many columns; the rest
+            // is the caller's promise.
+            unsafe {
+                match tile.rows {
+                    8 => packed::kernel::multiply_panels::<P, 8>(isa, bytes, blocks, x, out),
+                    4 => packed::kernel::multiply_panels::<P, 4>(isa, bytes, blocks, x, out),
+                    2 => packed::kernel::multiply_panels::<P, 2>(isa, bytes, blocks, x, out),
+                    _ => packed::kernel::multiply_panels::<P, 1>(isa, bytes, blocks, x, out),
+                }
             }
-        };
-        with_packing!(matrix.format, P => match tile.rows {
-            16 => write(&panel_by_tile::<P, 16>(compute, bytes, x)),
-            8 => write(&panel_by_tile::<P, 8>(compute, bytes, x)),
-            4 => write(&panel_by_tile::<P, 4>(compute, bytes, x)),
-            2 => write(&panel_by_tile::<P, 2>(compute, bytes, x)),
-            _ => write(&panel_by_tile::<P, 1>(compute, bytes, x)),
-        }, _ => unreachable!("only formats with a packing are kept in panels"));
+        }
     }
-}
-
-/// One panel times one tile.
-fn panel_by_tile<P: Packing, const N: usize>(
-    compute: &Compute,
-    panel: &[u8],
-    x: &[u8],
-) -> [[f32; PANEL_ROWS]; N] {
-    let blocks = panel.len() / P::PANEL_BYTES;
-    assert_eq!(
-        x.len(),
-        blocks * P::UNITS * crate::activations::Layout::<N>::UNIT_BYTES,
-        "a tile has a unit for each of the panel"
-    );
-    let mut out = [[0.0; PANEL_ROWS]; N];
-    // SAFETY: the panel has that many blocks, and the tile a unit for each of theirs.
-    unsafe {
-        packed::kernel::multiply_panel::<P, N>(
-            compute.isa(),
-            panel.as_ptr(),
-            blocks,
-            x.as_ptr(),
-            &mut out,
-        );
-    }
-    out
 }
 
 impl std::fmt::Debug for Scratch {

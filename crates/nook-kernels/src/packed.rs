@@ -6,17 +6,22 @@
 //! of the sixteen rows) and **units** of 32 columns ([`planes`]). Packing keeps every bit of the file
 //! and spreads only the 6-bit scales of Q4_K and Q5_K to bytes: at most 2.8 % more than the file.
 //!
-//! One product is defined as ([`kernel`] computes it, sixteen rows and several activations at once):
+//! A weight is `d * scale * (q - zero) - m * minimum`: `d` and `m` are the f16 numbers of a block, and
+//! `scale` and `minimum` small integers of a **piece** of it (16 or 32 numbers; both are 1 where a
+//! block is a single piece). One product is defined as ([`kernel`] computes it, sixteen rows and
+//! several activations at once):
 //!
 //! ```text
-//! for each unit, or half of one where a scale counts for 16 numbers, in order:
-//!     i  = sum of (q - zero) * x                       exact, i32
-//!     sum = sum + (i as f32 * (a * dx)  -  b * sx)      f32, each operation rounded
+//! for each block, in order:
+//!     i = sum over its pieces of scale * sum of (q - zero) * x     exact, i32
+//!     j = sum over its pieces of minimum * sum of x                 exact, i32
+//!     sum = sum + (i as f32 * (d * dx)  -  j as f32 * (m * dx))     f32, each operation rounded
 //! ```
 //!
-//! with weights `a * (q - zero) - b` as the file defines them (`b` is left out where the format has
-//! none), and activations `dx * x` with the sum `sx` ([`crate::activations`]). That order is the only
-//! one: it does not depend on threads, instruction set, or on what else is computed.
+//! with activations `dx * x` of the span that the block covers ([`crate::activations`]); where the
+//! format has no minima, the second product is left out, and for blocks of one piece it is `m * (j as
+//! f32 * dx)`. That order is the only one: it does not depend on threads, instruction set, or on what
+//! else is computed.
 
 #![allow(unsafe_code, reason = "the unsafe interface of the kernels")]
 
@@ -24,6 +29,7 @@ pub(crate) mod formats;
 pub(crate) mod kernel;
 pub(crate) mod planes;
 
+use crate::activations::Grain;
 use crate::block::Block;
 use crate::simd::Simd;
 use planes::Planes;
@@ -61,6 +67,9 @@ pub(crate) const PANEL_ROWS: usize = 16;
 /// Columns of a unit.
 pub(crate) const UNIT: usize = 32;
 
+/// Bytes of sixteen f16.
+const HALVES: usize = 2 * PANEL_ROWS;
+
 /// Most units of a block.
 const UNITS_MAX: usize = 8;
 
@@ -91,14 +100,18 @@ impl Parts {
 pub(crate) trait Packing: Block {
     /// Units of a block.
     const UNITS: usize = Self::ELEMENTS / UNIT;
+    /// Which activations it is multiplied with: a span is a block.
+    const GRAIN: Grain;
     /// Bytes of the head: sixteen rows of scales.
     const HEAD: usize;
-    /// Scales of a unit: 1, or 2 for the formats with one for 16 numbers.
+    /// Pieces of a unit: 1, or 2 for the formats with a scale for 16 numbers.
     const SCALES: usize;
     /// Whether weights have a minimum.
     const HAS_MINIMUM: bool;
     /// Whether quantised numbers are signed bytes.
     const SIGNED: bool;
+    /// What is subtracted from a quantised number.
+    const ZERO: i32;
     /// Where the quantised numbers lie.
     type Planes: Planes;
 
@@ -111,18 +124,27 @@ pub(crate) trait Packing: Block {
     /// Writes the scales of row `lane` into the head of a panel's block.
     fn put_head(parts: &Parts, lane: usize, head: &mut [u8]);
 
-    /// What the head says for unit `unit` and half `half`: `a` and `b` for `LANES` rows from lane
-    /// `LANES * part` on.
+    /// `scale` of piece `piece` of a block, for `LANES` rows from lane `LANES * part` on.
     ///
     /// # Safety
     ///
     /// `block` is a whole block of a panel, and the processor has the instructions of `S`.
-    unsafe fn scales<S: Simd>(
-        block: *const u8,
-        unit: usize,
-        half: usize,
-        part: usize,
-    ) -> (S::F, S::F);
+    #[inline(always)]
+    unsafe fn scale<S: Simd>(_block: *const u8, _piece: usize, _part: usize) -> S::I {
+        // SAFETY: the caller's promise.
+        unsafe { S::splat_int(1) }
+    }
+
+    /// `minimum` of piece `piece`; meaningless where the format has none.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::scale`].
+    #[inline(always)]
+    unsafe fn minimum<S: Simd>(_block: *const u8, _piece: usize, _part: usize) -> S::I {
+        // SAFETY: the caller's promise.
+        unsafe { S::splat_int(1) }
+    }
 
     /// The quantised numbers as the byte product takes them, from those of the planes.
     ///
@@ -133,13 +155,17 @@ pub(crate) trait Packing: Block {
     unsafe fn value<S: Simd>(q: S::I) -> S::I {
         q
     }
+}
 
-    /// Where the exact sum begins: `-zero * sum of x`, of the negative sum of the activations.
-    ///
-    /// # Safety
-    ///
-    /// The processor has the instructions of `S`.
-    unsafe fn start<S: Simd>(negative_sum: *const i32) -> S::I;
+/// f16 number `number` of the rows from `LANES * part` on: `d` (0) or `m` (1).
+///
+/// # Safety
+///
+/// The head at `block` has that number, and the processor has the instructions of `S`.
+#[inline(always)]
+unsafe fn halves<S: Simd>(block: *const u8, number: usize, part: usize) -> S::F {
+    // SAFETY: the caller's promise; a part is `2 * LANES` bytes of the 32.
+    unsafe { S::load_f16(block.add(number * HALVES + 2 * S::LANES * part)) }
 }
 
 /// Packs whole rows of file blocks, `blocks` to a row, into panels of zeros. The last panel may have
@@ -175,7 +201,7 @@ pub(crate) fn decode_lane<P: Packing>(panel: &[u8], lane: usize, out: &mut [f32]
             let q = P::Planes::get(planes, lane);
             let each = UNIT / P::SCALES;
             for half in 0..P::SCALES {
-                let (a, b) = lane_scales::<P>(block, unit, half, lane);
+                let (a, b) = lane_scales::<P>(block, unit * P::SCALES + half, lane);
                 let numbers = half * each..(half + 1) * each;
                 for (out, q) in out[numbers.clone()].iter_mut().zip(&q[numbers]) {
                     let value = lane_value::<P>(*q);
@@ -186,25 +212,28 @@ pub(crate) fn decode_lane<P: Packing>(panel: &[u8], lane: usize, out: &mut [f32]
     }
 }
 
-/// `a` and `b` of one row, as the kernels read them.
+/// `d * scale` and `m * minimum` of one row, as the kernels read them.
 #[allow(unsafe_code, reason = "shares the readers of the kernels")]
-fn lane_scales<P: Packing>(block: &[u8], unit: usize, half: usize, lane: usize) -> (f32, f32) {
+fn lane_scales<P: Packing>(block: &[u8], piece: usize, lane: usize) -> (f32, f32) {
     use crate::simd::Plain;
     assert_eq!(block.len(), P::PANEL_BYTES, "the caller cuts panels into whole blocks");
     // SAFETY: `block` is a whole block, and plain code needs no instructions.
-    let (a, b) = unsafe { P::scales::<Plain>(block.as_ptr(), unit, half, 0) };
-    (a[lane], b[lane])
+    unsafe {
+        let number = |number| halves::<Plain>(block.as_ptr(), number, 0)[lane];
+        let a = number(0) * P::scale::<Plain>(block.as_ptr(), piece, 0)[lane] as f32;
+        if !P::HAS_MINIMUM {
+            return (a, 0.0);
+        }
+        (a, number(1) * P::minimum::<Plain>(block.as_ptr(), piece, 0)[lane] as f32)
+    }
 }
 
 /// `q - zero` of one quantised number.
 #[allow(unsafe_code, reason = "shares the readers of the kernels")]
 fn lane_value<P: Packing>(q: u8) -> f32 {
     use crate::simd::Plain;
-    // SAFETY: plain code needs no instructions; a number is readable where it is.
-    let (value, zero) = unsafe {
-        let value = P::value::<Plain>([i32::from(q); 16])[0] as u8;
-        (value, P::start::<Plain>(&-1)[0])
-    };
+    // SAFETY: plain code needs no instructions.
+    let value = unsafe { P::value::<Plain>([i32::from(q); PANEL_ROWS])[0] as u8 };
     let value = if P::SIGNED { i32::from(value as i8) } else { i32::from(value) };
-    (value + zero) as f32
+    (value - P::ZERO) as f32
 }

@@ -34,4 +34,27 @@ impl<'a, T> SharedOut<'a, T> {
             std::slice::from_raw_parts_mut(self.start.add(range.start), range.end - range.start)
         }
     }
+
+    /// Where column `columns.start` of row `rows.start` lies, in a matrix of `width` columns. What may
+    /// be written from there on are the columns of these rows.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::piece`], for these columns.
+    pub(crate) unsafe fn columns(
+        &self,
+        rows: Range<usize>,
+        width: usize,
+        columns: Range<usize>,
+    ) -> *mut T {
+        assert!(
+            columns.start <= columns.end
+                && columns.end <= width
+                && rows.start < rows.end
+                && rows.end <= self.length / width,
+            "columns of the buffer"
+        );
+        // SAFETY: the offset is below the length.
+        unsafe { self.start.add(rows.start * width + columns.start) }
+    }
 }

@@ -47,12 +47,6 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn store(at: *mut f32, x: Self::F);
     /// `LANES` half-precision numbers from `at` (two bytes each), as f32.
     unsafe fn load_f16(at: *const u8) -> Self::F;
-    /// `LANES` unsigned bytes from `at`, as f32.
-    unsafe fn load_u8(at: *const u8) -> Self::F;
-    /// `LANES` signed bytes from `at`, as f32.
-    unsafe fn load_i8(at: *const u8) -> Self::F;
-    /// The low and the high four bits of `LANES` bytes from `at`, as f32.
-    unsafe fn load_nibbles(at: *const u8) -> (Self::F, Self::F);
     /// Sum.
     unsafe fn add(a: Self::F, b: Self::F) -> Self::F;
     /// Difference.
@@ -62,8 +56,14 @@ pub(crate) trait Simd: Copy + 'static {
 
     /// All lanes the i32 at `at`.
     unsafe fn broadcast(at: *const i32) -> Self::I;
+    /// All lanes `x`.
+    unsafe fn splat_int(x: i32) -> Self::I;
     /// All bytes `x`.
     unsafe fn splat_u8(x: u8) -> Self::I;
+    /// `LANES` unsigned bytes from `at`, as i32.
+    unsafe fn extend_u8(at: *const u8) -> Self::I;
+    /// `LANES` signed bytes from `at`, as i32.
+    unsafe fn extend_i8(at: *const u8) -> Self::I;
     /// `4 * LANES` bytes from `at`.
     unsafe fn load_bytes(at: *const u8) -> Self::I;
     /// Bits that both have.
@@ -76,7 +76,15 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn shift_left<const BITS: i32>(x: Self::I) -> Self::I;
     /// Each byte of `index` (0 to 15) replaced by that entry of the 16 bytes at `table`.
     unsafe fn look_up(table: &[i8; 16], index: Self::I) -> Self::I;
-    /// Each i32 as f32; exact below 2^24.
+    /// Sum of i32, wrapping.
+    unsafe fn add_int(a: Self::I, b: Self::I) -> Self::I;
+    /// Difference of i32, wrapping.
+    unsafe fn sub_int(a: Self::I, b: Self::I) -> Self::I;
+    /// Product of i32, wrapping.
+    unsafe fn mul_int(a: Self::I, b: Self::I) -> Self::I;
+    /// For each lane: `sum` and the two products of its halves of `a` and `b`, as i16.
+    unsafe fn dot_pairs(sum: Self::I, a: Self::I, b: Self::I) -> Self::I;
+    /// Each i32 as f32, rounded to the nearest, halves to even.
     unsafe fn to_f32(x: Self::I) -> Self::F;
     /// For each lane: `sum` and the four products of its bytes of `w` (0 to 127) and `x` (-127 to
     /// 127).

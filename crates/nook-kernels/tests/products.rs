@@ -44,12 +44,12 @@ fn file_bytes(format: Format, rows: usize, columns: usize, random: &mut StdRng) 
     bytes
 }
 
-/// Numbers that share a scale in a packed format, and what `q - zero` of a decoded weight is worth:
-/// `(a, b)` such that the weight is `a * q - b`.
-struct Quantised {
-    format: Format,
-    /// (blocks of 16 or 32 numbers) of `a`, `b`, and the numbers `q - zero`.
-    pieces: Vec<(f32, f32, Vec<i32>)>,
+/// One block of a row: weights are `d * scale * q - m * minimum`.
+struct Apart {
+    d: f32,
+    m: f32,
+    /// (`scale`, `minimum`, `q`) of each piece.
+    pieces: Vec<(i32, i32, Vec<i32>)>,
 }
 
 /// What nibbles stand for in `IQ4_NL` and `IQ4_XS`.
@@ -59,11 +59,12 @@ fn bell(nibbles: Vec<i32>) -> Vec<i32> {
 }
 
 /// Takes one row of file blocks apart, from the layouts of llama.cpp's `ggml-common.h`.
-fn take_apart(format: Format, row: &[u8]) -> Quantised {
+fn take_apart(format: Format, row: &[u8]) -> Vec<Apart> {
     let half =
         |bytes: &[u8], at: usize| half::f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f32();
-    let mut pieces = Vec::new();
+    let mut blocks = Vec::new();
     for block in row.chunks_exact(format.bytes()) {
+        let (mut d, mut m, mut pieces) = (half(block, 0), 0.0, Vec::new());
         let nibbles = |at: usize| -> Vec<i32> {
             let bytes = &block[at..at + 16];
             let low = bytes.iter().map(|b| i32::from(b & 15));
@@ -75,13 +76,19 @@ fn take_apart(format: Format, row: &[u8]) -> Quantised {
         };
         let less = |zero: i32, q: Vec<i32>| -> Vec<i32> { q.iter().map(|q| q - zero).collect() };
         match format {
-            Format::Q4_0 => pieces.push((half(block, 0), 0.0, less(8, nibbles(2)))),
-            Format::Q4_1 => pieces.push((half(block, 0), -half(block, 2), nibbles(4))),
-            Format::Q5_0 => pieces.push((half(block, 0), 0.0, less(16, fifth(2, nibbles(6))))),
-            Format::Q5_1 => pieces.push((half(block, 0), -half(block, 2), fifth(4, nibbles(8)))),
+            Format::Q4_0 => pieces.push((1, 0, less(8, nibbles(2)))),
+            Format::Q4_1 => {
+                m = -half(block, 2);
+                pieces.push((1, 1, nibbles(4)));
+            }
+            Format::Q5_0 => pieces.push((1, 0, less(16, fifth(2, nibbles(6))))),
+            Format::Q5_1 => {
+                m = -half(block, 2);
+                pieces.push((1, 1, fifth(4, nibbles(8))));
+            }
             Format::Q8_0 => {
                 let q = block[2..34].iter().map(|q| i32::from(*q as i8)).collect();
-                pieces.push((half(block, 0), 0.0, q));
+                pieces.push((1, 0, q));
             }
             Format::Q4K | Format::Q5K => {
                 for unit in 0..8 {
@@ -100,8 +107,8 @@ fn take_apart(format: Format, row: &[u8]) -> Quantised {
                         let fifth = if format == Format::Q5K { fifth << 4 } else { 0 };
                         i32::from(nibble | fifth)
                     });
-                    let a = half(block, 0) * f32::from(scale);
-                    pieces.push((a, half(block, 2) * f32::from(minimum), q.collect()));
+                    m = half(block, 2);
+                    pieces.push((i32::from(scale), i32::from(minimum), q.collect()));
                 }
             }
             Format::Q6K => {
@@ -113,8 +120,8 @@ fn take_apart(format: Format, row: &[u8]) -> Quantised {
                         let high = block[128 + 32 * side + i] >> (2 * quarter);
                         i32::from((low & 15) | (high & 3) << 4) - 32
                     });
-                    let a = half(block, 208) * f32::from(block[192 + piece] as i8);
-                    pieces.push((a, 0.0, q.collect()));
+                    d = half(block, 208);
+                    pieces.push((i32::from(block[192 + piece] as i8), 0, q.collect()));
                 }
             }
             Format::Q2K => {
@@ -123,8 +130,9 @@ fn take_apart(format: Format, row: &[u8]) -> Quantised {
                         let k = 16 * piece + i;
                         i32::from(block[16 + 32 * (k / 128) + k % 32] >> (2 * (k % 128 / 32))) & 3
                     });
-                    let a = half(block, 80) * f32::from(block[piece] & 15);
-                    pieces.push((a, half(block, 82) * f32::from(block[piece] >> 4), q.collect()));
+                    (d, m) = (half(block, 80), half(block, 82));
+                    let (scale, minimum) = (block[piece] & 15, block[piece] >> 4);
+                    pieces.push((i32::from(scale), i32::from(minimum), q.collect()));
                 }
             }
             Format::Q3K => {
@@ -138,45 +146,45 @@ fn take_apart(format: Format, row: &[u8]) -> Quantised {
                     let low = block[96 + piece % 8] >> (4 * (piece / 8)) & 15;
                     let high = block[104 + piece % 4] >> (2 * (piece / 4)) & 3;
                     let scale = i16::from(low | high << 4) - 32;
-                    pieces.push((half(block, 108) * f32::from(scale), 0.0, q.collect()));
+                    d = half(block, 108);
+                    pieces.push((i32::from(scale), 0, q.collect()));
                 }
             }
-            Format::Iq4Nl => pieces.push((half(block, 0), 0.0, bell(nibbles(2)))),
+            Format::Iq4Nl => pieces.push((1, 0, bell(nibbles(2)))),
             Format::Iq4Xs => {
                 for unit in 0..8 {
                     let low = block[4 + unit / 2] >> (4 * (unit % 2)) & 15;
                     let high = u16::from_le_bytes([block[2], block[3]]) >> (2 * unit) & 3;
                     let scale = (u16::from(low) | high << 4) as i16 - 32;
-                    let a = half(block, 0) * f32::from(scale);
-                    pieces.push((a, 0.0, bell(nibbles(8 + 16 * unit))));
+                    pieces.push((i32::from(scale), 0, bell(nibbles(8 + 16 * unit))));
                 }
             }
             other => unreachable!("{other:?} is not packed"),
         }
+        blocks.push(Apart { d, m, pieces });
     }
-    Quantised { format, pieces }
+    blocks
 }
 
 /// The product of one row with one row of activations, as `nook_kernels` documents it.
-fn quantised_product(weights: &Quantised, x: &[f32]) -> f32 {
+fn quantised_product(weights: &[Apart], x: &[f32]) -> f32 {
     let mut sum = 0.0f32;
-    let mut at = 0;
-    for (a, b, q) in &weights.pieces {
-        let unit = &x[at / 32 * 32..][..32];
-        let greatest = unit.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+    let spans = x.chunks_exact(x.len() / weights.len());
+    for (Apart { d, m, pieces }, span) in weights.iter().zip(spans) {
+        let greatest = span.iter().fold(0.0f32, |most, x| most.max(x.abs()));
         let (inverse, dx) = (127.0 / greatest, greatest / 127.0);
-        let xs: Vec<i32> =
-            x[at..at + q.len()].iter().map(|x| (x * inverse).round_ties_even() as i32).collect();
-        let exact: i32 = q.iter().zip(&xs).map(|(q, x)| q * x).sum();
-        let mut term = exact as f32 * (a * dx);
-        if matches!(
-            weights.format,
-            Format::Q4_1 | Format::Q5_1 | Format::Q2K | Format::Q4K | Format::Q5K
-        ) {
-            term -= b * (xs.iter().sum::<i32>() as f32 * dx);
+        let xs: Vec<i32> = span.iter().map(|x| (x * inverse).round_ties_even() as i32).collect();
+        let (mut i, mut j) = (0, 0);
+        for ((scale, minimum, q), xs) in pieces.iter().zip(xs.chunks(xs.len() / pieces.len())) {
+            i += scale * q.iter().zip(xs).map(|(q, x)| q * x).sum::<i32>();
+            j += minimum * xs.iter().sum::<i32>();
+        }
+        let mut term = i as f32 * (d * dx);
+        // Where a format has no minima, `m` is zero and nothing is taken away.
+        if *m != 0.0 {
+            term -= if pieces.len() == 1 { m * (j as f32 * dx) } else { j as f32 * (m * dx) };
         }
         sum += term;
-        at += q.len();
     }
     sum
 }

@@ -7,95 +7,21 @@
 #![allow(unsafe_code, reason = "reads heads into vector registers")]
 
 use super::planes::{Bytes, FiveBits, Nibbles, Pairs, SixBits, ThreeBits};
-use super::{PANEL_ROWS, Packing, Parts, UNIT};
+use super::{HALVES, PANEL_ROWS, Packing, Parts, UNIT};
+use crate::activations::Grain;
 use crate::block::legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use crate::block::super_block::{Q2K, Q3K, Q4K, Q5K, Q6K, q3_scale, scale_and_minimum};
 use crate::block::uneven::{BELL, Iq4Nl, Iq4Xs, iq4_xs_scale};
 use crate::simd::Simd;
-
-/// Bytes of sixteen f16.
-const HALVES: usize = 2 * PANEL_ROWS;
 
 /// Puts f16 number `number` of row `lane` into a head.
 fn put_half(head: &mut [u8], number: usize, lane: usize, half: [u8; 2]) {
     head[number * HALVES + 2 * lane..][..2].copy_from_slice(&half);
 }
 
-/// f16 number `number` of the rows from `LANES * part` on.
-///
-/// # Safety
-///
-/// The head has that number, and the processor has the instructions of `S`.
-#[inline(always)]
-unsafe fn halves<S: Simd>(head: *const u8, number: usize, part: usize) -> S::F {
-    // SAFETY: the caller's promise; a part is `2 * LANES` bytes of the 32.
-    unsafe { S::load_f16(head.add(number * HALVES + 2 * S::LANES * part)) }
-}
-
 /// The two bytes at `at`.
 fn pair(bytes: &[u8], at: usize) -> [u8; 2] {
     [bytes[at], bytes[at + 1]]
-}
-
-/// Implements [`Packing`] for a format of 32 numbers: `$zero` is a function of the negative sum.
-macro_rules! legacy {
-    ($name:ident, $planes:ident, minimum: $minimum:expr, signed: $signed:expr,
-     start: $start:expr, value: $value:expr, apart: $apart:expr) => {
-        impl Packing for $name {
-            const HEAD: usize = if $minimum { 2 * HALVES } else { HALVES };
-            const SCALES: usize = 1;
-            const HAS_MINIMUM: bool = $minimum;
-            const SIGNED: bool = $signed;
-            type Planes = $planes;
-
-            #[inline(always)]
-            fn take_apart(block: &[u8]) -> Parts {
-                let mut parts = Parts { d: pair(block, 0), ..Parts::ZERO };
-                if $minimum {
-                    parts.m = pair(block, 2);
-                }
-                let apart: fn(&[u8], &mut [u8; UNIT]) = $apart;
-                apart(block, &mut parts.q[0]);
-                parts
-            }
-
-            #[inline(always)]
-            fn put_head(parts: &Parts, lane: usize, head: &mut [u8]) {
-                put_half(head, 0, lane, parts.d);
-                if $minimum {
-                    // The file adds its minimum, the kernels subtract theirs.
-                    put_half(head, 1, lane, [parts.m[0], parts.m[1] ^ 0x80]);
-                }
-            }
-
-            #[inline(always)]
-            unsafe fn scales<S: Simd>(
-                block: *const u8,
-                _: usize,
-                _: usize,
-                part: usize,
-            ) -> (S::F, S::F) {
-                // SAFETY: the caller's promise: the head lies at the beginning of the block.
-                unsafe {
-                    let d = halves::<S>(block, 0, part);
-                    (d, if $minimum { halves::<S>(block, 1, part) } else { d })
-                }
-            }
-
-            #[inline(always)]
-            #[allow(unused_unsafe, reason = "most formats take the numbers as they are")]
-            unsafe fn value<S: Simd>(q: S::I) -> S::I {
-                // SAFETY: the caller's promise.
-                unsafe { $value(q) }
-            }
-
-            #[inline(always)]
-            unsafe fn start<S: Simd>(negative_sum: *const i32) -> S::I {
-                // SAFETY: the caller's promise.
-                unsafe { $start(S::broadcast(negative_sum)) }
-            }
-        }
-    };
 }
 
 /// The 32 nibbles of the 16 bytes at `at`, low ones first.
@@ -124,58 +50,84 @@ fn each_number(parts: &mut Parts, block: &[u8], apart: fn(&[u8], usize, usize) -
     }
 }
 
-/// No zero: the sum begins at nothing.
-///
-/// # Safety
-///
-/// The processor has the instructions of `S`.
-#[inline(always)]
-unsafe fn nothing<S: Simd>(_: S::I) -> S::I {
-    // SAFETY: the caller's promise.
-    unsafe { S::splat_u8(0) }
+/// Implements [`Packing`] for a format of 32 numbers: they are `q - $zero`, with `q` looked up in
+/// [`BELL`] if it is `bell`.
+macro_rules! legacy {
+    ($name:ident, $planes:ident, minimum: $minimum:expr, zero: $zero:expr, $kind:ident,
+     apart: $apart:expr) => {
+        impl Packing for $name {
+            const GRAIN: Grain = Grain::Fine;
+            const HEAD: usize = if $minimum { 2 * HALVES } else { HALVES };
+            const SCALES: usize = 1;
+            const HAS_MINIMUM: bool = $minimum;
+            const ZERO: i32 = $zero;
+            type Planes = $planes;
+            kind!($kind);
+
+            #[inline(always)]
+            fn take_apart(block: &[u8]) -> Parts {
+                let mut parts = Parts { d: pair(block, 0), ..Parts::ZERO };
+                if $minimum {
+                    parts.m = pair(block, 2);
+                }
+                let apart: fn(&[u8], &mut [u8; UNIT]) = $apart;
+                apart(block, &mut parts.q[0]);
+                parts
+            }
+
+            #[inline(always)]
+            fn put_head(parts: &Parts, lane: usize, head: &mut [u8]) {
+                put_half(head, 0, lane, parts.d);
+                if $minimum {
+                    // The file adds its minimum, the kernels subtract theirs.
+                    put_half(head, 1, lane, [parts.m[0], parts.m[1] ^ 0x80]);
+                }
+            }
+        }
+    };
 }
 
-/// What takes [`Simd::SIGNED_OFFSET`] away again.
-///
-/// # Safety
-///
-/// The processor has the instructions of `S`.
-#[inline(always)]
-unsafe fn signed<S: Simd>(negative_sum: S::I) -> S::I {
-    const { assert!(S::SIGNED_OFFSET == 0 || S::SIGNED_OFFSET == 128) };
-    // SAFETY: the caller's promise.
-    unsafe { if S::SIGNED_OFFSET == 0 { S::splat_u8(0) } else { S::shift_left::<7>(negative_sum) } }
+/// What the byte product multiplies: the numbers as they are (`unsigned`, `signed`), or what they
+/// stand for in [`BELL`].
+macro_rules! kind {
+    (unsigned) => {
+        const SIGNED: bool = false;
+    };
+    (signed) => {
+        const SIGNED: bool = true;
+    };
+    (bell) => {
+        const SIGNED: bool = true;
+
+        #[inline(always)]
+        unsafe fn value<S: Simd>(q: S::I) -> S::I {
+            // SAFETY: the caller's promise.
+            unsafe { S::look_up(&BELL, q) }
+        }
+    };
 }
 
-legacy!(Q4_0, Nibbles, minimum: false, signed: false,
-    start: |sum| S::shift_left::<3>(sum), value: |q| q,
-    apart: |block, q| nibbles(block, 2, q));
-legacy!(Q4_1, Nibbles, minimum: true, signed: false,
-    start: |sum| nothing::<S>(sum), value: |q| q,
-    apart: |block, q| nibbles(block, 4, q));
-legacy!(Q5_0, FiveBits, minimum: false, signed: false,
-    start: |sum| S::shift_left::<4>(sum), value: |q| q,
+legacy!(Q4_0, Nibbles, minimum: false, zero: 8, unsigned, apart: |block, q| nibbles(block, 2, q));
+legacy!(Q4_1, Nibbles, minimum: true, zero: 0, unsigned, apart: |block, q| nibbles(block, 4, q));
+legacy!(Q5_0, FiveBits, minimum: false, zero: 16, unsigned,
     apart: |block, q| five_bits(block, 2, 6, q));
-legacy!(Q5_1, FiveBits, minimum: true, signed: false,
-    start: |sum| nothing::<S>(sum), value: |q| q,
+legacy!(Q5_1, FiveBits, minimum: true, zero: 0, unsigned,
     apart: |block, q| five_bits(block, 4, 8, q));
-legacy!(Q8_0, Bytes, minimum: false, signed: true,
-    start: |sum| signed::<S>(sum), value: |q| q,
+legacy!(Q8_0, Bytes, minimum: false, zero: 0, signed,
     apart: |block, q| q.copy_from_slice(&block[2..34]));
-
-legacy!(Iq4Nl, Nibbles, minimum: false, signed: true,
-    start: |sum| signed::<S>(sum), value: |q| S::look_up(&BELL, q),
-    apart: |block, q| nibbles(block, 2, q));
+legacy!(Iq4Nl, Nibbles, minimum: false, zero: 0, bell, apart: |block, q| nibbles(block, 2, q));
 
 /// Implements [`Packing`] for Q4_K and Q5_K.
 macro_rules! with_minima {
     ($name:ident, $planes:ident, $apart:expr) => {
         impl Packing for $name {
+            const GRAIN: Grain = Grain::Coarse;
             const HEAD: usize = 2 * HALVES + 2 * 8 * PANEL_ROWS;
             const SCALES: usize = 1;
             const HAS_MINIMUM: bool = true;
-            const SIGNED: bool = false;
+            const ZERO: i32 = 0;
             type Planes = $planes;
+            kind!(unsigned);
 
             #[inline(always)]
             fn take_apart(block: &[u8]) -> Parts {
@@ -199,26 +151,17 @@ macro_rules! with_minima {
             }
 
             #[inline(always)]
-            unsafe fn scales<S: Simd>(
-                block: *const u8,
-                unit: usize,
-                _: usize,
-                part: usize,
-            ) -> (S::F, S::F) {
+            unsafe fn scale<S: Simd>(block: *const u8, piece: usize, part: usize) -> S::I {
                 // SAFETY: the caller's promise: the head lies at the beginning of the block.
                 unsafe {
-                    let at = block.add(2 * HALVES + unit * PANEL_ROWS + S::LANES * part);
-                    let scale = S::load_u8(at);
-                    let minimum = S::load_u8(at.add(8 * PANEL_ROWS));
-                    let (d, m) = (halves::<S>(block, 0, part), halves::<S>(block, 1, part));
-                    (S::mul(d, scale), S::mul(m, minimum))
+                    S::extend_u8(block.add(2 * HALVES + piece * PANEL_ROWS + S::LANES * part))
                 }
             }
 
             #[inline(always)]
-            unsafe fn start<S: Simd>(_: *const i32) -> S::I {
-                // SAFETY: the caller's promise.
-                unsafe { S::splat_u8(0) }
+            unsafe fn minimum<S: Simd>(block: *const u8, piece: usize, part: usize) -> S::I {
+                // SAFETY: the caller's promise; the minima follow the scales.
+                unsafe { Self::scale::<S>(block, 8 + piece, part) }
             }
         }
     };
@@ -232,17 +175,18 @@ with_minima!(Q5K, FiveBits, |block, unit, k| {
     nibble | ((block[16 + k] >> unit) & 1) << 4
 });
 
-/// Implements [`Packing`] for a format with a signed byte for each scale and no minima. `$start` is a
-/// function of the negative sum, `$value` one of the quantised numbers.
+/// Implements [`Packing`] for a format with a signed byte for each scale and no minima.
 macro_rules! with_signed_scales {
-    ($name:ident, $planes:ident, scales: $scales:expr, signed: $signed:expr, d: $d:expr,
-     start: $start:expr, value: $value:expr, scale: $scale:expr, apart: $apart:expr) => {
+    ($name:ident, $planes:ident, scales: $scales:expr, zero: $zero:expr, $kind:ident, d: $d:expr,
+     scale: $scale:expr, apart: $apart:expr) => {
         impl Packing for $name {
+            const GRAIN: Grain = Grain::Coarse;
             const HEAD: usize = HALVES + 8 * $scales * PANEL_ROWS;
             const SCALES: usize = $scales;
             const HAS_MINIMUM: bool = false;
-            const SIGNED: bool = $signed;
+            const ZERO: i32 = $zero;
             type Planes = $planes;
+            kind!($kind);
 
             #[inline(always)]
             fn take_apart(block: &[u8]) -> Parts {
@@ -264,39 +208,15 @@ macro_rules! with_signed_scales {
             }
 
             #[inline(always)]
-            unsafe fn scales<S: Simd>(
-                block: *const u8,
-                unit: usize,
-                half: usize,
-                part: usize,
-            ) -> (S::F, S::F) {
+            unsafe fn scale<S: Simd>(block: *const u8, piece: usize, part: usize) -> S::I {
                 // SAFETY: the caller's promise: the head lies at the beginning of the block.
-                unsafe {
-                    let number = $scales * unit + half;
-                    let at = block.add(HALVES + number * PANEL_ROWS + S::LANES * part);
-                    let a = S::mul(halves::<S>(block, 0, part), S::load_i8(at));
-                    (a, a)
-                }
-            }
-
-            #[inline(always)]
-            #[allow(unused_unsafe, reason = "most formats take the numbers as they are")]
-            unsafe fn value<S: Simd>(q: S::I) -> S::I {
-                // SAFETY: the caller's promise.
-                unsafe { $value(q) }
-            }
-
-            #[inline(always)]
-            unsafe fn start<S: Simd>(negative_sum: *const i32) -> S::I {
-                // SAFETY: the caller's promise.
-                unsafe { $start(S::broadcast(negative_sum)) }
+                unsafe { S::extend_i8(block.add(HALVES + piece * PANEL_ROWS + S::LANES * part)) }
             }
         }
     };
 }
 
-with_signed_scales!(Q6K, SixBits, scales: 2, signed: false, d: 208,
-start: |sum| S::shift_left::<5>(sum), value: |q| q,
+with_signed_scales!(Q6K, SixBits, scales: 2, zero: 32, unsigned, d: 208,
 scale: |block, number| block[192 + number] as i8,
 apart: |block, unit, k| {
     let (half, quarter) = (unit / 4, unit % 4);
@@ -304,24 +224,24 @@ apart: |block, unit, k| {
     let high = block[128 + 32 * half + k] >> (2 * quarter);
     (low & 15) | (high & 3) << 4
 });
-with_signed_scales!(Q3K, ThreeBits, scales: 2, signed: false, d: 108,
-start: |sum| S::shift_left::<2>(sum), value: |q| q,
+with_signed_scales!(Q3K, ThreeBits, scales: 2, zero: 4, unsigned, d: 108,
 scale: |block, number| q3_scale(&block[96..108], number),
 apart: |block, unit, k| {
     let low = block[32 + 32 * (unit / 4) + k] >> (2 * (unit % 4));
     (low & 3) | ((block[k] >> unit) & 1) << 2
 });
-with_signed_scales!(Iq4Xs, Nibbles, scales: 1, signed: true, d: 0,
-    start: |sum| signed::<S>(sum), value: |q| S::look_up(&BELL, q),
+with_signed_scales!(Iq4Xs, Nibbles, scales: 1, zero: 0, bell, d: 0,
     scale: |block, number| iq4_xs_scale(block, number),
     apart: |block, unit, k| (block[8 + 16 * unit + k % 16] >> (4 * (k / 16))) & 15);
 
 impl Packing for Q2K {
+    const GRAIN: Grain = Grain::Coarse;
     const HEAD: usize = 2 * HALVES + 16 * PANEL_ROWS;
     const SCALES: usize = 2;
     const HAS_MINIMUM: bool = true;
-    const SIGNED: bool = false;
+    const ZERO: i32 = 0;
     type Planes = Pairs;
+    kind!(unsigned);
 
     #[inline(always)]
     fn take_apart(block: &[u8]) -> Parts {
@@ -343,25 +263,20 @@ impl Packing for Q2K {
     }
 
     #[inline(always)]
-    unsafe fn scales<S: Simd>(
-        block: *const u8,
-        unit: usize,
-        half: usize,
-        part: usize,
-    ) -> (S::F, S::F) {
+    unsafe fn scale<S: Simd>(block: *const u8, piece: usize, part: usize) -> S::I {
         // SAFETY: the caller's promise: the head lies at the beginning of the block.
         unsafe {
-            let number = 2 * unit + half;
-            let at = block.add(2 * HALVES + number * PANEL_ROWS + S::LANES * part);
-            let (scale, minimum) = S::load_nibbles(at);
-            let (d, m) = (halves::<S>(block, 0, part), halves::<S>(block, 1, part));
-            (S::mul(d, scale), S::mul(m, minimum))
+            let at = block.add(2 * HALVES + piece * PANEL_ROWS + S::LANES * part);
+            S::and(S::extend_u8(at), S::splat_int(15))
         }
     }
 
     #[inline(always)]
-    unsafe fn start<S: Simd>(_: *const i32) -> S::I {
-        // SAFETY: the caller's promise.
-        unsafe { S::splat_u8(0) }
+    unsafe fn minimum<S: Simd>(block: *const u8, piece: usize, part: usize) -> S::I {
+        // SAFETY: as above.
+        unsafe {
+            let at = block.add(2 * HALVES + piece * PANEL_ROWS + S::LANES * part);
+            S::shift_right::<4>(S::extend_u8(at))
+        }
     }
 }

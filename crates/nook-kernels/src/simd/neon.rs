@@ -45,32 +45,6 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    unsafe fn load_u8(at: *const u8) -> float32x4_t {
-        // SAFETY: see the top of this implementation.
-        let numbers = unsafe { at.cast::<[u8; 4]>().read() }.map(f32::from);
-        // SAFETY: see the top of this implementation.
-        unsafe { vld1q_f32(numbers.as_ptr()) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_i8(at: *const u8) -> float32x4_t {
-        // SAFETY: see the top of this implementation.
-        let numbers = unsafe { at.cast::<[i8; 4]>().read() }.map(f32::from);
-        // SAFETY: see the top of this implementation.
-        unsafe { vld1q_f32(numbers.as_ptr()) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_nibbles(at: *const u8) -> (float32x4_t, float32x4_t) {
-        // SAFETY: see the top of this implementation.
-        let bytes = unsafe { at.cast::<[u8; 4]>().read() };
-        let low = bytes.map(|byte| f32::from(byte & 15));
-        let high = bytes.map(|byte| f32::from(byte >> 4));
-        // SAFETY: see the top of this implementation.
-        unsafe { (vld1q_f32(low.as_ptr()), vld1q_f32(high.as_ptr())) }
-    }
-
-    #[inline(always)]
     unsafe fn add(a: float32x4_t, b: float32x4_t) -> float32x4_t {
         // SAFETY: see the top of this implementation.
         unsafe { vaddq_f32(a, b) }
@@ -95,9 +69,31 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    unsafe fn splat_int(x: i32) -> int32x4_t {
+        // SAFETY: see the top of this implementation.
+        unsafe { vdupq_n_s32(x) }
+    }
+
+    #[inline(always)]
     unsafe fn splat_u8(x: u8) -> int32x4_t {
         // SAFETY: see the top of this implementation.
         unsafe { vreinterpretq_s32_u8(vdupq_n_u8(x)) }
+    }
+
+    #[inline(always)]
+    unsafe fn extend_u8(at: *const u8) -> int32x4_t {
+        // SAFETY: see the top of this implementation.
+        let numbers = unsafe { at.cast::<[u8; 4]>().read() }.map(i32::from);
+        // SAFETY: see the top of this implementation.
+        unsafe { vld1q_s32(numbers.as_ptr()) }
+    }
+
+    #[inline(always)]
+    unsafe fn extend_i8(at: *const u8) -> int32x4_t {
+        // SAFETY: see the top of this implementation.
+        let numbers = unsafe { at.cast::<[i8; 4]>().read() }.map(i32::from);
+        // SAFETY: see the top of this implementation.
+        unsafe { vld1q_s32(numbers.as_ptr()) }
     }
 
     #[inline(always)]
@@ -136,6 +132,35 @@ impl Simd for Neon {
         unsafe {
             let table = vld1q_s8(table.as_ptr());
             vreinterpretq_s32_s8(vqtbl1q_s8(table, vreinterpretq_u8_s32(index)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_int(a: int32x4_t, b: int32x4_t) -> int32x4_t {
+        // SAFETY: see the top of this implementation.
+        unsafe { vaddq_s32(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn sub_int(a: int32x4_t, b: int32x4_t) -> int32x4_t {
+        // SAFETY: see the top of this implementation.
+        unsafe { vsubq_s32(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_int(a: int32x4_t, b: int32x4_t) -> int32x4_t {
+        // SAFETY: see the top of this implementation.
+        unsafe { vmulq_s32(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn dot_pairs(sum: int32x4_t, a: int32x4_t, b: int32x4_t) -> int32x4_t {
+        // SAFETY: see the top of this implementation.
+        unsafe {
+            let (a, b) = (vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b));
+            let low = vmull_s16(vget_low_s16(a), vget_low_s16(b));
+            let high = vmull_high_s16(a, b);
+            vaddq_s32(sum, vpaddq_s32(low, high))
         }
     }
 

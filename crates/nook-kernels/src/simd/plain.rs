@@ -62,25 +62,6 @@ impl Simd for Plain {
     }
 
     #[inline(always)]
-    unsafe fn load_u8(at: *const u8) -> Self::F {
-        // SAFETY: the caller promises `LANES` bytes there.
-        unsafe { bytes::<LANES>(at) }.map(f32::from)
-    }
-
-    #[inline(always)]
-    unsafe fn load_i8(at: *const u8) -> Self::F {
-        // SAFETY: the caller promises `LANES` bytes there.
-        unsafe { bytes::<LANES>(at) }.map(|byte| f32::from(byte as i8))
-    }
-
-    #[inline(always)]
-    unsafe fn load_nibbles(at: *const u8) -> (Self::F, Self::F) {
-        // SAFETY: the caller promises `LANES` bytes there.
-        let bytes = unsafe { bytes::<LANES>(at) };
-        (bytes.map(|byte| f32::from(byte & 15)), bytes.map(|byte| f32::from(byte >> 4)))
-    }
-
-    #[inline(always)]
     unsafe fn add(a: Self::F, b: Self::F) -> Self::F {
         each(a, b, |a, b| a + b)
     }
@@ -102,8 +83,25 @@ impl Simd for Plain {
     }
 
     #[inline(always)]
+    unsafe fn splat_int(x: i32) -> Self::I {
+        [x; LANES]
+    }
+
+    #[inline(always)]
     unsafe fn splat_u8(x: u8) -> Self::I {
         [i32::from_le_bytes([x; 4]); LANES]
+    }
+
+    #[inline(always)]
+    unsafe fn extend_u8(at: *const u8) -> Self::I {
+        // SAFETY: the caller promises `LANES` bytes there.
+        unsafe { bytes::<LANES>(at) }.map(i32::from)
+    }
+
+    #[inline(always)]
+    unsafe fn extend_i8(at: *const u8) -> Self::I {
+        // SAFETY: the caller promises `LANES` bytes there.
+        unsafe { bytes::<LANES>(at) }.map(|byte| i32::from(byte as i8))
     }
 
     #[inline(always)]
@@ -140,6 +138,29 @@ impl Simd for Plain {
         index.map(|index| {
             i32::from_le_bytes(index.to_le_bytes().map(|i| table[usize::from(i & 15)] as u8))
         })
+    }
+
+    #[inline(always)]
+    unsafe fn add_int(a: Self::I, b: Self::I) -> Self::I {
+        each(a, b, i32::wrapping_add)
+    }
+
+    #[inline(always)]
+    unsafe fn sub_int(a: Self::I, b: Self::I) -> Self::I {
+        each(a, b, i32::wrapping_sub)
+    }
+
+    #[inline(always)]
+    unsafe fn mul_int(a: Self::I, b: Self::I) -> Self::I {
+        each(a, b, i32::wrapping_mul)
+    }
+
+    #[inline(always)]
+    unsafe fn dot_pairs(sum: Self::I, a: Self::I, b: Self::I) -> Self::I {
+        let low = |x: i32| i32::from(x as i16);
+        let high = |x: i32| x >> 16;
+        let products = each(a, b, |a, b| low(a) * low(b) + high(a) * high(b));
+        each(sum, products, |sum, product| sum + product)
     }
 
     #[inline(always)]

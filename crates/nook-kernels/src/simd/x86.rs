@@ -53,29 +53,6 @@ macro_rules! simd_256 {
             }
 
             #[inline(always)]
-            unsafe fn load_u8(at: *const u8) -> __m256 {
-                // SAFETY: see the top of this implementation.
-                unsafe { _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast()))) }
-            }
-
-            #[inline(always)]
-            unsafe fn load_i8(at: *const u8) -> __m256 {
-                // SAFETY: see the top of this implementation.
-                unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(at.cast()))) }
-            }
-
-            #[inline(always)]
-            unsafe fn load_nibbles(at: *const u8) -> (__m256, __m256) {
-                // SAFETY: see the top of this implementation.
-                unsafe {
-                    let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast()));
-                    let low = _mm256_and_si256(bytes, _mm256_set1_epi32(15));
-                    let high = _mm256_srli_epi32::<4>(bytes);
-                    (_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high))
-                }
-            }
-
-            #[inline(always)]
             unsafe fn add(a: __m256, b: __m256) -> __m256 {
                 // SAFETY: see the top of this implementation.
                 unsafe { _mm256_add_ps(a, b) }
@@ -100,9 +77,27 @@ macro_rules! simd_256 {
             }
 
             #[inline(always)]
+            unsafe fn splat_int(x: i32) -> __m256i {
+                // SAFETY: see the top of this implementation.
+                unsafe { _mm256_set1_epi32(x) }
+            }
+
+            #[inline(always)]
             unsafe fn splat_u8(x: u8) -> __m256i {
                 // SAFETY: see the top of this implementation.
                 unsafe { _mm256_set1_epi8(x as i8) }
+            }
+
+            #[inline(always)]
+            unsafe fn extend_u8(at: *const u8) -> __m256i {
+                // SAFETY: see the top of this implementation.
+                unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast())) }
+            }
+
+            #[inline(always)]
+            unsafe fn extend_i8(at: *const u8) -> __m256i {
+                // SAFETY: see the top of this implementation.
+                unsafe { _mm256_cvtepi8_epi32(_mm_loadl_epi64(at.cast())) }
             }
 
             #[inline(always)]
@@ -142,6 +137,30 @@ macro_rules! simd_256 {
                     let table = _mm_loadu_si128(table.as_ptr().cast());
                     _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), index)
                 }
+            }
+
+            #[inline(always)]
+            unsafe fn add_int(a: __m256i, b: __m256i) -> __m256i {
+                // SAFETY: see the top of this implementation.
+                unsafe { _mm256_add_epi32(a, b) }
+            }
+
+            #[inline(always)]
+            unsafe fn sub_int(a: __m256i, b: __m256i) -> __m256i {
+                // SAFETY: see the top of this implementation.
+                unsafe { _mm256_sub_epi32(a, b) }
+            }
+
+            #[inline(always)]
+            unsafe fn mul_int(a: __m256i, b: __m256i) -> __m256i {
+                // SAFETY: see the top of this implementation.
+                unsafe { _mm256_mullo_epi32(a, b) }
+            }
+
+            #[inline(always)]
+            unsafe fn dot_pairs(sum: __m256i, a: __m256i, b: __m256i) -> __m256i {
+                // SAFETY: see the top of this implementation.
+                unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)) }
             }
 
             #[inline(always)]
@@ -218,29 +237,6 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn load_u8(at: *const u8) -> __m512 {
-        // SAFETY: see the top of this implementation.
-        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(at.cast()))) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_i8(at: *const u8) -> __m512 {
-        // SAFETY: see the top of this implementation.
-        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(at.cast()))) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_nibbles(at: *const u8) -> (__m512, __m512) {
-        // SAFETY: see the top of this implementation.
-        unsafe {
-            let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(at.cast()));
-            let low = _mm512_and_si512(bytes, _mm512_set1_epi32(15));
-            let high = _mm512_srli_epi32::<4>(bytes);
-            (_mm512_cvtepi32_ps(low), _mm512_cvtepi32_ps(high))
-        }
-    }
-
-    #[inline(always)]
     unsafe fn add(a: __m512, b: __m512) -> __m512 {
         // SAFETY: see the top of this implementation.
         unsafe { _mm512_add_ps(a, b) }
@@ -265,9 +261,27 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn splat_int(x: i32) -> __m512i {
+        // SAFETY: see the top of this implementation.
+        unsafe { _mm512_set1_epi32(x) }
+    }
+
+    #[inline(always)]
     unsafe fn splat_u8(x: u8) -> __m512i {
         // SAFETY: see the top of this implementation.
         unsafe { _mm512_set1_epi8(x as i8) }
+    }
+
+    #[inline(always)]
+    unsafe fn extend_u8(at: *const u8) -> __m512i {
+        // SAFETY: see the top of this implementation.
+        unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(at.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn extend_i8(at: *const u8) -> __m512i {
+        // SAFETY: see the top of this implementation.
+        unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(at.cast())) }
     }
 
     #[inline(always)]
@@ -307,6 +321,30 @@ impl Simd for Avx512 {
             let table = _mm_loadu_si128(table.as_ptr().cast());
             _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), index)
         }
+    }
+
+    #[inline(always)]
+    unsafe fn add_int(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: see the top of this implementation.
+        unsafe { _mm512_add_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn sub_int(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: see the top of this implementation.
+        unsafe { _mm512_sub_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_int(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: see the top of this implementation.
+        unsafe { _mm512_mullo_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn dot_pairs(sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: see the top of this implementation.
+        unsafe { _mm512_dpwssd_epi32(sum, a, b) }
     }
 
     #[inline(always)]

@@ -9,15 +9,12 @@ use nook_model::gguf::{Header, Value};
 
 use super::Rows;
 
-/// Numbers that share a scale when activations are quantised.
-const ACTIVATION_BLOCK: usize = 32;
-
 /// Where the pass imitates the engine's roundings, and what a family cannot know from the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numerics {
-    /// Whether activations are rounded to int8 before they meet a quantised matrix: in blocks of 32,
-    /// each with the scale `greatest magnitude / 127` in single precision, to the nearest, ties to
-    /// the even one.
+    /// Whether activations are rounded to int8 before they meet a quantised matrix: in blocks as
+    /// long as the matrix's, each with the scale `greatest magnitude / 127` in single precision, to
+    /// the nearest, ties to the even one.
     pub(crate) quantise_activations: bool,
     /// Whether keys and values are rounded to half precision.
     pub(crate) half_cache: bool,
@@ -52,7 +49,8 @@ struct Tensor {
     columns: usize,
     /// Rows of one plane: the second dimension.
     rows: usize,
-    quantised: bool,
+    /// Numbers that share a scale in the file, if it is quantised.
+    block: Option<usize>,
     values: Vec<f64>,
 }
 
@@ -69,7 +67,10 @@ impl Model {
             let tensor = Tensor {
                 columns: info.dimensions[0] as usize,
                 rows: info.dimensions.get(1).copied().unwrap_or(1) as usize,
-                quantised: !matches!(format, Format::F32 | Format::F16 | Format::Bf16),
+                block: match format {
+                    Format::F32 | Format::F16 | Format::Bf16 => None,
+                    format => Some(format.elements()),
+                },
                 values: values.into_iter().map(f64::from).collect(),
             };
             tensors.insert(info.name.clone(), tensor);
@@ -159,9 +160,9 @@ impl Model {
     pub(crate) fn times_plane(&self, name: &str, plane: usize, x: &[f64]) -> Vec<f64> {
         let tensor = self.tensor(name);
         assert_eq!(tensor.columns, x.len(), "{name}");
-        let rounded = match tensor.quantised && self.numerics.quantise_activations {
-            true => quantised(x),
-            false => x.to_vec(),
+        let rounded = match tensor.block {
+            Some(block) if self.numerics.quantise_activations => quantised(x, block),
+            _ => x.to_vec(),
         };
         let size = tensor.columns * tensor.rows;
         let weights = &tensor.values[plane * size..][..size];
@@ -248,11 +249,11 @@ pub(super) fn times_each(x: &[f64], y: &[f64]) -> Vec<f64> {
     x.iter().zip(y).map(|(x, y)| x * y).collect()
 }
 
-/// What is left of `x` after it was quantised to int8 in blocks.
-fn quantised(x: &[f64]) -> Vec<f64> {
+/// What is left of `x` after it was quantised to int8 in blocks of `length`.
+fn quantised(x: &[f64], length: usize) -> Vec<f64> {
     let single: Vec<f32> = x.iter().map(|x| *x as f32).collect();
     let mut out = Vec::with_capacity(x.len());
-    for block in single.chunks(ACTIVATION_BLOCK) {
+    for block in single.chunks(length) {
         let scale = block.iter().fold(0.0f32, |most, x| most.max(x.abs())) / 127.0;
         let round = |x: &f32| match scale == 0.0 {
             true => 0.0,
