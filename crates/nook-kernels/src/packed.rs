@@ -15,13 +15,13 @@
 //! for each block, in order:
 //!     i = sum over its pieces of scale * sum of (q - zero) * x     exact, i32
 //!     j = sum over its pieces of minimum * sum of x                 exact, i32
-//!     sum = sum + (i as f32 * (d * dx)  -  j as f32 * (m * dx))     f32, each operation rounded
+//!     sum = sum + (i as f32 * d - j as f32 * m) * dx                super-blocks
+//!     sum = sum + (i as f32 * (d * dx) - m * (j as f32 * dx))       blocks of one piece
 //! ```
 //!
-//! with activations `dx * x` of the span that the block covers ([`crate::activations`]); where the
-//! format has no minima, the second product is left out, and for blocks of one piece it is `m * (j as
-//! f32 * dx)`. That order is the only one: it does not depend on threads, instruction set, or on what
-//! else is computed.
+//! in f32, each operation rounded, with activations `dx * x` of the span that the block covers
+//! ([`crate::activations`]); where the format has no minima, the product with `m` is left out. That
+//! order is the only one: it does not depend on threads, instruction set, or on what else is computed.
 
 #![allow(unsafe_code, reason = "the unsafe interface of the kernels")]
 

@@ -179,12 +179,14 @@ fn quantised_product(weights: &[Apart], x: &[f32]) -> f32 {
             i += scale * q.iter().zip(xs).map(|(q, x)| q * x).sum::<i32>();
             j += minimum * xs.iter().sum::<i32>();
         }
-        let mut term = i as f32 * (d * dx);
         // Where a format has no minima, `m` is zero and nothing is taken away.
-        if *m != 0.0 {
-            term -= if pieces.len() == 1 { m * (j as f32 * dx) } else { j as f32 * (m * dx) };
-        }
-        sum += term;
+        let (most, least) = (i as f32, j as f32);
+        sum += match (pieces.len(), *m == 0.0) {
+            (1, true) => most * (d * dx),
+            (1, false) => most * (d * dx) - m * (least * dx),
+            (_, true) => most * d * dx,
+            (_, false) => (most * d - least * m) * dx,
+        };
     }
     sum
 }

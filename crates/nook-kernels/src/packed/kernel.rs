@@ -155,12 +155,12 @@ unsafe fn coarse<S: Simd, P: Packing, const N: usize>(
             for (t, total) in sums.iter_mut().enumerate() {
                 let dx = S::splat(number(x.add(Coarse::<N>::SCALE + 4 * t)));
                 let term = if P::HAS_MINIMUM {
-                    let term = S::mul(S::to_f32(exact[t]), S::mul(d, dx));
-                    let m = halves::<S>(block, 1, part);
-                    S::sub(term, S::mul(S::to_f32(extra[t]), S::mul(m, dx)))
+                    let most = S::mul(S::to_f32(exact[t]), d);
+                    S::sub(most, S::mul(S::to_f32(extra[t]), halves::<S>(block, 1, part)))
                 } else {
-                    S::mul(S::to_f32(S::sub_int(exact[t], extra[t])), S::mul(d, dx))
+                    S::mul(S::to_f32(S::sub_int(exact[t], extra[t])), d)
                 };
+                let term = S::mul(term, dx);
                 *total = S::add(*total, term);
             }
         }
