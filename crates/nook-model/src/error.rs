@@ -183,6 +183,39 @@ pub enum Fault {
     /// The system gave no threads to compute with.
     #[error("cannot be computed: no threads")]
     NoThreads,
+    /// A device that this program was built without.
+    #[error("cannot be computed on {device}: this program was built without support for it")]
+    DeviceSupport {
+        /// The device.
+        device: String,
+    },
+    /// A device that is not there, or does not work.
+    #[error("cannot be computed on {device}: {reason}")]
+    DeviceMissing {
+        /// The device.
+        device: String,
+        /// What its library said.
+        reason: String,
+    },
+    /// A device that the kernels of this program do not run on.
+    #[error(
+        "cannot be computed on {device}: its compute capability is {has}, this program was built \
+         for {needs}"
+    )]
+    DeviceCapability {
+        /// The device.
+        device: String,
+        /// What the device has.
+        has: String,
+        /// What the program was built for.
+        needs: String,
+    },
+    /// A graphics card failed at something.
+    #[error("could not be put on the graphics card: {reason}")]
+    Card {
+        /// What its library said.
+        reason: String,
+    },
     /// Too long a context was asked for.
     #[error("has a context of {limit} positions; {asked} were asked for")]
     ContextLength {
@@ -218,6 +251,14 @@ impl Fault {
             Self::Changed => "Load the model again.",
             Self::OutOfMemory { .. } => "Close other programs, or load fewer layers.",
             Self::NoThreads => "Close other programs.",
+            Self::DeviceSupport { .. } => "Compute on the processor.",
+            Self::DeviceMissing { .. } => {
+                "Check the card and its driver, or compute on the processor."
+            }
+            Self::DeviceCapability { .. } => {
+                "Compute on the processor, or build this program for that card (CUDA_COMPUTE_CAP)."
+            }
+            Self::Card { .. } => "Load fewer layers, or compute on the processor.",
             Self::ContextLength { .. } => "Ask for a shorter context.",
             Self::NoSuchLayers { .. } | Self::NotHeld { .. } => {
                 "Load the layers that are asked for."

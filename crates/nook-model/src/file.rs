@@ -10,7 +10,7 @@ use nook_kernels::{CacheKind, Format};
 use crate::digest;
 use crate::error::{Fault, ModelError};
 use crate::family::{self, Description, Expected};
-use crate::gguf::{Header, TensorType};
+use crate::gguf::{Header, TensorInfo, TensorType};
 use crate::reader::Reader;
 use crate::shape::ModelShape;
 
@@ -104,11 +104,13 @@ impl ModelFile {
     /// Bytes of weights that `part` needs in memory.
     #[must_use]
     pub fn weight_bytes(&self, part: &ModelPart) -> u64 {
+        self.tensors_of(part).map(|tensor| tensor.bytes).sum()
+    }
+
+    /// The tensors that `part` needs.
+    pub(crate) fn tensors_of(&self, part: &ModelPart) -> impl Iterator<Item = &TensorInfo> {
         let needed = self.inner.expected.iter().filter(|tensor| tensor.place.is_in(part));
-        needed
-            .filter_map(|tensor| self.inner.header.tensor(&tensor.name))
-            .map(|tensor| tensor.bytes)
-            .sum()
+        needed.filter_map(|tensor| self.inner.header.tensor(&tensor.name))
     }
 
     /// Bytes that the caches of one session over `layers` take at `positions` positions, in the

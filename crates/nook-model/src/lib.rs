@@ -10,16 +10,22 @@
 //! A family is one file that turns metadata into a description made of the shared [`parts`]; the
 //! forward pass ([`pass`]) is written once, on plain slices and the kernels of `nook-kernels`. Every
 //! result is the same bit for bit however a model is cut, a prompt is chunked, sessions are batched,
-//! and however many threads work.
+//! and however many threads work. Behind the features `candle`, `cuda` and `metal` there is a second
+//! pass, on graphics cards, over the same descriptions (`card`); [`Device`] chooses. Its results agree
+//! within rounding.
 //!
 //! No token ids, hidden states or logits appear in `Debug` output, errors or logs.
 
+#[cfg(feature = "candle")]
+mod card;
+pub mod device;
 pub mod digest;
 pub mod error;
 mod family;
 pub mod file;
 pub mod gguf;
 pub mod handover;
+mod inventory;
 pub mod loaded;
 mod parts;
 mod pass;
@@ -30,6 +36,7 @@ pub mod shape;
 pub mod synthetic;
 mod weights;
 
+pub use device::Device;
 pub use error::{Fault, ModelError};
 pub use file::ModelFile;
 pub use handover::{HandoverError, LayerExport};

@@ -4,18 +4,24 @@
 //! releasing need `&mut`, computing only `&`: several sessions may step at once from several threads.
 //! They share the model's compute threads, so they gain nothing by it; what gains is to step several
 //! sessions together ([`LoadedModel::step_batch`]).
+//!
+//! Where a model computes is chosen once, when it is made ([`Device`]): everything else is the same.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use nook_base::{LayerRange, ModelPart};
-use nook_kernels::{Arithmetic, CacheKind, Compute, Matrix};
+use nook_kernels::{Arithmetic, CacheKind, Compute};
 
+#[cfg(feature = "candle")]
+use crate::card::Card;
+use crate::device::Device;
 use crate::error::{Fault, ModelError};
 use crate::file::ModelFile;
-use crate::parts::{Block, Norm, RopeSet};
+use crate::inventory::Inventory;
+use crate::parts::{Block, LayerState};
 use crate::pass::Workspace;
 use crate::session::Session;
-use crate::weights::{Held, Loading, Source};
+use crate::weights::{Held, Loading, Named};
 
 /// How a model is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,57 +52,78 @@ pub struct LoadedModel {
     file: ModelFile,
     compute: Compute,
     cache: CacheKind,
+    executor: Executor,
+}
+
+/// What holds the weights and computes with them.
+#[derive(Debug)]
+pub(crate) enum Executor {
+    /// The kernels of `nook-kernels`.
+    Cpu(Cpu),
+    /// candle, on a graphics card.
+    #[cfg(feature = "candle")]
+    Card(Card),
+}
+
+/// Weights for the CPU.
+#[derive(Debug)]
+pub(crate) struct Cpu {
     arithmetic: Arithmetic,
-    ropes: Option<Vec<RopeSet>>,
-    /// One place for each layer of the model.
-    layers: Vec<Option<Block<Held>>>,
-    embedding: Option<Arc<Matrix>>,
-    head: Option<Head>,
+    pub(crate) inventory: Inventory<Held>,
     /// Buffers between two steps. The lock guards the list alone, not a step.
     workspaces: Mutex<Vec<Workspace>>,
 }
 
-/// What makes logits from hidden states.
-#[derive(Debug)]
-pub(crate) struct Head {
-    pub(crate) norm: Norm<Held>,
-    /// (vocabulary, hidden)
-    pub(crate) output: Arc<Matrix>,
+/// Runs `$body` with `$inventory` standing for the inventory of either executor.
+macro_rules! with_inventory {
+    ($executor:expr, $inventory:ident => $body:expr) => {
+        match $executor {
+            Executor::Cpu(Cpu { inventory: $inventory, .. }) => $body,
+            #[cfg(feature = "candle")]
+            Executor::Card(Card { inventory: $inventory, .. }) => $body,
+        }
+    };
 }
 
 impl LoadedModel {
-    /// A model of which nothing is held yet. Starts the compute threads.
+    /// A model of which nothing is held yet, on the CPU. Starts the compute threads.
     pub fn new(file: ModelFile, options: LoadOptions) -> Result<Self, ModelError> {
+        Self::new_on(file, Device::Cpu, options)
+    }
+
+    /// As [`Self::new`], on `device`. Fails when this build or this machine cannot compute there: never
+    /// computes elsewhere instead.
+    pub fn new_on(
+        file: ModelFile,
+        device: Device,
+        options: LoadOptions,
+    ) -> Result<Self, ModelError> {
         let Ok(compute) = Compute::new(options.threads) else {
             return Err(file.error(Fault::NoThreads));
         };
-        Ok(Self::with_compute(file, compute, options.precision))
+        if device == Device::Cpu {
+            return Ok(Self::with_compute(file, compute, options.precision));
+        }
+        let full = options.precision.is_full(&file);
+        match Executor::card(device, full, &file) {
+            Ok(executor) => Ok(Self { cache: cache_kind(full), file, compute, executor }),
+            Err(fault) => Err(file.error(fault)),
+        }
     }
 
     /// As [`Self::new`], computing where the caller says.
     #[must_use]
     pub fn with_compute(file: ModelFile, compute: Compute, precision: Precision) -> Self {
-        let full = match precision {
-            Precision::Auto => file.is_small(),
-            Precision::Full => true,
-            Precision::Fast => false,
-        };
+        let full = precision.is_full(&file);
         if !full && let Some(format) = file.slow_format() {
             tracing::warn!(model = file.name(), %format, "weights without a fast kernel: slow");
         }
-        let mut layers = Vec::new();
-        layers.resize_with(file.shape().layers as usize, || None);
-        Self {
-            cache: if full { CacheKind::F32 } else { CacheKind::F16 },
+        let cpu = Cpu {
             arithmetic: if full { Arithmetic::Floats } else { Arithmetic::Bytes },
-            file,
-            compute,
-            ropes: None,
-            layers,
-            embedding: None,
-            head: None,
+            inventory: Inventory::new(file.shape().layers),
             workspaces: Mutex::new(Vec::new()),
-        }
+        };
+        Self { cache: cache_kind(full), file, compute, executor: Executor::Cpu(cpu) }
     }
 
     /// The file.
@@ -105,10 +132,20 @@ impl LoadedModel {
         &self.file
     }
 
-    /// Where it computes.
+    /// The threads of the CPU. What is not worth a graphics card's while runs there too.
     #[must_use]
     pub fn compute(&self) -> &Compute {
         &self.compute
+    }
+
+    /// Where it computes.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        match &self.executor {
+            Executor::Cpu(_) => Device::Cpu,
+            #[cfg(feature = "candle")]
+            Executor::Card(card) => card.device(),
+        }
     }
 
     /// How its sessions hold keys and values.
@@ -120,107 +157,71 @@ impl LoadedModel {
     /// Bytes that the caches of one session over `layers` take at `positions` positions.
     #[must_use]
     pub fn cache_bytes(&self, layers: LayerRange, positions: u32) -> u64 {
+        let positions = match &self.executor {
+            Executor::Cpu(_) => positions,
+            #[cfg(feature = "candle")]
+            Executor::Card(_) => crate::card::whole_blocks(positions),
+        };
         self.file.cache_bytes_as(self.cache, layers, positions)
+    }
+
+    /// Bytes that the weights of `part` take where this model computes. Formats that a graphics card
+    /// has no kernel for are wider there than in the file.
+    #[must_use]
+    pub fn part_bytes(&self, part: &ModelPart) -> u64 {
+        match &self.executor {
+            Executor::Cpu(_) => self.file.weight_bytes(part),
+            #[cfg(feature = "candle")]
+            Executor::Card(card) => card.part_bytes(&self.file, part),
+        }
     }
 
     /// Loads what is missing of `part`. After a failure everything that was held is still held, and
     /// what was loaded before the failure too.
     pub fn hold(&mut self, part: &ModelPart) -> Result<(), ModelError> {
         self.check_layers(part.layers)?;
-        let file = self.file.clone();
-        self.load(part).map_err(|fault| file.error(fault))
-    }
-
-    fn load(&mut self, part: &ModelPart) -> Result<(), Fault> {
-        let file = self.file.clone();
-        let description = file.description();
-        // Asked each time before something counts as held: bytes that changed under the reader must
-        // not compute.
-        let unchanged = || file.reader().check_unchanged();
-        unchanged()?;
-        let mut loading =
-            Loading { file: &file, compute: &self.compute, arithmetic: self.arithmetic };
-        if !part.layers.is_empty() && self.ropes.is_none() {
-            let mut ropes = Vec::new();
-            for rope in &description.ropes {
-                ropes.push(loading.load(rope)?.build()?);
+        let loaded = match &mut self.executor {
+            Executor::Cpu(Cpu { arithmetic, inventory, .. }) => {
+                let (file, compute, arithmetic) = (&self.file, &self.compute, *arithmetic);
+                inventory.load(file, part, &mut Loading { file, compute, arithmetic })
             }
-            unchanged()?;
-            self.ropes = Some(ropes);
-        }
-        for (index, block) in description.blocks.iter().enumerate() {
-            let wanted = part.layers.contains_layer(index as u32);
-            if wanted && self.layers[index].is_none() {
-                let layer = loading.load(block)?;
-                unchanged()?;
-                self.layers[index] = Some(layer);
-            }
-        }
-        if part.embedding && self.embedding.is_none() {
-            let embedding = self.tied_matrix()?;
-            unchanged()?;
-            self.embedding = Some(embedding);
-        }
-        if part.head && self.head.is_none() {
-            let head = Head {
-                norm: loading.load(&description.head.norm)?,
-                output: match &description.head.output {
-                    Some(output) => Arc::new(loading.matrix(output)?),
-                    None => self.tied_matrix()?,
-                },
-            };
-            unchanged()?;
-            self.head = Some(head);
-        }
-        Ok(())
+            #[cfg(feature = "candle")]
+            Executor::Card(card) => card.load(&self.file, part),
+        };
+        loaded.map_err(|fault| self.file.error(fault))
     }
 
     /// Gives the memory of `layers` back. Sessions over them fail from their next step on.
     pub fn release(&mut self, layers: LayerRange) {
-        let model = LayerRange::all(self.file.shape().layers);
-        for index in model.intersection(layers).iter() {
-            self.layers[index as usize] = None;
-        }
+        with_inventory!(&mut self.executor, inventory => inventory.release(layers));
     }
 
     /// Gives the memory of the embedding back.
     pub fn release_embedding(&mut self) {
-        self.embedding = None;
+        with_inventory!(&mut self.executor, inventory => inventory.release_embedding());
     }
 
     /// Gives the memory of the head back.
     pub fn release_head(&mut self) {
-        self.head = None;
+        with_inventory!(&mut self.executor, inventory => inventory.release_head());
     }
 
     /// The layers that are held: ranges in order that do not touch.
     #[must_use]
     pub fn held(&self) -> Vec<LayerRange> {
-        let mut ranges: Vec<LayerRange> = Vec::new();
-        for (index, layer) in (0u32..).zip(&self.layers) {
-            if layer.is_none() {
-                continue;
-            }
-            match ranges.last_mut() {
-                Some(last) if last.end() == index => {
-                    *last = LayerRange::with_len(last.start(), last.len() + 1);
-                }
-                _ => ranges.push(LayerRange::with_len(index, 1)),
-            }
-        }
-        ranges
+        with_inventory!(&self.executor, inventory => inventory.held())
     }
 
     /// Whether the embedding is held.
     #[must_use]
     pub fn has_embedding(&self) -> bool {
-        self.embedding.is_some()
+        with_inventory!(&self.executor, inventory => inventory.embedding().is_some())
     }
 
     /// Whether the head is held.
     #[must_use]
     pub fn has_head(&self) -> bool {
-        self.head.is_some()
+        with_inventory!(&self.executor, inventory => inventory.head().is_some())
     }
 
     /// Whether all of `part` is held.
@@ -239,9 +240,9 @@ impl LoadedModel {
         };
         let layers = self.held().into_iter().map(|layers| {
             // What any layer needs is counted with each range; it is a few hundred bytes.
-            self.file.weight_bytes(&ModelPart::inner(layers))
+            self.part_bytes(&ModelPart::inner(layers))
         });
-        self.file.weight_bytes(&ends) + layers.sum::<u64>()
+        self.part_bytes(&ends) + layers.sum::<u64>()
     }
 
     /// A new session over `part`, which must be held, of at most `positions_max` positions.
@@ -254,65 +255,24 @@ impl LoadedModel {
         if positions_max > limit {
             return Err(self.file.error(Fault::ContextLength { limit, asked: positions_max }));
         }
-        Ok(Session::new(self.file.clone(), self.cache, part, positions_max))
+        Ok(Session::new(self, part, positions_max))
     }
 
     /// What of `part` is not held, in words; `None` when nothing is missing.
     pub(crate) fn missing(&self, part: &ModelPart) -> Option<String> {
-        let held = |index: u32| matches!(self.layers.get(index as usize), Some(Some(_)));
-        if part.embedding && self.embedding.is_none() {
-            return Some("the embedding".to_owned());
-        }
-        if part.head && self.head.is_none() {
-            return Some("the head".to_owned());
-        }
-        let missing = part.layers.iter().find(|index| !held(*index))?;
-        Some(format!("layer {missing}"))
+        with_inventory!(&self.executor, inventory => inventory.missing(part))
     }
 
-    pub(crate) fn layer(&self, index: u32) -> Option<&Block<Held>> {
-        self.layers.get(index as usize)?.as_ref()
+    pub(crate) fn executor(&self) -> &Executor {
+        &self.executor
     }
 
-    pub(crate) fn ropes(&self) -> &[RopeSet] {
-        self.ropes.as_deref().unwrap_or_default()
-    }
-
-    pub(crate) fn embedding(&self) -> Option<&Matrix> {
-        self.embedding.as_deref()
-    }
-
-    pub(crate) fn head(&self) -> Option<&Head> {
-        self.head.as_ref()
-    }
-
-    /// Buffers for one step: those of an earlier one, where no other step has them.
-    pub(crate) fn take_workspace(&self) -> Workspace {
-        let mut all = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
-        all.pop().unwrap_or_default()
-    }
-
-    /// Keeps buffers for the next step.
-    pub(crate) fn keep_workspace(&self, workspace: Workspace) {
-        self.workspaces.lock().unwrap_or_else(PoisonError::into_inner).push(workspace);
-    }
-
-    /// The embedding matrix: the one that an end of a tied model holds already, or a new one.
-    fn tied_matrix(&self) -> Result<Arc<Matrix>, Fault> {
-        if let Some(embedding) = &self.embedding {
-            return Ok(Arc::clone(embedding));
-        }
-        match &self.head {
-            Some(head) if self.file.shape().tied_output => Ok(Arc::clone(&head.output)),
-            _ => {
-                let spec = &self.file.description().embedding;
-                let mut loading = Loading {
-                    file: &self.file,
-                    compute: &self.compute,
-                    arithmetic: self.arithmetic,
-                };
-                Ok(Arc::new(loading.matrix(spec)?))
-            }
+    /// What a new session remembers of `block`: nothing yet.
+    pub(crate) fn empty_state(&self, block: &Block<Named>) -> LayerState {
+        match &self.executor {
+            Executor::Cpu(_) => block.state().empty(self.cache),
+            #[cfg(feature = "candle")]
+            Executor::Card(card) => LayerState::OnCard(card.empty_state(block.state(), self.cache)),
         }
     }
 
@@ -323,4 +283,47 @@ impl LoadedModel {
         }
         Err(self.file.error(Fault::NoSuchLayers { layers: total, asked: layers.to_string() }))
     }
+}
+
+impl Executor {
+    /// A graphics card, or candle in its place.
+    #[cfg(feature = "candle")]
+    fn card(device: Device, full: bool, file: &ModelFile) -> Result<Self, Fault> {
+        Ok(Self::Card(Card::open(device, full, file)?))
+    }
+
+    /// This build knows none.
+    #[cfg(not(feature = "candle"))]
+    fn card(device: Device, _: bool, _: &ModelFile) -> Result<Self, Fault> {
+        Err(Fault::DeviceSupport { device: device.to_string() })
+    }
+}
+
+impl Cpu {
+    /// Buffers for one step: those of an earlier one, where no other step has them.
+    pub(crate) fn take_workspace(&self) -> Workspace {
+        let mut all = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
+        all.pop().unwrap_or_default()
+    }
+
+    /// Keeps buffers for the next step.
+    pub(crate) fn keep_workspace(&self, workspace: Workspace) {
+        self.workspaces.lock().unwrap_or_else(PoisonError::into_inner).push(workspace);
+    }
+}
+
+impl Precision {
+    /// Whether `file` computes in single precision.
+    fn is_full(self, file: &ModelFile) -> bool {
+        match self {
+            Self::Auto => file.is_small(),
+            Self::Full => true,
+            Self::Fast => false,
+        }
+    }
+}
+
+/// How keys and values are held.
+fn cache_kind(full: bool) -> CacheKind {
+    if full { CacheKind::F32 } else { CacheKind::F16 }
 }

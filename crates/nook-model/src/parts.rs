@@ -22,9 +22,13 @@ pub(crate) use block::{Block, BlockBuffers, FeedForward, Mixer};
 pub(crate) use delta::GatedDelta;
 pub(crate) use feed_forward::{Activation, Gated, Plain};
 pub(crate) use linear::Linear;
+#[cfg(feature = "candle")]
+pub(crate) use mixture::Choice;
 pub(crate) use mixture::{Mixture, Routing, Scores, SharedExpert};
 pub(crate) use mla::{LatentForm, Mla};
 pub(crate) use norm::{Norm, NormKind};
 pub(crate) use rope::{Factors, RopeSet, RopeSpec};
+#[cfg(feature = "candle")]
+pub(crate) use state::Recurrent;
 pub(crate) use state::{LayerState, StateShape};
 pub(crate) use step::{Broken, Buffers, Lanes, Span, Step, sized};

@@ -7,7 +7,7 @@
 
 use nook_kernels::{Product, multiply, vector};
 
-use crate::loaded::LoadedModel;
+use crate::loaded::{Cpu, Executor, LoadedModel};
 use crate::parts::{BlockBuffers, Lanes, LayerState, Span, Step, sized};
 use crate::session::{Input, LogitRows, Output, Session, StepError};
 
@@ -78,9 +78,16 @@ pub(crate) fn run(
         counts.push(piece.session.check(model, piece.input).map_err(fault)?);
     }
     let done = reserve(batch, &counts).and_then(|()| {
-        let mut workspace = model.take_workspace();
-        let done = forward(model, batch, &counts, cancelled, &mut workspace);
-        model.keep_workspace(workspace);
+        let done = match model.executor() {
+            Executor::Cpu(cpu) => {
+                let mut workspace = cpu.take_workspace();
+                let done = forward(model, cpu, batch, &counts, cancelled, &mut workspace);
+                cpu.keep_workspace(workspace);
+                done
+            }
+            #[cfg(feature = "candle")]
+            Executor::Card(card) => card.forward(model, batch, &counts, cancelled),
+        };
         done.map_err(|error| BatchError { piece: 0, error })
     });
     for (piece, count) in batch.iter_mut().zip(&counts) {
@@ -108,6 +115,7 @@ fn reserve(batch: &mut [BatchPiece<'_>], counts: &[u32]) -> Result<(), BatchErro
 
 fn forward(
     model: &LoadedModel,
+    cpu: &Cpu,
     batch: &mut [BatchPiece<'_>],
     counts: &[u32],
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -118,9 +126,9 @@ fn forward(
     let total = counts.iter().map(|count| *count as usize).sum::<usize>();
     let Workspace { x, blocks, .. } = workspace;
     let x = sized(x, total * hidden); // (total, hidden)
-    enter(model, batch, x)?;
+    enter(model, cpu, batch, x)?;
     // Without layers there is nothing to turn, and no rope that may be missing.
-    let ropes = if part.layers.is_empty() { &[][..] } else { model.ropes() };
+    let ropes = if part.layers.is_empty() { &[][..] } else { cpu.inventory.ropes() };
     let steps: Vec<Step<'_>> = groups(batch, counts)
         .into_iter()
         .map(|spans| Step::new(model.compute(), ropes, spans))
@@ -130,7 +138,7 @@ fn forward(
     let mut lanes = Lanes { sessions, slot: 0 };
     for (slot, index) in part.layers.iter().enumerate() {
         let missing = || StepError::NotHeld { what: format!("layer {index}") };
-        let layer = model.layer(index).ok_or_else(missing)?;
+        let layer = cpu.inventory.layer(index).ok_or_else(missing)?;
         lanes.slot = slot;
         let mut rest = &mut *x;
         for step in &steps {
@@ -146,7 +154,7 @@ fn forward(
         if cancelled() {
             return Err(StepError::Cancelled);
         }
-        return logits(model, batch, counts, workspace);
+        return logits(model, cpu, batch, counts, workspace);
     }
     Ok(hidden_states(counts, hidden, x))
 }
@@ -164,7 +172,7 @@ fn hidden_states(counts: &[u32], hidden: usize, x: &[f32]) -> Vec<Output> {
 }
 
 /// Cuts the rows of a batch into groups of at most [`ROWS_AT_ONCE`], in order.
-fn groups(batch: &[BatchPiece<'_>], counts: &[u32]) -> Vec<Vec<Span>> {
+pub(crate) fn groups(batch: &[BatchPiece<'_>], counts: &[u32]) -> Vec<Vec<Span>> {
     let mut groups: Vec<Vec<Span>> = Vec::new();
     let mut room = 0;
     for (lane, (piece, count)) in batch.iter().zip(counts).enumerate() {
@@ -189,7 +197,12 @@ fn groups(batch: &[BatchPiece<'_>], counts: &[u32]) -> Vec<Vec<Span>> {
 }
 
 /// The first hidden states: looked up, or as they came.
-fn enter(model: &LoadedModel, batch: &[BatchPiece<'_>], x: &mut [f32]) -> Result<(), StepError> {
+fn enter(
+    model: &LoadedModel,
+    cpu: &Cpu,
+    batch: &[BatchPiece<'_>],
+    x: &mut [f32],
+) -> Result<(), StepError> {
     let hidden = model.file().shape().hidden as usize;
     let scale = model.file().description().embedding_scale;
     let mut rest = x;
@@ -203,7 +216,7 @@ fn enter(model: &LoadedModel, batch: &[BatchPiece<'_>], x: &mut [f32]) -> Result
             Input::Tokens(ids) => {
                 let (rows, after) = rest.split_at_mut(ids.len() * hidden);
                 let missing = || StepError::NotHeld { what: "the embedding".to_owned() };
-                let embedding = model.embedding().ok_or_else(missing)?;
+                let embedding = cpu.inventory.embedding().ok_or_else(missing)?;
                 for (id, row) in ids.iter().zip(rows.chunks_exact_mut(hidden)) {
                     let decoded = embedding.decode(*id as usize, row);
                     decoded.map_err(|e| StepError::Compute { reason: e.to_string() })?;
@@ -221,6 +234,7 @@ fn enter(model: &LoadedModel, batch: &[BatchPiece<'_>], x: &mut [f32]) -> Result
 /// Norm and output matrix, for the wanted rows only.
 fn logits(
     model: &LoadedModel,
+    cpu: &Cpu,
     batch: &[BatchPiece<'_>],
     counts: &[u32],
     workspace: &mut Workspace,
@@ -243,7 +257,7 @@ fn logits(
         outputs.push(Output::Logits { rows: rows as u32, values: vec![0.0; rows * vocabulary] });
     }
     let missing = || StepError::NotHeld { what: "the head".to_owned() };
-    let head = model.head().ok_or_else(missing)?;
+    let head = cpu.inventory.head().ok_or_else(missing)?;
     let spec = &model.file().description().head;
     let normed = sized(normed, wanted.len());
     head.norm.forward(model.compute(), wanted, normed);

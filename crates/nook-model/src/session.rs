@@ -2,11 +2,12 @@
 //!
 //! A step appends positions: token ids or hidden states in, hidden states or logits out. A step that
 //! fails, or is cancelled, leaves the session as it was. Nothing here depends on the time, on other
-//! sessions or on how many positions come in one step: the same positions give the same bits.
+//! sessions or on how many positions come in one step: the same positions give the same bits (on
+//! graphics cards, the same numbers within rounding).
 
 use nook_base::ModelPart;
-use nook_kernels::CacheKind;
 
+use crate::device::Device;
 use crate::file::ModelFile;
 use crate::loaded::LoadedModel;
 use crate::parts::{Broken, LayerState};
@@ -84,8 +85,8 @@ pub enum StepError {
         /// Width of the model.
         width: u32,
     },
-    /// The session was made for another model.
-    #[error("the session belongs to another model")]
+    /// The session was made for another model, or on another device.
+    #[error("the session belongs to another model or another device")]
     OtherModel,
     /// The weights are not in memory any more.
     #[error("{what} is not in memory")]
@@ -128,6 +129,8 @@ pub struct TruncateError {
 #[derive(Debug)]
 pub struct Session {
     pub(crate) file: ModelFile,
+    /// Where the states are.
+    device: Device,
     pub(crate) part: ModelPart,
     pub(crate) positions_max: u32,
     pub(crate) position: u32,
@@ -136,16 +139,12 @@ pub struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(
-        file: ModelFile,
-        kind: CacheKind,
-        part: ModelPart,
-        positions_max: u32,
-    ) -> Self {
+    pub(crate) fn new(model: &LoadedModel, part: ModelPart, positions_max: u32) -> Self {
+        let file = model.file().clone();
         let blocks = &file.description().blocks;
         let layers = part.layers.iter().filter_map(|index| blocks.get(index as usize));
-        let states = layers.map(|block| block.state().empty(kind)).collect();
-        Self { file, part, positions_max, position: 0, states }
+        let states = layers.map(|block| model.empty_state(block)).collect();
+        Self { file, device: model.device(), part, positions_max, position: 0, states }
     }
 
     /// Computes the positions of `input` and appends them.
@@ -210,7 +209,7 @@ impl Session {
 
     /// Checks everything that can be wrong with a step before anything changes; the positions of it.
     pub(crate) fn check(&self, model: &LoadedModel, input: Input<'_>) -> Result<u32, StepError> {
-        if !model.file().is_same(&self.file) {
+        if !model.file().is_same(&self.file) || model.device() != self.device {
             return Err(StepError::OtherModel);
         }
         if let Some(what) = model.missing(&self.part) {

@@ -7,6 +7,7 @@
 
 mod listing;
 mod loading;
+mod rows;
 
 use std::fmt;
 
@@ -16,6 +17,7 @@ use crate::error::Fault;
 
 pub(crate) use listing::list;
 pub(crate) use loading::Loading;
+pub(crate) use rows::Rows;
 
 /// In what form weights are.
 pub(crate) trait Weights: fmt::Debug {
@@ -25,6 +27,8 @@ pub(crate) trait Weights: fmt::Debug {
     type Stack: fmt::Debug + Send + Sync;
     /// A vector of numbers.
     type Vector: fmt::Debug + Send + Sync;
+    /// Numbers that the processor itself needs, whatever device computes with the others.
+    type Numbers: fmt::Debug + Send + Sync;
 }
 
 /// Weights by name: where they lie in the file, not their numbers.
@@ -39,12 +43,14 @@ impl Weights for Named {
     type Matrix = MatrixSpec;
     type Stack = StackSpec;
     type Vector = VectorSpec;
+    type Numbers = VectorSpec;
 }
 
 impl Weights for Held {
     type Matrix = Matrix;
     type Stack = Vec<Matrix>;
     type Vector = Vec<f32>;
+    type Numbers = Vec<f32>;
 }
 
 /// A matrix, or some rows of one: fused projections and stacked experts are cut apart when they are
@@ -99,6 +105,9 @@ pub(crate) trait Source {
 
     /// The vector `spec`.
     fn vector(&mut self, spec: &VectorSpec) -> Result<<Self::Into as Weights>::Vector, Fault>;
+
+    /// The numbers `spec`.
+    fn numbers(&mut self, spec: &VectorSpec) -> Result<<Self::Into as Weights>::Numbers, Fault>;
 
     /// A vector that the description may be without.
     fn optional_vector(

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fixtures::{load, session, values, whole};
 use nook_base::{LayerRange, ModelPart};
 use nook_kernels::Format;
+#[cfg(not(feature = "candle"))]
+use nook_model::Device;
 use nook_model::synthetic::Recipe;
 use nook_model::{
     Fault, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, Precision, StepError,
@@ -28,6 +30,18 @@ fn tiny(seed: u64) -> LoadedModel {
 
 fn range(start: u32, end: u32) -> LayerRange {
     LayerRange::new(start, end).unwrap()
+}
+
+/// Whoever asks for a graphics card gets it or an error, never the processor instead.
+#[cfg(not(feature = "candle"))]
+#[test]
+fn a_device_that_this_build_does_not_know_is_refused_by_name() {
+    let file = tiny(1).file().clone();
+    for device in [Device::Cuda(0), Device::Metal(1)] {
+        let options = LoadOptions { threads: 1, precision: Precision::Auto };
+        let error = LoadedModel::new_on(file.clone(), device, options).unwrap_err();
+        assert_eq!(error.fault, Fault::DeviceSupport { device: device.to_string() });
+    }
 }
 
 #[test]

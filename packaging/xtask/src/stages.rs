@@ -15,6 +15,7 @@ use crate::setup::{self, Purpose, SetupOptions};
 use crate::{deny, outside, say, tidy};
 
 pub(crate) mod build;
+mod card;
 mod python;
 mod rust;
 pub(crate) mod ui;
@@ -101,6 +102,12 @@ const STAGES: &[Stage] = &[
         about: "Rust tests of every crate",
         needs: &["build"],
         run: rust::crates,
+    },
+    Stage {
+        name: "card",
+        about: "the code for graphics cards, on the processor",
+        needs: &[],
+        run: card::stage,
     },
     Stage {
         name: "household",

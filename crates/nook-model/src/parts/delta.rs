@@ -69,7 +69,7 @@ impl<W: Weights> GatedDelta<W> {
         StateShape::Recurrent { numbers: self.history() + matrices }
     }
 
-    fn channels(&self) -> usize {
+    pub(crate) fn channels(&self) -> usize {
         (2 * self.key_heads + self.value_heads) * self.dim
     }
 

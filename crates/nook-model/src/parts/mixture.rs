@@ -4,7 +4,7 @@
 //! Rows are gathered by expert, so that a batch reads each expert's weights once. A row's results are
 //! added in the order of its experts' numbers, whatever rows are beside it.
 
-use nook_kernels::{Product, multiply, vector};
+use nook_kernels::{Compute, Product, multiply, vector};
 
 use super::{Activation, Broken, Buffers, Gated, Linear, Step, sized};
 use crate::error::Fault;
@@ -16,7 +16,7 @@ pub(crate) struct Mixture<W: Weights> {
     /// (experts, hidden)
     pub(crate) router: Linear<W>,
     /// (experts): what scores are raised by for the choice alone (DeepSeek-V3).
-    pub(crate) choice_bias: Option<W::Vector>,
+    pub(crate) choice_bias: Option<W::Numbers>,
     /// For each expert (`feed_forward`, hidden).
     pub(crate) gate: W::Stack,
     /// For each expert (`feed_forward`, hidden).
@@ -62,10 +62,10 @@ pub(crate) enum Scores {
 
 /// One row's choice of one expert.
 #[derive(Debug, Clone, Copy, Default)]
-struct Choice {
-    expert: usize,
-    row: usize,
-    weight: f32,
+pub(crate) struct Choice {
+    pub(crate) expert: usize,
+    pub(crate) row: usize,
+    pub(crate) weight: f32,
 }
 
 /// Buffers of mixtures.
@@ -86,7 +86,10 @@ impl Part for Mixture<Named> {
     fn read<S: Source>(&self, source: &mut S) -> Result<Mixture<S::Into>, Fault> {
         Ok(Mixture {
             router: self.router.read(source)?,
-            choice_bias: source.optional_vector(self.choice_bias.as_ref())?,
+            choice_bias: match &self.choice_bias {
+                Some(bias) => Some(source.numbers(bias)?),
+                None => None,
+            },
             gate: source.stack(&self.gate)?,
             up: source.stack(&self.up)?,
             down: source.stack(&self.down)?,
@@ -137,39 +140,8 @@ impl Mixture<Held> {
         let Gathered { scores, choices, ranking, .. } = gathered;
         let scores = sized(scores, step.rows() * experts);
         self.router.forward(step.compute, scratch, x, scores)?;
-        choices.clear();
-        for (row, scores) in scores.chunks_exact_mut(experts.max(1)).enumerate() {
-            ranking.clear();
-            // The sigmoid keeps the order, but makes equal what lies far out: the choice is the
-            // router's own, where nothing is added.
-            let raw = self.routing.scores == Scores::Sigmoid
-                && self.choice_bias.is_none()
-                && self.routing.groups.is_none();
-            if raw {
-                ranking.extend(scores.iter().copied().enumerate());
-            }
-            match self.routing.scores {
-                Scores::Softmax => vector::softmax(step.compute, scores, experts),
-                Scores::Sigmoid => vector::sigmoid(step.compute, scores),
-            }
-            if !raw {
-                ranking.extend(scores.iter().copied().enumerate());
-            }
-            if let Some(bias) = &self.choice_bias {
-                for ((_, score), bias) in ranking.iter_mut().zip(bias) {
-                    *score += bias;
-                }
-            }
-            self.routing.rank(ranking);
-            let start = choices.len();
-            choices.extend(ranking.iter().map(|(expert, _)| Choice {
-                expert: *expert,
-                row,
-                weight: scores[*expert],
-            }));
-            self.routing.weigh(&mut choices[start..]);
-        }
-        choices.sort_unstable_by_key(|choice| (choice.expert, choice.row));
+        let bias = self.choice_bias.as_deref();
+        self.routing.choose(step.compute, scores, experts, bias, ranking, choices);
         Ok(())
     }
 
@@ -248,6 +220,50 @@ impl SharedExpert<Held> {
 }
 
 impl Routing {
+    /// Fills `choices`, by expert and then by row, from what the router gave: `scores` is (n,
+    /// `experts`). `bias` raises scores for the choice alone.
+    pub(crate) fn choose(
+        &self,
+        compute: &Compute,
+        scores: &mut [f32],
+        experts: usize,
+        bias: Option<&[f32]>,
+        ranking: &mut Vec<(usize, f32)>,
+        choices: &mut Vec<Choice>,
+    ) {
+        choices.clear();
+        for (row, scores) in scores.chunks_exact_mut(experts.max(1)).enumerate() {
+            ranking.clear();
+            // The sigmoid keeps the order, but makes equal what lies far out: the choice is the
+            // router's own, where nothing is added.
+            let raw = self.scores == Scores::Sigmoid && bias.is_none() && self.groups.is_none();
+            if raw {
+                ranking.extend(scores.iter().copied().enumerate());
+            }
+            match self.scores {
+                Scores::Softmax => vector::softmax(compute, scores, experts),
+                Scores::Sigmoid => vector::sigmoid(compute, scores),
+            }
+            if !raw {
+                ranking.extend(scores.iter().copied().enumerate());
+            }
+            if let Some(bias) = bias {
+                for ((_, score), bias) in ranking.iter_mut().zip(bias) {
+                    *score += bias;
+                }
+            }
+            self.rank(ranking);
+            let start = choices.len();
+            choices.extend(ranking.iter().map(|(expert, _)| Choice {
+                expert: *expert,
+                row,
+                weight: scores[*expert],
+            }));
+            self.weigh(&mut choices[start..]);
+        }
+        choices.sort_unstable_by_key(|choice| (choice.expert, choice.row));
+    }
+
     /// Leaves the chosen experts in `ranking`, in the order of their numbers. Of equal ones the first
     /// is chosen.
     fn rank(&self, ranking: &mut Vec<(usize, f32)>) {

@@ -6,7 +6,7 @@ use nook_kernels::{Compute, Rope, RopeLayout, RopeScaling, RopeTable, rotate};
 
 use super::Span;
 use crate::error::Fault;
-use crate::weights::{Held, Named, Part, Source, Weights};
+use crate::weights::{Named, Part, Source, Weights};
 
 /// One set of frequencies.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ const FACTOR_MIN: f32 = 1e-3;
 pub(crate) enum Factors<W: Weights> {
     None,
     /// `rope_freqs.weight` (Llama 3.1 and later).
-    Always(W::Vector),
+    Always(W::Numbers),
     /// Two sets (LongRoPE, Ding et al. 2024): `long` for sessions that may come to have more
     /// positions than `original`, `short` for others. Every host of a route opens its session with the
     /// same number of positions, so all choose alike, and no session changes its mind on the way.
@@ -37,8 +37,8 @@ pub(crate) enum Factors<W: Weights> {
     /// so far.)
     ByWindow {
         original: u32,
-        short: W::Vector,
-        long: W::Vector,
+        short: W::Numbers,
+        long: W::Numbers,
     },
 }
 
@@ -63,11 +63,11 @@ impl Part for RopeSpec<Named> {
     fn read<S: Source>(&self, source: &mut S) -> Result<RopeSpec<S::Into>, Fault> {
         let factors = match &self.factors {
             Factors::None => Factors::None,
-            Factors::Always(factors) => Factors::Always(source.vector(factors)?),
+            Factors::Always(factors) => Factors::Always(source.numbers(factors)?),
             Factors::ByWindow { original, short, long } => Factors::ByWindow {
                 original: *original,
-                short: source.vector(short)?,
-                long: source.vector(long)?,
+                short: source.numbers(short)?,
+                long: source.numbers(long)?,
             },
         };
         Ok(RopeSpec {
@@ -80,7 +80,7 @@ impl Part for RopeSpec<Named> {
     }
 }
 
-impl RopeSpec<Held> {
+impl<W: Weights<Numbers = Vec<f32>>> RopeSpec<W> {
     /// The frequencies; fails when a factor is none that a model could have.
     pub(crate) fn build(&self) -> Result<RopeSet, Fault> {
         let plain = |factors: Option<&[f32]>| {
@@ -130,6 +130,16 @@ impl RopeSet {
 }
 
 impl Tables {
+    /// Cosines and sines (n, pairs) of all rows, one after the other, and the number of pairs.
+    #[cfg(feature = "candle")]
+    pub(crate) fn joined(&self) -> (Vec<f32>, Vec<f32>, usize) {
+        let all = |numbers: fn(&RopeTable) -> &[f32]| {
+            self.tables.iter().flat_map(|(_, table)| numbers(table)).copied().collect()
+        };
+        let pairs = self.tables.first().map_or(0, |(_, table)| table.pairs());
+        (all(RopeTable::cosines), all(RopeTable::sines), pairs)
+    }
+
     /// Turns the heads of `x` (n, heads * `head_dim`), from number `offset` of each head on.
     pub(crate) fn turn(
         &self,

@@ -5,6 +5,8 @@ use nook_kernels::cache::handover::HandoverError;
 use nook_kernels::{CacheKind, CacheShape, LayerCache};
 
 use super::Broken;
+#[cfg(feature = "candle")]
+use crate::card::CardState;
 
 /// The sizes of what a layer remembers, without the kind of its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +22,9 @@ pub(crate) enum StateShape {
 pub(crate) enum LayerState {
     Keys(LayerCache),
     Recurrent(Recurrent),
+    /// Either, on a graphics card.
+    #[cfg(feature = "candle")]
+    OnCard(CardState),
 }
 
 /// A state that every position changes. A step reads one copy and writes the other, so that a step
@@ -70,6 +75,8 @@ impl LayerState {
             Self::Keys(cache) => cache.bytes(),
             Self::Recurrent(state) if state.copies[0].is_empty() => 0,
             Self::Recurrent(state) => Recurrent::bytes_of(state.numbers),
+            #[cfg(feature = "candle")]
+            Self::OnCard(state) => state.bytes(),
         }
     }
 
@@ -78,6 +85,8 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.reserve(positions as usize).is_ok(),
             Self::Recurrent(state) => positions == 0 || state.reserve(),
+            #[cfg(feature = "candle")]
+            Self::OnCard(state) => state.reserve(positions as usize),
         }
     }
 
@@ -88,6 +97,8 @@ impl LayerState {
             Self::Recurrent(state) => {
                 positions == 0 || positions == state.position || state.earlier == Some(positions)
             }
+            #[cfg(feature = "candle")]
+            Self::OnCard(state) => state.can_truncate(positions),
         }
     }
 
@@ -96,6 +107,8 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.truncate(positions as usize),
             Self::Recurrent(state) => state.truncate(positions),
+            #[cfg(feature = "candle")]
+            Self::OnCard(state) => state.truncate(positions),
         }
     }
 
@@ -104,6 +117,8 @@ impl LayerState {
         match self {
             Self::Keys(_) => {}
             Self::Recurrent(state) => state.commit(),
+            #[cfg(feature = "candle")]
+            Self::OnCard(state) => state.commit(),
         }
     }
 
@@ -113,6 +128,8 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.export(range.start as usize..range.end as usize),
             Self::Recurrent(state) => state.export(range),
+            #[cfg(feature = "candle")]
+            Self::OnCard(state) => state.export(range),
         }
     }
 
@@ -121,6 +138,8 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.import(bytes),
             Self::Recurrent(state) => state.import(bytes),
+            #[cfg(feature = "candle")]
+            Self::OnCard(state) => state.import(bytes),
         }
     }
 }
@@ -129,12 +148,12 @@ const MAGIC: [u8; 4] = *b"NRS1";
 const HEADER_BYTES: usize = 8;
 
 impl Recurrent {
-    fn new(numbers: usize) -> Self {
+    pub(crate) fn new(numbers: usize) -> Self {
         let copies = [Vec::new(), Vec::new()];
         Self { numbers, copies, current: 0, position: 0, earlier: None, pending: None }
     }
 
-    fn bytes_of(numbers: usize) -> u64 {
+    pub(crate) fn bytes_of(numbers: usize) -> u64 {
         2 * size_of::<f32>() as u64 * numbers as u64
     }
 
@@ -154,6 +173,19 @@ impl Recurrent {
         let [a, b] = &mut self.copies;
         let (current, other) = if self.current == 0 { (a, b) } else { (b, a) };
         Ok((if goes_on { None } else { Some(&current[..]) }, &mut other[..]))
+    }
+
+    /// One that was kept elsewhere, after `position` positions.
+    #[cfg(feature = "candle")]
+    pub(crate) fn kept(numbers: Vec<f32>, position: u32) -> Self {
+        let count = numbers.len();
+        Self { copies: [numbers, Vec::new()], position, ..Self::new(count) }
+    }
+
+    /// The state that counts; empty while there are no positions.
+    #[cfg(feature = "candle")]
+    pub(crate) fn numbers(&self) -> &[f32] {
+        &self.copies[self.current]
     }
 
     /// Positions that it has seen.
@@ -193,7 +225,7 @@ impl Recurrent {
         }
     }
 
-    fn export(&self, range: std::ops::Range<u32>) -> Result<Vec<u8>, HandoverError> {
+    pub(crate) fn export(&self, range: std::ops::Range<u32>) -> Result<Vec<u8>, HandoverError> {
         if range.start != 0 || range.end != self.position {
             return Err(HandoverError::Range {
                 start: range.start as usize,
@@ -209,7 +241,7 @@ impl Recurrent {
         Ok(bytes)
     }
 
-    fn import(&mut self, bytes: &[u8]) -> Result<(), HandoverError> {
+    pub(crate) fn import(&mut self, bytes: &[u8]) -> Result<(), HandoverError> {
         let Some((header, numbers)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Err(HandoverError::Unknown);
         };

@@ -35,4 +35,8 @@ impl Source for Listing {
         self.tensors.push((spec.tensor.clone(), spec.dimensions.clone()));
         Ok(spec.clone())
     }
+
+    fn numbers(&mut self, spec: &VectorSpec) -> Result<<Named as Weights>::Numbers, Fault> {
+        self.vector(spec)
+    }
 }

@@ -45,6 +45,7 @@ const TEST_PACKAGES: &[&str] = &["nook-testkit", "nook-tests"];
 #[rustfmt::skip]
 const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("axum*",              &["nook-openai"]),
+    ("candle*",            &["nook-model"]), // only behind its feature `candle`
     ("keyring*",           &["nook-store"]),
     ("mdns-sd",            &["nook-find"]),
     ("memmap2",            &["nook-kernels"]),
@@ -231,6 +232,8 @@ mod tests {
     fn a_foreign_library_is_known_to_its_owners_only() {
         check_edge("nook-kernels", "memmap2", Use::Product, true);
         check_edge("nook-node", "memmap2", Use::Product, false);
+        check_edge("nook-model", "candle-core", Use::Product, true);
+        check_edge("nook-kernels", "candle-core", Use::Product, false);
         check_edge("nook-node", "rustls-pki-types", Use::Product, false);
         check_edge("nook-cli", "axum", Use::Product, false);
         check_edge("nook-openai", "tauri", Use::Test, false);

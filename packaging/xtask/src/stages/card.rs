@@ -1,0 +1,26 @@
+//! The code for graphics cards, checked and tested on candle's own path for the processor.
+//!
+//! It lies behind a feature that the product's usual build does not have, so it is built apart from the
+//! workspace: candle in one build for lints and documentation, and in one for tests.
+
+use anyhow::Result;
+
+use crate::process::cargo;
+use crate::stages::{Outcome, Round};
+
+/// The package, and the feature that brings candle without a card.
+const SELECTION: [&str; 4] = ["--package", "nook-model", "--features", "candle"];
+/// The tests that the feature brings; all others run without it.
+const TESTS: [&str; 5] = ["--lib", "--test", "card", "--test", "card_references"];
+
+/// Lints, documentation and tests of the feature.
+pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
+    let root = &round.places.root;
+    let strict = "-D warnings -A rustdoc::private_intra_doc_links";
+    let lints = ["clippy", "--all-targets"];
+    cargo(root).args(lints).args(SELECTION).args(["--", "-D", "warnings"]).run()?;
+    let pages = ["doc", "--no-deps", "--document-private-items"];
+    cargo(root).args(pages).args(SELECTION).env("RUSTDOCFLAGS", strict).run()?;
+    cargo(root).args(["test"]).args(SELECTION).args(TESTS).run()?;
+    Ok(Outcome::passed())
+}
