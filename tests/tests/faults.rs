@@ -139,6 +139,26 @@ async fn f1_another_helper_that_holds_the_layers_takes_over() -> anyhow::Result<
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn f2_a_helper_whose_worker_hangs_is_relieved_by_the_other() -> anyhow::Result<()> {
+    let mut house = doubled().await?;
+    let undisturbed = house.asking().answer(&wish().alone()).await?;
+    let mut reply = house.asking().reply(&wish()).await?;
+    let uses_first = reply.until(AFTER).await?.uses(FIRST);
+    let (active, spare) = if uses_first { (1, 2) } else { (2, 1) };
+    let taken = house.node(spare).name();
+    // Its node lives and answers pings: only the step that never comes tells.
+    house.node_mut(active).signal_workers(Signal::Stop);
+    let told = finish(reply, &undisturbed).await?;
+    assert_eq!(told.devices(), [ASKING, taken, ASKING], "{told:?}");
+    // Told from the step that was not answered on, so not shorter than the shortest deadline.
+    let [failover] = &told.failovers[..] else { panic!("{told:?}") };
+    assert!(failover.pause_ms >= 500.0, "{failover:?}");
+    assert!(!told.fell_back, "{told:?}");
+    house.node_mut(active).signal_workers(Signal::Continue);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn f6_when_both_helpers_die_this_device_computes_alone() -> anyhow::Result<()> {
     let mut house = split().await?;
     let told = check(&mut house, async |house| {
@@ -190,6 +210,10 @@ async fn f12_a_helper_that_stops_sharing_mid_reply_changes_nothing() -> anyhow::
     .await?;
     assert!(!told.uses(FIRST), "{told:?}");
     assert_eq!(house.node(1).view().await?.sharing.streams, 0);
+    // Drained, not broken off: nobody was booked as lost.
+    assert!(!house.asking().log().contains("left out"), "{}", house.asking().log());
+    // With the worker goes all the memory that it took.
+    house.node(1).until_no_worker().await?;
     Ok(())
 }
 

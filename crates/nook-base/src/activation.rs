@@ -6,6 +6,8 @@ use bytes::Bytes;
 use half::f16;
 use serde::{Deserialize, Serialize};
 
+use crate::ErrorCode;
+
 /// How the numbers of an activation are written, little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -43,12 +45,31 @@ pub enum ActivationError {
         /// Bytes present.
         bytes: usize,
     },
+    /// A number is finite, but too large for how it is to be written.
+    #[error("number {index} of the activation is too large for {dtype}")]
+    Overflow {
+        /// Index of the first such number, row-major.
+        index: usize,
+        /// Type wanted.
+        dtype: ActivationDtype,
+    },
     /// A number is NaN or infinite.
     #[error("number {index} of the activation is not finite")]
     NotFinite {
         /// Index of the first such number, row-major.
         index: usize,
     },
+}
+
+impl ActivationError {
+    /// What to tell the other side: whether a wider type would help, or nothing does.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Overflow { .. } => ErrorCode::ActivationOverflow,
+            Self::LengthMismatch { .. } | Self::NotFinite { .. } => ErrorCode::CorruptActivation,
+        }
+    }
 }
 
 impl ActivationDtype {
@@ -100,8 +121,9 @@ impl Activation {
 
     /// Writes `rows` (row-major, a multiple of `hidden` numbers) as `dtype`.
     ///
-    /// Fails when the length is no multiple of `hidden`, or a number is not finite after rounding
-    /// to `dtype`: an f16 overflow is found here, at the sender.
+    /// Fails when the length is no multiple of `hidden`, or a number is not finite, or too large for
+    /// `dtype`: an f16 overflow is found here, at the sender, and is told from a number that was wrong
+    /// before.
     pub fn from_f32(
         rows: &[f32],
         hidden: u32,
@@ -125,8 +147,14 @@ impl Activation {
             }
         }
         let activation = Self { tokens, hidden, dtype, bytes: bytes.into() };
-        activation.check_finite()?;
-        Ok(activation)
+        match activation.check_finite() {
+            Err(ActivationError::NotFinite { index })
+                if rows.get(index).is_some_and(|number| number.is_finite()) =>
+            {
+                Err(ActivationError::Overflow { index, dtype })
+            }
+            checked => checked.map(|()| activation),
+        }
     }
 
     /// The numbers, row-major, widened to f32.
@@ -231,7 +259,14 @@ mod tests {
     #[test]
     fn an_f16_overflow_is_found_at_the_sender() {
         let overflow = Activation::from_f32(&[0.0, 70_000.0], 2, ActivationDtype::F16);
-        assert_eq!(overflow, Err(ActivationError::NotFinite { index: 1 }));
+        let dtype = ActivationDtype::F16;
+        assert_eq!(overflow, Err(ActivationError::Overflow { index: 1, dtype }));
+        assert_eq!(overflow.unwrap_err().code(), ErrorCode::ActivationOverflow);
+        for wrong in [f32::NAN, f32::INFINITY] {
+            let wrong = Activation::from_f32(&[0.0, wrong], 2, dtype).unwrap_err();
+            assert_eq!(wrong, ActivationError::NotFinite { index: 1 });
+            assert_eq!(wrong.code(), ErrorCode::CorruptActivation);
+        }
     }
 
     #[test]

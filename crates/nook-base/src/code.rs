@@ -46,11 +46,13 @@ pub enum ErrorCode {
     BadModel,
     /// The caller ended it.
     Cancelled,
+    /// A number is larger than the agreed activation format can write; a wider one is needed.
+    ActivationOverflow,
 }
 
 impl ErrorCode {
     /// Every code, in wire order.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::ExperimentalDisabled,
         Self::ShardUnavailable,
         Self::PipelineStalled,
@@ -69,6 +71,7 @@ impl ErrorCode {
         Self::NotFound,
         Self::BadModel,
         Self::Cancelled,
+        Self::ActivationOverflow,
     ];
 
     /// The stable name that programs match on.
@@ -93,6 +96,7 @@ impl ErrorCode {
             Self::NotFound => "not_found",
             Self::BadModel => "bad_model",
             Self::Cancelled => "cancelled",
+            Self::ActivationOverflow => "activation_overflow",
         }
     }
 
@@ -138,6 +142,9 @@ impl ErrorCode {
             Self::NotFound => "There is nothing of that name here.",
             Self::BadModel => "The model file is damaged, or of a kind that is not supported.",
             Self::Cancelled => "Stopped.",
+            Self::ActivationOverflow => {
+                "Numbers of this model are too large for f16 activations. Use f32 for it."
+            }
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct AdvertBook {
     pub(crate) heard: BTreeMap<PeerId, Heard>,
     /// Paired devices that the gate does not let compute: what they compute already ends at once.
     pub(crate) barred: BTreeSet<PeerId>,
+    /// Devices that failed repeatedly: asked only for layers that nobody else offers.
+    pub(crate) left_out: BTreeSet<PeerId>,
     /// Names of all devices that are known, for people.
     pub(crate) names: BTreeMap<PeerId, String>,
 }
@@ -41,7 +43,7 @@ impl AdvertBook {
     pub(crate) fn offers(&self, model: ModelDigest, now: Instant) -> Vec<Offer> {
         let fresh =
             self.heard.iter().filter(|(_, heard)| heard.is_fresh(now) && heard.advert.sharing);
-        fresh
+        let offers = fresh
             .flat_map(|(peer, heard)| {
                 let advert = &heard.advert;
                 let shards = advert.shards.iter().filter(move |shard| shard.model == model);
@@ -52,7 +54,8 @@ impl AdvertBook {
                     streams_free: advert.streams_free,
                 })
             })
-            .collect()
+            .collect();
+        nook_pipeline::usable(offers, |peer| self.left_out.contains(&peer))
     }
 
     /// A device's name for people.

@@ -147,6 +147,7 @@ impl State {
                 .map(|peer| peer.id)
                 .filter(|peer| self.gate.admit(*peer, nook_trust::Purpose::Borrow).is_err())
                 .collect(),
+            left_out: self.left_out(clock::now()),
             names: self
                 .peers
                 .list()
@@ -315,6 +316,7 @@ impl State {
         let id = self.paired(device)?;
         self.peers.remove(id).map_err(|error| bad(error.to_string()))?;
         self.heard.remove(&id);
+        self.forget_record(id);
         self.peers_changed();
         Ok(())
     }

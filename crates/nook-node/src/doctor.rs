@@ -68,6 +68,7 @@ impl State {
         ));
         let other = self.workers.problems().borrow().clone();
         let other = other.into_iter().chain(self.problems.values().cloned());
+        let other = other.chain(self.record_sentences(nook_base::clock::now()));
         findings.extend(other.map(|sentence| finding(Verdict::Problem, "trouble", sentence)));
         findings
     }

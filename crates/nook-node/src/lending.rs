@@ -1,19 +1,21 @@
 //! Lending layers to another device: from its OPEN to the end of the call.
 //!
 //! The gate has let the device in before anything here runs: [`lend`] takes the proof. The messages
-//! of the call are then passed between the device and our worker as they are. What the worker says
-//! in its own vocabulary never passes.
+//! of the call are then passed between the device and our worker as they are (`passage`). What the
+//! worker says in its own vocabulary never passes.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart};
-use nook_mux::{Call, CallError};
+use nook_mux::Call;
 use nook_trust::Admitted;
 use nook_wire::{Message, Open, WireError, WireMessage, WorkerMessage};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::passage;
 use crate::workers::Workers;
 
 /// A model as it is lent: which file, and which of its layers.
@@ -32,23 +34,44 @@ pub(crate) struct Terms {
     pub(crate) workers: Workers,
     /// One permit a stream; all of them taken means busy, not a queue.
     pub(crate) streams: Arc<Semaphore>,
-    /// Cancelled when the owner stops sharing or this node leaves.
+    /// Cancelled when the owner stops sharing or this node leaves: what runs finishes its step.
     pub(crate) until: CancellationToken,
+    /// Cancelled when the owner trusts this guest no more: what runs ends at once.
+    pub(crate) revoked: CancellationToken,
+    /// Models whose workers have served guests under these terms.
+    pub(crate) served: Served,
+}
+
+/// Models that were lent; shared by the calls under the same terms.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Served {
+    // Guards a set of digests; never held across an await.
+    models: Arc<Mutex<BTreeSet<ModelDigest>>>,
+}
+
+impl Served {
+    fn note(&self, model: ModelDigest) {
+        self.models.lock().unwrap_or_else(PoisonError::into_inner).insert(model);
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> BTreeSet<ModelDigest> {
+        self.models.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// Serves one call of an admitted device.
 pub(crate) async fn lend(admitted: Admitted, mut call: Call<Message>, terms: Terms) {
-    let until = terms.until.clone();
     let outcome = tokio::select! {
         biased;
-        () = until.cancelled() => Err(WireError {
-            code: ErrorCode::Draining,
-            sentence: ErrorCode::Draining.sentence().to_owned(),
-        }),
+        () = terms.revoked.cancelled() => Err(error(ErrorCode::TrustDenied, "")),
+        () = terms.until.cancelled() => Err(error(ErrorCode::Draining, "")),
         outcome = open(&admitted, &mut call, &terms) => outcome,
     };
     match outcome {
-        Ok(Some((worker, _stream))) => pass(call, worker, &until).await,
+        Ok(Some((worker, _stream))) => {
+            passage::pass(call, worker, &terms.until, &terms.revoked).await;
+        }
         Ok(None) => {}
         Err(error) => {
             tracing::info!(peer = ?admitted.peer(), code = %error.code, "a call was refused");
@@ -92,6 +115,7 @@ async fn open(
         layers = %open.layers,
         "lending layers"
     );
+    terms.served.note(lent.model);
     let worker = terms
         .workers
         .get(lent.model, &lent.name)
@@ -120,45 +144,6 @@ fn find<'a>(lent: &'a [Lent], open: &Open) -> Result<&'a Lent, WireError> {
         ));
     }
     Ok(same)
-}
-
-/// Passes messages between a guest and the worker until either ends, or sharing does.
-async fn pass(guest: Call<Message>, worker: Call<WorkerMessage>, until: &CancellationToken) {
-    let (mut to_guest, mut from_guest) = guest.split();
-    let (mut to_worker, mut from_worker) = worker.split();
-    let inward = async {
-        loop {
-            let message = from_guest.recv().await?;
-            to_worker.send(WorkerMessage::from_peer(message)).await?;
-        }
-    };
-    let outward = async {
-        loop {
-            match from_worker.recv().await?.into_peer() {
-                Ok(message) => to_guest.send(message).await?,
-                // By the protocol a worker never says this on a guest's call; should it, nothing
-                // of it leaves this machine.
-                Err(_) => {
-                    return Err(CallError::Closed { code: Some(ErrorCode::WorkerCrashed) });
-                }
-            }
-        }
-    };
-    let ended: Result<std::convert::Infallible, CallError> = tokio::select! {
-        biased;
-        () = until.cancelled() => Err(CallError::Closed { code: Some(ErrorCode::Draining) }),
-        ended = inward => ended,
-        ended = outward => ended,
-    };
-    let Err(end) = ended;
-    let code = match end {
-        CallError::Closed { code } => code,
-        CallError::ConnectionLost { .. } => Some(ErrorCode::WorkerCrashed),
-        CallError::NotForCalls { .. } => Some(ErrorCode::BadRequest),
-    };
-    // Closing a call that has ended already does nothing.
-    to_guest.close(code);
-    to_worker.close(code);
 }
 
 fn worker_error(problem: nook_shard::WorkerError) -> WireError {

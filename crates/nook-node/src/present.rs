@@ -47,6 +47,7 @@ impl State {
     fn problem_sentences(&self) -> Vec<String> {
         let mut problems: Vec<String> = self.workers.problems().borrow().clone();
         problems.extend(self.problems.values().cloned());
+        problems.extend(self.record_sentences(clock::now()));
         if let Some(finder) = &self.finder {
             problems.extend(find_problem(&finder.health().borrow()));
         }

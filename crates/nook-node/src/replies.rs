@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nook_base::limits::HOPS_MAX;
-use nook_base::{ErrorCode, Sensitive, clock};
+use nook_base::{ErrorCode, ModelDigest, Sensitive, clock};
 use nook_pipeline::FallBack;
 use nook_plan::{Route, Topology, greedy_cover};
 use tokio::sync::mpsc;
@@ -71,7 +71,7 @@ impl State {
     fn begin(&mut self, listed: Listed, request: GenerateRequest, answer: Answer<Reply>) {
         let seat = self.replies.clone();
         let (events, receiver) = mpsc::channel(REPLY_EVENTS_MAX);
-        let desk = self.desk(&request, events);
+        let desk = self.desk(&request, listed.digest, events);
         let (shelf, inside) = (self.shelf.clone(), self.inside.clone());
         self.tasks.spawn_until_cancelled("reply", async move {
             let begun = async {
@@ -105,6 +105,7 @@ impl State {
     fn desk(
         &self,
         request: &GenerateRequest,
+        model: ModelDigest,
         events: mpsc::Sender<crate::house::ReplyPiece>,
     ) -> Desk {
         let inference = self.settings.settings().inference.clone();
@@ -117,6 +118,7 @@ impl State {
             last: None,
             tokens: 0,
             failovers: Vec::new(),
+            house: self.inside.clone(),
         };
         let (workers, links, tasks) =
             (self.workers.clone(), self.links.clone(), self.tasks.clone());
@@ -124,6 +126,8 @@ impl State {
         let fall_back =
             if inference.fallback_to_local { FallBack::Allow } else { FallBack::Refuse };
         let failovers_max = inference.fallback_to_local_after_failures;
+        let spot_check_ppm = inference.spot_checks_per_thousand.saturating_mul(1_000);
+        let gains = self.records.gains(model);
         Desk {
             setup: Box::new(move |model, ready, route, teller| WalkSetup {
                 model,
@@ -132,6 +136,8 @@ impl State {
                 dtype,
                 fall_back,
                 failovers_max,
+                spot_check_ppm,
+                gains,
                 teller,
                 workers,
                 links,

@@ -3,6 +3,7 @@
 //! Nothing here waits for a network, a disk full of weights or a model: what takes long runs in a
 //! task of its own and comes back as [`Inside`]. Leaving has an order, in [`leave`].
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nook_base::clock;
@@ -80,12 +81,13 @@ async fn next(sightings: &mut Option<mpsc::Receiver<Sighting>>) -> Option<Sighti
     }
 }
 
-/// Leaving, in order: 1 refuse what is asked from now on, 2 stop lending, 3 tell the devices,
-/// 4 end the workers, 5 cancel every task, 6 let go of the home.
+/// Leaving, in order: 1 refuse what is asked from now on, 2 stop lending and let guests' steps finish,
+/// 3 tell the devices, 4 end the workers, 5 cancel every task, 6 let go of the home.
 async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sender<()>>) {
     inboxes.commands.close();
     if let Some(terms) = state.lending.terms.take() {
         terms.until.cancel();
+        crate::sharing::drained(&terms, state.lending.streams_max).await;
     }
     for link in state.links.all() {
         let goodbye = Message::Draining { sentence: "Inglenook was closed there.".to_owned() };
@@ -163,7 +165,14 @@ impl State {
             Inside::Imported { staged, name, answer } => self.imported(*staged, name, answer),
             Inside::Lending => self.advertise(),
             Inside::Generate { request, answer } => self.generate(*request, answer),
-            Inside::ReplyEnded => self.reply_ended(),
+            Inside::ReplyEnded => {
+                self.reply_ended();
+                if !self.lending.owed.is_empty() {
+                    self.free(BTreeSet::new());
+                }
+            }
+            Inside::Drained(models) => self.free(models),
+            Inside::Conduct(note) => self.on_conduct(note),
         }
     }
 
@@ -171,7 +180,7 @@ impl State {
         let now = clock::now();
         let before = self.heard.len();
         self.heard.retain(|_, heard| heard.is_fresh(now));
-        if self.heard.len() != before {
+        if self.heard.len() != before || self.left_out_has_changed(now) {
             self.publish_book();
         }
         if self.advertised_at.is_none_or(|at| now.duration_since(at) >= ADVERT_INTERVAL) {

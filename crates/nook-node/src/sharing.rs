@@ -1,8 +1,10 @@
 //! Lending as the owner switches it: adverts out, calls of other devices in.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use nook_base::{ErrorCode, LayerRange, PeerId, clock};
+use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, clock};
 use nook_mux::Call;
 use nook_trust::Purpose;
 use nook_wire::{Advert, Message, ShardAdvert, WireError};
@@ -10,7 +12,18 @@ use tokio::sync::Semaphore;
 
 use crate::house::{HouseError, Sharing};
 use crate::lending::{self, Lent, Terms};
+use crate::passage::DRAIN_LIMIT;
 use crate::state::{Inside, State};
+
+/// Waited beyond [`DRAIN_LIMIT`] for calls that end by themselves then.
+const DRAIN_SLACK: Duration = Duration::from_millis(100);
+
+/// Waits until no stream runs under `terms`, which were ended, but not for long.
+pub(crate) async fn drained(terms: &Terms, streams_max: u16) {
+    let all = terms.streams.acquire_many(u32::from(streams_max));
+    // Whatever has not ended by then ends with its worker.
+    let _ = tokio::time::timeout(DRAIN_LIMIT + DRAIN_SLACK, all).await;
+}
 
 impl State {
     /// Switches lending, and keeps the choice.
@@ -24,10 +37,11 @@ impl State {
         Ok(())
     }
 
-    /// Makes lending what the settings say. Whatever ran under the old terms is told to drain.
+    /// Makes lending what the settings say. Whatever ran under the old terms finishes its step and
+    /// ends; where lending is off now, the memory it took is freed then.
     pub(crate) fn apply_sharing(&mut self) {
         if let Some(terms) = self.lending.terms.take() {
-            terms.until.cancel();
+            self.drain(terms);
         }
         self.lending.guests.clear();
         let settings = self.settings.settings();
@@ -36,14 +50,48 @@ impl State {
         self.lending.streams_max =
             u16::try_from(settings.host.max_concurrent_streams).unwrap_or(u16::MAX);
         if on {
+            self.lending.owed.clear();
             self.lending.terms = Some(Terms {
                 lent: Arc::new(self.lent()),
                 workers: self.workers.clone(),
                 streams: Arc::new(Semaphore::new(usize::from(self.lending.streams_max))),
                 until: self.tasks.token().child_token(),
+                revoked: self.tasks.token().child_token(),
+                served: lending::Served::default(),
             });
         }
         self.advertise();
+    }
+
+    /// Ends what runs under `terms` in order, and says when nothing does any more.
+    fn drain(&self, terms: Terms) {
+        terms.until.cancel();
+        let (inside, streams_max) = (self.inside.clone(), self.lending.streams_max);
+        self.tasks.spawn_until_cancelled("drain", async move {
+            drained(&terms, streams_max).await;
+            let _ = inside.send(Inside::Drained(terms.served.all())).await;
+        });
+    }
+
+    /// Nothing of other devices runs on the workers of `models` any more: unless lending is on again,
+    /// the machine is its owner's, all of it.
+    pub(crate) fn free(&mut self, models: BTreeSet<ModelDigest>) {
+        if self.lending.sharing == Sharing::On {
+            return;
+        }
+        self.lending.owed.extend(models);
+        // A worker that is loading for a guest who is gone answers nobody; with no reply of our own
+        // there is nothing to ask it either.
+        let force = self.replies_running() == 0;
+        let (workers, models) = (self.workers.clone(), self.lending.owed.clone());
+        if force {
+            self.lending.owed.clear();
+        }
+        self.tasks.spawn_until_cancelled("free", async move {
+            for model in models {
+                workers.free(model, force).await;
+            }
+        });
     }
 
     /// What is here changed: new calls see it, running streams go on under the same permits.
@@ -137,8 +185,8 @@ impl State {
             (Ok(admitted), Some(terms)) => {
                 let inside = self.inside.clone();
                 let guest = self.lending.guests.entry(peer);
-                let until = guest.or_insert_with(|| terms.until.child_token()).clone();
-                let terms = Terms { until, ..terms.clone() };
+                let revoked = guest.or_insert_with(|| terms.revoked.child_token()).clone();
+                let terms = Terms { revoked, ..terms.clone() };
                 self.tasks.spawn_until_cancelled("lend", async move {
                     // A full queue loses the note; the advert is repeated anyway.
                     let _ = inside.try_send(Inside::Lending);
@@ -158,10 +206,10 @@ impl State {
     /// Ends the calls of devices that the gate does not let in any more.
     pub(crate) fn end_revoked_calls(&mut self) {
         let gate = &self.gate;
-        self.lending.guests.retain(|peer, until| {
+        self.lending.guests.retain(|peer, revoked| {
             let stays = gate.admit(*peer, Purpose::Lend).is_ok();
             if !stays {
-                until.cancel();
+                revoked.cancel();
             }
             stays
         });

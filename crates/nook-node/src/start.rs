@@ -4,7 +4,7 @@
 //! 7 links, 8 discovery, 9 the loop. What can fail without ending the node (discovery, a model whose
 //! file is damaged) becomes a problem that is shown.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, watch};
 use crate::adverts::AdvertBook;
 use crate::chats::ChatBook;
 use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings, Sharing};
+use crate::records::Records;
 use crate::reply::Me;
 use crate::running::{self, Inboxes};
 use crate::shelf::Shelf;
@@ -173,7 +174,9 @@ fn assemble(
             terms: None,
             streams_max: 0,
             guests: BTreeMap::new(),
+            owed: BTreeSet::new(),
         },
+        records: Records::default(),
         workers,
         shelf: Shelf::default(),
         library,

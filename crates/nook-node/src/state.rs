@@ -1,12 +1,12 @@
 //! Everything the house loop owns. Nobody else writes to it; others hold handles or snapshots.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::tasks::Tasks;
-use nook_base::{PeerId, Sensitive};
+use nook_base::{ModelDigest, PeerId, Sensitive};
 use nook_find::{Finder, Tag};
 use nook_link::Links;
 use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
@@ -19,6 +19,7 @@ use crate::adverts::{AdvertBook, Heard};
 use crate::catalogue::Entry;
 use crate::chats::ChatBook;
 use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
+use crate::records::{Note, Records};
 use crate::reply::Me;
 use crate::shelf::Shelf;
 use crate::views::{HouseView, ModelView, PortView};
@@ -43,6 +44,10 @@ pub(crate) enum Inside {
     Lending,
     /// A reply of this device ended.
     ReplyEnded,
+    /// What was lent of these models has drained.
+    Drained(BTreeSet<ModelDigest>),
+    /// A reply has something to tell about the devices that compute for it.
+    Conduct(Note),
 }
 
 /// A device that was seen by mDNS.
@@ -69,8 +74,10 @@ pub(crate) struct Lending {
     pub(crate) sharing: Sharing,
     pub(crate) terms: Option<crate::lending::Terms>,
     pub(crate) streams_max: u16,
-    /// Ends the calls of one device: when it is trusted less, or when the terms end.
+    /// Ends the calls of one device when it is trusted less.
     pub(crate) guests: BTreeMap<PeerId, CancellationToken>,
+    /// Models whose memory is to be freed once no reply of this device needs it.
+    pub(crate) owed: BTreeSet<ModelDigest>,
 }
 
 /// The house.
@@ -94,6 +101,8 @@ pub(crate) struct State {
     pub(crate) heard: BTreeMap<PeerId, Heard>,
     pub(crate) book: watch::Sender<Arc<AdvertBook>>,
     pub(crate) lending: Lending,
+    /// How other devices did in the replies of this one.
+    pub(crate) records: Records,
     pub(crate) workers: Workers,
     pub(crate) shelf: Shelf,
     pub(crate) library: Library,

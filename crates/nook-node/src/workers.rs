@@ -25,6 +25,9 @@ const CRASHES_MAX: usize = 3;
 /// See [`CRASHES_MAX`].
 const CRASH_WINDOW: Duration = Duration::from_secs(60);
 
+/// Longest wait for a worker to say what it does; one that is loading says nothing.
+const STATUS_LIMIT: Duration = Duration::from_millis(300);
+
 /// A handle to the workers.
 #[derive(Debug, Clone)]
 pub(crate) struct Workers {
@@ -40,6 +43,8 @@ enum Request {
     Started { model: ModelDigest, outcome: Result<Worker, HouseError> },
     Ended { model: ModelDigest, pid: u32, end: WorkerEnd },
     Limit(WorkerLimits),
+    Free { model: ModelDigest, pid: u32, answer: oneshot::Sender<()> },
+    Find { model: ModelDigest, answer: oneshot::Sender<Option<Worker>> },
     StopAll { answer: oneshot::Sender<()> },
 }
 
@@ -99,6 +104,29 @@ impl Workers {
         let _ = self.requests.send(Request::Limit(limits)).await;
     }
 
+    /// Ends the worker of `model` if no conversation is held there, or, with `force`, whatever it does;
+    /// its memory is free when this returns.
+    pub(crate) async fn free(&self, model: ModelDigest, force: bool) {
+        let (answer, wait) = oneshot::channel();
+        if self.requests.send(Request::Find { model, answer }).await.is_err() {
+            return;
+        }
+        let Ok(Some(worker)) = wait.await else {
+            return;
+        };
+        if !force {
+            let status = tokio::time::timeout(STATUS_LIMIT, worker.status()).await;
+            if !matches!(status, Ok(Ok(status)) if status.sessions == 0) {
+                return;
+            }
+        }
+        let (answer, wait) = oneshot::channel();
+        let request = Request::Free { model, pid: worker.pid(), answer };
+        if self.requests.send(request).await.is_ok() {
+            let _ = wait.await;
+        }
+    }
+
     /// Ends every worker; their memory is free when this returns.
     pub(crate) async fn stop_all(&self) {
         let (answer, wait) = oneshot::channel();
@@ -128,6 +156,18 @@ impl Stable {
                         }
                     }
                 }
+                Request::Find { model, answer } => {
+                    let _ = answer.send(self.running(model));
+                }
+                Request::Free { model, pid, answer } => {
+                    // From here on whoever asks gets a new one.
+                    if let Some(worker) = self.take(model, pid) {
+                        self.tasks.spawn_until_cancelled("worker-stop", async move {
+                            worker.stop().await;
+                            let _ = answer.send(());
+                        });
+                    }
+                }
                 Request::StopAll { answer } => {
                     for (_, slot) in self.slots.drain() {
                         if let Slot::Running(worker) = slot {
@@ -148,6 +188,13 @@ impl Stable {
             }
             _ => None,
         }
+    }
+
+    /// Takes the worker of `model` out, if it still is the process `pid`.
+    fn take(&mut self, model: ModelDigest, pid: u32) -> Option<Worker> {
+        let worker = self.running(model).filter(|worker| worker.pid() == pid)?;
+        self.slots.remove(&model);
+        Some(worker)
     }
 
     fn get(&mut self, model: ModelDigest, name: String, answer: Waiter) {

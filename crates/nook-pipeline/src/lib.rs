@@ -4,13 +4,18 @@
 //! out every [`Action`] (opening calls, sending steps, sampling) and tells what came of it as an
 //! [`Event`], with the time as an argument; nothing here waits, reads a clock or does I/O (I-4).
 //!
-//! Each segment of the route is a stage with a log of everything that was ever put into it: token
-//! ids for the first stage, activations in wire form for the others. A stage takes from its log in
-//! steps; what it answers is appended to the log of the next one. Recovery falls out of that: a new
-//! attempt at a stage starts at position 0 of the same log, and answers for positions that the next
-//! stage already has are dropped. So no position is lost, doubled or changed.
+//! Each segment of the route is a stage, and before each stage lies a log of everything that was ever
+//! put into it: token ids before the first, activations in wire form before the others. A stage takes
+//! from the log before it in steps; what it answers is appended to the log behind it. Recovery falls
+//! out of that: a new attempt at a stage starts at position 0 of the same log, and answers for
+//! positions that the next log already has are dropped. So no position is lost, doubled or changed,
+//! even when two devices compute the same stage at once because one of them is late.
 
 mod arrival;
+mod boundaries;
+mod conduct;
+mod fault;
+mod gains;
 mod history;
 mod measure;
 mod message;
@@ -18,17 +23,24 @@ mod pace;
 mod pipeline;
 mod recover;
 mod retained;
+mod rival;
 mod settings;
+mod spot;
 mod stage;
+mod takeover;
 mod walk;
 
+pub use conduct::{Conduct, FAILURE_WINDOW, FAILURES_MAX, LEFT_OUT_FIRST, LEFT_OUT_MAX, usable};
+pub use gains::{GainBook, OutOfBounds, Source, StepGains};
 pub use history::HistoryMark;
 pub use measure::{Failover, HopMeasure, Measure, StepSums};
 pub use message::{
     Action, AttemptId, CloseReason, Event, LocalAttempt, LogitRows, Priority, Report, ShardState,
 };
 pub use pipeline::Pipeline;
-pub use recover::{LOCAL_RESTARTS_MAX, RECOVERIES_MAX, STALL_MISSES_MAX};
+pub use recover::{LOCAL_RESTARTS_MAX, RECOVERIES_MAX};
+pub use rival::{HEDGES_MAX, STALL_MISSES_MAX};
 pub use settings::{
     Deadlines, FallBack, PREFILL_WINDOW, PipelineSettings, QUEUED_CHUNKS_MAX, RETAINED_BYTES_MAX,
+    SpotCheck,
 };

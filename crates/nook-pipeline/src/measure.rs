@@ -20,6 +20,12 @@ pub struct Measure {
     pub fallbacks_to_local: u32,
     /// Results refused as `corrupt_activation`.
     pub corrupt_activations: u32,
+    /// Times that activations did not fit f16 and everything was computed again in f32: 0 or 1.
+    pub f16_overflows: u32,
+    /// Chunks of prefill that were computed a second time elsewhere.
+    pub spot_checks: u32,
+    /// Those of them that came out differently.
+    pub contradictions: u32,
     /// Frames of closed attempts or of steps already answered: dropped.
     pub late_frames: u32,
     /// One entry per stage that ever had a place; those still in use come last, in layer order.
@@ -35,7 +41,7 @@ pub struct Failover {
     pub to: Vec<Place>,
     /// The layers.
     pub layers: LayerRange,
-    /// From noticing the failure to the first new result.
+    /// From the loss, or from when a late device was given its step, to the next token.
     pub pause: Duration,
 }
 

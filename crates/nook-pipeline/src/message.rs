@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use nook_base::{Activation, ErrorCode, LayerRange, ModelPart, PeerId, Sensitive};
+use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, ModelPart, PeerId, Sensitive};
 use nook_plan::{Offer, Place};
 
 use crate::history::HistoryMark;
@@ -35,6 +35,11 @@ pub enum Event {
         attempt: AttemptId,
         /// Positions the host already holds; 0 for a new call.
         position: u32,
+    },
+    /// A piece of a step or of its result has moved; at most as often as a tensor has pieces.
+    Progress {
+        /// On which call.
+        attempt: AttemptId,
     },
     /// A step was computed and activations came back.
     Output {
@@ -66,13 +71,20 @@ pub enum Event {
         /// Time waited, in µs.
         queue_us: u32,
     },
-    /// The other side of the call, or the node's own check of a frame, says that it went wrong.
+    /// The other side of the call says that it went wrong.
     Failed {
         /// Which call.
         attempt: AttemptId,
         /// Why.
         code: ErrorCode,
         /// Details; shown only when our own worker says it, a device's words are not trusted.
+        sentence: String,
+    },
+    /// The node's own check of a frame says that this is no answer to what was asked.
+    Corrupt {
+        /// Which call.
+        attempt: AttemptId,
+        /// What is wrong with it: a sentence without its capital and full stop.
         sentence: String,
     },
     /// The link or the worker behind the call is gone.
@@ -108,6 +120,8 @@ pub enum Action {
         place: Place,
         /// Which part of the model.
         part: ModelPart,
+        /// How activations are written on this call, both ways.
+        dtype: ActivationDtype,
         /// Room to reserve, in positions.
         positions_max: u32,
     },
@@ -236,9 +250,20 @@ pub enum Report {
         to: Vec<Place>,
         /// The layers.
         layers: LayerRange,
-        /// From noticing the failure to the first new result.
+        /// From the loss, or from when a late device was given its step, to the next token.
         pause: Duration,
     },
+    /// What a device answered cannot be right; it was not used.
+    ShardSuspect {
+        /// The device.
+        peer: PeerId,
+        /// Its layers.
+        layers: LayerRange,
+        /// What is wrong with it: a sentence without its capital and full stop.
+        reason: String,
+    },
+    /// Numbers of this model are larger than f16 holds; the rest of the reply uses f32.
+    ActivationsWidened,
     /// This device takes over layers of another.
     FallbackToLocal {
         /// The layers.

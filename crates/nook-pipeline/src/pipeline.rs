@@ -1,26 +1,32 @@
 //! The state of one prompt and the door for its events.
 //!
 //! [`Pipeline::handle`] takes one event at a time: it changes the stages, lets every stage that can
-//! take a step (`walk`), repairs what broke (`recover`), and returns what the node must do.
+//! take a step (`walk`), relieves who is late (`rival`), repairs what broke (`recover`), and returns
+//! what the node must do.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use nook_base::{ErrorCode, PeerId, Sensitive};
-use nook_plan::{Place, Route};
+use nook_plan::{Place, Route, Segment};
 
+use crate::boundaries::Boundaries;
+use crate::fault::{Exclusion, Fault};
+use crate::gains::GainBook;
 use crate::history::Marks;
 use crate::measure::Measure;
 use crate::message::{Action, AttemptId, CloseReason, Event, Report, ShardState};
-use crate::recover::{Exclusion, Fault, Recovery};
-use crate::retained::Retained;
 use crate::settings::PipelineSettings;
-use crate::stage::{Asked, Phase, Stage};
+use crate::stage::{Asked, Phase, Role, Stage};
+use crate::takeover::Takeover;
 
 /// One prompt's walk. See the crate's header.
 pub struct Pipeline {
     pub(crate) settings: PipelineSettings,
+    /// The main line in layer order; behind each of its stages those that run beside it.
     pub(crate) stages: Vec<Stage>,
+    /// What was put into the stages that take rows, from position 0.
+    pub(crate) boundaries: Boundaries,
     pub(crate) state: State,
     /// Prompt and reply so far.
     pub(crate) ids: Sensitive<Vec<u32>>,
@@ -35,13 +41,17 @@ pub struct Pipeline {
     pub(crate) failures: u32,
     /// Attempts at other devices that were given up, for whatever reason.
     pub(crate) given_up: usize,
-    pub(crate) recoveries: Vec<Recovery>,
+    /// Replays that were begun beside a late device.
+    pub(crate) hedges: u32,
+    pub(crate) takeovers: Vec<Takeover>,
     /// Why this device cannot stand in, once it has failed to.
     pub(crate) local_fault: Option<Fault>,
     pub(crate) first_cause: Option<ErrorCode>,
     /// When to stop waiting for offers.
     pub(crate) offers_due: Option<Instant>,
     pub(crate) measure: Measure,
+    /// Gains that this walk has observed.
+    pub(crate) gains: GainBook,
     /// What the node must do next; handed over at the end of each event.
     pub(crate) actions: Vec<Action>,
 }
@@ -61,17 +71,13 @@ impl Pipeline {
     /// A prompt that will walk `route`; begins with [`Event::Begin`].
     #[must_use]
     pub fn new(route: &Route, settings: PipelineSettings) -> Self {
-        let stages = route
-            .segments()
-            .iter()
-            .map(|segment| {
-                let takes_rows = !segment.part.embedding;
-                let input = takes_rows.then(|| Retained::new(settings.hidden, settings.dtype));
-                Stage::new(*segment, input)
-            })
-            .collect();
+        let stage = |segment: &Segment| Stage::new(*segment, Role::Main);
+        let stages: Vec<Stage> = route.segments().iter().map(stage).collect();
+        let mut boundaries = Boundaries::new(settings.hidden, settings.dtype);
+        stages.iter().filter_map(Stage::takes).for_each(|layer| boundaries.ensure(layer));
         Self {
             stages,
+            boundaries,
             state: State::Ready,
             ids: Sensitive(Vec::new()),
             marks: Marks::new(settings.history_key.clone()),
@@ -81,11 +87,13 @@ impl Pipeline {
             excluded: BTreeMap::new(),
             failures: 0,
             given_up: 0,
-            recoveries: Vec::new(),
+            hedges: 0,
+            takeovers: Vec::new(),
             local_fault: None,
             first_cause: None,
             offers_due: None,
             measure: Measure::default(),
+            gains: GainBook::default(),
             actions: Vec::new(),
             settings,
         }
@@ -103,7 +111,7 @@ impl Pipeline {
         if self.state == State::Walking {
             self.leave_the_drained(now);
             self.pump(now);
-            self.settle_recoveries(now);
+            self.want_witnesses();
             self.ask_for_offers(now);
         }
         std::mem::take(&mut self.actions)
@@ -127,9 +135,15 @@ impl Pipeline {
         measure
     }
 
+    /// The gains of spans that this walk has observed; worth keeping when the reply was seen through.
+    #[must_use]
+    pub fn gains(&self) -> &GainBook {
+        &self.gains
+    }
+
     /// Who computes which layers at the moment, in layer order.
-    pub fn places(&self) -> impl Iterator<Item = nook_plan::Segment> {
-        self.stages.iter().map(|stage| stage.segment)
+    pub fn places(&self) -> impl Iterator<Item = Segment> {
+        self.stages.iter().filter(|stage| stage.is_main()).map(|stage| stage.segment)
     }
 
     /// Positions that may still be added.
@@ -150,6 +164,7 @@ impl Pipeline {
         }
         prompt.iter().for_each(|token| self.marks.push(*token));
         self.ids = prompt;
+        self.draw_spot_checks();
         for index in 0..self.stages.len() {
             self.open(index, now);
         }
@@ -159,6 +174,13 @@ impl Pipeline {
         match event {
             Event::Begin { .. } => {}
             Event::Opened { attempt, position } => self.on_opened(attempt, position, now),
+            Event::Progress { attempt } => {
+                // Misses are forgotten only when a step is answered, so a trickle of pieces does not
+                // hide a device that never does.
+                if let Some(index) = self.find_or_count(attempt) {
+                    self.stages[index].wind(&self.settings.deadlines, now);
+                }
+            }
             Event::Output { attempt, step, position, count, activation, compute_us, queue_us } => {
                 let answer = (step, position, count);
                 if let Some(index) = self.answers(attempt, step) {
@@ -173,6 +195,12 @@ impl Pipeline {
             Event::Failed { attempt, code, sentence } => {
                 if let Some(index) = self.find_or_count(attempt) {
                     self.on_fault(index, Fault::reported(code, sentence), now);
+                }
+            }
+            Event::Corrupt { attempt, sentence } => {
+                if let Some(index) = self.find_or_count(attempt) {
+                    self.measure.corrupt_activations += 1;
+                    self.on_fault(index, Fault::wrong(sentence), now);
                 }
             }
             Event::Lost { attempt } => {
@@ -209,12 +237,13 @@ impl Pipeline {
         stage.misses = 0;
         stage.asked = Asked::No;
         stage.due = None;
-        if let Place::Peer(peer) = stage.place() {
+        if let (Place::Peer(peer), Role::Main) = (stage.place(), stage.role) {
             let layers = stage.layers();
             let state = ShardState::Online;
             self.report(Report::ShardStatus { peer, layers, state });
         }
-        let is_built = self.stages.iter().all(|stage| matches!(stage.phase, Phase::Open(_)));
+        let mut line = self.stages.iter().filter(|stage| stage.is_main());
+        let is_built = line.all(|stage| matches!(stage.phase, Phase::Open(_)));
         if is_built && self.measure.construct.is_none() {
             self.measure.construct = self.began.map(|began| now - began);
         }
@@ -276,6 +305,7 @@ impl Pipeline {
             attempt,
             place: stage.place(),
             part: stage.segment.part,
+            dtype: self.boundaries.dtype(),
             positions_max: self.settings.positions_max,
         });
     }
@@ -296,9 +326,14 @@ impl Pipeline {
         u32::try_from(self.ids.len()).unwrap_or(u32::MAX)
     }
 
+    /// The stage whose current attempt this is.
+    pub(crate) fn stage_of(&self, attempt: AttemptId) -> Option<usize> {
+        self.stages.iter().position(|stage| stage.attempt() == Some(attempt))
+    }
+
     /// The stage whose current attempt this is; what belongs to an old attempt is counted.
     fn find_or_count(&mut self, attempt: AttemptId) -> Option<usize> {
-        let found = self.stages.iter().position(|stage| stage.attempt() == Some(attempt));
+        let found = self.stage_of(attempt);
         self.measure.late_frames += u32::from(found.is_none());
         found
     }

@@ -1,23 +1,23 @@
-//! What happens when a segment fails, stalls or leaves.
+//! What happens when a segment fails or leaves.
 //!
-//! A failed device is out of this prompt. Its layers go to other devices that offer them, else to
-//! this one, else the prompt ends with a clear code. Whoever takes over starts at position 0 of the
-//! stage's log. A log that has forgotten its beginning is rebuilt by running the stages before it
-//! again, back to the nearest one that still has everything; the token ids always do.
+//! A failed device is out of this prompt. Its layers go to whoever computes them already (`rival`),
+//! else to other devices that offer them, else to this one, else the prompt ends with a clear code.
+//! Whoever takes over starts at position 0 of the log before the span. A log that has forgotten its
+//! beginning is rebuilt by running the stages before it again, back to the nearest one that still has
+//! everything; the token ids always do.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nook_base::limits::HOPS_MAX;
-use nook_base::{ErrorCode, LayerRange, ModelPart, PeerId};
+use nook_base::{ActivationDtype, ErrorCode, ModelPart, PeerId};
 use nook_plan::{Hop, Offer, Place, Segment, greedy_cover};
 
-use crate::arrival::Corrupt;
-use crate::measure::Failover;
-use crate::message::{Action, CloseReason, Report, ShardState};
+use crate::fault::{Exclusion, Fault, FaultKind};
+use crate::message::{Action, AttemptId, CloseReason, Report, ShardState};
 use crate::pipeline::{Pipeline, State};
 use crate::retained::Retained;
 use crate::settings::FallBack;
-use crate::stage::{Asked, Phase, Stage};
+use crate::stage::{Asked, Phase, Role, Stage};
 
 /// How often our own worker may fail at one segment before that is final.
 pub const LOCAL_RESTARTS_MAX: u32 = 1;
@@ -26,96 +26,41 @@ pub const LOCAL_RESTARTS_MAX: u32 = 1;
 /// over; where it may not, the prompt ends. A house has fewer devices.
 pub const RECOVERIES_MAX: usize = 32;
 
-/// Deadlines in a row that a device may miss while nobody could take over; each wait is twice the one
-/// before. One more and it counts as gone.
-pub const STALL_MISSES_MAX: u32 = 2;
-
-/// Deadlines in a row that a device must miss before this device takes over: it has to load the
-/// layers first, which a short hiccup is not worth.
-const MISSES_BEFORE_LOCAL: u32 = 2;
-
-/// What went wrong at a stage.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
-    code: ErrorCode,
-    sentence: Option<String>,
-    kind: FaultKind,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FaultKind {
-    /// The other side said so.
-    Reported,
-    /// Link, worker or result: it cannot go on.
-    Broken,
-    /// Too late, maybe still alive.
-    Stalled,
-    /// It said goodbye.
-    Leaving,
-}
-
-/// Why a device is not asked again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exclusion {
-    /// It was late. It gets one more chance when nobody else is left.
-    Suspected,
-    /// It failed or refused.
-    Failed,
-}
-
-/// A takeover that is not complete.
-#[derive(Debug)]
-pub(crate) struct Recovery {
-    from: PeerId,
-    layers: LayerRange,
-    noticed: Instant,
-    /// Positions that the span must have answered for the takeover to be over.
-    goal: u32,
-}
-
-impl Fault {
-    /// The other side of the call reported `code`.
-    pub(crate) fn reported(code: ErrorCode, sentence: String) -> Self {
-        Self {
-            code,
-            sentence: Some(sentence).filter(|text| !text.is_empty()),
-            kind: FaultKind::Reported,
-        }
-    }
-
-    /// The way to `place` is gone.
-    pub(crate) fn lost(place: Place) -> Self {
-        Self::of(match place {
-            Place::Local => ErrorCode::WorkerCrashed,
-            Place::Peer(_) => ErrorCode::ShardUnavailable,
-        })
-    }
-
-    /// A result could not be right.
-    pub(crate) fn corrupt(why: &Corrupt) -> Self {
-        Self { sentence: Some(why.to_string()), ..Self::of(ErrorCode::CorruptActivation) }
-    }
-
-    pub(crate) fn of(code: ErrorCode) -> Self {
-        Self { code, sentence: None, kind: FaultKind::Broken }
-    }
-
-    fn stalled() -> Self {
-        Self { kind: FaultKind::Stalled, ..Self::of(ErrorCode::PipelineStalled) }
-    }
-
-    fn leaving() -> Self {
-        Self { kind: FaultKind::Leaving, ..Self::of(ErrorCode::Draining) }
-    }
-}
-
 impl Pipeline {
     /// The stage's attempt is over.
     pub(crate) fn on_fault(&mut self, index: usize, fault: Fault, now: Instant) {
+        if fault.is_overflow(self.boundaries.dtype()) {
+            return self.restart_in_f32(now);
+        }
+        if !self.stages[index].is_main() {
+            return self.on_side_fault(index, fault, now);
+        }
         self.first_cause.get_or_insert(fault.code);
         match self.stages[index].place() {
             Place::Local => self.on_local_fault(index, fault, now),
             Place::Peer(peer) => self.leave_peer(index, peer, &fault, now),
+        }
+    }
+
+    /// Numbers of this model are larger than f16 holds: everything is computed again in f32. Tokens
+    /// that were chosen stay.
+    fn restart_in_f32(&mut self, now: Instant) {
+        self.measure.f16_overflows += 1;
+        self.report(Report::ActivationsWidened);
+        self.boundaries.restart(ActivationDtype::F32);
+        let attempts: Vec<AttemptId> =
+            self.stages.iter().filter(|stage| stage.is_main()).filter_map(Stage::attempt).collect();
+        for attempt in attempts {
+            self.start_again(attempt, now);
+        }
+    }
+
+    /// Gives the stage of `attempt` a new call at the same place, and ends what ran beside it.
+    pub(crate) fn start_again(&mut self, attempt: AttemptId, now: Instant) {
+        if let Some(index) = self.stage_of(attempt) {
+            self.drop_side(index, CloseReason::Superseded);
+            self.close(index, CloseReason::Superseded);
+            self.open(index, now);
         }
     }
 
@@ -126,8 +71,8 @@ impl Pipeline {
         // What the request itself is guilty of, a second try does not mend.
         let is_hopeless = matches!(fault.code, ErrorCode::TooLong | ErrorCode::BadRequest);
         if !is_hopeless && stage.local_failures <= LOCAL_RESTARTS_MAX {
-            self.rewind(index, now);
             self.open(index, now);
+            self.rewind(index, now);
         } else if stage.is_end() {
             self.abort(fault.code, fault.sentence);
         } else {
@@ -136,21 +81,43 @@ impl Pipeline {
         }
     }
 
-    fn leave_peer(&mut self, index: usize, peer: PeerId, fault: &Fault, now: Instant) {
+    /// The main stage at `index` does not go on with `peer`.
+    pub(crate) fn leave_peer(&mut self, index: usize, peer: PeerId, fault: &Fault, now: Instant) {
         let stage = &self.stages[index];
-        let layers = stage.layers();
-        let is_refusal =
-            matches!(stage.phase, Phase::Opening(_)) && fault.kind == FaultKind::Reported;
+        let is_refusal = stage.is_refused_by(fault);
+        let since = match (fault.kind, stage.under_way.front()) {
+            (FaultKind::Stalled, Some(late)) => late.since,
+            _ => now,
+        };
         if !is_refusal {
-            self.note_recovery(index, peer, layers, now);
+            self.note_takeover(index, peer, since);
         }
-        self.close(index, CloseReason::Failed(fault.code));
+        let is_relieved = self.has_side(index);
+        let reason = match fault.kind {
+            FaultKind::Stalled if is_relieved => CloseReason::Superseded,
+            _ => CloseReason::Failed(fault.code),
+        };
+        self.exclude(index, peer, fault, is_refusal);
+        self.close(index, reason);
         self.stages[index].fault = Some(fault.code);
+        if is_relieved {
+            return self.promote(index);
+        }
+        if self.given_up > RECOVERIES_MAX && !self.may_stand_in() {
+            return self.abort(ErrorCode::ShardUnavailable, None);
+        }
+        self.seek(index, now);
+    }
+
+    /// Bars `peer` from this prompt, and tells why.
+    pub(crate) fn exclude(&mut self, index: usize, peer: PeerId, fault: &Fault, is_refusal: bool) {
+        let layers = self.stages[index].layers();
         let exclusion = match (self.excluded.get(&peer), fault.kind) {
             (None, FaultKind::Stalled) => Exclusion::Suspected,
             _ => Exclusion::Failed,
         };
         self.excluded.insert(peer, exclusion);
+        self.given_up += 1;
         let state = if is_refusal || fault.kind == FaultKind::Leaving {
             ShardState::Degraded
         } else {
@@ -158,17 +125,10 @@ impl Pipeline {
             ShardState::Lost
         };
         self.report(Report::ShardStatus { peer, layers, state });
-        self.given_up += 1;
-        if self.given_up > RECOVERIES_MAX && !self.may_stand_in() {
-            return self.abort(ErrorCode::ShardUnavailable, None);
+        if fault.kind == FaultKind::Wrong {
+            let reason = fault.sentence.clone().unwrap_or_default();
+            self.report(Report::ShardSuspect { peer, layers, reason });
         }
-        self.seek(index, now);
-    }
-
-    fn note_recovery(&mut self, index: usize, from: PeerId, layers: LayerRange, now: Instant) {
-        let passed_on = self.input_end(index + 1);
-        let goal = self.input_end(index).min(passed_on.saturating_add(1)).max(passed_on);
-        self.recoveries.push(Recovery { from, layers, noticed: now, goal });
     }
 
     /// Looks for somebody else for a stage without a host.
@@ -182,7 +142,7 @@ impl Pipeline {
         }
     }
 
-    fn may_stand_in(&self) -> bool {
+    pub(crate) fn may_stand_in(&self) -> bool {
         self.settings.fall_back == FallBack::Allow && self.local_fault.is_none()
     }
 
@@ -199,18 +159,24 @@ impl Pipeline {
 
     pub(crate) fn on_offers(&mut self, offers: &[Offer], now: Instant) {
         self.offers_due = None;
-        for index in 0..self.stages.len() {
-            let stage = &mut self.stages[index];
-            if stage.asked != Asked::Waiting || stage.phase == Phase::Seeking {
+        let mut offers = offers.to_vec();
+        let waiting: Vec<AttemptId> = self
+            .stages
+            .iter()
+            .filter(|stage| stage.is_main() && stage.asked == Asked::Waiting)
+            .filter_map(Stage::attempt)
+            .collect();
+        for attempt in waiting {
+            let Some(index) = self.stage_of(attempt) else {
                 continue;
-            }
-            // A late device is left only for somebody better.
-            stage.asked = Asked::No;
-            if self.has_spare(index, offers) {
-                self.on_fault(index, Fault::stalled(), now);
+            };
+            self.stages[index].asked = Asked::No;
+            if self.stages[index].misses > 0 {
+                self.relieve(index, &mut offers, now);
+            } else {
+                self.call_witness(index, &mut offers, now);
             }
         }
-        let mut offers = offers.to_vec();
         while self.state == State::Walking
             && let Some(index) = self
                 .stages
@@ -221,32 +187,19 @@ impl Pipeline {
         }
     }
 
-    fn has_spare(&self, index: usize, offers: &[Offer]) -> bool {
-        let stage = &self.stages[index];
-        let others: Vec<Offer> = offers
-            .iter()
-            .filter(|offer| Place::Peer(offer.peer) != stage.place())
-            .filter(|offer| !self.excluded.contains_key(&offer.peer))
-            .copied()
-            .collect();
-        let is_local_worth_it = stage.misses >= MISSES_BEFORE_LOCAL && self.may_stand_in();
-        is_local_worth_it || self.cover(index, &others).is_some()
-    }
-
     /// Gives a stage without a host to others, to this device, or ends the prompt.
     fn choose(&mut self, index: usize, offers: &mut [Offer], now: Instant) {
-        let with = |pipeline: &Self, barred: &dyn Fn(&Exclusion) -> bool| -> Vec<Offer> {
-            let is_barred = |peer| pipeline.excluded.get(peer).is_some_and(barred);
-            let free = offers.iter().filter(|offer| !is_barred(&offer.peer));
-            free.copied().collect()
-        };
-        let untainted = with(self, &|_| true);
-        let last_resort = with(self, &|exclusion| *exclusion == Exclusion::Failed);
+        let untainted = self.untainted(offers);
         if let Some(hops) = self.cover(index, &untainted) {
-            self.hand_over(index, &hops, offers, now);
-        } else if self.may_stand_in() {
-            self.take_over_here(index, now);
-        } else if let Some(hops) = self.cover(index, &last_resort) {
+            return self.hand_over(index, &hops, offers, now);
+        }
+        if self.may_stand_in() {
+            return self.take_over_here(index, now);
+        }
+        let is_barred = |peer| self.excluded.get(peer) == Some(&Exclusion::Failed);
+        let last_resort: Vec<Offer> =
+            offers.iter().filter(|offer| !is_barred(&offer.peer)).copied().collect();
+        if let Some(hops) = self.cover(index, &last_resort) {
             self.hand_over(index, &hops, offers, now);
         } else if let Some(fault) = self.local_fault.clone() {
             self.abort(fault.code, fault.sentence);
@@ -257,98 +210,98 @@ impl Pipeline {
         }
     }
 
-    fn cover(&self, index: usize, offers: &[Offer]) -> Option<Vec<Hop>> {
+    /// Offers of devices that have done nothing wrong in this prompt.
+    pub(crate) fn untainted(&self, offers: &[Offer]) -> Vec<Offer> {
+        let free = offers.iter().filter(|offer| !self.excluded.contains_key(&offer.peer));
+        free.copied().collect()
+    }
+
+    pub(crate) fn cover(&self, index: usize, offers: &[Offer]) -> Option<Vec<Hop>> {
         let others = self.stages.iter().enumerate().filter(|(other, stage)| {
-            *other != index && stage.phase != Phase::Seeking && stage.place() != Place::Local
+            *other != index
+                && stage.is_main()
+                && stage.phase != Phase::Seeking
+                && stage.place() != Place::Local
         });
         let hops_max = HOPS_MAX.saturating_sub(others.count());
         greedy_cover(self.stages[index].layers(), offers, hops_max).ok()
     }
 
     fn hand_over(&mut self, index: usize, hops: &[Hop], offers: &mut [Offer], now: Instant) {
-        // Until an advert shows it, a stream that was just taken is taken.
-        for offer in offers {
-            let taken = hops.iter().filter(|hop| hop.peer == offer.peer).count();
-            let taken = u16::try_from(taken).unwrap_or(u16::MAX);
-            offer.streams_free = offer.streams_free.saturating_sub(taken);
-        }
-        let segments: Vec<Segment> = hops
-            .iter()
-            .map(|hop| Segment { part: ModelPart::inner(hop.layers), place: Place::Peer(hop.peer) })
-            .collect();
-        self.replace(index, &segments, now);
+        take_streams(offers, hops);
+        self.replace(index, &segments(hops), now);
     }
 
     fn take_over_here(&mut self, index: usize, now: Instant) {
         let part = self.stages[index].segment.part;
-        self.measure.fallbacks_to_local += 1;
-        self.report(Report::FallbackToLocal { layers: part.layers });
+        self.note_fallback(part);
         let place = Place::Local;
         self.replace(index, &[Segment { part, place }], now);
     }
 
+    pub(crate) fn note_fallback(&mut self, part: ModelPart) {
+        self.measure.fallbacks_to_local += 1;
+        self.report(Report::FallbackToLocal { layers: part.layers });
+    }
+
     /// Puts `segments`, which cover the same layers, in the place of a stage without a host. The first
-    /// inherits the log; the boundaries between them are rebuilt by the replay.
+    /// takes its log; the boundaries between them are rebuilt by the replay.
     fn replace(&mut self, index: usize, segments: &[Segment], now: Instant) {
+        self.retire(index);
+        self.insert(index, segments, Role::Main, now);
+        self.rewind(index, now);
+    }
+
+    /// Takes a closed stage out.
+    pub(crate) fn retire(&mut self, index: usize) {
         let old = self.stages.remove(index);
         if old.measure.is_used() {
             self.measure.hops.push(old.measure);
         }
-        let mut log = old.input;
+    }
+
+    /// Puts stages for `segments` at `index` and opens their calls.
+    pub(crate) fn insert(&mut self, index: usize, segments: &[Segment], role: Role, now: Instant) {
         for (offset, segment) in segments.iter().enumerate() {
-            let input = log.take().unwrap_or_else(|| self.empty_log());
-            self.stages.insert(index + offset, Stage::new(*segment, Some(input)));
-        }
-        self.rewind(index, now);
-        for offset in 0..segments.len() {
+            let boundary = segment.part.layers.start();
+            self.boundaries.ensure(boundary);
+            if offset > 0 {
+                self.boundaries.clear(boundary);
+            }
+            self.stages.insert(index + offset, Stage::new(*segment, role));
             self.open(index + offset, now);
         }
+        self.drop_unread_logs();
     }
 
-    /// Makes the log of `index` replayable: where its beginning is forgotten, it is emptied, and the
-    /// stage before it starts again and refills it.
-    fn rewind(&mut self, index: usize, now: Instant) {
+    /// Makes what `index` takes replayable: where the beginning of its log is forgotten, the log is
+    /// emptied, and the stage before it starts again and refills it.
+    pub(crate) fn rewind(&mut self, index: usize, now: Instant) {
         let mut index = index;
-        while index > 0 && !self.stages[index].is_replayable() {
-            self.stages[index].input = Some(self.empty_log());
-            index -= 1;
-            // A stage that has no host starts from the beginning anyway, once it gets one.
-            if self.stages[index].attempt().is_some() {
-                self.close(index, CloseReason::Superseded);
-                self.open(index, now);
+        while !self.is_replayable(index) {
+            let before = (0..index).rev().find(|before| self.stages[*before].is_main());
+            let (Some(layer), Some(before)) = (self.stages[index].takes(), before) else {
+                return;
+            };
+            self.boundaries.clear(layer);
+            match self.stages[before].attempt() {
+                Some(attempt) => self.start_again(attempt, now),
+                // A stage that has no host starts from the beginning anyway, once it gets one.
+                None => self.drop_side(before, CloseReason::Superseded),
             }
+            index = before;
         }
     }
 
-    fn empty_log(&self) -> Retained {
-        Retained::new(self.settings.hidden, self.settings.dtype)
+    /// Whether a new attempt at `index` could be filled from position 0.
+    pub(crate) fn is_replayable(&self, index: usize) -> bool {
+        let log = self.stages[index].takes().and_then(|layer| self.boundaries.get(layer));
+        log.is_none_or(Retained::is_complete)
     }
 
-    pub(crate) fn on_tick(&mut self, now: Instant) {
-        for index in 0..self.stages.len() {
-            let is_late = self.stages[index].due.is_some_and(|due| due <= now);
-            if is_late && self.state == State::Walking {
-                self.on_miss(index, now);
-            }
-        }
-        if self.offers_due.is_some_and(|due| due <= now) {
-            self.on_offers(&[], now);
-        }
-    }
-
-    fn on_miss(&mut self, index: usize, now: Instant) {
-        let stage = &mut self.stages[index];
-        stage.misses += 1;
-        let Place::Peer(peer) = stage.place() else {
-            return self.on_fault(index, Fault::stalled(), now);
-        };
-        if stage.misses > STALL_MISSES_MAX {
-            return self.on_fault(index, Fault::stalled(), now);
-        }
-        stage.wind(&self.settings.deadlines, now);
-        stage.asked = Asked::Wanted;
-        let layers = stage.layers();
-        self.report(Report::ShardStatus { peer, layers, state: ShardState::Degraded });
+    pub(crate) fn drop_unread_logs(&mut self) {
+        let read = self.stages.iter().filter_map(Stage::takes).collect();
+        self.boundaries.keep(&read);
     }
 
     pub(crate) fn on_draining(&mut self, index: usize) {
@@ -358,46 +311,28 @@ impl Pipeline {
 
     /// Leaves devices that have said goodbye and have nothing of ours any more.
     pub(crate) fn leave_the_drained(&mut self, now: Instant) {
-        for index in 0..self.stages.len() {
-            let stage = &self.stages[index];
-            if let Place::Peer(peer) = stage.place()
-                && stage.draining
-                && stage.under_way.is_empty()
-            {
-                self.first_cause.get_or_insert(ErrorCode::Draining);
-                self.leave_peer(index, peer, &Fault::leaving(), now);
-            }
+        while self.state == State::Walking
+            && let Some(index) = self.stages.iter().position(|stage| {
+                stage.draining && (stage.under_way.is_empty() || !stage.is_main())
+            })
+        {
+            self.on_fault(index, Fault::leaving(), now);
         }
     }
+}
 
-    /// Reports the takeovers that have caught up.
-    pub(crate) fn settle_recoveries(&mut self, now: Instant) {
-        let recoveries = std::mem::take(&mut self.recoveries);
-        for recovery in recoveries {
-            let span: Vec<&Stage> = self
-                .stages
-                .iter()
-                .filter(|stage| !stage.is_end() && recovery.layers.contains(stage.layers()))
-                .collect();
-            let has_hosts = span.iter().all(|stage| matches!(stage.phase, Phase::Open(_)));
-            let has_caught_up = span.last().is_some_and(|last| last.done >= recovery.goal);
-            if !has_hosts || !has_caught_up {
-                self.recoveries.push(recovery);
-                continue;
-            }
-            let failover = Failover {
-                from: recovery.from,
-                to: span.iter().map(|stage| stage.place()).collect(),
-                layers: recovery.layers,
-                pause: now.checked_duration_since(recovery.noticed).unwrap_or(Duration::ZERO),
-            };
-            self.measure.failovers.push(failover.clone());
-            self.report(Report::ShardFailover {
-                from: failover.from,
-                to: failover.to,
-                layers: failover.layers,
-                pause: failover.pause,
-            });
-        }
+/// Until an advert shows it, a stream that was just taken is taken.
+pub(crate) fn take_streams(offers: &mut [Offer], hops: &[Hop]) {
+    for offer in offers {
+        let taken = hops.iter().filter(|hop| hop.peer == offer.peer).count();
+        let taken = u16::try_from(taken).unwrap_or(u16::MAX);
+        offer.streams_free = offer.streams_free.saturating_sub(taken);
     }
+}
+
+/// What the devices of a cover compute.
+pub(crate) fn segments(hops: &[Hop]) -> Vec<Segment> {
+    hops.iter()
+        .map(|hop| Segment { part: ModelPart::inner(hop.layers), place: Place::Peer(hop.peer) })
+        .collect()
 }

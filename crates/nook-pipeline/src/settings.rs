@@ -3,9 +3,12 @@
 //! The node fills [`PipelineSettings`] from its configuration and the model's header; the pipeline
 //! only reads them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nook_base::{ActivationDtype, Sensitive};
+
+use crate::gains::GainBook;
 
 /// Steps of prefill that one segment may have under way: the second travels while the first is
 /// computed. Decode has one by its nature.
@@ -49,10 +52,28 @@ pub struct PipelineSettings {
     pub fall_back: FallBack,
     /// How long to wait for what.
     pub deadlines: Deadlines,
+    /// What earlier walks over this model have shown about the size of its numbers.
+    pub gains: Arc<GainBook>,
+    /// How much is computed twice to catch what no cheap check can.
+    pub spot_check: SpotCheck,
     /// Usually [`RETAINED_BYTES_MAX`].
     pub retained_bytes_max: usize,
     /// Secret of this conversation; keys the history marks.
     pub history_key: Sensitive<[u8; 32]>,
+}
+
+/// Which chunks of prefill another device, or this one, computes a second time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpotCheck {
+    /// Chance of each chunk, in millionths; 0 checks nothing.
+    pub share_ppm: u32,
+    /// Drawn anew for every prompt; what is checked depends on it alone, so nobody can foresee it.
+    pub random: u64,
+}
+
+impl SpotCheck {
+    /// Nothing is computed twice.
+    pub const OFF: Self = Self { share_ppm: 0, random: 0 };
 }
 
 /// How long each kind of wait may take before a segment is suspected. Each miss doubles the next.

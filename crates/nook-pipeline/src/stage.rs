@@ -1,8 +1,8 @@
-//! One segment of the route while the prompt walks: its log, its current attempt, its steps under
-//! way.
+//! One segment of the route while the prompt walks: its current attempt, its steps under way.
 //!
-//! Owned by the pipeline, in layer order. A stage outlives its attempts; its log is what the next
-//! attempt starts from.
+//! Owned by the pipeline: the main line in layer order, and behind each of its stages those that
+//! compute the same layers beside it. A stage outlives its attempts; the log before its first layer
+//! is what the next attempt starts from.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,7 +13,6 @@ use nook_plan::{Place, Segment};
 use crate::measure::HopMeasure;
 use crate::message::{AttemptId, LogitRows};
 use crate::pace::Pace;
-use crate::retained::Retained;
 use crate::settings::Deadlines;
 
 /// Most often that missed deadlines double the next one, so that no wait overflows.
@@ -21,8 +20,7 @@ const BACKOFF_DOUBLINGS_MAX: u32 = 6;
 
 pub(crate) struct Stage {
     pub(crate) segment: Segment,
-    /// What was put in, from position 0; `None`: the token ids, which the pipeline itself keeps.
-    pub(crate) input: Option<Retained>,
+    pub(crate) role: Role,
     pub(crate) phase: Phase,
     /// Positions sent to this attempt.
     pub(crate) sent: u32,
@@ -44,6 +42,22 @@ pub(crate) struct Stage {
     pub(crate) fault: Option<ErrorCode>,
     /// Whether the host has said that it leaves.
     pub(crate) draining: bool,
+    /// Positions after which somebody else recomputes them, if this stage was drawn for that.
+    pub(crate) spot_check: Option<u32>,
+}
+
+/// What a stage is to the route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It is the route.
+    Main,
+    /// It computes the layers of a late stage too; whoever answers first stays.
+    Rival,
+    /// It recomputes the first `until` positions of the stage before it, to compare.
+    Witness {
+        /// Positions to compare.
+        until: u32,
+    },
 }
 
 /// Where a stage stands with its host.
@@ -81,10 +95,10 @@ pub(crate) struct UnderWay {
 }
 
 impl Stage {
-    pub(crate) fn new(segment: Segment, input: Option<Retained>) -> Self {
+    pub(crate) fn new(segment: Segment, role: Role) -> Self {
         Self {
             segment,
-            input,
+            role,
             phase: Phase::Seeking,
             sent: 0,
             done: 0,
@@ -98,6 +112,7 @@ impl Stage {
             local_failures: 0,
             fault: None,
             draining: false,
+            spot_check: None,
         }
     }
 
@@ -171,8 +186,17 @@ impl Stage {
         self.segment.part.embedding || self.segment.part.head
     }
 
-    /// Whether a new attempt could be filled from position 0.
-    pub(crate) fn is_replayable(&self) -> bool {
-        self.input.as_ref().is_none_or(Retained::is_complete)
+    pub(crate) fn is_main(&self) -> bool {
+        self.role == Role::Main
+    }
+
+    /// The layer whose log this stage takes rows from; `None` where it takes token ids.
+    pub(crate) fn takes(&self) -> Option<u32> {
+        (!self.segment.part.embedding).then(|| self.layers().start())
+    }
+
+    /// The layer whose log it answers into; `None` where it answers logits.
+    pub(crate) fn gives(&self) -> Option<u32> {
+        (!self.segment.part.head).then(|| self.layers().end())
     }
 }

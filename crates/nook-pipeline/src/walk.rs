@@ -1,20 +1,23 @@
 //! The undisturbed walk: stages take steps from their logs and pass results on.
 //!
 //! Every stage with an open call takes the next positions of its log, at most one chunk per step and
-//! one window of steps at a time. The result of a step goes to the log of the next stage, as far as
+//! one window of steps at a time. The result of a step goes to the log behind the stage, as far as
 //! that does not have the positions already; the last stage's logits go to the sampler.
 
 use std::time::{Duration, Instant};
 
 use nook_base::{Activation, ErrorCode, Sensitive};
+use nook_plan::Place;
 
 use crate::arrival::{self, Expected};
-use crate::message::{Action, LocalAttempt, LogitRows, Priority};
+use crate::boundaries::Appended;
+use crate::fault::Fault;
+use crate::gains::{Source, StepGains};
+use crate::message::{Action, LocalAttempt, LogitRows, Priority, Report, ShardState};
 use crate::pipeline::{Pipeline, State};
-use crate::recover::Fault;
 use crate::retained::Retained;
 use crate::settings::QUEUED_CHUNKS_MAX;
-use crate::stage::{Asked, Phase, UnderWay};
+use crate::stage::{Asked, Phase, Role, UnderWay};
 
 /// The positions of one step.
 #[derive(Clone, Copy)]
@@ -42,21 +45,35 @@ impl Pipeline {
         let is_ready = matches!(stage.phase, Phase::Open(_))
             && !stage.draining
             && stage.under_way.len() < self.settings.prefill_window.max(1);
-        let waiting = self.input_end(index).saturating_sub(stage.sent);
+        let waiting = self.may_take(index).saturating_sub(stage.sent);
         if !is_ready || waiting == 0 || self.is_far_ahead(index) {
             return None;
         }
         Some(Stretch { position: stage.sent, count: waiting.min(self.chunk()) })
     }
 
-    /// Whether the next stage has enough waiting. Results that it already has do not queue there, so
-    /// a replay always goes on.
+    /// Positions that `index` may be given in all.
+    fn may_take(&self, index: usize) -> u32 {
+        let input = self.input_end(index);
+        match self.stages[index].role {
+            Role::Main | Role::Rival => input,
+            // It recomputes what is known already, and no more than was asked.
+            Role::Witness { until } => input.min(until),
+        }
+    }
+
+    /// Whether whoever comes next has enough waiting. Results that the log behind this stage already
+    /// has do not queue there, so a replay always goes on.
     fn is_far_ahead(&self, index: usize) -> bool {
         let stage = &self.stages[index];
-        self.stages.get(index + 1).is_some_and(|next| {
-            let end = self.input_end(index + 1);
+        let Some(layer) = stage.gives() else {
+            return false;
+        };
+        let end = self.boundaries.end(layer);
+        let readers = self.stages.iter().filter(|reader| reader.takes() == Some(layer));
+        readers.map(|reader| reader.done).max().is_some_and(|done| {
             let under_way = stage.sent.saturating_sub(end.max(stage.done));
-            let queued = end.saturating_sub(next.done).saturating_add(under_way);
+            let queued = end.saturating_sub(done).saturating_add(under_way);
             stage.sent >= end && queued >= self.chunk().saturating_mul(QUEUED_CHUNKS_MAX)
         })
     }
@@ -67,17 +84,16 @@ impl Pipeline {
 
     /// Positions that were ever put into `index`.
     pub(crate) fn input_end(&self, index: usize) -> u32 {
-        let log = self.stages.get(index).and_then(|stage| stage.input.as_ref());
-        log.map_or_else(|| self.positions(), Retained::end)
+        let layer = self.stages.get(index).and_then(|stage| stage.takes());
+        layer.map_or_else(|| self.positions(), |layer| self.boundaries.end(layer))
     }
 
     fn send(&mut self, index: usize, stretch: Stretch, now: Instant) {
         let Stretch { position, count } = stretch;
         let end = position + count;
         let is_awaited = end == self.positions() && self.sampled < end;
-        let is_new =
-            self.stages.get(index + 1).map_or(is_awaited, |_| end > self.input_end(index + 1));
         let stage = &self.stages[index];
+        let is_new = stage.gives().map_or(is_awaited, |layer| end > self.boundaries.end(layer));
         let rows =
             if stage.segment.part.head && is_awaited { LogitRows::Last } else { LogitRows::None };
         let priority = if count == 1 && is_new { Priority::Decode } else { Priority::Bulk };
@@ -118,7 +134,7 @@ impl Pipeline {
         let step = stage.next_step;
         let history_before = self.marks.at(position);
         let history_after = self.marks.at(end);
-        let Some(log) = stage.input.as_ref() else {
+        let Some(layer) = stage.takes() else {
             let ids = self.ids.get(position as usize..end as usize)?.to_vec();
             let action = Action::SendTokens {
                 attempt: LocalAttempt::new(attempt, stage.place())?,
@@ -132,7 +148,7 @@ impl Pipeline {
             };
             return Some((action, None));
         };
-        let activation = log.rows(position, count)?;
+        let activation = self.boundaries.get(layer)?.rows(position, count)?;
         let action = Action::SendActivation {
             attempt,
             step,
@@ -155,18 +171,33 @@ impl Pipeline {
         host_us: (u32, u32),
         now: Instant,
     ) {
-        if let Err(corrupt) = self.check_output(index, answer, &activation) {
-            self.measure.corrupt_activations += 1;
-            return self.on_fault(index, Fault::corrupt(&corrupt), now);
+        let gains = match self.check_output(index, answer, &activation) {
+            Ok(gains) => gains,
+            Err(corrupt) => {
+                self.measure.corrupt_activations += 1;
+                return self.on_fault(index, Fault::corrupt(&corrupt), now);
+            }
+        };
+        if let Some(gains) = gains {
+            let is_ours = self.stages[index].place() == Place::Local;
+            let source = if is_ours { Source::Ours } else { Source::Theirs };
+            self.gains.learn(&gains, source);
         }
         let Some(step) = self.take_answered(index, host_us, now) else {
             return;
         };
-        let known = self.input_end(index + 1).saturating_sub(step.position);
-        if let Some(log) = self.stages.get_mut(index + 1).and_then(|next| next.input.as_mut())
-            && known < step.count
-        {
-            log.append(activation.rows(known, step.count));
+        if matches!(self.stages[index].role, Role::Witness { .. }) {
+            return self.on_testimony(index, &step, &activation, now);
+        }
+        let appended = self.stages[index].gives().map_or(Appended::Gap, |layer| {
+            self.boundaries.append(layer, step.position, &activation)
+        });
+        match appended {
+            Appended::New => self.on_progress(index, now),
+            Appended::Known => {}
+            // Every attempt starts at 0 of a log that never loses its end, so there is no hole.
+            // Should there ever be one, nothing may be computed across it.
+            Appended::Gap => return self.abort(ErrorCode::HistoryMismatch, None),
         }
         self.forget_what_is_too_much();
     }
@@ -176,7 +207,7 @@ impl Pipeline {
         index: usize,
         answer: (u64, u32, u32),
         activation: &Activation,
-    ) -> Result<(), arrival::Corrupt> {
+    ) -> Result<Option<StepGains>, arrival::Corrupt> {
         let stage = &self.stages[index];
         let asked = stage
             .under_way
@@ -186,12 +217,22 @@ impl Pipeline {
             .ok_or(arrival::Corrupt::OtherPositions)?;
         let expected = Expected {
             count: asked.count,
-            hidden: self.settings.hidden,
-            dtype: self.settings.dtype,
+            hidden: self.boundaries.hidden(),
+            dtype: self.boundaries.dtype(),
             place: stage.place(),
             input: asked.input.as_ref(),
         };
-        arrival::check(activation, &expected)
+        arrival::check(activation, &expected)?;
+        let Some(input) = asked.input.as_ref() else {
+            return Ok(None);
+        };
+        let gains = StepGains::of(stage.layers(), asked.position, input, activation);
+        if stage.place() != Place::Local {
+            // By what other replies have shown, and by this one so far.
+            self.settings.gains.check(&gains)?;
+            self.gains.check(&gains)?;
+        }
+        Ok(Some(gains))
     }
 
     /// `answer` is step and position as the worker says.
@@ -220,6 +261,7 @@ impl Pipeline {
             if self.measure.first_token.is_none() {
                 self.measure.first_token = self.began.map(|began| now - began);
             }
+            self.settle_takeovers(end, now);
             self.actions.push(Action::Sample { attempt, position: end - 1 });
         }
         self.forget_what_is_too_much();
@@ -238,41 +280,47 @@ impl Pipeline {
         stage.pace.learn(step.count, took);
         stage.measure.add(step.count, took, host_us.0, host_us.1);
         stage.done = step.position + step.count;
-        stage.misses = 0;
+        let was_late = std::mem::take(&mut stage.misses) > 0;
         stage.asked = Asked::No;
         if let Some(next) = stage.under_way.front_mut() {
             next.since = now;
         }
         stage.wind(&self.settings.deadlines, now);
+        if let (true, Place::Peer(peer), Role::Main) = (was_late, stage.place(), stage.role) {
+            let (layers, state) = (stage.layers(), ShardState::Online);
+            self.report(Report::ShardStatus { peer, layers, state });
+        }
         Some(step)
     }
 
     /// Keeps the retained bytes within their limit: the fullest log forgets what its stage has
     /// consumed, and does so from then on.
     fn forget_what_is_too_much(&mut self) {
-        let held = |pipeline: &Self| -> usize {
-            let logs = pipeline.stages.iter().filter_map(|s| s.input.as_ref());
-            logs.map(Retained::bytes).sum()
+        let consumed = |pipeline: &Self, layer: u32| {
+            let readers = pipeline.stages.iter().filter(|stage| stage.takes() == Some(layer));
+            readers.map(|reader| reader.done).min().unwrap_or(0)
         };
-        for stage in &mut self.stages {
-            let done = stage.done;
-            if let Some(log) = stage.input.as_mut().filter(|log| !log.is_complete()) {
-                log.forget_before(done);
-            }
+        let forgetful: Vec<u32> = self
+            .boundaries
+            .iter()
+            .filter(|(_, log)| !log.is_complete())
+            .map(|(layer, _)| layer)
+            .collect();
+        for layer in forgetful {
+            self.boundaries.forget_before(layer, consumed(self, layer));
         }
-        while held(self) > self.settings.retained_bytes_max {
+        while self.boundaries.bytes() > self.settings.retained_bytes_max {
             let fullest = self
-                .stages
-                .iter_mut()
-                .filter(|stage| stage.done > 0)
-                .filter_map(|stage| Some((stage.done, stage.input.as_mut()?)))
-                .filter(|(_, log)| log.is_complete())
-                .max_by_key(|(_, log)| log.bytes());
-            let Some((done, log)) = fullest else {
+                .boundaries
+                .iter()
+                .filter(|(layer, log)| log.is_complete() && consumed(self, *layer) > 0)
+                .max_by_key(|(_, log)| log.bytes())
+                .map(|(layer, _)| layer);
+            let Some(layer) = fullest else {
                 return;
             };
-            log.forget_before(done);
-            if log.is_complete() {
+            self.boundaries.forget_before(layer, consumed(self, layer));
+            if self.boundaries.get(layer).is_none_or(Retained::is_complete) {
                 // Nothing of it is consumed as a whole piece yet.
                 return;
             }

@@ -181,9 +181,7 @@ async fn read_step(
     }
     check_dtype(conversation, &head)?;
     let activation = call.recv_activation(head.count, head.hidden, head.dtype).await?;
-    activation
-        .check_finite()
-        .map_err(|error| Failure::new(ErrorCode::CorruptActivation, error.to_string()))?;
+    activation.check_finite().map_err(|error| Failure::new(error.code(), error.to_string()))?;
     let StepHead { step, position, count, history_before, history_after, bulk, .. } = head;
     Ok(Step {
         step,
@@ -227,7 +225,7 @@ async fn answer(
         Output::Hidden(rows) => {
             let hidden = u32::try_from(rows.len()).unwrap_or(u32::MAX) / count.max(1);
             let activation = Activation::from_f32(&rows, hidden, dtype)
-                .map_err(|error| Failure::new(ErrorCode::CorruptActivation, error.to_string()))?;
+                .map_err(|error| Failure::new(error.code(), error.to_string()))?;
             let head =
                 ResultHead { step, position, count, hidden, dtype, compute_us, queue_us, bulk };
             call.send_tensor(Message::Result(head).into(), activation.bytes().clone()).await?;

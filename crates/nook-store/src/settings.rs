@@ -87,6 +87,9 @@ pub struct InferenceSettings {
     pub fallback_to_local: bool,
     /// After how many failures in one reply this device is preferred.
     pub fallback_to_local_after_failures: u32,
+    /// Of each thousand chunks of prefill, how many another device, or this one, computes a second
+    /// time, to catch a device whose numbers are wrong and look right.
+    pub spot_checks_per_thousand: u32,
     /// How activations travel.
     pub activation_dtype: ActivationDtype,
     /// Whether this device's own shards are used for its own prompts.
@@ -193,6 +196,12 @@ impl raw::RawInference {
                 self.fallback_to_local_after_failures,
                 1,
                 100,
+            )?,
+            spot_checks_per_thousand: number(
+                "distributed_inference.spot_checks_per_thousand",
+                self.spot_checks_per_thousand,
+                0,
+                1000,
             )?,
             activation_dtype: dtype(
                 "distributed_inference.activation_dtype",

@@ -1,10 +1,12 @@
-//! A helper that computes like any other and keeps everything that it is sent.
+//! A helper that computes like any other and keeps everything that it is sent; or one that answers
+//! garbage, where a test wants that.
 //!
 //! Between devices no frame can be read on its way: they are encrypted. So the recorder is one end:
 //! a [`Device`] that is really paired, lends layers through a real worker process, and writes down
 //! each message as the frame that it was. What the connection itself says (pings, credit, close)
 //! carries numbers only and stays below.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,6 +28,7 @@ use crate::program::nook;
 #[derive(Debug)]
 pub struct Lender {
     recorded: Arc<Mutex<Recorded>>,
+    garbage: Arc<Mutex<Option<Garbage>>>,
     _folder: tempfile::TempDir,
     tasks: nook_base::tasks::Tasks,
 }
@@ -39,6 +42,19 @@ pub struct Recorded {
     pub activations: Vec<Bytes>,
 }
 
+/// What a helper may answer instead of what it computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Garbage {
+    /// NaN everywhere.
+    NotANumber,
+    /// Nothing but zeros.
+    Zero,
+    /// What it was sent.
+    Copy,
+    /// Everything a thousand times too large.
+    Thousandfold,
+}
+
 /// What every call is served with.
 #[derive(Debug, Clone)]
 struct Desk {
@@ -46,6 +62,7 @@ struct Desk {
     file: PathBuf,
     worker: Worker,
     recorded: Arc<Mutex<Recorded>>,
+    garbage: Arc<Mutex<Option<Garbage>>>,
 }
 
 impl Lender {
@@ -69,10 +86,22 @@ impl Lender {
         };
         let worker = Worker::start(&command, folder.path(), limits, &tasks).await?;
         let recorded = Arc::<Mutex<Recorded>>::default();
-        let desk = Desk { model, file: file.to_owned(), worker, recorded: Arc::clone(&recorded) };
+        let garbage = Arc::<Mutex<Option<Garbage>>>::default();
+        let desk = Desk {
+            model,
+            file: file.to_owned(),
+            worker,
+            recorded: Arc::clone(&recorded),
+            garbage: Arc::clone(&garbage),
+        };
         let peer = device.pair_with(node, Trust::Trusted).await?;
         tasks.spawn_until_cancelled("lender", attend(device, peer, layers, desk));
-        Ok(Self { recorded, _folder: folder, tasks })
+        Ok(Self { recorded, garbage, _folder: folder, tasks })
+    }
+
+    /// What it answers from now on, in f32; `None`: what it computes.
+    pub fn answer_with(&self, garbage: Option<Garbage>) {
+        *self.garbage.lock().unwrap_or_else(PoisonError::into_inner) = garbage;
     }
 
     /// Everything so far.
@@ -163,6 +192,24 @@ impl Desk {
         }
     }
 
+    fn spoil(&self, answer: &mut Bytes, input: Option<Bytes>) {
+        let garbage = *self.garbage.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(garbage) = garbage else { return };
+        let change = |number: f32| match garbage {
+            Garbage::NotANumber => f32::NAN,
+            Garbage::Zero => 0.0,
+            Garbage::Thousandfold => number * 1_000.0,
+            Garbage::Copy => number,
+        };
+        let source = match garbage {
+            Garbage::Copy => input.unwrap_or_default(),
+            _ => answer.clone(),
+        };
+        let (numbers, _) = source.as_chunks::<4>();
+        let changed = numbers.iter().map(|bytes| change(f32::from_le_bytes(*bytes)));
+        *answer = changed.flat_map(f32::to_le_bytes).collect();
+    }
+
     /// Passes a call on to the worker; an end of either is the end of both.
     async fn serve(&self, call: Call<Message>) {
         let part = ModelPart::inner(LayerRange::with_len(0, 0));
@@ -172,9 +219,14 @@ impl Desk {
         };
         let (mut to_guest, mut from_guest) = call.split();
         let (mut to_worker, mut from_worker) = worker.split();
+        let inputs = Mutex::new(VecDeque::new());
         let inward = async {
             while let Ok(message) = from_guest.recv().await {
                 self.keep(&message);
+                if let Message::Chunk(chunk) = &message {
+                    let mut inputs = inputs.lock().unwrap_or_else(PoisonError::into_inner);
+                    inputs.push_back(chunk.bytes.clone());
+                }
                 if to_worker.send(WorkerMessage::from_peer(message)).await.is_err() {
                     return;
                 }
@@ -182,7 +234,12 @@ impl Desk {
         };
         let outward = async {
             while let Ok(message) = from_worker.recv().await {
-                let Ok(message) = message.into_peer() else { return };
+                let Ok(mut message) = message.into_peer() else { return };
+                if let Message::Chunk(chunk) = &mut message {
+                    // Rows have one width throughout, so answers come in the pieces of their inputs.
+                    let input = inputs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    self.spoil(&mut chunk.bytes, input);
+                }
                 self.keep_answer(&message);
                 if to_guest.send(message).await.is_err() {
                     return;

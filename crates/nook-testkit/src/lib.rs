@@ -26,7 +26,7 @@ pub use bridge::Bridge;
 pub use device::{Asked, Device};
 pub use fixtures::{Case, chat_cases, fixture, skip, story_cases};
 pub use household::Household;
-pub use lender::{Lender, Recorded};
+pub use lender::{Garbage, Lender, Recorded};
 pub use node::Node;
 pub use plan::NodePlan;
 pub use process::{Signal, signal};

@@ -155,6 +155,18 @@ impl Node {
         children(self.child.id())
     }
 
+    /// Waits until it has no worker process any more, and so none of their memory.
+    pub async fn until_no_worker(&self) -> anyhow::Result<()> {
+        let end = clock::now() + STATE_LIMIT;
+        while !self.workers().is_empty() {
+            if clock::now() >= end {
+                bail!("{}: a worker is still there after {STATE_LIMIT:?}", self.name());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
     /// Sends a signal to the node process; its workers are told nothing.
     pub fn signal(&mut self, kind: Signal) {
         self.remember_workers();

@@ -6,9 +6,11 @@
 
 use bytes::Bytes;
 use nook_base::{Activation, ErrorCode};
-use nook_mux::{Call, CallReceiver, CallSender};
+use nook_mux::{Call, CallError, CallReceiver, CallSender, TensorRecvError};
 use nook_pipeline::{AttemptId, Event};
-use nook_wire::{LocalMessage, Message, ResultHead, WireMessage, WorkerMessage};
+use nook_wire::{
+    LocalMessage, Message, ResultHead, TensorAssembly, WireMessage, WorkerMessage, chunks_of,
+};
 use tokio::sync::mpsc;
 
 /// Orders that may wait for a call: the pipeline's window of steps, and the close.
@@ -70,7 +72,7 @@ pub(crate) async fn hold<M: LegMessage>(
         return;
     }
     let outcome = tokio::select! {
-        outcome = send(sender, orders) => outcome,
+        outcome = send(attempt, sender, orders, &events) => outcome,
         outcome = receive(attempt, &mut receiver, &events) => outcome,
     };
     if let Err(event) = outcome {
@@ -81,6 +83,7 @@ pub(crate) async fn hold<M: LegMessage>(
 /// What ends a leg early, before it knows its own name.
 enum Failure {
     Lost,
+    Corrupt { sentence: String },
     Refused { code: ErrorCode, sentence: String },
 }
 
@@ -88,23 +91,51 @@ impl Failure {
     fn named(self, attempt: AttemptId) -> Event {
         match self {
             Self::Lost => Event::Lost { attempt },
+            Self::Corrupt { sentence } => Event::Corrupt { attempt, sentence },
             Self::Refused { code, sentence } => Event::Failed { attempt, code, sentence },
         }
     }
 
     fn corrupt(sentence: impl ToString) -> Self {
-        Self::Refused { code: ErrorCode::CorruptActivation, sentence: sentence.to_string() }
+        Self::Corrupt { sentence: sentence.to_string() }
+    }
+
+    /// A call that ended in the middle of a tensor was lost; only a whole one can be wrong.
+    fn of_tensor<M: LegMessage>(error: TensorRecvError<M>) -> Self {
+        match error {
+            TensorRecvError::Call(error) => error.into(),
+            wrong => Self::corrupt(wrong),
+        }
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Closed { code: Some(code) } => {
+                Self::Refused { code, sentence: code.sentence().to_owned() }
+            }
+            _ => Self::Lost,
+        }
     }
 }
 
 async fn send<M: LegMessage>(
+    attempt: AttemptId,
     mut sender: CallSender<M>,
     mut orders: mpsc::Receiver<Order<M>>,
+    events: &mpsc::Sender<LegEvent>,
 ) -> Result<Ended, Failure> {
     loop {
         match orders.recv().await {
             Some(Order::Send { head, tensor: Some(bytes) }) => {
-                sender.send_tensor(head, bytes).await.map_err(|_| Failure::Lost)?;
+                sender.send(head).await.map_err(|_| Failure::Lost)?;
+                for chunk in chunks_of(bytes) {
+                    let is_last = chunk.last;
+                    let chunk = M::from_peer(Message::Chunk(chunk));
+                    sender.send(chunk).await.map_err(|_| Failure::Lost)?;
+                    progress(attempt, is_last, events);
+                }
             }
             Some(Order::Send { head, tensor: None }) => {
                 sender.send(head).await.map_err(|_| Failure::Lost)?;
@@ -124,25 +155,19 @@ async fn receive<M: LegMessage>(
     events: &mpsc::Sender<LegEvent>,
 ) -> Result<Ended, Failure> {
     loop {
-        let message = receiver.recv().await.map_err(|error| match error {
-            nook_mux::CallError::Closed { code: Some(code) } => {
-                Failure::Refused { code, sentence: code.sentence().to_owned() }
-            }
-            _ => Failure::Lost,
-        })?;
+        let message = receiver.recv().await.map_err(Failure::from)?;
         let event = match message.heard() {
             Heard::Opened { position } => LegEvent::Pipeline(Event::Opened { attempt, position }),
             Heard::Result(head) => {
-                let activation = receiver
-                    .recv_activation(head.count, head.hidden, head.dtype)
-                    .await
-                    .map_err(Failure::corrupt)?;
+                let activation = activation(attempt, &head, receiver, events).await?;
                 LegEvent::Pipeline(output(attempt, &head, activation))
             }
             Heard::Logits { step, position, count, vocabulary, compute_us, queue_us } => {
                 let values = match count {
                     0 => Vec::new(),
-                    _ => receiver.recv_logits(count, vocabulary).await.map_err(Failure::corrupt)?,
+                    _ => {
+                        receiver.recv_logits(count, vocabulary).await.map_err(Failure::of_tensor)?
+                    }
                 };
                 let event = Event::Logits { attempt, step, position, compute_us, queue_us };
                 LegEvent::Logits { event, values }
@@ -159,6 +184,36 @@ async fn receive<M: LegMessage>(
         if events.send(event).await.is_err() {
             return Ok(Ended::Unheard);
         }
+    }
+}
+
+/// The rows behind the head of a result.
+async fn activation<M: LegMessage>(
+    attempt: AttemptId,
+    head: &ResultHead,
+    receiver: &mut CallReceiver<M>,
+    events: &mpsc::Sender<LegEvent>,
+) -> Result<Activation, Failure> {
+    let mut assembly =
+        TensorAssembly::new(head.count, head.hidden, head.dtype).map_err(Failure::corrupt)?;
+    loop {
+        let Ok(Message::Chunk(chunk)) = receiver.recv().await?.into_peer() else {
+            return Err(Failure::corrupt("something else came between the rows of the result"));
+        };
+        let is_last = chunk.last;
+        if let Some(activation) = assembly.take(chunk).map_err(Failure::corrupt)? {
+            return Ok(activation);
+        }
+        progress(attempt, is_last, events);
+    }
+}
+
+/// A piece of a step has moved: over a slow link a step takes longer than its computing, and who is
+/// heard from is not late. The number of pieces bounds how often.
+fn progress(attempt: AttemptId, is_last: bool, events: &mpsc::Sender<LegEvent>) {
+    if !is_last {
+        // A walk that is behind with its events hears of the next piece.
+        let _ = events.try_send(LegEvent::Pipeline(Event::Progress { attempt }));
     }
 }
 

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use nook_base::{PeerId, Sensitive};
-use nook_pipeline::Report;
+use nook_base::{ModelDigest, PeerId, Sensitive};
+use nook_pipeline::{GainBook, Report};
 use nook_plan::{Place, Segment};
 use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
 use crate::house::ReplyPiece;
+use crate::records::Note;
 use crate::reply::READER_STALL_LIMIT;
+use crate::state::Inside;
 use crate::views::{
     FailoverView, FinishReason, LegView, ReplyEvent, ReplySummary, RouteView, ShardState,
 };
@@ -33,6 +35,8 @@ pub(crate) struct Teller {
     pub(crate) last: Option<Instant>,
     pub(crate) tokens: u32,
     pub(crate) failovers: Vec<FailoverView>,
+    /// The house keeps what is learned about other devices.
+    pub(crate) house: mpsc::Sender<Inside>,
 }
 
 /// The reader has left.
@@ -70,7 +74,14 @@ impl Teller {
         report: Report,
         route: RouteView,
     ) -> Result<(), ReaderLeft> {
+        self.note(&report).await;
         let event = match report {
+            // The house tells its owner, and the device shows as lost besides.
+            Report::ShardSuspect { .. } => return Ok(()),
+            Report::ActivationsWidened => {
+                tracing::info!("numbers of this model do not fit f16: the reply goes on in f32");
+                return Ok(());
+            }
             Report::ShardStatus { peer, state, .. } => ReplyEvent::ShardStatus {
                 device: self.name(Place::Peer(peer)),
                 status: match state {
@@ -97,6 +108,41 @@ impl Teller {
             }
         };
         self.tell(event, Vec::new()).await
+    }
+
+    /// Tells the house what a report says about a device.
+    async fn note(&self, report: &Report) {
+        let lost = nook_pipeline::ShardState::Lost;
+        let note = match report {
+            Report::ShardStatus { peer, state, .. } if *state == lost => Note::Failed(*peer),
+            Report::ShardSuspect { peer, reason, .. } => {
+                metrics::counter!("distributed_inference_shard_corruption_detected_total")
+                    .increment(1);
+                Note::Suspect(*peer, reason.clone())
+            }
+            _ => return,
+        };
+        self.tell_house(note).await;
+    }
+
+    /// The reply came to its end over the places of `route`.
+    pub(crate) async fn seen_through(
+        &self,
+        model: ModelDigest,
+        route: impl Iterator<Item = Segment>,
+        gains: GainBook,
+    ) {
+        let peer = |segment: Segment| match segment.place {
+            Place::Peer(peer) => Some(peer),
+            Place::Local => None,
+        };
+        let peers = route.filter_map(peer).collect();
+        self.tell_house(Note::SeenThrough { model, peers, gains }).await;
+    }
+
+    async fn tell_house(&self, note: Note) {
+        // A house that is leaving remembers nothing.
+        let _ = self.house.send(Inside::Conduct(note)).await;
     }
 
     /// A route for people.

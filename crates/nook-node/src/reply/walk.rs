@@ -8,8 +8,8 @@ use nook_base::tasks::Tasks;
 use nook_base::{Activation, ActivationDtype, ErrorCode, ModelPart, PeerId, Sensitive, clock};
 use nook_link::Links;
 use nook_pipeline::{
-    Action, AttemptId, CloseReason, Deadlines, Event, FallBack, LogitRows, PREFILL_WINDOW,
-    Pipeline, PipelineSettings, Priority, RETAINED_BYTES_MAX,
+    Action, AttemptId, CloseReason, Deadlines, Event, FallBack, GainBook, LogitRows,
+    PREFILL_WINDOW, Pipeline, PipelineSettings, Priority, RETAINED_BYTES_MAX, SpotCheck,
 };
 use nook_plan::{Place, Route};
 use nook_text::{ReplyText, Sampler};
@@ -36,6 +36,9 @@ pub(crate) struct WalkSetup {
     pub(crate) dtype: ActivationDtype,
     pub(crate) fall_back: FallBack,
     pub(crate) failovers_max: u32,
+    /// Chance of each chunk of prefill to be computed twice, in millionths.
+    pub(crate) spot_check_ppm: u32,
+    pub(crate) gains: Arc<GainBook>,
     pub(crate) teller: Teller,
     pub(crate) workers: Workers,
     pub(crate) links: Links,
@@ -47,7 +50,6 @@ pub(crate) struct Walk {
     model: Arc<OpenModel>,
     pipeline: Pipeline,
     hidden: u32,
-    dtype: ActivationDtype,
     session: u64,
     history: Vec<u32>,
     prompt_tokens: u32,
@@ -83,6 +85,8 @@ impl Walk {
             failovers_max,
             fall_back,
             deadlines: Deadlines::usual(),
+            gains: setup.gains,
+            spot_check: SpotCheck { share_ppm: setup.spot_check_ppm, random: rand::random() },
             retained_bytes_max: RETAINED_BYTES_MAX,
             history_key: Sensitive(rand::random()),
         };
@@ -90,7 +94,6 @@ impl Walk {
         Self {
             hidden: model.shape.hidden,
             pipeline: Pipeline::new(&route, settings),
-            dtype,
             session: rand::random(),
             prompt_tokens,
             tokens_max: ready.tokens_max,
@@ -159,8 +162,8 @@ impl Walk {
 
     async fn perform(&mut self, action: Action) -> Result<(), Over> {
         match action {
-            Action::Open { attempt, place, part, positions_max } => {
-                self.open(attempt, place, part, positions_max);
+            Action::Open { attempt, place, part, dtype, positions_max } => {
+                self.open(attempt, place, part, (dtype, positions_max));
             }
             send @ (Action::SendTokens { .. } | Action::SendActivation { .. }) => self.send(send),
             Action::Close { attempt, reason } => {
@@ -195,18 +198,20 @@ impl Walk {
     }
 
     /// Starts the task that holds a new call.
-    fn open(&mut self, attempt: AttemptId, place: Place, part: ModelPart, positions_max: u32) {
+    fn open(
+        &mut self,
+        attempt: AttemptId,
+        place: Place,
+        part: ModelPart,
+        (dtype, positions_max): (ActivationDtype, u32),
+    ) {
         let events = self.hear.clone();
         match place {
             Place::Local => {
                 let (orders, inbox) = leg::orders();
                 self.legs.insert(attempt, Leg::Local { orders, head: part.head });
-                let opening = LocalMessage::OpenLocal {
-                    session: self.session,
-                    part,
-                    dtype: self.dtype,
-                    positions_max,
-                };
+                let opening =
+                    LocalMessage::OpenLocal { session: self.session, part, dtype, positions_max };
                 let (workers, model) = (self.workers.clone(), self.model.clone());
                 self.tasks.spawn_until_cancelled("local-leg", async move {
                     match local_call(&workers, &model, part).await {
@@ -225,7 +230,7 @@ impl Walk {
                     session: self.session,
                     model: self.model.listed.digest,
                     layers: part.layers,
-                    dtype: self.dtype,
+                    dtype,
                     positions_max,
                 });
                 let (links, book) = (self.links.clone(), self.teller.book.clone());
@@ -398,8 +403,8 @@ impl Walk {
             metrics::histogram!("distributed_inference_pipeline_construct_ms")
                 .record(construct.as_secs_f64() * 1e3);
         }
-        metrics::counter!("distributed_inference_shard_corruption_detected_total")
-            .increment(u64::from(measure.corrupt_activations));
+        let (digest, gains) = (self.model.listed.digest, self.pipeline.gains().clone());
+        self.teller.seen_through(digest, self.pipeline.places(), gains).await;
         let route = self.teller.route(self.pipeline.places());
         let reason = self.finish.unwrap_or(FinishReason::Stop);
         let model = self.model.listed.name.clone();

@@ -4,16 +4,21 @@
 //!
 //! `world` is a house in simulated time that checks every action; here are the misfortunes.
 
+mod case;
+mod checks;
+mod late;
+mod mishap;
 mod scenario;
 mod toy;
 mod world;
 
 use std::time::Duration;
 
+use case::{Case, End, Fault, Garbage, IN_USE, PeerCase};
 use nook_base::{ActivationDtype, ErrorCode, LayerRange};
-use nook_pipeline::FallBack;
+use nook_pipeline::{FallBack, SpotCheck};
 use proptest::prelude::*;
-use world::{Case, End, Fault, Garbage, IN_USE, PeerCase, run};
+use world::run;
 
 /// Two or three complete rows of helpers, each row cut somewhere else, and some who hold anything.
 fn peers(layers: u32) -> impl Strategy<Value = Vec<PeerCase>> {
@@ -56,9 +61,12 @@ fn helper_fault() -> impl Strategy<Value = Fault> {
         2 => index.clone().prop_map(Fault::BlackHole),
         2 => (index.clone(), 10..60_000_u64)
             .prop_map(|(index, ms)| Fault::Stall(index, Duration::from_millis(ms))),
+        1 => (index.clone(), 10..20_000_u64)
+            .prop_map(|(index, ms)| Fault::Trickle(index, Duration::from_millis(ms))),
         2 => (index.clone(), codes).prop_map(|(index, code)| Fault::Error(index, code)),
         2 => (index.clone(), garbage()).prop_map(|(index, garbage)| Fault::Corrupt(index, garbage)),
         1 => index.clone().prop_map(Fault::Full),
+        1 => index.clone().prop_map(Fault::Overflow),
         1 => index.prop_map(Fault::Drain),
         1 => Just(Fault::OffersUnanswered),
     ]
@@ -77,7 +85,8 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
     let model = (3..14_u32, 0..3_u32, 0..3_u32);
     let text = (prop::collection::vec(0..900_u32, 1..60), 1..25_usize);
     let steps = (1..12_u32, 1..4_usize, any::<bool>());
-    let rules = (0..4_u32, any::<bool>(), prop_oneof![Just(1 << 20), 0..2_000_usize]);
+    let retained = prop_oneof![Just(1 << 20), 0..2_000_usize];
+    let rules = (0..4_u32, any::<bool>(), retained, prop_oneof![Just(0), Just(200_000)]);
     let faults = prop::collection::vec((0..200_usize, fault), 1..8);
     let echo = prop::option::of((0..20_000_u64).prop_map(Duration::from_millis));
     (model, text, steps, rules, faults, echo, any::<u64>()).prop_flat_map(
@@ -95,6 +104,7 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
                 failovers_max: rules.0,
                 fall_back: if rules.1 { FallBack::Allow } else { FallBack::Refuse },
                 retained_bytes_max: rules.2,
+                spot_check: SpotCheck { share_ppm: rules.3, random: seed },
                 faults: faults.clone(),
                 echo,
                 adverts_outlive: seed % 3 == 0,
@@ -115,6 +125,7 @@ proptest! {
         if outcome.end == End::Done {
             prop_assert_eq!(outcome.tokens.len(), reply.len());
         }
+        prop_assert_eq!(outcome.measure.contradictions, 0);
     }
 
     #[test]

@@ -5,109 +5,27 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
-use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, PeerId, Sensitive};
+use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, Sensitive};
 use nook_pipeline::*;
 use nook_plan::{Offer, Place, Route, Topology, greedy_cover};
 
+use crate::case::{Case, End, Garbage, Outcome, peer};
+use crate::mishap::spoil;
 use crate::toy::{self, HIDDEN, Toy};
+
+/// Between two pieces of a result that trickles in.
+const PIECE: Duration = Duration::from_millis(300);
 
 /// Far more than any run takes that makes progress.
 const EVENTS_MAX: usize = 50_000;
 
-/// Added to a peer's index in a [`Fault`]: of those that have a call at that moment.
-pub(crate) const IN_USE: usize = 1_000;
-
-#[derive(Debug, Clone)]
-pub(crate) struct Case {
-    pub(crate) layers: u32,
-    pub(crate) prefix: u32,
-    pub(crate) suffix: u32,
-    pub(crate) peers: Vec<PeerCase>,
-    pub(crate) prompt: Vec<u32>,
-    pub(crate) reply: usize,
-    pub(crate) chunk: u32,
-    pub(crate) window: usize,
-    pub(crate) dtype: ActivationDtype,
-    pub(crate) failovers_max: u32,
-    pub(crate) fall_back: FallBack,
-    pub(crate) retained_bytes_max: usize,
-    pub(crate) faults: Vec<(usize, Fault)>,
-    /// Every result comes a second time, this much later.
-    pub(crate) echo: Option<Duration>,
-    /// Offers of dead devices are still made.
-    pub(crate) adverts_outlive: bool,
-    pub(crate) seed: u64,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct PeerCase {
-    pub(crate) ranges: Vec<LayerRange>,
-    pub(crate) streams: u16,
-    pub(crate) step_us: u64,
-}
-
-/// What befalls the house; peers by index, wrapped; see also [`IN_USE`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Fault {
-    /// The process is gone, the link says so.
-    Kill(usize),
-    /// Nothing comes back any more, the link stays up.
-    BlackHole(usize),
-    /// Everything comes later by this much, then as before.
-    Stall(usize, Duration),
-    /// The next step is answered with an error.
-    Error(usize, ErrorCode),
-    /// The next result is wrong.
-    Corrupt(usize, Garbage),
-    /// Accepts no new call any more.
-    Full(usize),
-    /// Says that it leaves.
-    Drain(usize),
-    /// All calls to our own worker die; it starts again at once.
-    LocalCrash,
-    /// Our own worker accepts nothing but the two ends any more.
-    LocalRefusesMiddle,
-    /// The node forgets to answer a wish for offers.
-    OffersUnanswered,
-    /// The caller leaves.
-    Cancel,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Garbage {
-    NotANumber,
-    Zero,
-    Copy,
-    RowMissing,
-    OtherType,
-    OtherPosition,
-    FutureStep,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    Done,
-    Aborted(ErrorCode),
-}
-
-pub(crate) struct Outcome {
-    pub(crate) end: End,
-    pub(crate) tokens: Vec<u32>,
-    pub(crate) reports: Vec<Report>,
-    pub(crate) measure: Measure,
-    /// `attempt number, first position, count`, in the order sent.
-    pub(crate) sends: Vec<(u64, u32, u32)>,
-    pub(crate) places: Vec<Place>,
-    /// Where each attempt was opened, by attempt.
-    pub(crate) attempts: Vec<Place>,
-}
-
-struct Host {
-    place: Place,
+pub(crate) struct Host {
+    pub(crate) place: Place,
+    dtype: ActivationDtype,
     toy: Toy,
     open: bool,
-    closed: bool,
-    dead: bool,
+    pub(crate) closed: bool,
+    pub(crate) dead: bool,
     draining: bool,
     mark: HistoryMark,
     steps: u64,
@@ -117,33 +35,33 @@ struct Host {
 }
 
 #[derive(Default, Clone)]
-struct PeerState {
-    dead: bool,
-    silent: bool,
-    full: bool,
-    draining: bool,
-    delay_next: Duration,
-    error_next: Option<ErrorCode>,
-    garbage_next: Option<Garbage>,
+pub(crate) struct PeerState {
+    pub(crate) dead: bool,
+    pub(crate) silent: bool,
+    pub(crate) full: bool,
+    pub(crate) draining: bool,
+    pub(crate) lies: bool,
+    pub(crate) overflow_next: bool,
+    pub(crate) delay_next: Duration,
+    pub(crate) trickle_next: Duration,
+    pub(crate) error_next: Option<ErrorCode>,
+    pub(crate) garbage_next: Option<Garbage>,
 }
 
-struct World {
+pub(crate) struct World {
     case: Case,
+    start: Instant,
     now: Instant,
     random: u64,
-    hosts: BTreeMap<AttemptId, Host>,
-    peers: Vec<PeerState>,
-    local_refuses_middle: bool,
-    offers_unanswered: bool,
+    pub(crate) hosts: BTreeMap<AttemptId, Host>,
+    pub(crate) peers: Vec<PeerState>,
+    pub(crate) local_refuses_middle: bool,
+    pub(crate) offers_unanswered: bool,
     queue: BinaryHeap<Reverse<(Instant, usize)>>,
     events: Vec<Option<(Option<AttemptId>, Event)>>,
     history: u32,
     outcome: Outcome,
     over: bool,
-}
-
-pub(crate) fn peer(index: usize) -> PeerId {
-    PeerId([index as u8 + 1; 32])
 }
 
 /// Runs the case to its end; panics when a rule is broken.
@@ -184,6 +102,7 @@ pub(crate) fn run(case: &Case) -> Outcome {
 impl World {
     fn new(case: &Case, now: Instant) -> Self {
         Self {
+            start: now,
             now,
             random: case.seed | 1,
             hosts: BTreeMap::new(),
@@ -201,6 +120,8 @@ impl World {
                 sends: Vec::new(),
                 places: Vec::new(),
                 attempts: Vec::new(),
+                superseded: 0,
+                times: Vec::new(),
             },
             over: false,
             case: case.clone(),
@@ -217,12 +138,14 @@ impl World {
             failovers_max: self.case.failovers_max,
             fall_back: self.case.fall_back,
             deadlines: Deadlines::usual(),
+            gains: std::sync::Arc::default(),
+            spot_check: self.case.spot_check,
             retained_bytes_max: self.case.retained_bytes_max,
             history_key: Sensitive([3; 32]),
         }
     }
 
-    fn chance(&mut self, below: u64) -> u64 {
+    pub(crate) fn chance(&mut self, below: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -247,7 +170,7 @@ impl World {
         offers
     }
 
-    fn calls(&self, index: usize) -> u16 {
+    pub(crate) fn calls(&self, index: usize) -> u16 {
         let of_peer = |host: &&Host| host.place == Place::Peer(peer(index)) && !host.closed;
         self.hosts.values().filter(of_peer).count() as u16
     }
@@ -295,7 +218,7 @@ impl World {
         Some(event)
     }
 
-    fn after(&mut self, delay: Duration, attempt: Option<AttemptId>, event: Event) {
+    pub(crate) fn after(&mut self, delay: Duration, attempt: Option<AttemptId>, event: Event) {
         self.at(self.now + delay, attempt, event);
     }
 
@@ -308,10 +231,10 @@ impl World {
         for action in actions {
             assert!(!self.over, "an action after the end: {action:?}");
             match action {
-                Action::Open { attempt, place, part, positions_max } => {
+                Action::Open { attempt, place, part, dtype, positions_max } => {
                     let needed = self.case.prompt.len() + self.case.reply;
                     assert_eq!(positions_max as usize, needed);
-                    self.open(attempt, place, part);
+                    self.open(attempt, place, part, dtype);
                 }
                 Action::SendTokens {
                     attempt,
@@ -339,13 +262,16 @@ impl World {
                     rows,
                     ..
                 } => {
-                    assert_eq!(activation.dtype(), self.case.dtype);
-                    let out = self.host(attempt).toy.of_activation(&activation);
+                    let host = self.host(attempt);
+                    assert_eq!(activation.dtype(), host.dtype);
+                    let out = host.toy.of_activation(&activation);
                     let marks = (history_before, history_after);
                     let input = Some(activation);
                     self.step(attempt, step, position, marks, rows, out, input);
                 }
-                Action::Close { attempt, .. } => {
+                Action::Close { attempt, reason } => {
+                    let is_superseded = reason == CloseReason::Superseded;
+                    self.outcome.superseded += usize::from(is_superseded);
                     let host = self.hosts.get_mut(&attempt).expect("only what was opened");
                     assert!(!host.closed, "closed twice");
                     host.closed = true;
@@ -377,10 +303,17 @@ impl World {
         host
     }
 
-    fn open(&mut self, attempt: AttemptId, place: Place, part: nook_base::ModelPart) {
+    fn open(
+        &mut self,
+        attempt: AttemptId,
+        place: Place,
+        part: nook_base::ModelPart,
+        dtype: ActivationDtype,
+    ) {
         let delay = Duration::from_micros(200 + self.chance(3_000));
         let host = Host {
             place,
+            dtype,
             toy: Toy::new(part),
             open: false,
             closed: false,
@@ -424,7 +357,7 @@ impl World {
         }
     }
 
-    fn index(&self, place: Place) -> Option<usize> {
+    pub(crate) fn index(&self, place: Place) -> Option<usize> {
         (0..self.peers.len()).find(|index| place == Place::Peer(peer(*index)))
     }
 
@@ -454,7 +387,7 @@ impl World {
             let last = out.last().expect("a step has a row");
             host.logits = Some((history - 1, toy::token(last)));
         }
-        let (place, free_at) = (host.place, host.free_at);
+        let (place, free_at, dtype) = (host.place, host.free_at, host.dtype);
         let is_head = host.toy.has_head();
         let wait = self.step_time(place, count);
         let at = free_at.max(self.now) + wait;
@@ -467,7 +400,7 @@ impl World {
                 step,
                 position,
                 count,
-                activation: toy::activation(&out, self.case.dtype),
+                activation: toy::activation(&out, dtype),
                 compute_us: u32::MAX,
                 queue_us: 5,
             }
@@ -487,16 +420,32 @@ impl World {
         &mut self,
         attempt: AttemptId,
         place: Place,
-        at: Instant,
+        mut at: Instant,
         mut event: Event,
         input: Option<Activation>,
     ) {
+        let is_wide = self.hosts[&attempt].dtype == ActivationDtype::F32;
         if let Some(index) = self.index(place) {
             let state = &mut self.peers[index];
             if state.silent {
                 return;
             }
-            if let Some(code) = state.error_next.take() {
+            let end = at + std::mem::take(&mut state.trickle_next);
+            while at + PIECE < end {
+                at += PIECE;
+                self.at(at, Some(attempt), Event::Progress { attempt });
+            }
+            let state = &mut self.peers[index];
+            if state.draining {
+                // The goodbye and the step have crossed: it is not computed any more.
+                let code = ErrorCode::Draining;
+                event = Event::Failed { attempt, code, sentence: "bye".to_owned() };
+            } else if std::mem::take(&mut state.overflow_next) && !is_wide {
+                let code = ErrorCode::ActivationOverflow;
+                event = Event::Failed { attempt, code, sentence: "too large".to_owned() };
+            } else if state.lies {
+                event = spoil(event, Garbage::Nudged, None);
+            } else if let Some(code) = state.error_next.take() {
                 event = Event::Failed { attempt, code, sentence: "sorry".to_owned() };
             } else if let Some(garbage) = state.garbage_next.take() {
                 event = spoil(event, garbage, input);
@@ -513,6 +462,7 @@ impl World {
         assert_eq!((at, at + 1), (position, self.history), "an old position");
         let delay = Duration::from_micros(20 + self.chance(100));
         self.outcome.tokens.push(token);
+        self.outcome.times.push(self.now - self.start);
         let event = if self.outcome.tokens.len() == self.case.reply {
             Event::Finish
         } else {
@@ -521,121 +471,4 @@ impl World {
         };
         self.after(delay, None, event);
     }
-
-    fn befall(&mut self, fault: Fault) {
-        let named = match fault {
-            Fault::Kill(index)
-            | Fault::BlackHole(index)
-            | Fault::Stall(index, _)
-            | Fault::Error(index, _)
-            | Fault::Corrupt(index, _)
-            | Fault::Full(index)
-            | Fault::Drain(index) => self.victim(index),
-            _ => None,
-        };
-        if let Some(state) = named.and_then(|index| self.peers.get_mut(index)) {
-            match fault {
-                Fault::Kill(_) => state.dead = true,
-                Fault::BlackHole(_) => state.silent = true,
-                Fault::Stall(_, delay) => state.delay_next = delay,
-                Fault::Error(_, code) => state.error_next = Some(code),
-                Fault::Corrupt(_, garbage) => state.garbage_next = Some(garbage),
-                Fault::Full(_) => state.full = true,
-                _ => state.draining = true,
-            }
-        }
-        let place = named.map(|index| Place::Peer(peer(index)));
-        match fault {
-            Fault::Kill(_) => self.lose(place),
-            Fault::BlackHole(_) => self.silence(place),
-            Fault::Drain(_) => self.announce_leaving(place),
-            Fault::LocalCrash => self.lose(Some(Place::Local)),
-            Fault::LocalRefusesMiddle => self.local_refuses_middle = true,
-            Fault::OffersUnanswered => self.offers_unanswered = true,
-            Fault::Cancel => self.after(Duration::ZERO, None, Event::Cancel),
-            _ => {}
-        }
-    }
-
-    fn victim(&self, index: usize) -> Option<usize> {
-        let all: Vec<usize> = (0..self.peers.len()).collect();
-        let in_use = all.iter().copied().filter(|peer| self.calls(*peer) > 0).collect();
-        let (from, index) = match index.checked_sub(IN_USE) {
-            Some(index) => (in_use, index),
-            None => (all, index),
-        };
-        from.get(index % from.len().max(1)).copied()
-    }
-
-    /// What was under way never arrives; the loss is noticed a little later.
-    fn lose(&mut self, place: Option<Place>) {
-        for attempt in self.calls_of(place) {
-            if let Some(host) = self.hosts.get_mut(&attempt) {
-                host.dead = true;
-            }
-            let delay = Duration::from_micros(self.chance(2_000));
-            self.after(delay, Some(attempt), Event::Lost { attempt });
-        }
-    }
-
-    fn silence(&mut self, place: Option<Place>) {
-        for attempt in self.calls_of(place) {
-            if let Some(host) = self.hosts.get_mut(&attempt) {
-                host.dead = true;
-            }
-        }
-    }
-
-    fn announce_leaving(&mut self, place: Option<Place>) {
-        for attempt in self.calls_of(place) {
-            self.after(Duration::ZERO, Some(attempt), Event::Draining { attempt });
-        }
-    }
-
-    fn calls_of(&self, place: Option<Place>) -> Vec<AttemptId> {
-        let calls = self.hosts.iter().filter(|(_, host)| !host.closed);
-        let calls = calls.filter(|(_, host)| Some(host.place) == place);
-        calls.map(|(attempt, _)| *attempt).collect()
-    }
-}
-
-/// Turns a result into one that must be refused.
-fn spoil(event: Event, garbage: Garbage, input: Option<Activation>) -> Event {
-    let Event::Output {
-        attempt,
-        mut step,
-        mut position,
-        count,
-        mut activation,
-        compute_us,
-        queue_us,
-    } = event
-    else {
-        return event;
-    };
-    let remake = |tokens, dtype, bytes: Vec<u8>| {
-        Activation::new(tokens, HIDDEN, dtype, bytes.into()).expect("lengths are kept")
-    };
-    let (dtype, len) = (activation.dtype(), activation.bytes().len());
-    match garbage {
-        Garbage::NotANumber => {
-            let mut bytes = activation.bytes().to_vec();
-            bytes[len - dtype.size()..].fill(0xff);
-            activation = remake(count, dtype, bytes);
-        }
-        Garbage::Zero => activation = remake(count, dtype, vec![0; len]),
-        Garbage::Copy => activation = input.unwrap_or(activation),
-        Garbage::RowMissing => activation = activation.rows(1, count),
-        Garbage::OtherType => {
-            let other = match dtype {
-                ActivationDtype::F16 => ActivationDtype::F32,
-                ActivationDtype::F32 => ActivationDtype::F16,
-            };
-            let numbers = activation.to_f32();
-            activation = Activation::from_f32(&numbers, HIDDEN, other).expect("small numbers");
-        }
-        Garbage::OtherPosition => position += 1,
-        Garbage::FutureStep => step += 1,
-    }
-    Event::Output { attempt, step, position, count, activation, compute_us, queue_us }
 }

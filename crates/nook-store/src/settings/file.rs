@@ -43,6 +43,7 @@ pub const SETTINGS_KEYS: &[&str] = &[
     "distributed_inference.shard_health_timeout_seconds",
     "distributed_inference.fallback_to_local",
     "distributed_inference.fallback_to_local_after_failures",
+    "distributed_inference.spot_checks_per_thousand",
     "distributed_inference.activation_dtype",
     "distributed_inference.allow_self_as_shard",
     "distributed_inference.max_concurrent_pipelines",

@@ -1,0 +1,326 @@
+//! Between a guest and our worker: messages pass as they are, until one of the two ends the call, or
+//! the owner wants the machine back.
+//!
+//! Leaving in order ("draining") takes at most [`DRAIN_LIMIT`]: the guest is told, what it has sent
+//! before is computed and answered, nothing new is taken, and the call ends with
+//! [`ErrorCode::Draining`]. The guest then computes the layers elsewhere from what it kept. Every
+//! message goes through here, so this is also where the steps under way are counted.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use nook_base::ErrorCode;
+use nook_mux::{Call, CallError, CallReceiver, CallSender};
+use nook_wire::{Message, WireMessage, WorkerMessage};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Longest time that steps under way may still take when the owner wants the machine back. The owner
+/// comes first: whatever is not answered by then is not answered. With the end of the worker after
+/// it, the memory is free within two seconds.
+pub(crate) const DRAIN_LIMIT: Duration = Duration::from_millis(750);
+
+/// What is under way on one call. Both directions run in one task; only their futures are two.
+#[derive(Default)]
+struct Traffic {
+    steps_in: AtomicU64,
+    results_out: AtomicU64,
+    /// Whether a step has begun to come in and its last chunk has not.
+    half_in: AtomicBool,
+    /// Whether a result has begun to go out and its last chunk has not.
+    half_out: AtomicBool,
+    draining: AtomicBool,
+    /// Something above has changed.
+    changed: Notify,
+}
+
+/// Passes messages until either side ends the call, `until` asks to finish, or `revoked` to stop.
+pub(crate) async fn pass(
+    guest: Call<Message>,
+    worker: Call<WorkerMessage>,
+    until: &CancellationToken,
+    revoked: &CancellationToken,
+) {
+    let (mut to_guest, mut from_guest) = guest.split();
+    let (mut to_worker, mut from_worker) = worker.split();
+    let traffic = Traffic::default();
+    let ended: Result<Infallible, CallError> = tokio::select! {
+        biased;
+        () = revoked.cancelled() => closed(ErrorCode::TrustDenied),
+        () = drained(&traffic, until) => closed(ErrorCode::Draining),
+        ended = inward(&mut from_guest, &mut to_worker, &traffic) => ended,
+        ended = outward(&mut from_worker, &mut to_guest, &traffic, until) => ended,
+    };
+    let Err(end) = ended;
+    let code = match end {
+        CallError::Closed { code } => code,
+        CallError::ConnectionLost { .. } => Some(ErrorCode::WorkerCrashed),
+        CallError::NotForCalls { .. } => Some(ErrorCode::BadRequest),
+    };
+    // Closing a call that has ended already does nothing.
+    to_guest.close(code);
+    to_worker.close(code);
+}
+
+fn closed(code: ErrorCode) -> Result<Infallible, CallError> {
+    Err(CallError::Closed { code: Some(code) })
+}
+
+async fn inward(
+    from_guest: &mut CallReceiver<Message>,
+    to_worker: &mut CallSender<WorkerMessage>,
+    traffic: &Traffic,
+) -> Result<Infallible, CallError> {
+    loop {
+        let message = from_guest.recv().await?;
+        match &message {
+            Message::Step(_) if traffic.is_draining() => {
+                // It crossed the goodbye. The guest computes it elsewhere, and this call only waits
+                // for what came before.
+                std::future::pending::<()>().await;
+            }
+            Message::Step(_) => traffic.step_begins(),
+            Message::Chunk(chunk) if chunk.last => traffic.step_is_in(),
+            _ => {}
+        }
+        to_worker.send(WorkerMessage::from_peer(message)).await?;
+    }
+}
+
+async fn outward(
+    from_worker: &mut CallReceiver<WorkerMessage>,
+    to_guest: &mut CallSender<Message>,
+    traffic: &Traffic,
+    until: &CancellationToken,
+) -> Result<Infallible, CallError> {
+    loop {
+        // Nothing may come between a head and its chunks, the goodbye neither.
+        let may_say_goodbye = !traffic.is_draining() && !traffic.is_half_out();
+        let message = tokio::select! {
+            biased;
+            () = until.cancelled(), if may_say_goodbye => {
+                let sentence = "The owner of that device wants it back.".to_owned();
+                to_guest.send(Message::Draining { sentence }).await?;
+                traffic.drain();
+                continue;
+            }
+            message = from_worker.recv() => message?,
+        };
+        // By the protocol a worker never says anything else on a guest's call; should it, nothing of
+        // it leaves this machine.
+        let Ok(message) = message.into_peer() else {
+            return closed(ErrorCode::WorkerCrashed);
+        };
+        let is_last = matches!(&message, Message::Chunk(chunk) if chunk.last);
+        if matches!(message, Message::Result(_)) {
+            traffic.result_begins();
+        }
+        to_guest.send(message).await?;
+        if is_last {
+            traffic.result_is_out();
+        }
+    }
+}
+
+/// Waits until the owner wants the machine back, and then for the steps under way, but not for long.
+async fn drained(traffic: &Traffic, until: &CancellationToken) {
+    until.cancelled().await;
+    let idle = async {
+        loop {
+            let changed = traffic.changed.notified();
+            if traffic.is_idle() {
+                return;
+            }
+            changed.await;
+        }
+    };
+    if tokio::time::timeout(DRAIN_LIMIT, idle).await.is_err() {
+        tracing::info!("a step took too long to be waited for; its guest computes it elsewhere");
+    }
+}
+
+impl Traffic {
+    fn step_begins(&self) {
+        self.steps_in.fetch_add(1, Ordering::Relaxed);
+        self.half_in.store(true, Ordering::Relaxed);
+    }
+
+    fn step_is_in(&self) {
+        self.half_in.store(false, Ordering::Relaxed);
+    }
+
+    fn result_begins(&self) {
+        self.half_out.store(true, Ordering::Relaxed);
+    }
+
+    fn result_is_out(&self) {
+        self.half_out.store(false, Ordering::Relaxed);
+        self.results_out.fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+
+    fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    fn is_half_out(&self) -> bool {
+        self.half_out.load(Ordering::Relaxed)
+    }
+
+    /// Whether the guest has heard the goodbye and has every answer that it may still expect. A step
+    /// whose rows are still on their way in is not waited for: it was not begun.
+    fn is_idle(&self) -> bool {
+        let waiting = self
+            .steps_in
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.results_out.load(Ordering::Relaxed));
+        let not_begun = u64::from(self.half_in.load(Ordering::Relaxed));
+        self.is_draining() && waiting <= not_begun
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use nook_base::ActivationDtype;
+    use nook_base::tasks::Tasks;
+    use nook_mux::{Incoming, Mux, MuxConfig, PingPolicy, Side, framed};
+    use nook_wire::{HistoryMark, ResultHead, StepHead};
+
+    use super::*;
+
+    /// A guest and a worker, and the passage between them.
+    struct Scene {
+        guest: Call<Message>,
+        worker: Call<WorkerMessage>,
+        until: CancellationToken,
+        revoked: CancellationToken,
+        tasks: Tasks,
+        // The connections end with their handles.
+        _open: Box<dyn std::any::Any>,
+    }
+
+    async fn scene() -> Scene {
+        let tasks = Tasks::new();
+        let (guest, inner, guest_link) = call::<Message>(&tasks).await;
+        let (outer, worker, worker_link) = call::<WorkerMessage>(&tasks).await;
+        let (until, revoked) = (CancellationToken::new(), CancellationToken::new());
+        let tokens = (until.clone(), revoked.clone());
+        tasks.spawn("passage", async move { pass(inner, outer, &tokens.0, &tokens.1).await });
+        Scene { guest, worker, until, revoked, tasks, _open: Box::new((guest_link, worker_link)) }
+    }
+
+    /// The two ends of one call, and what keeps their connection.
+    async fn call<M: WireMessage>(tasks: &Tasks) -> (Call<M>, Call<M>, Box<dyn std::any::Any>) {
+        let (here, there) = tokio::io::duplex(1 << 16);
+        let config = |side| MuxConfig { side, ping: PingPolicy::WORKER, calls_max: 4 };
+        let (dialer, control) = Mux::<M>::start(framed(here), config(Side::Dialer), tasks);
+        let (acceptor, mut incoming) =
+            Mux::<M>::start(framed(there), config(Side::Acceptor), tasks);
+        let mut near = dialer.open_call().await.expect("a new connection");
+        near.send(M::from_peer(Message::Truncate { position: 0 })).await.expect("a new call");
+        let Some(Incoming::Call(mut far)) = incoming.recv().await else { panic!("no call came") };
+        far.recv().await.expect("what opened it");
+        (near, far, Box::new((dialer, control, acceptor, incoming)))
+    }
+
+    const ROW: Bytes = Bytes::from_static(&[1; 8]);
+
+    fn step(step: u64) -> Message {
+        Message::Step(StepHead {
+            step,
+            position: u32::try_from(step).unwrap_or(0),
+            count: 1,
+            hidden: 2,
+            dtype: ActivationDtype::F32,
+            history_before: HistoryMark::default(),
+            history_after: HistoryMark::default(),
+            bulk: false,
+        })
+    }
+
+    fn result(step: u64) -> WorkerMessage {
+        WorkerMessage::Peer(Message::Result(ResultHead {
+            step,
+            position: u32::try_from(step).unwrap_or(0),
+            count: 1,
+            hidden: 2,
+            dtype: ActivationDtype::F32,
+            compute_us: 1,
+            queue_us: 1,
+            bulk: false,
+        }))
+    }
+
+    async fn heard(call: &mut Call<Message>) -> String {
+        match call.recv().await {
+            Ok(Message::Result(head)) => format!("result {}", head.step),
+            Ok(Message::Chunk(_)) => "rows".to_owned(),
+            Ok(Message::Draining { .. }) => "goodbye".to_owned(),
+            Ok(_) => "something else".to_owned(),
+            Err(CallError::Closed { code }) => format!("closed: {code:?}"),
+            Err(_) => "lost".to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_step_under_way_is_answered_and_one_that_crosses_the_goodbye_is_not() {
+        let mut scene = scene().await;
+        scene.guest.send_tensor(step(0), ROW).await.unwrap();
+        for _ in 0..2 {
+            scene.worker.recv().await.unwrap();
+        }
+        scene.until.cancel();
+        assert_eq!(heard(&mut scene.guest).await, "goodbye");
+        scene.guest.send_tensor(step(1), ROW).await.unwrap();
+        scene.worker.send_tensor(result(0), ROW).await.unwrap();
+        assert_eq!(heard(&mut scene.guest).await, "result 0");
+        assert_eq!(heard(&mut scene.guest).await, "rows");
+        assert_eq!(heard(&mut scene.guest).await, "closed: Some(Draining)");
+        // The worker was told nothing of the second step.
+        assert!(matches!(scene.worker.recv().await, Err(CallError::Closed { .. })));
+        scene.tasks.cancel();
+    }
+
+    #[tokio::test]
+    async fn a_call_with_nothing_under_way_ends_at_once() {
+        let mut scene = scene().await;
+        scene.guest.send_tensor(step(0), ROW).await.unwrap();
+        scene.worker.send_tensor(result(0), ROW).await.unwrap();
+        assert_eq!(heard(&mut scene.guest).await, "result 0");
+        assert_eq!(heard(&mut scene.guest).await, "rows");
+        scene.until.cancel();
+        assert_eq!(heard(&mut scene.guest).await, "goodbye");
+        assert_eq!(heard(&mut scene.guest).await, "closed: Some(Draining)");
+        scene.tasks.cancel();
+    }
+
+    #[tokio::test]
+    async fn a_step_that_is_never_answered_does_not_keep_the_machine() {
+        let mut scene = scene().await;
+        scene.guest.send_tensor(step(0), ROW).await.unwrap();
+        for _ in 0..2 {
+            scene.worker.recv().await.unwrap();
+        }
+        scene.until.cancel();
+        assert_eq!(heard(&mut scene.guest).await, "goodbye");
+        assert_eq!(heard(&mut scene.guest).await, "closed: Some(Draining)");
+        scene.tasks.cancel();
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_is_trusted_no_more_is_not_waited_for() {
+        let mut scene = scene().await;
+        scene.guest.send_tensor(step(0), ROW).await.unwrap();
+        scene.worker.recv().await.unwrap();
+        scene.revoked.cancel();
+        assert_eq!(heard(&mut scene.guest).await, "closed: Some(TrustDenied)");
+        scene.tasks.cancel();
+    }
+}

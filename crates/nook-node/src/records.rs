@@ -1,0 +1,115 @@
+//! How other devices did in the replies of this one: who is left out for a while and why, and what
+//! size of numbers each model's layers give.
+//!
+//! Owned by the house loop. Replies tell it through [`Note`]s; what follows goes out with the advert
+//! book, so that routes and takeovers see it, and into the problems that the owner reads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nook_base::{ModelDigest, PeerId, clock};
+use nook_pipeline::{Conduct, GainBook};
+
+use crate::state::State;
+
+/// Models whose gains are remembered; of more, those with the highest digests start without.
+const MODELS_MAX: usize = 64;
+
+/// What a reply tells about the devices that compute for it.
+#[derive(Debug)]
+pub(crate) enum Note {
+    /// It was lost, too late, or answered what cannot be right.
+    Failed(PeerId),
+    /// What it answered cannot be right; a sentence without its capital and full stop.
+    Suspect(PeerId, String),
+    /// The reply came to its end, with these devices in its route.
+    SeenThrough { model: ModelDigest, peers: Vec<PeerId>, gains: GainBook },
+}
+
+/// What is remembered; nothing of it outlives the node.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    conduct: Conduct,
+    /// Why a device is suspect, until it sees a reply through.
+    suspects: BTreeMap<PeerId, String>,
+    gains: BTreeMap<ModelDigest, Arc<GainBook>>,
+}
+
+impl Records {
+    /// What is known of the numbers of `model`.
+    pub(crate) fn gains(&self, model: ModelDigest) -> Arc<GainBook> {
+        self.gains.get(&model).cloned().unwrap_or_default()
+    }
+
+    fn learn(&mut self, model: ModelDigest, seen: &GainBook) {
+        if self.gains.len() < MODELS_MAX || self.gains.contains_key(&model) {
+            Arc::make_mut(self.gains.entry(model).or_default()).merge(seen);
+        }
+    }
+}
+
+impl State {
+    /// A reply has something to tell.
+    pub(crate) fn on_conduct(&mut self, note: Note) {
+        let now = clock::now();
+        match note {
+            Note::Failed(peer) => {
+                if self.records.conduct.failed(peer, now) {
+                    let left = self.records.conduct.left_out(peer, now).unwrap_or_default();
+                    let seconds = left.as_secs();
+                    tracing::warn!(?peer, seconds, "failed repeatedly: left out of replies");
+                }
+            }
+            Note::Suspect(peer, reason) => {
+                let name = self.name_of(peer);
+                tracing::warn!(?peer, reason, "a result cannot be right");
+                self.records.suspects.insert(
+                    peer,
+                    format!(
+                        "{name} sent back a result that cannot be right ({reason}). It was not \
+                         used. If it happens again, check the memory and the graphics driver there."
+                    ),
+                );
+            }
+            Note::SeenThrough { model, peers, gains } => {
+                self.records.learn(model, &gains);
+                for peer in peers {
+                    self.records.conduct.seen_through(peer, now);
+                    self.records.suspects.remove(&peer);
+                }
+            }
+        }
+        self.publish_book();
+    }
+
+    /// Whether the devices that are left out at `now` are others than the book says.
+    pub(crate) fn left_out_has_changed(&self, now: Instant) -> bool {
+        !self.records.conduct.all_left_out(now).eq(self.book.borrow().left_out.iter().copied())
+    }
+
+    /// Forgets a device that is not paired any more.
+    pub(crate) fn forget_record(&mut self, peer: PeerId) {
+        self.records.conduct.forget(peer);
+        self.records.suspects.remove(&peer);
+    }
+
+    /// The devices that are left out at `now`.
+    pub(crate) fn left_out(&self, now: Instant) -> std::collections::BTreeSet<PeerId> {
+        self.records.conduct.all_left_out(now).collect()
+    }
+
+    /// What the owner should know about devices that failed.
+    pub(crate) fn record_sentences(&self, now: Instant) -> Vec<String> {
+        let left_out = self.records.conduct.all_left_out(now).filter_map(|peer| {
+            let minutes = self.records.conduct.left_out(peer, now)?.as_secs().div_ceil(60);
+            let name = self.name_of(peer);
+            let plural = if minutes == 1 { "" } else { "s" };
+            Some(format!(
+                "{name} failed repeatedly and is left out of replies for {minutes} more \
+                 minute{plural}."
+            ))
+        });
+        self.records.suspects.values().cloned().chain(left_out).collect()
+    }
+}

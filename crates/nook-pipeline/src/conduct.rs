@@ -1,0 +1,221 @@
+//! How other devices did across prompts, and who is left out for a while.
+//!
+//! The node owns one [`Conduct`], tells it what replies report, and keeps the offers of devices that
+//! are left out from the next routes ([`usable`]). A device that failed twice in two minutes
+//! is left out for two minutes, and for twice as long each time it comes back and does so again. Only
+//! a reply that it saw through counts for it: single steps may all be well and every reply still be
+//! lost. The only holder of a layer is never left out.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use nook_base::PeerId;
+use nook_plan::Offer;
+
+/// Failures within [`FAILURE_WINDOW`] after which a device is left out.
+pub const FAILURES_MAX: usize = 2;
+
+/// How long a failure counts.
+pub const FAILURE_WINDOW: Duration = Duration::from_secs(120);
+
+/// How long a device is left out the first time; twice as long each time after.
+pub const LEFT_OUT_FIRST: Duration = Duration::from_secs(120);
+
+/// Longest time that a device is left out, however often it failed: after it, it may try again.
+pub const LEFT_OUT_MAX: Duration = Duration::from_secs(3_600);
+
+/// Devices remembered; of more, the one that failed longest ago is forgotten. A house has fewer.
+const DEVICES_MAX: usize = 256;
+
+/// What is remembered of the devices that failed.
+#[derive(Debug, Clone, Default)]
+pub struct Conduct {
+    devices: BTreeMap<PeerId, Record>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Record {
+    /// Failures within the window, oldest first.
+    failures: VecDeque<Instant>,
+    /// When the last one happened, within the window or not.
+    last: Option<Instant>,
+    /// How often it was left out since it last saw a reply through.
+    times: u32,
+    until: Option<Instant>,
+}
+
+impl Conduct {
+    /// `peer` failed in a reply: it was lost, too late, or answered what cannot be right. Returns
+    /// whether it is left out from now on.
+    pub fn failed(&mut self, peer: PeerId, now: Instant) -> bool {
+        self.make_room(peer);
+        let record = self.devices.entry(peer).or_default();
+        record.last = Some(now);
+        record.forget_old(now);
+        record.failures.push_back(now);
+        if record.failures.len() < FAILURES_MAX || record.is_left_out(now) {
+            return false;
+        }
+        let doubled = LEFT_OUT_FIRST.saturating_mul(2_u32.saturating_pow(record.times));
+        record.until = now.checked_add(doubled.min(LEFT_OUT_MAX));
+        record.times = record.times.saturating_add(1);
+        record.failures.clear();
+        true
+    }
+
+    /// A reply in which `peer` computed came to its end.
+    pub fn seen_through(&mut self, peer: PeerId, now: Instant) {
+        let Some(record) = self.devices.get_mut(&peer) else {
+            return;
+        };
+        record.forget_old(now);
+        // Failing every other reply is no good conduct.
+        if record.failures.is_empty() && !record.is_left_out(now) {
+            self.devices.remove(&peer);
+        }
+    }
+
+    /// The device is not paired any more.
+    pub fn forget(&mut self, peer: PeerId) {
+        self.devices.remove(&peer);
+    }
+
+    /// How much longer `peer` is left out; `None` when it is not.
+    #[must_use]
+    pub fn left_out(&self, peer: PeerId, now: Instant) -> Option<Duration> {
+        let until = self.devices.get(&peer)?.until?;
+        until.checked_duration_since(now).filter(|left| !left.is_zero())
+    }
+
+    /// Every device that is left out at `now`.
+    pub fn all_left_out(&self, now: Instant) -> impl Iterator<Item = PeerId> {
+        let out = self.devices.iter().filter(move |(_, record)| record.is_left_out(now));
+        out.map(|(peer, _)| *peer)
+    }
+
+    fn make_room(&mut self, peer: PeerId) {
+        if self.devices.len() < DEVICES_MAX || self.devices.contains_key(&peer) {
+            return;
+        }
+        let oldest = self.devices.iter().min_by_key(|(_, record)| record.last);
+        if let Some(oldest) = oldest.map(|(peer, _)| *peer) {
+            self.devices.remove(&oldest);
+        }
+    }
+}
+
+impl Record {
+    fn forget_old(&mut self, now: Instant) {
+        let is_old = |at: &Instant| now.saturating_duration_since(*at) >= FAILURE_WINDOW;
+        while self.failures.front().is_some_and(is_old) {
+            self.failures.pop_front();
+        }
+    }
+
+    fn is_left_out(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until > now)
+    }
+}
+
+/// The offers without those of devices that `is_left_out` names, except where such a device alone
+/// offers some layer.
+pub fn usable(offers: Vec<Offer>, is_left_out: impl Fn(PeerId) -> bool) -> Vec<Offer> {
+    let (out, mut kept): (Vec<Offer>, Vec<Offer>) =
+        offers.into_iter().partition(|offer| is_left_out(offer.peer));
+    let holders = kept.clone();
+    let is_only_holder = |offer: &Offer| {
+        let mut layers = offer.layers.iter();
+        layers.any(|layer| !holders.iter().any(|other| other.layers.contains_layer(layer)))
+    };
+    kept.extend(out.into_iter().filter(is_only_holder));
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_base::LayerRange;
+
+    use super::*;
+
+    const DESK: PeerId = PeerId([1; 32]);
+
+    fn start() -> Instant {
+        nook_base::clock::now()
+    }
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn two_failures_in_two_minutes_leave_a_device_out_for_two_minutes() {
+        let (mut conduct, now) = (Conduct::default(), start());
+        assert!(!conduct.failed(DESK, now));
+        assert_eq!(conduct.left_out(DESK, now), None);
+        assert!(conduct.failed(DESK, now + s(119)));
+        assert_eq!(conduct.left_out(DESK, now + s(119)), Some(s(120)));
+        assert_eq!(conduct.all_left_out(now + s(238)).collect::<Vec<_>>(), [DESK]);
+        assert_eq!(conduct.left_out(DESK, now + s(239)), None);
+
+        let mut apart = Conduct::default();
+        assert!(!apart.failed(DESK, now) && !apart.failed(DESK, now + s(120)));
+    }
+
+    #[test]
+    fn the_time_doubles_up_to_a_cap_until_a_reply_is_seen_through() {
+        let (mut conduct, mut now) = (Conduct::default(), start());
+        let mut times = Vec::new();
+        for _ in 0..8 {
+            conduct.failed(DESK, now);
+            assert!(conduct.failed(DESK, now));
+            let left = conduct.left_out(DESK, now).unwrap();
+            times.push(left.as_secs());
+            now += left;
+        }
+        assert_eq!(times, [120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600]);
+        conduct.seen_through(DESK, now);
+        conduct.failed(DESK, now);
+        assert!(conduct.failed(DESK, now));
+        assert_eq!(conduct.left_out(DESK, now), Some(LEFT_OUT_FIRST));
+    }
+
+    #[test]
+    fn who_fails_every_other_reply_is_left_out_all_the_same() {
+        let (mut conduct, now) = (Conduct::default(), start());
+        conduct.failed(DESK, now);
+        conduct.seen_through(DESK, now + s(10));
+        assert!(conduct.failed(DESK, now + s(20)));
+        // A reply that began before and ends now does not bring it back.
+        conduct.seen_through(DESK, now + s(30));
+        assert!(conduct.left_out(DESK, now + s(30)).is_some());
+    }
+
+    #[test]
+    fn the_only_holder_of_a_layer_stays() {
+        let offer = |id: u8, start, len| Offer {
+            peer: PeerId([id; 32]),
+            layers: LayerRange::with_len(start, len),
+            queue_depth: 0,
+            streams_free: 1,
+        };
+        let left_out = |peer: PeerId| peer.0[0] <= 2;
+        let peers =
+            |offers| usable(offers, left_out).iter().map(|o| o.peer.0[0]).collect::<Vec<_>>();
+        assert_eq!(peers(vec![offer(1, 0, 4), offer(3, 0, 2), offer(4, 2, 2)]), [3, 4]);
+        assert_eq!(peers(vec![offer(1, 0, 5), offer(3, 0, 2), offer(4, 2, 2)]), [3, 4, 1]);
+        assert_eq!(peers(vec![offer(1, 0, 4), offer(2, 0, 4)]), [1, 2]);
+        assert_eq!(peers(Vec::new()), [0_u8; 0]);
+    }
+
+    #[test]
+    fn the_memory_is_bounded_and_forgets_the_oldest() {
+        let (mut conduct, now) = (Conduct::default(), start());
+        for index in 0..=DEVICES_MAX {
+            let mut id = [0; 32];
+            id[..8].copy_from_slice(&index.to_le_bytes());
+            conduct.failed(PeerId(id), now + s(index as u64));
+        }
+        assert_eq!(conduct.devices.len(), DEVICES_MAX);
+        assert!(!conduct.devices.contains_key(&PeerId([0; 32])));
+    }
+}

@@ -1,0 +1,190 @@
+//! Suspicion is cheaper than a verdict: while a late device may still answer, somebody else begins
+//! with its layers.
+//!
+//! A late stage of the main line gets *rivals*: stages behind it that cover the same layers, start at
+//! position 0 of the same log and answer into the same log. Whoever answers a position that nobody
+//! had stays; the other's call is closed as superseded, and with the call everything that it may
+//! still say. A hiccup thus costs a little work at the spare and no hand-over, and a death no longer
+//! wait than the first deadline and the replay. Without a spare a late device is only waited for.
+
+use std::time::Instant;
+
+use nook_plan::{Offer, Place, Segment};
+
+use crate::fault::{Fault, FaultKind};
+use crate::message::{CloseReason, Report, ShardState};
+use crate::pipeline::{Pipeline, State};
+use crate::recover::{RECOVERIES_MAX, segments, take_streams};
+use crate::stage::{Asked, Phase, Role, Stage};
+
+/// Deadlines in a row that a device may miss while nobody could take over; each wait is twice the one
+/// before. One more and it counts as gone. A device that has a rival is waited for as long as the
+/// rival is alive.
+pub const STALL_MISSES_MAX: u32 = 2;
+
+/// Deadlines in a row that a device must miss before this device begins with its layers: it has to
+/// load them first, which a short hiccup is not worth.
+const MISSES_BEFORE_LOCAL: u32 = 2;
+
+/// Times in one prompt that a replay is begun beside a late device. After that a late device is left
+/// for the spare at once: a link that stutters so often costs every other device more than it gives.
+pub const HEDGES_MAX: u32 = 8;
+
+impl Pipeline {
+    pub(crate) fn on_tick(&mut self, now: Instant) {
+        let is_late = |stage: &Stage| stage.due.is_some_and(|due| due <= now);
+        let late: Vec<_> =
+            self.stages.iter().filter(|stage| is_late(stage)).filter_map(Stage::attempt).collect();
+        for attempt in late {
+            if self.state == State::Walking
+                && let Some(index) = self.stage_of(attempt)
+            {
+                self.on_miss(index, now);
+            }
+        }
+        if self.offers_due.is_some_and(|due| due <= now) {
+            self.on_offers(&[], now);
+        }
+    }
+
+    fn on_miss(&mut self, index: usize, now: Instant) {
+        self.stages[index].misses += 1;
+        self.turn_witnesses_into_rivals(index);
+        let has_rival = self.has_side(index);
+        let stage = &mut self.stages[index];
+        let Place::Peer(peer) = stage.place() else {
+            return self.on_fault(index, Fault::stalled(), now);
+        };
+        if stage.misses > STALL_MISSES_MAX && !has_rival {
+            return self.on_fault(index, Fault::stalled(), now);
+        }
+        stage.wind(&self.settings.deadlines, now);
+        if stage.is_main() && !has_rival {
+            stage.asked = Asked::Wanted;
+            let layers = stage.layers();
+            self.report(Report::ShardStatus { peer, layers, state: ShardState::Degraded });
+        }
+    }
+
+    /// Begins with the layers of a late stage elsewhere, if there is a place for them.
+    pub(crate) fn relieve(&mut self, index: usize, offers: &mut [Offer], now: Instant) {
+        let stage = &self.stages[index];
+        let place = stage.place();
+        let is_worth_loading = stage.misses >= MISSES_BEFORE_LOCAL && self.may_stand_in();
+        let mut others = self.untainted(offers);
+        others.retain(|offer| Place::Peer(offer.peer) != place);
+        let cover = self.cover(index, &others);
+        if cover.is_none() && !is_worth_loading {
+            return;
+        }
+        let is_enough = self.hedges >= HEDGES_MAX || self.given_up >= RECOVERIES_MAX;
+        if is_enough || !self.is_replayable(index) {
+            return self.on_fault(index, Fault::stalled(), now);
+        }
+        self.hedges += 1;
+        let is_preferred_here = self.failures >= self.settings.failovers_max && self.may_stand_in();
+        let rivals = match cover {
+            Some(hops) if !is_preferred_here => {
+                take_streams(offers, &hops);
+                segments(&hops)
+            }
+            _ => vec![Segment { part: self.stages[index].segment.part, place: Place::Local }],
+        };
+        self.insert(index + 1, &rivals, Role::Rival, now);
+    }
+
+    /// The stage at `index` has answered a position that nobody had.
+    pub(crate) fn on_progress(&mut self, index: usize, now: Instant) {
+        if self.stages[index].is_main() {
+            if self.side(index).any(|side| side.role == Role::Rival) {
+                self.drop_side(index, CloseReason::Superseded);
+            }
+            return;
+        }
+        let primary = self.primary(index);
+        if self.stages[index].gives() == self.stages[primary].gives() {
+            self.on_fault(primary, Fault::stalled(), now);
+        }
+    }
+
+    /// A stage beside the main line cannot go on; the one that it was to relieve may still answer.
+    pub(crate) fn on_side_fault(&mut self, index: usize, fault: Fault, now: Instant) {
+        let primary = self.primary(index);
+        let role = self.stages[index].role;
+        let code = fault.code;
+        match self.stages[index].place() {
+            Place::Peer(peer) => {
+                let is_refusal = self.stages[index].is_refused_by(&fault);
+                self.exclude(index, peer, &fault, is_refusal);
+            }
+            Place::Local if role == Role::Rival => self.local_fault = Some(fault),
+            // That a check could not be made here says nothing about who could compute.
+            Place::Local => {}
+        }
+        self.close(index, CloseReason::Failed(code));
+        self.drop_side(primary, CloseReason::Superseded);
+        let stage = &mut self.stages[primary];
+        if stage.misses > 0 {
+            // It is looked for another spare, or waited for; either way the wait begins anew.
+            stage.asked = Asked::Wanted;
+            stage.wind(&self.settings.deadlines, now);
+        }
+    }
+
+    /// The stages beside the one at `index` take its place; its own call is closed.
+    pub(crate) fn promote(&mut self, index: usize) {
+        self.retire(index);
+        let mut here = Vec::new();
+        for stage in self.stages.iter_mut().skip(index).take_while(|stage| !stage.is_main()) {
+            stage.role = Role::Main;
+            if stage.place() == Place::Local {
+                here.push(stage.segment.part);
+            }
+        }
+        here.into_iter().for_each(|part| self.note_fallback(part));
+        self.drop_unread_logs();
+    }
+
+    /// Ends what runs beside the main stage at `index`.
+    pub(crate) fn drop_side(&mut self, index: usize, reason: CloseReason) {
+        while self.has_side(index) {
+            self.close(index + 1, reason);
+            self.retire(index + 1);
+        }
+        self.drop_unread_logs();
+    }
+
+    pub(crate) fn has_side(&self, index: usize) -> bool {
+        self.side(index).next().is_some()
+    }
+
+    /// The stages beside the main stage at `index`; none beside another one.
+    pub(crate) fn side(&self, index: usize) -> impl Iterator<Item = &Stage> {
+        let is_main = self.stages.get(index).is_some_and(Stage::is_main);
+        let behind = self.stages.iter().skip(index + 1).take_while(|stage| !stage.is_main());
+        behind.filter(move |_| is_main)
+    }
+
+    /// The main stage beside which the stage at `index` runs.
+    pub(crate) fn primary(&self, index: usize) -> usize {
+        // The first stage is an end of the model and always of the main line.
+        (0..index).rev().find(|before| self.stages[*before].is_main()).unwrap_or(0)
+    }
+
+    fn turn_witnesses_into_rivals(&mut self, index: usize) {
+        if !self.stages[index].is_main() {
+            return;
+        }
+        for stage in self.stages.iter_mut().skip(index + 1).take_while(|stage| !stage.is_main()) {
+            stage.role = Role::Rival;
+        }
+    }
+}
+
+impl Stage {
+    /// Whether `fault` says that the host does not want the call, rather than that it failed at it.
+    pub(crate) fn is_refused_by(&self, fault: &Fault) -> bool {
+        matches!(self.phase, Phase::Opening(_))
+            && matches!(fault.kind, FaultKind::Reported | FaultKind::Leaving)
+    }
+}

@@ -1,0 +1,114 @@
+//! What a simulated house is, what befalls it, and what came of it.
+
+use std::time::Duration;
+
+use nook_base::{ActivationDtype, ErrorCode, LayerRange, PeerId};
+use nook_pipeline::{FallBack, Measure, Report, SpotCheck};
+use nook_plan::Place;
+
+/// Added to a peer's index in a [`Fault`]: of those that have a call at that moment.
+pub(crate) const IN_USE: usize = 1_000;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) layers: u32,
+    pub(crate) prefix: u32,
+    pub(crate) suffix: u32,
+    pub(crate) peers: Vec<PeerCase>,
+    pub(crate) prompt: Vec<u32>,
+    pub(crate) reply: usize,
+    pub(crate) chunk: u32,
+    pub(crate) window: usize,
+    pub(crate) dtype: ActivationDtype,
+    pub(crate) failovers_max: u32,
+    pub(crate) fall_back: FallBack,
+    pub(crate) retained_bytes_max: usize,
+    pub(crate) spot_check: SpotCheck,
+    pub(crate) faults: Vec<(usize, Fault)>,
+    /// Every result comes a second time, this much later.
+    pub(crate) echo: Option<Duration>,
+    /// Offers of dead devices are still made.
+    pub(crate) adverts_outlive: bool,
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct PeerCase {
+    pub(crate) ranges: Vec<LayerRange>,
+    pub(crate) streams: u16,
+    pub(crate) step_us: u64,
+}
+
+/// What befalls the house; peers by index, wrapped; see also [`IN_USE`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    /// The process is gone, the link says so.
+    Kill(usize),
+    /// Nothing comes back any more, the link stays up.
+    BlackHole(usize),
+    /// Everything comes later by this much, then as before.
+    Stall(usize, Duration),
+    /// The next result takes this much longer to arrive, piece by piece.
+    Trickle(usize, Duration),
+    /// The next step is answered with an error.
+    Error(usize, ErrorCode),
+    /// The next result is wrong.
+    Corrupt(usize, Garbage),
+    /// Every result from now on is a little wrong, and looks right.
+    Lie(usize),
+    /// The next step does not fit the activation format, as the host says.
+    Overflow(usize),
+    /// Accepts no new call any more.
+    Full(usize),
+    /// Says that it leaves.
+    Drain(usize),
+    /// All calls to our own worker die; it starts again at once.
+    LocalCrash,
+    /// Our own worker accepts nothing but the two ends any more.
+    LocalRefusesMiddle,
+    /// The node forgets to answer a wish for offers.
+    OffersUnanswered,
+    /// The caller leaves.
+    Cancel,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Garbage {
+    NotANumber,
+    Zero,
+    Copy,
+    /// A thousand times too large; f32 only, f16 has no such numbers.
+    Thousandfold,
+    RowMissing,
+    OtherType,
+    OtherPosition,
+    FutureStep,
+    /// One number is another: no check of a single result can see that.
+    Nudged,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    Aborted(ErrorCode),
+}
+
+pub(crate) struct Outcome {
+    pub(crate) end: End,
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) reports: Vec<Report>,
+    pub(crate) measure: Measure,
+    /// `attempt number, first position, count`, in the order sent.
+    pub(crate) sends: Vec<(u64, u32, u32)>,
+    pub(crate) places: Vec<Place>,
+    /// Where each attempt was opened, by attempt.
+    pub(crate) attempts: Vec<Place>,
+    /// Attempts closed as superseded.
+    pub(crate) superseded: usize,
+    /// When each token was chosen, since the start.
+    pub(crate) times: Vec<Duration>,
+}
+
+pub(crate) fn peer(index: usize) -> PeerId {
+    PeerId([index as u8 + 1; 32])
+}
