@@ -63,11 +63,28 @@ fn byte(vector: usize, lane: usize, k: usize) -> usize {
     vector * VECTOR + lane * 4 + k % 4
 }
 
-fn put_nibbles(q: &[u8; UNIT], lane: usize, unit: &mut [u8]) {
-    for (k, q) in q.iter().enumerate() {
-        let group = k / 4;
-        unit[byte(group % 4, lane, k)] |= (q & 15) << (4 * (group / 4));
+/// Calls `put` with each group and its four numbers as one word; bits outside of `mask` in each byte
+/// are left out. Whole words, because packing all weights of a model is most of the time of loading it.
+#[inline(always)]
+fn each_group(q: &[u8; UNIT], mask: u8, mut put: impl FnMut(usize, u32)) {
+    let mask = u32::from_ne_bytes([mask; 4]);
+    for (group, numbers) in q.as_chunks::<4>().0.iter().enumerate() {
+        put(group, u32::from_ne_bytes(*numbers) & mask);
     }
+}
+
+/// Adds the bits of `word` to those of row `lane` in vector `vector`.
+#[inline(always)]
+fn put_word(unit: &mut [u8], vector: usize, lane: usize, word: u32) {
+    let at = byte(vector, lane, 0);
+    let there = &mut unit[at..at + 4];
+    for (there, new) in there.iter_mut().zip(word.to_ne_bytes()) {
+        *there |= new;
+    }
+}
+
+fn put_nibbles(q: &[u8; UNIT], lane: usize, unit: &mut [u8]) {
+    each_group(q, 15, |group, word| put_word(unit, group % 4, lane, word << (4 * (group / 4))));
 }
 
 fn get_nibble(unit: &[u8], lane: usize, k: usize) -> u8 {
@@ -75,11 +92,11 @@ fn get_nibble(unit: &[u8], lane: usize, k: usize) -> u8 {
     (unit[byte(group % 4, lane, k)] >> (4 * (group / 4))) & 15
 }
 
-fn put_pairs(q: impl Fn(usize) -> u8, lane: usize, unit: &mut [u8]) {
-    for k in 0..UNIT {
-        let group = k / 4;
-        unit[byte(group / 4, lane, k)] |= (q(k) & 3) << (2 * (group % 4));
-    }
+/// Bits `shift` and `shift + 1` of each number.
+fn put_pairs(q: &[u8; UNIT], shift: u32, lane: usize, unit: &mut [u8]) {
+    each_group(q, 3 << shift, |group, word| {
+        put_word(unit, group / 4, lane, word >> shift << (2 * (group % 4)));
+    });
 }
 
 fn get_pair(unit: &[u8], lane: usize, k: usize) -> u8 {
@@ -87,10 +104,9 @@ fn get_pair(unit: &[u8], lane: usize, k: usize) -> u8 {
     (unit[byte(group / 4, lane, k)] >> (2 * (group % 4))) & 3
 }
 
-fn put_bits(q: impl Fn(usize) -> u8, lane: usize, unit: &mut [u8]) {
-    for k in 0..UNIT {
-        unit[byte(0, lane, k)] |= (q(k) & 1) << (k / 4);
-    }
+/// Bit `shift` of each number.
+fn put_bits(q: &[u8; UNIT], shift: u32, lane: usize, unit: &mut [u8]) {
+    each_group(q, 1 << shift, |group, word| put_word(unit, 0, lane, word >> shift << group));
 }
 
 fn get_bit(unit: &[u8], lane: usize, k: usize) -> u8 {
@@ -112,9 +128,7 @@ impl Planes for Bytes {
     const BYTES: usize = GROUPS * VECTOR;
 
     fn put(q: &[u8; UNIT], lane: usize, unit: &mut [u8]) {
-        for (k, q) in q.iter().enumerate() {
-            unit[byte(k / 4, lane, k)] = *q;
-        }
+        each_group(q, 0xff, |group, word| put_word(unit, group, lane, word));
     }
 
     fn get(unit: &[u8], lane: usize) -> [u8; UNIT] {
@@ -178,7 +192,7 @@ impl Planes for FiveBits {
 
     fn put(q: &[u8; UNIT], lane: usize, unit: &mut [u8]) {
         put_nibbles(q, lane, unit);
-        put_bits(|k| q[k] >> 4, lane, &mut unit[Nibbles::BYTES..]);
+        put_bits(q, 4, lane, &mut unit[Nibbles::BYTES..]);
     }
 
     fn get(unit: &[u8], lane: usize) -> [u8; UNIT] {
@@ -212,7 +226,7 @@ impl Planes for SixBits {
 
     fn put(q: &[u8; UNIT], lane: usize, unit: &mut [u8]) {
         put_nibbles(q, lane, unit);
-        put_pairs(|k| q[k] >> 4, lane, &mut unit[Nibbles::BYTES..]);
+        put_pairs(q, 4, lane, &mut unit[Nibbles::BYTES..]);
     }
 
     fn get(unit: &[u8], lane: usize) -> [u8; UNIT] {
@@ -245,7 +259,7 @@ impl Planes for Pairs {
     const BYTES: usize = 2 * VECTOR;
 
     fn put(q: &[u8; UNIT], lane: usize, unit: &mut [u8]) {
-        put_pairs(|k| q[k], lane, unit);
+        put_pairs(q, 0, lane, unit);
     }
 
     fn get(unit: &[u8], lane: usize) -> [u8; UNIT] {
@@ -276,8 +290,8 @@ impl Planes for ThreeBits {
     const BYTES: usize = 3 * VECTOR;
 
     fn put(q: &[u8; UNIT], lane: usize, unit: &mut [u8]) {
-        put_pairs(|k| q[k], lane, unit);
-        put_bits(|k| q[k] >> 2, lane, &mut unit[Pairs::BYTES..]);
+        put_pairs(q, 0, lane, unit);
+        put_bits(q, 2, lane, &mut unit[Pairs::BYTES..]);
     }
 
     fn get(unit: &[u8], lane: usize) -> [u8; UNIT] {
