@@ -1,17 +1,59 @@
-//! Which device computes which layers: pure functions of adverts.
+//! Which device computes which layers: pure functions of facts.
 //!
-//! The node turns fresh adverts of admitted devices into [`Offer`]s and asks [`greedy_cover`] for
-//! [`Hop`]s over the remote middle of a [`Topology`]; [`Route::boomerang`] puts them between this
-//! device's own two ends. `nook-pipeline` walks a [`Route`] and asks for a new cover when a hop is
-//! lost. Nothing here knows the time, the network or a random number (invariant I-4): the same
-//! offers, in whatever order, give the same plan.
+//! The node measures ([`SpeedGauge`], [`LinkGauge`]), keeps book of what it promised ([`Ledger`]) and
+//! turns that, fresh adverts of admitted devices and its own catalogue into a [`Situation`]. [`plan`]
+//! decides whether a request is walked alone or pooled and says why; [`predict`] prices a given route;
+//! [`place`] says which device should hold which layers, and [`Steadiness`] when that is worth a move.
+//! [`greedy_cover`] is the simple reference, and what `nook-pipeline` covers a lost hop with. Whoever
+//! walks gets a [`Route`], which exists only in a legal shape.
+//!
+//! Nothing here knows the time, the network or a random number (invariant I-4): the same facts, in
+//! whatever order, give the same plan. Nothing here reserves anything either; only execution books.
 
 mod cover;
 mod coverage;
+mod decide;
+mod explain;
+mod facts;
+mod figure;
+mod fit;
+mod ledger;
+mod link;
+mod placement;
+mod polish;
+mod predict;
+mod price;
+mod reason;
 mod route;
+mod search;
+mod shape;
+mod speed;
+mod steadiness;
+#[cfg(feature = "synthetic")]
+pub mod synthetic;
 mod topology;
+mod water;
 
 pub use cover::{CoverError, Hop, OFFERS_MAX, Offer, Uncovered, WhyUncovered, greedy_cover};
-pub use coverage::least_covered;
+pub use coverage::{least_covered, most_needed};
+pub use decide::{Because, Decision, NoPlan, POOLING_GAIN_MIN_PERCENT, Plan, Walk, plan};
+pub use facts::{
+    Cached, Device, Ends, EndsHeld, ModelCosts, Owner, Request, Situation, Standing,
+    WholeElsewhere, Width,
+};
+pub use figure::{BytesPerSecond, Figure, TERM_MAX};
+pub use fit::{Line, LineFit};
+pub use ledger::{BOOKINGS_MAX, Booking, BookingId, Ledger};
+pub use link::{LARGE_TRANSFER_BYTES, Link, LinkGauge, RoundTrip, TRANSFERS_REMEMBERED};
+pub use placement::{Aim, Placement, PlacementError, Share, Split, place};
+pub use predict::{Basis, Impossible, Prediction, predict};
+pub use price::{
+    BANDWIDTH_ASSUMED, HOP_OVERHEAD, LOAD_ASSUMED, ROUND_TRIP_ASSUMED, VISIT_ASSUMED,
+    WEIGHTS_ASSUMED,
+};
+pub use reason::{LeftOut, Out, Why};
 pub use route::{End, Place, Route, RouteError, Segment};
+pub use shape::{Shape, ShapeError, WholeWalk};
+pub use speed::{PREFILL_ROWS_MIN, Probe, Speed, SpeedGauge, Visit, Warmth};
+pub use steadiness::{LOOKS_IN_A_ROW, Look, MOVE_GAIN_MIN_PERCENT, Steadiness, Verdict};
 pub use topology::{PlanError, Topology, even_split};

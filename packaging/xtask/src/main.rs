@@ -20,6 +20,7 @@ mod process;
 mod sanitize;
 mod say;
 mod setup;
+mod simulate;
 mod stages;
 mod tidy;
 
@@ -43,6 +44,8 @@ enum Order {
     Tidy,
     /// Measure: `bench walk …`, `bench engine …`
     Bench(bench::BenchOptions),
+    /// Plan for hundreds of made-up households and check every plan
+    Simulate(simulate::SimulateOptions),
     /// Feed a million damaged model files to the readers; none may do harm
     Fuzz(fuzz::FuzzOptions),
     /// Run the tests of kernels and models with AddressSanitizer, or under valgrind
@@ -78,6 +81,7 @@ fn obey(order: Order) -> Result<()> {
         Order::Setup(options) => setup::setup(&places, &options),
         Order::Tidy => tidy::command(&places),
         Order::Bench(options) => bench::bench(&places, &options),
+        Order::Simulate(options) => simulate::simulate(&places, &options),
         Order::Fuzz(options) => fuzz::fuzz(&places, &options),
         Order::Sanitize(options) => sanitize::sanitize(&places, &options),
         Order::Platforms(options) => platforms::platforms(&places, &options),

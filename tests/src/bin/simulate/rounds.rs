@@ -1,0 +1,212 @@
+//! Plans for every household and checks what comes out.
+
+use std::time::Duration;
+
+use nook_base::clock;
+use nook_plan::synthetic::{Household, cheapest, verify};
+use nook_plan::{Aim, Because, Decision, NoPlan, Split, Walk, WholeElsewhere, place, plan};
+use nook_tests::figures::Spread;
+
+use crate::Arguments;
+use crate::report::{Crowd, Row};
+
+/// Sizes of households.
+const DEVICES: std::ops::RangeInclusive<u64> = 2..=12;
+/// How much dearer than the best a plan may be.
+const RATIO_MAX: f64 = 1.05;
+/// How long a plan for 12 devices and 64 layers may take.
+const PLAN_TIME_MAX: Duration = Duration::from_millis(10);
+/// How long one for 1,000 devices may take; no household has them, so this is a bound and no aim.
+const CROWD_TIME_MAX: Duration = Duration::from_millis(250);
+const CROWD: usize = 1_000;
+/// Timed plans are made this often, and the best counts: interference only adds.
+const REPEATS: usize = 5;
+
+/// All promises.
+pub(crate) fn rows(arguments: &Arguments) -> Vec<Row> {
+    let mut rows = vec![promises(arguments), best(arguments)];
+    rows.extend(placements(arguments));
+    rows.push(timed(arguments, "plan for 12 devices and 64 layers, slowest", 12, PLAN_TIME_MAX));
+    rows.push(timed(arguments, "plan for 1,000 devices, slowest", CROWD, CROWD_TIME_MAX));
+    rows
+}
+
+/// What plans look like, by the number of devices.
+pub(crate) fn crowds(arguments: &Arguments) -> Vec<Crowd> {
+    DEVICES.map(|devices| crowd(arguments, devices)).collect()
+}
+
+fn crowd(arguments: &Arguments, devices: u64) -> Crowd {
+    let mut crowd = Crowd { devices: devices as usize, ..Crowd::default() };
+    let mut gains = Vec::new();
+    let mut hops = 0;
+    for seed in seeds(arguments).filter(|seed| devices_of(*seed) == devices) {
+        let household = household(seed);
+        crowd.households += 1;
+        let Ok(decision) = plan(&household.situation()) else {
+            crowd.impossible += 1;
+            continue;
+        };
+        crowd.alone_possible += u64::from(decision.alone.is_ok());
+        let peers = decision.plan.peers().len();
+        crowd.pooled += u64::from(peers > 0);
+        hops += peers;
+        if let (Ok(alone), Because::PoolIsFaster) = (&decision.alone, decision.because) {
+            gains.push(alone.total.as_secs_f64() / decision.plan.prediction.total.as_secs_f64());
+        }
+    }
+    crowd.gain_median = Spread::of(gains).median;
+    crowd.hops_mean = hops as f64 / crowd.pooled.max(1) as f64;
+    crowd
+}
+
+/// Legal, no slower than alone, the same again and in any order, a reason for everybody.
+fn promises(arguments: &Arguments) -> Row {
+    let mut broken = Vec::new();
+    for seed in seeds(arguments) {
+        let household = household(seed);
+        let situation = household.situation();
+        for found in verify(&situation, &plan(&situation)) {
+            broken.push(format!("household {seed} ({}): {}", household.model_name, found.0));
+        }
+    }
+    counted(
+        "legal, explained, deterministic, never slower than alone",
+        arguments.households,
+        broken,
+    )
+}
+
+/// Against trying every walk, where that is possible.
+fn best(arguments: &Arguments) -> Row {
+    let (mut broken, mut worst, mut cases) = (Vec::new(), 1.0_f64, 0);
+    for seed in arguments.seed..arguments.seed + arguments.small {
+        let mut household =
+            Household::small(seed, 2 + (seed % 4) as usize, 5 + (seed / 4 % 2) as u32);
+        // A whole request elsewhere is no walk over segments.
+        household.request.whole = WholeElsewhere::Refused;
+        let situation = household.situation();
+        let decision = plan(&situation);
+        let alone_is_possible = decision.as_ref().is_ok_and(|decision| decision.alone.is_ok());
+        let Some(mut tried) = cheapest(&situation, true) else { continue };
+        if tried.is_none() && !alone_is_possible {
+            tried = cheapest(&situation, false).flatten();
+        }
+        let found = pooled_total(&decision);
+        match (tried, found) {
+            (None, None) => {}
+            (Some((_, best)), Some(found)) => {
+                cases += 1;
+                let ratio = found.as_secs_f64() / best.total.as_secs_f64();
+                worst = worst.max(ratio);
+                if !(1.0 / RATIO_MAX..=RATIO_MAX).contains(&ratio) {
+                    broken.push(format!("small household {seed}: {ratio:.3} of the best"));
+                }
+            }
+            (tried, found) => {
+                let (tried, found) = (tried.is_some(), found.is_some());
+                broken.push(format!("small household {seed}: possible {tried}, found {found}"));
+            }
+        }
+    }
+    Row {
+        row: "dearest plan against the best of all walks",
+        cases,
+        value: worst,
+        unit: "×",
+        target: format!("≤ {RATIO_MAX}"),
+        met: (cases > 0).then_some(broken.is_empty()),
+        broken,
+    }
+}
+
+fn pooled_total(decision: &Result<Decision, NoPlan>) -> Option<Duration> {
+    let pooled = decision.as_ref().ok()?.pooled.as_ref()?;
+    Some(pooled.prediction.total)
+}
+
+/// Placements are legal by construction of their route; they must be found, and not be worse than
+/// what they claim to improve on.
+fn placements(arguments: &Arguments) -> Vec<Row> {
+    let (mut missing, mut worse) = (Vec::new(), Vec::new());
+    let (mut plans, mut compared) = (0, 0);
+    for seed in seeds(arguments) {
+        let household = household(seed);
+        let situation = household.situation();
+        let planned = place(&situation, Aim::OneReply, Split::Planned);
+        let has_route =
+            plan(&situation).is_ok_and(|decision| matches!(decision.plan.walk, Walk::Route(_)));
+        plans += u64::from(has_route);
+        if has_route && planned.is_err() {
+            missing.push(format!("household {seed}: a plan, and no placement"));
+        }
+        let Ok(planned) = planned else { continue };
+        for split in [Split::Uniform, Split::CapacityWeighted] {
+            let Ok(other) = place(&situation, Aim::OneReply, split) else { continue };
+            compared += 1;
+            if planned.prediction.total > other.prediction.total {
+                worse.push(format!("household {seed}: the planned split loses to {split:?}"));
+            }
+        }
+        let busy = place(&situation, Aim::ManyReplies, Split::Planned);
+        if busy.is_ok_and(|busy| busy.busiest > planned.busiest) {
+            worse.push(format!("household {seed}: many replies are served worse than one"));
+        }
+    }
+    vec![
+        counted("a placement wherever there is a plan", plans, missing),
+        counted("the planned placement loses to no other split", compared, worse),
+    ]
+}
+
+fn timed(arguments: &Arguments, row: &'static str, devices: usize, limit: Duration) -> Row {
+    let slowest = (arguments.seed..arguments.seed + arguments.timed)
+        .map(|seed| {
+            let household = Household::of_64_layers(seed, devices);
+            let situation = household.situation();
+            let times = (0..REPEATS).map(|_| {
+                let begin = clock::now();
+                let decision = plan(&situation);
+                let took = begin.elapsed();
+                std::hint::black_box(decision.is_ok());
+                took
+            });
+            times.min().unwrap_or_default()
+        })
+        .max()
+        .unwrap_or_default();
+    let is_judged = arguments.timed > 0 && !cfg!(debug_assertions);
+    Row {
+        row,
+        cases: arguments.timed,
+        value: slowest.as_secs_f64() * 1000.0,
+        unit: "ms",
+        target: format!("< {}", limit.as_millis()),
+        met: is_judged.then_some(slowest < limit),
+        broken: Vec::new(),
+    }
+}
+
+fn counted(row: &'static str, cases: u64, broken: Vec<String>) -> Row {
+    Row {
+        row,
+        cases,
+        value: broken.len() as f64,
+        unit: "broken",
+        target: "0".to_owned(),
+        met: (cases > 0).then_some(broken.is_empty()),
+        broken,
+    }
+}
+
+fn seeds(arguments: &Arguments) -> std::ops::Range<u64> {
+    arguments.seed..arguments.seed + arguments.households
+}
+
+fn devices_of(seed: u64) -> u64 {
+    DEVICES.start() + seed % (DEVICES.end() - DEVICES.start() + 1)
+}
+
+fn household(seed: u64) -> Household {
+    Household::draw(seed, devices_of(seed) as usize)
+}
