@@ -94,7 +94,7 @@ fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) -> tauri::Resul
     background.run("house", live(app.clone(), tray, opener));
     let asked = app.clone();
     background.run("signals", async move {
-        leaving::asked_by_the_system().await;
+        nook_control::asked_by_the_system().await;
         leaving::leave(asked).await;
     });
     Ok(())

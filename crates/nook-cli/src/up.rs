@@ -34,23 +34,8 @@ pub(crate) async fn run(home: Option<PathBuf>, up: Up) -> anyhow::Result<ExitCod
 async fn interrupted(house: &nook_node::House) {
     let mut view = house.view();
     let gone = async move { while view.changed().await.is_ok() {} };
-    #[cfg(unix)]
-    let term = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a polite kill cannot be noticed");
-                std::future::pending::<()>().await;
-            }
-        }
-    };
-    #[cfg(not(unix))]
-    let term = std::future::pending::<()>();
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = term => {}
+        () = nook_control::asked_by_the_system() => {}
         () = gone => {}
     }
 }

@@ -9,11 +9,13 @@
 //! until the last one; closing the connection stops the reply.
 
 mod client;
+mod ending;
 mod protocol;
 mod server;
 mod socket;
 
 pub use client::{Client, ClientError, ReplyLines};
+pub use ending::asked_by_the_system;
 pub use protocol::{
     Answer, DeviceTarget, GenerateWish, Ids, Key, Line, Request, SamplingWish, WishedMessage,
 };
