@@ -2,7 +2,10 @@
 //! `nook-testkit`.
 //!
 //! What is here serves the benches of `src/bin`: [`figures`] turns samples into the numbers that are
-//! told, [`machine`] says what was measured on and with.
+//! told, [`machine`] says what was measured on and with, [`models`] keeps files of random weights,
+//! [`report`] prints and saves.
 
 pub mod figures;
 pub mod machine;
+pub mod models;
+pub mod report;

@@ -37,6 +37,7 @@ fn open(model: ModelDigest, start: u32, len: u32) -> Open {
         layers: LayerRange::with_len(start, len),
         dtype: ActivationDtype::F32,
         positions_max: 64,
+        resume: None,
     }
 }
 

@@ -29,6 +29,7 @@ async fn i9_sharing_that_is_off_is_inert() -> anyhow::Result<()> {
         layers: LayerRange::with_len(1, 4),
         dtype: ActivationDtype::F16,
         positions_max: 16,
+        resume: None,
     };
     let refused = device.ask_for(peer, open.clone()).await?.refused();
     assert_eq!(refused, Some(ErrorCode::ExperimentalDisabled));

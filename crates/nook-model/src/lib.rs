@@ -42,5 +42,5 @@ pub use file::ModelFile;
 pub use handover::{HandoverError, LayerExport};
 pub use loaded::{LoadOptions, LoadedModel, Precision};
 pub use pass::{BatchError, BatchPiece};
-pub use session::{Input, LogitRows, Output, Session, StepError};
+pub use session::{Input, LogitRows, Output, ResumeError, Session, StepError, TruncateError};
 pub use shape::ModelShape;

@@ -125,6 +125,35 @@ pub struct TruncateError {
     pub asked: u32,
 }
 
+/// A session that cannot go on as asked. It is as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ResumeError {
+    /// Not so many positions can be kept.
+    #[error(transparent)]
+    Truncate(TruncateError),
+    /// More positions than the model knows, or fewer than are kept.
+    #[error(
+        "a window of {asked} does not hold {kept} positions, or is beyond the {limit} of the model"
+    )]
+    Window {
+        /// Positions asked for.
+        asked: u32,
+        /// Positions to keep.
+        kept: u32,
+        /// Positions that the model knows.
+        limit: u32,
+    },
+    /// Some models turn positions by other frequencies when the window is wide, and what is
+    /// remembered was turned by those of the old window.
+    #[error("a window of {asked} turns positions otherwise than the {window} of this session")]
+    TurnsOtherwise {
+        /// Positions asked for.
+        asked: u32,
+        /// Most positions of the session.
+        window: u32,
+    },
+}
+
 /// One mutable timeline over one part of a model.
 #[derive(Debug)]
 pub struct Session {
@@ -174,12 +203,41 @@ impl Session {
 
     /// Forgets all positions but the first `positions`, and gives back the memory of whole blocks.
     pub fn truncate(&mut self, positions: u32) -> Result<(), TruncateError> {
+        self.check_truncate(positions)?;
+        self.position = positions;
+        self.states.iter_mut().for_each(|state| state.truncate(positions));
+        Ok(())
+    }
+
+    /// Lets the session go on after its first `positions` positions, as if it had been opened for at
+    /// most `positions_max`. The room that they take must have been promised before.
+    pub fn resume(&mut self, positions: u32, positions_max: u32) -> Result<(), ResumeError> {
+        self.check_resume(positions, positions_max)?;
+        self.truncate(positions).map_err(ResumeError::Truncate)?;
+        self.positions_max = positions_max;
+        Ok(())
+    }
+
+    /// Whether [`Self::resume`] would be done.
+    pub fn check_resume(&self, positions: u32, positions_max: u32) -> Result<(), ResumeError> {
+        self.check_truncate(positions).map_err(ResumeError::Truncate)?;
+        let limit = self.file.shape().context_length;
+        if positions_max < positions || positions_max > limit {
+            return Err(ResumeError::Window { asked: positions_max, kept: positions, limit });
+        }
+        let window = self.positions_max;
+        let mut ropes = self.file.description().ropes.iter();
+        if positions > 0 && !ropes.all(|rope| rope.turns_alike(window, positions_max)) {
+            return Err(ResumeError::TurnsOtherwise { asked: positions_max, window });
+        }
+        Ok(())
+    }
+
+    fn check_truncate(&self, positions: u32) -> Result<(), TruncateError> {
         let possible = self.states.iter().all(|state| state.can_truncate(positions));
         if positions > self.position || !possible {
             return Err(TruncateError { position: self.position, asked: positions });
         }
-        self.position = positions;
-        self.states.iter_mut().for_each(|state| state.truncate(positions));
         Ok(())
     }
 
@@ -208,7 +266,8 @@ impl Session {
     }
 
     /// Checks everything that can be wrong with a step before anything changes; the positions of it.
-    pub(crate) fn check(&self, model: &LoadedModel, input: Input<'_>) -> Result<u32, StepError> {
+    /// What a step may still meet afterwards is want of memory and a caller who leaves.
+    pub fn check(&self, model: &LoadedModel, input: Input<'_>) -> Result<u32, StepError> {
         if !model.file().is_same(&self.file) || model.device() != self.device {
             return Err(StepError::OtherModel);
         }

@@ -16,9 +16,10 @@ use nook_base::{LayerRange, ModelPart};
 use nook_kernels::Format;
 #[cfg(not(feature = "candle"))]
 use nook_model::Device;
-use nook_model::synthetic::Recipe;
+use nook_model::synthetic::{Family, Recipe};
 use nook_model::{
-    Fault, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, Precision, StepError,
+    Fault, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, Precision, ResumeError,
+    StepError, TruncateError,
 };
 
 fn tiny(seed: u64) -> LoadedModel {
@@ -151,6 +152,49 @@ fn a_session_is_never_longer_than_the_models_context() {
     let model = tiny(1);
     let fault = model.session(whole(&model), 513).unwrap_err().fault;
     assert_eq!(fault, Fault::ContextLength { limit: 512, asked: 513 });
+}
+
+/// All logits of `ids` in one session of this window.
+fn logits(model: &LoadedModel, ids: &[u32], window: u32) -> Vec<f32> {
+    let mut session = model.session(whole(model), window).unwrap();
+    values(session.step(model, Input::Tokens(ids), LogitRows::All).unwrap())
+}
+
+#[test]
+fn a_session_that_resumes_is_one_that_was_opened_so() {
+    for family in [Family::Llama, Family::Phi3LongRope] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tiny.gguf");
+        Recipe::of(family, Format::Q8_0, 4).write(&path).unwrap();
+        let model = load(&path, 1);
+        let limit = model.file().shape().context_length;
+        let (narrow, wide) = (limit / 4, limit);
+        let ids: Vec<u32> = (0..40).map(|index| index * 7919 % 272).collect();
+        let mut session = model.session(whole(&model), 30).unwrap();
+        session.step(&model, Input::Tokens(&ids[..25]), LogitRows::None).unwrap();
+        // Back to 20, and a window that the rest fits into.
+        session.resume(20, narrow).unwrap();
+        let got = session.step(&model, Input::Tokens(&ids[20..]), LogitRows::All).unwrap();
+        let width = model.file().shape().vocabulary as usize;
+        assert!(values(got) == logits(&model, &ids, narrow)[20 * width..], "{family:?}");
+        // What cannot be is refused, and changes nothing.
+        let truncate = TruncateError { position: 40, asked: 41 };
+        let asked = limit + 1;
+        assert_eq!(session.resume(41, narrow), Err(ResumeError::Truncate(truncate)));
+        for asked in [39, asked] {
+            let refused = Err(ResumeError::Window { asked, kept: 40, limit });
+            assert_eq!(session.resume(40, asked), refused);
+        }
+        // Only some models turn positions otherwise in a wide window; then nothing kept counts there.
+        let changes = logits(&model, &ids, narrow) != logits(&model, &ids, wide);
+        let outcome = session.resume(40, wide);
+        assert_eq!(changes, family == Family::Phi3LongRope);
+        assert_eq!(outcome.is_err(), changes, "{outcome:?}");
+        assert_eq!(session.position(), 40);
+        // From nothing, any window does.
+        session.resume(0, wide).unwrap();
+        assert_eq!((session.position(), session.positions_max()), (0, wide));
+    }
 }
 
 #[test]

@@ -124,7 +124,9 @@ async fn open(
     // Only the file is named here: the worker loads the layers at OPEN, under the guests' cap.
     let part = ModelPart::inner(LayerRange::with_len(open.layers.start(), 0));
     worker.load(&lent.path, lent.model, part).await.map_err(worker_error)?;
-    let mut worker_call = worker.open_call().await.map_err(worker_error)?;
+    // Under the name that the gate has proved, so that what is kept for it is kept for nobody else.
+    let peer = admitted.peer();
+    let mut worker_call = worker.open_call_for(peer).await.map_err(worker_error)?;
     let opening = WorkerMessage::from_peer(Message::Open(open));
     worker_call.send(opening).await.map_err(|_| error(ErrorCode::WorkerCrashed, ""))?;
     Ok(Some((worker_call, stream)))
@@ -171,6 +173,7 @@ mod tests {
             layers: LayerRange::with_len(start, len),
             dtype: ActivationDtype::F32,
             positions_max: 16,
+            resume: None,
         }
     }
 

@@ -42,6 +42,7 @@ impl State {
     pub(crate) fn apply_sharing(&mut self) {
         if let Some(terms) = self.lending.terms.take() {
             self.drain(terms);
+            self.drop_kept(None);
         }
         self.lending.guests.clear();
         let settings = self.settings.settings();
@@ -206,13 +207,24 @@ impl State {
     /// Ends the calls of devices that the gate does not let in any more.
     pub(crate) fn end_revoked_calls(&mut self) {
         let gate = &self.gate;
-        self.lending.guests.retain(|peer, revoked| {
+        let mut revoked = Vec::new();
+        self.lending.guests.retain(|peer, cut| {
             let stays = gate.admit(*peer, Purpose::Lend).is_ok();
             if !stays {
-                revoked.cancel();
+                cut.cancel();
+                revoked.push(*peer);
             }
             stays
         });
+        for peer in revoked {
+            self.drop_kept(Some(peer));
+        }
+    }
+
+    /// What workers keep of a device's conversations between two calls goes with its leave to call.
+    fn drop_kept(&self, peer: Option<PeerId>) {
+        let workers = self.workers.clone();
+        self.tasks.spawn_until_cancelled("forget", async move { workers.forget(peer).await });
     }
 
     /// Streams of other devices that run here now.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nook_base::tasks::Tasks;
-use nook_base::{ErrorCode, ModelDigest, clock};
+use nook_base::{ErrorCode, ModelDigest, PeerId, clock};
 use nook_shard::{Worker, WorkerCommand, WorkerEnd, WorkerLimits};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -45,6 +45,7 @@ enum Request {
     Limit(WorkerLimits),
     Free { model: ModelDigest, pid: u32, answer: oneshot::Sender<()> },
     Find { model: ModelDigest, answer: oneshot::Sender<Option<Worker>> },
+    Forget { peer: Option<PeerId> },
     StopAll { answer: oneshot::Sender<()> },
 }
 
@@ -127,6 +128,12 @@ impl Workers {
         }
     }
 
+    /// Nothing is kept any more for `peer`, or for every other device than this one.
+    pub(crate) async fn forget(&self, peer: Option<PeerId>) {
+        // As in `limit`.
+        let _ = self.requests.send(Request::Forget { peer }).await;
+    }
+
     /// Ends every worker; their memory is free when this returns.
     pub(crate) async fn stop_all(&self) {
         let (answer, wait) = oneshot::channel();
@@ -166,6 +173,13 @@ impl Stable {
                             worker.stop().await;
                             let _ = answer.send(());
                         });
+                    }
+                }
+                Request::Forget { peer } => {
+                    for slot in self.slots.values() {
+                        if let Slot::Running(worker) = slot {
+                            worker.forget(peer).await;
+                        }
                     }
                 }
                 Request::StopAll { answer } => {

@@ -1,19 +1,29 @@
-//! One worker's account: bytes of weights, bytes promised to conversations, streams lent to guests.
+//! One worker's account: bytes of weights, bytes promised to conversations, conversations kept
+//! between two calls, streams lent to guests.
 //!
 //! There is one accountant for everything that takes memory, so that a promise and its use cannot
-//! differ. What is taken is given back by `Drop`, on every way out of a call.
+//! differ. What is taken is given back by `Drop`, on every way out of a call. What can be computed
+//! again (`parking`) goes before anything is refused.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nook_base::PeerId;
+use nook_model::Session;
+use nook_wire::ResumePoint;
+
+use crate::parking::{Evicted, Kept, Parking, ParkingKey, Resumable};
 
 /// The account of one worker. Cloning gives another handle to the same account.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Account {
-    // Guards plain numbers; never held across an await or a computation.
-    books: Arc<Mutex<Books>>,
+#[derive(Debug)]
+pub(crate) struct Account<S = Session> {
+    // Guards numbers and the list of what is kept; never held across an await, a computation, or the
+    // freeing of a cache.
+    books: Arc<Mutex<Books<S>>>,
 }
 
-#[derive(Debug, Default)]
-struct Books {
+#[derive(Debug)]
+struct Books<S> {
     limits: Limits,
     /// All weights in memory.
     weights: u64,
@@ -25,6 +35,7 @@ struct Books {
     lent_caches: u64,
     sessions: u16,
     guests: u16,
+    parking: Parking<S>,
 }
 
 /// What the owner of this device allows.
@@ -42,8 +53,8 @@ pub(crate) struct Limits {
 pub(crate) enum Caller {
     /// This device; the mark cannot come over the wire, because only a local message carries it.
     Owner,
-    /// Another device, let in by the gate of this node.
-    Guest,
+    /// Another device, let in by the gate of this node; unnamed when nothing is to be kept for it.
+    Guest(Option<PeerId>),
 }
 
 /// Why nothing was taken.
@@ -58,14 +69,18 @@ pub(crate) enum Refusal {
         /// Bytes free.
         free: u64,
     },
+    /// Nothing is kept that goes on there.
+    NotKept,
 }
 
 /// A conversation's place and memory; dropping it gives both back.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    account: Account,
+pub(crate) struct Seat<S = Session> {
+    account: Account<S>,
     caller: Caller,
     bytes: u64,
+    /// Whether place and memory are still to be given back.
+    is_taken: bool,
 }
 
 /// The account as numbers.
@@ -75,28 +90,31 @@ pub(crate) struct Balance {
     pub(crate) caches: u64,
     pub(crate) sessions: u16,
     pub(crate) guests: u16,
+    pub(crate) parked: u16,
+    pub(crate) parked_bytes: u64,
 }
 
-impl Account {
+impl<S: Resumable> Account<S> {
     pub(crate) fn allow(&self, limits: Limits) {
-        self.books().limits = limits;
+        let mut books = self.books();
+        books.limits = limits;
+        let lendable = books.lendable();
+        let evicted = books.parking.shrink_lent(lendable);
+        free(books, evicted);
     }
 
-    /// Takes a place and `cache_bytes` for one conversation, whole or not at all.
-    pub(crate) fn seat(&self, caller: Caller, cache_bytes: u64) -> Result<Seat, Refusal> {
+    /// Takes a place for one conversation, or says at once that there is none. It has no memory yet.
+    pub(crate) fn sit(&self, caller: Caller) -> Result<Seat<S>, Refusal> {
         let mut books = self.books();
-        if caller == Caller::Guest && books.guests >= books.limits.guests_max {
-            return Err(Refusal::StreamsTaken);
-        }
-        if caller == Caller::Guest {
-            books.check_room(cache_bytes)?;
-            books.lent_caches = books.lent_caches.saturating_add(cache_bytes);
+        if caller != Caller::Owner {
+            if books.guests >= books.limits.guests_max {
+                return Err(Refusal::StreamsTaken);
+            }
             books.guests += 1;
         }
-        books.caches = books.caches.saturating_add(cache_bytes);
         books.sessions = books.sessions.saturating_add(1);
         drop(books);
-        Ok(Seat { account: self.clone(), caller, bytes: cache_bytes })
+        Ok(Seat { account: self.clone(), caller, bytes: 0, is_taken: true })
     }
 
     /// Books `additional` bytes of weights as lent when a guest asks for them; fails when they do not
@@ -106,8 +124,9 @@ impl Account {
             return Ok(());
         }
         let mut books = self.books();
-        books.check_room(additional)?;
+        let evicted = books.make_room(additional)?;
         books.lent_weights = books.lent_weights.saturating_add(additional);
+        free(books, evicted);
         Ok(())
     }
 
@@ -118,6 +137,21 @@ impl Account {
         books.lent_weights = books.lent_weights.min(bytes);
     }
 
+    /// Frees what was kept and not used for `life`.
+    pub(crate) fn expire(&self, now: Instant, life: Duration) {
+        self.evict(|parking| parking.expire(now, life));
+    }
+
+    /// Frees what is kept for a device, or for every other device than this one.
+    pub(crate) fn forget(&self, peer: Option<PeerId>) {
+        self.evict(|parking| parking.forget(peer));
+    }
+
+    /// Frees everything that is kept; whether that was anything.
+    pub(crate) fn free_parked(&self) -> bool {
+        self.evict(Parking::clear) > 0
+    }
+
     pub(crate) fn balance(&self) -> Balance {
         let books = self.books();
         Balance {
@@ -125,91 +159,156 @@ impl Account {
             caches: books.caches,
             sessions: books.sessions,
             guests: books.guests,
+            parked: u16::try_from(books.parking.len()).unwrap_or(u16::MAX),
+            parked_bytes: books.parking.bytes(),
         }
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
+    fn evict(&self, choose: impl FnOnce(&mut Parking<S>) -> Evicted<S>) -> usize {
+        let mut books = self.books();
+        let evicted = choose(&mut books.parking);
+        let count = evicted.len();
+        free(books, evicted);
+        count
+    }
+}
+
+impl<S> Account<S> {
+    fn books(&self) -> MutexGuard<'_, Books<S>> {
         // The numbers are valid at every instant, so a panic elsewhere does not spoil them.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Books {
-    fn check_room(&self, wanted: u64) -> Result<(), Refusal> {
-        let taken = self.lent_weights.saturating_add(self.lent_caches);
-        let free = self.limits.bytes_max.saturating_sub(taken);
-        if wanted <= free { Ok(()) } else { Err(Refusal::NoMemory { wanted, free }) }
+impl<S: Resumable> Seat<S> {
+    /// Takes memory for the conversation; what is kept of others goes first.
+    pub(crate) fn promise(&mut self, bytes: u64) -> Result<(), Refusal> {
+        let mut books = self.account.books();
+        let evicted = match self.caller {
+            Caller::Owner => Evicted::new(),
+            Caller::Guest(_) => books.make_room(bytes)?,
+        };
+        books.promise(self.caller, bytes);
+        free(books, evicted);
+        self.bytes = self.bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// Takes a kept conversation out, and memory for its going on. A refusal leaves it where it is.
+    pub(crate) fn resume(
+        &mut self,
+        key: &ParkingKey,
+        point: ResumePoint,
+        positions_max: u32,
+        bytes: u64,
+    ) -> Result<Kept<S>, Refusal> {
+        let mut books = self.account.books();
+        let index = books.parking.find(key, point, positions_max).ok_or(Refusal::NotKept)?;
+        if self.caller != Caller::Owner {
+            books.check_room(bytes)?;
+        }
+        let kept = books.parking.take(index).ok_or(Refusal::NotKept)?;
+        let evicted = match self.caller {
+            Caller::Owner => Evicted::new(),
+            // It is out by now, so its bytes are free like any.
+            Caller::Guest(_) => books.make_room(bytes)?,
+        };
+        books.promise(self.caller, bytes);
+        free(books, evicted);
+        self.bytes = self.bytes.saturating_add(bytes);
+        Ok(kept)
+    }
+
+    /// Gives place and memory back but for `bytes`, with which the conversation is kept.
+    pub(crate) fn park(mut self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) {
+        let mut books = self.account.books();
+        books.give_back(self.caller, self.bytes);
+        let mut evicted = books.parking.park(key, kept, bytes, now);
+        let lendable = books.lendable();
+        evicted.extend(books.parking.shrink_lent(lendable));
+        free(books, evicted);
+        self.is_taken = false;
     }
 }
 
-impl Drop for Seat {
+impl<S: Resumable> Books<S> {
+    /// Bytes that could be lent if nothing were kept.
+    fn lendable(&self) -> u64 {
+        let taken = self.lent_weights.saturating_add(self.lent_caches);
+        self.limits.bytes_max.saturating_sub(taken)
+    }
+
+    fn check_room(&self, wanted: u64) -> Result<(), Refusal> {
+        let free = self.lendable();
+        if wanted <= free { Ok(()) } else { Err(Refusal::NoMemory { wanted, free }) }
+    }
+
+    /// Frees what guests keep until `wanted` bytes can be lent; frees nothing when they cannot.
+    fn make_room(&mut self, wanted: u64) -> Result<Evicted<S>, Refusal> {
+        self.check_room(wanted)?;
+        let left = self.lendable().saturating_sub(wanted);
+        Ok(self.parking.shrink_lent(left))
+    }
+
+    fn promise(&mut self, caller: Caller, bytes: u64) {
+        self.caches = self.caches.saturating_add(bytes);
+        if caller != Caller::Owner {
+            self.lent_caches = self.lent_caches.saturating_add(bytes);
+        }
+    }
+}
+
+impl<S> Books<S> {
+    fn give_back(&mut self, caller: Caller, bytes: u64) {
+        self.caches = self.caches.saturating_sub(bytes);
+        self.sessions = self.sessions.saturating_sub(1);
+        if caller != Caller::Owner {
+            self.lent_caches = self.lent_caches.saturating_sub(bytes);
+            self.guests = self.guests.saturating_sub(1);
+        }
+    }
+}
+
+/// Closes the books, then frees: giving large caches back takes longer than anybody should wait.
+fn free<S>(books: MutexGuard<'_, Books<S>>, evicted: Evicted<S>) {
+    drop(books);
+    drop(evicted);
+}
+
+impl<S> Drop for Seat<S> {
     fn drop(&mut self) {
-        let mut books = self.account.books();
-        books.caches = books.caches.saturating_sub(self.bytes);
-        books.sessions = books.sessions.saturating_sub(1);
-        if self.caller == Caller::Guest {
-            books.lent_caches = books.lent_caches.saturating_sub(self.bytes);
-            books.guests = books.guests.saturating_sub(1);
+        if self.is_taken {
+            self.account.books().give_back(self.caller, self.bytes);
+        }
+    }
+}
+
+impl<S> Clone for Account<S> {
+    fn clone(&self) -> Self {
+        Self { books: Arc::clone(&self.books) }
+    }
+}
+
+impl<S> Default for Account<S> {
+    fn default() -> Self {
+        Self { books: Arc::default() }
+    }
+}
+
+impl<S> Default for Books<S> {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            weights: 0,
+            lent_weights: 0,
+            caches: 0,
+            lent_caches: 0,
+            sessions: 0,
+            guests: 0,
+            parking: Parking::default(),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn account() -> Account {
-        let account = Account::default();
-        account.allow(Limits { bytes_max: 1_000, guests_max: 2 });
-        account
-    }
-
-    #[test]
-    fn guests_are_limited_exactly_and_the_owner_is_not() {
-        let account = account();
-        let first = account.seat(Caller::Guest, 1).unwrap();
-        let _second = account.seat(Caller::Guest, 1).unwrap();
-        assert_eq!(account.seat(Caller::Guest, 1).unwrap_err(), Refusal::StreamsTaken);
-        let _own = account.seat(Caller::Owner, 1).unwrap();
-        drop(first);
-        assert!(account.seat(Caller::Guest, 1).is_ok());
-    }
-
-    #[test]
-    fn a_refusal_takes_nothing_and_dropping_gives_everything_back() {
-        let account = account();
-        account.lend_weights(Caller::Guest, 600).unwrap();
-        account.set_weights(600);
-        for _ in 0..10 {
-            let refused = account.seat(Caller::Guest, 500).unwrap_err();
-            assert_eq!(refused, Refusal::NoMemory { wanted: 500, free: 400 });
-        }
-        let seat = account.seat(Caller::Guest, 400).unwrap();
-        assert_eq!(account.balance().caches, 400);
-        drop(seat);
-        let after = account.balance();
-        assert_eq!((after.caches, after.sessions, after.guests), (0, 0, 0));
-    }
-
-    #[test]
-    fn a_cap_on_lending_does_not_bind_the_owner() {
-        let account = account();
-        account.lend_weights(Caller::Owner, 5_000).unwrap();
-        account.set_weights(5_000);
-        let _own = account.seat(Caller::Owner, 9_000).unwrap();
-        assert!(account.seat(Caller::Guest, 900).is_ok());
-    }
-
-    #[test]
-    fn a_thousand_simultaneous_openers_never_exceed_the_limit() {
-        let account = Account::default();
-        account.allow(Limits { bytes_max: u64::MAX, guests_max: 4 });
-        let seats: Vec<_> = std::thread::scope(|scope| {
-            let openers: Vec<_> =
-                (0..1_000).map(|_| scope.spawn(|| account.seat(Caller::Guest, 1).ok())).collect();
-            openers.into_iter().filter_map(|opener| opener.join().unwrap()).collect()
-        });
-        assert_eq!(seats.len(), 4);
-        assert_eq!(account.balance().guests, 4);
-    }
-}
+mod tests;

@@ -1,21 +1,24 @@
 //! The one thread of a worker that computes.
 //!
 //! It owns the loaded model outright, so nothing here is locked: calls hand their session over with
-//! each step and get it back with the result. Jobs run one after another in the order they came;
-//! a caller that has left is noticed before its job starts and at every layer of it.
+//! each step and get it back with the result. Steps stand in one [`Line`], which computes them in ticks;
+//! loading and questions are done between two ticks, in the order they came.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
 
-use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive, clock};
+use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, clock};
 use nook_model::{
-    Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, Precision, Session,
+    Fault, LoadOptions, LoadedModel, LogitRows, ModelError, ModelFile, Precision, Session,
 };
+use nook_wire::PassCounts;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::account::{Account, Caller, Refusal};
 use crate::failure::Failure;
+use crate::line::{Line, StepDone, StepInput, StepJob};
 
 /// Jobs that may wait for the compute thread. Each call has at most one, so this is only met when
 /// more calls run than the mux allows; a caller beyond it waits.
@@ -25,24 +28,9 @@ const JOBS_MAX: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) struct Compute {
     jobs: mpsc::Sender<Job>,
-}
-
-/// The numbers of one step.
-#[derive(Debug)]
-pub(crate) enum StepInput {
-    /// Token ids, for a part that has the embedding.
-    Tokens(Sensitive<Vec<u32>>),
-    /// Rows of hidden state.
-    Hidden(Sensitive<Vec<f32>>),
-}
-
-/// A step that was computed, or was not; the session comes back either way.
-#[derive(Debug)]
-pub(crate) struct StepDone {
-    pub(crate) session: Session,
-    pub(crate) result: Result<Output, Failure>,
-    pub(crate) compute: Duration,
-    pub(crate) queued: Duration,
+    /// Woken with every job: it may be resting between two passes.
+    thread: Thread,
+    conversations: Arc<AtomicU64>,
 }
 
 /// What was loaded.
@@ -59,6 +47,14 @@ pub(crate) struct Holding {
     pub(crate) embedding: bool,
     pub(crate) head: bool,
     pub(crate) steps_done: u64,
+    pub(crate) passes: PassCounts,
+}
+
+/// A conversation that was kept, to go on after its first `position` positions.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    pub(crate) session: Session,
+    pub(crate) position: u32,
 }
 
 enum Job {
@@ -70,9 +66,10 @@ enum Job {
     },
     Open {
         caller: Caller,
-        model: Option<ModelDigest>,
+        model: ModelDigest,
         part: ModelPart,
         positions_max: u32,
+        resumed: Option<Resumed>,
         reply: oneshot::Sender<Result<Session, Failure>>,
     },
     Step(StepJob),
@@ -80,21 +77,12 @@ enum Job {
         model: Option<ModelDigest>,
         layers: LayerRange,
         positions: u32,
-        reply: oneshot::Sender<Result<u64, Failure>>,
+        reply: oneshot::Sender<Result<(ModelDigest, u64), Failure>>,
     },
     Holding {
         reply: oneshot::Sender<Holding>,
     },
     ReleaseAll,
-}
-
-struct StepJob {
-    session: Session,
-    input: StepInput,
-    rows: LogitRows,
-    asked: Instant,
-    left: Arc<AtomicBool>,
-    reply: oneshot::Sender<StepDone>,
 }
 
 /// Sets its flag when dropped: the caller no longer waits.
@@ -104,10 +92,16 @@ impl Compute {
     /// Starts the thread. It ends when every handle is gone.
     pub(crate) fn start(account: Account) -> std::io::Result<Self> {
         let (jobs, inbox) = mpsc::channel(JOBS_MAX);
-        std::thread::Builder::new()
+        let handle = std::thread::Builder::new()
             .name("compute".to_owned())
             .spawn(move || Bench::new(account).run(inbox))?;
-        Ok(Self { jobs })
+        let thread = handle.thread().clone();
+        Ok(Self { jobs, thread, conversations: Arc::default() })
+    }
+
+    /// A number for a conversation.
+    pub(crate) fn number_conversation(&self) -> u64 {
+        self.conversations.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Makes sure that `part` of the model is in memory.
@@ -120,30 +114,34 @@ impl Compute {
         self.ask(|reply| Job::Hold { path, model, part, reply }).await?
     }
 
-    /// A new conversation over a part, which is loaded where it is not held.
+    /// A conversation over a part, which is loaded where it is not held: a new one, or one that was
+    /// kept.
     pub(crate) async fn open(
         &self,
         caller: Caller,
-        model: Option<ModelDigest>,
+        model: ModelDigest,
         part: ModelPart,
         positions_max: u32,
+        resumed: Option<Resumed>,
     ) -> Result<Session, Failure> {
-        self.ask(|reply| Job::Open { caller, model, part, positions_max, reply }).await?
+        self.ask(|reply| Job::Open { caller, model, part, positions_max, resumed, reply }).await?
     }
 
-    /// Bytes that a conversation of `positions` over `layers` takes.
+    /// Which model it is, and the bytes that a conversation of `positions` over `layers` takes.
     pub(crate) async fn cache_bytes(
         &self,
         model: Option<ModelDigest>,
         layers: LayerRange,
         positions: u32,
-    ) -> Result<u64, Failure> {
+    ) -> Result<(ModelDigest, u64), Failure> {
         self.ask(|reply| Job::CacheBytes { model, layers, positions, reply }).await?
     }
 
-    /// One step. Dropping the future ends the computation at the next layer.
+    /// One step. Dropping the future takes it out of the line, or ends the computation at the next
+    /// layer where nobody shares it.
     pub(crate) async fn step(
         &self,
+        who: u64,
         session: Session,
         input: StepInput,
         rows: LogitRows,
@@ -151,7 +149,7 @@ impl Compute {
         let left = Arc::new(AtomicBool::new(false));
         let _mark = LeaveMark(left.clone());
         let asked = clock::now();
-        self.ask(|reply| Job::Step(StepJob { session, input, rows, asked, left, reply })).await
+        self.ask(|reply| Job::Step(StepJob { who, session, input, rows, asked, left, reply })).await
     }
 
     pub(crate) async fn holding(&self) -> Holding {
@@ -162,12 +160,14 @@ impl Compute {
     pub(crate) async fn release_all(&self) {
         // A closed channel means that the thread is gone, and the weights with it.
         let _ = self.jobs.send(Job::ReleaseAll).await;
+        self.thread.unpark();
     }
 
     async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Result<T, Failure> {
         let (reply, wait) = oneshot::channel();
         let gone = || Failure::new(ErrorCode::WorkerCrashed, "the compute thread has ended");
         self.jobs.send(job(reply)).await.map_err(|_| gone())?;
+        self.thread.unpark();
         wait.await.map_err(|_| gone())
     }
 }
@@ -182,38 +182,64 @@ impl Drop for LeaveMark {
 struct Bench {
     account: Account,
     model: Option<(ModelDigest, LoadedModel, ModelFile)>,
-    steps_done: u64,
+    line: Line,
 }
 
 impl Bench {
     fn new(account: Account) -> Self {
-        Self { account, model: None, steps_done: 0 }
+        Self { account, model: None, line: Line::default() }
     }
 
     fn run(mut self, mut inbox: mpsc::Receiver<Job>) {
-        while let Some(job) = inbox.blocking_recv() {
-            // A reply nobody waits for any more is dropped, and with it what it holds.
-            match job {
-                Job::Hold { path, model, part, reply } => {
-                    let _ = reply.send(self.hold(path, model, part, Caller::Owner));
+        loop {
+            if self.line.is_empty() {
+                match inbox.blocking_recv() {
+                    Some(job) => self.take(job),
+                    None => return,
                 }
-                Job::Open { caller, model, part, positions_max, reply } => {
-                    let _ = reply.send(self.open(caller, model, part, positions_max));
+            }
+            // All that came while the last tick ran; the next one begins at once.
+            for _ in 0..JOBS_MAX {
+                match inbox.try_recv() {
+                    Ok(job) => self.take(job),
+                    Err(_) => break,
                 }
-                Job::CacheBytes { model, layers, positions, reply } => {
-                    let bytes =
-                        self.loaded(model).map(|(_, file)| file.cache_bytes(layers, positions));
-                    let _ = reply.send(bytes);
-                }
-                Job::Step(job) => self.step(job),
-                Job::Holding { reply } => {
-                    let _ = reply.send(self.holding());
-                }
-                Job::ReleaseAll => {
-                    if let Some((_, loaded, _)) = &mut self.model {
-                        release_all(loaded);
-                        self.account.set_weights(loaded.weight_bytes());
-                    }
+            }
+            if let Some(end) = self.line.rests_until() {
+                // Ended early by every job, by chance too; then it is looked at anew.
+                std::thread::park_timeout(end.saturating_duration_since(clock::now()));
+            } else if let Some((_, model, _)) = &self.model {
+                self.line.tick(model, &self.account);
+            }
+        }
+    }
+
+    /// Does a job, or puts a step into the line.
+    fn take(&mut self, job: Job) {
+        // A reply nobody waits for any more is dropped, and with it what it holds.
+        match job {
+            Job::Hold { path, model, part, reply } => {
+                let _ = reply.send(self.hold(path, model, part, Caller::Owner));
+            }
+            Job::Open { caller, model, part, positions_max, resumed, reply } => {
+                let _ = reply.send(self.open(caller, model, part, positions_max, resumed));
+            }
+            Job::CacheBytes { model, layers, positions, reply } => {
+                let held = self.loaded(model);
+                let bytes =
+                    held.map(|(digest, file)| (digest, file.cache_bytes(layers, positions)));
+                let _ = reply.send(bytes);
+            }
+            Job::Step(job) => {
+                self.line.join(self.model.as_ref().map(|(_, model, _)| model), job);
+            }
+            Job::Holding { reply } => {
+                let _ = reply.send(self.holding());
+            }
+            Job::ReleaseAll => {
+                if let Some((_, loaded, _)) = &mut self.model {
+                    release_all(loaded);
+                    self.account.set_weights(loaded.weight_bytes());
                 }
             }
         }
@@ -254,9 +280,17 @@ impl Bench {
                     free >> 20
                 ),
             ),
-            Refusal::StreamsTaken => ErrorCode::Busy.into(),
+            other => other.into(),
         })?;
-        loaded.hold(&part)?;
+        match loaded.hold(&part) {
+            // What is kept of earlier conversations is the first to go.
+            Err(ModelError { fault: Fault::OutOfMemory { .. }, .. })
+                if self.account.free_parked() =>
+            {
+                loaded.hold(&part)?;
+            }
+            outcome => outcome?,
+        }
         self.account.set_weights(loaded.weight_bytes());
         let took = clock::now().duration_since(started);
         Ok(Held { weight_bytes: loaded.weight_bytes(), took })
@@ -265,15 +299,19 @@ impl Bench {
     fn open(
         &mut self,
         caller: Caller,
-        digest: Option<ModelDigest>,
+        digest: ModelDigest,
         part: ModelPart,
         positions_max: u32,
+        resumed: Option<Resumed>,
     ) -> Result<Session, Failure> {
-        let digest = self.loaded(digest)?.0;
         // Layers may have been evicted between two conversations.
         self.hold(None, digest, part, caller)?;
         let (_, loaded, _) = self.model.as_ref().expect("hold succeeded, so a model is loaded");
-        Ok(loaded.session(part, positions_max)?)
+        let Some(Resumed { mut session, position }) = resumed else {
+            return Ok(loaded.session(part, positions_max)?);
+        };
+        session.resume(position, positions_max)?;
+        Ok(session)
     }
 
     /// The loaded model, which must be the one meant; the own node need not name it.
@@ -287,27 +325,6 @@ impl Bench {
         }
     }
 
-    fn step(&mut self, job: StepJob) {
-        let StepJob { mut session, input, rows, asked, left, reply } = job;
-        let started = clock::now();
-        let result = match &self.model {
-            _ if left.load(Ordering::Relaxed) => Err(ErrorCode::Cancelled.into()),
-            None => Err(Failure::new(ErrorCode::NotFound, "no model was loaded yet")),
-            Some((_, loaded, _)) => {
-                let input = match &input {
-                    StepInput::Tokens(ids) => Input::Tokens(ids),
-                    StepInput::Hidden(rows) => Input::Hidden(rows),
-                };
-                let cancelled = || left.load(Ordering::Relaxed);
-                session.step_unless(loaded, input, rows, &cancelled).map_err(Failure::from)
-            }
-        };
-        self.steps_done += 1;
-        let compute = clock::now().duration_since(started);
-        let queued = started.duration_since(asked);
-        let _ = reply.send(StepDone { session, result, compute, queued });
-    }
-
     fn holding(&self) -> Holding {
         let Some((_, loaded, _)) = &self.model else {
             return Holding::default();
@@ -316,7 +333,8 @@ impl Bench {
             layers: loaded.held(),
             embedding: loaded.has_embedding(),
             head: loaded.has_head(),
-            steps_done: self.steps_done,
+            steps_done: self.line.steps_done(),
+            passes: self.line.counts(),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! What a worker says when it cannot do what was asked: a code to act on and a sentence.
 
 use nook_base::ErrorCode;
-use nook_model::session::TruncateError;
-use nook_model::{Fault, ModelError, StepError};
+use nook_model::{Fault, ModelError, ResumeError, StepError, TruncateError};
 use nook_wire::WireError;
 
 use crate::account::Refusal;
@@ -38,6 +37,7 @@ impl From<Refusal> for Failure {
                     free >> 20
                 ),
             ),
+            Refusal::NotKept => ErrorCode::HistoryMismatch.into(),
         }
     }
 }
@@ -69,6 +69,12 @@ impl From<StepError> for Failure {
 
 impl From<TruncateError> for Failure {
     fn from(error: TruncateError) -> Self {
+        Self::new(ErrorCode::HistoryMismatch, error.to_string())
+    }
+}
+
+impl From<ResumeError> for Failure {
+    fn from(error: ResumeError) -> Self {
         Self::new(ErrorCode::HistoryMismatch, error.to_string())
     }
 }

@@ -5,13 +5,20 @@
 //! process, or running out of memory there, never takes the node down.
 
 mod account;
+mod company;
 mod compute;
 mod failure;
+mod history;
+mod line;
 mod link;
+mod opening;
+mod pace;
+mod parking;
 mod process;
 mod serve;
 mod worker;
 
+pub use nook_wire::PassCounts;
 pub use process::{
     LoadedPart, Worker, WorkerCommand, WorkerEnd, WorkerError, WorkerLimits, WorkerStartError,
     WorkerStatus,

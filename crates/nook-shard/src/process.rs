@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use interprocess::local_socket::tokio::prelude::*;
 use nook_base::tasks::Tasks;
-use nook_base::{ErrorCode, ModelDigest, ModelPart};
+use nook_base::{ErrorCode, ModelDigest, ModelPart, PeerId};
 use nook_mux::{Call, CallError, Incoming, Mux, Side};
-use nook_wire::{LocalMessage, Message, WorkerMessage};
+use nook_wire::{LocalMessage, Message, PassCounts, WorkerMessage};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::{mpsc, watch};
@@ -31,6 +31,10 @@ const STOP_LIMIT: Duration = Duration::from_secs(2);
 
 /// Lines of a worker's standard error that are kept for the message about its end.
 const LAST_LINES_MAX: usize = 20;
+
+/// Calls that a node has open with one worker. Half of those that the worker takes: a burst of more
+/// openings than it can refuse one by one would end the connection, and with it every reply.
+const CALLS_OPEN_MAX: usize = crate::CALLS_MAX / 2;
 
 /// How to start a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +52,8 @@ pub struct WorkerLimits {
     pub streams_max: u16,
     /// Bytes of weights and caches together.
     pub memory_bytes_max: u64,
-    /// Weights are freed when no conversation was held for this long.
+    /// Weights are freed when no conversation was held for this long, and what is kept of a
+    /// conversation when it was not used for this long.
     pub idle: Duration,
 }
 
@@ -160,6 +165,12 @@ pub struct WorkerStatus {
     pub cache_bytes: u64,
     /// Steps computed since it started.
     pub steps_done: u64,
+    /// How steps shared passes, and how many wait now.
+    pub passes: PassCounts,
+    /// Conversations kept after their call.
+    pub parked: u16,
+    /// Bytes that those take, beside `cache_bytes`.
+    pub parked_bytes: u64,
 }
 
 impl Worker {
@@ -245,6 +256,9 @@ impl Worker {
                 weight_bytes,
                 cache_bytes,
                 steps_done,
+                passes,
+                parked,
+                parked_bytes,
                 ..
             } => Ok(WorkerStatus {
                 held,
@@ -253,13 +267,33 @@ impl Worker {
                 weight_bytes,
                 cache_bytes,
                 steps_done,
+                passes,
+                parked,
+                parked_bytes,
             }),
             _ => Err(WorkerError::OutOfTurn),
         }
     }
 
-    /// A new call, for one conversation.
+    /// A new call that serves `peer`: what is kept when it ends well is kept for that device alone.
+    pub async fn open_call_for(&self, peer: PeerId) -> Result<Call<WorkerMessage>, WorkerError> {
+        let mut call = self.open_call().await?;
+        call.send(LocalMessage::OnBehalf { peer }.into()).await?;
+        Ok(call)
+    }
+
+    /// Frees what is kept for `peer`, or for every other device than this one.
+    pub async fn forget(&self, peer: Option<PeerId>) {
+        // A closed connection shows in `ended`, and what was kept is gone with it.
+        let _ = self.mux.send(LocalMessage::Forget { peer }.into()).await;
+    }
+
+    /// A new call, for one conversation. Beyond [`CALLS_OPEN_MAX`] it is `busy`, at once.
     pub async fn open_call(&self) -> Result<Call<WorkerMessage>, WorkerError> {
+        if self.mux.calls_open() >= CALLS_OPEN_MAX {
+            let code = ErrorCode::Busy;
+            return Err(WorkerError::Refused { code, sentence: code.sentence().to_owned() });
+        }
         self.mux.open_call().await.map_err(|_| WorkerError::Gone)
     }
 

@@ -1,37 +1,27 @@
 //! One call of the worker: one conversation over one part of the model, from OPEN to CLOSE.
 //!
-//! The first message says whose conversation it is and which part it wants; then each step is
-//! collected, handed to the compute thread with the session, and answered. Whatever is not as the
-//! protocol says ends the call with a code; the seat and the cache are given back by `Drop`.
+//! `opening` reads the first message; then each step is collected, handed to the compute thread with
+//! the session, and answered. Whatever is not as the protocol says ends the call with a code; the seat
+//! and the cache are given back by `Drop`. A requester that closes without a code, between two steps,
+//! may go on later: its conversation is kept (`parking`).
 
 use bytes::Bytes;
-use nook_base::{Activation, ActivationDtype, ErrorCode, ModelDigest, ModelPart, Sensitive};
-use nook_model::{LogitRows, Output, Session};
+use nook_base::{Activation, ErrorCode, Sensitive};
+use nook_model::{LogitRows, Output};
 use nook_mux::{Call, CallError, TensorRecvError};
 use nook_wire::{HistoryMark, LocalMessage, Message, ResultHead, StepHead, WorkerMessage};
 
-use crate::account::{Caller, Seat};
-use crate::compute::StepInput;
 use crate::failure::Failure;
+use crate::line::StepInput;
+use crate::opening::{Conversation, open};
 use crate::worker::Room;
 
 /// Why a call is over.
-enum Over {
+pub(crate) enum Over {
     /// The other side closed it or went away.
     Closed,
     /// This side ends it, and says why.
     Failed(Failure),
-}
-
-/// A conversation that is open.
-struct Conversation {
-    part: ModelPart,
-    dtype: ActivationDtype,
-    session: Session,
-    /// Which history is remembered; unknown before the first step and after a cut.
-    mark: Option<HistoryMark>,
-    // Held for its Drop: place and memory belong to this conversation.
-    _seat: Seat,
 }
 
 /// A step as it came in.
@@ -65,11 +55,18 @@ async fn run(
 ) -> Result<std::convert::Infallible, Over> {
     let mut conversation = open(room, call).await?;
     loop {
-        match call.recv().await? {
+        let message = match call.recv().await {
+            Ok(message) => message,
+            Err(CallError::Closed { code: None }) => {
+                conversation.park();
+                return Err(Over::Closed);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match message {
             WorkerMessage::Peer(Message::Truncate { position }) => {
                 conversation.session.truncate(position).map_err(Failure::from)?;
-                // The requester says with the next step which history it means.
-                conversation.mark = None;
+                conversation.history.truncate(position);
             }
             message => {
                 let step = read_step(&conversation, message, call).await?;
@@ -77,75 +74,6 @@ async fn run(
             }
         }
     }
-}
-
-/// Reads the opening message; management calls are answered here and go on waiting for it.
-async fn open(room: &Room, call: &mut Call<WorkerMessage>) -> Result<Conversation, Over> {
-    loop {
-        let (caller, model, part, dtype, positions_max) = match call.recv().await? {
-            WorkerMessage::Peer(Message::Open(open)) => (
-                Caller::Guest,
-                Some(open.model),
-                ModelPart::inner(open.layers),
-                open.dtype,
-                open.positions_max,
-            ),
-            WorkerMessage::Local(LocalMessage::OpenLocal {
-                part, dtype, positions_max, ..
-            }) => (Caller::Owner, None, part, dtype, positions_max),
-            WorkerMessage::Local(message) => {
-                manage(room, call, message).await?;
-                continue;
-            }
-            WorkerMessage::Peer(_) => {
-                return Err(out_of_turn("a call begins with OPEN").into());
-            }
-        };
-        let conversation = seat(room, caller, model, part, dtype, positions_max).await?;
-        call.send(Message::Opened { position: 0 }.into()).await?;
-        return Ok(conversation);
-    }
-}
-
-async fn seat(
-    room: &Room,
-    caller: Caller,
-    model: Option<ModelDigest>,
-    part: ModelPart,
-    dtype: ActivationDtype,
-    positions_max: u32,
-) -> Result<Conversation, Failure> {
-    let cache_bytes = room.compute.cache_bytes(model, part.layers, positions_max).await?;
-    // The place is taken before the layers are loaded: whoever is over the limit costs nothing.
-    let seat = room.account.seat(caller, cache_bytes)?;
-    let session = room.compute.open(caller, model, part, positions_max).await?;
-    Ok(Conversation { part, dtype, session, mark: None, _seat: seat })
-}
-
-/// Load and status: asked only by the own node, on a call of their own.
-async fn manage(
-    room: &Room,
-    call: &mut Call<WorkerMessage>,
-    message: LocalMessage,
-) -> Result<(), Over> {
-    let answer = match message {
-        LocalMessage::Load { path, model, part } => {
-            let held = room.compute.hold(Some(path), model, part).await?;
-            LocalMessage::Loaded {
-                part,
-                weight_bytes: held.weight_bytes,
-                load_ms: u32::try_from(held.took.as_millis()).unwrap_or(u32::MAX),
-            }
-        }
-        LocalMessage::Unload => {
-            room.compute.release_all().await;
-            LocalMessage::Unloaded
-        }
-        LocalMessage::Status => room.status().await,
-        _ => return Err(out_of_turn("that does not begin a call").into()),
-    };
-    call.send(answer.into()).await?;
-    Ok(())
 }
 
 /// Collects a whole step: its head and every chunk of its rows.
@@ -211,9 +139,9 @@ async fn answer(
     call: &mut Call<WorkerMessage>,
 ) -> Result<Conversation, Over> {
     check_history(&conversation, &step)?;
-    let Step { step, position, count, input, rows, after, bulk, .. } = step;
-    let Conversation { part, dtype, session, _seat, .. } = conversation;
-    let work = room.compute.step(session, input, rows);
+    let Step { step, position, count, input, rows, before, after, bulk } = step;
+    let Conversation { who, caller, model, part, dtype, session, mut history, seat } = conversation;
+    let work = room.compute.step(who, session, input, rows);
     // Whoever leaves while the step runs is noticed at once, and the computation ends at the next
     // layer.
     let done = tokio::select! {
@@ -240,7 +168,10 @@ async fn answer(
             call.send_tensor(head.into(), bytes_of(&values)).await?;
         }
     }
-    Ok(Conversation { part, dtype, session: done.session, mark: Some(after), _seat })
+    history.note(position, before);
+    history.note(position.saturating_add(count), after);
+    let session = done.session;
+    Ok(Conversation { who, caller, model, part, dtype, session, history, seat })
 }
 
 /// Refuses a step that does not continue exactly what is remembered here.
@@ -251,7 +182,8 @@ fn check_history(conversation: &Conversation, step: &Step) -> Result<(), Failure
             format!("the step begins at {}, this device remembers {here}", step.position);
         return Err(Failure::new(ErrorCode::HistoryMismatch, sentence));
     }
-    if conversation.mark.is_some_and(|mark| mark != step.before) {
+    // After a cut to where no step ended, the requester says which history it means.
+    if conversation.history.at(here).is_some_and(|mark| mark != step.before) {
         return Err(ErrorCode::HistoryMismatch.into());
     }
     Ok(())
@@ -273,7 +205,7 @@ fn micros(duration: std::time::Duration) -> u32 {
     u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
 }
 
-fn out_of_turn(sentence: &str) -> Failure {
+pub(crate) fn out_of_turn(sentence: &str) -> Failure {
     Failure::new(ErrorCode::BadRequest, sentence)
 }
 

@@ -142,6 +142,9 @@ async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerE
                 // The receiver lives as long as this process.
                 let _ = idle_choice.send(Duration::from_secs(u64::from(idle_seconds))).await;
             }
+            Incoming::Control(WorkerMessage::Local(LocalMessage::Forget { peer })) => {
+                room.account.forget(peer);
+            }
             Incoming::Control(_) => {}
         }
     }
@@ -149,7 +152,8 @@ async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerE
     Ok(())
 }
 
-/// Frees the weights when no conversation was held for the time that the owner chose.
+/// Frees the weights when no conversation was held for the time that the owner chose, and what is kept
+/// of a conversation when it was not used for as long.
 async fn evict_when_idle(room: Room, mut changes: mpsc::Receiver<Duration>) {
     let mut limit = Duration::from_secs(600);
     let mut idle_since = nook_base::clock::now();
@@ -158,14 +162,15 @@ async fn evict_when_idle(room: Room, mut changes: mpsc::Receiver<Duration>) {
         tokio::select! {
             Some(chosen) = changes.recv() => limit = chosen,
             _ = look.tick() => {
-                let balance = room.account.balance();
                 let now = nook_base::clock::now();
+                room.account.expire(now, limit);
+                let balance = room.account.balance();
                 // In use means: a conversation is held, whether or not a step runs this instant.
                 if balance.sessions > 0 || balance.weights == 0 {
                     idle_since = now;
                 } else if now.duration_since(idle_since) >= limit {
                     tracing::info!(bytes = balance.weights, "idle: freeing the layers");
-                    room.compute.release_all().await;
+                    room.release_all().await;
                 }
             }
         }
@@ -173,6 +178,12 @@ async fn evict_when_idle(room: Room, mut changes: mpsc::Receiver<Duration>) {
 }
 
 impl Room {
+    /// Frees all that is in memory and not in use.
+    pub(crate) async fn release_all(&self) {
+        self.account.free_parked();
+        self.compute.release_all().await;
+    }
+
     /// What this worker holds and does now.
     pub(crate) async fn status(&self) -> LocalMessage {
         let holding = self.compute.holding().await;
@@ -186,6 +197,9 @@ impl Room {
             weight_bytes: balance.weights,
             cache_bytes: balance.caches,
             steps_done: holding.steps_done,
+            passes: holding.passes,
+            parked: balance.parked,
+            parked_bytes: balance.parked_bytes,
         }
     }
 }

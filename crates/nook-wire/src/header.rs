@@ -88,6 +88,10 @@ pub enum Kind {
     Status = 0x4a,
     /// Local: the answer.
     StatusReport = 0x4b,
+    /// Local: which device the call is served for.
+    OnBehalf = 0x4c,
+    /// Local: keep nothing of a device's conversations.
+    Forget = 0x4d,
 }
 
 /// The parsed header of one frame.
@@ -126,7 +130,7 @@ impl fmt::Display for CallId {
 
 impl Kind {
     /// Every kind that this version understands, peers' kinds first.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::Hello,
         Self::Advert,
         Self::Open,
@@ -153,6 +157,8 @@ impl Kind {
         Self::Unloaded,
         Self::Status,
         Self::StatusReport,
+        Self::OnBehalf,
+        Self::Forget,
     ];
 
     /// The kind with this number, if this version has one.

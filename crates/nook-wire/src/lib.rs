@@ -24,9 +24,10 @@ pub mod tensor;
 pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
 pub use frame::{DecodeError, EncodedFrame, Frame, WireMessage, decode, encode, encode_unsent};
 pub use header::{CallId, HEADER_BYTES, Header, Kind, WIRE_VERSION};
-pub use local::{LocalMessage, LogitRows, WorkerMessage};
+pub use local::{LocalMessage, LogitRows, PassCounts, WorkerMessage};
 pub use message::{
-    Advert, Chunk, Hello, HistoryMark, Message, Open, ResultHead, ShardAdvert, StepHead, WireError,
+    Advert, Chunk, FEATURE_RESUME, Hello, HistoryMark, Message, Open, ResultHead, ResumePoint,
+    ShardAdvert, StepHead, WireError,
 };
 pub use seq::{SeqCheck, SeqCounter, SeqError};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};

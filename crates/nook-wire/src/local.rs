@@ -5,13 +5,13 @@
 
 use bytes::{Bytes, BytesMut};
 use nook_base::limits::STEP_TOKENS_MAX;
-use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, Sensitive};
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bounded;
 use crate::frame::{DecodeError, WireMessage, read_body, write_body};
 use crate::header::Kind;
-use crate::message::{HistoryMark, Message, StepHead};
+use crate::message::{HistoryMark, Message, ResumePoint, StepHead};
 
 /// Longest path of a model file, in bytes (Linux's `PATH_MAX`). A longer one is cut like every text;
 /// no system would have opened it.
@@ -81,6 +81,8 @@ pub enum LocalMessage {
         dtype: ActivationDtype,
         /// Positions that the session will need at most.
         positions_max: u32,
+        /// Where to go on, as in [`crate::Open::resume`].
+        resume: Option<ResumePoint>,
     },
     /// A step that starts from token ids, for a part with the embedding. Without the head it is
     /// answered by RESULT and chunks, with it by [`LocalMessage::Logits`].
@@ -151,7 +153,39 @@ pub enum LocalMessage {
         cache_bytes: u64,
         /// Steps computed since the worker started.
         steps_done: u64,
+        /// How steps shared passes.
+        passes: PassCounts,
+        /// Conversations kept after their call, for the same requester to go on with.
+        parked: u16,
+        /// Memory that those take; not part of `cache_bytes`.
+        parked_bytes: u64,
     },
+    /// First on a call that a node serves for another device, before that device's own frames, which
+    /// could not say it: who asks. Without it nothing is kept after the call.
+    OnBehalf {
+        /// The device, as the gate let it in.
+        peer: PeerId,
+    },
+    /// Keep no conversation of this device any more, or of any other device.
+    Forget {
+        /// Whose; `None`: of every device but the own one.
+        peer: Option<PeerId>,
+    },
+}
+
+/// How the steps of a worker shared passes over its weights, since it started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassCounts {
+    /// Passes for steps of few rows: decode.
+    pub shared: u64,
+    /// Steps that they served; divided by `shared` it is the mean batch.
+    pub served: u64,
+    /// Most steps that one of them served.
+    pub most: u16,
+    /// Passes for pieces of long steps: prefill.
+    pub pieces: u64,
+    /// Steps that wait now.
+    pub waiting: u16,
 }
 
 /// Which rows of logits a step's requester wants.
@@ -182,6 +216,8 @@ impl LocalMessage {
             Self::Unloaded => Kind::Unloaded,
             Self::Status => Kind::Status,
             Self::StatusReport { .. } => Kind::StatusReport,
+            Self::OnBehalf { .. } => Kind::OnBehalf,
+            Self::Forget { .. } => Kind::Forget,
         }
     }
 }

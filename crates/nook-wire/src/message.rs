@@ -29,6 +29,10 @@ pub const SENTENCE_BYTES_MAX: usize = 512;
 /// Most shards in one advert; the sender leaves out the rest, the receiver refuses more.
 pub const ADVERT_SHARDS_MAX: usize = 256;
 
+/// A bit of [`Hello::features`]: this host understands [`Open::resume`]. To a host that does not say
+/// so an OPEN with it would be a broken frame.
+pub const FEATURE_RESUME: u32 = 1;
+
 /// All that may cross between two devices.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
@@ -155,6 +159,22 @@ pub struct Open {
     pub dtype: ActivationDtype,
     /// Positions that the session will need at most.
     pub positions_max: u32,
+    /// Where to go on, if the host still remembers an earlier call of this conversation. In the frame
+    /// it follows the other fields, or nothing does; see [`FEATURE_RESUME`].
+    #[serde(skip)]
+    pub resume: Option<ResumePoint>,
+}
+
+/// Where a conversation goes on that a host may remember from an earlier call of the same requester.
+///
+/// The host truncates what it remembers to `position` and answers OPENED with it, or refuses with
+/// `history_mismatch`; then nothing is lost but a round trip, and the requester opens from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResumePoint {
+    /// Positions to go on after: a place where a step of the earlier call ended.
+    pub position: u32,
+    /// Mark of the history up to there, as that step said it.
+    pub mark: HistoryMark,
 }
 
 /// The head of a step. Its activation, `count` x `hidden`, follows in chunks.
@@ -276,7 +296,12 @@ impl WireMessage for Message {
         match self {
             Self::Hello(hello) => write_body(hello, out),
             Self::Advert(advert) => write_body(advert, out),
-            Self::Open(open) => write_body(open, out),
+            Self::Open(open) => {
+                write_body(open, out);
+                if let Some(resume) = &open.resume {
+                    write_body(resume, out);
+                }
+            }
             Self::Opened { position } | Self::Truncate { position } => write_body(position, out),
             Self::Step(head) => write_body(head, out),
             Self::Chunk(chunk) => {
@@ -298,7 +323,7 @@ impl WireMessage for Message {
         Ok(match kind {
             Kind::Hello => Self::Hello(read_body(kind, read)?),
             Kind::Advert => Self::Advert(read_body(kind, read)?),
-            Kind::Open => Self::Open(read_body(kind, read)?),
+            Kind::Open => Self::Open(read_open(read)?),
             Kind::Opened => Self::Opened { position: read_body(kind, read)? },
             Kind::Step => Self::Step(read_body(kind, read)?),
             Kind::Chunk => Self::Chunk(read_chunk(flags, body)?),
@@ -331,6 +356,17 @@ impl WireMessage for Message {
             _ => false,
         }
     }
+}
+
+/// Reads OPEN: a body that ends before the place to resume has none.
+fn read_open(body: &[u8]) -> Result<Open, DecodeError> {
+    let kind = Kind::Open;
+    let (mut open, rest) =
+        postcard::take_from_bytes::<Open>(body).map_err(|_| DecodeError::BadBody { kind })?;
+    if !rest.is_empty() {
+        open.resume = Some(read_body(kind, rest)?);
+    }
+    Ok(open)
 }
 
 /// Reads a chunk: its offset, then the rest of the body without copying it.

@@ -3,10 +3,13 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
+use nook_base::{
+    ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
+};
 use nook_wire::{
     Advert, CallId, Chunk, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message, Open,
-    ResultHead, ShardAdvert, StepHead, WireError, WireMessage, WorkerMessage, decode, encode,
+    PassCounts, ResultHead, ResumePoint, ShardAdvert, StepHead, WireError, WireMessage,
+    WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -30,6 +33,17 @@ fn step() -> StepHead {
         history_before: HistoryMark([0xb1; 16]),
         history_after: HistoryMark([0xa2; 16]),
         bulk: true,
+    }
+}
+
+fn open(resume: Option<ResumePoint>) -> Open {
+    Open {
+        session: 9,
+        model: ModelDigest([0x3c; 32]),
+        layers: LayerRange::with_len(2, 6),
+        dtype: ActivationDtype::F16,
+        positions_max: 4096,
+        resume,
     }
 }
 
@@ -69,13 +83,7 @@ fn before_a_step() -> Golden<Message> {
             "01020000000000000000000900000031 01013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208020401bc050003018080808020",
         ),
         (
-            Message::Open(Open {
-                session: 9,
-                model: ModelDigest([0x3c; 32]),
-                layers: LayerRange::with_len(2, 6),
-                dtype: ActivationDtype::F16,
-                positions_max: 4096,
-            }),
+            Message::Open(open(None)),
             "01050000010203050000000900000026 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208008020",
         ),
         (Message::Opened { position: 40 }, "01060000010203050000000900000001 28"),
@@ -166,8 +174,9 @@ fn setting_up() -> Golden<LocalMessage> {
                 part,
                 dtype: ActivationDtype::F16,
                 positions_max: 4096,
+                resume: None,
             },
-            "01440000010203050000000900000009 040900020100008020",
+            "0144000001020305000000090000000a 04090002010000802000",
         ),
     ]
 }
@@ -213,9 +222,17 @@ fn working() -> Golden<LocalMessage> {
                 weight_bytes: 1 << 20,
                 cache_bytes: 1 << 16,
                 steps_done: 77,
+                passes: PassCounts { shared: 20, served: 60, most: 4, pieces: 17, waiting: 1 },
+                parked: 3,
+                parked_bytes: 1 << 15,
             },
-            "014b000001020305000000090000000f 0b010002010002018080408080044d",
+            "014b0000010203050000000900000018 0b010002010002018080408080044d143c04110103808002",
         ),
+        (
+            LocalMessage::OnBehalf { peer: PeerId([0x9d; 32]) },
+            "014c0000010203050000000900000021 0c9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d",
+        ),
+        (LocalMessage::Forget { peer: None }, "014d0000010203050000000900000002 0d00"),
     ]
 }
 
@@ -230,6 +247,16 @@ fn check<M: WireMessage + PartialEq>(message: M, golden: &str) {
     assert_eq!(hex(&frame), golden, "{message:?}");
     let back = decode::<M>(frame).expect("our own frame is readable");
     assert_eq!((back.call, back.seq, back.message), (call, 9, message));
+}
+
+/// What a host that does not know of resuming reads is as it was.
+#[test]
+fn an_open_that_resumes_is_an_open_with_more_behind_it() {
+    let resume = ResumePoint { position: 300, mark: HistoryMark([0xb1; 16]) };
+    check(
+        Message::Open(open(Some(resume))),
+        "01050000010203050000000900000038 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208008020ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
+    );
 }
 
 #[test]

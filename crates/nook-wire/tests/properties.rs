@@ -1,11 +1,13 @@
 //! The codec on everything that could arrive: our own frames in all shapes, damaged ones, noise.
 
 use bytes::{Bytes, BytesMut};
-use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
+use nook_base::{
+    ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
+};
 use nook_wire::{
     Advert, CallId, Chunk, Header, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message,
-    Open, ResultHead, ShardAdvert, StepHead, TensorAssembly, WireError, WireMessage, WorkerMessage,
-    decode, encode,
+    Open, PassCounts, ResultHead, ResumePoint, ShardAdvert, StepHead, TensorAssembly, WireError,
+    WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -63,6 +65,11 @@ fn step() -> impl Strategy<Value = StepHead> {
     })
 }
 
+fn resume() -> impl Strategy<Value = Option<ResumePoint>> {
+    let point = (any::<u32>(), mark());
+    proptest::option::of(point.prop_map(|(position, mark)| ResumePoint { position, mark }))
+}
+
 fn hello() -> impl Strategy<Value = Message> {
     (any::<(u16, u16, u32, u16)>(), "\\PC{0,16}", "\\PC{0,40}").prop_map(
         |(numbers, app_version, device_name)| {
@@ -90,9 +97,12 @@ fn message() -> impl Strategy<Value = Message> {
                 memory_free_bytes: n.3,
             })
         }),
-        (any::<(u64, u32)>(), digest(), layers(), dtype()).prop_map(|(n, model, layers, dtype)| {
-            Message::Open(Open { session: n.0, model, layers, dtype, positions_max: n.1 })
-        }),
+        (any::<(u64, u32)>(), digest(), layers(), dtype(), resume()).prop_map(
+            |(n, model, layers, dtype, resume)| {
+                let (session, positions_max) = n;
+                Message::Open(Open { session, model, layers, dtype, positions_max, resume })
+            }
+        ),
         any::<u32>().prop_map(|position| Message::Opened { position }),
         step().prop_map(Message::Step),
         (any::<u64>(), vec(any::<u8>(), 1..300), any::<bool>()).prop_map(
@@ -141,8 +151,8 @@ fn local() -> impl Strategy<Value = LocalMessage> {
             weight_bytes: n.0,
             load_ms: n.1,
         }),
-        (part(), dtype(), any::<(u64, u32)>()).prop_map(|(part, dtype, n)| {
-            LocalMessage::OpenLocal { session: n.0, part, dtype, positions_max: n.1 }
+        (part(), dtype(), any::<(u64, u32)>(), resume()).prop_map(|(part, dtype, n, resume)| {
+            LocalMessage::OpenLocal { session: n.0, part, dtype, positions_max: n.1, resume }
         }),
         (step(), vec(any::<u32>(), 0..512), rows.clone()).prop_map(|(s, ids, rows)| {
             LocalMessage::Tokens {
@@ -166,8 +176,8 @@ fn local() -> impl Strategy<Value = LocalMessage> {
         Just(LocalMessage::Unload),
         Just(LocalMessage::Unloaded),
         Just(LocalMessage::Status),
-        (vec(layers(), 0..9), any::<(bool, bool, u16, u16, u64, u64, u64)>()).prop_map(
-            |(held, n)| LocalMessage::StatusReport {
+        (vec(layers(), 0..9), any::<(bool, bool, u16, u16, u64, u64, u64)>(), counts()).prop_map(
+            |(held, n, (passes, parked, parked_bytes))| LocalMessage::StatusReport {
                 held,
                 embedding: n.0,
                 head: n.1,
@@ -176,9 +186,21 @@ fn local() -> impl Strategy<Value = LocalMessage> {
                 weight_bytes: n.4,
                 cache_bytes: n.5,
                 steps_done: n.6,
+                passes,
+                parked,
+                parked_bytes,
             }
         ),
+        any::<[u8; 32]>().prop_map(|peer| LocalMessage::OnBehalf { peer: PeerId(peer) }),
+        any::<Option<[u8; 32]>>().prop_map(|peer| LocalMessage::Forget { peer: peer.map(PeerId) }),
     ]
+}
+
+fn counts() -> impl Strategy<Value = (PassCounts, u16, u64)> {
+    any::<(u64, u64, u16, u64, u16, u16, u64)>().prop_map(|n| {
+        let passes = PassCounts { shared: n.0, served: n.1, most: n.2, pieces: n.3, waiting: n.4 };
+        (passes, n.5, n.6)
+    })
 }
 
 fn worker_message() -> impl Strategy<Value = WorkerMessage> {

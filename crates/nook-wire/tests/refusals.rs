@@ -88,6 +88,34 @@ fn a_range_that_runs_backwards_is_refused() {
 }
 
 #[test]
+fn a_place_to_resume_is_there_whole_or_not_at_all() {
+    let kind = Kind::Open;
+    let mut body = vec![9];
+    body.extend([0x3c; 32]);
+    body.extend([2, 6, 0, 10]);
+    let read = |body: &[u8]| decode::<Message>(raw(kind, body)).map(|frame| frame.message);
+    let Ok(Message::Open(plain)) = read(&body) else { panic!("an OPEN without it is whole") };
+    assert_eq!(plain.resume, None);
+    for position in [&[7][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
+        let mut body = body.clone();
+        body.extend(position);
+        for present in 0..16 {
+            let refused = Err(DecodeError::BadBody { kind });
+            assert_eq!(read(&[&body[..], &vec![1; present]].concat()), refused, "{present}");
+        }
+        body.extend([1; 16]);
+        let Ok(Message::Open(open)) = read(&body) else { panic!("it is whole") };
+        assert_eq!(open.resume.map(|resume| resume.mark), Some(HistoryMark([1; 16])));
+        let surplus = [&body[..], &[0]].concat();
+        assert_eq!(read(&surplus), Err(DecodeError::TrailingBytes { kind, count: 1 }));
+    }
+    // A position that no 32 bits hold.
+    body.extend([0xff, 0xff, 0xff, 0xff, 0x7f]);
+    body.extend([1; 16]);
+    assert_eq!(read(&body), Err(DecodeError::BadBody { kind }));
+}
+
+#[test]
 fn a_claimed_list_length_makes_no_room() {
     // A list of 2^28 shards in an advert of six bytes, and one of 2^28 ids.
     let advert = raw(Kind::Advert, &[1, 0xff, 0xff, 0xff, 0x7f, 0]);

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message,
-    Open, ResultHead, ShardAdvert, StepHead, WireError, WireMessage, WorkerMessage, decode, encode,
+    Open, ResultHead, ResumePoint, ShardAdvert, StepHead, WireError, WireMessage, WorkerMessage,
+    decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -56,8 +57,11 @@ fn visit(message: &Message) {
             plain(&[sharing, streams_free, queue_depth, memory_free_bytes]);
             shards.iter().for_each(visit_shard);
         }
-        Message::Open(Open { session, model, layers, dtype, positions_max }) => {
-            plain(&[session, model, layers, dtype, positions_max])
+        Message::Open(Open { session, model, layers, dtype, positions_max, resume }) => {
+            plain(&[session, model, layers, dtype, positions_max]);
+            if let Some(ResumePoint { position, mark }) = resume {
+                plain(&[position, mark]);
+            }
         }
         Message::Opened { position } | Message::Truncate { position } => plain(&[position]),
         Message::Step(head) => visit_step(head),
@@ -132,10 +136,11 @@ fn a_step_says_the_same_amount_whatever_was_said() {
             layers: LayerRange::with_len(2, 5),
             dtype: ActivationDtype::F16,
             positions_max: 4096,
+            resume: Some(ResumePoint { position: 40, mark: HistoryMark([session as u8; 16]) }),
         }))
     };
     assert_eq!(open(1), open(2));
-    assert!(open(u64::MAX) < 80 && size(&step([1; 16])) < 80);
+    assert!(open(u64::MAX) < 100 && size(&step([1; 16])) < 80);
 }
 
 #[test]
@@ -165,7 +170,7 @@ fn a_device_refuses_every_local_kind() {
 
 #[test]
 fn reserved_kinds_are_refused_by_everybody() {
-    for number in [0, 3, 4, 15, 16, 17, 20, 0x3f, 0x4c, 0xff] {
+    for number in [0, 3, 4, 15, 16, 17, 20, 0x3f, 0x4e, 0xff] {
         let mut frame = encode(CallId(1), 0, &Message::Opened { position: 0 }).to_vec();
         frame[1] = number;
         let frame = Bytes::from(frame);

@@ -22,6 +22,8 @@ pub(crate) struct BenchOptions {
 enum Bench {
     /// What other machines in the middle of a model cost: the program `bench-walk`
     Walk,
+    /// What a household gains by computing together: the program `bench-pipeline`
+    Pipeline,
     /// How fast the engine is, alone and against llama.cpp: the program `bench-engine`
     Engine,
 }
@@ -29,8 +31,8 @@ enum Bench {
 /// Runs one bench.
 pub(crate) fn bench(places: &Places, options: &BenchOptions) -> Result<()> {
     let mut program = cargo(&places.root).args(run_arguments(options.name));
-    if options.name == Bench::Walk {
-        // It measures `nook` as it is shipped, so that is built first.
+    if options.name != Bench::Engine {
+        // They measure `nook` as it is shipped, so that is built first.
         cargo(&places.root).args(["build", "--release", "--package", "nook-cli"]).run()?;
         let nook = places.target.join("release").join(crate::launch::NOOK);
         program = program.env("NOOK_BIN", nook);
@@ -43,6 +45,7 @@ fn run_arguments(bench: Bench) -> Vec<&'static str> {
     let mut arguments = vec!["run", "--release", "--package", "nook-tests"];
     arguments.extend(match bench {
         Bench::Walk => &["--bin", "bench-walk"][..],
+        Bench::Pipeline => &["--bin", "bench-pipeline"],
         // Only kernels and model are built: whoever tunes them waits for nothing else.
         Bench::Engine => &["--no-default-features", "--bin", "bench-engine"],
     });
@@ -77,7 +80,7 @@ mod tests {
     #[test]
     fn an_unknown_bench_is_refused_and_the_known_are_named() {
         let said = parsed(&["motor"]).unwrap_err().to_string();
-        assert!(said.contains("motor") && said.contains("walk, engine"), "{said}");
+        assert!(said.contains("motor") && said.contains("walk, pipeline, engine"), "{said}");
     }
 
     #[test]

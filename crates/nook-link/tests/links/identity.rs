@@ -147,5 +147,6 @@ fn open() -> Message {
         layers: nook_base::LayerRange::new(1, 2).unwrap(),
         dtype: nook_base::ActivationDtype::F16,
         positions_max: 16,
+        resume: None,
     })
 }

@@ -80,6 +80,16 @@ impl Part for RopeSpec<Named> {
     }
 }
 
+impl<W: Weights> RopeSpec<W> {
+    /// Whether sessions of these two windows use the same frequencies.
+    pub(crate) fn turns_alike(&self, window: u32, other: u32) -> bool {
+        match &self.factors {
+            Factors::None | Factors::Always(_) => true,
+            Factors::ByWindow { original, .. } => (window > *original) == (other > *original),
+        }
+    }
+}
+
 impl<W: Weights<Numbers = Vec<f32>>> RopeSpec<W> {
     /// The frequencies; fails when a factor is none that a model could have.
     pub(crate) fn build(&self) -> Result<RopeSet, Fault> {

@@ -94,6 +94,7 @@ pub(crate) fn open() -> Message {
         layers: LayerRange::with_len(1, 2),
         dtype: ActivationDtype::F32,
         positions_max: 64,
+        resume: None,
     })
 }
 

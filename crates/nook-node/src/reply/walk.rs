@@ -210,8 +210,13 @@ impl Walk {
             Place::Local => {
                 let (orders, inbox) = leg::orders();
                 self.legs.insert(attempt, Leg::Local { orders, head: part.head });
-                let opening =
-                    LocalMessage::OpenLocal { session: self.session, part, dtype, positions_max };
+                let opening = LocalMessage::OpenLocal {
+                    session: self.session,
+                    part,
+                    dtype,
+                    positions_max,
+                    resume: None,
+                };
                 let (workers, model) = (self.workers.clone(), self.model.clone());
                 self.tasks.spawn_until_cancelled("local-leg", async move {
                     match local_call(&workers, &model, part).await {
@@ -232,6 +237,7 @@ impl Walk {
                     layers: part.layers,
                     dtype,
                     positions_max,
+                    resume: None,
                 });
                 let (links, book) = (self.links.clone(), self.teller.book.clone());
                 self.tasks.spawn_until_cancelled("peer-leg", async move {

@@ -2,7 +2,7 @@
 //!
 //! Measures and prints; nothing is asserted, because a busy machine is no failure.
 //!
-//! - [`models`] keeps the files: random weights in the shapes of real models, written once.
+//! - [`nook_tests::models`] keeps the files: random weights in the shapes of real models, written once.
 //! - [`rows`] holds the targets and what was found for each; [`measure`] fills them, arms in turn.
 //! - [`ours`] starts this very program again for each measurement, so that memory and page state are
 //!   those of a fresh process; [`probe`] is what runs there, and [`engine`] all it knows of the model
@@ -14,7 +14,6 @@ mod bandwidth;
 mod engine;
 mod llama;
 mod measure;
-mod models;
 mod ours;
 mod probe;
 mod report;
@@ -27,6 +26,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
+use nook_tests::models;
 
 use crate::llama::LlamaBench;
 use crate::measure::{Bench, Sizes};

@@ -1,12 +1,12 @@
-//! The figures of one run, as tables and as JSON. The only module that prints.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints what it measured")]
+//! The figures of one run, as tables and as JSON.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::Context as _;
 use nook_tests::figures::Spread;
 use nook_tests::machine::{self, Machine, Run, load};
+use nook_tests::report;
+pub(crate) use nook_tests::report::{line, loud};
 use serde::Serialize;
 
 use crate::Arguments;
@@ -36,16 +36,6 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Says something that is a result.
-pub(crate) fn line(text: &str) {
-    println!("{text}");
-}
-
-/// Says what goes on or went wrong.
-pub(crate) fn loud(text: &str) {
-    eprintln!("bench-engine: {text}");
-}
-
 impl Report {
     /// Nothing measured yet.
     pub(crate) fn begin(arguments: &Arguments) -> Self {
@@ -69,18 +59,7 @@ impl Report {
 
     /// Writes `engine-<date>.md` and `engine-<date>.json`.
     pub(crate) fn save(&self, folder: &Path) -> anyhow::Result<()> {
-        std::fs::create_dir_all(folder)?;
-        let name = format!("engine-{}", self.run.date);
-        for (ending, text) in [
-            ("md", format!("# The engine, measured\n\n{}\n", self.tables())),
-            ("json", format!("{}\n", serde_json::to_string_pretty(self)?)),
-        ] {
-            let file = folder.join(&name).with_extension(ending);
-            std::fs::write(&file, text)
-                .with_context(|| format!("cannot write {}", file.display()))?;
-            loud(&format!("written: {}", file.display()));
-        }
-        Ok(())
+        report::save(folder, "engine", &self.run, ("The engine, measured", &self.tables()), self)
     }
 
     /// A table in Markdown, which reads well in a terminal too.
@@ -98,26 +77,13 @@ impl Report {
     }
 
     fn head(&self) -> String {
-        let Machine { called, cpu, cores, ram_gib, system, kernel } = &self.machine;
-        let found = format!("{cores} cores, {cpu}, {ram_gib} GiB, {system}, kernel {kernel}");
-        let run = &self.run;
-        let mut lines = vec![
-            format!("- machine: {}", called.as_ref().unwrap_or(&found)),
-            format!("- Inglenook {}, commit {}, {}", run.inglenook, run.commit, run.rustc),
-            format!("- llama.cpp: {}", self.llama_cpp.as_deref().unwrap_or("none was given")),
-            format!("- command: `{}` ({} build of the bench)", run.command, run.profile),
-            format!("- date: {}", run.date),
-            format!("- load before {:.2}, after {:.2}", run.load_before, run.load_after),
-        ];
+        let llama = self.llama_cpp.as_deref().unwrap_or("none was given");
+        let mut more = vec![format!("- llama.cpp: {llama}")];
         for Bandwidth { threads, bytes_per_second } in &self.bandwidth {
             let gigabytes = bytes_per_second / 1e9;
-            lines.push(format!("- memory, plainly read by {threads} threads: {gigabytes:.1} GB/s"));
+            more.push(format!("- memory, plainly read by {threads} threads: {gigabytes:.1} GB/s"));
         }
-        if run.quick {
-            lines.push("- **quick run: an orientation, not a result**".to_owned());
-        }
-        lines.extend(run.note.iter().map(|note| format!("- {note}")));
-        lines.join("\n")
+        report::head(&self.machine, &self.run, &more)
     }
 }
 

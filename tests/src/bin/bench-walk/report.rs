@@ -1,10 +1,8 @@
-//! The figures of one run, as tables and as JSON. The only module that prints.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints what it measured")]
+//! The figures of one run, as tables and as JSON.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::Arguments;
@@ -13,6 +11,8 @@ use crate::kill::KillRow;
 use crate::split::SplitRow;
 use nook_tests::figures::Spread;
 use nook_tests::machine::{self, Machine, Run, load};
+use nook_tests::report;
+pub(crate) use nook_tests::report::{line, loud};
 
 /// What the product aims at; see the design. First aims are those of its first step.
 const AIMS: &[(&str, &str, &str)] = &[
@@ -30,16 +30,6 @@ pub(crate) struct Report {
     pub(crate) hops: Vec<HopRow>,
     pub(crate) splits: Vec<SplitRow>,
     pub(crate) kills: Vec<KillRow>,
-}
-
-/// Says something that is a result.
-pub(crate) fn line(text: &str) {
-    println!("{text}");
-}
-
-/// Says what goes on or went wrong.
-pub(crate) fn loud(text: &str) {
-    eprintln!("bench-walk: {text}");
 }
 
 impl Report {
@@ -66,23 +56,12 @@ impl Report {
 
     /// Writes `walk-<date>.md` and `walk-<date>.json`.
     pub(crate) fn save(&self, folder: &Path) -> anyhow::Result<()> {
-        std::fs::create_dir_all(folder)?;
-        let name = format!("walk-{}", self.run.date);
-        for (ending, text) in [
-            ("md", format!("# The walk, measured\n\n{}\n", self.tables())),
-            ("json", format!("{}\n", serde_json::to_string_pretty(self)?)),
-        ] {
-            let file = folder.join(&name).with_extension(ending);
-            std::fs::write(&file, text)
-                .with_context(|| format!("cannot write {}", file.display()))?;
-            loud(&format!("written: {}", file.display()));
-        }
-        Ok(())
+        report::save(folder, "walk", &self.run, ("The walk, measured", &self.tables()), self)
     }
 
     /// Tables in Markdown, which reads well in a terminal too.
     pub(crate) fn tables(&self) -> String {
-        let mut text = self.head();
+        let mut text = report::head(&self.machine, &self.run, &[]);
         for part in [self.hop_table(), self.split_table(), self.kill_table()] {
             if !part.is_empty() {
                 let _ = write!(text, "\n\n{part}");
@@ -93,24 +72,6 @@ impl Report {
             let _ = write!(text, "\n| {what} | {first} | {last} |");
         }
         text
-    }
-
-    fn head(&self) -> String {
-        let Machine { called, cpu, cores, ram_gib, system, kernel } = &self.machine;
-        let found = format!("{cores} cores, {cpu}, {ram_gib} GiB, {system}, kernel {kernel}");
-        let run = &self.run;
-        let mut lines = vec![
-            format!("- machine: {}", called.as_ref().unwrap_or(&found)),
-            format!("- Inglenook {}, commit {}, {}", run.inglenook, run.commit, run.rustc),
-            format!("- command: `{}` ({} build of the bench)", run.command, run.profile),
-            format!("- date: {}", run.date),
-            format!("- load before {:.2}, after {:.2}", run.load_before, run.load_after),
-        ];
-        if run.quick {
-            lines.push("- **quick run: shows that the bench works, nothing else**".to_owned());
-        }
-        lines.extend(run.note.iter().map(|note| format!("- {note}")));
-        lines.join("\n")
     }
 
     fn hop_table(&self) -> String {

@@ -60,6 +60,7 @@ where
         layers: course.layers,
         dtype: course.dtype,
         positions_max: course.warm_up + course.counted,
+        resume: None,
     };
     call.send(M::from_peer(Message::Open(open))).await?;
     match answer(&mut call).await? {

@@ -23,17 +23,17 @@ const DISK_RESERVE: u64 = 2 << 30;
 
 /// A shape with formats.
 #[derive(Debug)]
-pub(crate) struct Model {
+pub struct Model {
     /// What it is called on the command line and in the file's name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What it is called in tables.
-    pub(crate) title: &'static str,
+    pub title: &'static str,
     /// How it is written; `None` while the writer of models does not know the shape.
-    pub(crate) recipe: fn() -> Option<Recipe>,
+    pub recipe: fn() -> Option<Recipe>,
 }
 
 /// All that are measured; the first is the one of a quick run, and of the rows with one file only.
-pub(crate) const ALL: &[Model] = &[
+pub const ALL: &[Model] = &[
     Model {
         name: "llama-1b-q4_k_m",
         title: "Llama-3.2-1B shape Q4_K_M",
@@ -62,35 +62,35 @@ pub(crate) const ALL: &[Model] = &[
 ];
 
 /// What shows that the bench works.
-pub(crate) const TINY: Model =
+pub const TINY: Model =
     Model { name: "tiny", title: "tiny", recipe: || Some(Recipe::tiny(Format::Q8_0, 1)) };
 
 /// The model of a name, for the command line.
-pub(crate) fn by_name(name: &str) -> Result<&'static Model, String> {
+pub fn by_name(name: &str) -> Result<&'static Model, String> {
     let known = || ALL.iter().map(|model| model.name).collect::<Vec<_>>().join(", ");
     ALL.iter().find(|model| model.name == name).ok_or_else(|| format!("known are {}", known()))
 }
 
 /// Where files are kept unless said otherwise: in the target folder that this program was built to.
-pub(crate) fn folder_beside(program: &Path) -> PathBuf {
+pub fn folder_beside(program: &Path) -> PathBuf {
     let target = program.parent().and_then(Path::parent).unwrap_or(Path::new("."));
     target.join("bench-models")
 }
 
 /// The folder of the files.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub struct Files {
     folder: PathBuf,
 }
 
 impl Files {
     /// Files in `folder`, which is made when it is needed.
-    pub(crate) fn in_folder(folder: PathBuf) -> Self {
+    pub fn in_folder(folder: PathBuf) -> Self {
         Self { folder }
     }
 
     /// The file of `model`; writes it unless it is there.
-    pub(crate) fn ensure(&self, model: &Model) -> anyhow::Result<PathBuf> {
+    pub fn ensure(&self, model: &Model) -> anyhow::Result<PathBuf> {
         let Some(recipe) = (model.recipe)() else {
             bail!("the writer of random models does not know this shape yet");
         };

@@ -1,0 +1,175 @@
+//! The account: exact limits, nothing lost, and what is kept going first. Used by the test run alone.
+
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, clock};
+use nook_wire::HistoryMark;
+
+use super::*;
+use crate::history::History;
+use crate::parking::Requester;
+
+const GUEST: Caller = Caller::Guest(None);
+
+/// Nothing but a length.
+#[derive(Debug)]
+struct Length(u32);
+
+impl Resumable for Length {
+    fn position(&self) -> u32 {
+        self.0
+    }
+
+    fn can_resume(&self, position: u32, positions_max: u32) -> bool {
+        position <= self.0 && position <= positions_max
+    }
+}
+
+fn account() -> Account<Length> {
+    let account = Account::default();
+    account.allow(Limits { bytes_max: 1_000, guests_max: 2 });
+    account
+}
+
+fn seat(account: &Account<Length>, caller: Caller, bytes: u64) -> Result<Seat<Length>, Refusal> {
+    let mut seat = account.sit(caller)?;
+    seat.promise(bytes)?;
+    Ok(seat)
+}
+
+fn key(requester: Requester) -> ParkingKey {
+    let part = ModelPart::inner(LayerRange::with_len(1, 2));
+    ParkingKey { requester, model: ModelDigest([1; 32]), part, dtype: ActivationDtype::F16 }
+}
+
+fn guest(number: u8) -> (Caller, ParkingKey) {
+    let peer = PeerId([number; 32]);
+    (Caller::Guest(Some(peer)), key(Requester::Guest(peer)))
+}
+
+/// Parks a conversation of ten positions that takes `bytes`.
+fn park(account: &Account<Length>, number: u8, bytes: u64) {
+    let (caller, key) = guest(number);
+    let seat = seat(account, caller, bytes).unwrap();
+    let mut history = History::default();
+    history.note(10, HistoryMark([number; 16]));
+    seat.park(key, Kept { session: Length(10), history }, bytes, clock::now());
+}
+
+fn point(number: u8) -> ResumePoint {
+    ResumePoint { position: 10, mark: HistoryMark([number; 16]) }
+}
+
+fn parked(account: &Account<Length>) -> (u16, u64) {
+    let balance = account.balance();
+    (balance.parked, balance.parked_bytes)
+}
+
+#[test]
+fn guests_are_limited_exactly_and_the_owner_is_not() {
+    let account = account();
+    let first = seat(&account, GUEST, 1).unwrap();
+    let _second = seat(&account, GUEST, 1).unwrap();
+    assert_eq!(seat(&account, GUEST, 1).unwrap_err(), Refusal::StreamsTaken);
+    let _own = seat(&account, Caller::Owner, 1).unwrap();
+    drop(first);
+    assert!(seat(&account, GUEST, 1).is_ok());
+}
+
+#[test]
+fn a_refusal_takes_nothing_and_dropping_gives_everything_back() {
+    let account = account();
+    account.lend_weights(GUEST, 600).unwrap();
+    account.set_weights(600);
+    for _ in 0..10 {
+        let refused = seat(&account, GUEST, 500).unwrap_err();
+        assert_eq!(refused, Refusal::NoMemory { wanted: 500, free: 400 });
+    }
+    let taken = seat(&account, GUEST, 400).unwrap();
+    assert_eq!(account.balance().caches, 400);
+    drop(taken);
+    let after = account.balance();
+    assert_eq!((after.caches, after.sessions, after.guests), (0, 0, 0));
+}
+
+#[test]
+fn a_cap_on_lending_does_not_bind_the_owner() {
+    let account = account();
+    account.lend_weights(Caller::Owner, 5_000).unwrap();
+    account.set_weights(5_000);
+    let _own = seat(&account, Caller::Owner, 9_000).unwrap();
+    assert!(seat(&account, GUEST, 900).is_ok());
+}
+
+#[test]
+fn a_thousand_simultaneous_openers_never_exceed_the_limit() {
+    let account = Account::default();
+    account.allow(Limits { bytes_max: u64::MAX, guests_max: 4 });
+    let seats: Vec<_> = std::thread::scope(|scope| {
+        let openers: Vec<_> =
+            (0..1_000).map(|_| scope.spawn(|| seat(&account, GUEST, 1).ok())).collect();
+        openers.into_iter().filter_map(|opener| opener.join().unwrap()).collect()
+    });
+    assert_eq!(seats.len(), 4);
+    assert_eq!(account.balance().guests, 4);
+}
+
+#[test]
+fn what_is_kept_takes_no_stream_and_no_more_than_it_needs() {
+    let account = account();
+    park(&account, 1, 300);
+    let balance = account.balance();
+    assert_eq!((balance.sessions, balance.guests, balance.caches), (0, 0, 0));
+    assert_eq!(parked(&account), (1, 300));
+}
+
+#[test]
+fn what_is_kept_goes_before_anything_is_refused_the_longest_unused_first() {
+    let account = account();
+    for number in 1..=3 {
+        park(&account, number, 300);
+    }
+    let taken = seat(&account, GUEST, 350).unwrap();
+    assert_eq!(parked(&account), (2, 600));
+    // A refusal frees nothing, since it would help nobody.
+    let refused = seat(&account, GUEST, 700).unwrap_err();
+    assert_eq!(refused, Refusal::NoMemory { wanted: 700, free: 650 });
+    assert_eq!(parked(&account), (2, 600));
+    account.lend_weights(GUEST, 340).unwrap();
+    account.set_weights(340);
+    assert_eq!(parked(&account), (1, 300));
+    let (caller, key) = guest(3);
+    let mut seat = account.sit(caller).unwrap();
+    assert!(seat.resume(&key, point(3), 20, 310).is_ok());
+    drop((taken, seat));
+    assert_eq!((parked(&account), account.balance().caches), ((0, 0), 0));
+}
+
+#[test]
+fn a_lower_limit_frees_what_is_kept_beyond_it() {
+    let account = account();
+    park(&account, 1, 300);
+    park(&account, 2, 300);
+    account.allow(Limits { bytes_max: 400, guests_max: 2 });
+    assert_eq!(parked(&account), (1, 300));
+}
+
+#[test]
+fn a_refused_return_leaves_everything_where_it_is() {
+    let account = account();
+    let busy = [seat(&account, GUEST, 1).unwrap(), seat(&account, GUEST, 1).unwrap()];
+    drop(busy);
+    park(&account, 1, 300);
+    let (caller, key) = guest(1);
+    // No stream: it is told before anything is looked at.
+    let busy = [seat(&account, GUEST, 1).unwrap(), seat(&account, GUEST, 400).unwrap()];
+    assert_eq!(account.sit(caller).unwrap_err(), Refusal::StreamsTaken);
+    drop(busy);
+    // No memory for what it wants to become.
+    let _other = seat(&account, GUEST, 400).unwrap();
+    let mut seat = account.sit(caller).unwrap();
+    let refused = seat.resume(&key, point(1), 20, 601).unwrap_err();
+    assert_eq!(refused, Refusal::NoMemory { wanted: 601, free: 600 });
+    assert_eq!(parked(&account), (1, 300));
+    // Its own bytes are given back for it.
+    assert_eq!(seat.resume(&key, point(1), 20, 600).unwrap().session.0, 10);
+    assert_eq!((parked(&account), account.balance().caches), ((0, 0), 1_000));
+}

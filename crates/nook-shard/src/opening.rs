@@ -1,0 +1,176 @@
+//! How a call of the worker begins: who asks, for what, and whether a kept conversation goes on.
+//!
+//! Management questions of the own node are answered here as well; they come on calls of their own. How
+//! a conversation is kept when its call ends well ([`Conversation::park`]) stands beside how it is
+//! found again.
+
+use nook_base::{ActivationDtype, ModelDigest, ModelPart, clock};
+use nook_model::Session;
+use nook_mux::Call;
+use nook_wire::{LocalMessage, Message, Open, ResumePoint, WorkerMessage};
+
+use crate::account::{Caller, Seat};
+use crate::compute::Resumed;
+use crate::failure::Failure;
+use crate::history::History;
+use crate::parking::{Kept, ParkingKey, Requester};
+use crate::serve::{Over, out_of_turn};
+use crate::worker::Room;
+
+/// A conversation that is open.
+pub(crate) struct Conversation {
+    /// Its number in this worker.
+    pub(crate) who: u64,
+    pub(crate) caller: Caller,
+    pub(crate) model: ModelDigest,
+    pub(crate) part: ModelPart,
+    pub(crate) dtype: ActivationDtype,
+    pub(crate) session: Session,
+    /// Which history is remembered.
+    pub(crate) history: History,
+    /// Place and memory belong to this conversation and go with it.
+    pub(crate) seat: Seat,
+}
+
+/// What an opening message asks for.
+struct Wish {
+    caller: Caller,
+    /// The own node need not name it.
+    model: Option<ModelDigest>,
+    part: ModelPart,
+    dtype: ActivationDtype,
+    positions_max: u32,
+    resume: Option<ResumePoint>,
+}
+
+/// Reads the opening message; management calls are answered here and go on waiting for it.
+pub(crate) async fn open(
+    room: &Room,
+    call: &mut Call<WorkerMessage>,
+) -> Result<Conversation, Over> {
+    let mut peer = None;
+    let wish = loop {
+        match call.recv().await? {
+            WorkerMessage::Peer(Message::Open(open)) => break of_guest(Caller::Guest(peer), open),
+            WorkerMessage::Local(LocalMessage::OnBehalf { peer: named }) => peer = Some(named),
+            // The owner's own, which nothing of a guest's call can become.
+            WorkerMessage::Local(LocalMessage::OpenLocal {
+                part,
+                dtype,
+                positions_max,
+                resume,
+                ..
+            }) if peer.is_none() => {
+                let caller = Caller::Owner;
+                break Wish { caller, model: None, part, dtype, positions_max, resume };
+            }
+            WorkerMessage::Local(message) => manage(room, call, message).await?,
+            WorkerMessage::Peer(_) => {
+                return Err(out_of_turn("a call begins with OPEN").into());
+            }
+        }
+    };
+    let conversation = seat(room, wish).await?;
+    let position = conversation.session.position();
+    call.send(Message::Opened { position }.into()).await?;
+    Ok(conversation)
+}
+
+fn of_guest(caller: Caller, open: Open) -> Wish {
+    Wish {
+        caller,
+        model: Some(open.model),
+        part: ModelPart::inner(open.layers),
+        dtype: open.dtype,
+        positions_max: open.positions_max,
+        resume: open.resume,
+    }
+}
+
+/// Place first, then memory, then layers: whoever is over the limit is told so at once, whatever is
+/// being computed, and costs nothing.
+async fn seat(room: &Room, wish: Wish) -> Result<Conversation, Failure> {
+    let Wish { caller, model, part, dtype, positions_max, resume } = wish;
+    let mut seat = room.account.sit(caller)?;
+    let (model, cache_bytes) = room.compute.cache_bytes(model, part.layers, positions_max).await?;
+    let bytes = cache_bytes.saturating_add(History::bytes_max(positions_max));
+    let kept = match resume {
+        None => {
+            seat.promise(bytes)?;
+            None
+        }
+        Some(point) => {
+            let key = ParkingKey::of(caller, model, part, dtype)
+                .ok_or(crate::account::Refusal::NotKept)?;
+            Some((point, seat.resume(&key, point, positions_max, bytes)?))
+        }
+    };
+    let (resumed, history) = match kept {
+        None => (None, History::default()),
+        Some((ResumePoint { position, .. }, Kept { session, mut history })) => {
+            history.truncate(position);
+            (Some(Resumed { session, position }), history)
+        }
+    };
+    let session = room.compute.open(caller, model, part, positions_max, resumed).await?;
+    let who = room.compute.number_conversation();
+    Ok(Conversation { who, caller, model, part, dtype, session, history, seat })
+}
+
+/// Load and status: asked only by the own node, on a call of their own.
+async fn manage(
+    room: &Room,
+    call: &mut Call<WorkerMessage>,
+    message: LocalMessage,
+) -> Result<(), Over> {
+    let answer = match message {
+        LocalMessage::Load { path, model, part } => {
+            let held = room.compute.hold(Some(path), model, part).await?;
+            LocalMessage::Loaded {
+                part,
+                weight_bytes: held.weight_bytes,
+                load_ms: u32::try_from(held.took.as_millis()).unwrap_or(u32::MAX),
+            }
+        }
+        LocalMessage::Unload => {
+            room.release_all().await;
+            LocalMessage::Unloaded
+        }
+        LocalMessage::Status => room.status().await,
+        _ => return Err(out_of_turn("that does not begin a call").into()),
+    };
+    call.send(answer.into()).await?;
+    Ok(())
+}
+
+impl Conversation {
+    /// Keeps what is remembered for the same requester's next call, as far as there is anything and
+    /// a name to keep it under.
+    pub(crate) fn park(self) {
+        let Self { caller, model, part, dtype, session, history, seat, .. } = self;
+        let is_known = history.at(session.position()).is_some();
+        if session.position() == 0 || !is_known {
+            return;
+        }
+        if let Some(key) = ParkingKey::of(caller, model, part, dtype) {
+            let bytes = session.cache_bytes().saturating_add(history.bytes());
+            seat.park(key, Kept { session, history }, bytes, clock::now());
+        }
+    }
+}
+
+impl ParkingKey {
+    /// `None` for a guest without a name.
+    fn of(
+        caller: Caller,
+        model: ModelDigest,
+        part: ModelPart,
+        dtype: ActivationDtype,
+    ) -> Option<Self> {
+        let requester = match caller {
+            Caller::Owner => Requester::Owner,
+            Caller::Guest(peer) => Requester::Guest(peer?),
+        };
+        Some(Self { requester, model, part, dtype })
+    }
+}

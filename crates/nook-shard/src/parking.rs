@@ -1,0 +1,204 @@
+//! Conversations kept after their call, for the same requester to go on with.
+//!
+//! A requester that closes a call cleanly may ask its next question soon, and then only the new
+//! positions need computing. Whatever is kept here can be computed again, so it is the first to go
+//! when memory is wanted. A conversation is found by whose it is, what computed it and how, and by
+//! the mark of its history; nothing is ever found by anybody else. Pure: time comes as an argument,
+//! and what leaves is handed to the caller to drop.
+
+use std::time::{Duration, Instant};
+
+use nook_base::{ActivationDtype, ModelDigest, ModelPart, PeerId};
+use nook_model::Session;
+use nook_wire::ResumePoint;
+
+use crate::history::History;
+
+/// Most conversations kept; the one that was used longest ago makes room for the next.
+pub(crate) const PARKED_MAX: usize = 32;
+
+/// Most bytes that this device's own conversations keep: what guests keep is part of what is lent,
+/// and the owner's memory has no other cap here. The one used longest ago makes room, and one that is
+/// larger by itself is not kept.
+pub(crate) const OWN_PARKED_BYTES_MAX: u64 = 1 << 30;
+
+/// Whose conversation it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Requester {
+    /// This device.
+    Owner,
+    /// Another one, as the gate let it in.
+    Guest(PeerId),
+}
+
+/// What must be the same for a conversation to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ParkingKey {
+    pub(crate) requester: Requester,
+    pub(crate) model: ModelDigest,
+    pub(crate) part: ModelPart,
+    /// Activations rounded otherwise would have filled the cache otherwise.
+    pub(crate) dtype: ActivationDtype,
+}
+
+/// A conversation between two calls.
+#[derive(Debug)]
+pub(crate) struct Kept<S> {
+    pub(crate) session: S,
+    pub(crate) history: History,
+}
+
+/// What a kept conversation can still do.
+pub(crate) trait Resumable {
+    /// Positions it remembers.
+    fn position(&self) -> u32;
+    /// Whether it can go on after `position` positions and come to have `positions_max`.
+    fn can_resume(&self, position: u32, positions_max: u32) -> bool;
+}
+
+/// All that is kept.
+#[derive(Debug)]
+pub(crate) struct Parking<S> {
+    /// The one used longest ago first.
+    spots: Vec<Spot<S>>,
+}
+
+#[derive(Debug)]
+struct Spot<S> {
+    key: ParkingKey,
+    kept: Kept<S>,
+    bytes: u64,
+    since: Instant,
+}
+
+/// What a parked conversation gave back: dropping it frees the memory.
+pub(crate) type Evicted<S> = Vec<Kept<S>>;
+
+impl<S> Default for Parking<S> {
+    fn default() -> Self {
+        Self { spots: Vec::new() }
+    }
+}
+
+impl<S: Resumable> Parking<S> {
+    /// Keeps a conversation; those that had to make room for it come back, itself when it is too large.
+    pub(crate) fn park(
+        &mut self,
+        key: ParkingKey,
+        kept: Kept<S>,
+        bytes: u64,
+        now: Instant,
+    ) -> Evicted<S> {
+        self.spots.push(Spot { key, kept, bytes, since: now });
+        let mut evicted = Vec::new();
+        while self.spots.len() > PARKED_MAX {
+            evicted.extend(self.evict_oldest(|_| true));
+        }
+        while self.own_bytes() > OWN_PARKED_BYTES_MAX {
+            evicted.extend(self.evict_oldest(|spot| spot.key.requester == Requester::Owner));
+        }
+        evicted
+    }
+
+    /// Which spot has the conversation that goes on at `point`: of several the one that would forget
+    /// the fewest positions.
+    pub(crate) fn find(
+        &self,
+        key: &ParkingKey,
+        point: ResumePoint,
+        positions_max: u32,
+    ) -> Option<usize> {
+        let fits = |spot: &Spot<S>| {
+            spot.key == *key
+                && spot.kept.history.at(point.position) == Some(point.mark)
+                && spot.kept.session.can_resume(point.position, positions_max)
+        };
+        let fitting = self.spots.iter().enumerate().filter(|(_, spot)| fits(spot));
+        let nearest = fitting.min_by_key(|(_, spot)| spot.kept.session.position());
+        nearest.map(|(index, _)| index)
+    }
+
+    /// Takes the conversation of a spot out.
+    pub(crate) fn take(&mut self, index: usize) -> Option<Kept<S>> {
+        (index < self.spots.len()).then(|| self.spots.remove(index).kept)
+    }
+
+    /// Frees what guests keep, the longest unused first, until it is no more than `bytes`.
+    pub(crate) fn shrink_lent(&mut self, bytes: u64) -> Evicted<S> {
+        let mut evicted = Vec::new();
+        while self.lent_bytes() > bytes {
+            evicted.extend(self.evict_oldest(Spot::is_lent));
+        }
+        evicted
+    }
+
+    /// Frees what was not used for `life`.
+    pub(crate) fn expire(&mut self, now: Instant, life: Duration) -> Evicted<S> {
+        self.evict(|spot| now.saturating_duration_since(spot.since) >= life)
+    }
+
+    /// Frees what a device keeps, or every other device than this one.
+    pub(crate) fn forget(&mut self, peer: Option<PeerId>) -> Evicted<S> {
+        self.evict(|spot| match peer {
+            Some(peer) => spot.key.requester == Requester::Guest(peer),
+            None => spot.is_lent(),
+        })
+    }
+
+    /// Frees everything.
+    pub(crate) fn clear(&mut self) -> Evicted<S> {
+        self.evict(|_| true)
+    }
+
+    /// How many are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.spots.len()
+    }
+
+    /// Bytes that guests keep.
+    pub(crate) fn lent_bytes(&self) -> u64 {
+        self.bytes_of(Spot::is_lent)
+    }
+
+    /// Bytes in all.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes_of(|_| true)
+    }
+
+    fn own_bytes(&self) -> u64 {
+        self.bytes_of(|spot| !spot.is_lent())
+    }
+
+    fn bytes_of(&self, counts: impl Fn(&Spot<S>) -> bool) -> u64 {
+        let bytes = self.spots.iter().filter(|spot| counts(spot)).map(|spot| spot.bytes);
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    fn evict_oldest(&mut self, may_go: impl Fn(&Spot<S>) -> bool) -> Option<Kept<S>> {
+        let index = self.spots.iter().position(may_go)?;
+        self.take(index)
+    }
+
+    fn evict(&mut self, goes: impl Fn(&Spot<S>) -> bool) -> Evicted<S> {
+        self.spots.extract_if(.., |spot| goes(spot)).map(|spot| spot.kept).collect()
+    }
+}
+
+impl<S> Spot<S> {
+    fn is_lent(&self) -> bool {
+        self.key.requester != Requester::Owner
+    }
+}
+
+impl Resumable for Session {
+    fn position(&self) -> u32 {
+        Self::position(self)
+    }
+
+    fn can_resume(&self, position: u32, positions_max: u32) -> bool {
+        self.check_resume(position, positions_max).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;

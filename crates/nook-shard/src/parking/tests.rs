@@ -1,0 +1,148 @@
+//! What is found again and by whom, and what goes when. Used by the test run alone.
+
+use nook_base::{LayerRange, clock};
+use nook_wire::HistoryMark;
+
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A conversation of so many positions.
+#[derive(Debug, PartialEq)]
+struct Length(u32);
+
+impl Resumable for Length {
+    fn position(&self) -> u32 {
+        self.0
+    }
+
+    fn can_resume(&self, position: u32, positions_max: u32) -> bool {
+        position <= self.0 && positions_max <= 1_000
+    }
+}
+
+fn key(guest: u8) -> ParkingKey {
+    let part = ModelPart::inner(LayerRange::with_len(1, 2));
+    let requester = match guest {
+        0 => Requester::Owner,
+        number => Requester::Guest(PeerId([number; 32])),
+    };
+    ParkingKey { requester, model: ModelDigest([1; 32]), part, dtype: ActivationDtype::F16 }
+}
+
+fn mark(number: u8) -> HistoryMark {
+    HistoryMark([number; 16])
+}
+
+/// Marks at the ends of steps.
+fn kept(marks: &[(u32, u8)]) -> Kept<Length> {
+    let mut history = History::default();
+    for (position, number) in marks {
+        history.note(*position, mark(*number));
+    }
+    Kept { session: Length(marks.last().map_or(0, |(position, _)| *position)), history }
+}
+
+fn lengths(evicted: &Evicted<Length>) -> Vec<u32> {
+    evicted.iter().map(|kept| kept.session.0).collect()
+}
+
+#[test]
+fn a_conversation_is_found_by_its_requester_part_format_and_mark_and_by_nothing_less() {
+    let mut parking = Parking::default();
+    parking.park(key(1), kept(&[(0, 1), (40, 2), (41, 3)]), 100, clock::now());
+    let point = |position, number| ResumePoint { position, mark: mark(number) };
+    let mine = key(1);
+    assert_eq!(parking.find(&mine, point(41, 3), 500), Some(0));
+    assert_eq!(parking.find(&mine, point(40, 2), 500), Some(0));
+    for (position, number) in [(41, 2), (40, 3), (39, 2), (42, 3), (u32::MAX, 3)] {
+        assert_eq!(parking.find(&mine, point(position, number), 500), None, "{position} {number}");
+    }
+    let others = [
+        key(2),
+        key(0),
+        ParkingKey { model: ModelDigest([2; 32]), ..mine },
+        ParkingKey { part: ModelPart::inner(LayerRange::with_len(1, 3)), ..mine },
+        ParkingKey { part: ModelPart { head: true, ..mine.part }, ..mine },
+        ParkingKey { dtype: ActivationDtype::F32, ..mine },
+    ];
+    for other in others {
+        assert_eq!(parking.find(&other, point(41, 3), 500), None, "{other:?}");
+    }
+    assert_eq!(parking.find(&mine, point(41, 3), 1_001), None, "a window that it cannot have");
+}
+
+#[test]
+fn of_several_the_one_that_forgets_least_is_found() {
+    let mut parking = Parking::default();
+    for last in [90, 50, 70] {
+        parking.park(key(1), kept(&[(40, 2), (last, 3)]), 100, clock::now());
+    }
+    let found = parking.find(&key(1), ResumePoint { position: 40, mark: mark(2) }, 500).unwrap();
+    assert_eq!(parking.take(found).map(|kept| kept.session), Some(Length(50)));
+    assert_eq!(parking.len(), 2);
+    assert!(parking.take(2).is_none());
+}
+
+#[test]
+fn no_more_are_kept_than_the_limit_and_the_longest_unused_go() {
+    let mut parking = Parking::default();
+    let mut evicted = Vec::new();
+    for length in 1..=PARKED_MAX as u32 + 2 {
+        evicted.extend(parking.park(key(1), kept(&[(length, 1)]), 10, clock::now()));
+    }
+    assert_eq!((parking.len(), parking.bytes()), (PARKED_MAX, 10 * PARKED_MAX as u64));
+    assert_eq!(lengths(&evicted), [1, 2]);
+}
+
+#[test]
+fn what_this_device_keeps_for_itself_has_a_limit_of_its_own() {
+    let mut parking = Parking::default();
+    let now = clock::now();
+    let most = OWN_PARKED_BYTES_MAX;
+    assert!(parking.park(key(0), kept(&[(1, 1)]), most / 2, now).is_empty());
+    assert!(parking.park(key(7), kept(&[(2, 1)]), most, now).is_empty());
+    assert!(parking.park(key(0), kept(&[(3, 1)]), most / 2, now).is_empty());
+    assert_eq!(lengths(&parking.park(key(0), kept(&[(4, 1)]), 1, now)), [1]);
+    // Larger than the limit: everything of ours goes, itself last, and the guest's stays.
+    assert_eq!(lengths(&parking.park(key(0), kept(&[(5, 1)]), u64::MAX, now)), [3, 4, 5]);
+    assert_eq!((parking.len(), parking.bytes()), (1, most));
+}
+
+#[test]
+fn memory_is_given_back_oldest_first_and_only_of_guests() {
+    let mut parking = Parking::default();
+    for (guest, length) in [(1, 1), (0, 2), (2, 3), (1, 4)] {
+        parking.park(key(guest), kept(&[(length, 1)]), 100, clock::now());
+    }
+    assert_eq!(parking.lent_bytes(), 300);
+    assert_eq!(lengths(&parking.shrink_lent(300)), []);
+    assert_eq!(lengths(&parking.shrink_lent(150)), [1, 3]);
+    assert_eq!(lengths(&parking.shrink_lent(0)), [4]);
+    assert_eq!(parking.bytes(), 100);
+}
+
+#[test]
+fn what_was_not_used_for_its_life_goes() {
+    let mut parking = Parking::default();
+    let start = clock::now();
+    parking.park(key(1), kept(&[(1, 1)]), 100, start);
+    parking.park(key(0), kept(&[(2, 1)]), 100, start + MINUTE);
+    assert_eq!(lengths(&parking.expire(start + 2 * MINUTE, 3 * MINUTE)), []);
+    assert_eq!(lengths(&parking.expire(start + 3 * MINUTE, 3 * MINUTE)), [1]);
+    // A clock that seems to run backwards frees nothing.
+    assert_eq!(lengths(&parking.expire(start, 3 * MINUTE)), []);
+    assert_eq!(lengths(&parking.expire(start + 4 * MINUTE, 3 * MINUTE)), [2]);
+}
+
+#[test]
+fn a_device_is_forgotten_alone_or_with_all_others_and_the_owner_is_not() {
+    let mut parking = Parking::default();
+    for (guest, length) in [(1, 1), (0, 2), (2, 3), (1, 4), (3, 5)] {
+        parking.park(key(guest), kept(&[(length, 1)]), 100, clock::now());
+    }
+    assert_eq!(lengths(&parking.forget(Some(PeerId([1; 32])))), [1, 4]);
+    assert_eq!(lengths(&parking.forget(Some(PeerId([1; 32])))), []);
+    assert_eq!(lengths(&parking.forget(None)), [3, 5]);
+    assert_eq!(lengths(&parking.clear()), [2]);
+}
