@@ -5,6 +5,7 @@
 //! do instead.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// Where a model computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -30,6 +31,54 @@ impl fmt::Display for Device {
             Self::Metal(number) => write!(f, "Metal device {number}"),
             #[cfg(feature = "candle")]
             Self::CandleCpu => write!(f, "candle's processor path"),
+        }
+    }
+}
+
+/// A text that names no [`Device`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no device to compute on; there are cpu, cuda, cuda:1, metal")]
+pub struct UnknownDevice {
+    /// What was said instead.
+    pub text: String,
+}
+
+impl FromStr for Device {
+    type Err = UnknownDevice;
+
+    /// `cpu`, `cuda` and `metal`, the latter with a number if it is not the first: `cuda:1`. In a build
+    /// with the feature `candle` there is `candle-cpu` too.
+    fn from_str(text: &str) -> Result<Self, UnknownDevice> {
+        let unknown = || UnknownDevice { text: text.to_owned() };
+        let (kind, number) = text.split_once(':').unwrap_or((text, "0"));
+        let number: u32 = number.parse().map_err(|_| unknown())?;
+        match kind {
+            "cpu" if text == kind => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(number)),
+            "metal" => Ok(Self::Metal(number)),
+            #[cfg(feature = "candle")]
+            "candle-cpu" if text == kind => Ok(Self::CandleCpu),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_named_by_kind_and_number() {
+        for (text, device) in [
+            ("cpu", Device::Cpu),
+            ("cuda", Device::Cuda(0)),
+            ("cuda:3", Device::Cuda(3)),
+            ("metal:1", Device::Metal(1)),
+        ] {
+            assert_eq!(text.parse(), Ok(device), "{text}");
+        }
+        for text in ["", "gpu", "cpu:1", "cuda:", "cuda:-1", "cuda:x", "CUDA", "cuda:4294967296"] {
+            assert_eq!(text.parse::<Device>(), Err(UnknownDevice { text: text.to_owned() }));
         }
     }
 }

@@ -36,7 +36,7 @@ pub mod shape;
 pub mod synthetic;
 mod weights;
 
-pub use device::Device;
+pub use device::{Device, UnknownDevice};
 pub use error::{Fault, ModelError};
 pub use file::ModelFile;
 pub use handover::{HandoverError, LayerExport};

@@ -2,7 +2,7 @@
 //!
 //! The node measures ([`SpeedGauge`], [`LinkGauge`]), keeps book of what it promised ([`Ledger`]) and
 //! turns that, fresh adverts of admitted devices and its own catalogue into a [`Situation`]. [`plan`]
-//! decides whether a request is walked alone or pooled and says why; [`predict`] prices a given route;
+//! decides whether a request is walked alone or pooled and says why; [`predict()`] prices a given route;
 //! [`place`] says which device should hold which layers, and [`Steadiness`] when that is worth a move.
 //! [`greedy_cover`] is the simple reference, and what `nook-pipeline` covers a lost hop with. Whoever
 //! walks gets a [`Route`], which exists only in a legal shape.

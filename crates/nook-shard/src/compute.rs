@@ -258,17 +258,15 @@ impl Bench {
                 Failure::new(ErrorCode::NotFound, "no model was loaded into this worker yet")
             })?;
             let file = ModelFile::open(std::path::Path::new(&path))?;
-            let loaded = LoadedModel::new(
-                file.clone(),
-                LoadOptions { threads: crate::threads(), precision: Precision::Auto },
-            )?;
+            let options = LoadOptions { threads: crate::threads(), precision: Precision::Auto };
+            let loaded = LoadedModel::new_on(file.clone(), crate::device()?, options)?;
             self.model = Some((digest, loaded, file));
         }
         let (held, loaded, file) = self.model.as_mut().expect("it was put there just above");
         if *held != digest {
             return Err(ErrorCode::WeightsMismatch.into());
         }
-        let wanted = missing_bytes(loaded, file, part);
+        let wanted = missing_bytes(loaded, part);
         self.account.lend_weights(caller, wanted).map_err(|refusal| match refusal {
             Refusal::NoMemory { wanted, free } => Failure::new(
                 ErrorCode::OutOfMemory,
@@ -340,7 +338,7 @@ impl Bench {
 }
 
 /// Bytes that holding `part` adds to what is held.
-fn missing_bytes(loaded: &LoadedModel, file: &ModelFile, part: ModelPart) -> u64 {
+fn missing_bytes(loaded: &LoadedModel, part: ModelPart) -> u64 {
     let none = LayerRange::with_len(part.layers.start(), 0);
     let layer = |layer| ModelPart::inner(LayerRange::with_len(layer, 1));
     let ends = [
@@ -348,7 +346,7 @@ fn missing_bytes(loaded: &LoadedModel, file: &ModelFile, part: ModelPart) -> u64
         ModelPart { layers: none, embedding: false, head: part.head },
     ];
     let parts = part.layers.iter().map(layer).chain(ends);
-    parts.filter(|part| !loaded.holds(part)).map(|part| file.weight_bytes(&part)).sum()
+    parts.filter(|part| !loaded.holds(part)).map(|part| loaded.part_bytes(&part)).sum()
 }
 
 fn release_all(loaded: &mut LoadedModel) {

@@ -1,7 +1,7 @@
 //! What a worker says when it cannot do what was asked: a code to act on and a sentence.
 
 use nook_base::ErrorCode;
-use nook_model::{Fault, ModelError, ResumeError, StepError, TruncateError};
+use nook_model::{Fault, ModelError, ResumeError, StepError, TruncateError, UnknownDevice};
 use nook_wire::WireError;
 
 use crate::account::Refusal;
@@ -51,6 +51,12 @@ impl From<ModelError> for Failure {
             _ => ErrorCode::BadModel,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<UnknownDevice> for Failure {
+    fn from(error: UnknownDevice) -> Self {
+        Self::new(ErrorCode::BadRequest, format!("INGLENOOK_DEVICE: {error}"))
     }
 }
 

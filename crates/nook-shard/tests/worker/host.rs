@@ -64,21 +64,31 @@ pub(crate) struct Refused(pub(crate) ErrorCode);
 
 impl Host {
     pub(crate) async fn start(streams_max: u16, memory_bytes_max: u64) -> Self {
+        Self::start_on("cpu", streams_max, memory_bytes_max).await.unwrap()
+    }
+
+    /// As [`Self::start`], with a worker that is told to compute on `device`; fails as it does.
+    pub(crate) async fn start_on(
+        device: &str,
+        streams_max: u16,
+        memory_bytes_max: u64,
+    ) -> Result<Self, WorkerError> {
         let folder = tempfile::Builder::new().prefix("nook-").tempdir().unwrap();
         let file = folder.path().join("tiny.gguf");
         let recipe = Recipe { context_length: 1024, ..Recipe::tiny(Format::Q8_0, 3) };
         recipe.write(&file).unwrap();
-        let arguments = ["the_worker_itself", "--exact", "--nocapture", "--"].map(Into::into);
-        let program = std::env::current_exe().unwrap();
-        let command = WorkerCommand { program, arguments: arguments.to_vec() };
+        let mut arguments = vec![format!("INGLENOOK_DEVICE={device}").into()];
+        arguments.push(std::env::current_exe().unwrap().into());
+        arguments.extend(["the_worker_itself", "--exact", "--nocapture", "--"].map(Into::into));
+        let command = WorkerCommand { program: "env".into(), arguments };
         let limits = limits(streams_max, memory_bytes_max);
         let tasks = Tasks::new();
         let worker = Worker::start(&command, folder.path(), limits, &tasks).await.unwrap();
-        worker.load(&file, MODEL, ModelPart::whole(LAYERS)).await.unwrap();
+        worker.load(&file, MODEL, ModelPart::whole(LAYERS)).await?;
         let options = LoadOptions { threads: 1, precision: Precision::Auto };
         let mut model = LoadedModel::new(ModelFile::open(&file).unwrap(), options).unwrap();
         model.hold(&ModelPart::whole(LAYERS)).unwrap();
-        Self { worker, tasks, model, _folder: folder }
+        Ok(Self { worker, tasks, model, _folder: folder })
     }
 
     pub(crate) async fn status(&self) -> WorkerStatus {

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
 
 mod batches;
+mod devices;
 mod host;
 mod openers;
 mod resume;

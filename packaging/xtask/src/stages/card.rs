@@ -13,6 +13,9 @@ const SELECTION: [&str; 4] = ["--package", "nook-model", "--features", "candle"]
 /// The tests that the feature brings; all others run without it.
 const TESTS: [&str; 5] = ["--lib", "--test", "card", "--test", "card_references"];
 
+/// A worker process that is told to compute there.
+const WORKER: [&str; 6] = ["--package", "nook-shard", "--features", "candle", "--test", "worker"];
+
 /// Lints, documentation and tests of the feature.
 pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
     let root = &round.places.root;
@@ -22,5 +25,6 @@ pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
     let pages = ["doc", "--no-deps", "--document-private-items"];
     cargo(root).args(pages).args(SELECTION).env("RUSTDOCFLAGS", strict).run()?;
     cargo(root).args(["test"]).args(SELECTION).args(TESTS).run()?;
+    cargo(root).args(["test"]).args(WORKER).run()?;
     Ok(Outcome::passed())
 }
