@@ -163,6 +163,8 @@ def write_settings(
     """Settings of a device in a household on one machine."""
     home.mkdir(parents=True, exist_ok=True)
     lines = ["[device]", f'name = "{name}"', "", "[network]", "listen_port = 0", "loopback = true"]
+    # One machine gains nothing by dividing a model among its own processes: it is done all the same.
+    lines += ["", "[distributed_inference]", 'pooling = "always"']
     if port is not None:
         lines += ["", "[port]", f'address = "127.0.0.1:{port}"']
     if layers is not None:

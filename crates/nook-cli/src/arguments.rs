@@ -167,9 +167,18 @@ pub(crate) struct Chat {
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
+    /// What to look at (default: everything that usually goes wrong).
+    #[command(subcommand)]
+    pub(crate) subject: Option<DoctorSubject>,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum DoctorSubject {
+    /// Where the last reply was computed and why, and how fast the devices were measured to be.
+    Pipeline,
 }
 
 /// How to choose tokens.

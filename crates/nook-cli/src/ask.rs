@@ -10,10 +10,11 @@ use nook_node::doctor::Verdict;
 use nook_node::views::{DeviceView, HouseView, Trust};
 
 use crate::arguments::{
-    Devices, DevicesAction, Doctor, Models, ModelsAction, Pair, Share, Switch, TrustChoice,
+    Devices, DevicesAction, Doctor, DoctorSubject, Models, ModelsAction, Pair, Share, Switch,
+    TrustChoice,
 };
 use crate::door::Door;
-use crate::output;
+use crate::{output, pipeline};
 
 /// How often the end of a pairing window is looked for.
 const LOOK: Duration = Duration::from_millis(300);
@@ -234,6 +235,13 @@ async fn list_models(client: &Client, models: Models) -> anyhow::Result<()> {
 }
 
 pub(crate) async fn doctor(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Result<ExitCode> {
+    match doctor.subject {
+        Some(DoctorSubject::Pipeline) => pipeline::show(home, doctor.json).await,
+        None => examine(home, doctor).await,
+    }
+}
+
+async fn examine(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Result<ExitCode> {
     let door = Door::open(home).await?;
     let answer = door.client.ask(Request::Doctor).await;
     let own = door.is_own();

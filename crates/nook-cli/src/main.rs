@@ -12,6 +12,7 @@ mod door;
 mod generate;
 mod house;
 mod output;
+mod pipeline;
 mod up;
 
 use std::process::ExitCode;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use nook_base::{ActivationDtype, Sensitive};
 use nook_node::doctor::Finding;
 use nook_node::views::{
-    ChatRole, DeviceView, HouseView, ModelView, PairingView, Problem, ReplyEvent, Trust,
+    ChatRole, DeviceView, HouseView, ModelView, PairingView, PipelineView, Problem, ReplyEvent,
+    Trust,
 };
 use nook_node::{ChatMessage, GenerateRequest, Prompt, Reach, Sampling};
 use serde::{Deserialize, Serialize};
@@ -58,6 +59,8 @@ pub enum Request {
     },
     /// Look at everything that usually goes wrong.
     Doctor,
+    /// How replies are divided, and what that is decided by.
+    Pipeline,
     /// The bearer key of the OpenAI-compatible port.
     PortKey,
     /// Start a reply; events follow.
@@ -165,6 +168,8 @@ pub enum Answer {
     Model(ModelView),
     /// What was found.
     Findings(Vec<Finding>),
+    /// How replies are divided.
+    Pipeline(Box<PipelineView>),
     /// The bearer key of the port.
     PortKey(Key),
 }

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::views::{
     ChatRole, ConversationView, DeviceView, HouseView, MessageView, ModelView, PairingView,
-    Problem, ReplyEvent, Trust,
+    PipelineView, Problem, ReplyEvent, Trust,
 };
 
 /// Commands that may wait for the loop; a caller beyond them waits at the door.
@@ -227,6 +227,7 @@ pub(crate) enum Command {
     PortSettings(Answer<PortSettings>),
     PortState { on: bool, base_url: String, problem: Option<String>, answer: Answer<()> },
     Doctor(Answer<Vec<crate::doctor::Finding>>),
+    Pipeline(Answer<PipelineView>),
     ShutDown(oneshot::Sender<()>),
 }
 
@@ -359,6 +360,11 @@ impl House {
     /// Looks at everything that usually goes wrong.
     pub async fn doctor(&self) -> Result<Vec<crate::doctor::Finding>, HouseError> {
         self.ask(Command::Doctor).await
+    }
+
+    /// How replies of this device are divided: the last decision and what was measured.
+    pub async fn pipeline(&self) -> Result<PipelineView, HouseError> {
+        self.ask(Command::Pipeline).await
     }
 
     /// Leaves in order (see `crate::running`): new prompts are refused, running ones end, peers are

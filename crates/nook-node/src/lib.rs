@@ -2,15 +2,18 @@
 //!
 //! [`start()`] reads the home and starts the parts (`start`); the loop (`running`) owns the `state`
 //! and handles one thing at a time: commands of doors (`house`), what links and discovery report
-//! (`devices`), calls of other devices (`sharing`, `lending`), replies (`replies`, `reply`), kept
-//! conversations (`chats`). What doors show is made in one place (`present`) from plain types
-//! ([`views`]). [`inspect`] looks into model files without a running node.
+//! (`devices`), calls of other devices (`sharing`, `lending`), replies (`replies`, `reply`), where
+//! they are computed (`choice`, by what `gauges` and `probing` have measured), kept conversations
+//! (`chats`). What doors show is made in one place (`present`) from plain types ([`views`]).
+//! [`inspect`] looks into model files without a running node.
 
 mod adverts;
 mod catalogue;
 mod chats;
+mod choice;
 mod devices;
 pub mod doctor;
+mod gauges;
 pub mod house;
 pub mod inspect;
 mod lending;
@@ -18,6 +21,7 @@ mod log;
 mod models;
 mod passage;
 mod present;
+mod probing;
 mod prompt;
 mod records;
 mod replies;

@@ -1,16 +1,21 @@
 //! The house as doors show it, made in one place from the state.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use nook_base::{ModelDigest, clock};
 use nook_find::{Health, Tag};
-use nook_store::Peer;
+use nook_plan::{Link, Place, Speed};
+use nook_store::{Peer, Pooling};
 use nook_trust::{Purpose, TrustLevel};
 
 use crate::devices;
 use crate::house::Sharing;
 use crate::state::{Seen, State};
-use crate::views::{DeviceView, HouseView, LendView, MeView, SharingState, SharingView, Trust};
+use crate::views::{
+    DeviceView, HouseView, LendView, MeView, MeasuredView, PipelineView, PoolingView, SharingState,
+    SharingView, Trust,
+};
 
 impl State {
     /// Publishes the view if anything in it changed.
@@ -142,6 +147,50 @@ impl State {
         }
     }
 
+    /// How replies are divided, and what that is decided by.
+    pub(crate) fn pipeline_view(&self) -> PipelineView {
+        let pooling = match self.settings.settings().inference.pooling {
+            Pooling::WhenFaster => PoolingView::WhenFaster,
+            Pooling::Always => PoolingView::Always,
+        };
+        let measured =
+            self.gauges.all().map(|(place, model, speed)| self.measured(place, model, speed));
+        PipelineView {
+            pooling,
+            last: self.last_decision.as_ref().map(|(_, decision)| decision.clone()),
+            measured: measured.collect(),
+        }
+    }
+
+    fn measured(&self, place: Place, model: ModelDigest, speed: Speed) -> MeasuredView {
+        let us = |time: Duration| time.as_secs_f64() * 1e6;
+        let (id, name, link) = match place {
+            Place::Local => (self.me.id, self.me.name.clone(), Link::default()),
+            Place::Peer(peer) => (peer, self.name_of(peer), self.gauges.link(peer)),
+        };
+        let decode = speed.decode.measured();
+        MeasuredView {
+            device_id: id.to_string(),
+            device: name,
+            model: self.model_name(model),
+            decode_us_per_layer: decode.map(|line| us(line.slope)),
+            decode_us_fixed: decode.map(|line| us(line.fixed)),
+            prefill_us_per_layer_token: speed.prefill.measured().map(|line| us(line.slope)),
+            ends_us: speed.ends.measured().map(us),
+            load_bytes_per_second: speed.load.measured().map(|rate| rate.0),
+            round_trip_ms: link.round_trip.measured().map(|trip| us(trip.mean) / 1e3),
+            bandwidth_bytes_per_second: link.bandwidth.measured().map(|rate| rate.0),
+        }
+    }
+
+    /// Why the last reply did without a device that could help.
+    fn left_out_because(&self, peer: &Peer) -> Option<String> {
+        let id = peer.id.to_string();
+        let mut left_out = self.last_decision.iter().flat_map(|(_, decision)| &decision.left_out);
+        let found = left_out.find(|out| out.device_id == id)?;
+        Some(format!("The last reply did without it. {}", found.why))
+    }
+
     /// Why a paired device does not compute for this one, in plain words.
     fn unused_because(
         &self,
@@ -165,7 +214,7 @@ impl State {
         } else if advert.is_some_and(|advert| advert.streams_free == 0) {
             "All its streams are taken."
         } else {
-            return None;
+            return self.left_out_because(peer);
         };
         Some(reason.to_owned())
     }

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nook_base::{ModelDigest, PeerId, clock};
-use nook_pipeline::{Conduct, GainBook};
+use nook_pipeline::{Conduct, GainBook, HopVisit};
+use nook_plan::{Place, Probe};
 
 use crate::state::State;
+use crate::views::{DecisionView, ReplySpeedView};
 
 /// Models whose gains are remembered; of more, those with the highest digests start without.
 const MODELS_MAX: usize = 64;
@@ -23,6 +25,16 @@ pub(crate) enum Note {
     Failed(PeerId),
     /// What it answered cannot be right; a sentence without its capital and full stop.
     Suspect(PeerId, String),
+    /// Where a reply will be computed, and why.
+    Decided { reply: u64, decision: Box<DecisionView> },
+    /// How a reply went in the end.
+    Went { reply: u64, speed: ReplySpeedView },
+    /// Steps that were answered; a row travels as `row_bytes`.
+    Measured { model: ModelDigest, row_bytes: u64, visits: Vec<HopVisit> },
+    /// A probe of two sizes came to its end.
+    Probed { place: Place, model: ModelDigest, probe: Probe },
+    /// A device accepted a call for layers of `bytes` after `took`.
+    Opened { place: Place, model: ModelDigest, bytes: u64, took: Duration },
     /// The reply came to its end, with these devices in its route.
     SeenThrough { model: ModelDigest, peers: Vec<PeerId>, gains: GainBook },
 }
@@ -54,6 +66,28 @@ impl State {
     pub(crate) fn on_conduct(&mut self, note: Note) {
         let now = clock::now();
         match note {
+            Note::Decided { reply, decision } => {
+                self.last_decision = Some((reply, *decision));
+                return;
+            }
+            Note::Went { reply, speed } => {
+                // Another reply may have begun meanwhile; then that one is the last.
+                if let Some((last, decision)) = &mut self.last_decision
+                    && *last == reply
+                {
+                    decision.went = Some(speed);
+                }
+                return;
+            }
+            Note::Measured { model, row_bytes, visits } => {
+                return self.on_measured(model, row_bytes, &visits);
+            }
+            Note::Probed { place, model, probe } => {
+                return self.gauges.seed((place, model), &probe, now);
+            }
+            Note::Opened { place, model, bytes, took } => {
+                return self.gauges.observe_load((place, model), bytes, took, now);
+            }
             Note::Failed(peer) => {
                 if self.records.conduct.failed(peer, now) {
                     let left = self.records.conduct.left_out(peer, now).unwrap_or_default();
@@ -83,6 +117,13 @@ impl State {
         self.publish_book();
     }
 
+    fn on_measured(&mut self, model: ModelDigest, row_bytes: u64, visits: &[HopVisit]) {
+        let now = clock::now();
+        for visit in visits {
+            self.gauges.observe(model, visit, row_bytes, now);
+        }
+    }
+
     /// Whether the devices that are left out at `now` are others than the book says.
     pub(crate) fn left_out_has_changed(&self, now: Instant) -> bool {
         !self.records.conduct.all_left_out(now).eq(self.book.borrow().left_out.iter().copied())
@@ -92,6 +133,7 @@ impl State {
     pub(crate) fn forget_record(&mut self, peer: PeerId) {
         self.records.conduct.forget(peer);
         self.records.suspects.remove(&peer);
+        self.gauges.forget(peer);
     }
 
     /// The devices that are left out at `now`.

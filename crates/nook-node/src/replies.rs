@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use nook_base::limits::HOPS_MAX;
-use nook_base::{ErrorCode, ModelDigest, Sensitive, clock};
+use nook_base::{ErrorCode, Sensitive, clock};
+use nook_model::ModelFile;
 use nook_pipeline::FallBack;
-use nook_plan::{Route, Topology, greedy_cover};
+use nook_plan::{Ends, Route, Width};
 use tokio::sync::mpsc;
 
+use crate::choice::{Encoded, Question};
 use crate::house::{
     Answer, GenerateRequest, HouseError, REPLIES_WAITING_MAX, REPLY_EVENTS_MAX, Reach, Reply,
 };
@@ -15,28 +17,28 @@ use crate::prompt;
 use crate::reply::{Teller, Walk, WalkSetup};
 use crate::shelf::{Listed, OpenModel};
 use crate::state::{Inside, State};
+use crate::workers::Workers;
 
 /// What a reply needs of the house, as it was when the reply was asked for.
 pub(crate) struct Desk {
     setup: Box<dyn FnOnce(Arc<OpenModel>, prompt::Ready, Route, Teller) -> WalkSetup + Send>,
     teller: Teller,
-    topology: (u32, u32),
-    hops_max: usize,
-    reach: Reach,
+    question: Question,
+    workers: Workers,
 }
 
 impl State {
     /// Starts a reply, or lets it wait for its turn; the answer comes once its prompt is encoded.
     pub(crate) fn generate(&mut self, request: GenerateRequest, answer: Answer<Reply>) {
-        let listed = match self.model(&request.model) {
-            Ok(entry) => entry.listed.clone(),
+        let (listed, file) = match self.model(&request.model) {
+            Ok(entry) => (entry.listed.clone(), entry.file.clone()),
             Err(error) => {
                 let _ = answer.send(Err(error));
                 return;
             }
         };
         if self.replies_running() < self.replies_max() {
-            self.begin(listed, request, answer);
+            self.begin((listed, file), request, answer);
             return;
         }
         // Whoever has left meanwhile needs no place.
@@ -68,10 +70,19 @@ impl State {
         self.settings.settings().inference.max_concurrent_pipelines as usize
     }
 
-    fn begin(&mut self, listed: Listed, request: GenerateRequest, answer: Answer<Reply>) {
+    fn begin(
+        &mut self,
+        (listed, file): (Listed, ModelFile),
+        request: GenerateRequest,
+        answer: Answer<Reply>,
+    ) {
         let seat = self.replies.clone();
+        self.stop_probing();
+        if request.reach == Reach::House {
+            self.want_probe(listed.clone(), file.clone());
+        }
         let (events, receiver) = mpsc::channel(REPLY_EVENTS_MAX);
-        let desk = self.desk(&request, listed.digest, events);
+        let desk = self.desk(&request, &listed, file, events);
         let (shelf, inside) = (self.shelf.clone(), self.inside.clone());
         self.tasks.spawn_until_cancelled("reply", async move {
             let begun = async {
@@ -89,8 +100,10 @@ impl State {
                     let prompt_ids = Sensitive(ready.ids.clone());
                     let model_name = model.listed.name.clone();
                     let reply = Reply { model: model_name, prompt_ids, events: receiver };
-                    if answer.send(Ok(reply)).is_ok() {
-                        desk.walk(model, ready).run().await;
+                    if answer.send(Ok(reply)).is_ok()
+                        && let Some(walk) = desk.walk(model, ready).await
+                    {
+                        walk.run().await;
                     }
                 }
                 Err(error) => {
@@ -105,11 +118,14 @@ impl State {
     fn desk(
         &self,
         request: &GenerateRequest,
-        model: ModelDigest,
+        listed: &Listed,
+        file: ModelFile,
         events: mpsc::Sender<crate::house::ReplyPiece>,
     ) -> Desk {
+        let model = listed.digest;
         let inference = self.settings.settings().inference.clone();
         let teller = Teller {
+            number: rand::random(),
             me: self.me.clone(),
             book: self.book.subscribe(),
             events,
@@ -128,7 +144,24 @@ impl State {
         let failovers_max = inference.fallback_to_local_after_failures;
         let spot_check_ppm = inference.spot_checks_per_thousand.saturating_mul(1_000);
         let gains = self.records.gains(model);
+        let question = Question {
+            me: self.me.clone(),
+            model,
+            file,
+            pooling: inference.pooling,
+            reach: if inference.enabled { request.reach } else { Reach::ThisDevice },
+            dtype,
+            ends: Ends {
+                prefix: inference.local_prefix_layers,
+                suffix: inference.local_suffix_layers,
+                width: if inference.allow_self_as_shard { Width::Free } else { Width::EndsOnly },
+            },
+            hops_max: (inference.max_shards_per_request as usize).min(HOPS_MAX),
+            facts: self.gauges.facts(model, clock::now()),
+        };
         Desk {
+            question,
+            workers: workers.clone(),
             setup: Box::new(move |model, ready, route, teller| WalkSetup {
                 model,
                 route,
@@ -144,49 +177,37 @@ impl State {
                 tasks,
             }),
             teller,
-            topology: (inference.local_prefix_layers, inference.local_suffix_layers),
-            hops_max: (inference.max_shards_per_request as usize).min(HOPS_MAX),
-            reach: request.reach,
         }
     }
 }
 
 impl Desk {
-    fn walk(self, model: Arc<OpenModel>, ready: prompt::Ready) -> Walk {
-        let route = self.route(&model);
-        Walk::new((self.setup)(model, ready, route, self.teller))
+    /// Decides and makes ready; `None` when the house is leaving.
+    async fn walk(self, model: Arc<OpenModel>, ready: prompt::Ready) -> Option<Walk> {
+        let held = self.workers.held(model.listed.digest).await;
+        let told = Encoded {
+            prompt: u32::try_from(ready.ids.len()).unwrap_or(u32::MAX),
+            tokens_max: ready.tokens_max,
+            held,
+            memory_free: 0,
+        };
+        let (question, teller) = (self.question, self.teller);
+        let book = teller.book.borrow().clone();
+        // Sizing a large model looks at thousands of names, and the system is asked for its memory.
+        let choosing = tokio::task::spawn_blocking(move || {
+            let told = Encoded { memory_free: memory_free(), ..told };
+            (question.choose(&told, &book, clock::now()), told)
+        });
+        let (choice, told) = choosing.await.ok()?;
+        teller.decided(&model.listed, &choice, &told).await;
+        Some(Walk::new((self.setup)(model, ready, choice.route, teller)))
     }
+}
 
-    /// Over the house where offers cover the middle of the model, else alone.
-    fn route(&self, model: &OpenModel) -> Route {
-        let layers = model.shape.layers;
-        let alone = || {
-            Route::alone(layers)
-                .expect("a validated model has at least one layer, so this cuts nothing")
-        };
-        if self.reach == Reach::ThisDevice {
-            return alone();
-        }
-        let (prefix, suffix) = self.topology;
-        let Ok(topology) = Topology::or_alone(layers, prefix, suffix) else {
-            return alone();
-        };
-        if topology.is_alone() {
-            return alone();
-        }
-        let offers = self.teller.book.borrow().offers(model.listed.digest, clock::now());
-        if offers.is_empty() {
-            return alone();
-        }
-        match greedy_cover(topology.middle(), &offers, self.hops_max) {
-            Ok(hops) => Route::boomerang(topology, &hops).unwrap_or_else(|error| {
-                tracing::error!(%error, "a cover made no route");
-                alone()
-            }),
-            Err(error) => {
-                tracing::info!(%error, "this device computes alone");
-                alone()
-            }
-        }
-    }
+/// Bytes that programs could still take without swapping, as the system counts. Where it does not
+/// say, everything: this device's own model is never refused for a figure that nobody has.
+fn memory_free() -> u64 {
+    let Ok(mut system) = sysinfo::System::new() else { return u64::MAX };
+    system.refresh_memory();
+    system.available_memory()
 }

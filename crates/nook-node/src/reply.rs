@@ -10,7 +10,7 @@
 //! The pipeline decides, the walk does: it opens calls, carries bytes, samples, and tells the door.
 //! Dropping the door's end of the stream cancels the walk within one token.
 
-mod leg;
+pub(crate) mod leg;
 mod telling;
 mod walk;
 

@@ -146,6 +146,7 @@ impl State {
                 let _ = answer.send(Ok(()));
             }
             Command::Doctor(answer) => drop(answer.send(Ok(self.examine()))),
+            Command::Pipeline(answer) => drop(answer.send(Ok(self.pipeline_view()))),
             Command::ShutDown(done) => {
                 // The loop takes this one before it comes here.
                 let _ = done.send(());
@@ -172,6 +173,7 @@ impl State {
                 }
             }
             Inside::Drained(models) => self.free(models),
+            Inside::Probed(probed) => self.on_probed(probed),
             Inside::Conduct(note) => self.on_conduct(note),
         }
     }
@@ -188,6 +190,7 @@ impl State {
         }
         // A reply whose task was lost tells nobody; whoever waits behind it begins here.
         self.reply_ended();
+        self.probe_if_idle();
         let before = self.settings.settings().clone();
         match self.settings.reload() {
             Ok(true) => self.settings_changed(&before),

@@ -24,7 +24,9 @@ use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
 use crate::chats::ChatBook;
+use crate::gauges::Gauges;
 use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings, Sharing};
+use crate::probing::Probing;
 use crate::records::Records;
 use crate::reply::Me;
 use crate::running::{self, Inboxes};
@@ -177,6 +179,9 @@ fn assemble(
             owed: BTreeSet::new(),
         },
         records: Records::default(),
+        gauges: Gauges::default(),
+        last_decision: None,
+        probing: Probing::default(),
         workers,
         shelf: Shelf::default(),
         library,

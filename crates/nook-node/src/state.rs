@@ -18,11 +18,13 @@ use tokio_util::sync::CancellationToken;
 use crate::adverts::{AdvertBook, Heard};
 use crate::catalogue::Entry;
 use crate::chats::ChatBook;
+use crate::gauges::Gauges;
 use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
+use crate::probing::{Probed, Probing};
 use crate::records::{Note, Records};
 use crate::reply::Me;
 use crate::shelf::Shelf;
-use crate::views::{HouseView, ModelView, PortView};
+use crate::views::{DecisionView, HouseView, ModelView, PortView};
 use crate::workers::Workers;
 
 /// What happens inside the node, besides commands, links and sightings.
@@ -46,6 +48,8 @@ pub(crate) enum Inside {
     ReplyEnded,
     /// What was lent of these models has drained.
     Drained(BTreeSet<ModelDigest>),
+    /// Devices are being measured.
+    Probed(Probed),
     /// A reply has something to tell about the devices that compute for it.
     Conduct(Note),
 }
@@ -103,6 +107,11 @@ pub(crate) struct State {
     pub(crate) lending: Lending,
     /// How other devices did in the replies of this one.
     pub(crate) records: Records,
+    /// How fast the devices compute, and how far away they are.
+    pub(crate) gauges: Gauges,
+    /// The last reply and what was decided for it.
+    pub(crate) last_decision: Option<(u64, DecisionView)>,
+    pub(crate) probing: Probing,
     pub(crate) workers: Workers,
     pub(crate) shelf: Shelf,
     pub(crate) library: Library,

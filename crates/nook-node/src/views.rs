@@ -395,3 +395,126 @@ struct Problem {
     pub sentence: String,
 }
 }
+
+view! {
+/// How replies of this device are divided, and what that is decided by.
+struct PipelineView {
+    /// When other devices are used.
+    pub pooling: PoolingView,
+    /// What was decided for the last reply; absent before the first.
+    pub last: Option<DecisionView>,
+    /// What was measured so far, this device first.
+    pub measured: Vec<MeasuredView>,
+}
+}
+
+view! {
+/// When other devices are used.
+#[derive(Copy, Eq)]
+enum PoolingView {
+    /// When the reply is predicted to be faster with them, or this device cannot make it alone.
+    WhenFaster,
+    /// Whenever they offer the layers.
+    Always,
+}
+}
+
+view! {
+/// Where a reply was computed and why.
+struct DecisionView {
+    /// The model's name.
+    pub model: String,
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// The choice in one sentence.
+    pub because: String,
+    /// Who was to compute what.
+    pub route: RouteView,
+    /// What this device alone was predicted to take; absent when it cannot make the reply alone.
+    pub alone: Option<PredictionView>,
+    /// Why this device cannot make the reply alone; absent when it can.
+    pub alone_impossible: Option<String>,
+    /// The best route with others, chosen or not; absent when nobody could help.
+    pub pooled: Option<PooledView>,
+    /// Paired devices without a part in the route.
+    pub left_out: Vec<LeftOutView>,
+    /// What was measured; absent until the reply has ended well.
+    pub went: Option<ReplySpeedView>,
+}
+}
+
+view! {
+/// How fast a reply was.
+#[derive(Copy)]
+struct ReplySpeedView {
+    /// From asking to the first token, in milliseconds.
+    pub first_token_ms: f64,
+    /// Reply tokens per second after the first.
+    pub tokens_per_second: f64,
+}
+}
+
+view! {
+/// A route with other devices and what it was predicted to take.
+struct PooledView {
+    /// Who would compute what.
+    pub route: RouteView,
+    /// What it would take.
+    pub prediction: PredictionView,
+}
+}
+
+view! {
+/// What a route was predicted to take.
+#[derive(Copy)]
+struct PredictionView {
+    /// From the request to the first token, in milliseconds; loading included.
+    pub first_token_ms: f64,
+    /// Of that, loading layers that were not in memory.
+    pub load_ms: f64,
+    /// Reply tokens per second after the first.
+    pub tokens_per_second: f64,
+    /// The whole reply, as long as it was expected to be.
+    pub total_ms: f64,
+    /// Whether everything in it was measured; else something is taken at its worst.
+    pub measured: bool,
+}
+}
+
+view! {
+/// A device without a part in a route.
+struct LeftOutView {
+    /// Its full id.
+    pub device_id: String,
+    /// Its name.
+    pub device: String,
+    /// Why, in one sentence.
+    pub why: String,
+}
+}
+
+view! {
+/// How fast a device computes a model, as its answers have shown.
+struct MeasuredView {
+    /// Its full id.
+    pub device_id: String,
+    /// Its name.
+    pub device: String,
+    /// The model's name here, or the short digest when it is not on this device.
+    pub model: String,
+    /// One layer of one token of the reply, in µs, the fixed part of a visit excluded.
+    pub decode_us_per_layer: Option<f64>,
+    /// What each step of one token costs beside its layers, in µs.
+    pub decode_us_fixed: Option<f64>,
+    /// One layer of one token of a long prompt, in µs.
+    pub prefill_us_per_layer_token: Option<f64>,
+    /// Norm, head and embedding for one token, in µs; this device only.
+    pub ends_us: Option<f64>,
+    /// Weights into memory, in bytes per second.
+    pub load_bytes_per_second: Option<u64>,
+    /// Round trip of a small message, in milliseconds; absent for this device.
+    pub round_trip_ms: Option<f64>,
+    /// What the way carries in one direction, in bytes per second; absent for this device.
+    pub bandwidth_bytes_per_second: Option<u64>,
+}
+}

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nook_base::tasks::Tasks;
-use nook_base::{ErrorCode, ModelDigest, PeerId, clock};
+use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, clock};
 use nook_shard::{Worker, WorkerCommand, WorkerEnd, WorkerLimits};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -108,11 +108,7 @@ impl Workers {
     /// Ends the worker of `model` if no conversation is held there, or, with `force`, whatever it does;
     /// its memory is free when this returns.
     pub(crate) async fn free(&self, model: ModelDigest, force: bool) {
-        let (answer, wait) = oneshot::channel();
-        if self.requests.send(Request::Find { model, answer }).await.is_err() {
-            return;
-        }
-        let Ok(Some(worker)) = wait.await else {
+        let Some(worker) = self.find(model).await else {
             return;
         };
         if !force {
@@ -132,6 +128,24 @@ impl Workers {
     pub(crate) async fn forget(&self, peer: Option<PeerId>) {
         // As in `limit`.
         let _ = self.requests.send(Request::Forget { peer }).await;
+    }
+
+    /// The worker of `model`, if one runs.
+    pub(crate) async fn find(&self, model: ModelDigest) -> Option<Worker> {
+        let (answer, wait) = oneshot::channel();
+        self.requests.send(Request::Find { model, answer }).await.ok()?;
+        wait.await.ok().flatten()
+    }
+
+    /// Layers in the memory of the worker of `model`, if one runs and is not too busy to say so.
+    pub(crate) async fn held(&self, model: ModelDigest) -> Vec<LayerRange> {
+        let Some(worker) = self.find(model).await else {
+            return Vec::new();
+        };
+        match tokio::time::timeout(STATUS_LIMIT, worker.status()).await {
+            Ok(Ok(status)) => status.held,
+            _ => Vec::new(),
+        }
     }
 
     /// Ends every worker; their memory is free when this returns.

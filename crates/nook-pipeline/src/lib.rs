@@ -33,7 +33,7 @@ mod walk;
 pub use conduct::{Conduct, FAILURE_WINDOW, FAILURES_MAX, LEFT_OUT_FIRST, LEFT_OUT_MAX, usable};
 pub use gains::{GainBook, OutOfBounds, Source, StepGains};
 pub use history::HistoryMark;
-pub use measure::{Failover, HopMeasure, Measure, StepSums};
+pub use measure::{Failover, HopMeasure, HopVisit, Measure, StepSums, VISITS_KEPT_MAX};
 pub use message::{
     Action, AttemptId, CloseReason, Event, LocalAttempt, LogitRows, Priority, Report, ShardState,
 };

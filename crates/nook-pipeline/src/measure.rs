@@ -2,10 +2,17 @@
 //!
 //! The pipeline fills it as it goes; [`crate::Pipeline::measure`] hands out a copy at any time.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use nook_base::{LayerRange, PeerId};
+use nook_base::{LayerRange, ModelPart, PeerId};
 use nook_plan::Place;
+
+use crate::message::LogitRows;
+
+/// Answered steps that are kept one by one, of prefill and of decode each. Of more, the newest stay:
+/// whoever fits a line through them forgets the older ones within some ten visits.
+pub const VISITS_KEPT_MAX: usize = 128;
 
 /// Figures of one prompt so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,6 +80,64 @@ pub struct StepSums {
     pub wire_us: u64,
 }
 
+/// One answered step, for whoever measures devices. What the host claims is cut to what really passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HopVisit {
+    /// Who.
+    pub place: Place,
+    /// Which part of the model.
+    pub part: ModelPart,
+    /// Positions.
+    pub rows: u32,
+    /// Whether logits were computed for the last of them.
+    pub logits: bool,
+    /// Computing, as the host says.
+    pub compute: Duration,
+    /// Waiting at the host, as it says.
+    pub queue: Duration,
+    /// The rest of the time until the result was here.
+    pub wire: Duration,
+    /// Whether its rows travelled while the host computed the step before; then `wire` says nothing
+    /// of the way.
+    pub overlapped: bool,
+}
+
+/// The newest visits, in order. A walk is long in decode and short in prefill, so each has its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Visits {
+    prefill: VecDeque<HopVisit>,
+    decode: VecDeque<HopVisit>,
+}
+
+impl HopVisit {
+    pub(crate) fn new(
+        (place, part): (Place, ModelPart),
+        (rows, logits): (u32, LogitRows),
+        took: Duration,
+        host_us: (u32, u32),
+    ) -> Self {
+        let compute = Duration::from_micros(u64::from(host_us.0)).min(took);
+        let queue = Duration::from_micros(u64::from(host_us.1)).min(took.saturating_sub(compute));
+        let wire = took.saturating_sub(compute).saturating_sub(queue);
+        let logits = part.head && logits == LogitRows::Last;
+        Self { place, part, rows, logits, compute, queue, wire, overlapped: false }
+    }
+}
+
+impl Visits {
+    pub(crate) fn push(&mut self, visit: HopVisit) {
+        let kept = if visit.rows > 1 { &mut self.prefill } else { &mut self.decode };
+        if kept.len() >= VISITS_KEPT_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(visit);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &HopVisit> {
+        self.prefill.iter().chain(&self.decode)
+    }
+}
+
 impl HopMeasure {
     pub(crate) fn new(place: Place, layers: LayerRange) -> Self {
         Self { place, layers, prefill: StepSums::default(), decode: StepSums::default() }
@@ -94,5 +159,36 @@ impl HopMeasure {
     /// Whether there is anything to tell.
     pub(crate) fn is_used(&self) -> bool {
         self.prefill.steps + self.decode.steps > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visit(rows: u32, took_ms: u64, host_us: (u32, u32)) -> HopVisit {
+        let took = Duration::from_millis(took_ms);
+        let part = ModelPart { layers: LayerRange::all(4), embedding: true, head: true };
+        HopVisit::new((Place::Local, part), (rows, LogitRows::Last), took, host_us)
+    }
+
+    #[test]
+    fn what_a_host_claims_is_cut_to_what_really_passed() {
+        let ms = Duration::from_millis;
+        let honest = visit(1, 10, (4_000, 1_000));
+        assert_eq!((honest.compute, honest.queue, honest.wire), (ms(4), ms(1), ms(5)));
+        let boasting = visit(1, 10, (8_000, 9_000));
+        assert_eq!((boasting.compute, boasting.queue, boasting.wire), (ms(8), ms(2), ms(0)));
+    }
+
+    #[test]
+    fn a_long_reply_keeps_its_newest_visits_and_those_of_its_prompt() {
+        let mut visits = Visits::default();
+        visits.push(visit(64, 1, (1, 0)));
+        (0..2 * VISITS_KEPT_MAX as u64).for_each(|at| visits.push(visit(1, at, (0, 0))));
+        let kept: Vec<_> = visits.iter().copied().collect();
+        assert_eq!(kept.len(), VISITS_KEPT_MAX + 1);
+        assert_eq!(kept[0].rows, 64);
+        assert_eq!(kept[1].wire, Duration::from_millis(VISITS_KEPT_MAX as u64));
     }
 }

@@ -14,7 +14,7 @@ use crate::boundaries::Boundaries;
 use crate::fault::{Exclusion, Fault};
 use crate::gains::GainBook;
 use crate::history::Marks;
-use crate::measure::Measure;
+use crate::measure::{HopVisit, Measure, Visits};
 use crate::message::{Action, AttemptId, CloseReason, Event, Report, ShardState};
 use crate::settings::PipelineSettings;
 use crate::stage::{Asked, Phase, Role, Stage};
@@ -50,6 +50,7 @@ pub struct Pipeline {
     /// When to stop waiting for offers.
     pub(crate) offers_due: Option<Instant>,
     pub(crate) measure: Measure,
+    pub(crate) visits: Visits,
     /// Gains that this walk has observed.
     pub(crate) gains: GainBook,
     /// What the node must do next; handed over at the end of each event.
@@ -93,6 +94,7 @@ impl Pipeline {
             first_cause: None,
             offers_due: None,
             measure: Measure::default(),
+            visits: Visits::default(),
             gains: GainBook::default(),
             actions: Vec::new(),
             settings,
@@ -133,6 +135,12 @@ impl Pipeline {
         let mut measure = self.measure.clone();
         measure.hops.extend(self.stages.iter().map(|stage| stage.measure));
         measure
+    }
+
+    /// The newest answered steps one by one, those of the prompt first: what the speed of a device is
+    /// told from.
+    pub fn visits(&self) -> impl Iterator<Item = &HopVisit> {
+        self.visits.iter()
     }
 
     /// The gains of spans that this walk has observed; worth keeping when the reply was seen through.

@@ -92,6 +92,8 @@ pub(crate) struct UnderWay {
     pub(crate) rows: LogitRows,
     /// When the host could begin with it: when it was sent, or when the one before was answered.
     pub(crate) since: Instant,
+    /// Whether it was on its way while the host computed the step before.
+    pub(crate) overlapped: bool,
 }
 
 impl Stage {

@@ -13,6 +13,7 @@ use crate::arrival::{self, Expected};
 use crate::boundaries::Appended;
 use crate::fault::Fault;
 use crate::gains::{Source, StepGains};
+use crate::measure::HopVisit;
 use crate::message::{Action, LocalAttempt, LogitRows, Priority, Report, ShardState};
 use crate::pipeline::{Pipeline, State};
 use crate::retained::Retained;
@@ -111,6 +112,7 @@ impl Pipeline {
             input,
             rows,
             since: now,
+            overlapped: false,
         });
         stage.next_step += 1;
         stage.sent = end;
@@ -279,11 +281,15 @@ impl Pipeline {
         let took = now.checked_duration_since(step.since).unwrap_or(Duration::ZERO);
         stage.pace.learn(step.count, took);
         stage.measure.add(step.count, took, host_us.0, host_us.1);
+        let who = (stage.place(), stage.segment.part);
+        let visit = HopVisit::new(who, (step.count, step.rows), took, host_us);
+        self.visits.push(HopVisit { overlapped: step.overlapped, ..visit });
         stage.done = step.position + step.count;
         let was_late = std::mem::take(&mut stage.misses) > 0;
         stage.asked = Asked::No;
         if let Some(next) = stage.under_way.front_mut() {
             next.since = now;
+            next.overlapped = true;
         }
         stage.wind(&self.settings.deadlines, now);
         if let (true, Place::Peer(peer), Role::Main) = (was_late, stage.place(), stage.role) {

@@ -79,6 +79,8 @@ pub struct ChatSettings {
 pub struct InferenceSettings {
     /// Off: everything between devices is inert.
     pub enabled: bool,
+    /// When replies of this device use the others.
+    pub pooling: Pooling,
     /// Most devices in one route.
     pub max_shards_per_request: u32,
     /// How long a shard may be silent; adverts live four times as long.
@@ -100,6 +102,17 @@ pub struct InferenceSettings {
     pub local_prefix_layers: u32,
     /// Layers at the end that never leave this device.
     pub local_suffix_layers: u32,
+}
+
+/// When the layers of other devices are used for replies of this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pooling {
+    /// When the reply is predicted to be faster with them, or this device cannot make it alone. A
+    /// device whose speed nobody has measured is used in the second case only.
+    WhenFaster,
+    /// Whenever they offer all the layers between the two ends of this device, however slow: for
+    /// demonstration households and for people who try things out.
+    Always,
 }
 
 /// Hosting layers for others.
@@ -178,6 +191,7 @@ impl raw::RawInference {
         let number = |key, value, low, high| ranged(key, value, low, high);
         Ok(InferenceSettings {
             enabled: self.enabled,
+            pooling: pooling("distributed_inference.pooling", &self.pooling)?,
             max_shards_per_request: number(
                 "distributed_inference.max_shards_per_request",
                 self.max_shards_per_request,
@@ -293,6 +307,14 @@ fn keyring(key: &'static str, text: &str) -> Result<KeyringChoice, OutOfRange> {
         "system" => Ok(KeyringChoice::System),
         "off" => Ok(KeyringChoice::Off),
         _ => Err(out_of_range(key, text, "`system` or `off`")),
+    }
+}
+
+fn pooling(key: &'static str, text: &str) -> Result<Pooling, OutOfRange> {
+    match text {
+        "when_faster" => Ok(Pooling::WhenFaster),
+        "always" => Ok(Pooling::Always),
+        _ => Err(out_of_range(key, text, "`when_faster` or `always`")),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nook_base::{ActivationDtype, LayerRange};
 use nook_store::{
-    Home, HomeChoice, KeyringChoice, SETTINGS_KEYS, SettingValue, Settings, SettingsError,
+    Home, HomeChoice, KeyringChoice, Pooling, SETTINGS_KEYS, SettingValue, Settings, SettingsError,
     SettingsFile,
 };
 use nook_trust::TrustLevel;
@@ -47,6 +47,7 @@ fn a_missing_file_means_the_documented_defaults_and_stays_missing() {
     assert_eq!(settings.port.address, "127.0.0.1:4587".parse().unwrap());
     assert_eq!(settings.gate.remote_whole, TrustLevel::Own);
     assert_eq!(settings.inference.activation_dtype, ActivationDtype::F16);
+    assert_eq!(settings.inference.pooling, Pooling::WhenFaster);
     assert_eq!(settings.inference.shard_health_timeout, Duration::from_secs(30));
     assert_eq!(settings.host.shard_max_bytes, 20_000_000_000);
     assert_eq!(settings.device.keyring, KeyringChoice::System);
@@ -174,6 +175,7 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("[gate]\nborrow = \"blocked\"\n", "gate.borrow"),
         ("[gate]\nremote_whole = \"\"\n", "gate.remote_whole"),
         ("[device]\nkeyring = \"maybe\"\n", "device.keyring"),
+        ("[distributed_inference]\npooling = \"never\"\n", "distributed_inference.pooling"),
         (
             "[distributed_inference]\nactivation_dtype = \"q8\"\n",
             "distributed_inference.activation_dtype",
@@ -233,6 +235,7 @@ fn every_key_changes_something() {
     let special = [
         ("device.keyring", "off"),
         ("port.address", "127.0.0.1:9999"),
+        ("distributed_inference.pooling", "always"),
         ("distributed_inference.activation_dtype", "fp32"),
         ("distributed_inference.host.layers", "2-5"),
     ];

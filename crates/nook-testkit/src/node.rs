@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nook_base::clock;
 use nook_control::{Answer, Client, ClientError, Request};
-use nook_node::views::{HouseView, Trust};
+use nook_node::views::{HouseView, PipelineView, Trust};
 
 use crate::plan::NodePlan;
 use crate::process::{Signal, children, lives, signal};
@@ -84,6 +84,33 @@ impl Node {
         match self.client.ask(Request::View).await? {
             Answer::View(view) => Ok(*view),
             other => bail!("{} answered {other:?} to a wish for the view", self.name()),
+        }
+    }
+
+    /// How it divides replies.
+    pub async fn pipeline(&self) -> anyhow::Result<PipelineView> {
+        match self.client.ask(Request::Pipeline).await? {
+            Answer::Pipeline(view) => Ok(*view),
+            other => bail!("{} answered {other:?} to a wish for the pipeline", self.name()),
+        }
+    }
+
+    /// Waits until how it divides replies looks as wanted; fails with what it looks like.
+    pub async fn until_pipeline(
+        &self,
+        what: &str,
+        holds: impl Fn(&PipelineView) -> bool,
+    ) -> anyhow::Result<PipelineView> {
+        let end = clock::now() + STATE_LIMIT;
+        loop {
+            let view = self.pipeline().await?;
+            if holds(&view) {
+                return Ok(view);
+            }
+            if clock::now() >= end {
+                bail!("{}: not so within {STATE_LIMIT:?}: {what}; {view:#?}", self.name());
+            }
+            tokio::time::sleep(LOOK).await;
         }
     }
 

@@ -20,6 +20,9 @@ impl NodePlan {
         plan.with("device.name", format!("{name:?}"))
             .with("network.loopback", "true")
             .with("network.listen_port", "0")
+            // One machine gains nothing by dividing a model among its own processes; what is tested
+            // is the dividing.
+            .with("distributed_inference.pooling", "\"always\"")
     }
 
     /// The same node, offering these layers of every model once it shares: `1-2`.

@@ -120,6 +120,7 @@ fn settings(name: &str, offers: Option<LayerRange>) -> String {
         format!("[distributed_inference.host]\nlayers = \"{layers}\"\n")
     });
     format!(
-        "[device]\nname = \"{name}\"\n\n[network]\nlisten_port = 0\nloopback = true\n\n{offers}"
+        "[device]\nname = \"{name}\"\n\n[network]\nlisten_port = 0\nloopback = true\n\n\
+         [distributed_inference]\npooling = \"always\"\n\n{offers}"
     )
 }

@@ -4,17 +4,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::{ModelDigest, PeerId, Sensitive};
-use nook_pipeline::{GainBook, Report};
-use nook_plan::{Place, Segment};
+use nook_pipeline::{GainBook, HopVisit, Report};
+use nook_plan::{Place, Route, Segment};
 use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
+use crate::choice::{Choice, Encoded};
 use crate::house::ReplyPiece;
 use crate::records::Note;
 use crate::reply::READER_STALL_LIMIT;
+use crate::shelf::Listed;
 use crate::state::Inside;
 use crate::views::{
-    FailoverView, FinishReason, LegView, ReplyEvent, ReplySummary, RouteView, ShardState,
+    FailoverView, FinishReason, LegView, PredictionView, ReplyEvent, ReplySpeedView, ReplySummary,
+    RouteView, ShardState,
 };
 
 /// Who is "this device" in a route.
@@ -27,6 +30,8 @@ pub(crate) struct Me {
 /// The door's end of a reply, and what was told so far.
 #[derive(Debug)]
 pub(crate) struct Teller {
+    /// Tells this reply from others inside the house; drawn at random.
+    pub(crate) number: u64,
     pub(crate) me: Me,
     pub(crate) book: watch::Receiver<Arc<AdvertBook>>,
     pub(crate) events: mpsc::Sender<ReplyPiece>,
@@ -138,6 +143,40 @@ impl Teller {
         };
         let peers = route.filter_map(peer).collect();
         self.tell_house(Note::SeenThrough { model, peers, gains }).await;
+    }
+
+    /// Where the reply will be computed, and why: for the owner and the log.
+    pub(crate) async fn decided(&self, model: &Listed, choice: &Choice, told: &Encoded) {
+        let name = |peer| self.name(Place::Peer(peer));
+        let route = |route: &Route| self.route(route.segments().iter().copied());
+        let view = choice.view(&model.name, told.prompt, name, route);
+        let speed = |plan: Option<&PredictionView>| plan.map(|plan| plan.tokens_per_second);
+        tracing::debug!(
+            model = view.model,
+            because = view.because,
+            alone = ?speed(view.alone.as_ref()),
+            pooled = ?speed(view.pooled.as_ref().map(|pooled| &pooled.prediction)),
+            "a reply was planned"
+        );
+        for out in &view.left_out {
+            tracing::debug!(device = out.device, why = out.why, "left out of a reply");
+        }
+        let note = Note::Decided { reply: self.number, decision: Box::new(view) };
+        self.tell_house(note).await;
+    }
+
+    /// How the reply went, to be seen beside what was predicted.
+    pub(crate) async fn went(&self, summary: &ReplySummary) {
+        let speed = ReplySpeedView {
+            first_token_ms: summary.first_token_ms,
+            tokens_per_second: summary.tokens_per_second,
+        };
+        self.tell_house(Note::Went { reply: self.number, speed }).await;
+    }
+
+    /// What the answered steps of a reply showed.
+    pub(crate) async fn measured(&self, model: ModelDigest, row_bytes: u64, visits: Vec<HopVisit>) {
+        self.tell_house(Note::Measured { model, row_bytes, visits }).await;
     }
 
     async fn tell_house(&self, note: Note) {

@@ -50,6 +50,7 @@ pub(crate) struct Walk {
     model: Arc<OpenModel>,
     pipeline: Pipeline,
     hidden: u32,
+    dtype: ActivationDtype,
     session: u64,
     history: Vec<u32>,
     prompt_tokens: u32,
@@ -93,6 +94,7 @@ impl Walk {
         let (hear, heard) = mpsc::channel(LEG_EVENTS_MAX);
         Self {
             hidden: model.shape.hidden,
+            dtype,
             pipeline: Pipeline::new(&route, settings),
             session: rand::random(),
             prompt_tokens,
@@ -114,8 +116,15 @@ impl Walk {
         }
     }
 
-    /// Walks to the end.
+    /// Walks to the end, and tells what was measured on the way, however it ended.
     pub(crate) async fn run(mut self) {
+        self.walk().await;
+        let visits = self.pipeline.visits().copied().collect();
+        let row_bytes = u64::from(self.hidden) * self.dtype.size() as u64;
+        self.teller.measured(self.model.listed.digest, row_bytes, visits).await;
+    }
+
+    async fn walk(&mut self) {
         let route = self.teller.route(self.pipeline.places());
         let started = ReplyEvent::Started { prompt_tokens: self.prompt_tokens, route };
         if self.teller.tell(started, Vec::new()).await.is_err() {
@@ -415,6 +424,7 @@ impl Walk {
         let reason = self.finish.unwrap_or(FinishReason::Stop);
         let model = self.model.listed.name.clone();
         let summary = self.teller.summary(model, self.prompt_tokens, reason, route);
+        self.teller.went(&summary).await;
         self.teller.tell(ReplyEvent::Done { summary }, Vec::new()).await
     }
 }

@@ -39,6 +39,7 @@ pub const SETTINGS_KEYS: &[&str] = &[
     "network.loopback",
     "chat.temperature",
     "distributed_inference.enabled",
+    "distributed_inference.pooling",
     "distributed_inference.max_shards_per_request",
     "distributed_inference.shard_health_timeout_seconds",
     "distributed_inference.fallback_to_local",

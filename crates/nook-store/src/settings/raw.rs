@@ -59,6 +59,7 @@ pub(super) struct RawChat {
 #[serde(default)]
 pub(super) struct RawInference {
     pub(super) enabled: bool,
+    pub(super) pooling: String,
     pub(super) max_shards_per_request: i64,
     pub(super) shard_health_timeout_seconds: i64,
     pub(super) fallback_to_local: bool,
@@ -121,6 +122,7 @@ impl Default for RawInference {
     fn default() -> Self {
         Self {
             enabled: true,
+            pooling: "when_faster".to_owned(),
             max_shards_per_request: 16,
             shard_health_timeout_seconds: 30,
             fallback_to_local: true,

@@ -1,0 +1,115 @@
+//! `nook doctor pipeline`: where the last reply was computed and why.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use nook_control::{Answer, Request};
+use nook_node::views::{
+    DecisionView, LegView, MeasuredView, PipelineView, PoolingView, PredictionView, RouteView,
+};
+
+use crate::door::Door;
+use crate::output;
+
+/// Prints it, for people or as JSON.
+pub(crate) async fn show(home: Option<PathBuf>, json: bool) -> anyhow::Result<ExitCode> {
+    let door = Door::open(home).await?;
+    let answer = door.client.ask(Request::Pipeline).await;
+    let own = door.is_own();
+    door.close().await;
+    let Answer::Pipeline(view) = answer? else {
+        bail!("the node did not say how it divides replies")
+    };
+    if json {
+        output::json(&view);
+        return Ok(ExitCode::SUCCESS);
+    }
+    lines(&view).iter().for_each(output::line);
+    if !view.measured.is_empty() {
+        output::line("");
+        output::table(&MEASURED, &view.measured.iter().map(measured).collect::<Vec<_>>());
+    }
+    if own {
+        output::note("No node was running, so one was started to look; it remembers no reply.");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const MEASURED: [&str; 9] =
+    ["DEVICE", "MODEL", "STEP", "LAYER", "PROMPT", "ENDS", "LOAD", "ROUND TRIP", "BANDWIDTH"];
+
+fn lines(view: &PipelineView) -> Vec<String> {
+    let mut lines = vec![match view.pooling {
+        PoolingView::WhenFaster => "Other devices are used when that is faster.".to_owned(),
+        PoolingView::Always => "Other devices are used whenever they offer the layers.".to_owned(),
+    }];
+    match &view.last {
+        Some(decision) => lines.extend(last(decision)),
+        None => lines.push("No reply has been made yet.".to_owned()),
+    }
+    lines
+}
+
+fn last(decision: &DecisionView) -> Vec<String> {
+    let mut lines = vec![
+        format!("Last reply, by {}: {}", decision.model, decision.because),
+        format!("  route:   {}", route(&decision.route)),
+    ];
+    match (&decision.alone, &decision.alone_impossible) {
+        (Some(alone), _) => lines.push(format!("  alone:   {}", prediction(alone))),
+        (None, Some(why)) => lines.push(format!("  alone:   impossible: {why}")),
+        (None, None) => {}
+    }
+    if let Some(pooled) = &decision.pooled {
+        lines.push(format!("  pooled:  {}", prediction(&pooled.prediction)));
+        if pooled.route != decision.route {
+            lines.push(format!("           over {}", route(&pooled.route)));
+        }
+    }
+    if let Some(went) = &decision.went {
+        lines.push(format!(
+            "  went:    measured {:.1} tokens/s, first token after {:.0} ms",
+            went.tokens_per_second, went.first_token_ms
+        ));
+    }
+    let left_out = decision.left_out.iter();
+    lines.extend(left_out.map(|out| format!("  without {}: {}", out.device, out.why)));
+    lines
+}
+
+fn prediction(of: &PredictionView) -> String {
+    let assumed = if of.measured { "" } else { " (in part assumed, at its worst)" };
+    format!(
+        "predicted {:.1} tokens/s, first token after {:.0} ms{assumed}",
+        of.tokens_per_second, of.first_token_ms
+    )
+}
+
+fn route(route: &RouteView) -> String {
+    let leg = |leg: &LegView| match leg.layers {
+        Some([first, last]) => format!("{} {first}-{last}", leg.device),
+        None => format!("{} (no layer)", leg.device),
+    };
+    route.legs.iter().map(leg).collect::<Vec<_>>().join(" > ")
+}
+
+fn measured(of: &MeasuredView) -> Vec<String> {
+    let cell = |value: Option<f64>, unit: &str| match value {
+        Some(value) if value >= 100.0 => format!("{value:.0} {unit}"),
+        Some(value) => format!("{value:.1} {unit}"),
+        None => "-".to_owned(),
+    };
+    let megabytes = |rate: Option<u64>| cell(rate.map(|rate| rate as f64 / 1e6), "MB/s");
+    vec![
+        of.device.clone(),
+        of.model.clone(),
+        cell(of.decode_us_fixed, "us"),
+        cell(of.decode_us_per_layer, "us"),
+        cell(of.prefill_us_per_layer_token, "us"),
+        cell(of.ends_us, "us"),
+        megabytes(of.load_bytes_per_second),
+        cell(of.round_trip_ms, "ms"),
+        megabytes(of.bandwidth_bytes_per_second),
+    ]
+}

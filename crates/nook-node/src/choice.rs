@@ -1,0 +1,304 @@
+//! Alone or pooled: from what the node knows to a route, and to what `nook doctor pipeline` says.
+//!
+//! `replies` gathers a [`Question`] in the house loop and asks it once the prompt is encoded. The
+//! devices in adverts and gauges become a [`Situation`], [`nook_plan::plan`] decides, and
+//! [`Choice`] carries the route to the walk and the reasons to the owner. With pooling `always` the
+//! route is the reference cover instead, and the plan is kept for comparison.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use nook_base::limits::PREFILL_CHUNK_TOKENS;
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId};
+use nook_model::ModelFile;
+use nook_plan::{
+    Because, Decision, Device, Ends, EndsHeld, LeftOut, ModelCosts, NoPlan, Out, Owner, Place,
+    Prediction, Request, Route, Situation, Standing, Topology, Walk, WholeElsewhere, greedy_cover,
+    plan,
+};
+use nook_store::Pooling;
+
+use crate::adverts::AdvertBook;
+use crate::gauges::{Facts, Known};
+use crate::house::Reach;
+use crate::reply::Me;
+use crate::views::{DecisionView, LeftOutView, PooledView, PredictionView};
+
+/// Length that a reply is expected to have where its limit is longer: what prefill and loading are
+/// weighed against.
+pub(crate) const REPLY_TOKENS_EXPECTED: u32 = 200;
+
+/// Positions over which the bytes of one position's cache are averaged: whole blocks of the cache.
+const CACHE_POSITIONS: u32 = 1024;
+
+/// What a reply asks, as the house was when it was asked for.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) me: Me,
+    pub(crate) model: ModelDigest,
+    pub(crate) file: ModelFile,
+    pub(crate) pooling: Pooling,
+    pub(crate) reach: Reach,
+    pub(crate) dtype: ActivationDtype,
+    pub(crate) ends: Ends,
+    pub(crate) hops_max: usize,
+    pub(crate) facts: Facts,
+}
+
+/// What is only known once the prompt is encoded.
+#[derive(Debug, Clone)]
+pub(crate) struct Encoded {
+    pub(crate) prompt: u32,
+    pub(crate) tokens_max: u32,
+    /// Layers in the memory of this device's own worker.
+    pub(crate) held: Vec<LayerRange>,
+    /// Bytes that this device could still take for weights and caches.
+    pub(crate) memory_free: u64,
+}
+
+/// A route and the reasons for it.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    pub(crate) route: Route,
+    /// One sentence.
+    pub(crate) because: String,
+    /// What the planner said; absent when it was not asked.
+    pub(crate) planned: Option<Result<Decision, NoPlan>>,
+}
+
+impl Question {
+    /// Decides. Pure but for reading the book, which the caller holds still.
+    pub(crate) fn choose(&self, told: &Encoded, book: &AdvertBook, now: Instant) -> Choice {
+        let layers = self.file.shape().layers;
+        let alone = |because: &str, planned| Choice {
+            route: Route::alone(layers)
+                .expect("a validated model has at least one layer, so this cuts nothing"),
+            because: because.to_owned(),
+            planned,
+        };
+        if self.reach == Reach::ThisDevice {
+            return alone("This reply was to stay on this computer.", None);
+        }
+        let planned = self.plan(told, book, now);
+        let wants_plan = self.pooling == Pooling::WhenFaster;
+        if wants_plan && let Ok(decision) = &planned {
+            let Walk::Route(route) = &decision.plan.walk else {
+                return alone("No whole reply is made elsewhere.", Some(planned));
+            };
+            let (route, because) = (route.clone(), sentence(decision.because).to_owned());
+            return Choice { route, because, planned: Some(planned) };
+        }
+        match self.cover(book, now) {
+            Ok(route) => {
+                let because = if wants_plan {
+                    "No device has room for the reply by its own figures; those that offer the \
+                     layers are tried."
+                } else {
+                    "Other devices are always used when they offer the layers, as the setting \
+                     distributed_inference.pooling says."
+                };
+                Choice { route, because: because.to_owned(), planned: Some(planned) }
+            }
+            Err(why) => alone(&why, Some(planned)),
+        }
+    }
+
+    /// What the planner says.
+    fn plan(&self, told: &Encoded, book: &AdvertBook, now: Instant) -> Result<Decision, NoPlan> {
+        let model = self.costs();
+        let here = self.here(told);
+        let others = self.others(book, now);
+        let request = Request {
+            prompt: told.prompt,
+            reply: told.tokens_max.min(REPLY_TOKENS_EXPECTED),
+            positions: told.prompt.saturating_add(told.tokens_max),
+            chunk: PREFILL_CHUNK_TOKENS,
+            ends: self.ends,
+            hops_max: self.hops_max,
+            whole: WholeElsewhere::Refused,
+        };
+        plan(&Situation { model: &model, request: &request, here: &here, others: &others })
+    }
+
+    /// The middle of the model over whoever offers it, or why this device computes alone.
+    fn cover(&self, book: &AdvertBook, now: Instant) -> Result<Route, String> {
+        let layers = self.file.shape().layers;
+        let (prefix, suffix) = (self.ends.prefix, self.ends.suffix);
+        let topology = Topology::or_alone(layers, prefix, suffix)
+            .map_err(|error| format!("This device computes alone: {error}."))?;
+        if topology.is_alone() {
+            return Err("The model is too small to be divided.".to_owned());
+        }
+        let offers = book.offers(self.model, now);
+        if offers.is_empty() {
+            return Err("No other device offers layers of this model.".to_owned());
+        }
+        let hops = greedy_cover(topology.middle(), &offers, self.hops_max)
+            .map_err(|error| format!("This device computes alone: {error}."))?;
+        Route::boomerang(topology, &hops)
+            .map_err(|error| format!("This device computes alone: {error}."))
+    }
+
+    fn costs(&self) -> ModelCosts {
+        let shape = self.file.shape();
+        let one = |layer| LayerRange::with_len(layer, 1);
+        let weights = |layer| self.file.weight_bytes(&ModelPart::inner(one(layer)));
+        let caches = |layer| self.file.cache_bytes(one(layer), CACHE_POSITIONS);
+        let ends = ModelPart { layers: LayerRange::all(0), embedding: true, head: true };
+        ModelCosts {
+            layers: shape.layers,
+            layer_bytes: (0..shape.layers).map(weights).max().unwrap_or(0),
+            kv_bytes: (0..shape.layers)
+                .map(|layer| caches(layer).div_ceil(u64::from(CACHE_POSITIONS)))
+                .max()
+                .unwrap_or(0),
+            ends_bytes: self.file.weight_bytes(&ends),
+            row_bytes: u64::from(shape.hidden).saturating_mul(self.dtype.size() as u64),
+            // Every family that is understood may be cut at every layer.
+            uncuttable: Vec::new(),
+        }
+    }
+
+    fn here(&self, told: &Encoded) -> Device {
+        let known = self.facts.speeds.get(&Place::Local).cloned().unwrap_or_default();
+        let ends = match (told.held.is_empty(), known.head_held) {
+            (false, true) => EndsHeld::InMemory,
+            _ => EndsHeld::ToLoad,
+        };
+        Device {
+            place: Place::Local,
+            standing: Standing::Ready,
+            owner: Owner::Me,
+            computes: vec![LayerRange::all(self.file.shape().layers)],
+            held: told.held.clone(),
+            ends,
+            cached: Vec::new(),
+            memory_free: told.memory_free,
+            streams_free: u16::MAX,
+            queue_depth: 0,
+            wait: None,
+            speed: known.speed,
+            link: nook_plan::Link::default(),
+        }
+    }
+
+    /// Every paired device, and how it stands.
+    fn others(&self, book: &AdvertBook, now: Instant) -> Vec<Device> {
+        let usable: BTreeSet<PeerId> =
+            book.offers(self.model, now).iter().map(|offer| offer.peer).collect();
+        let paired = book.names.keys().filter(|peer| **peer != self.me.id);
+        paired.map(|peer| self.other(*peer, book, usable.contains(peer), now)).collect()
+    }
+
+    fn other(&self, peer: PeerId, book: &AdvertBook, usable: bool, now: Instant) -> Device {
+        let place = Place::Peer(peer);
+        let Known { speed, mut held, .. } =
+            self.facts.speeds.get(&place).cloned().unwrap_or_default();
+        let advert = book.heard.get(&peer).filter(|heard| heard.is_fresh(now));
+        let advert = advert.map(|heard| &heard.advert);
+        let shards = advert.into_iter().flat_map(|advert| &advert.shards);
+        let shards: Vec<_> = shards.filter(|shard| shard.model == self.model).collect();
+        let standing = match advert {
+            _ if book.barred.contains(&peer) => Standing::Out(Out::NotAllowed),
+            None => Standing::Out(Out::Absent),
+            Some(advert) if !advert.sharing => Standing::Out(Out::NotSharing),
+            Some(_) if shards.is_empty() => Standing::Out(Out::OtherFile),
+            // Layers that nobody else offers are asked of it all the same.
+            Some(_) if book.left_out.contains(&peer) && !usable => Standing::Out(Out::FailedLately),
+            Some(_) => Standing::Ready,
+        };
+        let computes: Vec<LayerRange> = shards.iter().map(|shard| shard.layers).collect();
+        // What answered a while ago counts only as far as it is still offered.
+        held.retain(|held| computes.iter().any(|layers| layers.contains(*held)));
+        held.extend(shards.iter().map(|shard| shard.held).filter(|held| !held.is_empty()));
+        Device {
+            place,
+            standing,
+            // Whole requests go nowhere, and nothing else asks for this.
+            owner: Owner::Another,
+            computes,
+            held,
+            ends: EndsHeld::ToLoad,
+            cached: Vec::new(),
+            memory_free: advert.map_or(0, |advert| advert.memory_free_bytes),
+            streams_free: advert.map_or(0, |advert| advert.streams_free),
+            queue_depth: advert.map_or(0, |advert| advert.queue_depth),
+            wait: None,
+            speed,
+            link: self.facts.links.get(&peer).copied().unwrap_or_default(),
+        }
+    }
+}
+
+impl Choice {
+    /// For the owner; `route` makes a route for people.
+    pub(crate) fn view(
+        &self,
+        model: &str,
+        prompt_tokens: u32,
+        name: impl Fn(PeerId) -> String,
+        route: impl Fn(&Route) -> crate::views::RouteView,
+    ) -> DecisionView {
+        let (alone, pooled, left_out) = match &self.planned {
+            None => (None, None, &[][..]),
+            Some(Ok(decision)) => {
+                (Some(&decision.alone), decision.pooled.as_ref(), &decision.left_out[..])
+            }
+            Some(Err(none)) => (None, None, &none.left_out[..]),
+        };
+        let impossible = match &self.planned {
+            Some(Err(none)) => Some(none.alone.to_string()),
+            _ => alone.and_then(|alone| alone.as_ref().err().map(ToString::to_string)),
+        };
+        // A reason not to use a device says nothing where it is used all the same.
+        let used: BTreeSet<Place> =
+            self.route.segments().iter().map(|segment| segment.place).collect();
+        let left_out = left_out.iter().filter(|out| !used.contains(&Place::Peer(out.peer)));
+        DecisionView {
+            model: model.to_owned(),
+            prompt_tokens,
+            because: self.because.clone(),
+            route: route(&self.route),
+            alone: alone.and_then(|alone| alone.as_ref().ok().map(prediction)),
+            alone_impossible: impossible,
+            pooled: pooled.and_then(|plan| match &plan.walk {
+                Walk::Route(pooled) => Some(PooledView {
+                    route: route(pooled),
+                    prediction: prediction(&plan.prediction),
+                }),
+                Walk::Whole(_) => None,
+            }),
+            left_out: left_out
+                .map(|LeftOut { peer, why }| LeftOutView {
+                    device_id: peer.to_string(),
+                    device: name(*peer),
+                    why: why.to_string(),
+                })
+                .collect(),
+            went: None,
+        }
+    }
+}
+
+fn prediction(prediction: &Prediction) -> PredictionView {
+    let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+    PredictionView {
+        first_token_ms: ms(prediction.first_token),
+        load_ms: ms(prediction.load),
+        tokens_per_second: prediction.tokens_per_second(),
+        total_ms: ms(prediction.total),
+        measured: prediction.basis == nook_plan::Basis::Measured,
+    }
+}
+
+fn sentence(because: Because) -> &'static str {
+    match because {
+        Because::AloneIsImpossible => "This device has not enough memory to make the reply alone.",
+        Because::PoolIsFaster => "The reply is faster with other devices.",
+        Because::AloneIsFaster => "This device alone is faster, or nearly as fast.",
+        Because::NobodyElseCan => "No measured device could help, and this one suffices.",
+    }
+}
+
+#[cfg(test)]
+mod tests;

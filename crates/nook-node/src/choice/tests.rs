@@ -1,0 +1,232 @@
+//! Situations from adverts and gauges, and what follows from them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nook_base::clock;
+use nook_base::limits::ADVERT_LIFE;
+use nook_plan::{BytesPerSecond, Figure, Line, Link, RoundTrip, Speed, Width};
+use nook_wire::{Advert, ShardAdvert};
+
+use super::*;
+use crate::adverts::Heard;
+
+const MODEL: ModelDigest = ModelDigest([1; 32]);
+const PLENTY: u64 = 1 << 30;
+
+fn peer(number: u8) -> PeerId {
+    PeerId([number; 32])
+}
+
+fn ember() -> ModelFile {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../nook-store/ember/ember-q8_0.gguf");
+    ModelFile::open(Path::new(path)).expect("the built-in model")
+}
+
+/// A reply by the built-in model of six layers, one of them at each end here.
+fn question(pooling: Pooling, facts: Facts) -> Question {
+    Question {
+        me: Me { id: peer(0), name: "Here".to_owned() },
+        model: MODEL,
+        file: ember(),
+        pooling,
+        reach: Reach::House,
+        dtype: ActivationDtype::F16,
+        ends: Ends { prefix: 1, suffix: 1, width: Width::Free },
+        hops_max: 16,
+        facts,
+    }
+}
+
+fn told(memory_free: u64) -> Encoded {
+    Encoded { prompt: 100, tokens_max: 500, held: vec![LayerRange::all(6)], memory_free }
+}
+
+fn speed(us_per_layer: u64) -> Speed {
+    let us = Duration::from_micros;
+    Speed {
+        decode: Figure::Measured(Line { fixed: us(100), slope: us(us_per_layer) }),
+        prefill: Figure::Measured(Line { fixed: us(100), slope: us(us_per_layer / 5) }),
+        load: Figure::Measured(BytesPerSecond(1_000_000_000)),
+        ends: Figure::Measured(us(500)),
+    }
+}
+
+fn near() -> Link {
+    let (mean, deviation) = (Duration::from_micros(500), Duration::from_micros(50));
+    Link {
+        round_trip: Figure::Measured(RoundTrip { mean, deviation }),
+        bandwidth: Figure::Measured(BytesPerSecond(100_000_000)),
+    }
+}
+
+/// This device at `here` µs a layer, device 1 at `there`.
+fn measured(here: u64, there: u64) -> Facts {
+    let known = |us| Known { speed: speed(us), held: Vec::new(), head_held: true };
+    Facts {
+        speeds: [(Place::Local, known(here)), (Place::Peer(peer(1)), known(there))].into(),
+        links: [(peer(1), near())].into(),
+    }
+}
+
+fn heard(model: ModelDigest, sharing: bool, age: Duration, now: Instant) -> Heard {
+    let layers = LayerRange::with_len(1, 4);
+    let shard = ShardAdvert {
+        model,
+        layers,
+        held: LayerRange::with_len(1, 2),
+        decode_us_per_layer: None,
+        prefill_us_per_layer_token: None,
+    };
+    let advert = Advert {
+        sharing,
+        shards: vec![shard],
+        streams_free: 3,
+        queue_depth: 1,
+        memory_free_bytes: PLENTY,
+    };
+    Heard { advert, at: now - age }
+}
+
+/// The time of the tests, late enough that an advert can be stale.
+fn now() -> Instant {
+    clock::now() + 2 * ADVERT_LIFE
+}
+
+/// Device 1 offers the middle of the model.
+fn book(now: Instant) -> AdvertBook {
+    AdvertBook {
+        heard: [(peer(1), heard(MODEL, true, Duration::ZERO, now))].into(),
+        names: [(peer(1), "There".to_owned())].into(),
+        ..AdvertBook::default()
+    }
+}
+
+fn chosen(question: &Question, memory_free: u64) -> (Choice, DecisionView) {
+    let now = now();
+    let choice = question.choose(&told(memory_free), &book(now), now);
+    let route = |route: &Route| crate::views::RouteView {
+        legs: Vec::with_capacity(route.segments().len()),
+    };
+    let view = choice.view("ember", 100, |peer| peer.short(), route);
+    (choice, view)
+}
+
+#[test]
+fn each_paired_device_stands_as_adverts_gate_and_conduct_say() {
+    let now = now();
+    let fresh = |model, sharing| heard(model, sharing, Duration::ZERO, now);
+    let mut book = AdvertBook {
+        heard: [
+            (peer(1), fresh(MODEL, true)),
+            (peer(2), fresh(MODEL, false)),
+            (peer(3), fresh(ModelDigest([2; 32]), true)),
+            (peer(4), heard(MODEL, true, ADVERT_LIFE, now)),
+            (peer(6), fresh(MODEL, true)),
+        ]
+        .into(),
+        barred: [peer(5)].into(),
+        left_out: [peer(6)].into(),
+        names: (1..=7).map(|number| (peer(number), number.to_string())).collect(),
+    };
+    let question = question(Pooling::WhenFaster, Facts::default());
+    let standings = |book: &AdvertBook| -> Vec<Standing> {
+        question.others(book, now).iter().map(|device| device.standing).collect()
+    };
+    let out = Standing::Out;
+    let expected = [
+        Standing::Ready,
+        out(Out::NotSharing),
+        out(Out::OtherFile),
+        out(Out::Absent),
+        out(Out::NotAllowed),
+        out(Out::FailedLately),
+        out(Out::Absent),
+    ];
+    assert_eq!(standings(&book), expected);
+    // Who failed is asked all the same for layers that nobody else offers.
+    book.heard.remove(&peer(1));
+    assert_eq!(standings(&book)[5], Standing::Ready);
+}
+
+#[test]
+fn a_device_is_described_by_its_advert_and_what_was_measured_and_nothing_is_invented() {
+    let now = now();
+    let mut facts = measured(1000, 700);
+    let known = facts.speeds.get_mut(&Place::Peer(peer(1))).expect("it is there");
+    // It answered for more once than it offers now.
+    known.held = vec![LayerRange::with_len(3, 2), LayerRange::with_len(0, 6)];
+    let asked = question(Pooling::WhenFaster, facts);
+    let device = asked.others(&book(now), now).remove(0);
+    assert_eq!(device.computes, [LayerRange::with_len(1, 4)]);
+    assert_eq!(device.held, [LayerRange::with_len(3, 2), LayerRange::with_len(1, 2)]);
+    assert_eq!((device.streams_free, device.queue_depth), (3, 1));
+    assert_eq!((device.memory_free, device.speed, device.link), (PLENTY, speed(700), near()));
+
+    let stranger = question(Pooling::WhenFaster, Facts::default());
+    let device = stranger.others(&book(now), now).remove(0);
+    assert_eq!((device.speed, device.link), (Speed::default(), Link::default()));
+
+    let costs = stranger.costs();
+    let file = ember();
+    assert_eq!(costs.layers, 6);
+    assert_eq!(costs.row_bytes, 2 * 256);
+    let all = file.weight_bytes(&ModelPart::inner(LayerRange::all(6)));
+    assert!(costs.layer_bytes * 6 >= all && costs.layer_bytes * 5 < all, "{costs:?}");
+    assert!(costs.kv_bytes > 0 && costs.ends_bytes > 0, "{costs:?}");
+}
+
+#[test]
+fn an_unmeasured_device_is_used_only_where_this_one_is_not_enough() {
+    let asked = question(Pooling::WhenFaster, Facts::default());
+    let (choice, view) = chosen(&asked, PLENTY);
+    assert_eq!(choice.route.hops(), 0);
+    assert!(view.left_out[0].why.contains("has not been measured"), "{view:?}");
+    assert_eq!(view.alone_impossible, None);
+
+    // With one byte free and nothing loaded it cannot hold the model; with nothing at all not even
+    // its ends, and whoever offers the layers is tried, as before.
+    let file = ember();
+    let ends = ModelPart { layers: LayerRange::all(0), embedding: true, head: true };
+    let now = now();
+    let few =
+        file.weight_bytes(&ends) + 2 * (asked.costs().layer_bytes + 600 * asked.costs().kv_bytes);
+    for (free, because) in [(few, "not enough memory"), (0, "own figures")] {
+        let told = Encoded { held: Vec::new(), ..told(free) };
+        let choice = asked.choose(&told, &book(now), now);
+        assert_eq!(choice.route.hops(), 1, "{free}: {choice:?}");
+        assert!(choice.because.contains(because), "{free}: {}", choice.because);
+    }
+}
+
+#[test]
+fn the_faster_one_of_two_measured_ways_is_taken() {
+    let slow_here = question(Pooling::WhenFaster, measured(20_000, 1000));
+    let (choice, view) = chosen(&slow_here, PLENTY);
+    assert_eq!(choice.route.hops(), 1, "{view:?}");
+    let (alone, pooled) = (view.alone.expect("possible"), view.pooled.clone().expect("possible"));
+    assert!(pooled.prediction.total_ms < alone.total_ms);
+    assert!(alone.measured && pooled.prediction.measured, "{alone:?}, {pooled:?}");
+    assert!(view.left_out.is_empty(), "{view:?}");
+
+    let slow_there = question(Pooling::WhenFaster, measured(1000, 20_000));
+    let (choice, view) = chosen(&slow_there, PLENTY);
+    assert_eq!(choice.route.hops(), 0);
+    assert!(view.left_out[0].why.starts_with("It is too slow"), "{view:?}");
+}
+
+#[test]
+fn always_takes_whoever_offers_and_what_is_to_stay_here_stays() {
+    let mut asked = question(Pooling::Always, measured(1000, 20_000));
+    let (choice, view) = chosen(&asked, PLENTY);
+    assert_eq!(choice.route.hops(), 1);
+    assert!(view.left_out.is_empty(), "it is in use: {view:?}");
+    // What the planner thinks of it is told all the same.
+    let (alone, pooled) = (view.alone.expect("possible"), view.pooled.clone().expect("possible"));
+    assert!(pooled.prediction.total_ms > alone.total_ms);
+
+    asked.reach = Reach::ThisDevice;
+    let (choice, view) = chosen(&asked, PLENTY);
+    assert_eq!(choice.route.hops(), 0);
+    assert_eq!((view.alone, view.pooled), (None, None));
+}

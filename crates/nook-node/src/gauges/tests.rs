@@ -1,0 +1,166 @@
+//! What answers teach, and what they do not.
+
+use nook_base::{ModelPart, clock};
+use nook_plan::{Figure, LARGE_TRANSFER_BYTES};
+
+use super::*;
+
+const MODEL: ModelDigest = ModelDigest([1; 32]);
+const ROW: u64 = 512;
+
+fn peer(number: u8) -> PeerId {
+    PeerId([number; 32])
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn visit(place: Place, part: ModelPart, rows: u32, compute: u64) -> HopVisit {
+    HopVisit {
+        place,
+        part,
+        rows,
+        logits: part.head,
+        compute: ms(compute),
+        queue: Duration::ZERO,
+        wire: ms(5),
+        overlapped: false,
+    }
+}
+
+fn inner(start: u32, len: u32) -> ModelPart {
+    ModelPart::inner(LayerRange::with_len(start, len))
+}
+
+fn speed(gauges: &Gauges, place: Place, now: Instant) -> Speed {
+    gauges.facts(MODEL, now).speeds.get(&place).cloned().unwrap_or_default().speed
+}
+
+/// What one row through `layers` layers takes.
+fn decode(speed: Speed, layers: u64) -> Option<Duration> {
+    speed.decode.measured().map(|line| line.at(layers))
+}
+
+#[test]
+fn the_first_answer_of_layers_finds_them_cold_and_does_not_rank_the_device() {
+    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let there = Place::Peer(peer(1));
+    gauges.observe(MODEL, &visit(there, inner(2, 4), 1, 900), ROW, now);
+    assert!(speed(&gauges, there, now).decode.is_unknown());
+    gauges.observe(MODEL, &visit(there, inner(2, 4), 1, 8), ROW, now);
+    assert_eq!(decode(speed(&gauges, there, now), 4), Some(ms(8)));
+    // Another stretch is cold again; so is the same one after a long rest.
+    gauges.observe(MODEL, &visit(there, inner(10, 4), 1, 900), ROW, now);
+    let later = now + HELD_LIMIT;
+    gauges.observe(MODEL, &visit(there, inner(2, 4), 1, 900), ROW, later);
+    assert_eq!(decode(speed(&gauges, there, later), 4), Some(ms(8)));
+}
+
+#[test]
+fn layers_count_as_held_for_a_while_after_they_answered() {
+    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let there = Place::Peer(peer(1));
+    gauges.observe(MODEL, &visit(there, inner(2, 4), 1, 8), ROW, now);
+    gauges.observe(MODEL, &visit(there, inner(2, 2), 1, 8), ROW, now);
+    let held = |now| gauges.facts(MODEL, now).speeds[&there].held.clone();
+    assert!(held(now).contains(&LayerRange::with_len(2, 4)));
+    assert_eq!(held(now + HELD_LIMIT), []);
+    assert_eq!(gauges.facts(ModelDigest([2; 32]), now).speeds.len(), 0, "another model");
+}
+
+#[test]
+fn norm_and_head_are_not_taken_for_layers() {
+    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let whole = ModelPart { layers: LayerRange::all(6), embedding: true, head: true };
+    let head = ModelPart { layers: LayerRange::with_len(6, 0), embedding: false, head: true };
+    for _ in 0..3 {
+        gauges.observe(MODEL, &visit(Place::Local, whole, 1, 20), ROW, now);
+    }
+    // Their share is not known yet, so these said nothing.
+    assert!(speed(&gauges, Place::Local, now).decode.is_unknown());
+    gauges.observe(MODEL, &visit(Place::Local, head, 1, 8), ROW, now);
+    gauges.observe(MODEL, &visit(Place::Local, whole, 1, 20), ROW, now);
+    let known = speed(&gauges, Place::Local, now);
+    assert_eq!(known.ends, Figure::Measured(ms(8)));
+    assert_eq!(decode(known, 6), Some(ms(12)));
+}
+
+#[test]
+fn the_way_is_told_by_steps_that_did_not_travel_while_others_were_computed() {
+    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let there = Place::Peer(peer(1));
+    let rows = u32::try_from(LARGE_TRANSFER_BYTES / ROW).expect("a small number");
+    gauges.observe(MODEL, &visit(there, inner(0, 2), 1, 3), ROW, now);
+    let large = |wire, overlapped| HopVisit {
+        wire: ms(wire),
+        overlapped,
+        ..visit(there, inner(0, 2), rows, 3)
+    };
+    gauges.observe(MODEL, &large(6, true), ROW, now);
+    assert!(gauges.link(peer(1)).bandwidth.is_unknown());
+    gauges.observe(MODEL, &large(105, false), ROW, now);
+    let link = gauges.link(peer(1));
+    assert_eq!(link.round_trip.measured().map(|trip| trip.mean), Some(ms(5)));
+    let rate = link.bandwidth.measured().expect("a large transfer").0;
+    // There and back in 100 ms.
+    assert_eq!(rate, 20 * LARGE_TRANSFER_BYTES);
+    assert!(gauges.link(peer(2)).round_trip.is_unknown());
+}
+
+#[test]
+fn a_call_that_is_accepted_at_once_has_loaded_nothing() {
+    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let key = (Place::Peer(peer(1)), MODEL);
+    gauges.observe_load(key, 1_000_000_000, ms(1), now);
+    gauges.observe_load(key, 0, ms(1000), now);
+    assert!(speed(&gauges, key.0, now).load.is_unknown());
+    gauges.observe_load(key, 1_000_000_000, ms(2000), now);
+    assert_eq!(speed(&gauges, key.0, now).load.measured().map(|rate| rate.0), Some(500_000_000));
+}
+
+#[test]
+fn beyond_the_limit_the_device_heard_of_least_lately_is_forgotten() {
+    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let id = |number: u64| {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&number.to_be_bytes());
+        PeerId(bytes)
+    };
+    let max = GAUGES_MAX as u64;
+    let mut hear = |number, at| {
+        let visit = visit(Place::Peer(id(number)), inner(0, 1), 1, 3);
+        gauges.observe(MODEL, &visit, ROW, now + ms(at));
+    };
+    (0..max).for_each(|number| hear(number, number));
+    // The first one is heard of again before one comes for whom there is no room.
+    hear(0, max);
+    hear(max, max + 1);
+    assert_eq!((gauges.speeds.len(), gauges.links.len()), (GAUGES_MAX, GAUGES_MAX));
+    let knows = |number| gauges.links.contains_key(&id(number));
+    assert!(knows(0) && !knows(1) && knows(max), "the one heard of least lately went");
+    gauges.forget(id(max));
+    assert_eq!((gauges.speeds.len(), gauges.links.len()), (GAUGES_MAX - 1, GAUGES_MAX - 1));
+}
+
+#[test]
+fn the_line_of_a_probe_keeps_its_shape_through_a_long_reply() {
+    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let there = Place::Peer(peer(1));
+    gauges.observe_load((there, MODEL), 1_000_000_000, ms(2000), now);
+    // 10 ms for each visit and 5 for each layer.
+    let probe = Probe {
+        layer_bytes: 100,
+        decode: [(2, ms(20)), (4, ms(30))],
+        prefill: [(128, ms(100)), (256, ms(190))],
+    };
+    gauges.seed((there, MODEL), &probe, now);
+    for _ in 0..200 {
+        gauges.observe(MODEL, &visit(there, inner(0, 4), 1, 60), ROW, now);
+    }
+    // Twice as slow by now, and a single layer still costs half of that.
+    let known = speed(&gauges, there, now);
+    assert_eq!(decode(known, 4).map(|took| took.as_millis()), Some(60));
+    assert_eq!(decode(known, 1).map(|took| took.as_millis()), Some(30));
+    assert!(known.load.measured().is_some(), "a probe does not forget the loading");
+}

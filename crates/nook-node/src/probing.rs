@@ -1,0 +1,345 @@
+//! Measuring devices while nobody waits: a few steps of random numbers through the layers of each.
+//!
+//! A reply that may use other devices makes its model *wanted*. Once this device has been idle for a
+//! moment, one task goes through this device's own worker and every device that offers layers of that
+//! model, one after the other, and sends each a few steps over the ordinary OPEN and STEP (`call`).
+//! What is sent is drawn at random: nothing of a person's is in it. A reply that begins ends the task
+//! at once, and no device is asked for the same model more than once in [`PROBE_EVERY`].
+
+mod call;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use nook_base::limits::STEP_TOKENS_MAX;
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, clock};
+use nook_link::Links;
+use nook_model::ModelFile;
+use nook_pipeline::HopVisit;
+use nook_plan::{LARGE_TRANSFER_BYTES, PREFILL_ROWS_MIN, Place, Probe};
+use nook_store::Pooling;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::gauges::GAUGES_MAX;
+use crate::probing::call::{Done, Failed, Steps};
+use crate::records::Note;
+use crate::shelf::Listed;
+use crate::state::{Inside, State};
+use crate::workers::Workers;
+
+/// Least time between two probes of the same device with the same model.
+pub(crate) const PROBE_EVERY: Duration = Duration::from_secs(3600);
+
+/// Looks of the house, about one a second, without a reply before a probe begins. Whoever asks again
+/// at once is not disturbed.
+const IDLE_LOOKS_MIN: u32 = 2;
+
+/// Longest probe of one device, loading included; one that takes longer stays unmeasured.
+const PROBE_LIMIT: Duration = Duration::from_secs(20);
+
+/// Most layers that a probe has a device compute, so that it loads little for it. The line through
+/// two stretches tells the rest.
+const PROBE_LAYERS_MAX: u32 = 8;
+
+/// Steps of one row for each stretch of layers; the first finds the layers cold.
+const SINGLE_ROWS: u32 = 4;
+
+/// Steps of many rows for each stretch.
+const MANY_ROWS: u32 = 2;
+
+/// Numbers of a probe travel exactly, so that none overflows.
+const DTYPE: ActivationDtype = ActivationDtype::F32;
+
+/// What is to be measured, and what was.
+#[derive(Debug, Default)]
+pub(crate) struct Probing {
+    wanted: Option<Wanted>,
+    /// The round that is under way, and what ends it.
+    running: Option<(u64, CancellationToken)>,
+    rounds: u64,
+    idle_looks: u32,
+    /// When a device was asked last; at most [`GAUGES_MAX`], beyond them the oldest is forgotten.
+    asked: BTreeMap<(Place, ModelDigest), Instant>,
+}
+
+/// A model whose devices are to be measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) listed: Listed,
+    pub(crate) file: ModelFile,
+}
+
+/// What a round tells the house.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Probed {
+    /// This device was asked for this model, whatever came of it.
+    Device(Place, ModelDigest),
+    /// The round with this number is through.
+    Round(u64),
+}
+
+impl State {
+    /// A reply with this model may use other devices: they are to be measured when there is time.
+    pub(crate) fn want_probe(&mut self, listed: Listed, file: ModelFile) {
+        if self.settings.settings().inference.pooling == Pooling::WhenFaster {
+            self.probing.wanted = Some(Wanted { listed, file });
+        }
+    }
+
+    /// A reply begins, and has the devices to itself.
+    pub(crate) fn stop_probing(&mut self) {
+        self.probing.idle_looks = 0;
+        if let Some((_, running)) = self.probing.running.take() {
+            running.cancel();
+        }
+    }
+
+    /// Begins to measure what is wanted, if this device has been idle for a moment.
+    pub(crate) fn probe_if_idle(&mut self) {
+        if self.replies_running() > 0 {
+            self.probing.idle_looks = 0;
+            return;
+        }
+        self.probing.idle_looks = self.probing.idle_looks.saturating_add(1);
+        if self.probing.idle_looks < IDLE_LOOKS_MIN || self.probing.running.is_some() {
+            return;
+        }
+        let Some(wanted) = self.probing.wanted.clone() else { return };
+        let model = wanted.listed.digest;
+        let now = clock::now();
+        let is_due = |place: &Place| {
+            let last = self.probing.asked.get(&(*place, model));
+            last.is_none_or(|at| now.saturating_duration_since(*at) >= PROBE_EVERY)
+        };
+        let offers = self.book.borrow().offers(model, now);
+        let offers = offers.into_iter().filter(|offer| offer.streams_free > 0);
+        let offers = offers.map(|offer| (Place::Peer(offer.peer), offer.layers));
+        let mut targets: BTreeMap<Place, LayerRange> = offers.collect();
+        targets.insert(Place::Local, LayerRange::all(wanted.file.shape().layers));
+        targets.retain(|place, _| is_due(place));
+        let until = self.tasks.token().child_token();
+        self.probing.rounds += 1;
+        let number = self.probing.rounds;
+        self.probing.running = Some((number, until.clone()));
+        let round = Round {
+            wanted,
+            workers: self.workers.clone(),
+            links: self.links.clone(),
+            house: self.inside.clone(),
+        };
+        self.tasks.spawn_until_cancelled("probe", async move {
+            let house = round.house.clone();
+            tokio::select! {
+                biased;
+                () = until.cancelled() => {}
+                () = round.run(targets) => {
+                    // A house that is leaving remembers nothing.
+                    let _ = house.send(Inside::Probed(Probed::Round(number))).await;
+                }
+            }
+        });
+    }
+
+    /// Takes in what a round tells.
+    pub(crate) fn on_probed(&mut self, probed: Probed) {
+        let probed = match probed {
+            Probed::Device(place, model) => (place, model),
+            Probed::Round(number) => {
+                // The end of a round that was cancelled is not the end of the next one.
+                let is_it = |running: &(u64, CancellationToken)| running.0 == number;
+                if self.probing.running.take_if(|running| is_it(running)).is_some() {
+                    self.probing.wanted = None;
+                }
+                return;
+            }
+        };
+        let asked = &mut self.probing.asked;
+        if asked.len() >= GAUGES_MAX
+            && let Some(oldest) = asked.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key)
+        {
+            asked.remove(&oldest);
+        }
+        asked.insert(probed, clock::now());
+    }
+}
+
+/// One round through the devices.
+struct Round {
+    wanted: Wanted,
+    workers: Workers,
+    links: Links,
+    house: mpsc::Sender<Inside>,
+}
+
+impl Round {
+    async fn run(self, targets: BTreeMap<Place, LayerRange>) {
+        let model = self.wanted.listed.digest;
+        for (place, layers) in targets {
+            let probe = async {
+                match place {
+                    Place::Local => self.local().await,
+                    Place::Peer(_) => self.peer(place, layers).await,
+                }
+            };
+            match tokio::time::timeout(PROBE_LIMIT, probe).await {
+                Ok(Ok(())) => tracing::debug!(%place, "a device was measured"),
+                Ok(Err(failed)) => tracing::debug!(%place, %failed, "a device was not measured"),
+                Err(_) => tracing::debug!(%place, "measuring a device took too long"),
+            }
+            let _ = self.house.send(Inside::Probed(Probed::Device(place, model))).await;
+        }
+    }
+
+    /// A device that offers `layers`: two stretches of them, for a line through two points.
+    async fn peer(&self, place: Place, layers: LayerRange) -> Result<(), Failed> {
+        let Place::Peer(peer) = place else { return Ok(()) };
+        let mut points = Vec::new();
+        for stretch in stretches(layers) {
+            let link = self.links.link(peer).ok_or(Failed::Gone)?;
+            let call = link.mux().open_call().await.map_err(|_| Failed::Gone)?;
+            let part = ModelPart::inner(stretch);
+            let done = self.steps(part).over_peer(call, self.wanted.listed.digest).await?;
+            self.tell_visits(place, part, &done).await;
+            points.push((stretch, done));
+        }
+        self.tell_line(place, &points).await;
+        Ok(())
+    }
+
+    /// This device's own worker, if it runs: norm and head, and what it holds of the layers.
+    async fn local(&self) -> Result<(), Failed> {
+        let Listed { digest, path, .. } = &self.wanted.listed;
+        let Some(worker) = self.workers.find(*digest).await else { return Ok(()) };
+        let held = self.workers.held(*digest).await;
+        let longest = held.into_iter().max_by_key(|layers| layers.len());
+        let end = LayerRange::with_len(self.wanted.file.shape().layers, 0);
+        let head = ModelPart { layers: end, embedding: false, head: true };
+        let parts = longest.into_iter().flat_map(stretches).map(ModelPart::inner);
+        let mut points = Vec::new();
+        for part in std::iter::once(head).chain(parts) {
+            worker.load(path, *digest, part).await.map_err(|_| Failed::Gone)?;
+            let call = worker.open_call().await.map_err(|_| Failed::Gone)?;
+            let done = self.steps(part).over_worker(call, part).await?;
+            self.tell_visits(Place::Local, part, &done).await;
+            if !part.layers.is_empty() {
+                points.push((part.layers, done));
+            }
+        }
+        self.tell_line(Place::Local, &points).await;
+        Ok(())
+    }
+
+    fn steps(&self, part: ModelPart) -> Steps {
+        let shape = self.wanted.file.shape();
+        let many = if part.layers.is_empty() { 0 } else { MANY_ROWS };
+        let rows = rows(shape.hidden).min(shape.context_length.saturating_sub(SINGLE_ROWS) / 2);
+        let single = std::iter::repeat_n(1, SINGLE_ROWS as usize);
+        Steps {
+            layers: part.layers,
+            hidden: shape.hidden,
+            dtype: DTYPE,
+            rows: single.chain(std::iter::repeat_n(rows.max(1), many as usize)).collect(),
+        }
+    }
+
+    /// The way, the loading and the single visits.
+    async fn tell_visits(&self, place: Place, part: ModelPart, done: &Done) {
+        let model = self.wanted.listed.digest;
+        let bytes = match place {
+            // Own layers were there before the call.
+            Place::Local => 0,
+            Place::Peer(_) => self.wanted.file.weight_bytes(&part),
+        };
+        let row_bytes = u64::from(self.wanted.file.shape().hidden) * DTYPE.size() as u64;
+        let visits: Vec<HopVisit> =
+            done.answered.iter().map(|answered| answered.visit(place, part)).collect();
+        let opened = Note::Opened { place, model, bytes, took: done.opened };
+        for note in [opened, Note::Measured { model, row_bytes, visits }] {
+            let _ = self.house.send(Inside::Conduct(note)).await;
+        }
+    }
+
+    /// The line through the stretches, where there are two.
+    async fn tell_line(&self, place: Place, points: &[(LayerRange, Done)]) {
+        let [large, small] = points else { return };
+        let layers = LayerRange::with_len(large.0.start(), 1);
+        let layer_bytes = self.wanted.file.weight_bytes(&ModelPart::inner(layers));
+        if let Some(probe) = line(layer_bytes, [small, large]) {
+            let note = Note::Probed { place, model: self.wanted.listed.digest, probe };
+            let _ = self.house.send(Inside::Conduct(note)).await;
+        }
+    }
+}
+
+/// What two stretches show, the least disturbed step of each kind; `None` where one was not computed.
+fn line(layer_bytes: u64, points: [&(LayerRange, Done); 2]) -> Option<Probe> {
+    let decode = |(layers, done): &(LayerRange, Done)| Some((layers.len(), done.least(1)?.1));
+    let prefill = |(layers, done): &(LayerRange, Done)| {
+        let (rows, took) = done.least(PREFILL_ROWS_MIN)?;
+        Some((u64::from(layers.len()) * u64::from(rows), took))
+    };
+    let [small, large] = points;
+    Some(Probe {
+        layer_bytes,
+        decode: [decode(small)?, decode(large)?],
+        prefill: [prefill(small)?, prefill(large)?],
+    })
+}
+
+/// The beginning of `layers` as far as a probe goes, and half of that.
+fn stretches(layers: LayerRange) -> Vec<LayerRange> {
+    let most = layers.len().min(PROBE_LAYERS_MAX);
+    let mut lengths = vec![most, most / 2];
+    lengths.retain(|len| *len > 0);
+    lengths.into_iter().map(|len| LayerRange::with_len(layers.start(), len)).collect()
+}
+
+/// Rows of a step that says something of prefill, and, there and back, of the way.
+fn rows(hidden: u32) -> u32 {
+    let row = u64::from(hidden.max(1)) * DTYPE.size() as u64;
+    let large = u32::try_from(LARGE_TRANSFER_BYTES.div_ceil(2 * row)).unwrap_or(STEP_TOKENS_MAX);
+    large.clamp(PREFILL_ROWS_MIN, STEP_TOKENS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_asks_for_few_layers_and_two_lengths() {
+        let lengths = |len| -> Vec<u32> {
+            stretches(LayerRange::with_len(3, len)).iter().map(|layers| layers.len()).collect()
+        };
+        assert_eq!(lengths(40), [8, 4]);
+        assert_eq!(lengths(4), [4, 2]);
+        assert_eq!(lengths(1), [1]);
+        assert_eq!(lengths(0), [0; 0]);
+        assert!(stretches(LayerRange::with_len(3, 9)).iter().all(|layers| layers.start() == 3));
+    }
+
+    #[test]
+    fn the_line_goes_through_the_least_disturbed_steps_of_both_stretches() {
+        let us = Duration::from_micros;
+        let done = |times: &[(u32, u32)]| Done::of(times);
+        // Cold first, disturbed in between.
+        let small = done(&[(1, 900), (1, 300), (1, 800), (64, 7000), (64, 6600)]);
+        let large = done(&[(1, 500), (1, 700), (1, 501), (64, 13_000), (64, 15_000)]);
+        let (two, four) = (LayerRange::with_len(1, 2), LayerRange::with_len(1, 4));
+        let probe = line(10, [&(two, small.clone()), &(four, large)]).expect("all is there");
+        assert_eq!(probe.decode, [(2, us(300)), (4, us(500))]);
+        assert_eq!(probe.prefill, [(128, us(6600)), (256, us(13_000))]);
+        let without = done(&[(1, 500), (4, 900)]);
+        assert_eq!(line(10, [&(two, small), &(four, without)]), None);
+    }
+
+    #[test]
+    fn many_rows_say_something_of_prefill_and_of_the_way() {
+        for hidden in [1, 256, 2048, 8192, 32_768] {
+            let rows = rows(hidden);
+            assert!((PREFILL_ROWS_MIN..=STEP_TOKENS_MAX).contains(&rows), "{hidden}: {rows}");
+            let moved = 2 * u64::from(rows) * u64::from(hidden) * DTYPE.size() as u64;
+            assert!(moved >= LARGE_TRANSFER_BYTES || rows == STEP_TOKENS_MAX, "{hidden}: {moved}");
+        }
+    }
+}
