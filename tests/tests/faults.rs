@@ -4,7 +4,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use nook_testkit::{Household, NodePlan, Replying, Signal, Told, Wish};
+use nook_base::LayerRange;
+use nook_testkit::{Device, Garbage, Household, Lender, NodePlan, Replying, Signal, Told, Wish};
+use nook_wire::Kind;
 
 const ASKING: &str = "Kitchen laptop";
 const FIRST: &str = "Study PC";
@@ -15,6 +17,12 @@ const TOKENS: u32 = 160;
 
 /// When something is done.
 const AFTER: usize = 10;
+
+/// Repeated, a prompt that is read in several pieces.
+const LONG: &str = "Once upon a time there was a purple vampire called Bonny. ";
+
+/// Bytes for the built-in model's middle layers and a little more.
+const SMALL: u64 = 3 << 20;
 
 fn wish() -> Wish {
     Wish::text("Once upon a time", TOKENS)
@@ -89,16 +97,19 @@ async fn f1_a_helper_killed_mid_reply_changes_nothing() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f2_a_helper_frozen_for_ten_seconds_changes_nothing_and_comes_back() -> anyhow::Result<()> {
+async fn f2_a_helper_frozen_for_thirty_seconds_changes_nothing_and_comes_back() -> anyhow::Result<()>
+{
     let mut house = split().await?;
     let undisturbed = house.asking().answer(&wish().alone()).await?;
     let mut reply = house.asking().reply(&wish()).await?;
     reply.until(AFTER).await?;
     house.node_mut(1).signal(Signal::Stop);
-    let frozen = tokio::time::sleep(Duration::from_secs(10));
+    house.node_mut(1).signal_workers(Signal::Stop);
+    let frozen = tokio::time::sleep(Duration::from_secs(30));
     let told = finish(reply, &undisturbed).await?;
     assert!(!told.uses(FIRST), "{told:?}");
     frozen.await;
+    house.node_mut(1).signal_workers(Signal::Continue);
     house.node_mut(1).signal(Signal::Continue);
     house.until_all_lend("ember").await?;
     let again = house.asking().answer(&wish()).await?;
@@ -148,13 +159,20 @@ async fn f2_a_helper_whose_worker_hangs_is_relieved_by_the_other() -> anyhow::Re
     let taken = house.node(spare).name();
     // Its node lives and answers pings: only the step that never comes tells.
     house.node_mut(active).signal_workers(Signal::Stop);
+    reply.until_lost().await?;
+    // Awake again, it answers a step that nobody waits for any more, over a link that stands.
+    house.node_mut(active).signal_workers(Signal::Continue);
     let told = finish(reply, &undisturbed).await?;
     assert_eq!(told.devices(), [ASKING, taken, ASKING], "{told:?}");
     // Told from the step that was not answered on, so not shorter than the shortest deadline.
     let [failover] = &told.failovers[..] else { panic!("{told:?}") };
     assert!(failover.pause_ms >= 500.0, "{failover:?}");
     assert!(!told.fell_back, "{told:?}");
-    house.node_mut(active).signal_workers(Signal::Continue);
+    let again = house.asking().answer(&wish()).await?;
+    assert_eq!(again.ids, undisturbed.ids);
+    let view = house.asking().view().await?;
+    let paired = view.devices.iter().filter(|device| device.paired);
+    assert_eq!(paired.filter(|device| device.connected).count(), 2, "{view:?}");
     Ok(())
 }
 
@@ -175,17 +193,126 @@ async fn f6_when_both_helpers_die_this_device_computes_alone() -> anyhow::Result
 #[tokio::test(flavor = "multi_thread")]
 async fn f1_a_helper_killed_while_a_long_prompt_is_read_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
-    let long = "Once upon a time there was a purple vampire called Bonny. ".repeat(24);
-    let wish = Wish::text(&long, 40);
+    let wish = Wish::text(&LONG.repeat(24), 40);
     let undisturbed = house.asking().answer(&wish.clone().alone()).await?;
     assert!(undisturbed.prompt_ids.len() > 256, "several pieces of prefill");
-    // A frozen worker answers no step: the kill comes while the prompt is under way.
-    house.node_mut(1).signal_workers(Signal::Stop);
+    let whole = house.asking().answer(&wish).await?;
+    assert!(whole.uses(FIRST) && whole.ids == undisturbed.ids, "it has a worker now: {whole:?}");
+    // So slow that the kill comes while the prompt is under way.
+    let _slow = house.node_mut(1).throttle_workers(40);
     let mut reply = house.asking().reply(&wish).await?;
+    house.node(1).until("it takes part", |view| view.sharing.streams == 1).await?;
     assert!(reply.until_started().await?.uses(FIRST));
     house.node_mut(1).signal(Signal::Kill);
     let told = finish(reply, &undisturbed).await?;
     assert!(!told.uses(FIRST), "{told:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_a_helper_killed_before_it_has_answered_to_open_changes_nothing() -> anyhow::Result<()> {
+    let mut house = split().await?;
+    let undisturbed = house.asking().answer(&wish()).await?;
+    assert!(undisturbed.uses(FIRST), "it has a worker now: {undisturbed:?}");
+    // A frozen worker takes no call, so OPEN stays without an answer.
+    assert_eq!(house.node_mut(1).signal_workers(Signal::Stop), 1);
+    let mut reply = house.asking().reply(&wish()).await?;
+    assert!(reply.until_started().await?.uses(FIRST));
+    house.node_mut(1).signal(Signal::Kill);
+    let told = finish(reply, &undisturbed).await?;
+    assert_eq!(told.lost, [FIRST], "{told:?}");
+    assert_eq!(told.devices(), [ASKING, ASKING, SECOND, ASKING], "{told:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_a_helper_killed_while_it_replays_for_another_changes_nothing() -> anyhow::Result<()> {
+    let mut house = doubled().await?;
+    let long = Wish::text(&LONG.repeat(24), 40);
+    let undisturbed = house.asking().answer(&long.clone().alone()).await?;
+    let mut reply = house.asking().reply(&long).await?;
+    let uses_first = reply.until(AFTER).await?.uses(FIRST);
+    let (active, spare) = if uses_first { (1, 2) } else { (2, 1) };
+    let (lost, taken) = (house.node(active).name(), house.node(spare).name());
+    house.node_mut(active).signal(Signal::Kill);
+    reply.until_lost().await?;
+    // It has all of a long history to compute again, and has not even a worker yet.
+    house.node_mut(spare).signal(Signal::Kill);
+    let told = finish(reply, &undisturbed).await?;
+    assert_eq!(told.lost, [lost, taken], "{told:?}");
+    assert!(told.devices().iter().all(|device| *device == ASKING), "{told:?}");
+    assert!(told.failovers.iter().all(|one| one.to == ASKING), "it had not finished: {told:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_a_helper_that_is_gone_between_a_prompt_and_its_answer_changes_nothing()
+-> anyhow::Result<()> {
+    let house = Household::strangers([NodePlan::new(ASKING)]).await?;
+    let asking = house.asking();
+    let wish = Wish::text(&LONG.repeat(24), 24);
+    let undisturbed = asking.answer(&wish.clone().alone()).await?;
+    let helper = Lender::start(FIRST, asking, LayerRange::with_len(1, 4)).await?;
+    helper.answer_with(Some(Garbage::Trickle));
+    let reply = asking.reply(&wish).await?;
+    helper.until_sent(Kind::Chunk).await?;
+    drop(helper);
+    let told = finish(reply, &undisturbed).await?;
+    assert!(told.fell_back && !told.uses(FIRST), "{told:?}");
+    assert_eq!(told.lost, [FIRST], "{told:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f5_a_helper_twenty_times_slower_changes_nothing() -> anyhow::Result<()> {
+    let mut house = doubled().await?;
+    let undisturbed = house.asking().answer(&wish().alone()).await?;
+    let mut reply = house.asking().reply(&wish()).await?;
+    let uses_first = reply.until(AFTER).await?.uses(FIRST);
+    let active = if uses_first { 1 } else { 2 };
+    let slow = house.node_mut(active).throttle_workers(20);
+    finish(reply, &undisturbed).await?;
+    drop(slow);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f6_the_only_holder_dies_and_nobody_may_stand_in() -> anyhow::Result<()> {
+    let mut house = Household::sharing([
+        NodePlan::new(ASKING).with("distributed_inference.fallback_to_local", "false"),
+        NodePlan::new(FIRST).offering("1-4"),
+    ])
+    .await?;
+    let undisturbed = house.asking().answer(&wish()).await?;
+    let mut reply = house.asking().reply(&wish()).await?;
+    assert!(reply.until(AFTER).await?.uses(FIRST));
+    house.node_mut(1).signal(Signal::Kill);
+    let told = reply.end().await?;
+    let (code, sentence) = told.aborted.as_ref().expect("a clear end");
+    assert_eq!(code, "shard_unavailable", "{sentence}");
+    assert_eq!(told.finish, None, "a cut reply is no finished one");
+    assert!(told.ids.len() >= AFTER && told.ids.len() < undisturbed.ids.len(), "{told:?}");
+    assert!(undisturbed.ids.starts_with(&told.ids) && undisturbed.text.starts_with(&told.text));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f9_a_worker_without_memory_for_a_conversation_refuses_it_and_it_goes_on_elsewhere()
+-> anyhow::Result<()> {
+    let house = Household::strangers([NodePlan::new(ASKING)]).await?;
+    let asking = house.asking();
+    // Enough for its layers and a short conversation.
+    let layers = LayerRange::with_len(1, 4);
+    let _small = Lender::play(Device::start(FIRST)?, asking, layers, SMALL).await?;
+    let short = Wish::text("Once upon a time", 8);
+    let told = asking.answer(&short).await?;
+    assert_eq!(told.devices(), [ASKING, FIRST, ASKING], "{told:?}");
+    let long = Wish::text(&LONG.repeat(24), 40);
+    let undisturbed = asking.answer(&long.clone().alone()).await?;
+    let told = asking.answer(&long).await?;
+    assert_eq!(told.ids, undisturbed.ids);
+    assert!(!told.uses(FIRST) && told.fell_back, "{told:?}");
+    assert!(told.lost.is_empty(), "a refusal is no fault: {told:?}");
     Ok(())
 }
 

@@ -1,9 +1,7 @@
 //! A helper whose answers cannot be right: the reply does not show it, and its owner is told.
 
-use std::path::PathBuf;
-
-use nook_base::{ActivationDtype, LayerRange, ModelDigest};
-use nook_testkit::{Garbage, Household, Lender, Node, NodePlan, Wish, files_below};
+use nook_base::{ActivationDtype, LayerRange};
+use nook_testkit::{Garbage, Household, Lender, NodePlan, Wish};
 
 const ASKING: &str = "Kitchen laptop";
 const HONEST: &str = "Study PC";
@@ -15,23 +13,22 @@ fn wish() -> Wish {
 
 /// An honest helper, and one that answers what a test wants.
 async fn house(honest: &str, broken: LayerRange) -> anyhow::Result<(Household, Lender)> {
-    let plans = [NodePlan::new(ASKING), NodePlan::new(HONEST).offering(honest)];
-    let house = Household::sharing(plans).await?;
-    let asking = house.asking();
-    let model: ModelDigest = asking.view().await?.models[0].digest.parse()?;
-    let lender = Lender::start(BROKEN, asking, broken, &built_in(asking)?, model).await?;
-    asking
-        .until("the broken helper lends", |view| {
-            view.devices.iter().any(|device| device.name == BROKEN && !device.lends.is_empty())
-        })
-        .await?;
-    Ok((house, lender))
+    checking(honest, broken, 0).await
 }
 
-fn built_in(node: &Node) -> anyhow::Result<PathBuf> {
-    let files = files_below(node.home())?.into_iter().map(|(path, _)| path);
-    let mut models = files.filter(|path| path.extension().is_some_and(|end| end == "gguf"));
-    models.next().ok_or_else(|| anyhow::anyhow!("there is no built-in model in the home"))
+/// The same with so many spot checks in a thousand chunks.
+async fn checking(
+    honest: &str,
+    broken: LayerRange,
+    spot_checks: u32,
+) -> anyhow::Result<(Household, Lender)> {
+    let asking = NodePlan::new(ASKING)
+        .with("distributed_inference.spot_checks_per_thousand", spot_checks.to_string());
+    let plans = [asking, NodePlan::new(HONEST).offering(honest)];
+    let house = Household::sharing(plans).await?;
+    let asking = house.asking();
+    let lender = Lender::start(BROKEN, asking, broken).await?;
+    Ok((house, lender))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,5 +83,41 @@ async fn who_failed_twice_is_left_out_while_somebody_else_has_the_layers() -> an
     let told = asking.answer(&wish()).await?;
     assert_eq!(told.devices(), [ASKING, HONEST, ASKING], "{told:?}");
     assert!(told.failovers.is_empty(), "it was not even asked: {told:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t9_other_layers_look_right_and_only_a_second_computation_finds_them() -> anyhow::Result<()>
+{
+    for spot_checks in [0, 1_000] {
+        let (house, lender) = checking("1-2", LayerRange::with_len(3, 2), spot_checks).await?;
+        let asking = house.asking();
+        let undisturbed = asking.answer(&wish().alone()).await?;
+        lender.answer_with(Some(Garbage::OtherLayers));
+        let told = asking.answer(&wish()).await?;
+        assert_eq!(told.ids == undisturbed.ids, spot_checks > 0, "{spot_checks}: {told:?}");
+        assert_eq!(told.uses(BROKEN), spot_checks == 0, "{spot_checks}: {told:?}");
+        if spot_checks > 0 {
+            asking
+                .until("its owner is told", |view| {
+                    view.problems.iter().any(|problem| problem.contains(BROKEN))
+                })
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t1_a_result_that_trickles_in_byte_by_byte_is_not_waited_for() -> anyhow::Result<()> {
+    let (house, lender) = house("1-4", LayerRange::with_len(1, 4)).await?;
+    let asking = house.asking();
+    let undisturbed = asking.answer(&wish().alone()).await?;
+    let mut reply = asking.reply(&wish()).await?;
+    assert!(reply.until(10).await?.uses(BROKEN), "it has more streams to give");
+    lender.answer_with(Some(Garbage::Trickle));
+    let told = reply.whole().await?;
+    assert_eq!(told.ids, undisturbed.ids, "{told:?}");
+    assert_eq!(told.devices(), [ASKING, HONEST, ASKING], "{told:?}");
     Ok(())
 }

@@ -116,3 +116,14 @@ async fn f3_a_pulled_cable_changes_nothing_and_mends() -> anyhow::Result<()> {
     assert!(told.uses(NAMES[1]), "it helps again: {told:?}");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f8_an_asking_machine_that_gets_another_address_loses_nothing() -> anyhow::Result<()> {
+    let test = "f8_an_asking_machine_that_gets_another_address_loses_nothing";
+    let Some(mut street) = street(test).await? else { return Ok(()) };
+    check(&mut street, async |street| street.bridge.readdress(0, 77)).await?;
+    street.house.until_all_lend("ember").await?;
+    let told = check(&mut street, async |_| Ok(())).await?;
+    assert_eq!(told.devices(), [NAMES[0], NAMES[1], NAMES[2], NAMES[0]], "{told:?}");
+    Ok(())
+}

@@ -2,13 +2,12 @@
 //! answered (I-2, I-3). Each search is first seen to find what it looks for.
 
 use std::fs;
-use std::path::PathBuf;
 
 use bytes::Bytes;
-use nook_base::{LayerRange, ModelDigest, Sensitive};
+use nook_base::{LayerRange, Sensitive};
 use nook_node::views::ChatRole;
 use nook_testkit::{
-    Household, Lender, Node, NodePlan, Recorded, Secrets, Signal, Told, Wish, files_below,
+    Household, Lender, NodePlan, Recorded, Secrets, Signal, Told, Wish, files_below,
 };
 use nook_wire::{CallId, HistoryMark, Kind, LocalMessage, LogitRows, WorkerMessage, encode};
 
@@ -30,21 +29,8 @@ async fn house(level: &'static str) -> anyhow::Result<(Household, Lender)> {
     ])
     .await?;
     let asking = house.asking();
-    let model: ModelDigest = asking.view().await?.models[0].digest.parse()?;
-    let layers = LayerRange::with_len(3, 2);
-    let lender = Lender::start(RECORDER, asking, layers, &built_in(asking)?, model).await?;
-    asking
-        .until("the recorder lends", |view| {
-            view.devices.iter().any(|device| device.name == RECORDER && !device.lends.is_empty())
-        })
-        .await?;
+    let lender = Lender::start(RECORDER, asking, LayerRange::with_len(3, 2)).await?;
     Ok((house, lender))
-}
-
-fn built_in(node: &Node) -> anyhow::Result<PathBuf> {
-    let files = files_below(node.home())?.into_iter().map(|(path, _)| path);
-    let mut models = files.filter(|path| path.extension().is_some_and(|end| end == "gguf"));
-    models.next().ok_or_else(|| anyhow::anyhow!("there is no built-in model in the home"))
 }
 
 /// Asks for something long that holds the canary.

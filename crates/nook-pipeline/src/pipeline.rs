@@ -183,10 +183,10 @@ impl Pipeline {
             Event::Begin { .. } => {}
             Event::Opened { attempt, position } => self.on_opened(attempt, position, now),
             Event::Progress { attempt } => {
-                // Misses are forgotten only when a step is answered, so a trickle of pieces does not
-                // hide a device that never does.
+                // Misses are forgotten only when a step is answered, and only as many pieces count as
+                // there are, so a trickle does not hide a device that never answers.
                 if let Some(index) = self.find_or_count(attempt) {
-                    self.stages[index].wind(&self.settings.deadlines, now);
+                    self.stages[index].progressed(&self.settings.deadlines, now);
                 }
             }
             Event::Output { attempt, step, position, count, activation, compute_us, queue_us } => {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nook_base::limits::CHUNK_BYTES;
 use nook_base::{ActivationDtype, Sensitive};
 
 use crate::gains::GainBook;
@@ -96,6 +97,9 @@ pub struct Deadlines {
     /// Our own worker gets this many times longer: nobody else could be asked, and its death is
     /// noticed without a deadline.
     pub local_patience: u32,
+    /// Bytes of a step, or of its answer, in one piece. While pieces move, a wait begins anew, but no
+    /// oftener than there are pieces of this size: who splits an answer finer is not waited for longer.
+    pub piece_bytes: usize,
     /// The node answers a wish for offers from a table in memory.
     pub offers: Duration,
 }
@@ -113,6 +117,7 @@ impl Deadlines {
             decode_floor: Duration::from_millis(500),
             decode_ceiling: Duration::from_secs(5),
             local_patience: 10,
+            piece_bytes: CHUNK_BYTES,
             offers: Duration::from_secs(1),
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct Stage {
     pub(crate) misses: u32,
     /// When to look at this stage again.
     pub(crate) due: Option<Instant>,
+    /// How often what moves may still make the wait begin anew.
+    pub(crate) pieces: usize,
     /// Whether the node was asked for offers for these layers.
     pub(crate) asked: Asked,
     /// Failures of our own worker at this stage.
@@ -110,6 +112,7 @@ impl Stage {
             measure: HopMeasure::new(segment.place, segment.part.layers),
             misses: 0,
             due: None,
+            pieces: 0,
             asked: Asked::No,
             local_failures: 0,
             fault: None,
@@ -141,6 +144,7 @@ impl Stage {
         self.pace = Pace::default();
         self.misses = 0;
         self.due = None;
+        self.pieces = 0;
         self.asked = Asked::No;
         self.draining = false;
     }
@@ -153,6 +157,24 @@ impl Stage {
             Phase::Seeking => false,
         };
         self.due = waits.then(|| now + self.patience(deadlines));
+    }
+
+    /// A step of so many bytes is sent, and answered by as many.
+    pub(crate) fn expect_pieces(&mut self, bytes: usize, deadlines: &Deadlines) {
+        if self.under_way.is_empty() {
+            self.pieces = 0;
+        }
+        // The last piece of each is the step, or the answer, itself.
+        let each_way = bytes.saturating_sub(1) / deadlines.piece_bytes.max(1);
+        self.pieces = self.pieces.saturating_add(each_way.saturating_mul(2));
+    }
+
+    /// A piece of a step or of an answer has moved.
+    pub(crate) fn progressed(&mut self, deadlines: &Deadlines, now: Instant) {
+        if let Some(left) = self.pieces.checked_sub(1) {
+            self.pieces = left;
+            self.wind(deadlines, now);
+        }
     }
 
     fn patience(&self, deadlines: &Deadlines) -> Duration {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nook_base::ActivationDtype;
 use nook_control::{ClientError, GenerateWish, ReplyLines, SamplingWish, WishedMessage};
-use nook_node::views::{ChatRole, FailoverView, FinishReason, ReplyEvent, RouteView};
+use nook_node::views::{ChatRole, FailoverView, FinishReason, ReplyEvent, RouteView, ShardState};
 
 use crate::node::Node;
 
@@ -36,6 +36,8 @@ pub struct Told {
     pub route: Vec<Leg>,
     /// Hand-overs.
     pub failovers: Vec<FailoverView>,
+    /// Devices that were told to be lost, in that order.
+    pub lost: Vec<String>,
     /// Whether this device took over layers.
     pub fell_back: bool,
     /// Why it ended, if it ended well.
@@ -134,6 +136,14 @@ impl Replying {
         Ok(&self.told)
     }
 
+    /// Follows the reply until a device is told to be lost; somebody else replays for it now.
+    pub async fn until_lost(&mut self) -> anyhow::Result<&Told> {
+        while self.told.lost.is_empty() {
+            anyhow::ensure!(self.step().await?, "nobody was lost: {:?}", self.told);
+        }
+        Ok(&self.told)
+    }
+
     /// Follows the reply to its end, good or bad.
     pub async fn end(mut self) -> anyhow::Result<Told> {
         while self.step().await? {}
@@ -159,6 +169,7 @@ impl Replying {
         match event {
             ReplyEvent::Started { route, .. } => told.route = legs(&route),
             ReplyEvent::TokenDelta { text, .. } => told.text.push_str(&text),
+            ReplyEvent::ShardStatus { device, status: ShardState::Lost } => told.lost.push(device),
             ReplyEvent::ShardStatus { .. } => {}
             ReplyEvent::ShardFailover { failover, route } => {
                 told.failovers.push(failover);

@@ -88,6 +88,12 @@ impl Bridge {
     pub fn plug(&self, room: usize) -> anyhow::Result<()> {
         self.hub.run(&format!("ip link set cable{room} up"))
     }
+
+    /// Gives a room another address, as another Wi-Fi does; connections of the old one are just dead.
+    pub fn readdress(&self, room: usize, last: u8) -> anyhow::Result<()> {
+        self.rooms[room].run("ip address flush dev eth0")?;
+        self.rooms[room].run(&format!("ip address add 10.77.0.{last}/24 dev eth0"))
+    }
 }
 
 impl Anchor {

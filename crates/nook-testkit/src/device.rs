@@ -38,6 +38,8 @@ pub struct Device {
     pairing: Pairing,
     links: Links,
     events: mpsc::Receiver<LinkEvent>,
+    /// Where every link is dialled instead of where the node is.
+    through: Option<SocketAddr>,
     tasks: Tasks,
 }
 
@@ -53,11 +55,24 @@ pub enum Asked {
 impl Device {
     /// A new identity with a port of its own on this machine.
     pub fn start(name: &'static str) -> anyhow::Result<Self> {
+        Self::with(name, vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)], None)
+    }
+
+    /// The same without a port: it reaches its node through `address` alone, and nobody reaches it.
+    pub fn behind(name: &'static str, address: SocketAddr) -> anyhow::Result<Self> {
+        Self::with(name, Vec::new(), Some(address))
+    }
+
+    fn with(
+        name: &'static str,
+        listen: Vec<SocketAddr>,
+        through: Option<SocketAddr>,
+    ) -> anyhow::Result<Self> {
         let identity = Identity::new(DeviceKey::generate()?)?;
         let tasks = Tasks::new();
         let config = LinkConfig {
             identity: identity.clone(),
-            listen: vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)],
+            listen,
             hello: Hello {
                 protocol_min: u16::from(WIRE_VERSION),
                 protocol_max: u16::from(WIRE_VERSION),
@@ -72,7 +87,7 @@ impl Device {
         };
         let (links, events) = Links::start(config, &tasks)?;
         let pairing = Pairing::new(identity.clone());
-        Ok(Self { name, identity, pairing, links, events, tasks })
+        Ok(Self { name, identity, pairing, links, events, through, tasks })
     }
 
     /// What it calls itself.
@@ -104,7 +119,8 @@ impl Device {
         let keep: nook_link::pairing::StorePeer = Arc::new(|_| Box::pin(async { Ok(()) }));
         let peer = self.pairing.join(&[address], &code, introduction, &keep).await?;
         node.trust(self.name, trust).await?;
-        self.links.set_peers(vec![KnownPeer { id: peer.id, addresses: peer.addresses }]);
+        let addresses = self.through.map_or(peer.addresses, |address| vec![address]);
+        self.links.set_peers(vec![KnownPeer { id: peer.id, addresses }]);
         self.until_linked(peer.id).await?;
         Ok(peer.id)
     }

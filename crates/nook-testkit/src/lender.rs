@@ -7,22 +7,36 @@
 //! carries numbers only and stays below.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nook_base::{LayerRange, ModelDigest, ModelPart, PeerId};
+use nook_base::{LayerRange, ModelDigest, ModelPart, PeerId, clock};
 use nook_link::{Link, LinkEvent};
-use nook_mux::Call;
+use nook_mux::{Call, CallError, CallSender};
 use nook_node::WorkerCommand;
-use nook_node::views::Trust;
+use nook_node::views::{DeviceView, Trust};
 use nook_shard::{Worker, WorkerLimits};
-use nook_wire::{Advert, CallId, Kind, Message, ShardAdvert, WireMessage, WorkerMessage, encode};
+use nook_wire::{
+    Advert, CallId, Chunk, Kind, Message, Open, ShardAdvert, WireMessage, WorkerMessage, encode,
+};
 
 use crate::device::Device;
 use crate::node::Node;
 use crate::program::nook;
+
+/// Bytes for layers and KV caches where a test does not care.
+const MEMORY_USUAL: u64 = 1 << 30;
+
+/// Longest wait for a message.
+const SENT_LIMIT: Duration = Duration::from_secs(30);
+
+/// How often it is looked for.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long [`Garbage::Trickle`] waits before each byte.
+const TRICKLE: Duration = Duration::from_millis(100);
 
 /// A recording helper. Dropping it ends its worker.
 #[derive(Debug)]
@@ -53,6 +67,10 @@ pub enum Garbage {
     Copy,
     /// Everything a thousand times too large.
     Thousandfold,
+    /// What the layers before its own make of it; in calls that begin from now on.
+    OtherLayers,
+    /// What it computed, a byte at a time, slower than anybody waits.
+    Trickle,
 }
 
 /// What every call is served with.
@@ -71,37 +89,55 @@ impl Lender {
         name: &'static str,
         node: &Node,
         layers: LayerRange,
-        file: &Path,
-        model: ModelDigest,
+    ) -> anyhow::Result<Self> {
+        Self::play(Device::start(name)?, node, layers, MEMORY_USUAL).await
+    }
+
+    /// The same for a device that was made otherwise, with so many bytes for layers and KV caches.
+    pub async fn play(
+        mut device: Device,
+        node: &Node,
+        layers: LayerRange,
+        memory_bytes_max: u64,
     ) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("nook-lend-").tempdir()?;
-        let mut device = Device::start(name)?;
+        let (file, model) = node.built_in().await?;
         let tasks = device.tasks().clone();
         let command =
             WorkerCommand { program: nook()?.to_owned(), arguments: vec!["worker".into()] };
-        let limits = WorkerLimits {
-            streams_max: 8,
-            memory_bytes_max: 1 << 30,
-            idle: Duration::from_secs(600),
-        };
+        let limits =
+            WorkerLimits { streams_max: 8, memory_bytes_max, idle: Duration::from_secs(600) };
         let worker = Worker::start(&command, folder.path(), limits, &tasks).await?;
         let recorded = Arc::<Mutex<Recorded>>::default();
         let garbage = Arc::<Mutex<Option<Garbage>>>::default();
         let desk = Desk {
             model,
-            file: file.to_owned(),
+            file,
             worker,
             recorded: Arc::clone(&recorded),
             garbage: Arc::clone(&garbage),
         };
         let peer = device.pair_with(node, Trust::Trusted).await?;
+        let name = device.name();
         tasks.spawn_until_cancelled("lender", attend(device, peer, layers, desk));
+        let is_it = |device: &DeviceView| device.name == name && !device.lends.is_empty();
+        node.until(&format!("{name} lends"), |view| view.devices.iter().any(is_it)).await?;
         Ok(Self { recorded, garbage, _folder: folder, tasks })
     }
 
     /// What it answers from now on, in f32; `None`: what it computes.
     pub fn answer_with(&self, garbage: Option<Garbage>) {
         *self.garbage.lock().unwrap_or_else(PoisonError::into_inner) = garbage;
+    }
+
+    /// Waits until it was sent a message of that kind.
+    pub async fn until_sent(&self, kind: Kind) -> anyhow::Result<()> {
+        let end = clock::now() + SENT_LIMIT;
+        while !self.recorded().kinds().contains(&kind) {
+            anyhow::ensure!(clock::now() < end, "no {kind:?} came within {SENT_LIMIT:?}");
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
     }
 
     /// Everything so far.
@@ -169,7 +205,7 @@ async fn greet(link: &Link, layers: LayerRange, desk: &Desk) {
         shards: vec![shard],
         streams_free: 8,
         queue_depth: 0,
-        memory_free_bytes: 1 << 30,
+        memory_free_bytes: MEMORY_USUAL,
     };
     // A link that ends just now comes up again and is greeted again.
     let _ = link.mux().send(Message::Advert(advert)).await;
@@ -192,14 +228,29 @@ impl Desk {
         }
     }
 
+    fn garbage(&self) -> Option<Garbage> {
+        *self.garbage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens with the layers before those that were asked for, where that is wanted.
+    fn misplace(&self, message: Message) -> Message {
+        match message {
+            Message::Open(open) if self.garbage() == Some(Garbage::OtherLayers) => {
+                let start = open.layers.start().saturating_sub(1);
+                let layers = LayerRange::with_len(start, open.layers.len());
+                Message::Open(Open { layers, ..open })
+            }
+            other => other,
+        }
+    }
+
     fn spoil(&self, answer: &mut Bytes, input: Option<Bytes>) {
-        let garbage = *self.garbage.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(garbage) = garbage else { return };
+        let Some(garbage) = self.garbage() else { return };
         let change = |number: f32| match garbage {
             Garbage::NotANumber => f32::NAN,
             Garbage::Zero => 0.0,
             Garbage::Thousandfold => number * 1_000.0,
-            Garbage::Copy => number,
+            Garbage::Copy | Garbage::OtherLayers | Garbage::Trickle => number,
         };
         let source = match garbage {
             Garbage::Copy => input.unwrap_or_default(),
@@ -227,7 +278,7 @@ impl Desk {
                     let mut inputs = inputs.lock().unwrap_or_else(PoisonError::into_inner);
                     inputs.push_back(chunk.bytes.clone());
                 }
-                if to_worker.send(WorkerMessage::from_peer(message)).await.is_err() {
+                if to_worker.send(WorkerMessage::from_peer(self.misplace(message))).await.is_err() {
                     return;
                 }
             }
@@ -241,7 +292,13 @@ impl Desk {
                     self.spoil(&mut chunk.bytes, input);
                 }
                 self.keep_answer(&message);
-                if to_guest.send(message).await.is_err() {
+                let sent = match message {
+                    Message::Chunk(chunk) if self.garbage() == Some(Garbage::Trickle) => {
+                        trickle(&mut to_guest, chunk).await
+                    }
+                    other => to_guest.send(other).await,
+                };
+                if sent.is_err() {
                     return;
                 }
             }
@@ -253,4 +310,18 @@ impl Desk {
         to_guest.close(None);
         to_worker.close(None);
     }
+}
+
+async fn trickle(to_guest: &mut CallSender<Message>, chunk: Chunk) -> Result<(), CallError> {
+    let count = chunk.bytes.len();
+    for place in 0..count {
+        tokio::time::sleep(TRICKLE).await;
+        let byte = Chunk {
+            offset: chunk.offset + place as u64,
+            bytes: chunk.bytes.slice(place..=place),
+            last: chunk.last && place + 1 == count,
+        };
+        to_guest.send(Message::Chunk(byte)).await?;
+    }
+    Ok(())
 }

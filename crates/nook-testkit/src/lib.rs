@@ -5,7 +5,7 @@
 //! a reply, so that a test can do something at a chosen token. [`Device`] is a device under the test's
 //! control, [`Lender`] one that computes with a real worker and keeps all that it is sent.
 //! [`Secrets`] looks for what must not be found. [`Bridge`] is a network of its own, made of
-//! namespaces.
+//! namespaces, [`Proxy`] a bad cable between two devices.
 //!
 //! Everything that is started here ends with its owner, also when a test fails.
 
@@ -19,6 +19,7 @@ mod node;
 mod plan;
 mod process;
 mod program;
+mod proxy;
 mod secrets;
 
 pub use asking::{Leg, Replying, Told, Wish};
@@ -29,6 +30,7 @@ pub use household::Household;
 pub use lender::{Garbage, Lender, Recorded};
 pub use node::Node;
 pub use plan::NodePlan;
-pub use process::{Signal, signal};
+pub use process::{Signal, Throttle, signal};
 pub use program::nook;
+pub use proxy::{Cable, Proxy, Weather};
 pub use secrets::{Secrets, files_below};

@@ -2,19 +2,21 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use nook_base::clock;
+use nook_base::{ModelDigest, clock};
 use nook_control::{Answer, Client, ClientError, Request};
 use nook_node::views::{HouseView, PipelineView, Trust};
 
 use crate::plan::NodePlan;
-use crate::process::{Signal, children, lives, signal};
+use crate::process::{Signal, Throttle, children, lives, signal};
 use crate::program::nook;
+use crate::secrets::files_below;
 
 /// Longest wait for anything that a node is to show; a busy machine of two cores needs a part of it.
 const STATE_LIMIT: Duration = Duration::from_secs(40);
@@ -70,6 +72,19 @@ impl Node {
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Where it takes links, from this machine.
+    pub async fn listens_at(&self) -> anyhow::Result<SocketAddr> {
+        Ok((Ipv4Addr::LOCALHOST, self.view().await?.me.listen_port).into())
+    }
+
+    /// The file of its built-in model, and its digest.
+    pub async fn built_in(&self) -> anyhow::Result<(PathBuf, ModelDigest)> {
+        let model = self.view().await?.models.into_iter().next().context("it has a model")?;
+        let mut files = files_below(self.home())?.into_iter().map(|(path, _)| path);
+        let file = files.find(|path| path.extension().is_some_and(|end| end == "gguf"));
+        Ok((file.context("the built-in model lies in the home")?, model.digest.parse()?))
     }
 
     /// Everything that it and its workers have logged, over all starts.
@@ -206,6 +221,13 @@ impl Node {
         let workers = self.workers();
         workers.iter().for_each(|pid| signal(*pid, kind));
         workers.len()
+    }
+
+    /// Makes its workers about `factor` times slower, until what is returned is dropped.
+    #[must_use]
+    pub fn throttle_workers(&mut self, factor: u32) -> Throttle {
+        self.remember_workers();
+        Throttle::start(self.workers(), factor)
     }
 
     /// Asks it to leave in order, and waits for its end.

@@ -2,6 +2,13 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long a throttled process runs at a time.
+const RUNS: Duration = Duration::from_millis(5);
 
 /// What can be done to a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +33,41 @@ pub fn signal(pid: u32, signal: Signal) {
     };
     // It may have ended by itself a moment ago.
     let _ = Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status();
+}
+
+/// Processes that run for a small part of the time only. Dropping it lets them go on freely.
+#[derive(Debug)]
+pub struct Throttle {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Throttle {
+    /// Makes them about `factor` times slower from now on.
+    pub(crate) fn start(pids: Vec<u32>, factor: u32) -> Self {
+        let ends = Arc::<AtomicBool>::default();
+        let seen = Arc::clone(&ends);
+        let thread = thread::spawn(move || {
+            let all = |kind| pids.iter().for_each(|pid| signal(*pid, kind));
+            while !seen.load(Ordering::Relaxed) {
+                all(Signal::Stop);
+                thread::sleep(RUNS * factor.saturating_sub(1));
+                all(Signal::Continue);
+                thread::sleep(RUNS);
+            }
+        });
+        Self { ends, thread: Some(thread) }
+    }
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It can only have ended.
+            let _ = thread.join();
+        }
+    }
 }
 
 /// The processes that `parent` has started and that still run.

@@ -118,6 +118,14 @@ fn who_is_heard_from_is_not_late() {
 }
 
 #[test]
+fn who_splits_an_answer_finer_than_it_has_pieces_is_late() {
+    let outcome = finishes(&with(&[(120, Fault::Trickle(0, ms(60_000)))]));
+    assert_eq!(outcome.attempts.len(), 4, "a rival began");
+    assert_ne!(outcome.places[1], at(0));
+    assert!(outcome.reports.iter().any(is_degraded));
+}
+
+#[test]
 fn a_device_that_stutters_without_end_is_left_for_good() {
     let mut case = house();
     case.reply = 400;

@@ -137,7 +137,8 @@ impl World {
             positions_max: (self.case.prompt.len() + self.case.reply) as u32,
             failovers_max: self.case.failovers_max,
             fall_back: self.case.fall_back,
-            deadlines: Deadlines::usual(),
+            // A row is several pieces.
+            deadlines: Deadlines { piece_bytes: 1, ..Deadlines::usual() },
             gains: std::sync::Arc::default(),
             spot_check: self.case.spot_check,
             retained_bytes_max: self.case.retained_bytes_max,
