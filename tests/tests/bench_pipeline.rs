@@ -15,12 +15,12 @@ fn a_quick_bench_tells_every_row() {
     assert!(output.status.success(), "{said}");
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = rows.as_array().expect("a list of rows");
-    assert_eq!(rows.len(), 16);
+    assert_eq!(rows.len(), 20);
     for row in rows {
         assert!(row["row"].is_string() && row["unit"].is_string(), "{row}");
         assert!(row["value"].as_f64().is_some_and(|value| value > 0.0), "{row}");
         assert_eq!(row["target"].is_null(), row["met"].is_null(), "{row}");
     }
     let with_target = rows.iter().filter(|row| row["met"].is_boolean());
-    assert_eq!(with_target.count(), 1);
+    assert_eq!(with_target.count(), 2);
 }

@@ -12,11 +12,13 @@
 
 pub(crate) mod leg;
 mod telling;
+mod trails;
 mod walk;
 
 use std::time::Duration;
 
 pub(crate) use telling::{Me, Teller};
+pub(crate) use trails::TrailBook;
 pub(crate) use walk::{Walk, WalkSetup};
 
 /// A reader that takes no event for this long has left without saying so; its reply ends.

@@ -12,6 +12,7 @@ use nook_model::{ModelFile, ModelShape};
 use nook_text::{ChatTemplate, Tokenizer};
 
 use crate::house::HouseError;
+use crate::reply::TrailBook;
 
 /// Models kept open; the one that was opened first goes when another comes.
 const OPEN_MODELS_MAX: usize = 8;
@@ -31,6 +32,8 @@ pub(crate) struct OpenModel {
     pub(crate) shape: ModelShape,
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) template: ChatTemplate,
+    /// What its last replies left with the workers that made them.
+    pub(crate) trails: TrailBook,
 }
 
 /// The models that are open. Cloning gives another handle to the same shelf.
@@ -77,7 +80,8 @@ impl OpenModel {
             tracing::info!(model = listed.name, form, "the model brings no chat template");
         }
         let shape = file.shape().clone();
-        Ok(Self { listed, shape, tokenizer: Arc::new(tokenizer), template })
+        let (tokenizer, trails) = (Arc::new(tokenizer), TrailBook::default());
+        Ok(Self { listed, shape, tokenizer, template, trails })
     }
 }
 

@@ -271,6 +271,14 @@ struct ReplySummary {
     pub tokens_per_second: f64,
     /// From asking to the first token.
     pub first_token_ms: f64,
+    /// Tokens of the prompt that were not computed, because an earlier reply had left them with the
+    /// devices of this route.
+    #[serde(default)]
+    pub resumed_tokens: u32,
+    /// Positions that the last part of the model computed for this reply, those computed twice counted
+    /// twice.
+    #[serde(default)]
+    pub computed_tokens: u32,
     /// Hand-overs, in order.
     pub failovers: Vec<FailoverView>,
 }

@@ -175,6 +175,8 @@ mod tests {
             route: route(),
             tokens_per_second: 0.0,
             first_token_ms: 0.0,
+            resumed_tokens: 0,
+            computed_tokens: 5,
             failovers: Vec::new(),
         };
         ReplyEvent::Done { summary }

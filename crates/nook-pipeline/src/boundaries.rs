@@ -73,6 +73,13 @@ impl Boundaries {
         }
     }
 
+    /// What lies before `position` is held by the hosts already, and not here.
+    pub(crate) fn resume_at(&mut self, position: u32) {
+        for log in self.logs.values_mut() {
+            *log = Retained::forgotten(self.hidden, self.dtype, position);
+        }
+    }
+
     /// Drops the logs that nobody reads.
     pub(crate) fn keep(&mut self, read: &BTreeSet<u32>) {
         self.logs.retain(|layer, _| read.contains(layer));

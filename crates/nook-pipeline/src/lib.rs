@@ -10,6 +10,9 @@
 //! out of that: a new attempt at a stage starts at position 0 of the same log, and answers for
 //! positions that the next log already has are dropped. So no position is lost, doubled or changed,
 //! even when two devices compute the same stage at once because one of them is late.
+//!
+//! A reply that ended in order leaves a [`Trail`]; with the [`Resume`] that the next prompt gets from it
+//! only the new positions are computed.
 
 mod arrival;
 mod boundaries;
@@ -22,6 +25,7 @@ mod message;
 mod pace;
 mod pipeline;
 mod recover;
+mod resume;
 mod retained;
 mod rival;
 mod settings;
@@ -39,8 +43,9 @@ pub use message::{
 };
 pub use pipeline::Pipeline;
 pub use recover::{LOCAL_RESTARTS_MAX, RECOVERIES_MAX};
+pub use resume::{Resume, Trail};
 pub use rival::{HEDGES_MAX, STALL_MISSES_MAX};
 pub use settings::{
     Deadlines, FallBack, PREFILL_WINDOW, PipelineSettings, QUEUED_CHUNKS_MAX, RETAINED_BYTES_MAX,
-    SpotCheck,
+    STOP_LIMIT, SpotCheck,
 };

@@ -29,6 +29,10 @@ pub struct Measure {
     pub corrupt_activations: u32,
     /// Times that activations did not fit f16 and everything was computed again in f32: 0 or 1.
     pub f16_overflows: u32,
+    /// Positions that were not computed, because the hosts held them from an earlier reply.
+    pub resumed: u32,
+    /// Times that a host did not remember what it was asked to go on with: 0 or 1.
+    pub resumes_refused: u32,
     /// Chunks of prefill that were computed a second time elsewhere.
     pub spot_checks: u32,
     /// Those of them that came out differently.

@@ -33,7 +33,7 @@ pub enum Event {
     Opened {
         /// Which.
         attempt: AttemptId,
-        /// Positions the host already holds; 0 for a new call.
+        /// Positions the host already holds; 0 for a new call, else those that `Open` named.
         position: u32,
     },
     /// A piece of a step or of its result has moved; at most as often as a tensor has pieces.
@@ -105,7 +105,8 @@ pub enum Event {
     Offers(Vec<Offer>),
     /// Time has passed; wanted at [`crate::Pipeline::next_deadline`].
     Tick,
-    /// The caller does not want the reply any more.
+    /// The caller does not want the reply any more. While a reply is said, the token that is under way
+    /// is still computed, so that hosts can keep the conversation; a second `Cancel` ends at once.
     Cancel,
 }
 
@@ -124,6 +125,9 @@ pub enum Action {
         dtype: ActivationDtype,
         /// Room to reserve, in positions.
         positions_max: u32,
+        /// Where to go on, when the host should hold an earlier call of this conversation: after so
+        /// many positions, whose mark is this. `Opened` must then name the same position.
+        resume: Option<(u32, HistoryMark)>,
     },
     /// Send a step of token ids to our own worker; answered by `Output`, or `Logits` when the part has
     /// the head.
@@ -220,7 +224,7 @@ pub enum Priority {
 /// Why a call is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The reply is complete.
+    /// In order and between two steps: the host may keep the conversation for the next reply.
     Finished,
     /// The caller left.
     Cancelled,

@@ -16,7 +16,8 @@ use crate::gains::GainBook;
 use crate::history::Marks;
 use crate::measure::{HopVisit, Measure, Visits};
 use crate::message::{Action, AttemptId, CloseReason, Event, Report, ShardState};
-use crate::settings::PipelineSettings;
+use crate::resume::{Resume, Trail};
+use crate::settings::{PipelineSettings, STOP_LIMIT};
 use crate::stage::{Asked, Phase, Role, Stage};
 use crate::takeover::Takeover;
 
@@ -49,6 +50,10 @@ pub struct Pipeline {
     pub(crate) first_cause: Option<ErrorCode>,
     /// When to stop waiting for offers.
     pub(crate) offers_due: Option<Instant>,
+    /// Until when the token that is under way may still be computed though nobody wants it.
+    pub(crate) stop_due: Option<Instant>,
+    /// What the hosts hold, once the walk has ended in order.
+    pub(crate) trail: Option<Trail>,
     pub(crate) measure: Measure,
     pub(crate) visits: Visits,
     /// Gains that this walk has observed.
@@ -71,7 +76,10 @@ pub(crate) enum State {
 impl Pipeline {
     /// A prompt that will walk `route`; begins with [`Event::Begin`].
     #[must_use]
-    pub fn new(route: &Route, settings: PipelineSettings) -> Self {
+    pub fn new(route: &Route, mut settings: PipelineSettings) -> Self {
+        if let Some(resume) = &settings.resume {
+            settings.history_key = resume.key.clone();
+        }
         let stage = |segment: &Segment| Stage::new(*segment, Role::Main);
         let stages: Vec<Stage> = route.segments().iter().map(stage).collect();
         let mut boundaries = Boundaries::new(settings.hidden, settings.dtype);
@@ -93,6 +101,8 @@ impl Pipeline {
             local_fault: None,
             first_cause: None,
             offers_due: None,
+            stop_due: None,
+            trail: None,
             measure: Measure::default(),
             visits: Visits::default(),
             gains: GainBook::default(),
@@ -126,7 +136,7 @@ impl Pipeline {
             return None;
         }
         let stages = self.stages.iter().filter_map(|stage| stage.due);
-        stages.chain(self.offers_due).min()
+        stages.chain(self.offers_due).chain(self.stop_due).min()
     }
 
     /// What the walk has cost so far.
@@ -173,8 +183,15 @@ impl Pipeline {
         prompt.iter().for_each(|token| self.marks.push(*token));
         self.ids = prompt;
         self.draw_spot_checks();
+        // Something is left to compute, so that there is a position to choose the next token from.
+        let resume =
+            self.settings.resume.take().filter(|resume| resume.position < self.positions());
+        if let Some(resume) = &resume {
+            self.boundaries.resume_at(resume.position);
+            self.measure.resumed = resume.position;
+        }
         for index in 0..self.stages.len() {
-            self.open(index, now);
+            self.open_at(index, resume.as_ref(), now);
         }
     }
 
@@ -225,7 +242,7 @@ impl Pipeline {
             Event::Finish => self.finish(),
             Event::Offers(offers) => self.on_offers(&offers, now),
             Event::Tick => self.on_tick(now),
-            Event::Cancel => self.cancel(),
+            Event::Cancel => self.on_cancel(now),
         }
     }
 
@@ -238,7 +255,10 @@ impl Pipeline {
             self.measure.late_frames += 1;
             return;
         }
-        if position != 0 {
+        if position != stage.from && stage.from > 0 {
+            return self.resume_nothing(now);
+        }
+        if position != stage.from {
             return self.on_fault(index, Fault::of(ErrorCode::HistoryMismatch), now);
         }
         stage.phase = Phase::Open(attempt);
@@ -273,10 +293,22 @@ impl Pipeline {
         self.end(CloseReason::Finished, Action::Done);
     }
 
-    fn cancel(&mut self) {
+    /// Between two tokens the hosts can keep what they have. One that is under way is waited for, but
+    /// not for long, and nothing is repaired for it.
+    fn on_cancel(&mut self, now: Instant) {
+        let is_said = self.sampled > 0 && self.is_in_order();
+        if is_said && self.stop_due.is_none() && !self.is_between_steps() {
+            self.stop_due = Some(now + STOP_LIMIT);
+        } else {
+            self.cancel();
+        }
+    }
+
+    pub(crate) fn cancel(&mut self) {
         let code = ErrorCode::Cancelled;
+        let is_kept = self.sampled > 0 && self.is_between_steps();
         self.end(
-            CloseReason::Cancelled,
+            if is_kept { CloseReason::Finished } else { CloseReason::Cancelled },
             Action::Aborted { code, sentence: code.sentence().to_owned(), first_cause: None },
         );
     }
@@ -297,24 +329,35 @@ impl Pipeline {
             return;
         }
         self.state = State::Over;
+        if reason == CloseReason::Finished {
+            self.trail = self.trail_here();
+        }
         for index in 0..self.stages.len() {
-            self.close(index, reason);
+            // What is closed in the middle of a step, or beside the route, is not to be kept.
+            let is_kept = self.stages[index].is_left_in_order();
+            let is_cut = reason == CloseReason::Finished && !is_kept;
+            self.close(index, if is_cut { CloseReason::Superseded } else { reason });
         }
         self.actions.push(last);
     }
 
-    /// Opens a new attempt at the stage's place.
+    /// Opens a new attempt at the stage's place, from position 0.
     pub(crate) fn open(&mut self, index: usize, now: Instant) {
+        self.open_at(index, None, now);
+    }
+
+    fn open_at(&mut self, index: usize, resume: Option<&Resume>, now: Instant) {
         self.attempts += 1;
         let attempt = AttemptId(self.attempts);
         let stage = &mut self.stages[index];
-        stage.open(attempt, &self.settings.deadlines, now);
+        stage.open(attempt, resume, &self.settings.deadlines, now);
         self.actions.push(Action::Open {
             attempt,
             place: stage.place(),
             part: stage.segment.part,
             dtype: self.boundaries.dtype(),
             positions_max: self.settings.positions_max,
+            resume: resume.map(|resume| (resume.position, self.marks.at(resume.position))),
         });
     }
 

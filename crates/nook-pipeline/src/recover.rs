@@ -29,8 +29,14 @@ pub const RECOVERIES_MAX: usize = 32;
 impl Pipeline {
     /// The stage's attempt is over.
     pub(crate) fn on_fault(&mut self, index: usize, fault: Fault, now: Instant) {
+        if self.stop_due.is_some() {
+            return self.cancel();
+        }
         if fault.is_overflow(self.boundaries.dtype()) {
             return self.restart_in_f32(now);
+        }
+        if self.is_resume_refused(index, &fault) {
+            return self.resume_nothing(now);
         }
         if !self.stages[index].is_main() {
             return self.on_side_fault(index, fault, now);
@@ -47,7 +53,13 @@ impl Pipeline {
     fn restart_in_f32(&mut self, now: Instant) {
         self.measure.f16_overflows += 1;
         self.report(Report::ActivationsWidened);
-        self.boundaries.restart(ActivationDtype::F32);
+        self.compute_all_again(ActivationDtype::F32, now);
+    }
+
+    /// Every stage that has a host begins at position 0, and numbers are written as `dtype`.
+    pub(crate) fn compute_all_again(&mut self, dtype: ActivationDtype, now: Instant) {
+        self.measure.resumed = 0;
+        self.boundaries.restart(dtype);
         let attempts: Vec<AttemptId> =
             self.stages.iter().filter(|stage| stage.is_main()).filter_map(Stage::attempt).collect();
         for attempt in attempts {

@@ -31,7 +31,13 @@ impl Piece {
 
 impl Retained {
     pub(crate) fn new(hidden: u32, dtype: ActivationDtype) -> Self {
-        Self { pieces: VecDeque::new(), hidden, dtype, first: 0, end: 0, bytes: 0 }
+        Self::forgotten(hidden, dtype, 0)
+    }
+
+    /// A log whose first `positions` positions are not here.
+    pub(crate) fn forgotten(hidden: u32, dtype: ActivationDtype, positions: u32) -> Self {
+        let (first, end) = (positions, positions);
+        Self { pieces: VecDeque::new(), hidden, dtype, first, end, bytes: 0 }
     }
 
     /// Adds the rows of the next positions; `rows` has this log's width and type.
@@ -53,7 +59,7 @@ impl Retained {
         }
     }
 
-    /// Positions ever appended.
+    /// Positions ever appended, or known to have been.
     pub(crate) fn end(&self) -> u32 {
         self.end
     }

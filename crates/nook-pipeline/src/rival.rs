@@ -32,6 +32,9 @@ pub const HEDGES_MAX: u32 = 8;
 
 impl Pipeline {
     pub(crate) fn on_tick(&mut self, now: Instant) {
+        if self.stop_due.is_some_and(|due| due <= now) {
+            return self.cancel();
+        }
         let is_late = |stage: &Stage| stage.due.is_some_and(|due| due <= now);
         let late: Vec<_> =
             self.stages.iter().filter(|stage| is_late(stage)).filter_map(Stage::attempt).collect();

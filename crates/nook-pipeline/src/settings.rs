@@ -10,6 +10,7 @@ use nook_base::limits::CHUNK_BYTES;
 use nook_base::{ActivationDtype, Sensitive};
 
 use crate::gains::GainBook;
+use crate::resume::Resume;
 
 /// Steps of prefill that one segment may have under way: the second travels while the first is
 /// computed. Decode has one by its nature.
@@ -23,6 +24,10 @@ pub const QUEUED_CHUNKS_MAX: u32 = 4;
 /// wide model in f16 at 16 boundaries. Beyond it a segment forgets what it has consumed, and a
 /// failure there is repaired from the nearest earlier segment that still has everything.
 pub const RETAINED_BYTES_MAX: usize = 1 << 30;
+
+/// Longest wait for the token that is under way when a reply is stopped. If it comes, every host is
+/// between two steps and can keep the conversation; if not, the calls are broken off.
+pub const STOP_LIMIT: Duration = Duration::from_secs(1);
 
 /// What to do about layers that no other device can compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +64,11 @@ pub struct PipelineSettings {
     pub spot_check: SpotCheck,
     /// Usually [`RETAINED_BYTES_MAX`].
     pub retained_bytes_max: usize,
-    /// Secret of this conversation; keys the history marks.
+    /// Secret of this conversation; keys the history marks. A prompt that resumes goes on with the
+    /// one of the trail instead.
     pub history_key: Sensitive<[u8; 32]>,
+    /// Where to go on, when the route is the one that a trail names; else everything is computed.
+    pub resume: Option<Resume>,
 }
 
 /// Which chunks of prefill another device, or this one, computes a second time.

@@ -13,6 +13,7 @@ use nook_plan::{Place, Segment};
 use crate::measure::HopMeasure;
 use crate::message::{AttemptId, LogitRows};
 use crate::pace::Pace;
+use crate::resume::Resume;
 use crate::settings::Deadlines;
 
 /// Most often that missed deadlines double the next one, so that no wait overflows.
@@ -22,6 +23,10 @@ pub(crate) struct Stage {
     pub(crate) segment: Segment,
     pub(crate) role: Role,
     pub(crate) phase: Phase,
+    /// Positions that this attempt's host is to hold already.
+    pub(crate) from: u32,
+    /// Positions at which this attempt's host has ended a step, ascending.
+    pub(crate) ends: Vec<u32>,
     /// Positions sent to this attempt.
     pub(crate) sent: u32,
     /// Positions this attempt has answered.
@@ -104,6 +109,8 @@ impl Stage {
             segment,
             role,
             phase: Phase::Seeking,
+            from: 0,
+            ends: Vec::new(),
             sent: 0,
             done: 0,
             under_way: VecDeque::new(),
@@ -121,9 +128,21 @@ impl Stage {
         }
     }
 
-    /// Starts a new attempt; everything of the last one is forgotten but the log.
-    pub(crate) fn open(&mut self, attempt: AttemptId, deadlines: &Deadlines, now: Instant) {
+    /// Starts a new attempt; everything of the last one is forgotten but the log. With `resume` it
+    /// goes on where an earlier reply has ended.
+    pub(crate) fn open(
+        &mut self,
+        attempt: AttemptId,
+        resume: Option<&Resume>,
+        deadlines: &Deadlines,
+        now: Instant,
+    ) {
         self.reset();
+        if let Some(resume) = resume {
+            self.from = resume.position;
+            self.ends.clone_from(&resume.ends);
+            (self.sent, self.done) = (resume.position, resume.position);
+        }
         self.phase = Phase::Opening(attempt);
         self.due = Some(now + self.patience(deadlines));
     }
@@ -137,6 +156,8 @@ impl Stage {
 
     fn reset(&mut self) {
         self.phase = Phase::Seeking;
+        self.from = 0;
+        self.ends.clear();
         self.sent = 0;
         self.done = 0;
         self.under_way.clear();

@@ -266,6 +266,9 @@ impl Pipeline {
                 self.measure.first_token = self.began.map(|began| now - began);
             }
             self.settle_takeovers(end, now);
+            if self.stop_due.is_some() {
+                return self.cancel();
+            }
             self.actions.push(Action::Sample { attempt, position: end - 1 });
         }
         self.forget_what_is_too_much();
@@ -287,6 +290,7 @@ impl Pipeline {
         let visit = HopVisit::new(who, (step.count, step.rows), took, host_us);
         self.visits.push(HopVisit { overlapped: step.overlapped, ..visit });
         stage.done = step.position + step.count;
+        stage.ends.push(stage.done);
         let was_late = std::mem::take(&mut stage.misses) > 0;
         stage.asked = Asked::No;
         if let Some(next) = stage.under_way.front_mut() {

@@ -23,6 +23,7 @@ fn pipeline() -> Pipeline {
         spot_check: SpotCheck::OFF,
         retained_bytes_max: RETAINED_BYTES_MAX,
         history_key: Sensitive([250; 32]),
+        resume: None,
     };
     Pipeline::new(&route, settings)
 }

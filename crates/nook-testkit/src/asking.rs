@@ -40,6 +40,12 @@ pub struct Told {
     pub lost: Vec<String>,
     /// Whether this device took over layers.
     pub fell_back: bool,
+    /// Tokens of the prompt that were not computed, because an earlier reply had left them.
+    pub resumed: u32,
+    /// Positions that the last part of the model computed.
+    pub computed: u32,
+    /// From asking to the first token, in ms.
+    pub first_token_ms: f64,
     /// Why it ended, if it ended well.
     pub finish: Option<FinishReason>,
     /// Code and sentence, if it ended early.
@@ -181,6 +187,9 @@ impl Replying {
             }
             ReplyEvent::Done { summary } => {
                 told.route = legs(&summary.route);
+                told.resumed = summary.resumed_tokens;
+                told.computed = summary.computed_tokens;
+                told.first_token_ms = summary.first_token_ms;
                 told.finish = Some(summary.finish_reason);
                 return Ok(false);
             }

@@ -204,7 +204,8 @@ export class FakeBackend implements Backend {
     }
     const seconds = Math.max(0.001, (Date.now() - started) / 1000);
     reply.summary = { model: turn.model, finish_reason: 'stop', prompt_tokens: 24, completion_tokens: tokens.length,
-      route, tokens_per_second: tokens.length / seconds, first_token_ms: 412, failovers };
+      route, tokens_per_second: tokens.length / seconds, first_token_ms: 412,
+      resumed_tokens: 0, computed_tokens: 24 + tokens.length, failovers };
     onEvent({ kind: 'done', summary: structuredClone(reply.summary) });
   }
 
@@ -262,6 +263,8 @@ function pastSummary(house: HouseView, text: string, handedOver: boolean): Reply
     route: routeOf(house, false),
     tokens_per_second: 19,
     first_token_ms: 412,
+    resumed_tokens: 0,
+    computed_tokens: 24 + tokens,
     failovers: handedOver ? [{ from, to, pause_ms: 310, after_tokens: Math.floor(tokens * 0.7) }] : [],
   };
 }

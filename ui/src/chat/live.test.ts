@@ -14,6 +14,8 @@ const summary = {
   route,
   tokens_per_second: 8,
   first_token_ms: 200,
+  resumed_tokens: 0,
+  computed_tokens: 6,
   failovers: [],
 };
 

@@ -36,6 +36,16 @@ tokens_per_second: number,
  */
 first_token_ms: number, 
 /**
+ * Tokens of the prompt that were not computed, because an earlier reply had left them with the
+ * devices of this route.
+ */
+resumed_tokens: number, 
+/**
+ * Positions that the last part of the model computed for this reply, those computed twice counted
+ * twice.
+ */
+computed_tokens: number, 
+/**
  * Hand-overs, in order.
  */
 failovers: Array<FailoverView>, };

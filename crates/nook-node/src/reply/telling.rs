@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::{ModelDigest, PeerId, Sensitive};
-use nook_pipeline::{GainBook, HopVisit, Report};
+use nook_pipeline::{GainBook, HopMeasure, HopVisit, Measure, Report};
 use nook_plan::{Place, Route, Segment};
 use tokio::sync::{mpsc, watch};
 
@@ -211,6 +211,7 @@ impl Teller {
         prompt_tokens: u32,
         finish_reason: FinishReason,
         route: RouteView,
+        measure: &Measure,
     ) -> ReplySummary {
         let first_token_ms = match self.first {
             Some(first) => first.duration_since(self.asked).as_secs_f64() * 1e3,
@@ -222,6 +223,13 @@ impl Teller {
             }
             _ => 0.0,
         };
+        let positions = |hop: &HopMeasure| hop.prefill.positions + hop.decode.positions;
+        let computed = measure.hops.last().map_or(0, positions);
+        metrics::counter!("distributed_inference_positions_resumed_total")
+            .increment(u64::from(measure.resumed));
+        metrics::counter!("distributed_inference_positions_computed_total").increment(computed);
+        metrics::counter!("distributed_inference_resumes_refused_total")
+            .increment(u64::from(measure.resumes_refused));
         metrics::histogram!("distributed_inference_first_token_ms").record(first_token_ms);
         metrics::histogram!("distributed_inference_tokens_per_second").record(tokens_per_second);
         ReplySummary {
@@ -232,6 +240,8 @@ impl Teller {
             route,
             tokens_per_second,
             first_token_ms,
+            resumed_tokens: measure.resumed,
+            computed_tokens: u32::try_from(computed).unwrap_or(u32::MAX),
             failovers: self.failovers.clone(),
         }
     }

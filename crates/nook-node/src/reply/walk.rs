@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::tasks::Tasks;
@@ -13,19 +14,25 @@ use nook_pipeline::{
 };
 use nook_plan::{Place, Route};
 use nook_text::{ReplyText, Sampler};
-use nook_wire::{HistoryMark, LocalMessage, Message, Open, StepHead};
+use nook_wire::{HistoryMark, LocalMessage, Message, Open, ResumePoint, StepHead};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 use crate::adverts::AdvertBook;
 use crate::prompt::Ready;
 use crate::reply::leg::{self, Leg, LegEvent, Order};
 use crate::reply::telling::{ReaderLeft, Teller};
+use crate::reply::trails::Hosts;
 use crate::shelf::OpenModel;
 use crate::views::{FinishReason, ReplyEvent};
 use crate::workers::Workers;
 
 /// Events of legs that may wait; a leg beyond them waits, and with it the other side.
 const LEG_EVENTS_MAX: usize = 64;
+
+/// Longest wait for the calls of a reply that ended in order to be closed as such: handing a message
+/// over takes no time unless a link is stuck. Whoever is not told forgets the conversation.
+const CLOSE_LIMIT: Duration = Duration::from_millis(250);
 
 /// What a walk needs to begin.
 #[derive(Debug)]
@@ -59,7 +66,11 @@ pub(crate) struct Walk {
     text: Option<ReplyText>,
     finish: Option<FinishReason>,
     logits: Vec<f32>,
-    legs: HashMap<AttemptId, Leg>,
+    legs: HashMap<AttemptId, (Leg, JoinHandle<()>)>,
+    /// Legs that were told to leave their hosts in order.
+    leaving: Vec<JoinHandle<()>>,
+    /// Whether the pipeline was told that nobody wants the reply any more.
+    stopping: bool,
     heard: mpsc::Receiver<LegEvent>,
     hear: mpsc::Sender<LegEvent>,
     pending: VecDeque<Event>,
@@ -77,6 +88,9 @@ impl Walk {
     pub(crate) fn new(setup: WalkSetup) -> Self {
         let WalkSetup { model, route, ready, dtype, fall_back, failovers_max, .. } = setup;
         let prompt_tokens = u32::try_from(ready.ids.len()).unwrap_or(u32::MAX);
+        let offers = setup.teller.book.borrow().offers(model.listed.digest, clock::now());
+        let hosts = Hosts { offers: &offers, links: &setup.links };
+        let (route, resume) = model.trails.go_on(route, dtype, &ready.ids, &hosts);
         let settings = PipelineSettings {
             hidden: model.shape.hidden,
             dtype,
@@ -90,6 +104,7 @@ impl Walk {
             spot_check: SpotCheck { share_ppm: setup.spot_check_ppm, random: rand::random() },
             retained_bytes_max: RETAINED_BYTES_MAX,
             history_key: Sensitive(rand::random()),
+            resume,
         };
         let (hear, heard) = mpsc::channel(LEG_EVENTS_MAX);
         Self {
@@ -105,6 +120,8 @@ impl Walk {
             finish: None,
             logits: Vec::new(),
             legs: HashMap::new(),
+            leaving: Vec::new(),
+            stopping: false,
             heard,
             hear,
             pending: VecDeque::new(),
@@ -157,7 +174,10 @@ impl Walk {
         tokio::select! {
             biased;
             () = self.tasks.token().cancelled() => Event::Cancel,
-            () = self.teller.events.closed() => Event::Cancel,
+            () = self.teller.events.closed(), if !self.stopping => {
+                self.stopping = true;
+                Event::Cancel
+            }
             Some(heard) = self.heard.recv() => match heard {
                 LegEvent::Pipeline(event) => event,
                 LegEvent::Logits { event, values } => {
@@ -171,13 +191,18 @@ impl Walk {
 
     async fn perform(&mut self, action: Action) -> Result<(), Over> {
         match action {
-            Action::Open { attempt, place, part, dtype, positions_max } => {
-                self.open(attempt, place, part, (dtype, positions_max));
+            Action::Open { attempt, place, part, dtype, positions_max, resume } => {
+                let resume = resume
+                    .map(|(position, mark)| ResumePoint { position, mark: HistoryMark(mark.0) });
+                self.open(attempt, place, part, (dtype, positions_max, resume));
             }
             send @ (Action::SendTokens { .. } | Action::SendActivation { .. }) => self.send(send),
             Action::Close { attempt, reason } => {
-                if let Some(leg) = self.legs.remove(&attempt) {
+                if let Some((leg, task)) = self.legs.remove(&attempt) {
                     leg.close(reason);
+                    if reason == CloseReason::Finished {
+                        self.leaving.push(task);
+                    }
                 }
             }
             Action::Sample { .. } => self.sample().await?,
@@ -194,11 +219,13 @@ impl Walk {
                 if code != ErrorCode::Cancelled {
                     tracing::warn!(%code, "a reply ended early");
                 }
+                self.keep_trail().await;
                 let event = ReplyEvent::PipelineAborted { code: code.name().to_owned(), sentence };
                 self.teller.tell(event, Vec::new()).await?;
                 return Err(Over);
             }
             Action::Done => {
+                self.keep_trail().await;
                 self.done().await?;
                 return Err(Over);
             }
@@ -212,22 +239,21 @@ impl Walk {
         attempt: AttemptId,
         place: Place,
         part: ModelPart,
-        (dtype, positions_max): (ActivationDtype, u32),
+        (dtype, positions_max, resume): (ActivationDtype, u32, Option<ResumePoint>),
     ) {
         let events = self.hear.clone();
-        match place {
+        let (leg, task) = match place {
             Place::Local => {
                 let (orders, inbox) = leg::orders();
-                self.legs.insert(attempt, Leg::Local { orders, head: part.head });
                 let opening = LocalMessage::OpenLocal {
                     session: self.session,
                     part,
                     dtype,
                     positions_max,
-                    resume: None,
+                    resume,
                 };
                 let (workers, model) = (self.workers.clone(), self.model.clone());
-                self.tasks.spawn_until_cancelled("local-leg", async move {
+                let task = self.tasks.spawn_until_cancelled("local-leg", async move {
                     match local_call(&workers, &model, part).await {
                         Ok(call) => leg::hold(attempt, call, opening.into(), inbox, events).await,
                         Err((code, sentence)) => {
@@ -236,20 +262,20 @@ impl Walk {
                         }
                     }
                 });
+                (Leg::Local { orders, head: part.head }, task)
             }
             Place::Peer(peer) => {
                 let (orders, inbox) = leg::orders();
-                self.legs.insert(attempt, Leg::Peer(orders));
                 let opening = Message::Open(Open {
                     session: self.session,
                     model: self.model.listed.digest,
                     layers: part.layers,
                     dtype,
                     positions_max,
-                    resume: None,
+                    resume,
                 });
                 let (links, book) = (self.links.clone(), self.teller.book.clone());
-                self.tasks.spawn_until_cancelled("peer-leg", async move {
+                let task = self.tasks.spawn_until_cancelled("peer-leg", async move {
                     let revoked = revoked(book, peer);
                     let held = async {
                         match peer_call(&links, peer).await {
@@ -272,7 +298,25 @@ impl Walk {
                         let _ = events.send(LegEvent::Pipeline(event)).await;
                     }
                 });
+                (Leg::Peer(orders), task)
             }
+        };
+        self.legs.insert(attempt, (leg, task));
+    }
+
+    /// Keeps what the hosts hold, once each was told to: the next prompt may come at once.
+    async fn keep_trail(&mut self) {
+        let Some(trail) = self.pipeline.take_trail() else {
+            return;
+        };
+        let told = async {
+            for task in self.leaving.drain(..) {
+                // A leg that was cancelled has not told its host, which then refuses to go on.
+                let _ = task.await;
+            }
+        };
+        if tokio::time::timeout(CLOSE_LIMIT, told).await.is_ok() {
+            self.model.trails.keep(trail);
         }
     }
 
@@ -331,7 +375,7 @@ impl Walk {
 
     /// Whether the leg took it.
     fn send_tokens(&self, attempt: AttemptId, head: LocalMessage) -> bool {
-        match self.legs.get(&attempt) {
+        match self.legs.get(&attempt).map(|(leg, _)| leg) {
             Some(Leg::Local { orders, .. }) => {
                 orders.try_send(Order::Send { head: head.into(), tensor: None }).is_ok()
             }
@@ -348,7 +392,7 @@ impl Walk {
         rows: LogitRows,
     ) -> bool {
         let tensor = Some(activation.bytes().clone());
-        match self.legs.get(&attempt) {
+        match self.legs.get(&attempt).map(|(leg, _)| leg) {
             Some(Leg::Peer(orders)) => {
                 orders.try_send(Order::Send { head: Message::Step(head), tensor }).is_ok()
             }
@@ -387,7 +431,11 @@ impl Walk {
             return Err(Over);
         };
         let piece = text.push(id);
-        self.teller.token(clock::now(), piece.text, id).await?;
+        if let Err(ReaderLeft) = self.teller.token(clock::now(), piece.text, id).await {
+            self.stopping = true;
+            self.pending.push_back(Event::Cancel);
+            return Ok(());
+        }
         if piece.stopped.is_some() {
             self.text = None;
             self.finish_with(FinishReason::Stop);
@@ -423,7 +471,7 @@ impl Walk {
         let route = self.teller.route(self.pipeline.places());
         let reason = self.finish.unwrap_or(FinishReason::Stop);
         let model = self.model.listed.name.clone();
-        let summary = self.teller.summary(model, self.prompt_tokens, reason, route);
+        let summary = self.teller.summary(model, self.prompt_tokens, reason, route, &measure);
         self.teller.went(&summary).await;
         self.teller.tell(ReplyEvent::Done { summary }, Vec::new()).await
     }

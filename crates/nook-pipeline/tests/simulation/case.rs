@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, PeerId};
-use nook_pipeline::{FallBack, Measure, Report, SpotCheck};
+use nook_pipeline::{FallBack, Measure, Report, SpotCheck, Trail};
 use nook_plan::Place;
+
+use crate::world::Host;
 
 /// Added to a peer's index in a [`Fault`]: of those that have a call at that moment.
 pub(crate) const IN_USE: usize = 1_000;
@@ -107,6 +109,10 @@ pub(crate) struct Outcome {
     pub(crate) superseded: usize,
     /// When each token was chosen, since the start.
     pub(crate) times: Vec<Duration>,
+    /// What a next prompt may go on with.
+    pub(crate) trail: Option<Trail>,
+    /// What hosts keep after calls that were closed in order.
+    pub(crate) kept: Vec<Host>,
 }
 
 pub(crate) fn peer(index: usize) -> PeerId {

@@ -8,6 +8,7 @@ mod case;
 mod checks;
 mod late;
 mod mishap;
+mod resume;
 mod scenario;
 mod toy;
 mod world;

@@ -15,11 +15,27 @@ pub(crate) struct Toy {
     part: ModelPart,
     pub(crate) len: u32,
     memory: Vec<u64>,
+    /// The memory before each position, to go back to.
+    past: Vec<Vec<u64>>,
 }
 
 impl Toy {
     pub(crate) fn new(part: ModelPart) -> Self {
-        Self { part, len: 0, memory: vec![7; part.layers.len() as usize] }
+        let memory = vec![7; part.layers.len() as usize];
+        Self { part, len: 0, memory, past: Vec::new() }
+    }
+
+    pub(crate) fn part(&self) -> ModelPart {
+        self.part
+    }
+
+    /// Forgets every position but the first `len`.
+    pub(crate) fn truncate(&mut self, len: u32) {
+        if let Some(memory) = self.past.get(len as usize) {
+            self.memory.clone_from(memory);
+        }
+        self.past.truncate(len as usize);
+        self.len = len;
     }
 
     pub(crate) fn has_head(&self) -> bool {
@@ -47,6 +63,7 @@ impl Toy {
 
     fn forward(&mut self, mut rows: Vec<Row>) -> Vec<Row> {
         for row in &mut rows {
+            self.past.push(self.memory.clone());
             for (layer, memory) in self.part.layers.iter().zip(&mut self.memory) {
                 let x = *row;
                 let position = u64::from(self.len);

@@ -28,6 +28,8 @@ pub(crate) struct Host {
     pub(crate) dead: bool,
     draining: bool,
     mark: HistoryMark,
+    /// Where steps began and ended.
+    marks: BTreeMap<u32, HistoryMark>,
     steps: u64,
     answered: u64,
     logits: Option<(u32, u32)>,
@@ -61,21 +63,35 @@ pub(crate) struct World {
     events: Vec<Option<(Option<AttemptId>, Event)>>,
     history: u32,
     outcome: Outcome,
+    /// Conversations between two calls.
+    kept: Vec<Host>,
     over: bool,
 }
 
 /// Runs the case to its end; panics when a rule is broken.
 pub(crate) fn run(case: &Case) -> Outcome {
+    run_after(case, None, Vec::new())
+}
+
+/// As [`run`], for a prompt that goes on with `trail` where hosts still hold it.
+pub(crate) fn run_after(case: &Case, trail: Option<Trail>, kept: Vec<Host>) -> Outcome {
     let start = nook_base::clock::now();
     let topology = Topology::or_alone(case.layers, case.prefix, case.suffix).expect("layers > 0");
     let mut world = World::new(case, start);
     let cover = greedy_cover(topology.middle(), &world.offers(), 16);
+    world.kept = kept;
     let route = match cover {
+        _ if trail.is_some() => {
+            let segments = trail.as_ref().map(|trail| trail.segments().to_vec());
+            Route::new(case.layers, segments.unwrap_or_default())
+        }
         Ok(hops) => Route::boomerang(topology, &hops),
         Err(_) => Route::alone(case.layers),
     };
     let route = route.expect("a cover of the middle makes a route");
-    let mut pipeline = Pipeline::new(&route, world.settings());
+    let mut settings = world.settings();
+    settings.resume = trail.and_then(|trail| trail.resume(&case.prompt));
+    let mut pipeline = Pipeline::new(&route, settings);
     world
         .carry_out(pipeline.handle(Event::Begin { prompt: Sensitive(case.prompt.clone()) }, start));
     for delivered in 0.. {
@@ -93,6 +109,8 @@ pub(crate) fn run(case: &Case) -> Outcome {
     assert!(pipeline.handle(Event::Tick, world.now).is_empty());
     assert!(pipeline.next_deadline().is_none());
     assert!(world.hosts.values().all(|host| host.closed), "a call was left open");
+    world.outcome.trail = pipeline.take_trail();
+    world.outcome.kept = world.kept;
     world.outcome.measure = pipeline.measure();
     world.outcome.places = pipeline.places().map(|segment| segment.place).collect();
     world.outcome.attempts = world.hosts.values().map(|host| host.place).collect();
@@ -122,7 +140,10 @@ impl World {
                 attempts: Vec::new(),
                 superseded: 0,
                 times: Vec::new(),
+                trail: None,
+                kept: Vec::new(),
             },
+            kept: Vec::new(),
             over: false,
             case: case.clone(),
         }
@@ -143,6 +164,7 @@ impl World {
             spot_check: self.case.spot_check,
             retained_bytes_max: self.case.retained_bytes_max,
             history_key: Sensitive([3; 32]),
+            resume: None,
         }
     }
 
@@ -232,10 +254,10 @@ impl World {
         for action in actions {
             assert!(!self.over, "an action after the end: {action:?}");
             match action {
-                Action::Open { attempt, place, part, dtype, positions_max } => {
+                Action::Open { attempt, place, part, dtype, positions_max, resume } => {
                     let needed = self.case.prompt.len() + self.case.reply;
                     assert_eq!(positions_max as usize, needed);
-                    self.open(attempt, place, part, dtype);
+                    self.open(attempt, place, (part, dtype), resume);
                 }
                 Action::SendTokens {
                     attempt,
@@ -276,6 +298,9 @@ impl World {
                     let host = self.hosts.get_mut(&attempt).expect("only what was opened");
                     assert!(!host.closed, "closed twice");
                     host.closed = true;
+                    if reason == CloseReason::Finished {
+                        self.keep(attempt);
+                    }
                 }
                 Action::Sample { attempt, position } => self.sample(attempt, position),
                 Action::WantOffers { .. } => {
@@ -308,19 +333,26 @@ impl World {
         &mut self,
         attempt: AttemptId,
         place: Place,
-        part: nook_base::ModelPart,
-        dtype: ActivationDtype,
+        (part, dtype): (nook_base::ModelPart, ActivationDtype),
+        resume: Option<(u32, HistoryMark)>,
     ) {
         let delay = Duration::from_micros(200 + self.chance(3_000));
+        let resumed = resume.map(|point| self.remembered((place, part, dtype), point));
+        let (toy, mark, marks) = match resumed.flatten() {
+            Some(Host { toy, mark, marks, .. }) => (toy, mark, marks),
+            None => (Toy::new(part), HistoryMark::EMPTY, BTreeMap::new()),
+        };
+        let position = toy.len;
         let host = Host {
             place,
             dtype,
-            toy: Toy::new(part),
+            toy,
             open: false,
             closed: false,
             dead: false,
             draining: false,
-            mark: HistoryMark::EMPTY,
+            mark,
+            marks,
             steps: 0,
             answered: 0,
             logits: None,
@@ -346,16 +378,67 @@ impl World {
         } else if self.local_refuses_middle && !part.embedding && !part.head {
             refusal = Some(Some(ErrorCode::OutOfMemory));
         }
+        if refusal.is_none() && resume.is_some_and(|(asked, _)| asked != position) {
+            refusal = Some(Some(ErrorCode::HistoryMismatch));
+        }
         let earlier = self.hosts.insert(attempt, host);
         assert!(earlier.is_none(), "an attempt was used twice");
         let event = match refusal {
-            None => Event::Opened { attempt, position: 0 },
+            None => Event::Opened { attempt, position },
             Some(None) => Event::Lost { attempt },
             Some(Some(code)) => Event::Failed { attempt, code, sentence: "no".to_owned() },
         };
         if answers {
             self.after(delay, Some(attempt), event);
         }
+    }
+
+    /// The host of a call that was closed in order keeps what it has, if it still can.
+    fn keep(&mut self, attempt: AttemptId) {
+        let is_gone = |peer: &PeerState| peer.dead || peer.silent || peer.draining;
+        let host = &self.hosts[&attempt];
+        assert_eq!(host.steps, host.answered, "closed as in order in the middle of a step");
+        let is_lost = self.index(host.place).is_some_and(|index| is_gone(&self.peers[index]));
+        if host.toy.len > 0 && !host.dead && !is_lost {
+            let toy = Toy::new(host.toy.part());
+            let host = self.hosts.get_mut(&attempt).expect("just seen");
+            let toy = std::mem::replace(&mut host.toy, toy);
+            let (marks, dtype, place) = (host.marks.clone(), host.dtype, host.place);
+            let (mark, free_at) = (host.mark, self.start);
+            self.kept.push(Host {
+                place,
+                dtype,
+                toy,
+                open: false,
+                closed: false,
+                dead: false,
+                draining: false,
+                mark,
+                marks,
+                steps: 0,
+                answered: 0,
+                logits: None,
+                free_at,
+            });
+        }
+    }
+
+    /// What a host still knows under this name and mark, cut to the position.
+    fn remembered(
+        &mut self,
+        who: (Place, nook_base::ModelPart, ActivationDtype),
+        (position, mark): (u32, HistoryMark),
+    ) -> Option<Host> {
+        let fits = |host: &Host| {
+            (host.place, host.toy.part(), host.dtype) == who
+                && host.marks.get(&position) == Some(&mark)
+        };
+        let index = self.kept.iter().position(fits)?;
+        let mut host = self.kept.remove(index);
+        host.toy.truncate(position);
+        host.marks.retain(|at, _| *at <= position);
+        host.mark = mark;
+        Some(host)
     }
 
     pub(crate) fn index(&self, place: Place) -> Option<usize> {
@@ -382,6 +465,8 @@ impl World {
         assert!(position + count <= history && count <= chunk);
         host.steps += 1;
         host.mark = after;
+        host.marks.insert(position, before);
+        host.marks.insert(position + count, after);
         assert!(host.steps - host.answered <= window as u64, "more steps under way than allowed");
         if rows == LogitRows::Last {
             assert_eq!(position + count, history, "logits of a known token");

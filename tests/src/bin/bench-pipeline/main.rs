@@ -5,11 +5,13 @@
 //! that knows nothing of the others and gives [`rows::Row`]s:
 //!
 //! - [`streams`]: several conversations through one worker process, against one.
+//! - [`turns`]: the second turn of a conversation, against a cold prompt.
 //!
 //! The program under test is the one that `NOOK_BIN` names.
 
 mod rows;
 mod streams;
+mod turns;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -58,6 +60,7 @@ struct Arguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     Streams,
+    Turns,
 }
 
 /// How thorough a bench is.
@@ -117,6 +120,10 @@ async fn run(arguments: &Arguments, tasks: &Tasks) -> anyhow::Result<()> {
     if wanted(Part::Streams) {
         report::loud("measuring several streams through one worker");
         rows.extend(streams::measure(effort, &folder, tasks).await.context("several streams")?);
+    }
+    if wanted(Part::Turns) {
+        report::loud("measuring the second turn of a conversation");
+        rows.extend(turns::measure(effort).await.context("the second turn")?);
     }
     run.load_after = load();
     let text = format!("{}\n\n{}", report::head(&machine, &run, &[]), table(&rows));
