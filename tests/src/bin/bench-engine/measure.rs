@@ -98,10 +98,10 @@ impl Bench {
         }
         loud("reading memory");
         let read = |threads: &usize| {
-            let bytes_per_second = bandwidth::bytes_per_second(*threads, self.sizes.read_bytes);
-            Bandwidth { threads: *threads, bytes_per_second }
+            let bytes_per_second = bandwidth::bytes_per_second(*threads, self.sizes.read_bytes)?;
+            Some(Bandwidth { threads: *threads, bytes_per_second })
         };
-        self.threads.iter().map(read).collect()
+        self.threads.iter().filter_map(read).collect()
     }
 
     /// All rows that are wanted, of `models`.
