@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let background = Background { tasks: Tasks::new(), runtime: runtime.handle().clone() };
     let app = tauri::Builder::default()
         // First, so that a second start ends before it touches anything.
-        .plugin(tauri_plugin_single_instance::init(|app, _, _| window::show(app)))
+        .plugin(tauri_plugin_single_instance::init(|app, words, _| started_again(app, words)))
         .manage(background)
         .manage(opening)
         .manage(Leaving::default())
@@ -83,6 +83,16 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The program was started a second time: that one has ended, and this one does what it was asked.
+fn started_again(app: &AppHandle, words: Vec<String>) {
+    let arguments = Arguments::read(words.into_iter().skip(1));
+    if arguments.toggle_share {
+        tray::wish(app, tray::Wish::ToggleSharing);
+    } else if !arguments.hidden {
+        window::show(app);
+    }
+}
+
 fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) -> tauri::Result<()> {
     let tray = tray::create(app);
     if let Some(tray) = &tray {
@@ -92,6 +102,9 @@ fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) -> tauri::Resul
     let background = app.state::<Background>();
     background.run("first-window", first_window(app.clone(), arguments.hidden && tray.is_some()));
     background.run("house", live(app.clone(), tray, opener));
+    if arguments.toggle_share {
+        tray::wish(app, tray::Wish::ToggleSharing);
+    }
     let asked = app.clone();
     background.run("signals", async move {
         nook_control::asked_by_the_system().await;

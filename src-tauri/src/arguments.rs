@@ -7,6 +7,9 @@ pub(crate) struct Arguments {
     pub(crate) hidden: bool,
     /// Draw without the graphics card, for machines on which the window stays blank.
     pub(crate) safe_graphics: bool,
+    /// Switch sharing to its other side: for desktops without a tray, and for keys that a desktop
+    /// lets people set.
+    pub(crate) toggle_share: bool,
 }
 
 impl Arguments {
@@ -18,6 +21,7 @@ impl Arguments {
             match word.as_str() {
                 "--hidden" => read.hidden = true,
                 "--safe-graphics" => read.safe_graphics = true,
+                "--toggle-share" => read.toggle_share = true,
                 _ => tracing::warn!(%word, "not understood"),
             }
         }
@@ -29,15 +33,18 @@ impl Arguments {
 mod tests {
     use super::*;
 
-    fn check(words: &[&str], hidden: bool, safe_graphics: bool) {
+    fn check(words: &[&str], expected: Arguments) {
         let read = Arguments::read(words.iter().map(|&word| word.to_owned()));
-        assert_eq!(read, Arguments { hidden, safe_graphics });
+        assert_eq!(read, expected);
     }
 
     #[test]
     fn words_are_understood_in_any_order_and_strange_ones_left_alone() {
-        check(&[], false, false);
-        check(&["--hidden"], true, false);
-        check(&["--gapplication-service", "--safe-graphics", "--hidden"], true, true);
+        let none = Arguments::default();
+        check(&[], none);
+        check(&["--hidden"], Arguments { hidden: true, ..none });
+        check(&["--toggle-share"], Arguments { toggle_share: true, ..none });
+        let both = Arguments { hidden: true, safe_graphics: true, ..none };
+        check(&["--gapplication-service", "--safe-graphics", "--hidden"], both);
     }
 }

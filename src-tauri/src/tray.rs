@@ -1,12 +1,12 @@
-//! The tray icon and its menu, in step with the house: status line, share switch, pages, quit.
+//! The tray icon and its menu, in step with the house: status line, share switch, pauses, pages, quit.
 //!
-//! The menu is built once; the house's view only changes the text, the check and the icon. Where no
-//! tray can be made the app goes on with its window.
+//! The menu is built once; the house's view only changes texts, the check, what can be chosen, and the
+//! icon. Where no tray can be made the app goes on with its window.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nook_node::views::{HouseView, SharingState};
-use nook_node::{House, Sharing};
+use nook_node::views::{HouseView, PauseReason, SharingState};
+use nook_node::{House, HouseError, PauseFor, Sharing};
 use tauri::menu::{
     CheckMenuItem, CheckMenuItemBuilder, Menu, MenuEvent, MenuItem, MenuItemBuilder,
     PredefinedMenuItem,
@@ -21,6 +21,10 @@ use crate::{icons, leaving, texts, window};
 
 const STATUS: &str = "status";
 const SHARE: &str = "share";
+const PAUSE_HOUR: &str = "pause-hour";
+const PAUSE_TOMORROW: &str = "pause-tomorrow";
+const RESUME: &str = "resume";
+const FREE_MEMORY: &str = "free-memory";
 const CHAT: &str = "chat";
 const DEVICES: &str = "devices";
 const QUIT: &str = "quit";
@@ -31,6 +35,21 @@ pub(crate) struct Tray {
     icon: TrayIcon<Wry>,
     status: MenuItem<Wry>,
     share: CheckMenuItem<Wry>,
+    /// Both ways to pause.
+    pauses: [MenuItem<Wry>; 2],
+    resume: MenuItem<Wry>,
+    free_memory: MenuItem<Wry>,
+}
+
+/// What the menu asks of the house.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wish {
+    /// Sharing to the other side of what the house says, not of what the check shows: the desktop has
+    /// turned the check already.
+    ToggleSharing,
+    Pause(PauseFor),
+    Resume,
+    FreeMemory,
 }
 
 /// Builds the tray; absent where this desktop cannot have one.
@@ -53,11 +72,21 @@ pub(crate) fn create(app: &AppHandle) -> Option<Tray> {
 fn build(app: &AppHandle) -> tauri::Result<Tray> {
     let status = MenuItemBuilder::with_id(STATUS, texts::STARTING).enabled(false).build(app)?;
     let share = CheckMenuItemBuilder::with_id(SHARE, texts::SHARE).enabled(false).build(app)?;
+    let entry = |id, text| MenuItemBuilder::with_id(id, text).enabled(false).build(app);
+    let pauses =
+        [entry(PAUSE_HOUR, texts::PAUSE_HOUR)?, entry(PAUSE_TOMORROW, texts::PAUSE_TOMORROW)?];
+    let resume = entry(RESUME, texts::RESUME)?;
+    let free_memory = entry(FREE_MEMORY, texts::FREE_MEMORY)?;
+    let [pause_hour, pause_tomorrow] = &pauses;
     let menu = Menu::with_items(
         app,
         &[
             &status,
             &share,
+            pause_hour,
+            pause_tomorrow,
+            &resume,
+            &free_memory,
             &PredefinedMenuItem::separator(app)?,
             &MenuItemBuilder::with_id(CHAT, texts::OPEN_CHAT).build(app)?,
             &MenuItemBuilder::with_id(DEVICES, texts::DEVICES).build(app)?,
@@ -75,15 +104,16 @@ fn build(app: &AppHandle) -> tauri::Result<Tray> {
         .on_menu_event(chosen)
         .on_tray_icon_event(clicked)
         .build(app)?;
-    Ok(Tray { icon, status, share })
+    Ok(Tray { icon, status, share, pauses, resume, free_memory })
 }
 
 fn chosen(app: &AppHandle, event: MenuEvent) {
     match event.id().as_ref() {
-        SHARE => {
-            let app_handle = app.clone();
-            app.state::<Background>().run("tray-share", toggle(app_handle));
-        }
+        SHARE => wish(app, Wish::ToggleSharing),
+        PAUSE_HOUR => wish(app, Wish::Pause(PauseFor::Hour)),
+        PAUSE_TOMORROW => wish(app, Wish::Pause(PauseFor::UntilTomorrow)),
+        RESUME => wish(app, Wish::Resume),
+        FREE_MEMORY => wish(app, Wish::FreeMemory),
         CHAT => window::show_page(app, Page::Chat),
         DEVICES => window::show_page(app, Page::Devices),
         QUIT => app.state::<Background>().run("quit", leaving::leave(app.clone())),
@@ -101,18 +131,33 @@ fn clicked(icon: &TrayIcon<Wry>, event: TrayIconEvent) {
     }
 }
 
-/// Switches sharing to the other side of what the house says, not of what the check shows: the
-/// desktop has turned the check already.
-async fn toggle(app: AppHandle) {
-    let Some(house) = app.state::<Opening>().now() else {
+/// Asks the house, in the background: a menu waits for nobody.
+pub(crate) fn wish(app: &AppHandle, wish: Wish) {
+    app.state::<Background>().run("tray-wish", fulfil(app.clone(), wish));
+}
+
+async fn fulfil(app: AppHandle, wish: Wish) {
+    // Asked while the house still opens, it is done once it is open.
+    let Ok(house) = app.state::<Opening>().house().await else {
         return;
     };
-    let sharing = if house.now().sharing.on { Sharing::Off } else { Sharing::On };
-    if let Err(error) = house.set_sharing(sharing).await {
-        tracing::warn!(%error, "sharing stays as it was");
+    if let Err(error) = ask(&house, wish).await {
+        tracing::warn!(%error, ?wish, "sharing stays as it was");
         if let Some(tray) = app.try_state::<Tray>() {
             tray.show(&house.now(), None);
         }
+    }
+}
+
+async fn ask(house: &House, wish: Wish) -> Result<(), HouseError> {
+    match wish {
+        Wish::ToggleSharing => {
+            let sharing = if house.now().sharing.on { Sharing::Off } else { Sharing::On };
+            house.set_sharing(sharing).await
+        }
+        Wish::Pause(span) => house.pause_sharing(span).await,
+        Wish::Resume => house.resume_sharing().await,
+        Wish::FreeMemory => house.free_memory().await,
     }
 }
 
@@ -127,6 +172,7 @@ impl Tray {
     pub(crate) async fn follow(self, house: House) {
         let mut view = house.view();
         let mut before: Option<SharingState> = None;
+        log(self.free_memory.set_enabled(true));
         log(self.share.set_enabled(true));
         loop {
             let now = view.borrow_and_update().clone();
@@ -142,6 +188,12 @@ impl Tray {
     fn show(&self, view: &HouseView, before: Option<SharingState>) {
         log(self.status.set_text(&view.sharing.status_line));
         log(self.share.set_checked(view.sharing.on));
+        let paused = view.sharing.paused.as_ref();
+        let by_owner = paused.is_some_and(|paused| paused.reason == PauseReason::Owner);
+        for pause in &self.pauses {
+            log(pause.set_enabled(view.sharing.on));
+        }
+        log(self.resume.set_enabled(by_owner));
         if before != Some(view.sharing.state) {
             log(self.icon.set_icon(Some(icons::of(view.sharing.state))));
         }

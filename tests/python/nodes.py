@@ -169,6 +169,8 @@ def write_settings(
         lines += ["", "[port]", f'address = "127.0.0.1:{port}"']
     if layers is not None:
         lines += ["", "[distributed_inference.host]", f'layers = "{layers}"']
+    # Whoever tests on a laptop may do so on battery.
+    lines += ["", "[distributed_inference.host.pause]", "on_battery = false"]
     (home / "settings.toml").write_text("\n".join(lines) + "\n")
 
 

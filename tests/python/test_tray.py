@@ -9,6 +9,8 @@ from gui.app import App, close_windows, picture_of_screen, windows
 from gui.sni import MenuEntry, Panel, TrayItem, wait_until
 
 SHARE, CHAT, DEVICES, QUIT = "Share this computer", "Open chat", "Devices…", "Quit"
+PAUSE_HOUR, PAUSE_TOMORROW = "Pause sharing for an hour", "Pause sharing until tomorrow"
+RESUME, FREE_MEMORY = "Go on sharing", "Free memory now"
 
 
 @pytest.fixture
@@ -38,11 +40,14 @@ def icon(panel: Panel, app: App) -> TrayItem:
 def test_the_menu_opens_with_the_status_and_names_what_can_be_done(
     panel: Panel, icon: TrayItem
 ) -> None:
-    """First a line that cannot be clicked, then the four actions in order."""
+    """First a line that cannot be clicked, then the actions in order."""
     status, *actions = panel.menu(icon)
     assert not status.enabled
     assert status.label
-    assert [entry.label for entry in actions if entry.enabled] == [SHARE, CHAT, DEVICES, QUIT]
+    possible = [SHARE, FREE_MEMORY, CHAT, DEVICES, QUIT]
+    assert [entry.label for entry in actions if entry.enabled] == possible
+    paused = [PAUSE_HOUR, PAUSE_TOMORROW, RESUME]
+    assert [entry.label for entry in actions if entry.label in paused] == paused
     assert share_entry(panel, icon).is_check
     assert not share_entry(panel, icon).checked, "nothing is shared before somebody says so"
 
@@ -59,6 +64,46 @@ def test_sharing_is_switched_in_the_menu_and_the_icon_says_so(panel: Panel, icon
     panel.click(icon, SHARE)
     wait_until(lambda: not share_entry(panel, icon).checked, "no check mark")
     wait_until(lambda: panel.menu(icon)[0].label == before, "the first status line")
+
+
+def test_sharing_is_paused_for_a_while_and_goes_on_when_told(panel: Panel, icon: TrayItem) -> None:
+    """The check stays, the status line says until when, and only then there is something to end."""
+    panel.click(icon, SHARE)
+    wait_until(lambda: enabled(panel, icon, PAUSE_HOUR), "something to pause")
+    assert not enabled(panel, icon, RESUME)
+    for pause in (PAUSE_HOUR, PAUSE_TOMORROW):
+        panel.click(icon, pause)
+        wait_until(lambda: status(panel, icon).startswith("Sharing paused until "), "the pause")
+        assert share_entry(panel, icon).checked, "the choice itself stands"
+        wait_until(lambda: enabled(panel, icon, RESUME), "a way back")
+    panel.click(icon, RESUME)
+    wait_until(lambda: status(panel, icon).startswith("Sharing ·"), "the end of the pause")
+    panel.click(icon, FREE_MEMORY)
+    wait_until(lambda: status(panel, icon).startswith("Sharing paused until "), "freed memory")
+
+
+def test_a_program_that_fills_the_screen_pauses_sharing(panel: Panel, icon: TrayItem) -> None:
+    """A real window of another program in full screen, as a game is."""
+    panel.click(icon, SHARE)
+    wait_until(lambda: status(panel, icon).startswith("Sharing ·"), "sharing")
+    game = subprocess.Popen(["display", "-title", "game", "-size", "320x200", "xc:black"])
+    try:
+        wait_until(lambda: wmctrl("-a", "game"), "the other program's window")
+        wait_until(lambda: wmctrl("-r", "game", "-b", "add,fullscreen"), "the full screen")
+        wait_until(lambda: "fills the screen" in status(panel, icon), "the pause", 30)
+        assert share_entry(panel, icon).checked, "the choice itself stands"
+    finally:
+        game.terminate()
+        game.wait(10)
+    wait_until(lambda: status(panel, icon).startswith("Sharing ·"), "the end of the pause", 60)
+
+
+def test_sharing_is_switched_from_outside(panel: Panel, icon: TrayItem, app: App) -> None:
+    """`--toggle-share` reaches the app that runs: for desktops without a tray."""
+    assert app.start("--toggle-share").wait(30) == 0
+    wait_until(lambda: share_entry(panel, icon).checked, "the check mark")
+    assert app.start("--toggle-share").wait(30) == 0
+    wait_until(lambda: not share_entry(panel, icon).checked, "no check mark")
 
 
 def test_a_closed_window_hides_and_the_tray_brings_it_back(
@@ -120,6 +165,21 @@ def test_a_tray_without_a_panel_shows_the_menu() -> None:
 def share_entry(panel: Panel, icon: TrayItem) -> MenuEntry:
     """The menu's check entry."""
     return next(entry for entry in panel.menu(icon) if entry.label == SHARE)
+
+
+def status(panel: Panel, icon: TrayItem) -> str:
+    """The menu's first line."""
+    return panel.menu(icon)[0].label
+
+
+def enabled(panel: Panel, icon: TrayItem, label: str) -> bool:
+    """Whether an entry can be chosen now."""
+    return any(entry.label == label and entry.enabled for entry in panel.menu(icon))
+
+
+def wmctrl(*words: str) -> bool:
+    """Asks the window manager; false when there is no such window yet."""
+    return subprocess.run(["wmctrl", *words], check=False).returncode == 0
 
 
 def tray_window() -> str:

@@ -110,9 +110,12 @@ pub(crate) enum TrustChoice {
 
 #[derive(Debug, Args)]
 pub(crate) struct Share {
-    /// `on` or `off`; without it, say how it stands.
+    /// What to do; without it, say how it stands.
     #[arg(value_enum)]
     pub(crate) choice: Option<Switch>,
+    /// With `pause`: until six o'clock of the next morning, not for an hour.
+    #[arg(long, requires = "choice")]
+    pub(crate) until_tomorrow: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -121,6 +124,12 @@ pub(crate) enum Switch {
     On,
     /// Lend nothing.
     Off,
+    /// Lend nothing for an hour; then it goes on by itself.
+    Pause,
+    /// End a pause before its time.
+    Resume,
+    /// Give back all memory that no reply of this device needs, and pause for a quarter of an hour.
+    FreeMemory,
 }
 
 #[derive(Debug, Args)]

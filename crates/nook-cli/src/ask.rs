@@ -183,7 +183,18 @@ fn trust_word(trust: Trust) -> &'static str {
 pub(crate) async fn share(home: Option<PathBuf>, share: Share) -> anyhow::Result<ExitCode> {
     let door = Door::running(home).await?;
     if let Some(choice) = share.choice {
-        door.client.ask(Request::SetSharing { on: choice == Switch::On }).await?;
+        anyhow::ensure!(
+            choice == Switch::Pause || !share.until_tomorrow,
+            "--until-tomorrow belongs to `nook share pause`"
+        );
+        let request = match choice {
+            Switch::On => Request::SetSharing { on: true },
+            Switch::Off => Request::SetSharing { on: false },
+            Switch::Pause => Request::PauseSharing { until_tomorrow: share.until_tomorrow },
+            Switch::Resume => Request::ResumeSharing,
+            Switch::FreeMemory => Request::FreeMemory,
+        };
+        door.client.ask(request).await?;
     }
     output::line(view(&door.client).await?.sharing.status_line);
     Ok(ExitCode::SUCCESS)

@@ -22,6 +22,15 @@ pub enum Request {
         /// The choice.
         on: bool,
     },
+    /// Lend nothing for a while, though sharing stays on.
+    PauseSharing {
+        /// Until the next morning, not for an hour.
+        until_tomorrow: bool,
+    },
+    /// Lend again.
+    ResumeSharing,
+    /// Give back all memory that no reply of this device needs.
+    FreeMemory,
     /// Open a pairing window.
     ShowCode,
     /// Close it.

@@ -8,7 +8,7 @@ use interprocess::local_socket::tokio::{Listener, Stream, prelude::*};
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use nook_base::ErrorCode;
 use nook_base::tasks::Tasks;
-use nook_node::{House, HouseError, PairTarget, Sharing};
+use nook_node::{House, HouseError, PairTarget, PauseFor, Sharing};
 use tokio::sync::Semaphore;
 use tokio_util::codec::{Framed, LinesCodec};
 
@@ -117,6 +117,12 @@ async fn answer(house: &House, request: Request) -> Result<Answer, HouseError> {
             let sharing = if on { Sharing::On } else { Sharing::Off };
             house.set_sharing(sharing).await.map(done)
         }
+        Request::PauseSharing { until_tomorrow } => {
+            let span = if until_tomorrow { PauseFor::UntilTomorrow } else { PauseFor::Hour };
+            house.pause_sharing(span).await.map(done)
+        }
+        Request::ResumeSharing => house.resume_sharing().await.map(done),
+        Request::FreeMemory => house.free_memory().await.map(done),
         Request::ShowCode => house.show_code().await.map(Answer::Pairing),
         Request::CancelPairing => house.cancel_pairing().await.map(done),
         Request::Join { target, code } => {

@@ -82,6 +82,15 @@ pub enum Sharing {
     Off,
 }
 
+/// For how long the owner wants nothing to be lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseFor {
+    /// One hour from now.
+    Hour,
+    /// Until six o'clock of the next morning.
+    UntilTomorrow,
+}
+
 /// Where a reply may be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
@@ -210,6 +219,9 @@ pub(crate) type Answer<T> = oneshot::Sender<Result<T, HouseError>>;
 #[derive(Debug)]
 pub(crate) enum Command {
     SetSharing(Sharing, Answer<()>),
+    PauseSharing(PauseFor, Answer<()>),
+    ResumeSharing(Answer<()>),
+    FreeMemory(Answer<()>),
     ShowCode(Answer<PairingView>),
     CancelPairing(Answer<()>),
     Join { target: PairTarget, code: Sensitive<String>, answer: Answer<DeviceView> },
@@ -264,6 +276,22 @@ impl House {
     /// Switches lending on or off; the choice is kept.
     pub async fn set_sharing(&self, sharing: Sharing) -> Result<(), HouseError> {
         self.ask(|answer| Command::SetSharing(sharing, answer)).await
+    }
+
+    /// Lends nothing for a while, though sharing stays switched on; kept over a restart.
+    pub async fn pause_sharing(&self, span: PauseFor) -> Result<(), HouseError> {
+        self.ask(|answer| Command::PauseSharing(span, answer)).await
+    }
+
+    /// Ends [`House::pause_sharing`] before its time.
+    pub async fn resume_sharing(&self) -> Result<(), HouseError> {
+        self.ask(Command::ResumeSharing).await
+    }
+
+    /// Gives back all memory that no reply of this device needs, and lends nothing for a quarter of an
+    /// hour. Streams of other devices finish their step and end.
+    pub async fn free_memory(&self) -> Result<(), HouseError> {
+        self.ask(Command::FreeMemory).await
     }
 
     /// Opens a pairing window of 120 s; one at a time, five an hour.

@@ -2,7 +2,8 @@
 //!
 //! [`start()`] reads the home and starts the parts (`start`); the loop (`running`) owns the `state`
 //! and handles one thing at a time: commands of doors (`house`), what links and discovery report
-//! (`devices`), calls of other devices (`sharing`, `lending`), replies (`replies`, `reply`), where
+//! (`devices`), calls of other devices (`sharing`, `lending`; held back by `holding_back`, which asks
+//! `pausing`), replies (`replies`, `reply`), where
 //! they are computed (`choice`, by what `gauges` and `probing` have measured), kept conversations
 //! (`chats`). What doors show is made in one place (`present`) from plain types ([`views`]).
 //! [`inspect`] looks into model files without a running node.
@@ -14,12 +15,14 @@ mod choice;
 mod devices;
 pub mod doctor;
 mod gauges;
+mod holding_back;
 pub mod house;
 pub mod inspect;
 mod lending;
 mod log;
 mod models;
 mod passage;
+mod pausing;
 mod present;
 mod probing;
 mod prompt;
@@ -35,8 +38,8 @@ pub mod views;
 mod workers;
 
 pub use house::{
-    ChatMessage, GenerateRequest, House, HouseError, PairTarget, PortSettings, Prompt, Reach,
-    Reply, ReplyPiece, Sampling, Sharing, StartedTurn, Turn, TurnText,
+    ChatMessage, GenerateRequest, House, HouseError, PairTarget, PauseFor, PortSettings, Prompt,
+    Reach, Reply, ReplyPiece, Sampling, Sharing, StartedTurn, Turn, TurnText,
 };
 pub use log::log_filter;
 pub use nook_plan::even_split;

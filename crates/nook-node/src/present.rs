@@ -66,9 +66,11 @@ impl State {
         let replies = self.replies_running();
         let busy = streams > 0 || replies > 0;
         let broken = !self.workers.problems().borrow().is_empty();
+        let paused = self.pause_view();
         let state = match (broken, busy, on) {
             (true, ..) => SharingState::Problem,
             (false, true, _) => SharingState::Busy,
+            (false, false, true) if paused.is_some() => SharingState::Paused,
             (false, false, true) => SharingState::Sharing,
             (false, false, false) => SharingState::Idle,
         };
@@ -84,12 +86,17 @@ impl State {
             (1, _) => "helping with 1 reply".to_owned(),
             (more, _) => format!("helping with {more} replies"),
         };
-        let word = if on { "Sharing" } else { "Not sharing" };
+        let word = match &paused {
+            Some(paused) => format!("Sharing {}", paused.sentence),
+            None if on => "Sharing".to_owned(),
+            None => "Not sharing".to_owned(),
+        };
         SharingView {
             on,
             state,
             streams,
             streams_max: self.lending.streams_max,
+            paused,
             status_line: format!("{word} · {devices} · {doing}"),
         }
     }

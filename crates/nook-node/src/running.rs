@@ -113,6 +113,9 @@ impl State {
         // An answer that nobody waits for any more is dropped.
         match command {
             Command::SetSharing(sharing, answer) => drop(answer.send(self.set_sharing(sharing))),
+            Command::PauseSharing(span, answer) => drop(answer.send(self.pause_sharing(span))),
+            Command::ResumeSharing(answer) => drop(answer.send(self.resume_sharing())),
+            Command::FreeMemory(answer) => drop(answer.send(self.free_memory())),
             Command::ShowCode(answer) => drop(answer.send(self.show_code())),
             Command::CancelPairing(answer) => {
                 self.cancel_pairing();
@@ -174,6 +177,7 @@ impl State {
             }
             Inside::Drained(models) => self.free(models),
             Inside::Probed(probed) => self.on_probed(probed),
+            Inside::Looked(machine, conditions) => self.on_looked(machine, conditions),
             Inside::Conduct(note) => self.on_conduct(note),
         }
     }
@@ -190,6 +194,7 @@ impl State {
         }
         // A reply whose task was lost tells nobody; whoever waits behind it begins here.
         self.reply_ended();
+        self.hold_back_or_not();
         self.probe_if_idle();
         let before = self.settings.settings().clone();
         match self.settings.reload() {
@@ -206,8 +211,17 @@ impl State {
         self.apply_name();
         self.peers_changed();
         let now = self.settings.settings();
-        if (&before.host, before.inference.enabled) != (&now.host, now.inference.enabled) {
+        let same_lending = {
+            let pause = now.host.pause;
+            let before_host = nook_store::HostSettings { pause, ..before.host.clone() };
+            (&before_host, before.inference.enabled) == (&now.host, now.inference.enabled)
+        };
+        // When to hold back is weighed apart: streams go on where that comes to the same.
+        let held_back = self.weigh();
+        if !same_lending || held_back {
             self.apply_sharing();
+        }
+        if !same_lending {
             self.apply_limits();
         }
         self.announce();

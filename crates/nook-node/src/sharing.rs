@@ -48,6 +48,7 @@ impl State {
         let settings = self.settings.settings();
         let on = settings.inference.enabled && settings.host.serve_shards;
         self.lending.sharing = if on { Sharing::On } else { Sharing::Off };
+        let on = on && self.holding_back.reason.is_none();
         self.lending.streams_max =
             u16::try_from(settings.host.max_concurrent_streams).unwrap_or(u16::MAX);
         if on {
@@ -77,7 +78,7 @@ impl State {
     /// Nothing of other devices runs on the workers of `models` any more: unless lending is on again,
     /// the machine is its owner's, all of it.
     pub(crate) fn free(&mut self, models: BTreeSet<ModelDigest>) {
-        if self.lending.sharing == Sharing::On {
+        if self.lending.terms.is_some() {
             return;
         }
         self.lending.owed.extend(models);

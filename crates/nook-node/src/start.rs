@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, watch};
 use crate::adverts::AdvertBook;
 use crate::chats::ChatBook;
 use crate::gauges::Gauges;
+use crate::holding_back::HoldingBack;
 use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings, Sharing};
 use crate::probing::Probing;
 use crate::records::Records;
@@ -178,6 +179,7 @@ fn assemble(
             guests: BTreeMap::new(),
             owed: BTreeSet::new(),
         },
+        holding_back: HoldingBack::default(),
         records: Records::default(),
         gauges: Gauges::default(),
         last_decision: None,
@@ -210,6 +212,7 @@ fn assemble(
 fn settle(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
     let sightings = start_finder(state);
     state.peers_changed();
+    state.weigh();
     state.apply_sharing();
     state.publish();
     sightings
@@ -345,6 +348,7 @@ fn empty_view() -> crate::views::HouseView {
             state: SharingState::Idle,
             streams: 0,
             streams_max: 0,
+            paused: None,
             status_line: String::new(),
         },
         devices: Vec::new(),

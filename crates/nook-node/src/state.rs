@@ -10,6 +10,7 @@ use nook_base::{ModelDigest, PeerId, Sensitive};
 use nook_find::{Finder, Tag};
 use nook_link::Links;
 use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
+use nook_machine::{Conditions, Machine};
 use nook_store::{Home, Library, Peers, PortKey, SettingsFile, Staged};
 use nook_trust::Gate;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -19,6 +20,7 @@ use crate::adverts::{AdvertBook, Heard};
 use crate::catalogue::Entry;
 use crate::chats::ChatBook;
 use crate::gauges::Gauges;
+use crate::holding_back::HoldingBack;
 use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
 use crate::probing::{Probed, Probing};
 use crate::records::{Note, Records};
@@ -50,6 +52,8 @@ pub(crate) enum Inside {
     Drained(BTreeSet<ModelDigest>),
     /// Devices are being measured.
     Probed(Probed),
+    /// The machine was looked at.
+    Looked(Box<Machine>, Conditions),
     /// A reply has something to tell about the devices that compute for it.
     Conduct(Note),
 }
@@ -75,7 +79,9 @@ pub(crate) struct Window {
 /// Lending as it stands.
 #[derive(Debug)]
 pub(crate) struct Lending {
+    /// What the owner chose.
     pub(crate) sharing: Sharing,
+    /// Absent while nothing is lent, by choice or because lending is held back.
     pub(crate) terms: Option<crate::lending::Terms>,
     pub(crate) streams_max: u16,
     /// Ends the calls of one device when it is trusted less.
@@ -105,6 +111,7 @@ pub(crate) struct State {
     pub(crate) heard: BTreeMap<PeerId, Heard>,
     pub(crate) book: watch::Sender<Arc<AdvertBook>>,
     pub(crate) lending: Lending,
+    pub(crate) holding_back: HoldingBack,
     /// How other devices did in the replies of this one.
     pub(crate) records: Records,
     /// How fast the devices compute, and how far away they are.

@@ -66,8 +66,40 @@ struct SharingView {
     pub streams: u16,
     /// Most such streams.
     pub streams_max: u16,
+    /// Why nothing is lent though it is switched on; absent while it is lent.
+    #[serde(default)]
+    pub paused: Option<PauseView>,
     /// One line for the tray: `Sharing · 2 devices · idle`.
     pub status_line: String,
+}
+}
+
+view! {
+/// Sharing is held back.
+struct PauseView {
+    /// Why.
+    pub reason: PauseReason,
+    /// The same in words that continue "Sharing is …".
+    pub sentence: String,
+    /// Seconds since 1970 when it ends by itself; absent where that is not known beforehand.
+    pub until: Option<u64>,
+}
+}
+
+view! {
+/// What holds sharing back.
+#[derive(Copy, Eq)]
+enum PauseReason {
+    /// The owner, for a while.
+    Owner,
+    /// The hours in which the owner wants quiet.
+    QuietHours,
+    /// A battery is drained.
+    Battery,
+    /// Another program fills the screen.
+    FullScreen,
+    /// Other programs need the processor.
+    Busy,
 }
 }
 

@@ -6,6 +6,7 @@
 //! into it (comments, order, keys of a later version) survives every save.
 
 mod file;
+mod pausing;
 mod raw;
 
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use nook_base::{ActivationDtype, LayerRange};
 use nook_trust::{DeviceName, GatePolicy, TrustLevel};
 
 pub use file::{SETTINGS_KEYS, SettingValue, SettingsError, SettingsFile};
+pub use pausing::{NoQuietHours, PauseSettings, QuietHours};
 use raw::RawSettings;
 
 use crate::identity::KeyringChoice;
@@ -128,6 +130,8 @@ pub struct HostSettings {
     pub max_concurrent_streams: u32,
     /// Offer only these layers of any model; for demonstration households.
     pub layers: Option<LayerRange>,
+    /// When lending is held back though it is switched on.
+    pub pause: PauseSettings,
 }
 
 /// A value outside its range, before it is known where in the file it stands.
@@ -271,6 +275,7 @@ impl raw::RawHost {
                 Some(text) => Some(layers("distributed_inference.host.layers", &text)?),
                 None => None,
             },
+            pause: self.pause.resolve()?,
         })
     }
 }

@@ -238,6 +238,7 @@ fn every_key_changes_something() {
         ("distributed_inference.pooling", "always"),
         ("distributed_inference.activation_dtype", "fp32"),
         ("distributed_inference.host.layers", "2-5"),
+        ("distributed_inference.host.pause.quiet_hours", "22:00-07:00"),
     ];
     for key in SETTINGS_KEYS {
         if *key == "port.expose_to_lan" {

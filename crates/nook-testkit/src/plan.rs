@@ -23,6 +23,9 @@ impl NodePlan {
             // One machine gains nothing by dividing a model among its own processes; what is tested
             // is the dividing.
             .with("distributed_inference.pooling", "\"always\"")
+            // Whoever tests on a laptop may do so on battery.
+            .with("distributed_inference.host.pause.on_battery", "false")
+            .with("distributed_inference.host.pause.in_full_screen", "false")
     }
 
     /// The same node, offering these layers of every model once it shares: `1-2`.

@@ -58,10 +58,10 @@ class App:
         self._log.close()
         self._folder.cleanup()
 
-    def start(self) -> subprocess.Popen:
+    def start(self, *words: str) -> subprocess.Popen:
         """Starts the program; a second time while it runs, as a second click on its icon does."""
         return subprocess.Popen(
-            [program()],
+            [program(), *words],
             env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=self._log,

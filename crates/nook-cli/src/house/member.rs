@@ -117,10 +117,12 @@ impl Member {
 
 fn settings(name: &str, offers: Option<LayerRange>) -> String {
     let offers = offers.map_or_else(String::new, |layers| {
-        format!("[distributed_inference.host]\nlayers = \"{layers}\"\n")
+        format!("[distributed_inference.host]\nlayers = \"{layers}\"\n\n")
     });
+    // Who tries it out does so on battery too, and with the terminal in full screen.
+    let pause = "[distributed_inference.host.pause]\non_battery = false\nin_full_screen = false\n";
     format!(
         "[device]\nname = \"{name}\"\n\n[network]\nlisten_port = 0\nloopback = true\n\n\
-         [distributed_inference]\npooling = \"always\"\n\n{offers}"
+         [distributed_inference]\npooling = \"always\"\n\n{offers}{pause}"
     )
 }

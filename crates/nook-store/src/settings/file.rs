@@ -55,6 +55,11 @@ pub const SETTINGS_KEYS: &[&str] = &[
     "distributed_inference.host.shard_max_vram_mb",
     "distributed_inference.host.max_concurrent_streams",
     "distributed_inference.host.layers",
+    "distributed_inference.host.pause.on_battery",
+    "distributed_inference.host.pause.in_full_screen",
+    "distributed_inference.host.pause.when_busy_percent",
+    "distributed_inference.host.pause.quiet_hours",
+    "distributed_inference.host.pause.until",
 ];
 
 /// The settings file of one home.

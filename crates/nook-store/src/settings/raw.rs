@@ -82,6 +82,17 @@ pub(super) struct RawHost {
     pub(super) max_concurrent_streams: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) layers: Option<String>,
+    pub(super) pause: RawPauses,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct RawPauses {
+    pub(super) on_battery: bool,
+    pub(super) in_full_screen: bool,
+    pub(super) when_busy_percent: i64,
+    pub(super) quiet_hours: String,
+    pub(super) until: i64,
 }
 
 impl Default for RawDevice {
@@ -146,6 +157,19 @@ impl Default for RawHost {
             shard_max_vram_mb: 20_000,
             max_concurrent_streams: 4,
             layers: None,
+            pause: RawPauses::default(),
+        }
+    }
+}
+
+impl Default for RawPauses {
+    fn default() -> Self {
+        Self {
+            on_battery: true,
+            in_full_screen: true,
+            when_busy_percent: 0,
+            quiet_hours: String::new(),
+            until: 0,
         }
     }
 }

@@ -23,13 +23,14 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     ("nook-text",     1, &["nook-base"]),
     ("nook-kernels",  2, &[]),
     ("nook-find",     2, &["nook-base"]),
+    ("nook-machine",  2, &["nook-base"]),
     ("nook-mux",      2, &["nook-base", "nook-wire"]),
     ("nook-link",     2, &["nook-base", "nook-wire", "nook-mux", "nook-trust"]), // trust: no session before a verdict
     ("nook-model",    2, &["nook-base", "nook-kernels"]),
     ("nook-shard",    2, &["nook-base", "nook-wire", "nook-mux", "nook-model"]),
     ("nook-store",    2, &["nook-base", "nook-trust"]),
-    ("nook-node",     3, &["nook-base", "nook-find", "nook-kernels", "nook-link", "nook-model", "nook-mux", "nook-pipeline", "nook-plan",
-                           "nook-shard", "nook-store", "nook-text", "nook-trust", "nook-wire"]),
+    ("nook-node",     3, &["nook-base", "nook-find", "nook-kernels", "nook-link", "nook-machine", "nook-model", "nook-mux", "nook-pipeline",
+                           "nook-plan", "nook-shard", "nook-store", "nook-text", "nook-trust", "nook-wire"]),
     ("nook-openai",   4, &["nook-base", "nook-node", "nook-text"]),
     ("nook-control",  4, &["nook-base", "nook-node"]),
     // shard: `nook worker` and `inglenook worker` are the worker process.
@@ -49,12 +50,16 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("keyring*",           &["nook-store"]),
     ("mdns-sd",            &["nook-find"]),
     ("memmap2",            &["nook-kernels"]),
+    ("jiff",               &["nook-machine"]),
     ("rusqlite",           &["nook-store"]),
     ("rustls*",            &["nook-link"]),
+    ("starship-battery",   &["nook-machine"]),
     ("tauri*",             &["inglenook"]),
     ("tokio-rustls",       &["nook-link"]),
     ("tokio-tungstenite",  &["nook-link"]),
     ("tungstenite",        &["nook-link"]),
+    ("x-win",              &["nook-machine"]),
+    ("x11rb",              &["nook-machine"]),
 ];
 
 /// Crates that never learn the time or the network except as arguments.

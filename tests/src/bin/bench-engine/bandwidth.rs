@@ -82,7 +82,9 @@ mod tests {
             let expected = numbers[..whole]
                 .iter()
                 .map(|number| u64::from_le_bytes(*number))
-                .chain(numbers[whole..].as_flattened().iter().chain(rest).map(|byte| u64::from(*byte)))
+                .chain(
+                    numbers[whole..].as_flattened().iter().chain(rest).map(|byte| u64::from(*byte)),
+                )
                 .fold(0, u64::wrapping_add);
             for places in [1, PLACES] {
                 assert_eq!(sum(&bytes, places), expected, "{length} bytes, {places} places");

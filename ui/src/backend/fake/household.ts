@@ -49,6 +49,7 @@ export function startingHouse(): HouseView {
       state: 'sharing',
       streams: 0,
       streams_max: 2,
+      paused: null,
       status_line: 'Sharing · 2 devices · idle',
     },
     devices: [

@@ -1,0 +1,47 @@
+//! What this machine is doing, as far as it says whether its owner wants it for himself.
+//!
+//! [`Machine::look`] reads everything once, blocking for some milliseconds; `nook-node` calls it every
+//! few seconds while something hangs on it and decides what follows. Nothing here waits, remembers or
+//! decides. What a system does not tell is `None`, never a guess.
+
+mod battery;
+mod hours;
+mod load;
+mod screen;
+
+pub use hours::{next_morning, seconds_to_clock};
+
+/// What was seen in one look.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Conditions {
+    /// Whether a battery is being drained; `None`: the machine has none, or does not say.
+    pub on_battery: Option<bool>,
+    /// The share of all processor time that programs other than this one and its workers took since
+    /// the look before, 0 to 1; `None` at the first look.
+    pub others_load: Option<f32>,
+    /// Whether the window in front fills the screen and is not one of ours; `None`: the desktop does
+    /// not say.
+    pub full_screen: Option<bool>,
+    /// Minutes since midnight of the local clock, 0 to 1439.
+    pub minute_of_day: u16,
+}
+
+/// The machine, with what is kept between two looks: connections, and counters to compare with.
+#[derive(Debug, Default)]
+pub struct Machine {
+    battery: battery::Battery,
+    load: load::Load,
+    screen: screen::Screen,
+}
+
+impl Machine {
+    /// Reads everything once. Blocks for some milliseconds: never on a thread that others wait for.
+    pub fn look(&mut self) -> Conditions {
+        Conditions {
+            on_battery: self.battery.is_drained(),
+            others_load: self.load.of_others(),
+            full_screen: self.screen.is_filled(),
+            minute_of_day: hours::minute_of_day(),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Holding lending back: looking at the machine while that matters, and the owner's own pause.
+//!
+//! The rule is in `pausing`; here it meets the machine, the settings and what is lent. Lending that is
+//! held back is off for everybody else: no advert, no calls, memory given back. Only the owner's choice
+//! stays on.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use nook_base::{ErrorCode, clock};
+use nook_machine::{Conditions, Machine};
+
+use crate::house::{HouseError, PauseFor, Sharing};
+use crate::pausing::Pausing;
+use crate::state::{Inside, State};
+use crate::views::{PauseReason, PauseView};
+
+/// Between two looks at the machine.
+const MACHINE_LOOK: Duration = Duration::from_secs(2);
+
+/// How long nothing is lent after memory was wanted at once: else the next reply of somebody else
+/// takes it again.
+const FREED_SECONDS: u64 = 15 * 60;
+
+const HOUR_SECONDS: u64 = 3600;
+
+const UNTIL_KEY: &str = "distributed_inference.host.pause.until";
+
+/// What is known of the machine, and what follows from it.
+#[derive(Debug)]
+pub(crate) struct HoldingBack {
+    /// Absent while it looks, in a thread of its own.
+    machine: Option<Box<Machine>>,
+    looked_at: Option<Instant>,
+    conditions: Option<Conditions>,
+    pausing: Pausing,
+    /// Why nothing is lent though it is switched on.
+    pub(crate) reason: Option<PauseReason>,
+}
+
+impl Default for HoldingBack {
+    fn default() -> Self {
+        Self {
+            machine: Some(Box::default()),
+            looked_at: None,
+            conditions: None,
+            pausing: Pausing::default(),
+            reason: None,
+        }
+    }
+}
+
+impl State {
+    /// Looks at the machine when it is time and something hangs on it, and weighs what is known.
+    pub(crate) fn hold_back_or_not(&mut self) {
+        self.look_at_machine(clock::now());
+        if self.weigh() {
+            self.apply_sharing();
+        }
+    }
+
+    /// The machine was looked at.
+    pub(crate) fn on_looked(&mut self, machine: Box<Machine>, conditions: Conditions) {
+        self.holding_back.machine = Some(machine);
+        self.holding_back.conditions = Some(conditions);
+        if self.weigh() {
+            self.apply_sharing();
+        }
+    }
+
+    /// Works out anew why to hold back; says whether that changed.
+    pub(crate) fn weigh(&mut self) -> bool {
+        let wish = self.settings.settings().host.pause;
+        let back = &mut self.holding_back;
+        let conditions = back.conditions.as_ref();
+        let reason = back.pausing.weigh(clock::now(), clock::unix_seconds(), conditions, &wish);
+        let changed = reason != back.reason;
+        if changed {
+            match reason {
+                Some(reason) => tracing::info!(?reason, "sharing is paused"),
+                None => tracing::info!("sharing is not paused any more"),
+            }
+        }
+        back.reason = reason;
+        changed
+    }
+
+    fn look_at_machine(&mut self, now: Instant) {
+        let pause = &self.settings.settings().host.pause;
+        let matters = self.lending.sharing == Sharing::On
+            && (pause.on_battery
+                || pause.in_full_screen
+                || pause.when_busy_percent.is_some()
+                || pause.quiet_hours.is_some());
+        let back = &mut self.holding_back;
+        let early = back.looked_at.is_some_and(|at| now.duration_since(at) < MACHINE_LOOK);
+        if !matters || early {
+            return;
+        }
+        let Some(mut machine) = back.machine.take() else { return };
+        back.looked_at = Some(now);
+        let inside = self.inside.clone();
+        self.tasks.spawn_until_cancelled("machine", async move {
+            let looked = tokio::task::spawn_blocking(move || {
+                let conditions = machine.look();
+                (machine, conditions)
+            });
+            // A look that panicked in a foreign library is not repeated: the machine stays away, and
+            // what was seen before stands.
+            if let Ok((machine, conditions)) = looked.await {
+                let _ = inside.send(Inside::Looked(machine, conditions)).await;
+            }
+        });
+    }
+
+    /// Nothing is lent for a while, because the owner says so; kept over a restart.
+    pub(crate) fn pause_sharing(&mut self, span: PauseFor) -> Result<(), HouseError> {
+        let until = match span {
+            PauseFor::Hour => clock::unix_seconds().saturating_add(HOUR_SECONDS),
+            PauseFor::UntilTomorrow => nook_machine::next_morning(),
+        };
+        self.pause_until(until)
+    }
+
+    /// Ends the owner's own pause; other reasons stay.
+    pub(crate) fn resume_sharing(&mut self) -> Result<(), HouseError> {
+        self.pause_until(0)
+    }
+
+    /// Gives back all memory that no reply of this device needs, at once, and lends nothing for a
+    /// quarter of an hour.
+    pub(crate) fn free_memory(&mut self) -> Result<(), HouseError> {
+        let all: BTreeSet<_> = self.catalogue.iter().map(crate::catalogue::Entry::digest).collect();
+        let lends = self.lending.terms.is_some();
+        if self.lending.sharing == Sharing::On {
+            let until = clock::unix_seconds().saturating_add(FREED_SECONDS);
+            let asked = self.settings.settings().host.pause.until;
+            self.pause_until(until.max(asked))?;
+        }
+        if lends {
+            // Freed when the steps of guests that run now are done, which `drain` says.
+            self.lending.owed.extend(all);
+        } else {
+            self.free(all);
+        }
+        Ok(())
+    }
+
+    fn pause_until(&mut self, until: u64) -> Result<(), HouseError> {
+        let until = i64::try_from(until).unwrap_or(i64::MAX);
+        self.settings
+            .change(&[(UNTIL_KEY, until.into())])
+            .map_err(|error| HouseError::new(ErrorCode::BadRequest, error.to_string()))?;
+        if self.weigh() {
+            self.apply_sharing();
+        }
+        Ok(())
+    }
+
+    /// Why nothing is lent though it is switched on, for people.
+    pub(crate) fn pause_view(&self) -> Option<PauseView> {
+        if self.lending.sharing == Sharing::Off {
+            return None;
+        }
+        let reason = self.holding_back.reason?;
+        let until = self.settings.settings().host.pause.until;
+        let until = (reason == PauseReason::Owner).then_some(until);
+        let sentence = match (reason, until) {
+            (PauseReason::Owner, Some(until)) => {
+                format!("paused until {}", nook_machine::seconds_to_clock(until))
+            }
+            (PauseReason::Owner, None) => "paused".to_owned(),
+            (PauseReason::QuietHours, _) => "paused in quiet hours".to_owned(),
+            (PauseReason::Battery, _) => "paused on battery".to_owned(),
+            (PauseReason::FullScreen, _) => "paused while a program fills the screen".to_owned(),
+            (PauseReason::Busy, _) => "paused while other programs are busy".to_owned(),
+        };
+        Some(PauseView { reason, sentence, until })
+    }
+}
