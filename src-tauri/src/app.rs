@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use nook_base::tasks::Tasks;
 use nook_node::views::Problem;
 use tauri::{AppHandle, Manager, RunEvent, WindowEvent};
+use tauri_plugin_window_state::StateFlags;
 
 use crate::arguments::Arguments;
 use crate::leaving::{self, Leaving};
@@ -13,6 +14,7 @@ use crate::news::News;
 use crate::opening::{Opener, opening};
 use crate::replies::Replies;
 use crate::tray::{self, Tray};
+use crate::window::Whereabouts;
 use crate::{commands, starting, tray_host, window};
 
 /// Work of the app itself, beside that of the house: starting it, ending it, single clicks.
@@ -41,7 +43,15 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let app = tauri::Builder::default()
         // First, so that a second start ends before it touches anything.
         .plugin(tauri_plugin_single_instance::init(|app, words, _| started_again(app, words)))
+        .plugin(
+            tauri_plugin_window_state::Builder::default()
+                // Whether it is seen is the tray's matter.
+                .with_state_flags(StateFlags::SIZE | StateFlags::POSITION | StateFlags::MAXIMIZED)
+                .build(),
+        )
+        .plugin(tauri_plugin_autostart::Builder::new().arg("--hidden").build())
         .manage(background)
+        .manage(Whereabouts::new(arguments.page_kept.unwrap_or(window::PAGE_KEPT)))
         .manage(opening)
         .manage(Leaving::default())
         .manage(News::default())
@@ -71,7 +81,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
                 app.state::<Background>().run("close-window", window::put_away(app.clone()));
             }
         })
-        .setup(move |app| Ok(set_up(app.handle(), arguments, opener)?))
+        .setup(move |app| {
+            set_up(app.handle(), arguments, opener);
+            Ok(())
+        })
         .build(tauri::generate_context!())
         .context("cannot open the window system")?;
     app.run(|_, event| {
@@ -93,12 +106,11 @@ fn started_again(app: &AppHandle, words: Vec<String>) {
     }
 }
 
-fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) -> tauri::Result<()> {
+fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) {
     let tray = tray::create(app);
     if let Some(tray) = &tray {
         app.manage(tray.clone());
     }
-    window::create(app)?;
     let background = app.state::<Background>();
     background.run("first-window", first_window(app.clone(), arguments.hidden && tray.is_some()));
     background.run("house", live(app.clone(), tray, opener));
@@ -110,14 +122,16 @@ fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) -> tauri::Resul
         nook_control::asked_by_the_system().await;
         leaving::leave(asked).await;
     });
-    Ok(())
 }
 
 /// Shows the window, or leaves it in the tray where one was asked for and exists.
 async fn first_window(app: AppHandle, hidden: bool) {
-    if !hidden {
-        window::show(&app);
-    } else if !tray_host::is_there().await {
+    // Without a tray it is there at least, and minimised.
+    let no_tray = hidden && !tray_host::is_there().await;
+    if !hidden || no_tray {
+        window::show_anew(app.clone()).await;
+    }
+    if no_tray {
         window::put_away(app).await;
     }
 }

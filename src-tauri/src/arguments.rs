@@ -1,5 +1,7 @@
 //! The few words that the app understands on its command line.
 
+use std::time::Duration;
+
 /// How the app was asked to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Arguments {
@@ -10,6 +12,8 @@ pub(crate) struct Arguments {
     /// Switch sharing to its other side: for desktops without a tray, and for keys that a desktop
     /// lets people set.
     pub(crate) toggle_share: bool,
+    /// End a page that nobody has seen for so long; absent: after [`crate::window::PAGE_KEPT`].
+    pub(crate) page_kept: Option<Duration>,
 }
 
 impl Arguments {
@@ -22,11 +26,17 @@ impl Arguments {
                 "--hidden" => read.hidden = true,
                 "--safe-graphics" => read.safe_graphics = true,
                 "--toggle-share" => read.toggle_share = true,
+                _ if let Some(kept) = page_kept(&word) => read.page_kept = Some(kept),
                 _ => tracing::warn!(%word, "not understood"),
             }
         }
         read
     }
+}
+
+/// `--keep-page=300`, in seconds.
+fn page_kept(word: &str) -> Option<Duration> {
+    word.strip_prefix("--keep-page=")?.parse().ok().map(Duration::from_secs)
 }
 
 #[cfg(test)]
@@ -44,6 +54,9 @@ mod tests {
         check(&[], none);
         check(&["--hidden"], Arguments { hidden: true, ..none });
         check(&["--toggle-share"], Arguments { toggle_share: true, ..none });
+        let kept = Some(Duration::from_secs(2));
+        check(&["--keep-page=2"], Arguments { page_kept: kept, ..none });
+        check(&["--keep-page=soon"], none);
         let both = Arguments { hidden: true, safe_graphics: true, ..none };
         check(&["--gapplication-service", "--safe-graphics", "--hidden"], both);
     }

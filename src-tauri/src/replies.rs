@@ -53,6 +53,11 @@ impl Replies {
         Ok(view)
     }
 
+    /// Whether any is under way.
+    pub(crate) fn are_running(&self) -> bool {
+        self.with_stops(|stops| !stops.is_empty())
+    }
+
     /// Stops a reply. One that has ended already is left as it is.
     pub(crate) fn stop(&self, reply_message: i64) {
         if let Some(stop) = self.with_stops(|stops| stops.remove(&reply_message)) {

@@ -1,11 +1,20 @@
-//! The one window: made once, hidden and shown again, never sent anywhere but to its own pages.
+//! The one window: hidden and shown again, never sent anywhere but to its own pages.
+//!
+//! A page in the tray costs memory that this program exists to give to models: one that has been away
+//! for [`PAGE_KEPT`] ends, and is made anew when somebody wants to see it. What it showed is kept by
+//! the house.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tauri::webview::NewWindowResponse;
 use tauri::{AppHandle, Manager, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
 
+use crate::app::Background;
 use crate::asks::Page;
 use crate::news::News;
 use crate::opening::Opening;
+use crate::replies::Replies;
 use crate::{leaving, texts, tray_host};
 
 /// Label of the window; the capability names it too.
@@ -15,8 +24,36 @@ const SIZE: (f64, f64) = (1100.0, 760.0);
 /// Narrower, a line of a reply holds too few words.
 const SIZE_MIN: (f64, f64) = (360.0, 480.0);
 
-/// Makes the window without showing it.
-pub(crate) fn create(app: &AppHandle) -> tauri::Result<WebviewWindow> {
+/// How long a page stays that nobody sees.
+pub(crate) const PAGE_KEPT: Duration = Duration::from_secs(5 * 60);
+
+/// How often the window was shown or put away, and how long its page is kept.
+#[derive(Debug)]
+pub(crate) struct Whereabouts {
+    /// Whoever waits for something to stay as it is compares this.
+    changes: AtomicU64,
+    page_kept: Duration,
+}
+
+impl Whereabouts {
+    /// `page_kept`: see [`PAGE_KEPT`].
+    pub(crate) fn new(page_kept: Duration) -> Self {
+        Self { changes: AtomicU64::new(0), page_kept }
+    }
+
+    /// Something changed; the number of this change.
+    fn change(&self) -> u64 {
+        self.changes.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn is_still(&self, change: u64) -> bool {
+        self.changes.load(Ordering::SeqCst) == change
+    }
+}
+
+/// Makes the window without showing it. Not on the thread of the window system once that runs: on
+/// Windows it would wait for itself.
+fn create(app: &AppHandle) -> tauri::Result<WebviewWindow> {
     WebviewWindowBuilder::new(app, LABEL, WebviewUrl::default())
         .title(texts::NAME)
         .inner_size(SIZE.0, SIZE.1)
@@ -27,12 +64,25 @@ pub(crate) fn create(app: &AppHandle) -> tauri::Result<WebviewWindow> {
         .build()
 }
 
-/// Shows the window and gives it the focus.
+/// Shows the window and gives it the focus; makes it where it is not there.
 pub(crate) fn show(app: &AppHandle) {
-    let Some(window) = app.get_webview_window(LABEL) else {
-        tracing::warn!("there is no window to show");
+    app.state::<Whereabouts>().change();
+    if let Some(window) = app.get_webview_window(LABEL) {
+        bring_up(&window);
         return;
-    };
+    }
+    app.state::<Background>().run("window", show_anew(app.clone()));
+}
+
+/// Shows a window that may have to be made; it is there when this returns.
+pub(crate) async fn show_anew(app: AppHandle) {
+    match app.get_webview_window(LABEL).map_or_else(|| create(&app), Ok) {
+        Ok(window) => bring_up(&window),
+        Err(error) => tracing::warn!(%error, "the window could not be made"),
+    }
+}
+
+fn bring_up(window: &WebviewWindow) {
     let shown = window.show().and_then(|()| window.unminimize()).and_then(|()| window.set_focus());
     if let Err(error) = shown {
         tracing::warn!(%error, "the window could not be shown");
@@ -55,7 +105,9 @@ pub(crate) async fn put_away(app: AppHandle) {
         // There is nothing that could go on in the tray.
         return leaving::leave(app.clone()).await;
     }
+    let change = app.state::<Whereabouts>().change();
     let away = if tray_host::is_there().await {
+        app.state::<Background>().run("page", give_up_page(app.clone(), change));
         window.hide()
     } else {
         app.state::<News>().no_tray();
@@ -63,6 +115,28 @@ pub(crate) async fn put_away(app: AppHandle) {
     };
     if let Err(error) = away {
         tracing::warn!(%error, "the window could not be put away");
+    }
+}
+
+/// Ends the page of a window that stays away. One that shows a reply under way is kept until that is
+/// over: a new page would not follow it.
+async fn give_up_page(app: AppHandle, change: u64) {
+    let whereabouts = app.state::<Whereabouts>();
+    loop {
+        tokio::time::sleep(whereabouts.page_kept).await;
+        if !whereabouts.is_still(change) {
+            return;
+        }
+        if !app.state::<Replies>().are_running() {
+            break;
+        }
+    }
+    let Some(window) = app.get_webview_window(LABEL) else {
+        return;
+    };
+    match window.destroy() {
+        Ok(()) => tracing::info!("the page that nobody looked at has ended"),
+        Err(error) => tracing::warn!(%error, "the page could not be ended"),
     }
 }
 

@@ -131,6 +131,36 @@ def test_a_second_start_shows_the_first_one(panel: Panel, icon: TrayItem, app: A
     wait_until(windows, "the window of the first one")
 
 
+def test_a_page_that_nobody_looks_at_gives_its_memory_back(panel: Panel) -> None:
+    """Started hidden there is no page at all; a closed one ends, and comes back where it was."""
+    with App(words=["--hidden", "--keep-page=1"]) as app:
+        icon = panel.wait_for_icon()
+        wait_until(lambda: share_entry(panel, icon).enabled, "the house to be up", 60)
+        assert not pages(app), "a page that nobody asked for"
+        panel.click(icon, CHAT)
+        wait_until(windows, "the window")
+        assert pages(app)
+        close_windows()
+        wait_until(lambda: not pages(app), "the page's end", 30)
+        assert app.is_running() and share_entry(panel, icon).enabled
+        panel.click(icon, DEVICES)
+        wait_until(windows, "a new window")
+
+
+def test_the_window_comes_back_as_large_as_it_was(panel: Panel, icon: TrayItem, app: App) -> None:
+    """Its size outlives the program."""
+    assert app.process
+    panel.click(icon, CHAT)
+    window = wait_until(windows, "the window")[0]
+    subprocess.run(["xdotool", "windowsize", "--sync", window, "700", "600"], check=True)
+    wait_until(lambda: width(window) == 700, "the new size")
+    panel.click(icon, QUIT)
+    assert app.process.wait(30) == 0
+    app.process = app.start()
+    window = wait_until(windows, "the window of the next start", 30)[0]
+    wait_until(lambda: width(window) == 700, "the size that it had")
+
+
 def test_quit_ends_everything(panel: Panel, icon: TrayItem, app: App) -> None:
     """The process leaves by itself, with no worker left behind."""
     assert app.process
@@ -180,6 +210,18 @@ def enabled(panel: Panel, icon: TrayItem, label: str) -> bool:
 def wmctrl(*words: str) -> bool:
     """Asks the window manager; false when there is no such window yet."""
     return subprocess.run(["wmctrl", *words], check=False).returncode == 0
+
+
+def pages(app: App) -> list[str]:
+    """Processes in which WebKit shows this app's pages."""
+    assert app.process
+    done = subprocess.run(
+        ["pgrep", "--parent", str(app.process.pid), "WebKitWeb"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.split()
 
 
 def tray_window() -> str:

@@ -7,6 +7,7 @@ are the `data-testid`s that the pages promise; [Window] knows nothing else of th
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -26,7 +27,8 @@ WINDOW_TITLE = "Inglenook"
 class App:
     """The app as a desktop starts it."""
 
-    def __init__(self, name: str = "Kitchen laptop") -> None:
+    def __init__(self, name: str = "Kitchen laptop", words: Sequence[str] = ()) -> None:
+        self._words = words
         self._folder = tempfile.TemporaryDirectory(prefix="inglenook-app-")
         self.home = Path(self._folder.name) / "home"
         self.port = free_port()
@@ -38,7 +40,7 @@ class App:
 
     def __enter__(self) -> "App":
         self._log = (out() / "app.log").open("ab")
-        self.process = self.start()
+        self.process = self.start(*self._words)
         return self
 
     def __exit__(
@@ -70,7 +72,8 @@ class App:
 
     def environment(self) -> dict[str, str]:
         """The environment of the app: its own home."""
-        return dict(os.environ, INGLENOOK_HOME=str(self.home))
+        config = Path(self._folder.name) / "config"
+        return dict(os.environ, INGLENOOK_HOME=str(self.home), XDG_CONFIG_HOME=str(config))
 
     def is_running(self) -> bool:
         """Whether the process is alive."""
