@@ -48,7 +48,9 @@ export default ts.config(
       'svelte/button-has-type': 'error',
     },
   },
-  seesNot('kit', 'chat', 'devices', 'windows', 'backend'),
-  seesNot('chat', 'devices', 'windows'),
-  seesNot('devices', 'chat', 'windows'),
+  seesNot('kit', 'chat', 'devices', 'pages', 'start', 'windows', 'backend'),
+  seesNot('chat', 'devices', 'pages', 'start', 'windows'),
+  seesNot('devices', 'chat', 'pages', 'start', 'windows'),
+  seesNot('pages', 'chat', 'devices', 'start', 'windows'),
+  seesNot('start', 'chat', 'devices', 'pages', 'windows'),
 );

@@ -21,5 +21,7 @@ export default defineConfig({
     include: ['src/**/*.test.ts', 'tests/**/*.test.ts'],
     setupFiles: ['tests/setup.ts'],
     restoreMocks: true,
+    // Only what hangs takes this long, also where a machine has much else to do.
+    testTimeout: 30_000,
   },
 });

@@ -5,7 +5,7 @@ use std::future::Future;
 use anyhow::Context as _;
 use nook_base::tasks::Tasks;
 use nook_node::views::Problem;
-use tauri::{AppHandle, Manager, RunEvent, WindowEvent};
+use tauri::{AppHandle, DragDropEvent, Manager, RunEvent, WindowEvent};
 use tauri_plugin_window_state::StateFlags;
 
 use crate::arguments::Arguments;
@@ -15,7 +15,7 @@ use crate::opening::{Opener, opening};
 use crate::replies::Replies;
 use crate::tray::{self, Tray};
 use crate::window::Whereabouts;
-use crate::{commands, starting, tray_host, window};
+use crate::{commands, page_commands, starting, tray_host, window};
 
 /// Work of the app itself, beside that of the house: starting it, ending it, single clicks.
 pub(crate) struct Background {
@@ -58,28 +58,43 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         .manage(Replies::default())
         .invoke_handler(tauri::generate_handler![
             commands::cancel_pairing,
+            page_commands::change_setting,
+            commands::confine_conversation,
             commands::conversations,
             commands::delete_conversation,
+            page_commands::diagnostics,
+            commands::export_conversation,
             commands::forget,
+            commands::import_conversation,
+            page_commands::import_model,
+            commands::instruct_conversation,
             commands::join,
             commands::messages,
             commands::open_link,
+            page_commands::port_key,
             commands::quit,
+            page_commands::remove_model,
             commands::rename_conversation,
+            page_commands::renew_port_key,
             commands::say,
             commands::set_name,
             commands::set_sharing,
             commands::set_trust,
             commands::show_code,
             commands::stop,
+            page_commands::test_port,
             commands::watch,
         ])
-        .on_window_event(|window, event| {
-            if let WindowEvent::CloseRequested { api, .. } = event {
+        .on_window_event(|window, event| match event {
+            WindowEvent::CloseRequested { api, .. } => {
                 api.prevent_close();
                 let app = window.app_handle();
                 app.state::<Background>().run("close-window", window::put_away(app.clone()));
             }
+            WindowEvent::DragDrop(DragDropEvent::Drop { paths, .. }) => {
+                window.app_handle().state::<News>().dropped(paths);
+            }
+            _ => {}
         })
         .setup(move |app| {
             set_up(app.handle(), arguments, opener);

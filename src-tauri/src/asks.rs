@@ -4,8 +4,9 @@
 //! `ui/src/generated`, so that page and program cannot drift apart.
 
 use nook_base::Sensitive;
+use nook_node::doctor::Finding;
 use nook_node::views::HouseView;
-use nook_node::{PairTarget, Reach, StartedTurn, Turn, TurnText};
+use nook_node::{ChatStart, PairTarget, Reach, StartedTurn, Turn, TurnText};
 use serde::{Deserialize, Serialize};
 
 /// News for the window, in order, for as long as it is open.
@@ -25,6 +26,11 @@ pub(crate) enum WindowNews {
     },
     /// The window was minimised instead of hidden, because this desktop shows no tray icons.
     NoTray,
+    /// Files were dropped on the window.
+    Dropped {
+        /// Where they lie.
+        paths: Vec<String>,
+    },
 }
 
 /// A page of the window.
@@ -38,20 +44,54 @@ pub(crate) enum Page {
     Devices,
 }
 
-/// Something to say, and where.
-#[derive(Debug, Deserialize)]
+/// Something to say, and where. No `Debug`: it holds what the person wrote.
+#[derive(Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct TurnAsk {
     /// The conversation; absent starts one.
     pub(crate) conversation: Option<i64>,
-    /// The message to follow; with `text` absent, the user's message to answer again.
-    pub(crate) parent: Option<i64>,
-    /// What the person says; absent asks for another answer to `parent`.
-    pub(crate) text: Option<String>,
+    /// What a conversation that starts now is to be like.
+    pub(crate) start: StartAsk,
+    /// What is said.
+    pub(crate) what: WhatAsk,
     /// Name of the model.
     pub(crate) model: String,
     /// Where it may be computed.
     pub(crate) reach: ReachAsk,
+}
+
+/// What a new conversation is to be like.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct StartAsk {
+    /// It is never written to the disk and gone when the program ends.
+    pub(crate) temporary: bool,
+    /// What the model is told before the first message; may be empty.
+    pub(crate) instructions: String,
+}
+
+/// What a turn says.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum WhatAsk {
+    /// A new message of the person.
+    New {
+        /// What they say.
+        text: String,
+        /// The message that it follows; absent makes it a beginning.
+        parent: Option<i64>,
+    },
+    /// Another answer to a message of the person.
+    Again {
+        /// That message.
+        message: i64,
+    },
+    /// The rest of a reply that was cut.
+    More {
+        /// That reply.
+        message: i64,
+    },
 }
 
 /// Where a reply may be computed.
@@ -94,12 +134,29 @@ pub(crate) struct TurnView {
     pub(crate) reply_message: i64,
 }
 
+/// What the page of diagnostics shows.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct DiagnosticsView {
+    /// What was looked at.
+    pub(crate) findings: Vec<Finding>,
+    /// Operating system and kind of processor.
+    pub(crate) system: String,
+    /// Version of what draws this window; absent where it does not say.
+    pub(crate) web_view: Option<String>,
+}
+
 impl From<TurnAsk> for Turn {
     fn from(ask: TurnAsk) -> Self {
+        let StartAsk { temporary, instructions } = ask.start;
         Self {
             conversation: ask.conversation,
-            parent: ask.parent,
-            text: ask.text.map_or(TurnText::Again, |text| TurnText::New(Sensitive(text))),
+            start: ChatStart { temporary, instructions: Sensitive(instructions) },
+            text: match ask.what {
+                WhatAsk::New { text, parent } => TurnText::New { text: Sensitive(text), parent },
+                WhatAsk::Again { message } => TurnText::Again(message),
+                WhatAsk::More { message } => TurnText::More(message),
+            },
             model: ask.model,
             reach: ask.reach.into(),
         }

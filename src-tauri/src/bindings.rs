@@ -51,6 +51,9 @@ fn generate() -> BTreeMap<String, String> {
     asks::TurnAsk::export_all(&config).unwrap();
     asks::JoinTarget::export_all(&config).unwrap();
     asks::TurnView::export_all(&config).unwrap();
+    asks::DiagnosticsView::export_all(&config).unwrap();
+    views::ExportAsk::export_all(&config).unwrap();
+    views::SettingAsk::export_all(&config).unwrap();
     read_folder(folder.path())
 }
 

@@ -2,22 +2,22 @@
 //! decided is decided there.
 
 use nook_node::views::{
-    ConversationView, DeviceView, MessageView, PairingView, Problem, ReplyEvent, Trust,
+    ConversationView, DeviceView, ExportAsk, MessageView, PairingView, Problem, ReplyEvent, Trust,
 };
-use nook_node::{House, Sharing};
+use nook_node::{House, Reach, Sharing};
 use tauri::ipc::Channel;
 use tauri::{AppHandle, State};
 
-use crate::asks::{JoinTarget, TurnAsk, TurnView, WindowNews};
-use crate::leaving;
+use crate::asks::{JoinTarget, ReachAsk, TurnAsk, TurnView, WindowNews};
 use crate::news::News;
 use crate::opening::Opening;
 use crate::replies::Replies;
+use crate::{leaving, saving};
 
 /// Longest link that is opened; browsers take no longer ones either.
 const LINK_BYTES_MAX: usize = 2048;
 
-type Answer<T> = Result<T, Problem>;
+pub(crate) type Answer<T> = Result<T, Problem>;
 
 #[tauri::command]
 pub(crate) async fn watch(
@@ -105,6 +105,47 @@ pub(crate) async fn delete_conversation(
     opening: State<'_, Opening>,
 ) -> Answer<()> {
     Ok(opening.house().await?.delete_conversation(conversation).await?)
+}
+
+#[tauri::command]
+pub(crate) async fn instruct_conversation(
+    conversation: i64,
+    instructions: String,
+    opening: State<'_, Opening>,
+) -> Answer<()> {
+    Ok(opening.house().await?.instruct_conversation(conversation, instructions).await?)
+}
+
+#[tauri::command]
+pub(crate) async fn confine_conversation(
+    conversation: i64,
+    reach: ReachAsk,
+    opening: State<'_, Opening>,
+) -> Answer<()> {
+    let reach = Reach::from(reach);
+    Ok(opening.house().await?.confine_conversation(conversation, reach).await?)
+}
+
+/// Saves a conversation as a file in the folder for downloads; says where.
+#[tauri::command]
+pub(crate) async fn export_conversation(
+    conversation: i64,
+    title: String,
+    form: ExportAsk,
+    app: AppHandle,
+    opening: State<'_, Opening>,
+) -> Answer<String> {
+    let ending = match form {
+        ExportAsk::Json => "json",
+        ExportAsk::Markdown { .. } => "md",
+    };
+    let text = opening.house().await?.export_conversation(conversation, form).await?;
+    saving::save(&app, &title, ending, text).await
+}
+
+#[tauri::command]
+pub(crate) async fn import_conversation(file: String, opening: State<'_, Opening>) -> Answer<i64> {
+    Ok(opening.house().await?.import_conversation(file).await?)
 }
 
 #[tauri::command]

@@ -2,6 +2,7 @@
 //!
 //! The page opens one channel with `watch`; a reloaded page opens another and the first one ends.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +14,9 @@ use crate::asks::{Page, WindowNews};
 
 /// Shortest time between two views: a busy house changes more often than anybody can see.
 const VIEW_PAUSE: Duration = Duration::from_millis(50);
+
+/// Files of one drop that the page is told of.
+const DROPPED_MAX: usize = 16;
 
 /// Where news goes.
 #[derive(Default)]
@@ -66,6 +70,16 @@ impl News {
             state.channel.as_ref().is_some_and(|channel| tell(channel, WindowNews::GoTo { page }));
         if !told {
             state.waiting = Some(page);
+        }
+    }
+
+    /// Says which files were dropped on the window; beyond [`DROPPED_MAX`] they are left out.
+    pub(crate) fn dropped(&self, paths: &[PathBuf]) {
+        let paths = paths.iter().take(DROPPED_MAX).map(|path| path.display().to_string());
+        let news = WindowNews::Dropped { paths: paths.collect() };
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(channel) = &state.channel {
+            tell(channel, news);
         }
     }
 

@@ -1,21 +1,24 @@
-/** Starts the window: look, backend, page. */
+/** Starts the window: language, look, backend, page. */
 import { mount } from 'svelte';
 import { chooseBackend } from './backend/choose';
 import './look/tokens.css';
 import './look/base.css';
-import { followSystemTheme } from './look/theme';
-import { t } from './strings';
+import { chosenLanguage } from './look/look.svelte';
+import { languageFor, t, useLanguage } from './strings';
 import MainWindow from './windows/MainWindow.svelte';
 import { WindowState } from './windows/window.svelte';
 
 async function start(target: HTMLElement): Promise<void> {
-  followSystemTheme(document.documentElement);
+  const chosen = chosenLanguage(localStorage);
+  const mirrored = import.meta.env.DEV && chosen === 'mirrored';
+  await useLanguage(mirrored ? 'mirrored' : languageFor(chosen, navigator.languages), document.documentElement);
   const backend = await chooseBackend();
   if (backend === null) {
     target.textContent = t.app.noBackend;
     return;
   }
   const state = new WindowState(backend);
+  state.look.follow();
   mount(MainWindow, { target, props: { state } });
   await state.start();
 }

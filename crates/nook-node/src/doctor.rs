@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Finding {
     /// How it stands.
     pub verdict: Verdict,
@@ -15,6 +16,7 @@ pub struct Finding {
 
 /// How a thing stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// As it should be.

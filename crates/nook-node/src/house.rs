@@ -13,9 +13,10 @@ use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, ErrorCode, Sensitive};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::chats::ChatAsk;
 use crate::views::{
-    ChatRole, ConversationView, DeviceView, HouseView, MessageView, ModelView, PairingView,
-    PipelineView, Problem, ReplyEvent, Trust,
+    ChatRole, ConversationView, DeviceView, ExportAsk, HouseView, MessageView, ModelView,
+    PairingView, PipelineView, Problem, ReplyEvent, SettingAsk, Trust,
 };
 
 /// Commands that may wait for the loop; a caller beyond them waits at the door.
@@ -124,6 +125,13 @@ pub enum Prompt {
     Text(Sensitive<String>),
     /// A conversation, through the model's chat template.
     Chat(Vec<ChatMessage>),
+    /// A conversation whose last reply has begun and goes on where it stopped.
+    Begun {
+        /// What was said before that reply.
+        messages: Vec<ChatMessage>,
+        /// The reply so far.
+        reply: Sensitive<String>,
+    },
 }
 
 /// One message of a prompt.
@@ -174,29 +182,45 @@ pub struct ReplyPiece {
     pub ids: Sensitive<Vec<u32>>,
 }
 
-/// Where a message goes in the tree of a conversation.
+/// Where a message goes in the tree of a conversation, and how it is answered.
 #[derive(Debug, Clone)]
 pub struct Turn {
     /// The conversation; absent starts one.
     pub conversation: Option<i64>,
-    /// The message to follow; absent: the end of the branch last used. For [`TurnText::Again`] the
-    /// user's message to answer again.
-    pub parent: Option<i64>,
-    /// What is said.
+    /// What a conversation that starts with this turn is to be like.
+    pub start: ChatStart,
+    /// What is said, and after what.
     pub text: TurnText,
     /// Name of the model.
     pub model: String,
-    /// Where it may be computed.
+    /// Where it may be computed. A conversation that is kept to this device stays on it whatever
+    /// stands here.
     pub reach: Reach,
+}
+
+/// What a new conversation is to be like.
+#[derive(Debug, Clone, Default)]
+pub struct ChatStart {
+    /// It is never written to the disk and gone when the program ends.
+    pub temporary: bool,
+    /// What the model is told before the first message; may be empty.
+    pub instructions: Sensitive<String>,
 }
 
 /// What a turn says.
 #[derive(Debug, Clone)]
 pub enum TurnText {
     /// A new message of the person.
-    New(Sensitive<String>),
-    /// Nothing new: another answer to the message `parent`.
-    Again,
+    New {
+        /// What they say.
+        text: Sensitive<String>,
+        /// The message that it follows; absent makes it a beginning, beside others where there are.
+        parent: Option<i64>,
+    },
+    /// Another answer to this message of the person.
+    Again(i64),
+    /// The rest of this reply, which was cut.
+    More(i64),
 }
 
 /// A turn that is under way.
@@ -232,10 +256,9 @@ pub(crate) enum Command {
     RemoveModel { name: String, answer: Answer<()> },
     Generate { request: Box<GenerateRequest>, answer: Answer<Reply> },
     Say { turn: Turn, answer: Answer<StartedTurn> },
-    Conversations { search: Option<String>, answer: Answer<Vec<ConversationView>> },
-    Messages { conversation: i64, answer: Answer<Vec<MessageView>> },
-    RenameConversation { conversation: i64, title: String, answer: Answer<()> },
-    DeleteConversation { conversation: i64, answer: Answer<()> },
+    Chats(ChatAsk),
+    ChangeSetting { setting: SettingAsk, answer: Answer<()> },
+    RenewPortKey(Answer<Sensitive<String>>),
     PortSettings(Answer<PortSettings>),
     PortState { on: bool, base_url: String, problem: Option<String>, answer: Answer<()> },
     Doctor(Answer<Vec<crate::doctor::Finding>>),
@@ -348,17 +371,17 @@ impl House {
         self.ask(|answer| Command::Say { turn, answer }).await
     }
 
-    /// Conversations, newest first; with `search`, those that hold all its words.
+    /// Conversations that are kept, newest first; with `search`, those that hold all its words.
     pub async fn conversations(
         &self,
         search: Option<String>,
     ) -> Result<Vec<ConversationView>, HouseError> {
-        self.ask(|answer| Command::Conversations { search, answer }).await
+        self.ask(|answer| Command::Chats(ChatAsk::List { search, answer })).await
     }
 
     /// All messages of a conversation, parents before children, siblings oldest first.
     pub async fn messages(&self, conversation: i64) -> Result<Vec<MessageView>, HouseError> {
-        self.ask(|answer| Command::Messages { conversation, answer }).await
+        self.ask(|answer| Command::Chats(ChatAsk::Messages { conversation, answer })).await
     }
 
     /// Gives a conversation another title.
@@ -367,12 +390,58 @@ impl House {
         conversation: i64,
         title: String,
     ) -> Result<(), HouseError> {
-        self.ask(|answer| Command::RenameConversation { conversation, title, answer }).await
+        self.ask(|answer| Command::Chats(ChatAsk::Rename { conversation, title, answer })).await
     }
 
     /// Deletes a conversation for good.
     pub async fn delete_conversation(&self, conversation: i64) -> Result<(), HouseError> {
-        self.ask(|answer| Command::DeleteConversation { conversation, answer }).await
+        self.ask(|answer| Command::Chats(ChatAsk::Delete { conversation, answer })).await
+    }
+
+    /// Sets what the model is told before the first message; empty for nothing.
+    pub async fn instruct_conversation(
+        &self,
+        conversation: i64,
+        instructions: String,
+    ) -> Result<(), HouseError> {
+        let instructions = Sensitive(instructions);
+        self.ask(|answer| Command::Chats(ChatAsk::Instruct { conversation, instructions, answer }))
+            .await
+    }
+
+    /// Keeps the replies of a conversation on this device, or lets others help again.
+    pub async fn confine_conversation(
+        &self,
+        conversation: i64,
+        reach: Reach,
+    ) -> Result<(), HouseError> {
+        self.ask(|answer| Command::Chats(ChatAsk::Confine { conversation, reach, answer })).await
+    }
+
+    /// A conversation as the text of a file.
+    pub async fn export_conversation(
+        &self,
+        conversation: i64,
+        form: ExportAsk,
+    ) -> Result<String, HouseError> {
+        self.ask(|answer| Command::Chats(ChatAsk::Export { conversation, form, answer })).await
+    }
+
+    /// Takes in a conversation that was exported as JSON; returns its number.
+    pub async fn import_conversation(&self, file: String) -> Result<i64, HouseError> {
+        let file = Sensitive(file);
+        self.ask(|answer| Command::Chats(ChatAsk::Import { file, answer })).await
+    }
+
+    /// Changes one setting; it is kept, and acts at once.
+    pub async fn change_setting(&self, setting: SettingAsk) -> Result<(), HouseError> {
+        self.ask(|answer| Command::ChangeSetting { setting, answer }).await
+    }
+
+    /// Makes a new key of the port and returns it. A port that is open takes the old one until it is
+    /// opened anew.
+    pub async fn renew_port_key(&self) -> Result<Sensitive<String>, HouseError> {
+        self.ask(Command::RenewPortKey).await
     }
 
     /// Tells the house how its local port stands, so that all doors show the same.

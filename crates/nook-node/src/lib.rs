@@ -5,7 +5,7 @@
 //! (`devices`), calls of other devices (`sharing`, `lending`; held back by `holding_back`, which asks
 //! `pausing`), replies (`replies`, `reply`), where
 //! they are computed (`choice`, by what `gauges` and `probing` have measured), kept conversations
-//! (`chats`). What doors show is made in one place (`present`) from plain types ([`views`]).
+//! (`chats`), what the owner chooses (`preferences`). What doors show is made in one place (`present`) from plain types ([`views`]).
 //! [`inspect`] looks into model files without a running node.
 
 mod adverts;
@@ -23,6 +23,7 @@ mod log;
 mod models;
 mod passage;
 mod pausing;
+mod preferences;
 mod present;
 mod probing;
 mod prompt;
@@ -38,8 +39,8 @@ pub mod views;
 mod workers;
 
 pub use house::{
-    ChatMessage, GenerateRequest, House, HouseError, PairTarget, PauseFor, PortSettings, Prompt,
-    Reach, Reply, ReplyPiece, Sampling, Sharing, StartedTurn, Turn, TurnText,
+    ChatMessage, ChatStart, GenerateRequest, House, HouseError, PairTarget, PauseFor, PortSettings,
+    Prompt, Reach, Reply, ReplyPiece, Sampling, Sharing, StartedTurn, Turn, TurnText,
 };
 pub use log::log_filter;
 pub use nook_plan::even_split;

@@ -6,15 +6,16 @@ use std::time::Duration;
 use nook_base::{ModelDigest, clock};
 use nook_find::{Health, Tag};
 use nook_plan::{Link, Place, Speed};
-use nook_store::{Peer, Pooling};
+use nook_store::Peer;
 use nook_trust::{Purpose, TrustLevel};
 
 use crate::devices;
 use crate::house::Sharing;
+use crate::preferences::pooling_view;
 use crate::state::{Seen, State};
 use crate::views::{
-    DeviceView, HouseView, LendView, MeView, MeasuredView, PipelineView, PoolingView, SharingState,
-    SharingView, Trust,
+    DeviceView, HouseView, LendView, MeView, MeasuredView, PipelineView, SettingsView,
+    SharingState, SharingView, Trust,
 };
 
 impl State {
@@ -39,6 +40,7 @@ impl State {
                 app_version: env!("CARGO_PKG_VERSION").to_owned(),
                 listen_port: self.listen_port,
                 key_kept_in: self.key_kept_in.clone(),
+                memory_bytes: crate::replies::memory_total(),
             },
             sharing: self.sharing_view(),
             devices: self.device_views(),
@@ -46,6 +48,7 @@ impl State {
             pairing: self.pairing_view(),
             port: self.port.clone(),
             problems: self.problem_sentences(),
+            settings: SettingsView::of(self.settings.settings()),
         }
     }
 
@@ -156,10 +159,7 @@ impl State {
 
     /// How replies are divided, and what that is decided by.
     pub(crate) fn pipeline_view(&self) -> PipelineView {
-        let pooling = match self.settings.settings().inference.pooling {
-            Pooling::WhenFaster => PoolingView::WhenFaster,
-            Pooling::Always => PoolingView::Always,
-        };
+        let pooling = pooling_view(self.settings.settings().inference.pooling);
         let measured =
             self.gauges.all().map(|(place, model, speed)| self.measured(place, model, speed));
         PipelineView {

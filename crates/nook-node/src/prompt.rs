@@ -6,7 +6,7 @@ use nook_text::{
     StopStrings,
 };
 
-use crate::house::{GenerateRequest, HouseError, Prompt, Sampling};
+use crate::house::{ChatMessage, GenerateRequest, HouseError, Prompt, Sampling};
 use crate::shelf::OpenModel;
 use crate::views::ChatRole;
 
@@ -30,20 +30,15 @@ pub(crate) fn ready(model: &OpenModel, request: &GenerateRequest) -> Result<Read
             (ids, Opening::Continues, Vec::new())
         }
         Prompt::Chat(messages) => {
-            if messages.is_empty() {
-                return Err(bad("a conversation needs at least one message".to_owned()));
-            }
-            let messages: Vec<_> = messages
-                .iter()
-                .map(|message| nook_text::ChatMessage::new(role(message.role), &*message.text.0))
-                .collect();
-            let options =
-                RenderOptions { add_generation_prompt: true, now: Some(now()), tools: None };
-            let rendered =
-                model.template.render(&messages, options).map_err(|e| bad(e.to_string()))?;
-            let ids = model.tokenizer.encode_chat(&rendered).map_err(|e| bad(e.to_string()))?;
-            let stops = model.template.stop_strings().iter().map(|&stop| stop.to_owned());
-            (ids, Opening::Fresh, stops.collect())
+            let (ids, stops) = chat(model, messages)?;
+            (ids, Opening::Fresh, stops)
+        }
+        Prompt::Begun { messages, reply } => {
+            let (mut ids, stops) = chat(model, messages)?;
+            // What the model said is text, whatever it spells.
+            let options = EncodeOptions { add_special: false, parse_special: false };
+            ids.extend(model.tokenizer.encode(reply, options).map_err(|e| bad(e.to_string()))?);
+            (ids, Opening::Continues, stops)
         }
     };
     if ids.is_empty() {
@@ -57,6 +52,26 @@ pub(crate) fn ready(model: &OpenModel, request: &GenerateRequest) -> Result<Read
         ids,
         opening,
     })
+}
+
+/// A conversation through the model's template, up to where the reply begins; and what ends it.
+fn chat(
+    model: &OpenModel,
+    messages: &[ChatMessage],
+) -> Result<(Vec<u32>, Vec<String>), HouseError> {
+    let bad = |error: String| HouseError::new(ErrorCode::BadRequest, error);
+    if messages.is_empty() {
+        return Err(bad("a conversation needs at least one message".to_owned()));
+    }
+    let messages: Vec<_> = messages
+        .iter()
+        .map(|message| nook_text::ChatMessage::new(role(message.role), &*message.text.0))
+        .collect();
+    let options = RenderOptions { add_generation_prompt: true, now: Some(now()), tools: None };
+    let rendered = model.template.render(&messages, options).map_err(|e| bad(e.to_string()))?;
+    let ids = model.tokenizer.encode_chat(&rendered).map_err(|e| bad(e.to_string()))?;
+    let stops = model.template.stop_strings().iter().map(|&stop| stop.to_owned()).collect();
+    Ok((ids, stops))
 }
 
 /// Tokens that fit behind a prompt of `prompt` tokens; never a silent cut of the prompt.

@@ -211,3 +211,13 @@ fn memory_free() -> u64 {
     system.refresh_memory();
     system.available_memory()
 }
+
+/// All memory of this device, in bytes, asked of the system once.
+pub(crate) fn memory_total() -> Option<u64> {
+    static TOTAL: std::sync::OnceLock<Option<u64>> = std::sync::OnceLock::new();
+    *TOTAL.get_or_init(|| {
+        let mut system = sysinfo::System::new().ok()?;
+        system.refresh_memory();
+        Some(system.total_memory()).filter(|bytes| *bytes > 0)
+    })
+}

@@ -133,16 +133,11 @@ impl State {
             }
             Command::Generate { request, answer } => self.generate(*request, answer),
             Command::Say { turn, answer } => self.say(turn, answer),
-            Command::Conversations { search, answer } => self.chats.list(search, answer),
-            Command::Messages { conversation, answer } => {
-                self.chats.messages(conversation, answer);
+            Command::Chats(ask) => self.chats.obey(ask),
+            Command::ChangeSetting { setting, answer } => {
+                let _ = answer.send(self.change_setting(setting));
             }
-            Command::RenameConversation { conversation, title, answer } => {
-                self.chats.rename(conversation, title, answer);
-            }
-            Command::DeleteConversation { conversation, answer } => {
-                self.chats.delete(conversation, answer);
-            }
+            Command::RenewPortKey(answer) => drop(answer.send(self.renew_port_key())),
             Command::PortSettings(answer) => drop(answer.send(Ok(self.port_settings()))),
             Command::PortState { on, base_url, problem, answer } => {
                 self.port = crate::views::PortView { on, base_url, problem };
@@ -204,9 +199,9 @@ impl State {
         }
     }
 
-    /// The settings were edited by hand: what can change while running does. Streams of other devices
+    /// The settings were edited, by hand or through a door: what can change while running does. Streams of other devices
     /// are only disturbed when what is lent has changed.
-    fn settings_changed(&mut self, before: &nook_store::Settings) {
+    pub(crate) fn settings_changed(&mut self, before: &nook_store::Settings) {
         tracing::info!("settings.toml changed");
         self.apply_name();
         self.peers_changed();

@@ -197,7 +197,7 @@ fn assemble(
         inside,
         view: watch::channel(Arc::new(empty_view())).0,
         tasks: tasks.clone(),
-        _home: home,
+        home,
         settings,
         peers,
         port_key,
@@ -333,7 +333,7 @@ fn kept_in(kept: &Where) -> String {
 }
 
 fn empty_view() -> crate::views::HouseView {
-    use crate::views::{HouseView, MeView, SharingState, SharingView};
+    use crate::views::{HouseView, MeView, SettingsView, SharingState, SharingView};
     HouseView {
         me: MeView {
             id: String::new(),
@@ -342,6 +342,7 @@ fn empty_view() -> crate::views::HouseView {
             app_version: String::new(),
             listen_port: 0,
             key_kept_in: String::new(),
+            memory_bytes: None,
         },
         sharing: SharingView {
             on: false,
@@ -356,5 +357,6 @@ fn empty_view() -> crate::views::HouseView {
         pairing: None,
         port: PortView { on: false, base_url: String::new(), problem: None },
         problems: Vec::new(),
+        settings: SettingsView::of(&nook_store::Settings::default()),
     }
 }

@@ -95,8 +95,8 @@ pub(crate) struct Lending {
 pub(crate) struct State {
     pub(crate) me: Me,
     pub(crate) key_kept_in: String,
-    // Held for its lock: no second node uses this home.
-    pub(crate) _home: Home,
+    // Held for its lock too: no second node uses this home.
+    pub(crate) home: Home,
     pub(crate) settings: SettingsFile,
     pub(crate) peers: Peers,
     pub(crate) gate: Gate,

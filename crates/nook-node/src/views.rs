@@ -17,6 +17,15 @@ macro_rules! view {
     };
 }
 
+// Behind the macro, so that they have it.
+mod conversations;
+mod settings;
+
+pub use conversations::{
+    ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView,
+};
+pub use settings::{SettingAsk, SettingsView};
+
 view! {
 /// The whole house as a window sees it.
 struct HouseView {
@@ -34,6 +43,8 @@ struct HouseView {
     pub port: PortView,
     /// Problems in plain words, worst first; empty when all is well.
     pub problems: Vec<String>,
+    /// What the owner has chosen, as far as the window shows it.
+    pub settings: SettingsView,
 }
 }
 
@@ -52,6 +63,8 @@ struct MeView {
     pub listen_port: u16,
     /// Where the identity's secret key is kept, in words.
     pub key_kept_in: String,
+    /// All memory of this device, in bytes; absent where the system does not say.
+    pub memory_bytes: Option<u64>,
 }
 }
 
@@ -378,51 +391,6 @@ enum ShardState {
     Degraded,
     /// Gone, or not to be believed.
     Lost,
-}
-}
-
-view! {
-/// Who said a message.
-#[derive(Copy, Eq)]
-enum ChatRole {
-    /// Instructions that hold for the whole chat.
-    System,
-    /// The person.
-    User,
-    /// The model.
-    Assistant,
-}
-}
-
-view! {
-/// A conversation in the list.
-struct ConversationView {
-    /// Its number.
-    pub id: i64,
-    /// Its title.
-    pub title: String,
-    /// Seconds since 1970 when something was last said.
-    pub updated: u64,
-}
-}
-
-view! {
-/// One message of a conversation. Messages form a tree: siblings share a parent.
-struct MessageView {
-    /// Its number.
-    pub id: i64,
-    /// The message it follows.
-    pub parent: Option<i64>,
-    /// Who said it.
-    pub role: ChatRole,
-    /// What was said.
-    pub text: String,
-    /// Seconds since 1970.
-    pub created: u64,
-    /// How it was made; absent for messages of people and for cut replies.
-    pub summary: Option<ReplySummary>,
-    /// Why it was cut, in plain words; absent when it was not.
-    pub cut_because: Option<String>,
 }
 }
 

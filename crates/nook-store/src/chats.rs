@@ -4,11 +4,13 @@
 //! so nothing a person wrote is lost; the conversation remembers which leaf is shown. A reply is in
 //! the database from its first word: [`Chats::begin_reply`], [`Chats::append`] as text comes,
 //! [`Chats::finish`]. Replies that were running when the program ended are marked interrupted by the
-//! next start, with the text they had.
+//! next start, with the text they had; [`Chats::resume`] lets any cut reply grow again.
 //!
 //! One value owns the connection; the node gives it a thread of its own, since every call may touch
 //! the disk. Times are arguments. Texts are [`Sensitive`]: no log shows them.
 
+mod arrangement;
+mod importing;
 mod schema;
 mod search;
 
@@ -20,6 +22,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use crate::durable::FileError;
 use crate::home::Home;
 
+pub use importing::{IMPORTED_MESSAGES_MAX, ImportedMessage};
 pub use search::Found;
 
 const FILE: &str = "chats.db";
@@ -32,6 +35,17 @@ pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// Most entries in one answer of [`Chats::list`] and [`Chats::search`]; the rest is left out.
 pub const LISTED_MAX: u32 = 500;
+
+/// Longest instructions of a conversation, in bytes; longer ones are refused.
+pub const INSTRUCTIONS_BYTES_MAX: usize = 64 << 10;
+
+/// Ids of conversations and messages that are not kept are larger than this, so that an id alone
+/// tells where it belongs. Far from both ends of what the numbers of JSON hold exactly.
+const PASSING_AFTER: i64 = 1 << 40;
+
+/// What [`entry`] reads, in order.
+const ENTRY: &str = "SELECT id, title, created, changed, leaf, instructions, only_here
+                     FROM conversation";
 
 /// Which conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +99,10 @@ pub struct ConversationEntry {
     pub changed: u64,
     /// The end of the branch that is shown.
     pub leaf: Option<MessageId>,
+    /// What the model is told before the first message; may be empty.
+    pub instructions: Sensitive<String>,
+    /// Whether its replies are computed on this device alone.
+    pub only_here: bool,
 }
 
 /// A conversation with all its branches.
@@ -111,7 +129,7 @@ pub struct Message {
     pub model: Option<String>,
     /// How it ended.
     pub finish: Finish,
-    /// Which devices carried which layers, as JSON.
+    /// Which devices carried which layers, as JSON; there from the moment that it is known.
     pub route: Option<String>,
     /// When it was begun, in seconds since 1970.
     pub created: u64,
@@ -147,6 +165,15 @@ pub enum ChatsError {
     /// Only a running reply can be written to or ended.
     #[error("this reply has ended already")]
     NotRunning,
+    /// Only a reply that was cut can go on.
+    #[error("this message is whole; only a reply that was cut can go on")]
+    NotCut,
+    /// An imported conversation that is not a tree of messages, parents first.
+    #[error("the imported conversation is damaged: {reason}")]
+    BadImport {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// A message that is too long.
     #[error("the message has {bytes} bytes, at most {MESSAGE_BYTES_MAX} are kept")]
     TooLong {
@@ -187,11 +214,21 @@ impl Chats {
         Self::started(database, path)
     }
 
-    /// Chats that are gone when this value is: temporary conversations, tests.
+    /// Chats that are gone when this value is, for tests.
     pub fn in_memory() -> Result<Self, ChatsError> {
         let path = PathBuf::from(":memory:");
         let database = schema::open_in_memory(&path)?;
         Self::started(database, path)
+    }
+
+    /// Conversations that are gone when this value is; their ids are those of
+    /// [`ConversationId::is_passing`].
+    pub fn passing() -> Result<Self, ChatsError> {
+        let chats = Self::in_memory()?;
+        let sql =
+            "INSERT INTO sqlite_sequence (name, seq) VALUES ('conversation', ?1), ('message', ?1)";
+        chats.told(chats.database.execute(sql, [PASSING_AFTER]))?;
+        Ok(chats)
     }
 
     fn started(database: Connection, path: PathBuf) -> Result<Self, ChatsError> {
@@ -218,16 +255,20 @@ impl Chats {
 
     /// The conversations, the last changed first, at most `limit` of them and [`LISTED_MAX`].
     pub fn list(&self, limit: u32) -> Result<Vec<ConversationEntry>, ChatsError> {
-        let sql = "SELECT id, title, created, changed, leaf FROM conversation
-                   ORDER BY changed DESC, id DESC LIMIT ?1";
-        self.told(collect(&self.database, sql, [limit.min(LISTED_MAX)], entry))
+        let sql = format!("{ENTRY} ORDER BY changed DESC, id DESC LIMIT ?1");
+        self.told(collect(&self.database, &sql, [limit.min(LISTED_MAX)], entry))
+    }
+
+    /// What lists show of a conversation.
+    pub fn entry(&self, id: ConversationId) -> Result<ConversationEntry, ChatsError> {
+        let sql = format!("{ENTRY} WHERE id = ?1");
+        let found = self.database.query_row(&sql, [id.0], entry).optional();
+        self.told(found)?.ok_or(ChatsError::NoConversation)
     }
 
     /// A conversation with all its messages.
     pub fn get(&self, id: ConversationId) -> Result<Conversation, ChatsError> {
-        let sql = "SELECT id, title, created, changed, leaf FROM conversation WHERE id = ?1";
-        let found = self.database.query_row(sql, [id.0], entry).optional();
-        let entry = self.told(found)?.ok_or(ChatsError::NoConversation)?;
+        let entry = self.entry(id)?;
         let sql = "SELECT id, parent, role, text, model, finish, route, created FROM message
                    WHERE conversation = ?1 ORDER BY id";
         let messages = self.told(collect(&self.database, sql, [id.0], message))?;
@@ -293,7 +334,20 @@ impl Chats {
         one(changed, ChatsError::NotRunning)
     }
 
-    /// Ends a running reply; `route` is JSON. From here on it is found by searching.
+    /// Notes who computes a running reply, as JSON.
+    pub fn note_route(&mut self, reply: MessageId, route: &str) -> Result<(), ChatsError> {
+        let sql = "UPDATE message SET route = ?2 WHERE id = ?1 AND finish = 'running'";
+        one(self.told(self.database.execute(sql, params![reply.0, route]))?, ChatsError::NotRunning)
+    }
+
+    /// Lets a reply that was cut go on with its text; until it ends again, searching does not find it.
+    pub fn resume(&mut self, reply: MessageId) -> Result<(), ChatsError> {
+        let sql = "UPDATE message SET finish = 'running'
+                   WHERE id = ?1 AND role = 'assistant' AND finish NOT IN ('running', 'complete')";
+        one(self.told(self.database.execute(sql, [reply.0]))?, ChatsError::NotCut)
+    }
+
+    /// Ends a running reply; `route` is JSON, absent leaves what was noted. From here on it is found by searching.
     pub fn finish(
         &mut self,
         reply: MessageId,
@@ -301,7 +355,7 @@ impl Chats {
         route: Option<&str>,
         now: u64,
     ) -> Result<(), ChatsError> {
-        let sql = "UPDATE message SET finish = ?2, route = ?3
+        let sql = "UPDATE message SET finish = ?2, route = coalesce(?3, route)
                    WHERE id = ?1 AND finish = 'running'";
         let path = self.path.clone();
         let change = |transaction: &Transaction<'_>| -> rusqlite::Result<usize> {
@@ -411,6 +465,22 @@ impl Conversation {
     }
 }
 
+impl ConversationId {
+    /// Whether it is one of [`Chats::passing`].
+    #[must_use]
+    pub fn is_passing(self) -> bool {
+        self.0 > PASSING_AFTER
+    }
+}
+
+impl MessageId {
+    /// Whether it is one of [`Chats::passing`].
+    #[must_use]
+    pub fn is_passing(self) -> bool {
+        self.0 > PASSING_AFTER
+    }
+}
+
 impl Role {
     fn name(self) -> &'static str {
         match self {
@@ -462,6 +532,8 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<ConversationEntry> {
         created: unstamp(row.get(2)?),
         changed: unstamp(row.get(3)?),
         leaf: row.get::<_, Option<i64>>(4)?.map(MessageId),
+        instructions: Sensitive(row.get(5)?),
+        only_here: row.get(6)?,
     })
 }
 

@@ -21,8 +21,9 @@ mod port_key;
 mod settings;
 
 pub use chats::{
-    Chats, ChatsError, Conversation, ConversationEntry, ConversationId, Finish, Found, LISTED_MAX,
-    MESSAGE_BYTES_MAX, Message, MessageId, Role, TITLE_CHARS_MAX,
+    Chats, ChatsError, Conversation, ConversationEntry, ConversationId, Finish, Found,
+    IMPORTED_MESSAGES_MAX, INSTRUCTIONS_BYTES_MAX, ImportedMessage, LISTED_MAX, MESSAGE_BYTES_MAX,
+    Message, MessageId, Role, TITLE_CHARS_MAX,
 };
 pub use durable::{Deed, FileError};
 pub use home::{HOME_VARIABLE, Home, HomeChoice, HomeError, SOCKET_PATH_BYTES_MAX};

@@ -3,7 +3,8 @@
 use std::fs;
 
 use nook_store::{
-    Chats, ChatsError, ConversationId, Finish, Home, HomeChoice, MESSAGE_BYTES_MAX, MessageId, Role,
+    Chats, ChatsError, ConversationId, Finish, Home, HomeChoice, IMPORTED_MESSAGES_MAX,
+    INSTRUCTIONS_BYTES_MAX, ImportedMessage, MESSAGE_BYTES_MAX, MessageId, Role,
 };
 use proptest::prelude::*;
 
@@ -109,6 +110,132 @@ fn lists_are_by_last_change_and_deletion_is_complete() {
 }
 
 #[test]
+fn a_cut_reply_goes_on_with_its_text_and_a_whole_one_does_not() {
+    let mut chats = chats();
+    let talk = chats.create("Tale", NOW).unwrap();
+    let question = chats.add(talk, None, Role::User, "Tell me", NOW).unwrap();
+    let reply = chats.begin_reply(talk, question, "ember", NOW).unwrap();
+    assert_eq!(chats.resume(reply), Err(ChatsError::NotCut), "it is being written");
+    chats.append(reply, "Once upon").unwrap();
+    chats.note_route(reply, "first").unwrap();
+    chats.finish(reply, &Finish::Stopped, None, NOW).unwrap();
+    assert_eq!(chats.note_route(reply, "late"), Err(ChatsError::NotRunning));
+    assert_eq!(chats.search("upon", 9).unwrap().len(), 1);
+
+    chats.resume(reply).unwrap();
+    assert!(chats.search("upon", 9).unwrap().is_empty(), "it grows again");
+    chats.append(reply, " a dragonfly").unwrap();
+    chats.finish(reply, &Finish::Complete, Some("second"), NOW).unwrap();
+    let message = chats.get(talk).unwrap().messages.pop().unwrap();
+    assert_eq!(message.text.as_str(), "Once upon a dragonfly");
+    assert_eq!(message.route.as_deref(), Some("second"));
+    assert_eq!(chats.search("upon dragonfly", 9).unwrap().len(), 1);
+    assert_eq!(chats.resume(reply), Err(ChatsError::NotCut));
+    assert_eq!(chats.resume(question), Err(ChatsError::NotCut));
+}
+
+#[test]
+fn the_route_of_a_reply_that_was_cut_off_is_still_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = open(&folder);
+    let talk = {
+        let mut chats = Chats::open(&home).unwrap();
+        let talk = chats.create("Tale", NOW).unwrap();
+        let question = chats.add(talk, None, Role::User, "Tell me", NOW).unwrap();
+        let reply = chats.begin_reply(talk, question, "ember", NOW).unwrap();
+        chats.note_route(reply, "who computed what").unwrap();
+        talk
+    };
+    let reply = Chats::open(&home).unwrap().get(talk).unwrap().messages.pop().unwrap();
+    assert_eq!(reply.route.as_deref(), Some("who computed what"));
+}
+
+#[test]
+fn instructions_and_where_to_compute_belong_to_the_conversation() {
+    let mut chats = chats();
+    let talk = chats.create("Tale", NOW).unwrap();
+    let entry = chats.get(talk).unwrap().entry;
+    assert!(entry.instructions.is_empty() && !entry.only_here);
+    chats.instruct(talk, "Be brief.").unwrap();
+    chats.confine(talk, true).unwrap();
+    let entry = &chats.list(1).unwrap()[0];
+    assert!(entry.instructions.as_str() == "Be brief." && entry.only_here);
+    let long = "x".repeat(INSTRUCTIONS_BYTES_MAX + 1);
+    assert_eq!(chats.instruct(talk, &long), Err(ChatsError::TooLong { bytes: long.len() }));
+    let nowhere = ConversationId(99);
+    assert_eq!(chats.instruct(nowhere, "x"), Err(ChatsError::NoConversation));
+    assert_eq!(chats.confine(nowhere, true), Err(ChatsError::NoConversation));
+}
+
+#[test]
+fn ids_tell_what_is_not_kept() {
+    let mut passing = Chats::passing().unwrap();
+    let talk = passing.create("x", NOW).unwrap();
+    let said = passing.add(talk, None, Role::User, "x", NOW).unwrap();
+    assert!(talk.is_passing() && said.is_passing());
+    let mut kept = chats();
+    let talk = kept.create("x", NOW).unwrap();
+    let said = kept.add(talk, None, Role::User, "x", NOW).unwrap();
+    assert!(!talk.is_passing() && !said.is_passing());
+}
+
+fn imported(parent: Option<usize>, text: &str) -> ImportedMessage {
+    ImportedMessage {
+        parent,
+        role: Role::User,
+        text: nook_base::Sensitive(text.to_owned()),
+        model: None,
+        finish: Finish::Running,
+        created: NOW,
+    }
+}
+
+#[test]
+fn an_imported_conversation_is_whole_or_not_there() {
+    let mut chats = chats();
+    let tree = [imported(None, "zebra"), imported(Some(0), "b"), imported(Some(0), "c")];
+    let talk = chats.import("Zoo", "Be kind.", &tree, NOW).unwrap();
+    let back = chats.get(talk).unwrap();
+    let ids: Vec<_> = back.messages.iter().map(|m| m.id).collect();
+    let parents: Vec<_> = back.messages.iter().map(|m| m.parent).collect();
+    assert_eq!(parents, [None, Some(ids[0]), Some(ids[0])]);
+    assert_eq!(back.messages[0].finish, Finish::Interrupted, "nothing writes it any more");
+    assert_eq!(back.entry.leaf, ids.last().copied());
+    assert_eq!(back.entry.instructions.as_str(), "Be kind.");
+    assert_eq!(chats.search("zebra", 9).unwrap().len(), 1);
+
+    let bad = [imported(None, "a"), imported(Some(1), "b")];
+    assert!(matches!(chats.import("x", "", &bad, NOW), Err(ChatsError::BadImport { .. })));
+    let many: Vec<_> = (0..=IMPORTED_MESSAGES_MAX).map(|_| imported(None, "")).collect();
+    assert!(matches!(chats.import("x", "", &many, NOW), Err(ChatsError::BadImport { .. })));
+    assert_eq!(chats.list(9).unwrap().len(), 1);
+}
+
+#[test]
+fn a_file_of_the_first_format_is_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = open(&folder);
+    let talk = {
+        let mut chats = Chats::open(&home).unwrap();
+        let talk = chats.create("old", NOW).unwrap();
+        chats.add(talk, None, Role::User, "zebra", NOW).unwrap();
+        talk
+    };
+    let old = rusqlite::Connection::open(home.data().join("chats.db")).unwrap();
+    old.execute_batch(
+        "DROP TRIGGER message_resumed;
+         ALTER TABLE conversation DROP COLUMN instructions;
+         ALTER TABLE conversation DROP COLUMN only_here;
+         PRAGMA user_version = 1;",
+    )
+    .unwrap();
+    drop(old);
+    let chats = Chats::open(&home).unwrap();
+    assert_eq!(chats.get(talk).unwrap().messages[0].text.as_str(), "zebra");
+    assert!(chats.list(1).unwrap()[0].instructions.is_empty());
+}
+
+#[test]
 fn messages_stay_in_their_conversation() {
     let mut chats = chats();
     let (one, two) = (chats.create("1", NOW).unwrap(), chats.create("2", NOW).unwrap());
@@ -181,7 +308,7 @@ fn a_damaged_or_newer_file_is_named_and_left_alone() {
     newer.pragma_update(None, "user_version", 7).unwrap();
     drop(newer);
     let error = Chats::open(&home).unwrap_err();
-    assert_eq!(error, ChatsError::Newer { path, found: 7, known: 1 });
+    assert_eq!(error, ChatsError::Newer { path, found: 7, known: 2 });
 }
 
 #[cfg(unix)]

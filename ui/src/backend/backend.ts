@@ -6,13 +6,18 @@
  */
 import type { ConversationView } from '../generated/ConversationView';
 import type { DeviceView } from '../generated/DeviceView';
+import type { DiagnosticsView } from '../generated/DiagnosticsView';
+import type { ExportAsk } from '../generated/ExportAsk';
 import type { HouseView } from '../generated/HouseView';
 import type { JoinTarget } from '../generated/JoinTarget';
 import type { MessageView } from '../generated/MessageView';
+import type { ModelView } from '../generated/ModelView';
 import type { Page } from '../generated/Page';
 import type { PairingView } from '../generated/PairingView';
 import type { Problem } from '../generated/Problem';
+import type { ReachAsk } from '../generated/ReachAsk';
 import type { ReplyEvent } from '../generated/ReplyEvent';
+import type { SettingAsk } from '../generated/SettingAsk';
 import type { Trust } from '../generated/Trust';
 import type { TurnAsk } from '../generated/TurnAsk';
 import type { TurnView } from '../generated/TurnView';
@@ -24,6 +29,8 @@ export interface WindowListener {
   goTo: (page: Page) => void;
   /** Closing only minimised the window, because this desktop shows no tray icons. */
   noTray: () => void;
+  /** Files were dropped on the window; their whole paths. */
+  dropped: (paths: string[]) => void;
 }
 
 export interface Backend {
@@ -46,10 +53,35 @@ export interface Backend {
   renameConversation(conversation: number, title: string): Promise<void>;
   deleteConversation(conversation: number): Promise<void>;
 
+  /** Sets what the model is told before the first message; empty for nothing. */
+  instructConversation(conversation: number, instructions: string): Promise<void>;
+  /** Keeps the replies of a conversation on this computer, or lets others help again. */
+  confineConversation(conversation: number, reach: ReachAsk): Promise<void>;
+  /** Saves a conversation as a file named after `title`; resolves to where it is. */
+  exportConversation(conversation: number, title: string, form: ExportAsk): Promise<string>;
+  /** Takes in the text of a file that was saved as JSON; resolves to the new conversation. */
+  importConversation(file: string): Promise<number>;
+
   /** Says something and streams the reply; events may come before the promise resolves. */
   say(turn: TurnAsk, onEvent: (event: ReplyEvent) => void): Promise<TurnView>;
   /** Ends a reply; what was shown stays. Its stream still ends with `pipeline_aborted`. */
   stop(replyMessage: number): Promise<void>;
+
+  /** Adds the GGUF file at a whole path; resolves once all of it was checked. */
+  importModel(path: string): Promise<ModelView>;
+  removeModel(name: string): Promise<void>;
+
+  /** Changes one setting; the next house shows it. */
+  changeSetting(setting: SettingAsk): Promise<void>;
+
+  /** The key of the port, to be copied. */
+  portKey(): Promise<string>;
+  /** Makes a new key; it works from the next start on. */
+  renewPortKey(): Promise<string>;
+  /** Asks the port as another program would; resolves to the status of its answer. */
+  testPort(): Promise<number>;
+
+  diagnostics(): Promise<DiagnosticsView>;
 
   /** Ends the program. */
   quit(): Promise<void>;

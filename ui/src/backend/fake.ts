@@ -8,11 +8,14 @@
 import type { ConversationView } from '../generated/ConversationView';
 import type { HouseView } from '../generated/HouseView';
 import type { MessageView } from '../generated/MessageView';
+import type { ModelView } from '../generated/ModelView';
 import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { ReplySummary } from '../generated/ReplySummary';
+import type { SettingAsk } from '../generated/SettingAsk';
 import type { TurnAsk } from '../generated/TurnAsk';
 import { Refusal, type Backend, type WindowListener } from './backend';
 import { DAD, GOOD_CODE, MUM, routeOf, startingHouse } from './fake/household';
+import { changed } from './fake/settings';
 import { PAST, replyTo } from './fake/replies';
 
 export interface FakeOptions {
@@ -26,6 +29,8 @@ const now = () => Math.floor(Date.now() / 1000);
 
 export class FakeBackend implements Backend {
   house: HouseView = startingHouse();
+  /** What was saved as a file, newest last. */
+  readonly saved: string[] = [];
   /** Links that were opened, newest last. */
   readonly opened: string[] = [];
   #listener: WindowListener | null = null;
@@ -33,6 +38,9 @@ export class FakeBackend implements Backend {
   #messages = new Map<number, MessageView[]>();
   #nextId = 1;
   #stopped = new Set<number>();
+  /** Conversations that are not kept. */
+  #passing = new Set<number>();
+  #key = 'nook-fak3K3yfak3K3yfak3K3yfak3K3yfak3K3yfak3K3yf';
   readonly #options: FakeOptions;
 
   constructor(options: Partial<FakeOptions> = {}) {
@@ -60,6 +68,11 @@ export class FakeBackend implements Backend {
   /** The person closed the window on a desktop without a tray. */
   closedWithoutTray(): void {
     this.#listener?.noTray();
+  }
+
+  /** Files are dropped on the window. */
+  drop(paths: string[]): void {
+    this.#listener?.dropped(paths);
   }
 
   setSharing(on: boolean): Promise<void> {
@@ -124,9 +137,15 @@ export class FakeBackend implements Backend {
 
   conversations(search: string | null): Promise<ConversationView[]> {
     const words = (search ?? '').toLowerCase().split(/\s+/).filter((word) => word !== '');
-    const found = this.#conversations.filter(({ id, title }) => {
-      const text = [title, ...(this.#messages.get(id) ?? []).map((m) => m.text)].join(' ').toLowerCase();
-      return words.every((word) => text.includes(word));
+    const found = this.#conversations.flatMap((one): ConversationView[] => {
+      if (this.#passing.has(one.id)) return [];
+      const texts = (this.#messages.get(one.id) ?? []).map((m) => m.text);
+      const holds = (text: string) => words.every((word) => text.toLowerCase().includes(word));
+      if (words.length === 0 || holds(one.title)) return [{ ...one, excerpt: null }];
+      const hit = texts.find(holds);
+      if (hit === undefined) return [];
+      const at = Math.max(0, hit.toLowerCase().indexOf(words[0] ?? '') - 20);
+      return [{ ...one, excerpt: `…${hit.slice(at, at + 60).replace(/\s+/g, ' ')}…` }];
     });
     return Promise.resolve(structuredClone(found.sort((a, b) => b.updated - a.updated || b.id - a.id)));
   }
@@ -147,17 +166,50 @@ export class FakeBackend implements Backend {
     return Promise.resolve();
   }
 
+  instructConversation(conversation: number, instructions: string): Promise<void> {
+    this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, instructions } : c));
+    return Promise.resolve();
+  }
+
+  confineConversation(conversation: number, reach: TurnAsk['reach']): Promise<void> {
+    this.#conversations = this.#conversations.map((c) =>
+      c.id === conversation ? { ...c, only_here: reach === 'this_device' } : c);
+    return Promise.resolve();
+  }
+
+  exportConversation(conversation: number, title: string, form: Parameters<Backend['exportConversation']>[2]): Promise<string> {
+    const messages = this.#messages.get(conversation) ?? [];
+    this.saved.push(form.kind === 'json' ? JSON.stringify({ title, messages }) : messages.map((m) => m.text).join('\n\n'));
+    return Promise.resolve(`Downloads/${title}.${form.kind === 'json' ? 'json' : 'md'}`);
+  }
+
+  importConversation(file: string): Promise<number> {
+    try {
+      const read = JSON.parse(file) as { title: string; messages: MessageView[] };
+      const id = this.#begin(read.title);
+      this.#messages.set(id, read.messages);
+      return Promise.resolve(id);
+    } catch {
+      return refuse('bad_request', 'This is no chat that Inglenook saved as JSON.');
+    }
+  }
+
   async say(turn: TurnAsk, onEvent: (event: ReplyEvent) => void) {
     await this.#pause(1);
-    if (turn.text?.includes('refuse')) return refuse('busy', 'This computer is busy. Try again shortly.');
-    const conversation = turn.conversation ?? this.#begin(turn.text ?? '');
-    const kept = this.#messages.get(conversation) ?? [];
-    let asked = kept.find((m) => m.id === turn.parent);
-    if (turn.text !== null) {
-      asked = this.#keep(conversation, turn.parent, 'user', turn.text);
+    const { what } = turn;
+    if (what.kind === 'new' && what.text.includes('refuse')) return refuse('busy', 'This computer is busy. Try again shortly.');
+    const conversation = turn.conversation ?? this.#begin(what.kind === 'new' ? what.text : '');
+    if (turn.conversation === null) {
+      if (turn.start.temporary) this.#passing.add(conversation);
+      await this.instructConversation(conversation, turn.start.instructions);
+      await this.confineConversation(conversation, turn.reach);
     }
+    const kept = this.#messages.get(conversation) ?? [];
+    const named = what.kind === 'new' ? undefined : kept.find((m) => m.id === what.message);
+    const asked = what.kind === 'new' ? this.#keep(conversation, what.parent, 'user', what.text)
+      : what.kind === 'again' ? named : kept.find((m) => m.id === named?.parent);
     if (asked === undefined) return refuse('not_found', 'That message is gone.');
-    const reply = this.#keep(conversation, asked.id, 'assistant', '');
+    const reply = what.kind === 'more' && named !== undefined ? named : this.#keep(conversation, asked.id, 'assistant', '');
     void this.#stream(reply, asked.text, turn, onEvent);
     return { conversation, user_message: asked.id, reply_message: reply.id };
   }
@@ -165,6 +217,54 @@ export class FakeBackend implements Backend {
   stop(replyMessage: number): Promise<void> {
     this.#stopped.add(replyMessage);
     return Promise.resolve();
+  }
+
+  async importModel(path: string): Promise<ModelView> {
+    await this.#pause(10);
+    if (!path.endsWith('.gguf')) return refuse('bad_model', `${path} is not a GGUF file.`);
+    const name = (path.split(/[\\/]/).at(-1) ?? path).replace(/\.gguf$/, '');
+    const model: ModelView = { name, title: name, digest: 'aa00', architecture: 'llama', quantisation: 'Q4_K_M', layers: 32,
+      context_length: 4096, file_bytes: 4e9, built_in: false, added: now() };
+    this.change((house) => { house.models = [...house.models, model]; });
+    return model;
+  }
+
+  removeModel(name: string): Promise<void> {
+    this.change((house) => { house.models = house.models.filter((model) => model.name !== name); });
+    return Promise.resolve();
+  }
+
+  changeSetting(setting: SettingAsk): Promise<void> {
+    this.change((house) => { house.settings = changed(house.settings, setting); });
+    return Promise.resolve();
+  }
+
+  portKey(): Promise<string> {
+    return Promise.resolve(this.#key);
+  }
+
+  renewPortKey(): Promise<string> {
+    this.#key = 'nook-n3wK3yn3wK3yn3wK3yn3wK3yn3wK3yn3wK3yn3wK3yn';
+    return Promise.resolve(this.#key);
+  }
+
+  testPort(): Promise<number> {
+    return Promise.resolve(200);
+  }
+
+  diagnostics(): ReturnType<Backend['diagnostics']> {
+    return Promise.resolve({
+      findings: [
+        { verdict: 'well', subject: 'identity', sentence: `${this.house.me.name} (${this.house.me.short_id}), key kept in ${this.house.me.key_kept_in}` },
+        { verdict: 'well', subject: 'links', sentence: 'listening on port 4588, 3 connected' },
+        { verdict: 'problem', subject: 'discovery', sentence: 'This network or a firewall keeps devices from finding each other. Paired devices and typed addresses still work; allow UDP port 5353 to find new ones.' },
+        { verdict: 'well', subject: 'port', sentence: this.house.port.base_url },
+        { verdict: 'note', subject: 'device', sentence: 'Old Dell does not answer. If it is on: is it on the same network, and does its firewall allow Inglenook? Last at 192.168.1.31:4588.' },
+        { verdict: 'well', subject: 'models', sentence: '2 here' },
+      ],
+      system: 'linux x86_64',
+      web_view: '2.50.1',
+    });
   }
 
   quit(): Promise<void> {
@@ -179,14 +279,19 @@ export class FakeBackend implements Backend {
   async #stream(reply: MessageView, prompt: string, turn: TurnAsk, onEvent: (event: ReplyEvent) => void) {
     let route = routeOf(this.house, turn.reach === 'this_device');
     const failovers: ReplySummary['failovers'] = [];
-    const tokens = replyTo(prompt).match(/\s*\S{1,6}/g) ?? [];
+    // The rest of a cut reply is what it has not said yet.
+    const whole = replyTo(prompt);
+    const rest = whole.startsWith(reply.text) ? whole.slice(reply.text.length) : whole;
+    const goesOn = reply.text !== '';
+    const tokens = rest.match(/\s*\S{1,6}/g) ?? [];
+    Object.assign(reply, { finish: 'running', cut_because: null });
     onEvent({ kind: 'started', prompt_tokens: 24, route });
     await this.#pause(8);
     const middle = Math.floor(tokens.length / 2);
     const started = Date.now();
     for (const [index, text] of tokens.entries()) {
       if (this.#stopped.has(reply.id)) return this.#cut(reply, 'cancelled', 'Stopped.', onEvent);
-      if (index === middle && prompt.includes('fail')) {
+      if (index === middle && prompt.includes('fail') && !goesOn) {
         return this.#cut(reply, 'pipeline_stalled', 'A device stopped answering and nobody could take over.', onEvent);
       }
       if (index === middle && prompt.includes('hand over') && route.legs.length > 1) {
@@ -206,23 +311,27 @@ export class FakeBackend implements Backend {
     reply.summary = { model: turn.model, finish_reason: 'stop', prompt_tokens: 24, completion_tokens: tokens.length,
       route, tokens_per_second: tokens.length / seconds, first_token_ms: 412,
       resumed_tokens: 0, computed_tokens: 24 + tokens.length, failovers };
+    reply.finish = 'complete';
     onEvent({ kind: 'done', summary: structuredClone(reply.summary) });
   }
 
   #cut(reply: MessageView, code: string, sentence: string, onEvent: (event: ReplyEvent) => void): void {
     reply.cut_because = sentence;
+    reply.finish = code === 'cancelled' ? 'stopped' : 'failed';
     onEvent({ kind: 'pipeline_aborted', code, sentence });
   }
 
   #begin(text: string): number {
     const id = this.#nextId++;
-    this.#conversations.push({ id, title: text.split(/\s+/).slice(0, 6).join(' '), updated: now() });
+    this.#conversations.push({ id, title: text.split(/\s+/).slice(0, 6).join(' '), updated: now(),
+      instructions: '', only_here: false, excerpt: null });
     this.#messages.set(id, []);
     return id;
   }
 
   #keep(conversation: number, parent: number | null, role: MessageView['role'], text: string): MessageView {
-    const message: MessageView = { id: this.#nextId++, parent, role, text, created: now(), summary: null, cut_because: null };
+    const message: MessageView = { id: this.#nextId++, parent, role, text, created: now(), finish: 'complete', summary: null,
+      path: null, cut_because: null };
     this.#messages.get(conversation)?.push(message);
     this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, updated: now() } : c));
     return message;
@@ -239,6 +348,10 @@ export class FakeBackend implements Backend {
         if (old.role === 'user') asked = kept.id;
         else if (old.cut === undefined) kept.summary = pastSummary(this.house, old.text, old.failover ?? false);
         kept.cut_because = old.cut ?? null;
+        if (old.cut !== undefined) {
+          kept.finish = 'failed';
+          kept.path = { route: routeOf(this.house, false), failovers: [], completion_tokens: 20 };
+        }
       }
       this.#conversations = this.#conversations.map((c) =>
         c.id === id ? { ...c, title, updated: now() - Math.round(hours * 3600) } : c);

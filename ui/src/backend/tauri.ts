@@ -31,6 +31,7 @@ export const tauriBackend: Backend = {
     news.onmessage = (message) => {
       if (message.kind === 'house') listener.house(message.house);
       else if (message.kind === 'go_to') listener.goTo(message.page);
+      else if (message.kind === 'dropped') listener.dropped(message.paths);
       else listener.noTray();
     };
     return ask('watch', { news });
@@ -50,12 +51,25 @@ export const tauriBackend: Backend = {
   renameConversation: (conversation, title) => ask('rename_conversation', { conversation, title }),
   deleteConversation: (conversation) => ask('delete_conversation', { conversation }),
 
+  instructConversation: (conversation, instructions) => ask('instruct_conversation', { conversation, instructions }),
+  confineConversation: (conversation, reach) => ask('confine_conversation', { conversation, reach }),
+  exportConversation: (conversation, title, form) => ask('export_conversation', { conversation, title, form }),
+  importConversation: (file) => ask('import_conversation', { file }),
+
   say(turn, onEvent) {
     const events = new Channel<ReplyEvent>();
     events.onmessage = onEvent;
     return ask('say', { turn, events });
   },
   stop: (replyMessage) => ask('stop', { replyMessage }),
+
+  importModel: (path) => ask('import_model', { path }),
+  removeModel: (name) => ask('remove_model', { name }),
+  changeSetting: (setting) => ask('change_setting', { setting }),
+  portKey: () => ask('port_key'),
+  renewPortKey: () => ask('renew_port_key'),
+  testPort: () => ask('test_port'),
+  diagnostics: () => ask('diagnostics'),
 
   quit: () => ask('quit'),
   openLink: (url) => ask('open_link', { url }),

@@ -3,12 +3,15 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { FakeBackend } from '../backend/fake';
 import { byDay, ChatList } from './chat-list.svelte';
 
+/** What does not matter for days. */
+const REST = { title: '', instructions: '', only_here: false, excerpt: null };
+
 beforeEach(() => { vi.useFakeTimers(); });
 afterEach(() => { vi.useRealTimers(); });
 
 it('groups by the days that people count', () => {
   const noon = new Date(2026, 10, 21, 12);
-  const hours = (n: number, id: number) => ({ id, title: '', updated: noon.getTime() / 1000 - n * 3600 });
+  const hours = (n: number, id: number) => ({ ...REST, id, updated: noon.getTime() / 1000 - n * 3600 });
   const groups = byDay([hours(1, 1), hours(13, 2), hours(40, 3), hours(24 * 30, 4)], noon);
   expect(groups.map((g) => [g.name, g.chats.map((c) => c.id)])).toEqual([
     ['Today', [1]],
@@ -20,7 +23,7 @@ it('groups by the days that people count', () => {
 
 it('counts a clock that runs ahead as today', () => {
   const now = new Date(2026, 10, 21, 12);
-  expect(byDay([{ id: 1, title: '', updated: now.getTime() / 1000 + 9e5 }], now)[0]?.name).toBe('Today');
+  expect(byDay([{ ...REST, id: 1, updated: now.getTime() / 1000 + 9e5 }], now)[0]?.name).toBe('Today');
 });
 
 it('searches once after a pause in typing, for all words', async () => {

@@ -1,9 +1,12 @@
 /** Which conversation is open. Conversations whose reply is still being made stay alive beside it. */
-import type { Backend } from '../backend/backend';
-import type { ReachAsk } from '../generated/ReachAsk';
+import { Refusal, type Backend } from '../backend/backend';
+import type { ExportAsk } from '../generated/ExportAsk';
+import { t } from '../strings';
+import { FILES_MAX, join, read, type Attachment } from './attachments';
 import { ChatList } from './chat-list.svelte';
 import { Drafts } from './drafts';
-import { OpenChat, type Manner } from './open-chat.svelte';
+import { OpenChat } from './open-chat.svelte';
+import { Presets } from './presets.svelte';
 
 const MODEL_KEY = 'inglenook.model';
 /** Open conversations that are kept beside the current one; beyond it, the oldest finished is let go. */
@@ -12,11 +15,15 @@ const KEPT_MAX = 8;
 export class ChatDesk {
   readonly list: ChatList;
   readonly drafts: Drafts;
+  readonly presets: Presets;
   current: OpenChat = $state.raw() as OpenChat;
   /** What is in the message field. */
   draft = $state('');
+  /** Files that go with the next message. */
+  files = $state.raw<readonly Attachment[]>([]);
+  /** Why a file was not attached. */
+  refused = $state<string | null>(null);
   #model = $state<string | null>(null);
-  #reach = $state<ReachAsk>('house');
   #kept: OpenChat[] = [];
   readonly #backend: Backend;
   readonly #storage: Storage;
@@ -26,17 +33,10 @@ export class ChatDesk {
     this.#storage = storage;
     this.list = new ChatList(backend);
     this.drafts = new Drafts(storage);
+    this.presets = new Presets(storage);
     this.#model = storage.getItem(MODEL_KEY);
     this.current = this.#make(null);
     this.draft = this.drafts.of(null);
-  }
-
-  get onlyHere(): boolean {
-    return this.#reach === 'this_device';
-  }
-
-  set onlyHere(on: boolean) {
-    this.#reach = on ? 'this_device' : 'house';
   }
 
   /** The chosen model if it is still here, else the first. */
@@ -50,35 +50,84 @@ export class ChatDesk {
   }
 
   startNew(): void {
-    this.#show(this.current.empty && this.current.id === null ? this.current : this.#make(null));
+    const fresh = this.current.empty && this.current.id === null && !this.current.temporary;
+    this.#show(fresh ? this.current : this.#make(null));
   }
 
   async open(id: number): Promise<void> {
     const kept = this.#kept.find((chat) => chat.id === id);
-    this.#show(kept ?? this.#make(id));
-    await this.current.load();
+    const chat = kept ?? this.#make(id);
+    const view = this.list.entries.find((entry) => entry.id === id);
+    if (view !== undefined) chat.know(view);
+    this.#show(chat);
+    await chat.load();
   }
 
-  /** Keeps what is typed, so that it is there again after a crash or another chat. */
+  /** Keeps what is typed, so that it is there again after a crash or another chat. What is typed in
+   *  a chat that is not kept is not kept either. */
   type(text: string): void {
     this.draft = text;
-    this.drafts.keep(this.current.id, text);
+    this.drafts.keep(this.current.id, this.current.temporary ? '' : text);
   }
 
-  /** Sends what is typed. A refused message goes back into the field. */
+  /** Attaches files to the next message. */
+  async attach(chosen: readonly File[]): Promise<void> {
+    this.refused = null;
+    for (const file of chosen) {
+      if (this.files.length >= FILES_MAX) {
+        this.refused = t.chat.attachTooMany(FILES_MAX);
+        return;
+      }
+      const outcome = await read(file);
+      if ('refused' in outcome) this.refused = outcome.refused;
+      else this.files = [...this.files.filter(({ name }) => name !== outcome.name), outcome];
+    }
+  }
+
+  detach(name: string): void {
+    this.files = this.files.filter((file) => file.name !== name);
+  }
+
+  /** What would be sent now. */
+  get message(): string {
+    return join(this.draft.trim(), this.files);
+  }
+
+  /** Sends what is typed and attached. A refused message goes back into the field. */
   async send(model: string): Promise<void> {
     const chat = this.current;
-    const text = this.draft.trim();
-    if (text === '' || chat.busy) return;
+    const { message, draft, files } = this;
+    if (message === '' || chat.busy) return;
     const before = chat.id;
     this.draft = '';
-    const taken = await chat.say(text, this.#manner(model));
-    this.drafts.keep(before, taken ? '' : text);
-    if (!taken && chat === this.current && this.draft === '') this.draft = text;
+    this.files = [];
+    this.refused = null;
+    const taken = await chat.say(message, model);
+    if (!chat.temporary) this.drafts.keep(before, taken ? '' : draft);
+    if (!taken && chat === this.current && this.draft === '') {
+      this.draft = draft;
+      this.files = files;
+    }
   }
 
-  async again(userMessage: number, model: string): Promise<void> {
-    await this.current.again(userMessage, this.#manner(model));
+  /** Saves the open chat as a file; resolves to where it is. */
+  async save(form: 'json' | 'markdown'): Promise<string> {
+    const { id, steps } = this.current;
+    const leaf = steps.at(-1)?.message.id;
+    if (id === null || leaf === undefined) throw new Error(t.chats.none);
+    const ask: ExportAsk = form === 'json' ? { kind: 'json' } : { kind: 'markdown', you: t.sheet.you, leaf };
+    return this.#backend.exportConversation(id, this.list.titleOf(id) ?? t.chat.untitled, ask);
+  }
+
+  /** Takes in a chat that was saved as JSON, and opens it. */
+  async bringIn(file: File): Promise<void> {
+    try {
+      const id = await this.#backend.importConversation(await file.text());
+      await this.list.load();
+      await this.open(id);
+    } catch (thrown) {
+      this.list.problem = t.chats.importFailed(Refusal.sentence(thrown));
+    }
   }
 
   async remove(id: number): Promise<void> {
@@ -90,14 +139,22 @@ export class ChatDesk {
     if (this.current === open) this.#show(this.#make(null));
   }
 
-  #manner(model: string): Manner {
-    return { model, reach: this.#reach };
+  #show(chat: OpenChat): void {
+    const left = this.current;
+    if (left !== chat && left.temporary) void this.#drop(left);
+    this.current = chat;
+    this.draft = chat.temporary ? '' : this.drafts.of(chat.id);
+    this.files = [];
+    this.refused = null;
   }
 
-  #show(chat: OpenChat): void {
-    this.current = chat;
-    this.draft = this.drafts.of(chat.id);
-    if (chat.id === null) this.#reach = 'house';
+  /** A chat that is not kept ends where it is left. */
+  async #drop(chat: OpenChat): Promise<void> {
+    this.#kept = this.#kept.filter((kept) => kept !== chat);
+    await chat.stop();
+    if (chat.id === null) return;
+    // The house keeps only a few of them, and none beyond its own end; a refusal costs nothing.
+    await this.#backend.deleteConversation(chat.id).catch(() => undefined);
   }
 
   #make(id: number | null): OpenChat {

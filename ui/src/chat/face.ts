@@ -1,6 +1,8 @@
 /** What a reply shows, whether it is being made or comes from the past. Pure. */
 import type { FailoverView } from '../generated/FailoverView';
+import type { MessageFinish } from '../generated/MessageFinish';
 import type { MessageView } from '../generated/MessageView';
+import type { PathView } from '../generated/PathView';
 import type { ReplySummary } from '../generated/ReplySummary';
 import type { RouteView } from '../generated/RouteView';
 import type { Mark } from '../kit/markdown/marks';
@@ -20,22 +22,28 @@ export interface ReplyFace {
   note: string | null;
   wordsPerSecond: number | null;
   firstWordMs: number | null;
-  lengthLimit: boolean;
+  finish: MessageFinish;
 }
 
-/** A reply from the past. */
+/** Whether the model can be asked to go on with a reply. */
+export function canGoOn({ finish, text }: Pick<ReplyFace, 'finish' | 'text'>): boolean {
+  return finish !== 'complete' && finish !== 'running' && text !== '';
+}
+
+/** A reply from the past, or one that is being made and was begun before this page was loaded. */
 export function faceOf(message: MessageView): ReplyFace {
-  const { summary, text, cut_because: cut } = message;
+  const { summary, path, text, finish, cut_because: cut } = message;
+  const way = summary ?? path;
   return {
-    phase: cut === null ? 'finished' : 'cut',
+    phase: finish === 'running' ? 'writing' : cut === null ? 'finished' : 'cut',
     text,
-    route: summary?.route ?? null,
-    marks: summary === null ? [] : marksOf(summary, text),
+    route: way?.route ?? null,
+    marks: way === null ? [] : marksOf(way, text),
     cut,
     note: null,
     wordsPerSecond: summary === null ? null : summarySpeed(summary, text),
     firstWordMs: summary?.first_token_ms ?? null,
-    lengthLimit: summary?.finish_reason === 'length',
+    finish,
   };
 }
 
@@ -53,9 +61,10 @@ export function handOverText({ from, to, pause_ms }: FailoverView): string {
 
 /** Where the hand-overs of a kept reply stand. The house counts tokens; text is even enough to place
  *  them by proportion, to the word. While a reply is made the place is exact, see `live.svelte.ts`. */
-function marksOf(summary: ReplySummary, text: string): Mark[] {
-  const tokens = Math.max(1, summary.completion_tokens);
-  return summary.failovers.map((failover) => ({
+function marksOf(way: PathView, text: string): Mark[] {
+  const last = way.failovers.at(-1)?.after_tokens ?? 0;
+  const tokens = Math.max(1, last, way.completion_tokens);
+  return way.failovers.map((failover) => ({
     at: Math.round((text.length * failover.after_tokens) / tokens),
     text: handOverText(failover),
   }));

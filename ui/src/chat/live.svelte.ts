@@ -4,7 +4,9 @@
  * Text is put on the page at most 30 times a second, and eight times where it is so long that
  * reading it again costs more; everything else shows at once.
  */
-import type { FinishReason } from '../generated/FinishReason';
+import type { FailoverView } from '../generated/FailoverView';
+import type { MessageFinish } from '../generated/MessageFinish';
+import type { PathView } from '../generated/PathView';
 import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { ReplySummary } from '../generated/ReplySummary';
 import type { RouteView } from '../generated/RouteView';
@@ -27,7 +29,9 @@ export class LiveReply implements ReplyFace {
   summary = $state.raw<ReplySummary | null>(null);
   wordsPerSecond = $state<number | null>(null);
   firstWordMs = $state<number | null>(null);
-  readonly lengthLimit = $derived(this.summary?.finish_reason === ('length' satisfies FinishReason));
+  finish = $state<MessageFinish>('running');
+  /** Who computed it so far; for a reply that ends without a summary. */
+  path = $state.raw<PathView | null>(null);
 
   /** All text that has come; `text` is what is shown of it. */
   #received = '';
@@ -35,11 +39,19 @@ export class LiveReply implements ReplyFace {
   readonly #askedAt: number;
   #firstAt: number | null = null;
   readonly #now: () => number;
+  /** Words of a cut reply that goes on; they do not count as speed. */
+  readonly #wordsBefore: number;
+  readonly #failovers: FailoverView[] = [];
+  #tokens = 0;
 
-  /** `now` in milliseconds, monotonic. */
-  constructor(now: () => number = () => performance.now()) {
+  /** `begun`: what a cut reply had said, where this is its rest. `now` in milliseconds, monotonic. */
+  constructor(begun = '', now: () => number = () => performance.now()) {
     this.#now = now;
     this.#askedAt = now();
+    this.#received = begun;
+    this.text = begun;
+    this.#wordsBefore = countWords(begun);
+    if (begun !== '') this.phase = 'writing';
   }
 
   get ended(): boolean {
@@ -49,6 +61,7 @@ export class LiveReply implements ReplyFace {
   take(event: ReplyEvent): void {
     if (this.ended) return;
     if (event.kind === 'token_delta') {
+      this.#tokens = event.tokens;
       this.#addText(event.text);
       return;
     }
@@ -61,6 +74,7 @@ export class LiveReply implements ReplyFace {
         this.note = statusNote(event.device, event.status);
         break;
       case 'shard_failover':
+        this.#failovers.push(event.failover);
         this.#mark(handOverText(event.failover), event.route);
         break;
       case 'fallback_to_local':
@@ -70,9 +84,13 @@ export class LiveReply implements ReplyFace {
         this.#finish(event.summary);
         break;
       case 'pipeline_aborted':
+        this.finish = event.code === 'cancelled' ? 'stopped' : 'failed';
         this.cut = event.sentence;
         this.note = null;
         this.phase = 'cut';
+        if (this.route !== null) {
+          this.path = { route: this.route, failovers: this.#failovers, completion_tokens: this.#tokens };
+        }
         break;
     }
   }
@@ -93,7 +111,7 @@ export class LiveReply implements ReplyFace {
     if (this.#showing !== null) clearTimeout(this.#showing);
     this.#showing = null;
     this.text = this.#received;
-    const words = countWords(this.text);
+    const words = countWords(this.text) - this.#wordsBefore;
     const passed = this.#firstAt === null ? 0 : this.#now() - this.#firstAt;
     // Below half a second the figure would only flicker.
     if (passed > 500 && words > 1) this.wordsPerSecond = ((words - 1) * 1000) / passed;
@@ -107,6 +125,7 @@ export class LiveReply implements ReplyFace {
 
   #finish(summary: ReplySummary): void {
     this.summary = summary;
+    this.finish = summary.finish_reason === 'length' ? 'length' : 'complete';
     this.route = summary.route;
     this.wordsPerSecond = summarySpeed(summary, this.text) ?? this.wordsPerSecond;
     this.firstWordMs = summary.first_token_ms;

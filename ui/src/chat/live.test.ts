@@ -40,7 +40,7 @@ it('counts words for people, not tokens', () => {
   reply.take({ kind: 'done', summary: { ...summary, completion_tokens: 8 } });
   expect(reply.wordsPerSecond).toBe(4);
   expect(reply.firstWordMs).toBe(200);
-  expect(reply.lengthLimit).toBe(true);
+  expect(reply.finish).toBe('length');
 });
 
 it('marks a hand-over at the very place and goes on', () => {

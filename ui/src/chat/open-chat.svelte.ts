@@ -1,24 +1,22 @@
 /** One conversation as it is open: its messages, the branch that shows, and the reply being made. */
 import { Refusal, type Backend } from '../backend/backend';
+import type { ConversationView } from '../generated/ConversationView';
 import type { MessageView } from '../generated/MessageView';
-import type { ReachAsk } from '../generated/ReachAsk';
+import type { WhatAsk } from '../generated/WhatAsk';
 import { announcer } from '../kit/announcer.svelte';
 import { countWords } from '../kit/words';
 import { t } from '../strings';
 import { LiveReply } from './live.svelte';
 import { branch, type Choices } from './tree';
 
-/** How a turn is to be made. */
-export interface Manner {
-  model: string;
-  reach: ReachAsk;
-}
+/** How often a reply is looked at that another page began. */
+const LOOK_AGAIN_MS = 1000;
 
 /** A turn that the house has not confirmed yet. */
 interface Waiting {
-  /** What the person said; null when an old message is answered again. */
-  text: string | null;
-  parent: number | null;
+  what: WhatAsk;
+  /** The message at which the branch ends meanwhile; null where the turn is a beginning. */
+  after: number | null;
 }
 
 export class OpenChat {
@@ -29,18 +27,27 @@ export class OpenChat {
   live = $state.raw<LiveReply | null>(null);
   /** The message that it fills. */
   liveId = $state<number | null>(null);
+  /** The person's message that is being edited. */
+  editing = $state<number | null>(null);
+  /** Never saved; gone when it is left. */
+  temporary = $state(false);
+  /** What the model is told before the first message. */
+  instructions = $state('');
+  /** Whether its replies stay on this computer. */
+  onlyHere = $state(false);
   #messages = $state.raw<MessageView[]>([]);
   #choices = $state.raw<Choices>(new Map());
+  #lookAgain: ReturnType<typeof setTimeout> | undefined;
   readonly #backend: Backend;
   readonly #changed: () => void;
 
   readonly #branch = $derived(branch(this.#messages, this.#choices));
 
-  /** What shows: while an answer is made again, the branch ends at the message it answers. */
+  /** What shows: while a turn waits, the branch ends at the message that it follows. */
   readonly steps = $derived.by(() => {
     const waiting = this.waiting;
-    if (waiting?.text !== null) return this.#branch;
-    const end = this.#branch.findIndex((step) => step.message.id === waiting.parent);
+    if (waiting === null) return this.#branch;
+    const end = this.#branch.findIndex((step) => step.message.id === waiting.after);
     return this.#branch.slice(0, end + 1);
   });
 
@@ -54,6 +61,12 @@ export class OpenChat {
     this.id = id;
   }
 
+  /** Takes over what the list knows of this conversation. */
+  know(view: ConversationView): void {
+    this.instructions = view.instructions;
+    this.onlyHere = view.only_here;
+  }
+
   async load(): Promise<void> {
     if (this.id === null || this.busy) return;
     try {
@@ -61,17 +74,44 @@ export class OpenChat {
       this.problem = null;
     } catch (thrown) {
       this.problem = Refusal.sentence(thrown);
+      return;
+    }
+    // A reply that was begun before this page was loaded goes on; its words come by looking.
+    if (this.#messages.some((message) => message.finish === 'running')) {
+      clearTimeout(this.#lookAgain);
+      this.#lookAgain = setTimeout(() => void this.load(), LOOK_AGAIN_MS);
     }
   }
 
   /** Says something new; resolves to whether it was taken. */
-  say(text: string, manner: Manner): Promise<boolean> {
-    return this.#turn({ text, parent: this.steps.at(-1)?.message.id ?? null }, manner);
+  say(text: string, model: string): Promise<boolean> {
+    const parent = this.steps.at(-1)?.message.id ?? null;
+    return this.#turn({ what: { kind: 'new', text, parent }, after: parent }, model);
+  }
+
+  /** Says something else in the place of a message of the person; the old one stays beside it. */
+  edit(message: MessageView, text: string, model: string): Promise<boolean> {
+    this.editing = null;
+    const { parent } = message;
+    return this.#turn({ what: { kind: 'new', text, parent }, after: parent }, model);
   }
 
   /** Asks for another answer to a message of the person. */
-  again(userMessage: number, manner: Manner): Promise<boolean> {
-    return this.#turn({ text: null, parent: userMessage }, manner);
+  again(userMessage: number, model: string): Promise<boolean> {
+    return this.#turn({ what: { kind: 'again', message: userMessage }, after: userMessage }, model);
+  }
+
+  /** Asks for the rest of a reply that was cut. */
+  more(reply: number, model: string): Promise<boolean> {
+    return this.#turn({ what: { kind: 'more', message: reply }, after: reply }, model);
+  }
+
+  /** Starts to edit what the person said last; says whether there is anything to edit. */
+  editLast(): boolean {
+    const last = this.steps.findLast((step) => step.message.role === 'user');
+    if (last === undefined || this.busy || this.waiting !== null) return false;
+    this.editing = last.message.id;
+    return true;
   }
 
   async stop(): Promise<void> {
@@ -88,23 +128,62 @@ export class OpenChat {
     this.#choices = new Map([...this.#choices, [parent, message]]);
   }
 
-  async #turn(waiting: Waiting, manner: Manner): Promise<boolean> {
+  /** Sets what the model is told before the first message. */
+  async instruct(instructions: string): Promise<void> {
+    const before = this.instructions;
+    this.instructions = instructions;
+    if (this.id === null || instructions === before) return;
+    await this.#keep(this.#backend.instructConversation(this.id, instructions), () => {
+      this.instructions = before;
+    });
+  }
+
+  /** Keeps the replies of this conversation on this computer, or lets others help again. */
+  async confine(onlyHere: boolean): Promise<void> {
+    const before = this.onlyHere;
+    this.onlyHere = onlyHere;
+    if (this.id === null) return;
+    await this.#keep(this.#backend.confineConversation(this.id, onlyHere ? 'this_device' : 'house'), () => {
+      this.onlyHere = before;
+    });
+  }
+
+  async #keep(work: Promise<void>, undo: () => void): Promise<void> {
+    try {
+      await work;
+      this.problem = null;
+      this.#changed();
+    } catch (thrown) {
+      undo();
+      this.problem = t.app.notSaved(Refusal.sentence(thrown));
+    }
+  }
+
+  async #turn(waiting: Waiting, model: string): Promise<boolean> {
     if (this.busy || this.waiting !== null) return false;
-    const live = new LiveReply();
+    const { what } = waiting;
+    const cut = what.kind === 'more' ? this.#messages.find((message) => message.id === what.message) : undefined;
+    const live = new LiveReply(cut?.text ?? '');
     this.problem = null;
     this.waiting = waiting;
     this.live = live;
-    this.liveId = null;
+    this.liveId = cut?.id ?? null;
     try {
-      const turn = { conversation: this.id, parent: waiting.parent, text: waiting.text, ...manner };
+      const turn = {
+        conversation: this.id,
+        start: { temporary: this.temporary, instructions: this.instructions },
+        what,
+        model,
+        reach: this.onlyHere ? ('this_device' as const) : ('house' as const),
+      };
       const started = await this.#backend.say(turn, (event) => {
         live.take(event);
         if (live.ended) this.#settle(live);
       });
       this.id = started.conversation;
       this.liveId = started.reply_message;
-      if (waiting.text !== null) this.#add(started.user_message, waiting.parent, 'user', waiting.text);
-      this.#add(started.reply_message, started.user_message, 'assistant', '');
+      if (what.kind === 'new') this.#add(started.user_message, what.parent, 'user', what.text);
+      if (what.kind !== 'more') this.#add(started.reply_message, started.user_message, 'assistant', '');
       this.waiting = null;
       if (live.ended) this.#settle(live);
       this.#changed();
@@ -119,19 +198,21 @@ export class OpenChat {
 
   #add(id: number, parent: number | null, role: MessageView['role'], text: string): void {
     const created = Math.floor(Date.now() / 1000);
-    const message = { id, parent, role, text, created, summary: null, cut_because: null };
+    const finish = role === 'user' ? ('complete' as const) : ('running' as const);
+    const message: MessageView = { id, parent, role, text, created, finish, summary: null, path: null, cut_because: null };
     this.#messages = [...this.#messages, message];
     this.#choices = new Map([...this.#choices, [parent, id]]);
   }
 
   /** Keeps what a finished reply said. Comes once the stream has ended and its message is known. */
   #settle(live: LiveReply): void {
-    if (this.liveId === null || live !== this.live) return;
-    const { text, summary, cut } = live;
+    if (this.liveId === null || live !== this.live || this.waiting !== null) return;
+    const { text, summary, path, finish, cut } = live;
     this.#messages = this.#messages.map((message) =>
-      message.id === this.liveId ? { ...message, text, summary, cut_because: cut } : message,
+      message.id === this.liveId ? { ...message, text, summary, path, finish, cut_because: cut } : message,
     );
-    announcer.say(cut === null ? t.chat.finished(countWords(text)) : t.chat.announceCut(cut));
+    if (finish === 'stopped') announcer.say(t.chat.announceStopped);
+    else announcer.say(cut === null ? t.chat.finished(countWords(text)) : t.chat.announceCut(cut));
     this.#changed();
   }
 }

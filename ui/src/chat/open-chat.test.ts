@@ -20,7 +20,7 @@ describe('saying something', () => {
     const { desk: it } = desk();
     it.type('Tell me a story');
     const sent = it.send(MODEL);
-    expect(it.current.waiting?.text).toBe('Tell me a story');
+    expect(it.current.waiting?.what).toEqual({ kind: 'new', text: 'Tell me a story', parent: null });
     expect(it.draft).toBe('');
     await sent;
     await finished(it);
@@ -57,13 +57,13 @@ describe('saying something', () => {
     await it.current.stop();
     await finished(it);
     expect(stop).toHaveBeenCalledOnce();
-    expect(it.current.steps[1]?.message.cut_because).toBe('Stopped.');
+    expect(it.current.steps[1]?.message).toMatchObject({ finish: 'stopped', cut_because: 'Stopped.' });
   });
 
   it('stays on this computer when it is told to', async () => {
     const { backend, desk: it } = desk();
     const say = vi.spyOn(backend, 'say');
-    it.onlyHere = true;
+    await it.current.confine(true);
     it.type('a story');
     await it.send(MODEL);
     await finished(it);
@@ -80,11 +80,137 @@ describe('answering again', () => {
     await finished(it);
     const [asked, first] = it.current.steps.map((s) => s.message.id);
     if (asked === undefined || first === undefined) throw new Error('nothing was said');
-    await it.again(asked, MODEL);
+    await it.current.again(asked, MODEL);
     await finished(it);
     expect(it.current.steps[1]).toMatchObject({ index: 1, siblings: { length: 2 } });
     it.current.choose(asked, first);
     expect(it.current.steps[1]?.message.id).toBe(first);
+  });
+});
+
+describe('editing', () => {
+  it('makes a sibling of the first message, and the old one stays', async () => {
+    const { backend, desk: it } = desk();
+    const say = vi.spyOn(backend, 'say');
+    it.type('a story');
+    await it.send(MODEL);
+    await finished(it);
+    const first = it.current.steps[0]?.message;
+    if (first === undefined) throw new Error('nothing was said');
+    expect(it.current.editLast()).toBe(true);
+    expect(it.current.editing).toBe(first.id);
+    await it.current.edit(first, 'a program', MODEL);
+    await finished(it);
+    expect(say.mock.calls[1]?.[0].what).toEqual({ kind: 'new', text: 'a program', parent: null });
+    expect(it.current.editing).toBeNull();
+    expect(it.current.steps[0]).toMatchObject({ index: 1, siblings: { length: 2 }, message: { text: 'a program' } });
+    it.current.choose(null, first.id);
+    expect(it.current.steps[1]?.message.text).toContain('Once upon a time');
+  });
+});
+
+describe('going on', () => {
+  it('adds the rest to the words of a reply that was cut', async () => {
+    const { desk: it } = desk();
+    it.type('fail in the middle');
+    await it.send(MODEL);
+    await finished(it);
+    const cut = it.current.steps[1]?.message;
+    if (cut === undefined) throw new Error('nothing was said');
+    expect(faceOf(cut).route?.legs.length).toBeGreaterThan(1);
+    await it.current.more(cut.id, MODEL);
+    await finished(it);
+    const whole = it.current.steps[1]?.message;
+    expect(it.current.steps).toHaveLength(2);
+    expect(whole?.id).toBe(cut.id);
+    expect(whole?.text.startsWith(cut.text)).toBe(true);
+    expect(whole?.text).toMatch(/neighbours\.$/);
+    expect(whole?.finish).toBe('complete');
+  });
+
+  it('shows a reply that was begun before the page was loaded, until it is whole', async () => {
+    vi.useFakeTimers();
+    const { backend, desk: it } = desk(true);
+    await it.list.load();
+    const id = it.list.entries[0]?.id ?? 0;
+    const messages = await backend.messages(id);
+    const growing = messages.map((m, at) => (at === messages.length - 1 ? { ...m, text: 'Half', finish: 'running' as const } : m));
+    const look = vi.spyOn(backend, 'messages').mockResolvedValueOnce(growing);
+    await it.open(id);
+    const last = it.current.steps.at(-1)?.message;
+    expect(last && faceOf(last).phase).toBe('writing');
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(it.current.steps.at(-1)?.message.finish).toBe('complete');
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(look).toHaveBeenCalledTimes(2);
+    vi.useRealTimers();
+  });
+});
+
+describe('a chat that is not kept', () => {
+  it('is in no list, keeps no draft, and is gone when it is left', async () => {
+    const { backend, desk: it } = desk();
+    const gone = vi.spyOn(backend, 'deleteConversation');
+    it.type('a st');
+    expect(it.drafts.of(null)).toBe('a st');
+    it.current.temporary = true;
+    it.type('a story');
+    expect(it.drafts.of(null)).toBe('');
+    await it.send(MODEL);
+    await finished(it);
+    const { id } = it.current;
+    await it.list.load();
+    expect(it.list.entries).toEqual([]);
+    it.startNew();
+    await vi.waitFor(() => { expect(gone).toHaveBeenCalledExactlyOnceWith(id); });
+    expect(it.current.temporary).toBe(false);
+  });
+});
+
+describe('instructions and files', () => {
+  it('go with the first message, and change with the chat', async () => {
+    const { backend, desk: it } = desk();
+    const say = vi.spyOn(backend, 'say');
+    const instruct = vi.spyOn(backend, 'instructConversation');
+    await it.current.instruct('Be brief.');
+    expect(instruct).not.toHaveBeenCalled();
+    await it.attach([new File(['print(1)'], 'one.py'), new File([new Uint8Array([0])], 'two.bin')]);
+    expect(it.refused).toContain('two.bin');
+    it.type('What is this?');
+    await it.send(MODEL);
+    await finished(it);
+    expect(say.mock.calls[0]?.[0].start).toEqual({ temporary: false, instructions: 'Be brief.' });
+    expect(it.current.steps[0]?.message.text).toContain('```python title="one.py"');
+    expect(it.files).toEqual([]);
+    await it.current.instruct('Be long.');
+    expect(instruct).toHaveBeenLastCalledWith(it.current.id, 'Be long.');
+  });
+
+  it('come back to the field when the message is refused', async () => {
+    const { desk: it } = desk();
+    await it.attach([new File(['x'], 'a.txt')]);
+    it.type('please refuse');
+    await it.send(MODEL);
+    expect(it.files).toHaveLength(1);
+    expect(it.draft).toBe('please refuse');
+  });
+});
+
+describe('files of chats', () => {
+  it('are saved by branch or whole, and come back as a chat', async () => {
+    const { backend, desk: it } = desk();
+    it.type('a story');
+    await it.send(MODEL);
+    await finished(it);
+    expect(await it.save('markdown')).toMatch(/\.md$/);
+    expect(await it.save('json')).toMatch(/\.json$/);
+    const file = new File([backend.saved[1] ?? ''], 'a.json');
+    const { id } = it.current;
+    await it.bringIn(file);
+    expect(it.current.id).not.toBe(id);
+    expect(it.current.steps[1]?.message.text).toContain('Once upon a time');
+    await it.bringIn(new File(['no'], 'b.json'));
+    expect(it.list.problem).toContain('Not imported');
   });
 });
 

@@ -13,7 +13,9 @@ function tree(text: string): MessageView[] {
       role: role === 'u' ? 'user' : 'assistant',
       text: '',
       created: 0,
+      finish: 'complete',
       summary: null,
+      path: null,
       cut_because: null,
     };
   });

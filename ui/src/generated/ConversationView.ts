@@ -15,4 +15,17 @@ title: string,
 /**
  * Seconds since 1970 when something was last said.
  */
-updated: number, };
+updated: number, 
+/**
+ * What the model is told before the first message; empty for nothing.
+ */
+instructions: string, 
+/**
+ * Whether its replies are computed on this device alone.
+ */
+only_here: boolean, 
+/**
+ * Text around the words that were looked for; absent where the title holds them, or nothing
+ * was looked for.
+ */
+excerpt: string | null, };

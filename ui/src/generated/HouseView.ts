@@ -4,6 +4,7 @@ import type { MeView } from "./MeView";
 import type { ModelView } from "./ModelView";
 import type { PairingView } from "./PairingView";
 import type { PortView } from "./PortView";
+import type { SettingsView } from "./SettingsView";
 import type { SharingView } from "./SharingView";
 
 /**
@@ -37,4 +38,8 @@ port: PortView,
 /**
  * Problems in plain words, worst first; empty when all is well.
  */
-problems: Array<string>, };
+problems: Array<string>, 
+/**
+ * What the owner has chosen, as far as the window shows it.
+ */
+settings: SettingsView, };

@@ -27,4 +27,8 @@ listen_port: number,
 /**
  * Where the identity's secret key is kept, in words.
  */
-key_kept_in: string, };
+key_kept_in: string, 
+/**
+ * All memory of this device, in bytes; absent where the system does not say.
+ */
+memory_bytes: number | null, };

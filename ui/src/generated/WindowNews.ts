@@ -13,4 +13,8 @@ house: HouseView, } | { "kind": "go_to",
 /**
  * The page.
  */
-page: Page, } | { "kind": "no_tray" };
+page: Page, } | { "kind": "no_tray" } | { "kind": "dropped", 
+/**
+ * Where they lie.
+ */
+paths: Array<string>, };

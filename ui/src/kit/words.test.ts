@@ -12,6 +12,7 @@ it.each([
   [milliseconds(48.4), '48'],
   [bytes(6.9e9), '6.9 GB'],
   [bytes(4_186_816), '4.2 MB'],
+  [bytes(16_400), '16 kB'],
   [countdown(101.2), '1:42'],
   [countdown(-3), '0:00'],
   [ago(1000, 1030), 'just now'],

@@ -29,8 +29,13 @@ export function milliseconds(ms: number): string {
 
 /** Bytes as people buy them: `6.9 GB`. */
 export function bytes(count: number): string {
-  const [value, unit] = count < 1e9 ? [count / 1e6, 'MB'] : [count / 1e9, 'GB'];
+  const [value, unit] = count < 1e6 ? [count / 1e3, 'kB'] : count < 1e9 ? [count / 1e6, 'MB'] : [count / 1e9, 'GB'];
   return `${value.toLocaleString(locale, { maximumFractionDigits: value < 10 ? 1 : 0 })} ${unit}`;
+}
+
+/** A whole number: `8,192`. */
+export function whole(count: number): string {
+  return Math.round(count).toLocaleString(locale);
 }
 
 /** What is left of a countdown: `1:42`. */

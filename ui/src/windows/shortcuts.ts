@@ -9,19 +9,45 @@ interface Shortcut {
   key: string;
   /** With Ctrl, or ⌘ on a Mac. */
   modified: boolean;
-  meaning: string;
-  /** How the key is printed. */
-  label: string;
 }
 
-export const SHORTCUTS: readonly Shortcut[] = [
-  { action: 'new-chat', key: 'n', modified: true, meaning: t.keys.newChat, label: 'N' },
-  { action: 'search', key: 'k', modified: true, meaning: t.keys.search, label: 'K' },
-  { action: 'prompt', key: 'l', modified: true, meaning: t.keys.prompt, label: 'L' },
-  { action: 'stop', key: 'Escape', modified: false, meaning: t.keys.stop, label: t.keys.escape },
-  { action: 'quit', key: 'q', modified: true, meaning: t.keys.quit, label: 'Q' },
-  { action: 'help', key: '/', modified: true, meaning: t.keys.help, label: '/' },
+const SHORTCUTS: readonly Shortcut[] = [
+  { action: 'new-chat', key: 'n', modified: true },
+  { action: 'search', key: 'k', modified: true },
+  { action: 'prompt', key: 'l', modified: true },
+  { action: 'stop', key: 'Escape', modified: false },
+  { action: 'quit', key: 'q', modified: true },
+  { action: 'help', key: '/', modified: true },
 ];
+
+/** What the cheat sheet shows: a meaning and the keys to press together. */
+export interface SheetRow {
+  meaning: string;
+  keys: string[];
+}
+
+/** The rows of the cheat sheet, in the language in use; the field's own keys first. */
+export function sheetRows(mac: boolean): SheetRow[] {
+  const modifier = mac ? t.keys.command : t.keys.ctrl;
+  const meanings: Record<Action, string> = {
+    'new-chat': t.keys.newChat,
+    search: t.keys.search,
+    prompt: t.keys.prompt,
+    stop: t.keys.stop,
+    quit: t.keys.quit,
+    help: t.keys.help,
+  };
+  const printed = (key: string) => (key === 'Escape' ? t.keys.escape : key.toUpperCase());
+  return [
+    { meaning: t.keys.send, keys: [t.keys.enter] },
+    { meaning: t.keys.newLine, keys: [t.keys.shift, t.keys.enter] },
+    { meaning: t.keys.editLast, keys: [t.keys.up] },
+    ...SHORTCUTS.map(({ action, key, modified }) => ({
+      meaning: meanings[action],
+      keys: modified ? [modifier, printed(key)] : [printed(key)],
+    })),
+  ];
+}
 
 type Key = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'isComposing'>;
 

@@ -2,16 +2,20 @@
 import { Refusal, type Backend } from '../backend/backend';
 import { ChatDesk } from '../chat/desk.svelte';
 import type { HouseView } from '../generated/HouseView';
-import type { Page } from '../generated/Page';
 import { announcer } from '../kit/announcer.svelte';
+import { Look } from '../look/look.svelte';
+import { FirstStart } from '../start/first-start.svelte';
 import { t } from '../strings';
+import type { PageName } from './pages';
 import type { Action } from './shortcuts';
 import { keepPlaces, keptPlaces, places } from './slots';
 
 export class WindowState {
   readonly backend: Backend;
   readonly desk: ChatDesk;
-  page = $state<Page>('chat');
+  readonly look: Look;
+  readonly firstStart: FirstStart;
+  page = $state<PageName>('chat');
   house = $state.raw<HouseView | null>(null);
   problem = $state<string | null>(null);
   /** Whether the person has to be told why the window does not go away. */
@@ -20,6 +24,10 @@ export class WindowState {
   sideBar = $state(false);
   /** Whether the list of keys is open. */
   help = $state(false);
+  /** A page or a chat that waits until the person agrees to lose a chat that is not kept. */
+  leaving = $state.raw<(() => void) | null>(null);
+  /** Path of a model's file that was dropped on the window. */
+  dropped = $state('');
   /** Whether a wish about sharing is under way. */
   sharingBusy = $state(false);
 
@@ -30,6 +38,8 @@ export class WindowState {
   constructor(backend: Backend, storage: Storage = localStorage) {
     this.backend = backend;
     this.desk = new ChatDesk(backend, storage);
+    this.look = new Look(document.documentElement, storage);
+    this.firstStart = new FirstStart(storage);
     this.#storage = storage;
     this.peers = keptPlaces(storage);
   }
@@ -40,6 +50,7 @@ export class WindowState {
         house: (house) => { this.#hear(house); },
         goTo: (page) => { this.show(page); },
         noTray: () => { this.noTray = true; },
+        dropped: (paths) => { this.#drop(paths); },
       });
     } catch (thrown) {
       this.problem = Refusal.sentence(thrown);
@@ -47,20 +58,59 @@ export class WindowState {
     await this.desk.list.load();
   }
 
-  show(page: Page): void {
+  show(page: PageName): void {
     this.page = page;
     this.sideBar = false;
   }
 
   startNew(): void {
-    this.desk.startNew();
-    this.show('chat');
-    focusSoon('prompt');
+    this.#leaveChat(() => {
+      this.desk.startNew();
+      this.show('chat');
+      focusSoon('prompt');
+    });
   }
 
   open(id: number): void {
-    void this.desk.open(id);
-    this.show('chat');
+    this.#leaveChat(() => {
+      void this.desk.open(id);
+      this.show('chat');
+    });
+  }
+
+  /** Opens a chat that was saved as a file. */
+  bringIn(file: File): void {
+    this.#leaveChat(() => {
+      void this.desk.bringIn(file);
+      this.show('chat');
+    });
+  }
+
+  /** Answers whether a chat that is not kept may be left. */
+  answerLeaving(yes: boolean): void {
+    const go = this.leaving;
+    this.leaving = null;
+    if (yes) go?.();
+  }
+
+  /** Takes a chosen language into use: the page starts anew, and drafts and chats are found again. */
+  speak(language: string | null, reload: () => void = () => { location.reload(); }): void {
+    this.look.chooseLanguage(language);
+    reload();
+  }
+
+  #leaveChat(go: () => void): void {
+    const { temporary, empty } = this.desk.current;
+    if (temporary && !empty) this.leaving = go;
+    else go();
+  }
+
+  /** A model's file goes to the page that adds it. */
+  #drop(paths: string[]): void {
+    const model = paths.find((path) => path.toLowerCase().endsWith('.gguf'));
+    if (model === undefined) return;
+    this.dropped = model;
+    this.show('models');
   }
 
   async share(on: boolean): Promise<void> {

@@ -8,10 +8,11 @@ use super::{ChatsError, blame};
 use crate::durable::{self, Deed, FileError, Readers};
 
 /// The format written here. Each step of [`STEPS`] leads to the next one.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// What the n-th step does to a file of format n.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
     CREATE TABLE conversation (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         title TEXT NOT NULL,
@@ -52,7 +53,17 @@ const STEPS: [&str; 1] = ["
     CREATE TRIGGER message_deleted AFTER DELETE ON message WHEN old.finish <> 'running' BEGIN
         INSERT INTO message_text (message_text, rowid, text) VALUES ('delete', old.id, old.text);
     END;
-"];
+",
+    // What each conversation tells the model, where it may be computed, and replies that go on.
+    "
+    ALTER TABLE conversation ADD COLUMN instructions TEXT NOT NULL DEFAULT '';
+    ALTER TABLE conversation ADD COLUMN only_here INTEGER NOT NULL DEFAULT 0;
+    CREATE TRIGGER message_resumed AFTER UPDATE OF finish ON message
+    WHEN old.finish <> 'running' AND new.finish = 'running' BEGIN
+        INSERT INTO message_text (message_text, rowid, text) VALUES ('delete', old.id, old.text);
+    END;
+",
+];
 
 /// Opens the file at `path`, made where it is missing, brought to [`VERSION`].
 pub(super) fn open(path: &Path) -> Result<Connection, ChatsError> {

@@ -16,7 +16,7 @@ const FILE_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// Tests of foreign programs at the port.
 const CLIENT_FILES: [&str; 1] = ["test_openai.py"];
 /// Tests of tray and windows; each gets a display, a session bus and a home of its own.
-const WINDOW_FILES: [&str; 2] = ["test_tray.py", "test_window.py"];
+const WINDOW_FILES: [&str; 3] = ["test_tray.py", "test_window.py", "test_pages.py"];
 
 /// Foreign programs at the local port.
 pub(crate) fn clients(round: &mut Round) -> Result<Outcome> {

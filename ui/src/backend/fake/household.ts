@@ -43,6 +43,7 @@ export function startingHouse(): HouseView {
       app_version: '0.1.0',
       listen_port: 4588,
       key_kept_in: 'the keyring of this account',
+      memory_bytes: 8.2e9,
     },
     sharing: {
       on: true,
@@ -117,6 +118,16 @@ export function startingHouse(): HouseView {
     pairing: null,
     port: { on: true, base_url: 'http://127.0.0.1:4587/v1', problem: null },
     problems: [],
+    settings: {
+      lend: 'trusted',
+      borrow: 'trusted',
+      lend_memory_bytes: 4e9,
+      lend_streams: 2,
+      pooling: 'when_faster',
+      local_prefix_layers: 1,
+      local_suffix_layers: 1,
+      spot_checks_per_thousand: 0,
+    },
   };
 }
 

@@ -1,0 +1,309 @@
+//! Saves a reply while it grows, so that whatever ends the program leaves the words that were shown,
+//! and who computed them.
+
+use std::time::Duration;
+
+use nook_base::tasks::Tasks;
+use nook_base::{Sensitive, clock};
+use nook_store::{Finish, Message, MessageId};
+use tokio::sync::mpsc;
+
+use super::ChatBook;
+use crate::house::{REPLY_EVENTS_MAX, Reply, ReplyPiece};
+use crate::views::{FailoverView, FinishReason, PathView, ReplyEvent, ReplySummary, RouteView};
+
+/// How often a growing reply is written to the database.
+const SAVE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What a reply that goes on had already: its tokens and hand-overs count in the whole.
+#[derive(Debug, Default)]
+pub(super) struct Begun {
+    tokens: u32,
+    failovers: Vec<FailoverView>,
+}
+
+impl Begun {
+    /// What a cut reply had.
+    pub(super) fn of(message: &Message) -> Self {
+        let json = message.route.as_deref().unwrap_or_default();
+        // A summary has all the fields of a path, so this reads both.
+        serde_json::from_str::<PathView>(json).map_or_else(
+            |_| Self::default(),
+            |path| Self { tokens: path.completion_tokens, failovers: path.failovers },
+        )
+    }
+
+    fn shifted(&self, mut failover: FailoverView) -> FailoverView {
+        failover.after_tokens = failover.after_tokens.saturating_add(self.tokens);
+        failover
+    }
+
+    /// A summary of the part that came now, as one of the whole reply.
+    fn whole(&self, mut summary: ReplySummary) -> ReplySummary {
+        summary.completion_tokens = summary.completion_tokens.saturating_add(self.tokens);
+        let now = summary.failovers.into_iter().map(|failover| self.shifted(failover));
+        summary.failovers = self.failovers.iter().cloned().chain(now).collect();
+        summary
+    }
+}
+
+/// Who computed a reply so far.
+struct Path {
+    begun: Begun,
+    view: Option<PathView>,
+}
+
+impl Path {
+    /// Takes in an event; says whether there is something new to note.
+    fn follow(&mut self, event: &ReplyEvent) -> bool {
+        match event {
+            ReplyEvent::Started { route, .. } | ReplyEvent::FallbackToLocal { route } => {
+                self.view(route);
+                true
+            }
+            ReplyEvent::ShardFailover { failover, route } => {
+                let failover = self.begun.shifted(failover.clone());
+                self.view(route).failovers.push(failover);
+                true
+            }
+            ReplyEvent::TokenDelta { tokens, .. } => {
+                if let Some(view) = &mut self.view {
+                    view.completion_tokens = self.begun.tokens.saturating_add(*tokens);
+                }
+                false
+            }
+            ReplyEvent::ShardStatus { .. }
+            | ReplyEvent::Done { .. }
+            | ReplyEvent::PipelineAborted { .. } => false,
+        }
+    }
+
+    fn view(&mut self, route: &RouteView) -> &mut PathView {
+        let begun = &self.begun;
+        let view = self.view.get_or_insert_with(|| PathView {
+            route: route.clone(),
+            failovers: begun.failovers.clone(),
+            completion_tokens: begun.tokens,
+        });
+        view.route.clone_from(route);
+        view
+    }
+
+    fn json(&self) -> Option<String> {
+        self.view.as_ref().and_then(|view| serde_json::to_string(view).ok())
+    }
+}
+
+/// Passes a reply on while saving it. The door that stops listening stops the reply.
+pub(super) fn keep(
+    book: ChatBook,
+    message: MessageId,
+    begun: Begun,
+    mut reply: Reply,
+    tasks: &Tasks,
+) -> Reply {
+    let (out, events) = mpsc::channel(REPLY_EVENTS_MAX);
+    let (model, prompt_ids) = (reply.model.clone(), Sensitive(reply.prompt_ids.0.clone()));
+    tasks.spawn("kept-reply", async move {
+        let mut path = Path { begun, view: None };
+        let mut end = pass_on(&book, message, &mut path, &mut reply, &out).await;
+        // Saved before the door hears of the end, so that what it reads back is whole.
+        let (finish, route) = match end.as_mut().map(|piece| &mut piece.event) {
+            Some(ReplyEvent::Done { summary }) => {
+                *summary = path.begun.whole(summary.clone());
+                let finish = match summary.finish_reason {
+                    FinishReason::Stop => Finish::Complete,
+                    FinishReason::Length => Finish::Length,
+                };
+                (finish, serde_json::to_string(summary).ok())
+            }
+            Some(ReplyEvent::PipelineAborted { code, .. }) => {
+                (Finish::Failed { code: code.clone() }, path.json())
+            }
+            _ => (Finish::Stopped, path.json()),
+        };
+        save_end(&book, message, finish, route).await;
+        if let Some(end) = end {
+            // A door that has left needs no end.
+            let _ = out.send(end).await;
+        }
+    });
+    Reply { model, prompt_ids, events }
+}
+
+/// Passes events on until the last one, which is returned, or until nobody listens.
+async fn pass_on(
+    book: &ChatBook,
+    message: MessageId,
+    path: &mut Path,
+    reply: &mut Reply,
+    out: &mpsc::Sender<ReplyPiece>,
+) -> Option<ReplyPiece> {
+    let mut unsaved = String::new();
+    let mut save = tokio::time::interval(SAVE_INTERVAL);
+    let end = loop {
+        tokio::select! {
+            biased;
+            () = out.closed() => break None,
+            _ = save.tick(), if !unsaved.is_empty() => {
+                save_text(book, message, std::mem::take(&mut unsaved)).await;
+            }
+            piece = reply.events.recv() => {
+                let Some(piece) = piece else { break None };
+                if path.follow(&piece.event) {
+                    note_route(book, message, path.json()).await;
+                }
+                match &piece.event {
+                    ReplyEvent::Done { .. } | ReplyEvent::PipelineAborted { .. } => {
+                        break Some(piece);
+                    }
+                    ReplyEvent::TokenDelta { text, .. } => unsaved.push_str(text),
+                    _ => {}
+                }
+                if out.send(piece).await.is_err() {
+                    break None;
+                }
+            }
+        }
+    };
+    save_text(book, message, unsaved).await;
+    end
+}
+
+async fn save_text(book: &ChatBook, message: MessageId, text: String) {
+    if text.is_empty() {
+        return;
+    }
+    let job = move |books: &mut super::Books| books.of_message(message).append(message, &text);
+    if let Err(error) = book.run(job).await {
+        tracing::error!(%error, "a part of a reply could not be saved");
+    }
+}
+
+async fn note_route(book: &ChatBook, message: MessageId, route: Option<String>) {
+    let Some(route) = route else { return };
+    let job = move |books: &mut super::Books| books.of_message(message).note_route(message, &route);
+    if let Err(error) = book.run(job).await {
+        tracing::error!(%error, "who computes a reply could not be saved");
+    }
+}
+
+/// Ends a reply in the database; without a route, what was noted of it stays.
+pub(super) async fn save_end(
+    book: &ChatBook,
+    message: MessageId,
+    finish: Finish,
+    route: Option<String>,
+) {
+    let now = clock::unix_seconds();
+    let job = move |books: &mut super::Books| {
+        books.of_message(message).finish(message, &finish, route.as_deref(), now)
+    };
+    if let Err(error) = book.run(job).await {
+        tracing::error!(%error, "the end of a reply could not be saved");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_store::{Chats, Role};
+
+    use super::*;
+    use crate::chats::message_view;
+    use crate::views::MessageFinish;
+
+    fn route(device: &str) -> RouteView {
+        let leg = crate::views::LegView {
+            device_id: device.to_owned(),
+            device: device.to_owned(),
+            local: false,
+            layers: Some([0, 5]),
+            embedding: true,
+            head: true,
+        };
+        RouteView { legs: vec![leg] }
+    }
+
+    fn piece(event: ReplyEvent) -> ReplyPiece {
+        ReplyPiece { event, ids: Sensitive(Vec::new()) }
+    }
+
+    fn delta(text: &str, tokens: u32) -> ReplyPiece {
+        piece(ReplyEvent::TokenDelta { text: text.to_owned(), tokens })
+    }
+
+    fn failover() -> FailoverView {
+        FailoverView { from: "a".to_owned(), to: "b".to_owned(), pause_ms: 5.0, after_tokens: 1 }
+    }
+
+    fn aborted() -> ReplyPiece {
+        let (code, sentence) = ("pipeline_stalled".to_owned(), "Nobody answers.".to_owned());
+        piece(ReplyEvent::PipelineAborted { code, sentence })
+    }
+
+    /// What doors read of a reply after `pieces` came, to a reply that had `begun`.
+    async fn kept(begun: Begun, pieces: Vec<ReplyPiece>) -> crate::views::MessageView {
+        let mut chats = Chats::in_memory().unwrap();
+        let talk = chats.create("x", 1).unwrap();
+        let asked = chats.add(talk, None, Role::User, "x", 1).unwrap();
+        let message = chats.begin_reply(talk, asked, "ember", 1).unwrap();
+        let book = ChatBook::start(chats).unwrap();
+        let (sender, events) = mpsc::channel(pieces.len());
+        for piece in pieces {
+            sender.send(piece).await.unwrap();
+        }
+        let reply = Reply { model: "ember".to_owned(), prompt_ids: Sensitive(Vec::new()), events };
+        let mut passed = keep(book.clone(), message, begun, reply, &Tasks::new());
+        while let Some(piece) = passed.events.recv().await {
+            if matches!(piece.event, ReplyEvent::PipelineAborted { .. } | ReplyEvent::Done { .. }) {
+                break;
+            }
+        }
+        drop(passed);
+        let mut messages = book.run(move |books| books.kept.get(talk)).await.unwrap().messages;
+        message_view(messages.pop().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_fails_keeps_its_words_and_who_computed_them() {
+        let pieces = vec![
+            piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a") }),
+            delta("One ", 1),
+            piece(ReplyEvent::ShardFailover { failover: failover(), route: route("b") }),
+            delta("two", 2),
+            aborted(),
+        ];
+        let view = kept(Begun::default(), pieces).await;
+        assert_eq!(view.text, "One two");
+        assert_eq!(view.finish, MessageFinish::Failed);
+        let path = view.path.unwrap();
+        assert_eq!((path.route, path.failovers), (route("b"), vec![failover()]));
+        assert_eq!(path.completion_tokens, 2);
+    }
+
+    #[tokio::test]
+    async fn what_a_reply_had_before_it_went_on_counts_in_the_whole() {
+        let summary = ReplySummary {
+            model: "ember".to_owned(),
+            finish_reason: FinishReason::Stop,
+            prompt_tokens: 3,
+            completion_tokens: 2,
+            route: route("b"),
+            tokens_per_second: 9.0,
+            first_token_ms: 1.0,
+            resumed_tokens: 0,
+            computed_tokens: 5,
+            failovers: vec![failover()],
+        };
+        let pieces = vec![
+            piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a") }),
+            delta("two", 2),
+            piece(ReplyEvent::Done { summary }),
+        ];
+        let begun = Begun { tokens: 10, failovers: vec![failover()] };
+        let summary = kept(begun, pieces).await.summary.unwrap();
+        assert_eq!(summary.completion_tokens, 12);
+        let places: Vec<_> = summary.failovers.iter().map(|one| one.after_tokens).collect();
+        assert_eq!(places, [1, 11]);
+    }
+}

@@ -1,0 +1,287 @@
+//! Turns: what a person says goes into the tree of its conversation, and a reply to it begins.
+
+use nook_base::{ErrorCode, clock};
+use nook_store::{ChatsError, Conversation, ConversationId, Finish, Message, MessageId, Role};
+use tokio::sync::oneshot;
+
+use super::keeping::{self, Begun};
+use super::{Books, role_view};
+use crate::house::{
+    Answer, ChatMessage, GenerateRequest, HouseError, Prompt, Reach, Sampling, StartedTurn, Turn,
+    TurnText,
+};
+use crate::state::{Inside, State};
+use crate::views::ChatRole;
+
+/// Characters of a first message that become the title of its conversation.
+const TITLE_CHARS: usize = 48;
+
+/// A turn whose messages are in the database and whose reply is not begun.
+struct Prepared {
+    conversation: ConversationId,
+    user: MessageId,
+    reply: MessageId,
+    prompt: Prompt,
+    reach: Reach,
+    begun: Begun,
+}
+
+impl State {
+    /// Says something in a conversation.
+    pub(crate) fn say(&mut self, turn: Turn, answer: Answer<StartedTurn>) {
+        if let Err(error) = self.model(&turn.model) {
+            let _ = answer.send(Err(error));
+            return;
+        }
+        let (book, tasks) = (self.chats.clone(), self.tasks.clone());
+        let house = self.inside.clone();
+        let model = turn.model.clone();
+        let temperature = Some(self.settings.settings().chat.temperature);
+        self.tasks.spawn_until_cancelled("turn", async move {
+            let outcome = async {
+                let prepared = book.run(move |books| prepare(books, turn)).await?;
+                let request = GenerateRequest {
+                    model,
+                    prompt: prepared.prompt,
+                    tokens_max: None,
+                    sampling: Sampling { temperature, ..Sampling::default() },
+                    stop: Vec::new(),
+                    activation_dtype: None,
+                    reach: prepared.reach,
+                };
+                let (begun, wait) = oneshot::channel();
+                let ask = Inside::Generate { request: Box::new(request), answer: begun };
+                let gone = || HouseError::new(ErrorCode::Draining, "Inglenook is shutting down.");
+                house.send(ask).await.map_err(|_| gone())?;
+                let reply_message = prepared.reply;
+                match wait.await.map_err(|_| gone())? {
+                    Ok(reply) => Ok(StartedTurn {
+                        conversation: prepared.conversation.0,
+                        user_message: prepared.user.0,
+                        reply_message: reply_message.0,
+                        reply: keeping::keep(
+                            book.clone(),
+                            reply_message,
+                            prepared.begun,
+                            reply,
+                            &tasks,
+                        ),
+                    }),
+                    Err(error) => {
+                        let code = error.code.name().to_owned();
+                        let finish = Finish::Failed { code };
+                        keeping::save_end(&book, reply_message, finish, None).await;
+                        Err(error)
+                    }
+                }
+            };
+            let _ = answer.send(outcome.await);
+        });
+    }
+}
+
+/// Adds what the person says and an empty reply, or takes up the reply that goes on; collects the
+/// branch that is answered.
+fn prepare(books: &mut Books, turn: Turn) -> Result<Prepared, ChatsError> {
+    let now = clock::unix_seconds();
+    let conversation = match turn.conversation {
+        Some(id) => ConversationId(id),
+        None => start(books, &turn, now)?,
+    };
+    let chats = books.of(conversation);
+    if let TurnText::More(reply) = turn.text {
+        let kept = chats.get(conversation)?;
+        let reply = MessageId(reply);
+        let cut = kept.messages.iter().find(|message| message.id == reply);
+        let cut = cut.ok_or(ChatsError::NoMessage)?;
+        let user = cut.parent.ok_or(ChatsError::NotCut)?;
+        chats.resume(reply)?;
+        let messages = told_so_far(&kept, user);
+        let prompt = if cut.text.is_empty() {
+            Prompt::Chat(messages)
+        } else {
+            Prompt::Begun { messages, reply: cut.text.clone() }
+        };
+        let (reach, begun) = (reach(&kept, turn.reach), Begun::of(cut));
+        return Ok(Prepared { conversation, user, reply, prompt, reach, begun });
+    }
+    let user = match &turn.text {
+        TurnText::New { text, parent } => {
+            chats.add(conversation, parent.map(MessageId), Role::User, text, now)?
+        }
+        TurnText::Again(user) | TurnText::More(user) => MessageId(*user),
+    };
+    let reply = chats.begin_reply(conversation, user, &turn.model, now)?;
+    let kept = chats.get(conversation)?;
+    let (prompt, reach) = (Prompt::Chat(told_so_far(&kept, user)), reach(&kept, turn.reach));
+    Ok(Prepared { conversation, user, reply, prompt, reach, begun: Begun::default() })
+}
+
+/// Begins the conversation that a turn starts.
+fn start(books: &mut Books, turn: &Turn, now: u64) -> Result<ConversationId, ChatsError> {
+    let title = title_of(&turn.text);
+    let id = if turn.start.temporary {
+        books.create_passing(&title, now)?
+    } else {
+        books.kept.create(&title, now)?
+    };
+    let chats = books.of(id);
+    if !turn.start.instructions.is_empty() {
+        chats.instruct(id, &turn.start.instructions)?;
+    }
+    if turn.reach == Reach::ThisDevice {
+        chats.confine(id, true)?;
+    }
+    Ok(id)
+}
+
+/// A conversation that is kept to this device stays on it.
+fn reach(kept: &Conversation, asked: Reach) -> Reach {
+    if kept.entry.only_here { Reach::ThisDevice } else { asked }
+}
+
+/// What the model is to see: the instructions, and the branch up to what the person said last.
+fn told_so_far(kept: &Conversation, user: MessageId) -> Vec<ChatMessage> {
+    let instructions = &kept.entry.instructions;
+    let first = (!instructions.trim().is_empty())
+        .then(|| ChatMessage { role: ChatRole::System, text: instructions.clone() });
+    first.into_iter().chain(kept.branch(user).into_iter().filter_map(prompt_message)).collect()
+}
+
+/// A message as the model is to see it; an empty reply (cut before its first word) is left out.
+fn prompt_message(message: &Message) -> Option<ChatMessage> {
+    if message.role == Role::Assistant && message.text.is_empty() {
+        return None;
+    }
+    Some(ChatMessage { role: role_view(message.role), text: message.text.clone() })
+}
+
+fn title_of(text: &TurnText) -> String {
+    let TurnText::New { text, .. } = text else {
+        return String::new();
+    };
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    let mut title: String = line.chars().take(TITLE_CHARS).collect();
+    if line.chars().count() > TITLE_CHARS {
+        title.push('…');
+    }
+    title
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Prepared({:?})", self.conversation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_base::Sensitive;
+
+    use super::*;
+    use crate::chats::tests::books;
+    use crate::house::ChatStart;
+
+    fn new(text: &str, parent: Option<i64>) -> TurnText {
+        TurnText::New { text: Sensitive(text.to_owned()), parent }
+    }
+
+    fn turn(conversation: Option<i64>, text: TurnText) -> Turn {
+        Turn {
+            conversation,
+            start: ChatStart::default(),
+            text,
+            model: "ember".to_owned(),
+            reach: Reach::House,
+        }
+    }
+
+    fn said(prompt: &Prompt) -> Vec<&str> {
+        match prompt {
+            Prompt::Chat(messages) | Prompt::Begun { messages, .. } => {
+                messages.iter().map(|message| message.text.as_str()).collect()
+            }
+            Prompt::Text(_) => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_title_is_the_first_line_cut_to_length() {
+        let title = title_of(&new("\n  Why is the sky blue?\nReally?", None));
+        assert_eq!(title, "Why is the sky blue?");
+        assert!(title_of(&new(&"x".repeat(80), None)).ends_with('…'));
+    }
+
+    #[test]
+    fn answering_again_makes_a_sibling_and_the_prompt_ends_with_the_question() {
+        let mut books = books();
+        let first = prepare(&mut books, turn(None, new("Hello", None))).unwrap();
+        books.kept.append(first.reply, "Hi").unwrap();
+        let again = turn(Some(first.conversation.0), TurnText::Again(first.user.0));
+        let second = prepare(&mut books, again).unwrap();
+        assert_eq!(second.user, first.user);
+        assert_ne!(second.reply, first.reply);
+        assert_eq!(said(&second.prompt), ["Hello"]);
+        let kept = books.kept.get(first.conversation).unwrap();
+        let parents: Vec<_> = kept.messages.iter().map(|message| message.parent).collect();
+        assert_eq!(parents, [None, Some(first.user), Some(first.user)]);
+    }
+
+    #[test]
+    fn the_first_message_edited_begins_beside_the_old_one() {
+        let mut books = books();
+        let first = prepare(&mut books, turn(None, new("Hello", None))).unwrap();
+        books.kept.append(first.reply, "Hi").unwrap();
+        let edited = turn(Some(first.conversation.0), new("Good day", None));
+        let second = prepare(&mut books, edited).unwrap();
+        assert_eq!(said(&second.prompt), ["Good day"]);
+        let kept = books.kept.get(first.conversation).unwrap();
+        let beginnings = kept.messages.iter().filter(|message| message.parent.is_none()).count();
+        assert_eq!(beginnings, 2);
+    }
+
+    #[test]
+    fn a_cut_reply_goes_on_behind_its_own_words() {
+        let mut books = books();
+        let first = prepare(&mut books, turn(None, new("Tell me", None))).unwrap();
+        let id = Some(first.conversation.0);
+        books.kept.append(first.reply, "Once upon").unwrap();
+        let more = || turn(id, TurnText::More(first.reply.0));
+        assert_eq!(prepare(&mut books, more()).unwrap_err(), ChatsError::NotCut);
+        books.kept.finish(first.reply, &Finish::Length, None, 1).unwrap();
+        let second = prepare(&mut books, more()).unwrap();
+        assert_eq!((second.user, second.reply), (first.user, first.reply));
+        assert_eq!(said(&second.prompt), ["Tell me"]);
+        let Prompt::Begun { reply, .. } = &second.prompt else { panic!("it does not go on") };
+        assert_eq!(reply.as_str(), "Once upon");
+        let question = turn(id, TurnText::More(first.user.0));
+        assert_eq!(prepare(&mut books, question).unwrap_err(), ChatsError::NotCut);
+    }
+
+    #[test]
+    fn a_chat_kept_to_this_device_stays_on_it_whatever_is_asked_later() {
+        let mut books = books();
+        let begin = Turn { reach: Reach::ThisDevice, ..turn(None, new("Hello", None)) };
+        let first = prepare(&mut books, begin).unwrap();
+        let again = turn(Some(first.conversation.0), TurnText::Again(first.user.0));
+        assert_eq!(prepare(&mut books, again).unwrap().reach, Reach::ThisDevice);
+        books.kept.confine(first.conversation, false).unwrap();
+        let again = turn(Some(first.conversation.0), TurnText::Again(first.user.0));
+        assert_eq!(prepare(&mut books, again).unwrap().reach, Reach::House);
+    }
+
+    #[test]
+    fn instructions_come_first_and_temporary_chats_touch_no_file() {
+        let mut books = books();
+        let instructions = Sensitive("Be brief.".to_owned());
+        let start = ChatStart { temporary: true, instructions };
+        let begin = Turn { start, ..turn(None, new("Hello", None)) };
+        let first = prepare(&mut books, begin).unwrap();
+        assert_eq!(said(&first.prompt), ["Be brief.", "Hello"]);
+        assert!(first.conversation.is_passing());
+        assert!(books.kept.list(9).unwrap().is_empty());
+        let more = turn(Some(first.conversation.0), new("And?", Some(first.user.0)));
+        let second = prepare(&mut books, more).unwrap();
+        assert_eq!(said(&second.prompt), ["Be brief.", "Hello", "And?"]);
+    }
+}

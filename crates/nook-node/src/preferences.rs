@@ -1,0 +1,156 @@
+//! What the owner chooses in the window: read from the settings, changed in their file.
+//!
+//! One source for each choice: doors see [`SettingsView`] in the view of the house, and a change goes
+//! through the file, so that a hand edit and a click end in the same place.
+
+use nook_base::{ErrorCode, Sensitive};
+use nook_store::{Pooling, PortKey, SettingValue, Settings};
+use nook_trust::TrustLevel;
+
+use crate::devices;
+use crate::house::HouseError;
+use crate::models::sentence;
+use crate::state::State;
+use crate::views::{PoolingView, SettingAsk, SettingsView, Trust};
+
+const BYTES_PER_MEGABYTE: u64 = 1_000_000;
+
+impl SettingsView {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let (inference, host) = (&settings.inference, &settings.host);
+        Self {
+            lend: devices::trust(settings.gate.lend),
+            borrow: devices::trust(settings.gate.borrow),
+            lend_memory_bytes: host.shard_max_bytes,
+            lend_streams: host.max_concurrent_streams,
+            pooling: pooling_view(inference.pooling),
+            local_prefix_layers: inference.local_prefix_layers,
+            local_suffix_layers: inference.local_suffix_layers,
+            spot_checks_per_thousand: inference.spot_checks_per_thousand,
+        }
+    }
+}
+
+pub(crate) fn pooling_view(pooling: Pooling) -> PoolingView {
+    match pooling {
+        Pooling::WhenFaster => PoolingView::WhenFaster,
+        Pooling::Always => PoolingView::Always,
+    }
+}
+
+impl State {
+    /// Changes one setting in the file, and makes it act.
+    pub(crate) fn change_setting(&mut self, setting: SettingAsk) -> Result<(), HouseError> {
+        let before = self.settings.settings().clone();
+        let change = written(setting)?;
+        self.settings.change(&[change]).map_err(|error| {
+            HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
+        })?;
+        if before != *self.settings.settings() {
+            self.settings_changed(&before);
+        }
+        Ok(())
+    }
+
+    /// Makes a new key of the port.
+    pub(crate) fn renew_port_key(&mut self) -> Result<Sensitive<String>, HouseError> {
+        self.port_key = PortKey::replace(&self.home).map_err(|error| {
+            HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
+        })?;
+        Ok(self.port_key())
+    }
+}
+
+/// A setting as the file writes it. Ranges are checked where the file is read.
+fn written(setting: SettingAsk) -> Result<(&'static str, SettingValue), HouseError> {
+    let number = |value: u32| SettingValue::Number(i64::from(value));
+    Ok(match setting {
+        SettingAsk::Lend(trust) => ("gate.lend", level(trust)?),
+        SettingAsk::Borrow(trust) => ("gate.borrow", level(trust)?),
+        SettingAsk::LendMemoryBytes(bytes) => {
+            let megabytes = i64::try_from(bytes / BYTES_PER_MEGABYTE).unwrap_or(i64::MAX);
+            ("distributed_inference.host.shard_max_vram_mb", SettingValue::Number(megabytes))
+        }
+        SettingAsk::LendStreams(streams) => {
+            ("distributed_inference.host.max_concurrent_streams", number(streams))
+        }
+        SettingAsk::Pooling(pooling) => {
+            let name = match pooling {
+                PoolingView::WhenFaster => "when_faster",
+                PoolingView::Always => "always",
+            };
+            ("distributed_inference.pooling", name.into())
+        }
+        SettingAsk::LocalPrefixLayers(layers) => {
+            ("distributed_inference.local_prefix_layers", number(layers))
+        }
+        SettingAsk::LocalSuffixLayers(layers) => {
+            ("distributed_inference.local_suffix_layers", number(layers))
+        }
+        SettingAsk::SpotChecksPerThousand(checks) => {
+            ("distributed_inference.spot_checks_per_thousand", number(checks))
+        }
+    })
+}
+
+/// A least trust below guest would open the gate to devices that are not paired.
+fn level(trust: Trust) -> Result<SettingValue, HouseError> {
+    let level = match trust {
+        Trust::Guest => TrustLevel::Guest,
+        Trust::Trusted => TrustLevel::Trusted,
+        Trust::Own => TrustLevel::Own,
+        Trust::Blocked | Trust::Unknown => {
+            let refusal = "Only paired devices can take part: choose guest, trusted or own.";
+            return Err(HouseError::new(ErrorCode::BadRequest, refusal));
+        }
+    };
+    Ok(level.name().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_in_the_window_is_what_the_file_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let choice = nook_store::HomeChoice::At(folder.path().to_owned());
+        let home = nook_store::Home::open(&choice).unwrap();
+        let mut file = nook_store::SettingsFile::load(&home).unwrap();
+        let asks = [
+            SettingAsk::Lend(Trust::Own),
+            SettingAsk::Borrow(Trust::Own),
+            SettingAsk::LendMemoryBytes(7_000_999_999),
+            SettingAsk::LendStreams(3),
+            SettingAsk::Pooling(PoolingView::Always),
+            SettingAsk::LocalPrefixLayers(2),
+            SettingAsk::LocalSuffixLayers(4),
+            SettingAsk::SpotChecksPerThousand(5),
+        ];
+        let changes: Vec<_> = asks.into_iter().map(|ask| written(ask).unwrap()).collect();
+        file.change(&changes).unwrap();
+        let expected = SettingsView {
+            lend: Trust::Own,
+            borrow: Trust::Own,
+            lend_memory_bytes: 7_000_000_000,
+            lend_streams: 3,
+            pooling: PoolingView::Always,
+            local_prefix_layers: 2,
+            local_suffix_layers: 4,
+            spot_checks_per_thousand: 5,
+        };
+        assert_eq!(SettingsView::of(file.settings()), expected);
+        assert_eq!(
+            SettingsView::of(nook_store::SettingsFile::load(&home).unwrap().settings()),
+            expected
+        );
+    }
+
+    #[test]
+    fn the_gate_cannot_be_opened_to_devices_that_are_not_paired() {
+        for trust in [Trust::Blocked, Trust::Unknown] {
+            let refused = written(SettingAsk::Borrow(trust)).unwrap_err();
+            assert_eq!(refused.code, ErrorCode::BadRequest);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Kept conversations as doors show them.
+
+use serde::{Deserialize, Serialize};
+
+use super::{FailoverView, ReplySummary, RouteView};
+
+view! {
+/// Who said a message.
+#[derive(Copy, Eq)]
+enum ChatRole {
+    /// Instructions that hold for the whole chat.
+    System,
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+}
+}
+
+view! {
+/// A conversation in the list.
+struct ConversationView {
+    /// Its number.
+    pub id: i64,
+    /// Its title.
+    pub title: String,
+    /// Seconds since 1970 when something was last said.
+    pub updated: u64,
+    /// What the model is told before the first message; empty for nothing.
+    pub instructions: String,
+    /// Whether its replies are computed on this device alone.
+    pub only_here: bool,
+    /// Text around the words that were looked for; absent where the title holds them, or nothing
+    /// was looked for.
+    pub excerpt: Option<String>,
+}
+}
+
+view! {
+/// One message of a conversation. Messages form a tree: siblings share a parent.
+struct MessageView {
+    /// Its number.
+    pub id: i64,
+    /// The message it follows.
+    pub parent: Option<i64>,
+    /// Who said it.
+    pub role: ChatRole,
+    /// What was said.
+    pub text: String,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// How it ended.
+    pub finish: MessageFinish,
+    /// How it was made; absent for messages of people and for cut replies.
+    pub summary: Option<ReplySummary>,
+    /// Who computed a reply that has no summary; absent when it was cut before that was known.
+    pub path: Option<PathView>,
+    /// Why it was cut, in plain words; absent when it was not.
+    pub cut_because: Option<String>,
+}
+}
+
+view! {
+/// How a message ended.
+#[derive(Copy, Eq)]
+enum MessageFinish {
+    /// It is being written.
+    Running,
+    /// It is whole.
+    Complete,
+    /// It reached the length limit.
+    Length,
+    /// The person stopped it.
+    Stopped,
+    /// The program ended while it was written.
+    Interrupted,
+    /// It failed.
+    Failed,
+}
+}
+
+view! {
+/// Who computed a reply so far.
+struct PathView {
+    /// Who computed what at last.
+    pub route: RouteView,
+    /// Hand-overs, in order.
+    pub failovers: Vec<FailoverView>,
+    /// Tokens of the reply; 0 where the program ended before it could count.
+    pub completion_tokens: u32,
+}
+}
+
+view! {
+/// How a conversation is written into a file.
+#[serde(tag = "kind")]
+enum ExportAsk {
+    /// Everything, to be imported again.
+    Json,
+    /// One branch of it, for people.
+    Markdown {
+        /// Heading over what the person said.
+        you: String,
+        /// Last message of the branch.
+        leaf: i64,
+    },
+}
+}

@@ -1,0 +1,51 @@
+//! What the owner has chosen, as doors show it and change it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{PoolingView, Trust};
+
+view! {
+/// What the owner has chosen, as far as the window shows it. The file may hold more.
+struct SettingsView {
+    /// Least trust of a device that may use what is shared here.
+    pub lend: Trust,
+    /// Least trust of a device that may compute on prompts of this one.
+    pub borrow: Trust,
+    /// Most memory that is lent, in bytes.
+    pub lend_memory_bytes: u64,
+    /// Most streams of other devices at once.
+    pub lend_streams: u32,
+    /// When other devices are used.
+    pub pooling: PoolingView,
+    /// Layers at the front that never leave this device.
+    pub local_prefix_layers: u32,
+    /// Layers at the end that never leave this device.
+    pub local_suffix_layers: u32,
+    /// Of each thousand pieces of a prompt, how many are computed a second time elsewhere.
+    pub spot_checks_per_thousand: u32,
+}
+}
+
+view! {
+/// One setting and its new value.
+#[derive(Copy)]
+#[serde(tag = "key", content = "value")]
+enum SettingAsk {
+    /// Least trust of a device that may use what is shared here.
+    Lend(Trust),
+    /// Least trust of a device that may compute on prompts of this one.
+    Borrow(Trust),
+    /// Most memory that is lent, in bytes; kept in whole megabytes.
+    LendMemoryBytes(u64),
+    /// Most streams of other devices at once.
+    LendStreams(u32),
+    /// When other devices are used.
+    Pooling(PoolingView),
+    /// Layers at the front that never leave this device.
+    LocalPrefixLayers(u32),
+    /// Layers at the end that never leave this device.
+    LocalSuffixLayers(u32),
+    /// Of each thousand pieces of a prompt, how many are computed a second time elsewhere.
+    SpotChecksPerThousand(u32),
+}
+}

@@ -1,0 +1,24 @@
+//! How a conversation is to be answered: its instructions, and where its replies are computed.
+
+use rusqlite::params;
+
+use super::{Chats, ChatsError, ConversationId, INSTRUCTIONS_BYTES_MAX, one};
+
+impl Chats {
+    /// Sets what the model is told before the first message; empty for nothing.
+    pub fn instruct(&mut self, id: ConversationId, instructions: &str) -> Result<(), ChatsError> {
+        if instructions.len() > INSTRUCTIONS_BYTES_MAX {
+            return Err(ChatsError::TooLong { bytes: instructions.len() });
+        }
+        let sql = "UPDATE conversation SET instructions = ?2 WHERE id = ?1";
+        let changed = self.database.execute(sql, params![id.0, instructions]);
+        one(self.told(changed)?, ChatsError::NoConversation)
+    }
+
+    /// Keeps the replies of a conversation on this device, or lets others help again.
+    pub fn confine(&mut self, id: ConversationId, only_here: bool) -> Result<(), ChatsError> {
+        let sql = "UPDATE conversation SET only_here = ?2 WHERE id = ?1";
+        let changed = self.database.execute(sql, params![id.0, only_here]);
+        one(self.told(changed)?, ChatsError::NoConversation)
+    }
+}

@@ -1,0 +1,63 @@
+//! What the pages beside the chat may ask for: models, settings, the port, diagnostics.
+
+use std::path::PathBuf;
+
+use nook_base::ErrorCode;
+use nook_node::views::{ModelView, Problem, SettingAsk};
+use tauri::State;
+
+use crate::asks::DiagnosticsView;
+use crate::commands::Answer;
+use crate::opening::Opening;
+use crate::port_test;
+
+/// Adds the GGUF file at a path that the person typed or dropped here.
+#[tauri::command]
+pub(crate) async fn import_model(path: String, opening: State<'_, Opening>) -> Answer<ModelView> {
+    let path = PathBuf::from(path.trim());
+    if !path.is_absolute() {
+        return Err(Problem {
+            code: ErrorCode::BadRequest.name().to_owned(),
+            sentence: "Type the whole path of the file, from the root of the disk.".to_owned(),
+        });
+    }
+    Ok(opening.house().await?.import_model(path, None).await?)
+}
+
+#[tauri::command]
+pub(crate) async fn remove_model(name: String, opening: State<'_, Opening>) -> Answer<()> {
+    Ok(opening.house().await?.remove_model(name).await?)
+}
+
+#[tauri::command]
+pub(crate) async fn change_setting(setting: SettingAsk, opening: State<'_, Opening>) -> Answer<()> {
+    Ok(opening.house().await?.change_setting(setting).await?)
+}
+
+/// The key of the port, for the person to copy.
+#[tauri::command]
+pub(crate) async fn port_key(opening: State<'_, Opening>) -> Answer<String> {
+    Ok(opening.house().await?.port_settings().await?.key.0)
+}
+
+#[tauri::command]
+pub(crate) async fn renew_port_key(opening: State<'_, Opening>) -> Answer<String> {
+    Ok(opening.house().await?.renew_port_key().await?.0)
+}
+
+/// Asks the port as another program would; returns the status that it answers with.
+#[tauri::command]
+pub(crate) async fn test_port(opening: State<'_, Opening>) -> Answer<u16> {
+    let house = opening.house().await?;
+    let port = house.port_settings().await?;
+    port_test::ask(port.address, &port.key).await
+}
+
+#[tauri::command]
+pub(crate) async fn diagnostics(opening: State<'_, Opening>) -> Answer<DiagnosticsView> {
+    Ok(DiagnosticsView {
+        findings: opening.house().await?.doctor().await?,
+        system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        web_view: tauri::webview_version().ok(),
+    })
+}

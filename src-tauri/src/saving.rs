@@ -1,0 +1,99 @@
+//! Saves what a person exports, in their folder for downloads. No file is ever written over.
+
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use nook_base::ErrorCode;
+use nook_node::views::Problem;
+use tauri::{AppHandle, Manager};
+
+/// Longest name of a file, in characters, without its ending and number.
+const NAME_CHARS_MAX: usize = 60;
+
+/// Files of one name that are kept beside each other; with more, the person is asked to clear up.
+const SAME_NAME_MAX: u32 = 100;
+
+/// Writes `text` into a new file named after `title`, and says where it is.
+pub(crate) async fn save(
+    app: &AppHandle,
+    title: &str,
+    ending: &'static str,
+    text: String,
+) -> Result<String, Problem> {
+    let paths = app.path();
+    let folder = paths.download_dir().or_else(|_| paths.home_dir()).map_err(|error| {
+        problem(ErrorCode::NotFound, format!("There is no folder for downloads: {error}."))
+    })?;
+    let name = file_name(title);
+    let saved =
+        tokio::task::spawn_blocking(move || write_new(&folder, &name, ending, text.as_bytes()));
+    match saved.await {
+        Ok(Ok(path)) => Ok(path.display().to_string()),
+        Ok(Err(error)) => {
+            Err(problem(ErrorCode::BadRequest, format!("The file could not be saved: {error}.")))
+        }
+        Err(_) => Err(problem(ErrorCode::Draining, "Inglenook is shutting down.".to_owned())),
+    }
+}
+
+fn problem(code: ErrorCode, sentence: String) -> Problem {
+    Problem { code: code.name().to_owned(), sentence }
+}
+
+/// A name that every system takes: letters, numbers and single spaces of the title.
+fn file_name(title: &str) -> String {
+    let kept: String =
+        title.chars().map(|c| if c.is_alphanumeric() || c == '-' { c } else { ' ' }).collect();
+    let words: Vec<&str> = kept.split_whitespace().collect();
+    let name: String = words.join(" ").chars().take(NAME_CHARS_MAX).collect();
+    let name = name.trim().trim_start_matches('-');
+    if name.is_empty() { "chat".to_owned() } else { name.to_owned() }
+}
+
+fn write_new(folder: &Path, name: &str, ending: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
+    std::fs::create_dir_all(folder)?;
+    for number in 1..=SAME_NAME_MAX {
+        let number = if number == 1 { String::new() } else { format!(" ({number})") };
+        let path = folder.join(format!("{name}{number}.{ending}"));
+        match std::fs::File::create_new(&path) {
+            Ok(mut file) => {
+                file.write_all(bytes)?;
+                file.sync_all()?;
+                return Ok(path);
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(std::io::Error::other("there are a hundred files of this name already; move some away"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_whatever_the_title_is() {
+        for (title, name) in [
+            ("Why leaves change colour", "Why leaves change colour"),
+            ("../../etc/passwd", "etc passwd"),
+            ("a\0b:c|d?", "a b c d"),
+            ("--rf", "rf"),
+            ("  ", "chat"),
+            ("Grüße 你好", "Grüße 你好"),
+        ] {
+            assert_eq!(file_name(title), name, "{title:?}");
+        }
+        assert_eq!(file_name(&"x".repeat(300)).len(), NAME_CHARS_MAX);
+    }
+
+    #[test]
+    fn no_file_is_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = write_new(folder.path(), "chat", "md", b"one").unwrap();
+        let second = write_new(folder.path(), "chat", "md", b"two").unwrap();
+        assert_ne!(first, second);
+        assert_eq!(std::fs::read(first).unwrap(), b"one");
+        assert_eq!(std::fs::read(second).unwrap(), b"two");
+    }
+}

@@ -1,0 +1,18 @@
+/** How the fake household takes a change of its settings. */
+import type { SettingAsk } from '../../generated/SettingAsk';
+import type { SettingsView } from '../../generated/SettingsView';
+
+const FIELDS = {
+  lend: 'lend',
+  borrow: 'borrow',
+  lend_memory_bytes: 'lend_memory_bytes',
+  lend_streams: 'lend_streams',
+  pooling: 'pooling',
+  local_prefix_layers: 'local_prefix_layers',
+  local_suffix_layers: 'local_suffix_layers',
+  spot_checks_per_thousand: 'spot_checks_per_thousand',
+} as const satisfies Record<SettingAsk['key'], keyof SettingsView>;
+
+export function changed(settings: SettingsView, { key, value }: SettingAsk): SettingsView {
+  return { ...settings, [FIELDS[key]]: value };
+}

@@ -1,0 +1,72 @@
+/**
+ * Files of text in a message: read, checked, and written into the message as fenced code with the
+ * file's name, so that models, exports and searching see them as text like any other. Pure but for
+ * reading a file.
+ */
+import { bytes } from '../kit/words';
+import { t } from '../strings';
+
+/** A larger file is refused: it would not fit any window of a model here. */
+export const FILE_BYTES_MAX = 1_000_000;
+/** More files than this are refused. */
+export const FILES_MAX = 8;
+
+export interface Attachment {
+  name: string;
+  text: string;
+}
+
+/** A message of the person in its parts. */
+export interface Parts {
+  text: string;
+  files: Attachment[];
+}
+
+const LANGUAGES: Record<string, string> = {
+  c: 'c', h: 'c', cpp: 'cpp', cs: 'csharp', css: 'css', go: 'go', html: 'html', java: 'java', js: 'javascript', json: 'json',
+  kt: 'kotlin', lua: 'lua', md: 'markdown', php: 'php', py: 'python', rb: 'ruby', rs: 'rust', sh: 'bash', sql: 'sql',
+  swift: 'swift', toml: 'toml', ts: 'typescript', xml: 'xml', yaml: 'yaml', yml: 'yaml',
+};
+
+/** The file as text, or why it cannot be attached. */
+export async function read(file: File): Promise<Attachment | { refused: string }> {
+  if (file.size > FILE_BYTES_MAX) return { refused: t.chat.attachTooLarge(file.name, bytes(file.size)) };
+  const raw = new Uint8Array(await file.arrayBuffer());
+  if (new TextDecoder('latin1').decode(raw.slice(0, 5)) === '%PDF-') return { refused: t.chat.attachPdf(file.name) };
+  if (raw.includes(0)) return { refused: t.chat.attachNotText(file.name) };
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(raw).replace(/\r\n?/g, '\n');
+    return { name: plainName(file.name), text };
+  } catch {
+    return { refused: t.chat.attachNotText(file.name) };
+  }
+}
+
+/** A message with its files below it. */
+export function join(text: string, files: readonly Attachment[]): string {
+  return [text, ...files.map(fenced)].filter((part) => part !== '').join('\n\n');
+}
+
+/** Takes the files out of a message again. */
+export function split(message: string): Parts {
+  const files: Attachment[] = [];
+  const text = message.replace(FENCED, (_, _ticks: string, name: string, inner: string) => {
+    files.push({ name, text: inner });
+    return '';
+  });
+  return { text: text.trim(), files };
+}
+
+const FENCED = /(?:^|\n)(`{3,})[\w+-]* title="([^"\n]+)"\n([^]*?)\n\1(?=\n|$)/g;
+
+function fenced({ name, text }: Attachment): string {
+  const longest = (text.match(/`+/g) ?? []).reduce((most, run) => Math.max(most, run.length), 2);
+  const fence = '`'.repeat(longest + 1);
+  const language = LANGUAGES[name.split('.').at(-1)?.toLowerCase() ?? ''] ?? '';
+  return `${fence}${language} title="${name}"\n${text.replace(/\n$/, '')}\n${fence}`;
+}
+
+/** A name that does not break the line that it stands in. */
+function plainName(name: string): string {
+  return name.replace(/["`\p{Cc}]/gu, '').slice(0, 100) || 'text';
+}

@@ -1,0 +1,258 @@
+/** Promises of the pages beside the chat, as people use them, against the fake household; and that every page has names and roles. */
+import { render, screen, within } from '@testing-library/svelte';
+import userEvent from '@testing-library/user-event';
+import axe from 'axe-core';
+import { tick } from 'svelte';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { FakeBackend } from '../backend/fake';
+import MainWindow from './MainWindow.svelte';
+import { pages, type PageName } from './pages';
+import { WindowState } from './window.svelte';
+
+let backend: FakeBackend;
+let state: WindowState;
+const user = userEvent.setup();
+
+beforeEach(async () => {
+  backend = new FakeBackend({ tokenMs: 0 });
+  state = new WindowState(backend);
+  await state.start();
+  render(MainWindow, { state });
+  await tick();
+});
+
+async function go(page: PageName): Promise<void> {
+  await user.click(screen.getByTestId(`nav-${page}`));
+}
+
+/** Types a number into a field and leaves it. */
+async function enter(testId: string, value: string): Promise<void> {
+  const field = screen.getByTestId(testId);
+  await user.clear(field);
+  await user.type(field, `${value}{Enter}`);
+}
+
+async function agree(): Promise<void> {
+  await user.click(await screen.findByTestId('confirm-yes'));
+}
+
+it.each(pages().map(({ page }) => page))('%s has names and roles', async (page) => {
+  await go(page);
+  expect(screen.getByTestId(`nav-${page}`).getAttribute('aria-current')).toBe('page');
+  if (page === 'checks') await screen.findAllByTestId('finding');
+  const rules = { 'color-contrast': { enabled: false }, region: { enabled: false } };
+  const { violations } = await axe.run(document.body, { rules });
+  expect(violations.map((fault) => `${fault.id}: ${fault.nodes.map((node) => node.html).join(' ')}`)).toEqual([]);
+  expect(screen.getAllByRole('heading', { level: 1 })).toHaveLength(1);
+});
+
+describe('models', () => {
+  it('adds a file that was dropped on the window, and says why another was not added', async () => {
+    backend.drop(['/data/notes.txt', '/data/Phi-4.gguf']);
+    await tick();
+    expect(screen.getByTestId<HTMLInputElement>('model-path').value).toBe('/data/Phi-4.gguf');
+    await user.click(screen.getByTestId('add-model'));
+    expect((await screen.findByText('Phi-4 is ready.')).getAttribute('role')).toBe('status');
+    await user.type(screen.getByTestId('model-path'), '/data/other.txt');
+    await user.click(screen.getByTestId('add-model'));
+    expect((await screen.findByTestId('add-problem')).textContent).toContain('is not a GGUF file');
+  });
+
+  it('removes one only after it was agreed to, and never the built-in one', async () => {
+    await go('models');
+    expect(screen.queryByRole('button', { name: /Remove Ember/ })).toBeNull();
+    await user.click(screen.getByRole('button', { name: 'Remove Qwen2.5 7B Instruct' }));
+    await agree();
+    await vi.waitFor(() => { expect(screen.getAllByTestId('model-row')).toHaveLength(1); });
+  });
+
+  it('says where each one fits', async () => {
+    await go('models');
+    expect(screen.getAllByTestId('model-row').map((row) => row.textContent.includes('Fits on this computer.'))).toEqual([true, true]);
+  });
+});
+
+describe('sharing', () => {
+  it('sets limits, and shows what the house says', async () => {
+    await go('sharing');
+    await enter('lend-memory', '6');
+    await enter('lend-streams', '99');
+    expect(backend.house.settings).toMatchObject({ lend_memory_bytes: 6e9, lend_streams: 64 });
+    await user.selectOptions(screen.getByTestId('lend'), 'own');
+    expect(backend.house.settings.lend).toBe('own');
+  });
+
+  it('springs back when the house refuses', async () => {
+    await go('sharing');
+    vi.spyOn(backend, 'changeSetting').mockRejectedValue(new Error('The disk is full.'));
+    await enter('lend-streams', '3');
+    expect((await screen.findByRole('alert')).textContent).toBe('Not changed: The disk is full.');
+    await vi.waitFor(() => { expect(screen.getByTestId<HTMLInputElement>('lend-streams').value).toBe('2'); });
+  });
+
+  it('leaves a field alone while somebody types in it', async () => {
+    await go('sharing');
+    await user.clear(screen.getByTestId('lend-streams'));
+    await user.type(screen.getByTestId('lend-streams'), '1');
+    backend.change((house) => { house.settings.lend_streams = 7; });
+    await tick();
+    expect(screen.getByTestId<HTMLInputElement>('lend-streams').value).toBe('1');
+    await user.keyboard('{Escape}');
+    expect(screen.getByTestId<HTMLInputElement>('lend-streams').value).toBe('7');
+  });
+});
+
+it('privacy says who can take part, the honest sentence, and sets what stays', async () => {
+  await go('privacy');
+  expect(screen.getByTestId('privacy-meter').textContent).toContain('Dad’s PC and Mum’s laptop can take part');
+  expect(screen.getByText(/could work out most of what you and the model wrote/)).toBeTruthy();
+  await enter('prefix-layers', '3');
+  await enter('spot-checks', '20');
+  await user.selectOptions(screen.getByTestId('borrow'), 'own');
+  expect(backend.house.settings).toMatchObject({ local_prefix_layers: 3, spot_checks_per_thousand: 20, borrow: 'own' });
+});
+
+describe('port', () => {
+  beforeEach(() => go('port'));
+
+  it('hides the key until it is asked for, and makes a new one after it was agreed to', async () => {
+    expect(screen.getByTestId('port-key').textContent).toContain('hidden');
+    await user.click(screen.getByTestId('show-key'));
+    await vi.waitFor(() => { expect(screen.getByTestId('port-key').textContent).toMatch(/^nook-fak3/); });
+    await user.click(screen.getByTestId('renew-key'));
+    await agree();
+    await vi.waitFor(() => { expect(screen.getByTestId('port-key').textContent).toMatch(/^nook-n3w/); });
+    expect(screen.getAllByText(/from the next start of Inglenook on/).length).toBeGreaterThan(0);
+  });
+
+  it('shows settings without the key and copies them with it', async () => {
+    await user.selectOptions(screen.getByTestId('program'), 'aider');
+    expect(screen.getByTestId('program-settings').textContent).toContain('YOUR-KEY');
+    await user.click(screen.getByTestId('copy-settings'));
+    await vi.waitFor(async () => { expect(await navigator.clipboard.readText()).toContain('nook-fak3'); });
+  });
+
+  it('says whether it answers', async () => {
+    await user.click(screen.getByTestId('test-port'));
+    expect((await screen.findByTestId('tested')).textContent).toBe('The port answers.');
+    vi.spyOn(backend, 'testPort').mockResolvedValue(401);
+    await user.click(screen.getByTestId('test-port'));
+    await vi.waitFor(() => { expect(screen.getByTestId('tested').textContent).toBe('The port answers with 401.'); });
+  });
+});
+
+describe('settings', () => {
+  it('change colours, size of text and pooling at once', async () => {
+    await go('settings');
+    await user.selectOptions(screen.getByTestId('theme'), 'dark');
+    expect(document.documentElement.dataset['theme']).toBe('dark');
+    await user.selectOptions(screen.getByTestId('size'), 'large');
+    expect(document.documentElement.style.fontSize).toBe('118%');
+    await user.selectOptions(screen.getByTestId('pooling'), 'always');
+    expect(backend.house.settings.pooling).toBe('always');
+  });
+
+  it('keep the language and load the page anew', () => {
+    const reload = vi.fn();
+    state.speak('de', reload);
+    expect(reload).toHaveBeenCalledOnce();
+    expect(new WindowState(backend).look.language).toBe('de');
+  });
+});
+
+describe('the first start', () => {
+  it('asks name, sharing and devices, and chatting works beside it', async () => {
+    const card = screen.getByTestId('first-start');
+    await user.clear(within(card).getByTestId('first-name'));
+    await user.type(within(card).getByTestId('first-name'), 'Attic{Enter}');
+    await screen.findByTestId('first-share');
+    expect(backend.house.me.name).toBe('Attic');
+    await user.click(screen.getByTestId('first-skip'));
+    await user.click(screen.getByTestId('first-devices'));
+    expect(await screen.findByTestId('show-code')).toBeTruthy();
+    await go('chat');
+    expect(screen.queryByTestId('first-start')).toBeNull();
+  });
+
+  it('stays away when it is not wanted', async () => {
+    await user.click(screen.getByTestId('first-not-now'));
+    expect(screen.queryByTestId('first-start')).toBeNull();
+    await user.type(screen.getByTestId('prompt'), 'a story{Enter}');
+    await vi.waitFor(() => { expect(screen.getByTestId('reply').dataset['phase']).toBe('finished'); });
+  });
+});
+
+describe('a chat', () => {
+  async function say(text: string): Promise<void> {
+    await user.type(screen.getByTestId('prompt'), `${text}{Enter}`);
+    await vi.waitFor(() => { expect(state.desk.current.busy || state.desk.current.waiting !== null).toBe(false); });
+    await tick();
+  }
+
+  it('is edited with the up key', async () => {
+    await say('a story');
+    await user.type(screen.getByTestId('prompt'), '{ArrowUp}');
+    const field = await screen.findByTestId<HTMLTextAreaElement>('edit-field');
+    expect(document.activeElement).toBe(field);
+    await user.clear(field);
+    await user.type(field, 'write a program{Enter}');
+    await vi.waitFor(() => { expect(screen.getByTestId('person').textContent).toContain('write a program'); });
+    await vi.waitFor(() => { expect(within(screen.getByTestId('person')).getByTestId('variants').textContent).toContain('2/2'); });
+  });
+
+  it('goes on after it was cut', async () => {
+    await say('fail in the middle');
+    await user.click(screen.getByTestId('more'));
+    await vi.waitFor(() => { expect(screen.getByTestId('reply').dataset['phase']).toBe('finished'); });
+    expect(screen.getByTestId('reply-text').textContent).toContain('neighbours');
+  });
+
+  it('says “Stopped.” and nothing else when the person stopped it', async () => {
+    await say('a story');
+    const id = state.desk.current.id ?? 0;
+    const messages = await backend.messages(id);
+    const cut = messages.map((m) => (m.role === 'assistant' ? { ...m, summary: null, finish: 'stopped' as const, cut_because: 'Stopped.' } : m));
+    vi.spyOn(backend, 'messages').mockResolvedValue(cut);
+    state.desk.current.live = null;
+    await state.desk.current.load();
+    await tick();
+    expect(screen.getByTestId('cut').textContent.trim()).toBe('Stopped.');
+  });
+
+  it('has instructions to start from, and is saved as a file', async () => {
+    await say('a story');
+    await user.click(screen.getByTestId('about'));
+    await user.selectOptions(screen.getByTestId('preset'), 'Plain language');
+    expect(screen.getByTestId<HTMLTextAreaElement>('instructions').value).toContain('ten-year-old');
+    await user.click(screen.getByTestId('save-markdown'));
+    expect((await screen.findByTestId('saved')).textContent).toMatch(/^Saved: .*\.md$/);
+    await user.click(screen.getByTestId('dialog-close'));
+    await vi.waitFor(() => { expect(state.desk.current.instructions).toContain('ten-year-old'); });
+  });
+
+  it('that is not kept asks before it is left', async () => {
+    await user.click(screen.getByTestId('temporary'));
+    await say('a story');
+    expect(screen.getByTestId('temporary-badge')).toBeTruthy();
+    await user.click(screen.getByTestId('new-chat'));
+    await user.click(await screen.findByTestId('confirm-no'));
+    expect(screen.getByTestId('reply')).toBeTruthy();
+    await user.click(screen.getByTestId('new-chat'));
+    await agree();
+    await vi.waitFor(() => { expect(screen.queryByTestId('reply')).toBeNull(); });
+  });
+
+  it('takes files, and shows them folded in the message', async () => {
+    await user.upload(screen.getByTestId('attach'), new File(['print(1)'], 'one.py'));
+    expect((await screen.findByTestId('file')).textContent).toContain('one.py');
+    await say('What is this?');
+    expect(screen.getByTestId('person').querySelector('summary')?.textContent).toContain('one.py');
+    expect(screen.getByTestId('person').querySelector('p')?.textContent).not.toContain('print(1)');
+  });
+
+  it('is found by its words, with the place', async () => {
+    await user.type(screen.getByTestId('search'), 'simmer');
+    const found = await screen.findByTestId('excerpt');
+    expect(found.textContent).toContain('simmer');
+  });
+});
