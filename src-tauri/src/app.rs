@@ -5,7 +5,7 @@ use std::future::Future;
 use anyhow::Context as _;
 use nook_base::tasks::Tasks;
 use nook_node::views::Problem;
-use tauri::{AppHandle, DragDropEvent, Manager, RunEvent, WindowEvent};
+use tauri::{AppHandle, DragDropEvent, Manager, RunEvent, Window, WindowEvent};
 use tauri_plugin_window_state::StateFlags;
 
 use crate::arguments::Arguments;
@@ -58,6 +58,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         .manage(Replies::default())
         .invoke_handler(tauri::generate_handler![
             commands::cancel_pairing,
+            page_commands::autostart,
             page_commands::change_setting,
             commands::confine_conversation,
             commands::conversations,
@@ -65,18 +66,22 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             page_commands::diagnostics,
             commands::export_conversation,
             commands::forget,
+            page_commands::free_memory,
             commands::import_conversation,
             page_commands::import_model,
             commands::instruct_conversation,
             commands::join,
             commands::messages,
             commands::open_link,
+            page_commands::pause_sharing,
             page_commands::port_key,
             commands::quit,
             page_commands::remove_model,
             commands::rename_conversation,
             page_commands::renew_port_key,
+            page_commands::resume_sharing,
             commands::say,
+            page_commands::set_autostart,
             commands::set_name,
             commands::set_sharing,
             commands::set_trust,
@@ -85,17 +90,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             page_commands::test_port,
             commands::watch,
         ])
-        .on_window_event(|window, event| match event {
-            WindowEvent::CloseRequested { api, .. } => {
-                api.prevent_close();
-                let app = window.app_handle();
-                app.state::<Background>().run("close-window", window::put_away(app.clone()));
-            }
-            WindowEvent::DragDrop(DragDropEvent::Drop { paths, .. }) => {
-                window.app_handle().state::<News>().dropped(paths);
-            }
-            _ => {}
-        })
+        .on_window_event(happened)
         .setup(move |app| {
             set_up(app.handle(), arguments, opener);
             Ok(())
@@ -109,6 +104,21 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Something happened to the window: it is never closed, only put away.
+fn happened(window: &Window, event: &WindowEvent) {
+    let app = window.app_handle();
+    match event {
+        WindowEvent::CloseRequested { api, .. } => {
+            api.prevent_close();
+            app.state::<Background>().run("close-window", window::put_away(app.clone()));
+        }
+        WindowEvent::DragDrop(DragDropEvent::Drop { paths, .. }) => {
+            app.state::<News>().dropped(paths);
+        }
+        _ => {}
+    }
 }
 
 /// The program was started a second time: that one has ended, and this one does what it was asked.

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use nook_base::ErrorCode;
+use nook_node::PauseFor;
 use nook_node::views::{ModelView, Problem, SettingAsk};
-use tauri::State;
+use tauri::{AppHandle, State};
+use tauri_plugin_autostart::ManagerExt;
 
 use crate::asks::DiagnosticsView;
 use crate::commands::Answer;
@@ -32,6 +34,46 @@ pub(crate) async fn remove_model(name: String, opening: State<'_, Opening>) -> A
 #[tauri::command]
 pub(crate) async fn change_setting(setting: SettingAsk, opening: State<'_, Opening>) -> Answer<()> {
     Ok(opening.house().await?.change_setting(setting).await?)
+}
+
+/// Lends nothing for an hour, or until the next morning.
+#[tauri::command]
+pub(crate) async fn pause_sharing(
+    until_tomorrow: bool,
+    opening: State<'_, Opening>,
+) -> Answer<()> {
+    let span = if until_tomorrow { PauseFor::UntilTomorrow } else { PauseFor::Hour };
+    Ok(opening.house().await?.pause_sharing(span).await?)
+}
+
+#[tauri::command]
+pub(crate) async fn resume_sharing(opening: State<'_, Opening>) -> Answer<()> {
+    Ok(opening.house().await?.resume_sharing().await?)
+}
+
+#[tauri::command]
+pub(crate) async fn free_memory(opening: State<'_, Opening>) -> Answer<()> {
+    Ok(opening.house().await?.free_memory().await?)
+}
+
+/// Whether this program starts, in the tray, when the person logs in.
+#[tauri::command]
+pub(crate) async fn autostart(app: AppHandle) -> Answer<bool> {
+    app.autolaunch().is_enabled().map_err(autostart_problem)
+}
+
+#[tauri::command]
+pub(crate) async fn set_autostart(on: bool, app: AppHandle) -> Answer<()> {
+    let entry = app.autolaunch();
+    let done = if on { entry.enable() } else { entry.disable() };
+    done.map_err(autostart_problem)
+}
+
+fn autostart_problem(error: tauri_plugin_autostart::Error) -> Problem {
+    Problem {
+        code: ErrorCode::BadRequest.name().to_owned(),
+        sentence: format!("The start at login cannot be changed here: {error}."),
+    }
 }
 
 /// The key of the port, for the person to copy.

@@ -27,6 +27,10 @@ impl SettingsView {
             local_prefix_layers: inference.local_prefix_layers,
             local_suffix_layers: inference.local_suffix_layers,
             spot_checks_per_thousand: inference.spot_checks_per_thousand,
+            pause_on_battery: host.pause.on_battery,
+            pause_in_full_screen: host.pause.in_full_screen,
+            pause_when_busy_percent: host.pause.when_busy_percent.unwrap_or(0),
+            quiet_hours: host.pause.quiet_hours.map_or_else(String::new, |hours| hours.to_string()),
         }
     }
 }
@@ -90,6 +94,18 @@ fn written(setting: SettingAsk) -> Result<(&'static str, SettingValue), HouseErr
         SettingAsk::SpotChecksPerThousand(checks) => {
             ("distributed_inference.spot_checks_per_thousand", number(checks))
         }
+        SettingAsk::PauseOnBattery(on) => {
+            ("distributed_inference.host.pause.on_battery", on.into())
+        }
+        SettingAsk::PauseInFullScreen(on) => {
+            ("distributed_inference.host.pause.in_full_screen", on.into())
+        }
+        SettingAsk::PauseWhenBusyPercent(percent) => {
+            ("distributed_inference.host.pause.when_busy_percent", number(percent))
+        }
+        SettingAsk::QuietHours(hours) => {
+            ("distributed_inference.host.pause.quiet_hours", hours.as_str().into())
+        }
     })
 }
 
@@ -126,6 +142,10 @@ mod tests {
             SettingAsk::LocalPrefixLayers(2),
             SettingAsk::LocalSuffixLayers(4),
             SettingAsk::SpotChecksPerThousand(5),
+            SettingAsk::PauseOnBattery(false),
+            SettingAsk::PauseInFullScreen(false),
+            SettingAsk::PauseWhenBusyPercent(60),
+            SettingAsk::QuietHours(" 9:05-10:00".to_owned()),
         ];
         let changes: Vec<_> = asks.into_iter().map(|ask| written(ask).unwrap()).collect();
         file.change(&changes).unwrap();
@@ -138,6 +158,10 @@ mod tests {
             local_prefix_layers: 2,
             local_suffix_layers: 4,
             spot_checks_per_thousand: 5,
+            pause_on_battery: false,
+            pause_in_full_screen: false,
+            pause_when_busy_percent: 60,
+            quiet_hours: "09:05-10:00".to_owned(),
         };
         assert_eq!(SettingsView::of(file.settings()), expected);
         assert_eq!(

@@ -38,6 +38,15 @@ export interface Backend {
   watch(listener: WindowListener): Promise<void>;
 
   setSharing(on: boolean): Promise<void>;
+  /** Lends nothing for an hour, or until the next morning. */
+  pauseSharing(untilTomorrow: boolean): Promise<void>;
+  /** Ends a pause that the person asked for. */
+  resumeSharing(): Promise<void>;
+  /** Gives back all memory that no reply of this computer needs, and pauses sharing for a while. */
+  freeMemory(): Promise<void>;
+  /** Whether the program starts, in the tray, when the person logs in. */
+  autostart(): Promise<boolean>;
+  setAutostart(on: boolean): Promise<void>;
   setName(name: string): Promise<void>;
 
   showCode(): Promise<PairingView>;

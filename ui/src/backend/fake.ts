@@ -9,6 +9,7 @@ import type { ConversationView } from '../generated/ConversationView';
 import type { HouseView } from '../generated/HouseView';
 import type { MessageView } from '../generated/MessageView';
 import type { ModelView } from '../generated/ModelView';
+import type { PauseView } from '../generated/PauseView';
 import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { ReplySummary } from '../generated/ReplySummary';
 import type { SettingAsk } from '../generated/SettingAsk';
@@ -40,6 +41,7 @@ export class FakeBackend implements Backend {
   #stopped = new Set<number>();
   /** Conversations that are not kept. */
   #passing = new Set<number>();
+  #autostart = false;
   #key = 'nook-fak3K3yfak3K3yfak3K3yfak3K3yfak3K3yfak3K3yf';
   readonly #options: FakeOptions;
 
@@ -80,6 +82,36 @@ export class FakeBackend implements Backend {
       house.sharing = { ...house.sharing, on, state: on ? 'sharing' : 'idle',
         status_line: on ? 'Sharing · 2 devices · idle' : 'Not sharing' };
     });
+    return Promise.resolve();
+  }
+
+  pauseSharing(untilTomorrow: boolean): Promise<void> {
+    const until = Math.floor(Date.now() / 1000) + (untilTomorrow ? 12 : 1) * 3600;
+    this.#holdBack({ reason: 'owner', sentence: 'paused', until });
+    return Promise.resolve();
+  }
+
+  resumeSharing(): Promise<void> {
+    this.#holdBack(null);
+    return Promise.resolve();
+  }
+
+  freeMemory(): Promise<void> {
+    return this.pauseSharing(false);
+  }
+
+  #holdBack(paused: PauseView | null): void {
+    this.change((house) => {
+      if (house.sharing.on) house.sharing = { ...house.sharing, paused, state: paused ? 'paused' : 'sharing' };
+    });
+  }
+
+  autostart(): Promise<boolean> {
+    return Promise.resolve(this.#autostart);
+  }
+
+  setAutostart(on: boolean): Promise<void> {
+    this.#autostart = on;
     return Promise.resolve();
   }
 

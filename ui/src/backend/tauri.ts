@@ -38,6 +38,11 @@ export const tauriBackend: Backend = {
   },
 
   setSharing: (on) => ask('set_sharing', { on }),
+  pauseSharing: (untilTomorrow) => ask('pause_sharing', { untilTomorrow }),
+  resumeSharing: () => ask('resume_sharing'),
+  freeMemory: () => ask('free_memory'),
+  autostart: () => ask('autostart'),
+  setAutostart: (on) => ask('set_autostart', { on }),
   setName: (name) => ask('set_name', { name }),
 
   showCode: () => ask('show_code'),

@@ -5,4 +5,4 @@ import type { Trust } from "./Trust";
 /**
  * One setting and its new value.
  */
-export type SettingAsk = { "key": "lend", "value": Trust } | { "key": "borrow", "value": Trust } | { "key": "lend_memory_bytes", "value": number } | { "key": "lend_streams", "value": number } | { "key": "pooling", "value": PoolingView } | { "key": "local_prefix_layers", "value": number } | { "key": "local_suffix_layers", "value": number } | { "key": "spot_checks_per_thousand", "value": number };
+export type SettingAsk = { "key": "lend", "value": Trust } | { "key": "borrow", "value": Trust } | { "key": "lend_memory_bytes", "value": number } | { "key": "lend_streams", "value": number } | { "key": "pooling", "value": PoolingView } | { "key": "local_prefix_layers", "value": number } | { "key": "local_suffix_layers", "value": number } | { "key": "spot_checks_per_thousand", "value": number } | { "key": "pause_on_battery", "value": boolean } | { "key": "pause_in_full_screen", "value": boolean } | { "key": "pause_when_busy_percent", "value": number } | { "key": "quiet_hours", "value": string };

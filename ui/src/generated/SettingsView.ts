@@ -37,4 +37,20 @@ local_suffix_layers: number,
 /**
  * Of each thousand pieces of a prompt, how many are computed a second time elsewhere.
  */
-spot_checks_per_thousand: number, };
+spot_checks_per_thousand: number, 
+/**
+ * Whether nothing is lent while a battery is drained.
+ */
+pause_on_battery: boolean, 
+/**
+ * Whether nothing is lent while another program fills the screen.
+ */
+pause_in_full_screen: boolean, 
+/**
+ * Nothing is lent while other programs take more than this share of the processor; 0: never.
+ */
+pause_when_busy_percent: number, 
+/**
+ * Nothing is lent between these two times of every day, `22:00-07:00`; empty: never.
+ */
+quiet_hours: string, };

@@ -5,7 +5,7 @@ import { sharingLine } from './sharing';
 
 function line(sharing: Partial<SharingView>, connected = 2): string {
   const devices = [0, 1, 2, 3].map((index) => ({ connected: index < connected }));
-  const still = { on: true, state: 'sharing' as const, streams: 0, streams_max: 4, status_line: '' };
+  const still = { on: true, state: 'sharing' as const, streams: 0, streams_max: 4, paused: null, status_line: '' };
   return sharingLine({ devices, sharing: { ...still, ...sharing } });
 }
 
@@ -15,7 +15,8 @@ it.each<[string, string]>([
   [line({ streams: 1, state: 'busy' }, 1), 'Sharing · 1 device · helping with 1 reply'],
   [line({ streams: 3, state: 'busy' }), 'Sharing · 2 devices · helping with 3 replies'],
   [line({ state: 'busy' }), 'Sharing · 2 devices · answering'],
-  [line({ state: 'paused' }), 'Sharing · 2 devices · paused'],
+  [line({ paused: { reason: 'battery', sentence: '', until: null } }), 'Sharing · 2 devices · paused on battery'],
+  [line({ paused: { reason: 'owner', sentence: '', until: null } }), 'Sharing · 2 devices · paused'],
   [line({ on: false }), 'Off: nothing is lent'],
 ])('says %j', (said, expected) => {
   expect(said).toBe(expected);

@@ -2,6 +2,7 @@
 import type { DeviceView } from '../generated/DeviceView';
 import type { SharingView } from '../generated/SharingView';
 import { t } from '../strings';
+import { clockTime } from './words';
 
 interface House {
   sharing: SharingView;
@@ -11,8 +12,9 @@ interface House {
 export function sharingLine({ sharing, devices }: House): string {
   if (!sharing.on) return t.share.off;
   const connected = devices.filter((device) => device.connected).length;
+  const { paused } = sharing;
   const doing = sharing.streams > 0 ? t.share.helping(sharing.streams)
-    : sharing.state === 'paused' ? t.share.paused
+    : paused ? t.share.pausedBecause[paused.reason](paused.until === null ? '' : clockTime(paused.until))
       : sharing.state === 'busy' ? t.share.answering : t.share.idle;
   return [t.share.on, t.share.devices(connected), doing].join(' · ');
 }

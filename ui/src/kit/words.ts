@@ -53,6 +53,11 @@ export function ago(then: number, now: number): string {
   return t.time.days(Math.floor(passed / DAY));
 }
 
+/** The time of day of a moment, in seconds since 1970: `06:00`. */
+export function clockTime(at: number): string {
+  return new Date(at * 1000).toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' });
+}
+
 /** Names in a row: `Dad’s PC and Mum’s laptop`. */
 export function listOf(names: string[]): string {
   return new Intl.ListFormat(locale, { type: 'conjunction' }).format(names);

@@ -23,12 +23,19 @@ struct SettingsView {
     pub local_suffix_layers: u32,
     /// Of each thousand pieces of a prompt, how many are computed a second time elsewhere.
     pub spot_checks_per_thousand: u32,
+    /// Whether nothing is lent while a battery is drained.
+    pub pause_on_battery: bool,
+    /// Whether nothing is lent while another program fills the screen.
+    pub pause_in_full_screen: bool,
+    /// Nothing is lent while other programs take more than this share of the processor; 0: never.
+    pub pause_when_busy_percent: u32,
+    /// Nothing is lent between these two times of every day, `22:00-07:00`; empty: never.
+    pub quiet_hours: String,
 }
 }
 
 view! {
 /// One setting and its new value.
-#[derive(Copy)]
 #[serde(tag = "key", content = "value")]
 enum SettingAsk {
     /// Least trust of a device that may use what is shared here.
@@ -47,5 +54,13 @@ enum SettingAsk {
     LocalSuffixLayers(u32),
     /// Of each thousand pieces of a prompt, how many are computed a second time elsewhere.
     SpotChecksPerThousand(u32),
+    /// Whether nothing is lent while a battery is drained.
+    PauseOnBattery(bool),
+    /// Whether nothing is lent while another program fills the screen.
+    PauseInFullScreen(bool),
+    /// Above which share of the processor, in percent, other programs stop lending; 0: never.
+    PauseWhenBusyPercent(u32),
+    /// Between which times of every day nothing is lent, `22:00-07:00`; empty: never.
+    QuietHours(String),
 }
 }

@@ -1,5 +1,6 @@
 //! When lending holds itself back, so that it never gets in the owner's way.
 
+use std::fmt;
 use std::str::FromStr;
 
 use super::raw::RawPauses;
@@ -69,6 +70,13 @@ fn quiet_hours(text: &str) -> Result<Option<QuietHours>, OutOfRange> {
     }
     let expected = "two different times such as `22:00-07:00`, or nothing";
     text.parse().map(Some).map_err(|NoQuietHours| out_of_range(KEY, text, expected))
+}
+
+impl fmt::Display for QuietHours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [from, to] = [self.from, self.to].map(|minute| (minute / 60, minute % 60));
+        write!(f, "{:02}:{:02}-{:02}:{:02}", from.0, from.1, to.0, to.1)
+    }
 }
 
 /// A text that is no part of a day.

@@ -127,6 +127,10 @@ export function startingHouse(): HouseView {
       local_prefix_layers: 1,
       local_suffix_layers: 1,
       spot_checks_per_thousand: 0,
+      pause_on_battery: true,
+      pause_in_full_screen: true,
+      pause_when_busy_percent: 0,
+      quiet_hours: '',
     },
   };
 }

@@ -11,6 +11,10 @@ const FIELDS = {
   local_prefix_layers: 'local_prefix_layers',
   local_suffix_layers: 'local_suffix_layers',
   spot_checks_per_thousand: 'spot_checks_per_thousand',
+  pause_on_battery: 'pause_on_battery',
+  pause_in_full_screen: 'pause_in_full_screen',
+  pause_when_busy_percent: 'pause_when_busy_percent',
+  quiet_hours: 'quiet_hours',
 } as const satisfies Record<SettingAsk['key'], keyof SettingsView>;
 
 export function changed(settings: SettingsView, { key, value }: SettingAsk): SettingsView {
