@@ -38,10 +38,7 @@ pub(crate) async fn change_setting(setting: SettingAsk, opening: State<'_, Openi
 
 /// Lends nothing for an hour, or until the next morning.
 #[tauri::command]
-pub(crate) async fn pause_sharing(
-    until_tomorrow: bool,
-    opening: State<'_, Opening>,
-) -> Answer<()> {
+pub(crate) async fn pause_sharing(until_tomorrow: bool, opening: State<'_, Opening>) -> Answer<()> {
     let span = if until_tomorrow { PauseFor::UntilTomorrow } else { PauseFor::Hour };
     Ok(opening.house().await?.pause_sharing(span).await?)
 }

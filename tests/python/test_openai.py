@@ -8,8 +8,10 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Literal
 
 import openai
+import pydantic
 import pytest
 
 from nodes import Node
@@ -20,6 +22,18 @@ ME = "Kitchen laptop"
 # Layers that the helpers offer; what lies outside stays with the asking device.
 HELPERS = {"Study PC": "1-2", "Attic PC": "3-4"}
 OFFER_SECONDS = 60
+PARAMETERS = {
+    "type": "object",
+    "properties": {"way": {"type": "string", "enum": ["up", "down"]}},
+    "required": ["way"],
+    "additionalProperties": False,
+}
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "go", "description": "Goes.", "parameters": PARAMETERS},
+    }
+]
 # A reply of hundreds of tokens: so hot that no end of turn is likely to come.
 LONG = {
     "model": MODEL,
@@ -30,6 +44,13 @@ LONG = {
     "max_tokens": 800,
     "extra_body": {"top_k": 0, "min_p": 0},
 }
+
+
+class Weather(pydantic.BaseModel):
+    """What a structured reply is read into."""
+
+    rain: bool
+    sky: Literal["grey", "blue"]
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +158,125 @@ def test_a_stop_string_ends_the_reply_and_is_not_shown(client: openai.OpenAI) ->
     assert cut.finish_reason == "stop"
 
 
+def test_log_probabilities_come_with_every_token(client: openai.OpenAI) -> None:
+    """At temperature 0 each token is the likeliest of those that are listed."""
+    reply = client.chat.completions.create(
+        model=MODEL, messages=QUESTION, temperature=0, max_tokens=6, logprobs=True, top_logprobs=2
+    )
+    odds = reply.choices[0].logprobs
+    assert odds and odds.content
+    for token in odds.content:
+        assert [token.token, token.logprob] == [
+            token.top_logprobs[0].token,
+            token.top_logprobs[0].logprob,
+        ]
+        assert token.logprob <= 0
+
+
+def test_tools_are_called_and_their_results_read(client: openai.OpenAI) -> None:
+    """A call is forced, whole and streamed; its result goes back."""
+    wish = {
+        "model": MODEL,
+        "messages": QUESTION,
+        "tools": TOOLS,
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+        "temperature": 0,
+        "max_tokens": 200,
+    }
+    choice = client.chat.completions.create(**wish).choices[0]
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.content is None
+    assert choice.message.tool_calls
+    call = choice.message.tool_calls[0]
+    assert call.function.name == "go"
+    assert json.loads(call.function.arguments)["way"] in ("up", "down")
+    # The package's own reader of streams puts the pieces together.
+    with client.chat.completions.stream(**wish) as stream:
+        streamed = stream.get_final_completion().choices[0].message.tool_calls
+    assert streamed
+    assert [one.function.arguments for one in streamed] == [call.function.arguments]
+    result = {"role": "tool", "tool_call_id": call.id, "content": "Done."}
+    history = [*QUESTION, choice.message, result]
+    reply = client.chat.completions.create(
+        model=MODEL, messages=history, tools=TOOLS, max_tokens=8
+    )
+    assert reply.usage and reply.usage.prompt_tokens > 0
+
+
+def test_structured_output_keeps_to_its_schema(client: openai.OpenAI) -> None:
+    """The package makes the schema of a class and reads the reply back into it."""
+    reply = client.chat.completions.parse(
+        model=MODEL,
+        messages=QUESTION,
+        response_format=Weather,
+        max_tokens=64,
+        temperature=1.5,
+        seed=5,
+    )
+    weather = reply.choices[0].message.parsed
+    assert weather
+    assert weather.sky in ("grey", "blue")
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.chat.completions.create(
+            model=MODEL,
+            messages=QUESTION,
+            response_format={
+                "type": "json_schema",
+                "json_schema": {"name": "x", "schema": {"type": "object", "not": {}}},
+            },
+        )
+    assert "not" in caught.value.message
+
+
+def test_vectors_come_as_numbers(client: openai.OpenAI) -> None:
+    """The package asks for base64 by itself and decodes it."""
+    texts = ["The fox ran up the hill.", "Bread is in the oven."]
+    usual = client.embeddings.create(model=MODEL, input=texts)
+    plain = client.embeddings.create(model=MODEL, input=texts, encoding_format="float")
+    assert len(usual.data) == 2
+    for decoded, sent in zip(usual.data, plain.data, strict=True):
+        assert sum(number * number for number in decoded.embedding) == pytest.approx(1, abs=1e-3)
+        assert decoded.embedding == pytest.approx(sent.embedding, abs=1e-6)
+    tokens = client.embeddings.create(model=MODEL, input=[[5, 9, 12], [7]], dimensions=8)
+    assert [len(one.embedding) for one in tokens.data] == [8, 8]
+
+
+def test_plain_text_is_continued(client: openai.OpenAI) -> None:
+    """Two prompts, whole and streamed."""
+    wish = {"model": MODEL, "prompt": ["Once upon a time", "The fox"], "max_tokens": 8}
+    whole = client.completions.create(**wish, temperature=0)
+    texts = ["", ""]
+    for chunk in client.completions.create(**wish, temperature=0, stream=True):
+        for choice in chunk.choices:
+            texts[choice.index] += choice.text
+    assert texts == [choice.text for choice in whole.choices]
+
+
+def test_responses_come_whole_and_as_typed_events(client: openai.OpenAI) -> None:
+    """Without a memory: what names an earlier response is refused."""
+    wish = {"model": MODEL, "input": "Tell me a story.", "max_output_tokens": 12, "temperature": 0}
+    whole = client.responses.create(**wish)
+    assert whole.output_text
+    with client.responses.stream(**wish) as stream:
+        events = list(stream)
+    text = "".join(e.delta for e in events if e.type == "response.output_text.delta")
+    assert text == whole.output_text
+    assert events[0].type == "response.created"
+    assert events[-1].type in ("response.completed", "response.incomplete")
+    tool = {"type": "function", "name": "go", "parameters": PARAMETERS, "strict": True}
+    called = client.responses.create(
+        **{**wish, "max_output_tokens": 200},
+        tools=[tool],
+        tool_choice="required",
+        parallel_tool_calls=False,
+    )
+    assert called.output[0].type == "function_call"
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(**wish, previous_response_id="resp_1")
+    assert caught.value.param == "previous_response_id"
+
+
 def test_a_wrong_key_is_refused(node: Node) -> None:
     """401 with a body that the package reads as its own error."""
     stranger = openai.OpenAI(base_url=node.base_url, api_key="wrong", max_retries=0)
@@ -162,7 +302,8 @@ def test_a_bad_wish_is_the_callers_mistake(client: openai.OpenAI) -> None:
         {"n": 2},
         {"temperature": -1},
         {"max_tokens": -1},
-        {"response_format": {"type": "json_object"}},
+        {"response_format": {"type": "xml"}},
+        {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "fly"}}},
         {"messages": QUESTION * 400},
     ):
         with pytest.raises(openai.BadRequestError) as caught:

@@ -231,7 +231,15 @@ impl From<GenerateWish> for GenerateRequest {
             model: wish.model,
             prompt,
             tokens_max: wish.tokens_max,
-            sampling: Sampling { temperature, top_k, top_p, min_p, repetition_penalty, seed },
+            sampling: Sampling {
+                temperature,
+                top_k,
+                top_p,
+                min_p,
+                repetition_penalty,
+                seed,
+                ..Sampling::default()
+            },
             stop: wish.stop,
             activation_dtype: wish.activation_dtype,
             reach: if wish.this_device_only { Reach::ThisDevice } else { Reach::House },

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, ErrorCode, Sensitive};
+use nook_text::{ReplyForm, ReplyShape, Tool, ToolChoice, Turn as DialogTurn};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::chats::ChatAsk;
@@ -116,6 +117,16 @@ pub struct Sampling {
     pub repetition_penalty: Option<f32>,
     /// Same seed, same reply; absent: a fresh one.
     pub seed: Option<u64>,
+    /// Taken off a token's logit for each time that the reply has it, -2 to 2; absent: 0.
+    pub frequency_penalty: Option<f32>,
+    /// Taken off a token's logit once the reply has it, -2 to 2; absent: 0.
+    pub presence_penalty: Option<f32>,
+    /// Added to the logits of these tokens, -100 to 100.
+    pub biases: Sensitive<Vec<(u32, f32)>>,
+    /// Tell how likely each token was, with so many alternatives; absent: not.
+    pub alternatives: Option<usize>,
+    /// The form that the reply must have; absent: any.
+    pub shape: Option<ReplyShape>,
 }
 
 /// What the model continues.
@@ -123,6 +134,8 @@ pub struct Sampling {
 pub enum Prompt {
     /// Plain text, as it is.
     Text(Sensitive<String>),
+    /// Token ids, as they are.
+    Tokens(Sensitive<Vec<u32>>),
     /// A conversation, through the model's chat template.
     Chat(Vec<ChatMessage>),
     /// A conversation whose last reply has begun and goes on where it stopped.
@@ -132,6 +145,23 @@ pub enum Prompt {
         /// The reply so far.
         reply: Sensitive<String>,
     },
+    /// A conversation with tools, through the same; the reply is told apart by [`Reply::form`].
+    Dialog(Box<Dialog>),
+}
+
+/// A conversation in which the model may call tools and think aloud.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dialog {
+    /// What was said, oldest first.
+    pub turns: Vec<DialogTurn>,
+    /// What may be called.
+    pub tools: Vec<Tool>,
+    /// Whether it is to be.
+    pub choice: ToolChoice,
+    /// Whether one reply may make several calls.
+    pub parallel: bool,
+    /// How much to think, in the words of the template; `none` asks for no thinking.
+    pub effort: Option<String>,
 }
 
 /// One message of a prompt.
@@ -169,6 +199,8 @@ pub struct Reply {
     pub model: String,
     /// Token ids of the prompt.
     pub prompt_ids: Sensitive<Vec<u32>>,
+    /// How to tell text, thinking and calls apart.
+    pub form: ReplyForm,
     /// Events in order, closed after `done` or `pipeline_aborted`.
     pub events: mpsc::Receiver<ReplyPiece>,
 }
@@ -180,6 +212,55 @@ pub struct ReplyPiece {
     pub event: ReplyEvent,
     /// Ids of the tokens that this event added (deltas only); stay inside this process.
     pub ids: Sensitive<Vec<u32>>,
+    /// How likely its token was, where [`Sampling::alternatives`] asked.
+    pub odds: Option<PieceOdds>,
+}
+
+/// How likely a token was: the model's own opinion, before settings changed it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PieceOdds {
+    /// The token.
+    pub chosen: LikelyToken,
+    /// The likeliest ones, best first.
+    pub top: Vec<LikelyToken>,
+}
+
+/// A token and its logarithm.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LikelyToken {
+    /// Its bytes; may be part of a character. Control tokens are spelt out.
+    pub bytes: Sensitive<Vec<u8>>,
+    /// Natural logarithm of its probability.
+    pub logarithm: f32,
+}
+
+/// Texts whose place in the model's space of meanings is wanted.
+#[derive(Debug, Clone)]
+pub struct EmbedRequest {
+    /// Name of the model, as in [`GenerateRequest`].
+    pub model: String,
+    /// The texts.
+    pub inputs: Vec<EmbedInput>,
+}
+
+/// One of them.
+#[derive(Debug, Clone)]
+pub enum EmbedInput {
+    /// Plain text.
+    Text(Sensitive<String>),
+    /// Token ids.
+    Tokens(Sensitive<Vec<u32>>),
+}
+
+/// What came of an [`EmbedRequest`].
+#[derive(Debug, Clone)]
+pub struct Embedded {
+    /// The model, by its full name.
+    pub model: String,
+    /// One vector of length 1 for each input, in order.
+    pub vectors: Sensitive<Vec<Vec<f32>>>,
+    /// Tokens of all inputs.
+    pub tokens: u32,
 }
 
 /// Where a message goes in the tree of a conversation, and how it is answered.
@@ -255,6 +336,7 @@ pub(crate) enum Command {
     ImportModel { file: PathBuf, name: Option<String>, answer: Answer<ModelView> },
     RemoveModel { name: String, answer: Answer<()> },
     Generate { request: Box<GenerateRequest>, answer: Answer<Reply> },
+    Embed { request: EmbedRequest, answer: Answer<Embedded> },
     Say { turn: Turn, answer: Answer<StartedTurn> },
     Chats(ChatAsk),
     ChangeSetting { setting: SettingAsk, answer: Answer<()> },
@@ -364,6 +446,11 @@ impl House {
     /// Starts a reply.
     pub async fn generate(&self, request: GenerateRequest) -> Result<Reply, HouseError> {
         self.ask(|answer| Command::Generate { request: Box::new(request), answer }).await
+    }
+
+    /// Works out vectors for texts, on this device alone: see `crate::embed`.
+    pub async fn embed(&self, request: EmbedRequest) -> Result<Embedded, HouseError> {
+        self.ask(|answer| Command::Embed { request, answer }).await
     }
 
     /// Says something in a kept conversation and starts the reply.

@@ -5,7 +5,8 @@
 //! (`devices`), calls of other devices (`sharing`, `lending`; held back by `holding_back`, which asks
 //! `pausing`), replies (`replies`, `reply`), where
 //! they are computed (`choice`, by what `gauges` and `probing` have measured), kept conversations
-//! (`chats`), what the owner chooses (`preferences`). What doors show is made in one place (`present`) from plain types ([`views`]).
+//! (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
+//! made in one place (`present`) from plain types ([`views`]).
 //! [`inspect`] looks into model files without a running node.
 
 mod adverts;
@@ -14,6 +15,7 @@ mod chats;
 mod choice;
 mod devices;
 pub mod doctor;
+mod embed;
 mod gauges;
 mod holding_back;
 pub mod house;
@@ -39,8 +41,9 @@ pub mod views;
 mod workers;
 
 pub use house::{
-    ChatMessage, ChatStart, GenerateRequest, House, HouseError, PairTarget, PauseFor, PortSettings,
-    Prompt, Reach, Reply, ReplyPiece, Sampling, Sharing, StartedTurn, Turn, TurnText,
+    ChatMessage, ChatStart, Dialog, EmbedInput, EmbedRequest, Embedded, GenerateRequest, House,
+    HouseError, LikelyToken, PairTarget, PauseFor, PieceOdds, PortSettings, Prompt, Reach, Reply,
+    ReplyPiece, Sampling, Sharing, StartedTurn, Turn, TurnText,
 };
 pub use log::log_filter;
 pub use nook_plan::even_split;

@@ -2,76 +2,214 @@
 
 use nook_base::{ErrorCode, clock};
 use nook_text::{
-    EncodeOptions, Moment, Opening, RawSamplerSettings, RenderOptions, Role, SamplerSettings,
-    StopStrings,
+    CallRule, Constraint, EncodeOptions, Moment, Opening, RawSamplerSettings, RenderOptions,
+    ReplyForm, ReplyShape, Role, Sampler, SamplerSettings, StopStrings, Thought, ToolChoice,
 };
+use serde_json::{Map, Value};
 
-use crate::house::{ChatMessage, GenerateRequest, HouseError, Prompt, Sampling};
+use crate::house::{ChatMessage, Dialog, GenerateRequest, HouseError, Prompt, Sampling};
 use crate::shelf::OpenModel;
 use crate::views::ChatRole;
+
+/// The effort that asks for no thinking.
+const NO_EFFORT: &str = "none";
+
+/// Marks of thinking, as the prompt may end with one and the reply close it.
+const THOUGHT_MARKS: [(&str, &str); 2] = [("<think>", "</think>"), ("[THINK]", "[/THINK]")];
 
 /// A request made ready.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) ids: Vec<u32>,
     pub(crate) tokens_max: u32,
-    pub(crate) sampler: SamplerSettings,
+    pub(crate) sampler: Sampler,
+    pub(crate) constraint: Option<Constraint>,
+    pub(crate) alternatives: Option<usize>,
     pub(crate) stops: StopStrings,
     pub(crate) opening: Opening,
+    /// Control tokens that are spelt out in the reply, ascending.
+    pub(crate) spelt: Vec<u32>,
+    pub(crate) form: ReplyForm,
+}
+
+/// What a prompt became.
+struct Encoded {
+    ids: Vec<u32>,
+    opening: Opening,
+    stops: Vec<String>,
+    form: ReplyForm,
+    /// The form of the reply, and the text behind which it begins.
+    shape: Option<ReplyShape>,
+    after: Option<&'static str>,
 }
 
 /// Renders, encodes and checks a request against the model's window.
 pub(crate) fn ready(model: &OpenModel, request: &GenerateRequest) -> Result<Ready, HouseError> {
-    let bad = |error: String| HouseError::new(ErrorCode::BadRequest, error);
-    let (ids, opening, mut stops) = match &request.prompt {
-        Prompt::Text(text) => {
-            let options = EncodeOptions { add_special: true, parse_special: false };
-            let ids = model.tokenizer.encode(text, options).map_err(|e| bad(e.to_string()))?;
-            (ids, Opening::Continues, Vec::new())
-        }
-        Prompt::Chat(messages) => {
-            let (ids, stops) = chat(model, messages)?;
-            (ids, Opening::Fresh, stops)
-        }
-        Prompt::Begun { messages, reply } => {
-            let (mut ids, stops) = chat(model, messages)?;
-            // What the model said is text, whatever it spells.
-            let options = EncodeOptions { add_special: false, parse_special: false };
-            ids.extend(model.tokenizer.encode(reply, options).map_err(|e| bad(e.to_string()))?);
-            (ids, Opening::Continues, stops)
-        }
-    };
-    if ids.is_empty() {
-        return Err(bad("there is nothing to continue: the prompt is empty".to_owned()));
+    let encoded = encode(model, request)?;
+    if encoded.ids.is_empty() {
+        return Err(bad("there is nothing to continue: the prompt is empty"));
     }
+    let mut stops = encoded.stops;
     stops.extend(request.stop.iter().cloned());
+    let spelt = spelt(model, &encoded.form);
+    let constraint = match &encoded.shape {
+        Some(shape) => Some(constrain(model, shape, encoded.after)?),
+        None => None,
+    };
     Ok(Ready {
-        tokens_max: room(model, ids.len(), request.tokens_max)?,
-        sampler: sampler(&request.sampling)?,
-        stops: StopStrings::new(stops).map_err(|error| bad(error.to_string()))?,
-        ids,
-        opening,
+        tokens_max: room(model, encoded.ids.len(), request.tokens_max)?,
+        sampler: sampler(model, &request.sampling)?,
+        constraint,
+        alternatives: request.sampling.alternatives,
+        stops: StopStrings::new(stops).map_err(bad)?,
+        ids: encoded.ids,
+        opening: encoded.opening,
+        spelt,
+        form: encoded.form,
     })
 }
 
-/// A conversation through the model's template, up to where the reply begins; and what ends it.
-fn chat(
-    model: &OpenModel,
-    messages: &[ChatMessage],
-) -> Result<(Vec<u32>, Vec<String>), HouseError> {
-    let bad = |error: String| HouseError::new(ErrorCode::BadRequest, error);
+fn bad(error: impl ToString) -> HouseError {
+    HouseError::new(ErrorCode::BadRequest, error.to_string())
+}
+
+fn encode(model: &OpenModel, request: &GenerateRequest) -> Result<Encoded, HouseError> {
+    let plain = |ids: Vec<u32>, opening: Opening, stops: Vec<String>| Encoded {
+        ids,
+        opening,
+        stops,
+        form: ReplyForm::plain(),
+        shape: request.sampling.shape.clone(),
+        after: None,
+    };
+    match &request.prompt {
+        Prompt::Text(text) => Ok(plain(text_ids(model, text)?, Opening::Continues, Vec::new())),
+        Prompt::Tokens(ids) => {
+            check_ids(model, ids)?;
+            Ok(plain(ids.0.clone(), Opening::Continues, Vec::new()))
+        }
+        Prompt::Chat(messages) => {
+            let ids = chat_ids(model, messages)?;
+            Ok(plain(ids, Opening::Fresh, template_stops(model)))
+        }
+        Prompt::Begun { messages, reply } => {
+            let mut ids = chat_ids(model, messages)?;
+            // What the model said is text, whatever it spells.
+            let options = EncodeOptions { add_special: false, parse_special: false };
+            ids.extend(model.tokenizer.encode(reply, options).map_err(bad)?);
+            Ok(plain(ids, Opening::Continues, template_stops(model)))
+        }
+        Prompt::Dialog(dialog) => encode_dialog(model, dialog, request),
+    }
+}
+
+/// A conversation through the model's template, up to where the reply begins.
+fn chat_ids(model: &OpenModel, messages: &[ChatMessage]) -> Result<Vec<u32>, HouseError> {
     if messages.is_empty() {
-        return Err(bad("a conversation needs at least one message".to_owned()));
+        return Err(bad("a conversation needs at least one message"));
     }
     let messages: Vec<_> = messages
         .iter()
         .map(|message| nook_text::ChatMessage::new(role(message.role), &*message.text.0))
         .collect();
-    let options = RenderOptions { add_generation_prompt: true, now: Some(now()), tools: None };
-    let rendered = model.template.render(&messages, options).map_err(|e| bad(e.to_string()))?;
-    let ids = model.tokenizer.encode_chat(&rendered).map_err(|e| bad(e.to_string()))?;
-    let stops = model.template.stop_strings().iter().map(|&stop| stop.to_owned()).collect();
-    Ok((ids, stops))
+    let rendered = model.template.render(&messages, options()).map_err(bad)?;
+    model.tokenizer.encode_chat(&rendered).map_err(bad)
+}
+
+/// The ids of a plain text, as the model's vocabulary begins and ends one.
+pub(crate) fn text_ids(model: &OpenModel, text: &str) -> Result<Vec<u32>, HouseError> {
+    let options = EncodeOptions { add_special: true, parse_special: false };
+    model.tokenizer.encode(text, options).map_err(bad)
+}
+
+/// Refuses ids that the vocabulary does not have.
+pub(crate) fn check_ids(model: &OpenModel, ids: &[u32]) -> Result<(), HouseError> {
+    let count = model.tokenizer.vocabulary_len();
+    match ids.iter().any(|id| *id as usize >= count) {
+        true => Err(bad(format!("a token id is too large: this model has {count} tokens"))),
+        false => Ok(()),
+    }
+}
+
+fn encode_dialog(
+    model: &OpenModel,
+    dialog: &Dialog,
+    request: &GenerateRequest,
+) -> Result<Encoded, HouseError> {
+    if dialog.turns.is_empty() {
+        return Err(bad("a conversation needs at least one message"));
+    }
+    let template = &model.template;
+    let offered = if dialog.choice == ToolChoice::None { &[][..] } else { &dialog.tools[..] };
+    let rule = CallRule {
+        form: template.tool_form(),
+        tools: offered,
+        choice: &dialog.choice,
+        parallel: dialog.parallel,
+        or_else: request.sampling.shape.as_ref(),
+    };
+    let shape = rule.shape(&model.tokenizer).map_err(|error| form_error(&error))?;
+    let mut variables = Map::new();
+    if shape.is_some() || dialog.effort.as_deref() == Some(NO_EFFORT) {
+        // Templates that can, close the thinking before it begins.
+        variables.insert("enable_thinking".to_owned(), false.into());
+    }
+    if let Some(effort) = &dialog.effort {
+        variables.insert("reasoning_effort".to_owned(), Value::from(effort.as_str()));
+    }
+    let rendered =
+        template.render_turns(&dialog.turns, offered, options(), &variables).map_err(bad)?;
+    let open = THOUGHT_MARKS.iter().find(|(mark, _)| rendered.text().trim_end().ends_with(mark));
+    let thought = match open {
+        Some(_) => Thought::Open,
+        None if template.thinks() => Thought::Perhaps,
+        None => Thought::None,
+    };
+    let single = !dialog.parallel || matches!(dialog.choice, ToolChoice::Named(_));
+    let form = ReplyForm {
+        calls: (!offered.is_empty()).then(|| template.tool_form()),
+        names: offered.iter().map(|tool| tool.name().to_owned()).collect(),
+        calls_max: if single { 1 } else { nook_text::said::CALLS_MAX },
+        thought,
+    };
+    Ok(Encoded {
+        ids: model.tokenizer.encode_chat(&rendered).map_err(bad)?,
+        opening: Opening::Fresh,
+        stops: template_stops(model),
+        form,
+        after: shape.as_ref().and(open).map(|(_, end)| *end),
+        shape,
+    })
+}
+
+fn options() -> RenderOptions {
+    RenderOptions { add_generation_prompt: true, now: Some(now()), tools: None }
+}
+
+fn template_stops(model: &OpenModel) -> Vec<String> {
+    model.template.stop_strings().iter().map(|&stop| stop.to_owned()).collect()
+}
+
+/// Control tokens without which calls and thinking could not be told from text.
+fn spelt(model: &OpenModel, form: &ReplyForm) -> Vec<u32> {
+    let mut spellings: Vec<&str> = form.calls.map_or(&[][..], |calls| calls.spelt()).to_vec();
+    if form.thought != Thought::None {
+        spellings.extend(THOUGHT_MARKS.iter().flat_map(|(begin, end)| [*begin, *end]));
+    }
+    if spellings.is_empty() { Vec::new() } else { model.tokenizer.control_tokens(&spellings) }
+}
+
+fn constrain(
+    model: &OpenModel,
+    shape: &ReplyShape,
+    after: Option<&str>,
+) -> Result<Constraint, HouseError> {
+    let grammars = model.grammars().map_err(|error| form_error(&error))?;
+    grammars.constrain(shape, after).map_err(|error| form_error(&error))
+}
+
+fn form_error(error: &nook_text::GrammarError) -> HouseError {
+    bad(format!("The reply cannot be held to the form asked for: {error}."))
 }
 
 /// Tokens that fit behind a prompt of `prompt` tokens; never a silent cut of the prompt.
@@ -80,17 +218,22 @@ fn room(model: &OpenModel, prompt: usize, wanted: Option<u32>) -> Result<u32, Ho
     let left = u32::try_from(prompt).ok().and_then(|prompt| window.checked_sub(prompt));
     match left {
         Some(left) if left > 0 => Ok(wanted.unwrap_or(left).clamp(1, left)),
-        _ => Err(HouseError::new(
-            ErrorCode::TooLong,
-            format!(
-                "The prompt has {prompt} tokens; {} can hold {window}. Start a new chat, or shorten it.",
-                model.listed.name
-            ),
-        )),
+        _ => Err(too_long(model, prompt)),
     }
 }
 
-fn sampler(sampling: &Sampling) -> Result<SamplerSettings, HouseError> {
+/// The complaint about a text of `tokens` tokens that does not fit.
+pub(crate) fn too_long(model: &OpenModel, tokens: usize) -> HouseError {
+    let (name, window) = (&model.listed.name, model.shape.context_length);
+    HouseError::new(
+        ErrorCode::TooLong,
+        format!(
+            "The prompt has {tokens} tokens; {name} can hold {window}. Start a new chat, or shorten it."
+        ),
+    )
+}
+
+fn sampler(model: &OpenModel, sampling: &Sampling) -> Result<Sampler, HouseError> {
     let raw = RawSamplerSettings {
         temperature: Some(sampling.temperature.unwrap_or(0.7)),
         top_k: sampling.top_k,
@@ -98,10 +241,14 @@ fn sampler(sampling: &Sampling) -> Result<SamplerSettings, HouseError> {
         min_p: sampling.min_p,
         repetition_penalty: sampling.repetition_penalty,
         repetition_window: None,
+        frequency_penalty: sampling.frequency_penalty,
+        presence_penalty: sampling.presence_penalty,
     };
+    let biased: Vec<u32> = sampling.biases.iter().map(|(id, _)| *id).collect();
+    check_ids(model, &biased)?;
     let seed = sampling.seed.unwrap_or_else(rand::random);
-    SamplerSettings::new(raw, seed)
-        .map_err(|error| HouseError::new(ErrorCode::BadRequest, error.to_string()))
+    let settings = SamplerSettings::new(raw, seed).map_err(bad)?;
+    Sampler::new(settings).with_biases(&sampling.biases).map_err(bad)
 }
 
 fn role(role: ChatRole) -> Role {

@@ -99,7 +99,8 @@ impl State {
                 Ok((ready, model)) => {
                     let prompt_ids = Sensitive(ready.ids.clone());
                     let model_name = model.listed.name.clone();
-                    let reply = Reply { model: model_name, prompt_ids, events: receiver };
+                    let form = ready.form.clone();
+                    let reply = Reply { model: model_name, prompt_ids, form, events: receiver };
                     if answer.send(Ok(reply)).is_ok()
                         && let Some(walk) = desk.walk(model, ready).await
                     {

@@ -10,6 +10,7 @@
 //! The pipeline decides, the walk does: it opens calls, carries bytes, samples, and tells the door.
 //! Dropping the door's end of the stream cancels the walk within one token.
 
+mod choosing;
 pub(crate) mod leg;
 mod telling;
 mod trails;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 pub(crate) use telling::{Me, Teller};
 pub(crate) use trails::TrailBook;
-pub(crate) use walk::{Walk, WalkSetup};
+pub(crate) use walk::{Walk, WalkSetup, local_call};
 
 /// A reader that takes no event for this long has left without saying so; its reply ends.
 pub const READER_STALL_LIMIT: Duration = Duration::from_secs(60);

@@ -132,6 +132,7 @@ impl State {
                 let _ = answer.send(self.remove_model(&name));
             }
             Command::Generate { request, answer } => self.generate(*request, answer),
+            Command::Embed { request, answer } => self.embed(request, answer),
             Command::Say { turn, answer } => self.say(turn, answer),
             Command::Chats(ask) => self.chats.obey(ask),
             Command::ChangeSetting { setting, answer } => {

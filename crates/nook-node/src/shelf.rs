@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nook_base::{ErrorCode, ModelDigest};
 use nook_model::{ModelFile, ModelShape};
-use nook_text::{ChatTemplate, Tokenizer};
+use nook_text::{ChatTemplate, GrammarError, Grammars, Tokenizer};
 
 use crate::house::HouseError;
 use crate::reply::TrailBook;
@@ -32,6 +32,8 @@ pub(crate) struct OpenModel {
     pub(crate) shape: ModelShape,
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) template: ChatTemplate,
+    /// The vocabulary laid out for grammars, once a reply must have a form.
+    grammars: OnceLock<Result<Grammars, GrammarError>>,
     /// What its last replies left with the workers that made them.
     pub(crate) trails: TrailBook,
 }
@@ -81,7 +83,14 @@ impl OpenModel {
         }
         let shape = file.shape().clone();
         let (tokenizer, trails) = (Arc::new(tokenizer), TrailBook::default());
-        Ok(Self { listed, shape, tokenizer, template, trails })
+        Ok(Self { listed, shape, tokenizer, template, grammars: OnceLock::new(), trails })
+    }
+
+    /// What holds replies to a form. The first call takes a good part of a second for a large
+    /// vocabulary: not on the runtime.
+    pub(crate) fn grammars(&self) -> Result<&Grammars, GrammarError> {
+        let laid_out = self.grammars.get_or_init(|| Grammars::new(&self.tokenizer));
+        laid_out.as_ref().map_err(Clone::clone)
     }
 }
 

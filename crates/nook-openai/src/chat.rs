@@ -2,17 +2,19 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use nook_base::{ErrorCode, clock};
-use nook_node::views::{FinishReason, ReplyEvent, ReplySummary};
-use nook_node::{HouseError, Reply};
-use serde_json::{Value, json};
+use nook_base::clock;
+use nook_text::Said;
 
-use crate::error::{ApiError, from_code};
+use crate::asking::{Asked, Heard};
+use crate::error::ApiError;
 use crate::request::Body;
 use crate::server::Port;
-use crate::{body, models, stream};
+use crate::shapes::{
+    CalledFunction, ChatChoice, ChatCompletion, ChatLogprobs, Message, ToolCall, Usage,
+    finish_reason,
+};
+use crate::{body, stream};
 
 /// What all chunks of one reply have in common.
 #[derive(Debug, Clone)]
@@ -29,76 +31,107 @@ pub(crate) async fn complete(
 ) -> Result<Response, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
     let wish = sent.understand(&port.house.now())?;
-    let reply = port.house.generate(wish.request).await.map_err(|error| named(&port, error))?;
-    let completion = Completion {
-        id: format!("chatcmpl-{:016x}", rand::random::<u64>()),
-        created: clock::unix_seconds(),
-        model: reply.model.clone(),
-    };
+    let id = new_id("chatcmpl-");
+    let asked = Asked::begin(&port, wish.request, &id).await?;
+    let model = asked.model().to_owned();
+    let completion = Completion { id, created: clock::unix_seconds(), model };
     if wish.stream {
-        Ok(stream::respond(completion, reply, wish.include_usage))
+        Ok(stream::respond(completion, asked, wish.include_usage))
     } else {
-        whole(completion, reply).await
+        whole(completion, asked).await
     }
 }
 
-/// Adds the names that exist to a complaint about one that does not.
-fn named(port: &Port, error: HouseError) -> ApiError {
-    match error.code {
-        ErrorCode::NotFound => models::not_found(&port.house.now(), &error.sentence),
-        _ => error.into(),
-    }
+/// An id that no other answer has.
+pub(crate) fn new_id(kind: &str) -> String {
+    format!("{kind}{:016x}", rand::random::<u64>())
+}
+
+/// An id for a call: nine letters and digits, which also Mistral's templates accept back.
+pub(crate) fn new_call_id() -> String {
+    let letters = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    (0..9).map(|_| char::from(letters[rand::random_range(0..letters.len())])).collect()
 }
 
 /// Collects a reply. The client's leaving drops this future, and with it the reply.
-async fn whole(completion: Completion, mut reply: Reply) -> Result<Response, ApiError> {
-    let mut text = String::new();
-    while let Some(piece) = reply.events.recv().await {
-        match piece.event {
-            ReplyEvent::TokenDelta { text: more, .. } => text.push_str(&more),
-            ReplyEvent::Done { summary } => {
-                let message = json!({"role": "assistant", "content": text, "refusal": null});
-                let body = json!({
-                    "id": completion.id,
-                    "object": "chat.completion",
-                    "created": completion.created,
-                    "model": completion.model,
-                    "choices": [{
-                        "index": 0,
-                        "message": message,
-                        "logprobs": null,
-                        "finish_reason": finish_reason(&summary),
-                    }],
-                    "usage": usage(&summary),
-                });
-                return Ok(Json(body).into_response());
+async fn whole(completion: Completion, mut asked: Asked) -> Result<Response, ApiError> {
+    let mut collected = Collected::default();
+    let mut told = Vec::new();
+    loop {
+        match asked.next().await {
+            Heard::Said { pieces, odds } => {
+                collected.take(pieces);
+                told.extend(odds);
             }
-            ReplyEvent::PipelineAborted { code, sentence } => {
-                return Err(aborted(&code, sentence));
+            Heard::Comment(_) => {}
+            Heard::Broken(error) => return Err(error),
+            Heard::End { pieces, summary } => {
+                collected.take(pieces);
+                let reason = collected.reason(finish_reason(&summary));
+                let choice = ChatChoice {
+                    index: 0,
+                    message: collected.message(),
+                    logprobs: ChatLogprobs::of(&told),
+                    finish_reason: reason,
+                };
+                let answer = ChatCompletion {
+                    id: completion.id,
+                    object: "chat.completion",
+                    created: completion.created,
+                    model: completion.model,
+                    choices: vec![choice],
+                    usage: Usage::from(&summary),
+                };
+                return Ok(Json(answer).into_response());
             }
-            _ => {}
         }
     }
-    Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "The reply ended without an end."))
 }
 
-/// The error for a reply that ended early.
-pub(crate) fn aborted(code: &str, sentence: String) -> ApiError {
-    let known = ErrorCode::ALL.into_iter().find(|known| known.name() == code);
-    from_code(known.unwrap_or(ErrorCode::ShardUnavailable), sentence)
+/// What was said so far.
+#[derive(Default)]
+pub(crate) struct Collected {
+    pub(crate) text: String,
+    pub(crate) thought: String,
+    pub(crate) calls: Vec<ToolCall>,
 }
 
-pub(crate) fn finish_reason(summary: &ReplySummary) -> &'static str {
-    match summary.finish_reason {
-        FinishReason::Stop => "stop",
-        FinishReason::Length => "length",
+impl Collected {
+    pub(crate) fn take(&mut self, pieces: Vec<Said>) {
+        for piece in pieces {
+            match piece {
+                Said::Text(text) => self.text.push_str(&text),
+                Said::Thought(text) => self.thought.push_str(&text),
+                Said::Call { name, .. } => self.calls.push(ToolCall {
+                    id: new_call_id(),
+                    kind: "function",
+                    function: CalledFunction { name, arguments: String::new() },
+                }),
+                // Pieces of a call come behind its beginning.
+                Said::Arguments { text, .. } => {
+                    if let Some(call) = self.calls.last_mut() {
+                        call.function.arguments.push_str(&text);
+                    }
+                }
+            }
+        }
     }
-}
 
-pub(crate) fn usage(summary: &ReplySummary) -> Value {
-    json!({
-        "prompt_tokens": summary.prompt_tokens,
-        "completion_tokens": summary.completion_tokens,
-        "total_tokens": summary.prompt_tokens.saturating_add(summary.completion_tokens),
-    })
+    /// Why it ended: calls are a reason of their own, unless they were cut.
+    fn reason(&self, reason: &'static str) -> &'static str {
+        if self.calls.is_empty() || reason == "length" { reason } else { "tool_calls" }
+    }
+
+    fn message(self) -> Message {
+        let thought = (!self.thought.is_empty()).then_some(self.thought);
+        let silent = self.text.is_empty() && !self.calls.is_empty();
+        Message {
+            role: "assistant",
+            content: (!silent).then_some(self.text),
+            refusal: None,
+            reasoning_content: thought.clone(),
+            reasoning: thought,
+            tool_calls: self.calls,
+        }
+    }
 }

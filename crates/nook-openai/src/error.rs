@@ -5,7 +5,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nook_base::ErrorCode;
 use nook_node::HouseError;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// An answer that says what went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,26 @@ pub(crate) struct ApiError {
     status: StatusCode,
     message: String,
     param: Option<String>,
+    code: Option<&'static str>,
+}
+
+/// An error as it leaves.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub(crate) struct ErrorBody {
+    error: ErrorDetail,
+}
+
+/// What went wrong.
+#[derive(Serialize, JsonSchema)]
+struct ErrorDetail {
+    /// For a person.
+    message: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The field that is to blame.
+    param: Option<String>,
+    /// What a program branches on.
     code: Option<&'static str>,
 }
 
@@ -41,15 +62,20 @@ impl ApiError {
     }
 
     /// The object that also ends a stream which broke.
-    pub(crate) fn body(&self) -> Value {
-        json!({
-            "error": {
-                "message": self.message,
-                "type": self.kind(),
-                "param": self.param,
-                "code": self.code,
-            }
-        })
+    pub(crate) fn body(&self) -> ErrorBody {
+        ErrorBody {
+            error: ErrorDetail {
+                message: self.message.clone(),
+                kind: self.kind(),
+                param: self.param.clone(),
+                code: self.code,
+            },
+        }
+    }
+
+    /// The sentence for a person.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     fn kind(&self) -> &'static str {

@@ -1,22 +1,34 @@
 //! The local OpenAI-compatible port: other programs use the house through it.
 //!
 //! ```text
-//! TCP (server: limits, timers) → guard (Host, Origin, key, content type) → models | chat → House
+//! TCP (server: limits, timers) → guard (Host, Origin, key, content type) → route → House
+//!                                                                          └─ models, chat,
+//!                        completions, responses (all through asking), embeddings, openapi
 //! ```
 //!
 //! It is a door: requests become [`nook_node::GenerateRequest`]s, reply events become JSON or
 //! server-sent events. It listens on loopback only, always asks for the key, and refuses what a web
 //! page could send. Errors leave in OpenAI's shape, with the status that its clients act on.
 
+mod asking;
 mod body;
 mod chat;
+mod completions;
 mod content;
+mod embeddings;
 mod error;
+mod format;
 mod guard;
+mod knobs;
+mod messages;
 mod models;
+mod openapi;
 mod request;
+mod responses;
 mod server;
+mod shapes;
 mod stream;
+mod tools;
 
 pub use server::{Limits, PortError, PortHandle, serve};
 

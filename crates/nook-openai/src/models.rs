@@ -9,25 +9,27 @@ use nook_node::views::{HouseView, ModelView};
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, from_code};
+use crate::openapi;
 use crate::server::Port;
+use crate::shapes::{Model, Models};
 
 /// Says what this is, to whoever opens the base address.
 pub(crate) async fn hello() -> Json<Value> {
-    Json(json!({"object": "inglenook", "see": ["/v1/models", "/v1/chat/completions"]}))
+    let paths = openapi::PATHS.iter().filter(|path| path.starts_with("/v1/")).collect::<Vec<_>>();
+    Json(json!({"object": "inglenook", "see": paths}))
 }
 
 /// All models of this device.
-pub(crate) async fn list(State(port): State<Port>) -> Json<Value> {
+pub(crate) async fn list(State(port): State<Port>) -> Json<Models> {
     let view = port.house.now();
-    let data: Vec<_> = view.models.iter().map(entry).collect();
-    Json(json!({"object": "list", "data": data}))
+    Json(Models { object: "list", data: view.models.iter().map(entry).collect() })
 }
 
 /// One model; ids may hold slashes.
 pub(crate) async fn one(
     State(port): State<Port>,
     id: Result<Path<String>, PathRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Model>, ApiError> {
     let Path(id) =
         id.map_err(|_| ApiError::new(StatusCode::BAD_REQUEST, "The path is not text in UTF-8."))?;
     let view = port.house.now();
@@ -44,13 +46,13 @@ pub(crate) fn not_found(view: &HouseView, sentence: &str) -> ApiError {
     from_code(ErrorCode::NotFound, format!("{sentence} There are: {}", known.join(", ")))
 }
 
-fn entry(model: &ModelView) -> Value {
-    json!({
-        "id": model.name,
-        "object": "model",
-        "created": model.added,
-        "owned_by": "inglenook",
-        "context_length": model.context_length,
-        "max_model_len": model.context_length,
-    })
+fn entry(model: &ModelView) -> Model {
+    Model {
+        id: model.name.clone(),
+        object: "model",
+        created: model.added,
+        owned_by: "inglenook",
+        context_length: model.context_length,
+        max_model_len: model.context_length,
+    }
 }

@@ -1,79 +1,72 @@
 //! The body of `POST /v1/chat/completions`, as sent and as understood.
-//!
-//! Unknown fields are ignored, as clients expect. A known field that would change the reply and is
-//! not supported is refused by name: never silently dropped.
 
-use nook_base::Sensitive;
-use nook_node::views::{ChatRole, HouseView};
-use nook_node::{ChatMessage, GenerateRequest, Prompt, Reach, Sampling};
+use nook_node::views::HouseView;
+use nook_node::{Dialog, GenerateRequest, Prompt, Reach};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::content::Content;
 use crate::error::ApiError;
+use crate::format::{self, SentFormat};
+use crate::knobs::{Knobs, Stop, StreamOptions, model_name, refuse, stops, tokens_max};
+use crate::messages::{self, SentMessage};
+use crate::tools::{self, SentChoice, SentTool};
 
-/// Most messages in a conversation.
-const MESSAGES_MAX: usize = 4096;
+/// Most alternatives of a token.
+const TOP_LOGPROBS_MAX: u64 = 20;
 
-/// Most stop strings, as everywhere.
-const STOPS_MAX: usize = 4;
-
-/// Name that stands for whatever model is here.
-const DEFAULT_MODEL: &str = "default";
-
-/// The body as sent.
-#[derive(Deserialize)]
+/// A request for a chat completion. Fields that are not listed are ignored.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "ChatCompletionRequest")]
 pub(crate) struct Body {
+    /// Name of the model: exact, then ignoring case, then a unique beginning. Empty or `default`
+    /// stands for the model that was added last.
     model: Option<String>,
     messages: Vec<SentMessage>,
+    /// Send the reply while it is made.
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
+    /// Most tokens of the reply; absent: as many as fit.
     max_tokens: Option<u64>,
+    /// The newer name of `max_tokens`, which goes before it.
     max_completion_tokens: Option<u64>,
+    /// 0 takes the likeliest token; absent: 0.7.
     temperature: Option<f64>,
+    /// Only the likeliest tokens that make up this probability.
     top_p: Option<f64>,
+    /// Only so many of the likeliest tokens; 0: all.
     top_k: Option<u32>,
+    /// Only tokens at least this likely compared with the likeliest.
     min_p: Option<f64>,
+    /// Above 1 makes repetition less likely.
     repetition_penalty: Option<f64>,
-    // OpenAI's seeds are signed; only equality matters.
+    /// Same seed, same reply.
     seed: Option<i64>,
+    /// At most 4 strings that end the reply and are not part of it.
     stop: Option<Stop>,
+    /// May only be 1.
     n: Option<u64>,
+    /// Tell how likely each token was.
     logprobs: Option<bool>,
+    /// With so many alternatives, at most 20; needs `logprobs`.
     top_logprobs: Option<u64>,
+    /// From -2 to 2.
     frequency_penalty: Option<f64>,
+    /// From -2 to 2.
     presence_penalty: Option<f64>,
-    logit_bias: Option<serde_json::Map<String, Value>>,
-    tools: Option<Vec<Value>>,
+    /// Token ids, as strings, to numbers from -100 to 100.
+    logit_bias: Option<Map<String, Value>>,
+    tools: Option<Vec<SentTool>>,
+    tool_choice: Option<SentChoice>,
+    /// Whether one reply may make several calls; absent: yes.
+    parallel_tool_calls: Option<bool>,
+    /// Not supported: `tools` took its place.
     functions: Option<Vec<Value>>,
+    /// May only hold `text`.
     modalities: Option<Vec<String>>,
-    tool_choice: Option<Value>,
-    response_format: Option<ResponseFormat>,
-}
-
-#[derive(Deserialize)]
-struct SentMessage {
-    role: String,
-    content: Option<Content>,
-}
-
-#[derive(Deserialize)]
-struct StreamOptions {
-    #[serde(default)]
-    include_usage: bool,
-}
-
-#[derive(Deserialize)]
-struct ResponseFormat {
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a string, an array of strings or null")]
-enum Stop {
-    One(String),
-    Several(Vec<String>),
+    response_format: Option<SentFormat>,
+    /// Handed to templates that know it; `none` asks for no thinking.
+    reasoning_effort: Option<String>,
 }
 
 /// The body as understood.
@@ -88,23 +81,33 @@ impl Body {
     /// Checks everything and turns it into a request to the house.
     pub(crate) fn understand(self, house: &HouseView) -> Result<Wish, ApiError> {
         self.refuse_unsupported()?;
-        let tokens_max = self.max_completion_tokens.or(self.max_tokens);
-        if tokens_max == Some(0) {
-            return Err(ApiError::bad("max_tokens", "max_tokens must be at least 1."));
-        }
+        let alternatives = self.logprobs.unwrap_or(false).then(|| self.top_logprobs.unwrap_or(0));
+        let knobs = Knobs {
+            temperature: self.temperature,
+            top_p: self.top_p,
+            top_k: self.top_k,
+            min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            seed: self.seed,
+            frequency_penalty: self.frequency_penalty,
+            presence_penalty: self.presence_penalty,
+            logit_bias: self.logit_bias,
+            alternatives: alternatives.map(|top| usize::try_from(top).unwrap_or(usize::MAX)),
+            shape: format::shape("response_format", self.response_format)?,
+        };
+        let tools = tools::tools(self.tools)?;
+        let dialog = Dialog {
+            choice: tools::choice(self.tool_choice, &tools)?,
+            tools,
+            turns: messages::turns(self.messages)?,
+            parallel: self.parallel_tool_calls.unwrap_or(true),
+            effort: self.reasoning_effort,
+        };
         let request = GenerateRequest {
-            model: model_name(self.model.unwrap_or_default(), house)?,
-            prompt: Prompt::Chat(messages(self.messages)?),
-            // More than any window holds is as many as fit.
-            tokens_max: tokens_max.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
-            sampling: Sampling {
-                temperature: narrow("temperature", self.temperature)?,
-                top_k: self.top_k,
-                top_p: narrow("top_p", self.top_p)?,
-                min_p: narrow("min_p", self.min_p)?,
-                repetition_penalty: narrow("repetition_penalty", self.repetition_penalty)?,
-                seed: self.seed.map(i64::cast_unsigned),
-            },
+            model: model_name(self.model, house)?,
+            prompt: Prompt::Dialog(Box::new(dialog)),
+            tokens_max: tokens_max("max_tokens", self.max_completion_tokens.or(self.max_tokens))?,
+            sampling: knobs.sampling()?,
             stop: stops(self.stop)?,
             activation_dtype: None,
             reach: Reach::House,
@@ -114,93 +117,15 @@ impl Body {
     }
 
     fn refuse_unsupported(&self) -> Result<(), ApiError> {
-        let nonzero = |value: Option<f64>| value.is_some_and(|value| value != 0.0);
         let any = |list: &Option<Vec<Value>>| list.as_ref().is_some_and(|list| !list.is_empty());
-        let no_tools = self.tool_choice.as_ref().and_then(Value::as_str) == Some("none");
-        let biased = self.logit_bias.as_ref().is_some_and(|bias| !bias.is_empty());
         let kinds = self.modalities.as_deref().unwrap_or_default();
-        let format = self.response_format.as_ref().map(|format| format.kind.as_str());
-        let later = "is not supported yet.";
-        let penalty = "is not supported yet; repetition_penalty is.";
-        let refused = [
+        let top = self.top_logprobs.unwrap_or(0);
+        refuse(&[
             (self.n.is_some_and(|n| n != 1), "n", "may only be 1."),
-            (self.logprobs == Some(true), "logprobs", later),
-            (self.top_logprobs.is_some_and(|top| top > 0), "top_logprobs", later),
-            (nonzero(self.frequency_penalty), "frequency_penalty", penalty),
-            (nonzero(self.presence_penalty), "presence_penalty", penalty),
-            (biased, "logit_bias", later),
-            (any(&self.tools) && !no_tools, "tools", later),
-            (any(&self.functions), "functions", later),
+            (top > TOP_LOGPROBS_MAX, "top_logprobs", "may be at most 20."),
+            (top > 0 && self.logprobs != Some(true), "top_logprobs", "needs logprobs to be true."),
+            (any(&self.functions), "functions", "is not supported; tools is."),
             (kinds.iter().any(|kind| kind != "text"), "modalities", "may only hold text."),
-            (!matches!(format, None | Some("text")), "response_format", "may only be text yet."),
-        ];
-        match refused.into_iter().find(|(wrong, ..)| *wrong) {
-            Some((_, param, why)) => Err(ApiError::bad(param, format!("{param} {why}"))),
-            None => Ok(()),
-        }
+        ])
     }
-}
-
-/// The house computes with 32 bits; what does not fit is refused here, the range by the house.
-fn narrow(param: &'static str, sent: Option<f64>) -> Result<Option<f32>, ApiError> {
-    let Some(sent) = sent else { return Ok(None) };
-    #[expect(clippy::cast_possible_truncation, reason = "what became infinite is refused below")]
-    let narrowed = sent as f32;
-    if narrowed.is_finite() {
-        return Ok(Some(narrowed));
-    }
-    Err(ApiError::bad(param, format!("{param} must be an ordinary number, not {sent:e}.")))
-}
-
-fn stops(sent: Option<Stop>) -> Result<Vec<String>, ApiError> {
-    let stops = match sent {
-        None => Vec::new(),
-        Some(Stop::One(text)) => vec![text],
-        Some(Stop::Several(texts)) => texts,
-    };
-    if stops.len() > STOPS_MAX {
-        return Err(ApiError::bad("stop", format!("At most {STOPS_MAX} stop strings.")));
-    }
-    if stops.iter().any(String::is_empty) {
-        return Err(ApiError::bad("stop", "A stop string may not be empty."));
-    }
-    Ok(stops)
-}
-
-/// An empty or default name stands for the model that a person would get: the newest that was
-/// added, else the built-in one.
-fn model_name(sent: String, house: &HouseView) -> Result<String, ApiError> {
-    if !sent.is_empty() && sent != DEFAULT_MODEL {
-        return Ok(sent);
-    }
-    let newest = house.models.iter().max_by_key(|model| (!model.built_in, model.added));
-    newest.map(|model| model.name.clone()).ok_or_else(|| {
-        ApiError::new(axum::http::StatusCode::NOT_FOUND, "There is no model here yet.")
-    })
-}
-
-fn messages(sent: Vec<SentMessage>) -> Result<Vec<ChatMessage>, ApiError> {
-    if sent.is_empty() {
-        return Err(ApiError::bad("messages", "A conversation needs at least one message."));
-    }
-    if sent.len() > MESSAGES_MAX {
-        return Err(ApiError::bad("messages", format!("At most {MESSAGES_MAX} messages.")));
-    }
-    sent.into_iter()
-        .map(|message| {
-            let role = match message.role.as_str() {
-                "system" | "developer" => ChatRole::System,
-                "user" => ChatRole::User,
-                "assistant" => ChatRole::Assistant,
-                other => {
-                    return Err(ApiError::bad(
-                        "messages",
-                        format!("The role {other:?} is not supported."),
-                    ));
-                }
-            };
-            let text = message.content.map_or(Ok(String::new()), Content::text)?;
-            Ok(ChatMessage { role, text: Sensitive(text) })
-        })
-        .collect()
 }

@@ -18,7 +18,7 @@ use nook_node::{House, PortSettings};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::{chat, guard, models};
+use crate::{chat, completions, embeddings, guard, models, openapi, responses};
 
 /// Largest header, in bytes; a larger one is answered 431.
 const HEADER_BYTES_MAX: usize = 64 << 10;
@@ -46,6 +46,7 @@ pub(crate) struct Port {
     pub(crate) origins: Arc<Vec<String>>,
     pub(crate) limits: Limits,
     pub(crate) wrong_keys: Arc<Semaphore>,
+    pub(crate) embeddings: embeddings::Queue,
     metrics: PrometheusHandle,
 }
 
@@ -111,6 +112,7 @@ pub async fn serve(
         origins: Arc::new(settings.allowed_origins.clone()),
         limits,
         wrong_keys: Arc::new(Semaphore::new(guard::WRONG_KEYS_MAX)),
+        embeddings: embeddings::Queue::new(),
         metrics: recorder(),
     };
     let router = router(port);
@@ -190,13 +192,17 @@ fn router(port: Port) -> Router {
         .route("/healthz", get(healthz))
         .route("/health", get(healthz))
         .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi::serve))
         .route("/v1", get(models::hello))
         .route("/v1/", get(models::hello));
     for base in ["/v1", ""] {
         for end in ["", "/"] {
             router = router
                 .route(&format!("{base}/models{end}"), get(models::list))
-                .route(&format!("{base}/chat/completions{end}"), post(chat::complete));
+                .route(&format!("{base}/chat/completions{end}"), post(chat::complete))
+                .route(&format!("{base}/completions{end}"), post(completions::complete))
+                .route(&format!("{base}/embeddings{end}"), post(embeddings::embed))
+                .route(&format!("{base}/responses{end}"), post(responses::respond));
         }
         router = router.route(&format!("{base}/models/{{*id}}"), get(models::one));
     }

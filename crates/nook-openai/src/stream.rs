@@ -3,6 +3,7 @@
 //! Exactly one of two ends comes: a chunk with the finish reason and `[DONE]`, or an error object.
 //! What happens between devices travels as comments, which every client ignores.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -10,30 +11,28 @@ use axum::http::{HeaderValue, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
-use nook_node::Reply;
-use nook_node::views::{ReplyEvent, ShardState};
-use serde_json::{Value, json};
+use nook_node::PieceOdds;
+use nook_text::Said;
+use serde::Serialize;
 
-use crate::chat::{Completion, aborted, finish_reason, usage};
+use crate::asking::{Asked, Heard};
+use crate::chat::{Completion, new_call_id};
+use crate::error::ApiError;
+use crate::shapes::{
+    ChatChunk, ChatLogprobs, ChunkChoice, Delta, FunctionDelta, ToolCallDelta, Usage, finish_reason,
+};
 
 /// How often a comment keeps the connection awake while the prompt is read.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-/// A reply on its way out.
-struct Outgoing {
-    completion: Completion,
-    reply: Reply,
-    include_usage: bool,
-    // Chunks that are ready; at most the three of an end.
-    ready: Vec<Event>,
-    begun: bool,
-    over: bool,
+/// Something that becomes server-sent events, a few at a time.
+pub(crate) trait Outgoing: Send + 'static {
+    /// Waits for more; leaves `ready` empty where there is nothing to send yet. `false` at the end.
+    fn take_next(&mut self, ready: &mut VecDeque<Event>) -> impl Future<Output = bool> + Send;
 }
 
 /// The response. Dropping it, when the client leaves, drops the reply.
-pub(crate) fn respond(completion: Completion, reply: Reply, include_usage: bool) -> Response {
-    let outgoing =
-        Outgoing { completion, reply, include_usage, ready: Vec::new(), begun: false, over: false };
+pub(crate) fn send(outgoing: impl Outgoing) -> Response {
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     let mut response = Sse::new(events(outgoing)).keep_alive(keep_alive).into_response();
     let headers = response.headers_mut();
@@ -44,98 +43,143 @@ pub(crate) fn respond(completion: Completion, reply: Reply, include_usage: bool)
     response
 }
 
-fn events(outgoing: Outgoing) -> impl Stream<Item = Result<Event, Infallible>> {
-    stream::unfold(outgoing, |mut outgoing| async move {
-        if !outgoing.begun {
-            outgoing.begun = true;
-            let role = json!({"role": "assistant", "content": ""});
-            let first = outgoing.chunk(role, None);
-            return Some((Ok(first), outgoing));
-        }
+fn events(outgoing: impl Outgoing) -> impl Stream<Item = Result<Event, Infallible>> + Send {
+    let state = (outgoing, VecDeque::new(), true);
+    stream::unfold(state, |(mut outgoing, mut ready, mut more)| async move {
         loop {
-            if !outgoing.ready.is_empty() {
-                let event = outgoing.ready.remove(0);
-                return Some((Ok(event), outgoing));
+            if let Some(event) = ready.pop_front() {
+                return Some((Ok(event), (outgoing, ready, more)));
             }
-            if outgoing.over {
+            if !more {
                 return None;
             }
-            outgoing.take_next().await;
+            more = outgoing.take_next(&mut ready).await;
         }
     })
 }
 
-impl Outgoing {
-    async fn take_next(&mut self) {
-        let Some(piece) = self.reply.events.recv().await else {
-            let sentence = "The reply ended without an end.".to_owned();
-            return self.fail("shard_unavailable", sentence);
-        };
-        match piece.event {
-            ReplyEvent::TokenDelta { text, .. } if !text.is_empty() => {
-                let chunk = self.chunk(json!({"content": text}), None);
-                self.ready.push(chunk);
+/// An event that holds an object. What we send can always be written as JSON.
+pub(crate) fn data(object: &impl Serialize) -> Event {
+    Event::default().data(serde_json::to_string(object).unwrap_or_default())
+}
+
+/// The event that ends a stream which broke.
+pub(crate) fn failed(error: &ApiError) -> Event {
+    data(&error.body())
+}
+
+/// What clients ignore.
+pub(crate) fn comment(text: &str) -> Event {
+    // A device's name is untrusted text; a line break in it would end the comment.
+    Event::default().comment(text.replace(['\r', '\n'], " "))
+}
+
+/// A chat completion as chunks.
+struct Chunks {
+    completion: Completion,
+    asked: Asked,
+    include_usage: bool,
+    begun: bool,
+    /// Odds of tokens whose text was not sent yet.
+    odds: Vec<PieceOdds>,
+}
+
+/// The response for a chat completion.
+pub(crate) fn respond(completion: Completion, asked: Asked, include_usage: bool) -> Response {
+    send(Chunks { completion, asked, include_usage, begun: false, odds: Vec::new() })
+}
+
+impl Outgoing for Chunks {
+    async fn take_next(&mut self, ready: &mut VecDeque<Event>) -> bool {
+        if !self.begun {
+            self.begun = true;
+            let content = Some(String::new());
+            let first = Delta { role: Some("assistant"), content, ..Delta::default() };
+            ready.push_back(self.chunk(first, None));
+            return true;
+        }
+        match self.asked.next().await {
+            Heard::Said { pieces, odds } => {
+                self.odds.extend(odds);
+                self.say(pieces, ready);
+                true
             }
-            ReplyEvent::TokenDelta { .. } | ReplyEvent::Started { .. } => {}
-            ReplyEvent::ShardStatus { device, status } => {
-                let word = match status {
-                    ShardState::Online => "online",
-                    ShardState::Degraded => "degraded",
-                    ShardState::Lost => "lost",
+            Heard::Comment(text) => {
+                ready.push_back(comment(&text));
+                true
+            }
+            Heard::Broken(error) => {
+                ready.push_back(failed(&error));
+                false
+            }
+            Heard::End { pieces, summary } => {
+                self.say(pieces, ready);
+                let reason = match finish_reason(&summary) {
+                    "stop" if self.asked.has_called() => "tool_calls",
+                    reason => reason,
                 };
-                self.comment(&format!("shard_status {device}: {word}"));
-            }
-            ReplyEvent::ShardFailover { failover, .. } => self.comment(&format!(
-                "shard_failover {} to {} after {:.0} ms",
-                failover.from, failover.to, failover.pause_ms
-            )),
-            ReplyEvent::FallbackToLocal { .. } => self.comment("fallback_to_local"),
-            ReplyEvent::Done { summary } => {
-                self.over = true;
-                let last = self.chunk(json!({}), Some(finish_reason(&summary)));
-                self.ready.push(last);
+                ready.push_back(self.chunk(Delta::default(), Some(reason)));
                 if self.include_usage {
-                    let mut body = self.body();
-                    body["choices"] = json!([]);
-                    body["usage"] = usage(&summary);
-                    self.ready.push(Event::default().data(body.to_string()));
+                    let usage = Some(Usage::from(&summary));
+                    ready.push_back(data(&ChatChunk { usage, ..self.frame(Vec::new()) }));
                 }
-                self.ready.push(Event::default().data("[DONE]"));
+                ready.push_back(Event::default().data("[DONE]"));
+                false
             }
-            ReplyEvent::PipelineAborted { code, sentence } => self.fail(&code, sentence),
+        }
+    }
+}
+
+impl Chunks {
+    fn say(&mut self, pieces: Vec<Said>, ready: &mut VecDeque<Event>) {
+        for piece in pieces {
+            ready.push_back(self.chunk(delta(piece), None));
         }
     }
 
-    fn fail(&mut self, code: &str, sentence: String) {
-        self.over = true;
-        self.ready.push(Event::default().data(aborted(code, sentence).body().to_string()));
+    fn chunk(&mut self, delta: Delta, finish_reason: Option<&'static str>) -> Event {
+        let odds = std::mem::take(&mut self.odds);
+        let logprobs = ChatLogprobs::of(&odds);
+        data(&self.frame(vec![ChunkChoice { index: 0, delta, logprobs, finish_reason }]))
     }
 
-    fn comment(&mut self, text: &str) {
-        // A device's name is untrusted text; a line break in it would end the comment.
-        let line = text.replace(['\r', '\n'], " ");
-        self.ready.push(Event::default().comment(line));
+    fn frame(&self, choices: Vec<ChunkChoice>) -> ChatChunk<'_> {
+        ChatChunk {
+            id: &self.completion.id,
+            object: "chat.completion.chunk",
+            created: self.completion.created,
+            model: &self.completion.model,
+            choices,
+            usage: None,
+        }
     }
+}
 
-    fn chunk(&self, delta: Value, finish_reason: Option<&str>) -> Event {
-        let mut body = self.body();
-        body["choices"] = json!([{
-            "index": 0,
-            "delta": delta,
-            "logprobs": null,
-            "finish_reason": finish_reason,
-        }]);
-        Event::default().data(body.to_string())
+fn delta(piece: Said) -> Delta {
+    match piece {
+        Said::Text(text) => Delta { content: Some(text), ..Delta::default() },
+        Said::Thought(text) => Delta {
+            reasoning_content: Some(text.clone()),
+            reasoning: Some(text),
+            ..Delta::default()
+        },
+        Said::Call { index, name } => call_delta(ToolCallDelta {
+            index,
+            id: Some(new_call_id()),
+            kind: Some("function"),
+            function: FunctionDelta { name: Some(name), arguments: String::new() },
+        }),
+        Said::Arguments { index, text } => call_delta(ToolCallDelta {
+            index,
+            id: None,
+            kind: None,
+            function: FunctionDelta { name: None, arguments: text },
+        }),
     }
+}
 
-    fn body(&self) -> Value {
-        json!({
-            "id": self.completion.id,
-            "object": "chat.completion.chunk",
-            "created": self.completion.created,
-            "model": self.completion.model,
-        })
-    }
+fn call_delta(call: ToolCallDelta) -> Delta {
+    Delta { tool_calls: vec![call], ..Delta::default() }
 }
 
 #[cfg(test)]
@@ -143,19 +187,23 @@ mod tests {
     use axum::body::{Body, to_bytes};
     use futures_util::StreamExt;
     use nook_base::Sensitive;
-    use nook_node::ReplyPiece;
-    use nook_node::views::{FailoverView, FinishReason, ReplySummary, RouteView};
+    use nook_node::views::{
+        FailoverView, FinishReason, ReplyEvent, ReplySummary, RouteView, ShardState,
+    };
+    use nook_node::{Reply, ReplyPiece};
+    use nook_text::{ReplyForm, Thought, ToolForm};
     use tokio::sync::mpsc;
 
     use super::*;
 
     /// A response whose reply is told by the test.
-    fn respond_to(include_usage: bool) -> (mpsc::Sender<ReplyPiece>, Body) {
+    fn respond_to(include_usage: bool, form: ReplyForm) -> (mpsc::Sender<ReplyPiece>, Body) {
         let (events, receiver) = mpsc::channel(16);
-        let reply =
-            Reply { model: "m".to_owned(), prompt_ids: Sensitive(Vec::new()), events: receiver };
+        let (model, prompt_ids) = ("m".to_owned(), Sensitive(Vec::new()));
+        let reply = Reply { model, prompt_ids, form, events: receiver };
         let completion = Completion { id: "ID".to_owned(), created: 7, model: reply.model.clone() };
-        (events, respond(completion, reply, include_usage).into_body())
+        let asked = Asked::told(reply, "ID");
+        (events, respond(completion, asked, include_usage).into_body())
     }
 
     fn route() -> RouteView {
@@ -200,14 +248,20 @@ mod tests {
 
     /// The bytes of a stream in which `told` happens, after the first chunk that all streams have.
     async fn check(told: Vec<ReplyEvent>, include_usage: bool, expected: &[String]) {
-        let (events, body) = respond_to(include_usage);
+        let bytes = sent(told, include_usage, ReplyForm::plain()).await;
+        let begin = chunk(r#"{"role":"assistant","content":""}"#, "null");
+        assert_eq!(bytes, begin + &expected.concat());
+    }
+
+    async fn sent(told: Vec<ReplyEvent>, include_usage: bool, form: ReplyForm) -> String {
+        let (events, body) = respond_to(include_usage, form);
         for event in told {
-            events.send(ReplyPiece { event, ids: Sensitive(Vec::new()) }).await.unwrap();
+            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None };
+            events.send(piece).await.unwrap();
         }
         drop(events);
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
-        let begin = chunk(r#"{"role":"assistant","content":""}"#, "null");
-        assert_eq!(String::from_utf8(bytes.to_vec()).unwrap(), begin + &expected.concat());
+        String::from_utf8(bytes.to_vec()).unwrap()
     }
 
     #[tokio::test]
@@ -272,7 +326,7 @@ mod tests {
 
     #[tokio::test]
     async fn while_the_prompt_is_read_a_comment_keeps_the_connection_awake() {
-        let (_events, body) = respond_to(false);
+        let (_events, body) = respond_to(false, ReplyForm::plain());
         let mut pieces = body.into_data_stream();
         let begin = chunk(r#"{"role":"assistant","content":""}"#, "null");
         assert_eq!(pieces.next().await.unwrap().unwrap(), begin);
@@ -281,8 +335,63 @@ mod tests {
 
     #[tokio::test]
     async fn dropping_the_response_drops_the_reply() {
-        let (events, body) = respond_to(false);
+        let (events, body) = respond_to(false, ReplyForm::plain());
         drop(body);
         assert!(events.is_closed());
+    }
+
+    /// A reply that thinks, says something and calls two tools, with names as a model writes them.
+    const ACTING: &[&str] = &[
+        "<think>\nHm",
+        "m.</think>\n\nI lo",
+        "ok.\n<tool_",
+        "call>\n{\"name\": \"look\", \"argu",
+        "ments\": {\"at\": \"{<sky",
+        ">}\"}}\n</tool_call>\n<tool_call>\n",
+        "{\"name\": \"rest\", \"arguments\": {}}\n</tool_call>",
+    ];
+
+    #[tokio::test]
+    async fn thinking_and_calls_leave_in_fields_of_their_own() {
+        let form = ReplyForm {
+            calls: Some(ToolForm::Hermes),
+            names: vec!["look".to_owned(), "rest".to_owned()],
+            calls_max: 8,
+            thought: Thought::Perhaps,
+        };
+        let mut told: Vec<_> = ACTING.iter().map(|text| delta(text)).collect();
+        told.push(done());
+        let bytes = sent(told, false, form).await;
+        let chunks: Vec<serde_json::Value> = bytes
+            .split("\n\n")
+            .filter_map(|event| event.strip_prefix("data: "))
+            .filter(|data| *data != "[DONE]")
+            .map(|data| serde_json::from_str(data).unwrap())
+            .collect();
+        let of = |key: &str| -> String {
+            let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+            deltas.filter_map(|delta| delta[key].as_str()).collect()
+        };
+        assert_eq!(of("content"), "I look.");
+        assert_eq!((of("reasoning_content"), of("reasoning")), ("Hmm.".into(), "Hmm.".into()));
+        let calls: Vec<&serde_json::Value> = chunks
+            .iter()
+            .filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"].get(0))
+            .collect();
+        let named: Vec<_> = calls.iter().filter(|call| call["id"].is_string()).collect();
+        assert_eq!(named.len(), 2);
+        for (index, name) in ["look", "rest"].iter().enumerate() {
+            assert_eq!(named[index]["index"], index);
+            assert_eq!(named[index]["type"], "function");
+            assert_eq!(named[index]["function"]["name"], *name);
+        }
+        let arguments = |index: usize| -> String {
+            let its = calls.iter().filter(|call| call["index"] == index);
+            its.map(|call| call["function"]["arguments"].as_str().unwrap()).collect()
+        };
+        assert_eq!(arguments(0), "{\"at\": \"{<sky>}\"}");
+        assert_eq!(arguments(1), "{}");
+        let last = chunks.last().unwrap();
+        assert_eq!(last["choices"][0]["finish_reason"], "tool_calls");
     }
 }

@@ -6,19 +6,26 @@
 //! template may write into a prompt.
 //!
 //! A prompt goes [`ChatTemplate::render`] → [`Tokenizer::encode_chat`] → (model) → [`Sampler`] →
-//! [`ReplyText`]. What a user wrote never becomes a control token on that way: see
+//! [`ReplyText`] → [`SaidParser`], which tells text, thinking and calls of tools apart. Where a reply
+//! must have a form, a [`Constraint`] says before each token which may come. What a user wrote never becomes a control token on that way: see
 //! [`template::RenderedPrompt`].
 
+pub mod grammar;
 pub mod reply;
+pub mod said;
 pub mod sampler;
 pub mod stop;
 pub mod stream;
 pub mod template;
 pub mod tokenizer;
+pub mod tools;
 
+pub use grammar::{Allowed, Constraint, GrammarError, Grammars, ReplyShape, TokenMask};
 pub use reply::{Piece, ReplyText};
+pub use said::{ReplyForm, Said, SaidParser, Thought};
 pub use sampler::{
-    RawSamplerSettings, SampleError, Sampler, SamplerSettings, SamplerSettingsError,
+    BiasError, RawSamplerSettings, SampleError, Sampler, SamplerSettings, SamplerSettingsError,
+    TokenOdds,
 };
 pub use stop::{StopOutcome, StopStrings, StopStringsError};
 pub use stream::{Opening, TextStream};
@@ -26,3 +33,4 @@ pub use template::{
     ChatMessage, ChatTemplate, Moment, Preview, RenderOptions, RenderedPrompt, Role, TemplateError,
 };
 pub use tokenizer::{EncodeError, EncodeOptions, Tokenizer, TokenizerError};
+pub use tools::{CallRule, PastCall, Tool, ToolChoice, ToolError, ToolForm, Turn};

@@ -43,6 +43,12 @@ impl ReplyText {
         Self { stream: TextStream::new(tokenizer, opening), stops }
     }
 
+    /// The reply with some control tokens spelt out; see [`TextStream::spelling_out`].
+    #[must_use]
+    pub fn spelling_out(self, ids: Vec<u32>) -> Self {
+        Self { stream: self.stream.spelling_out(ids), ..self }
+    }
+
     /// Takes the next token.
     pub fn push(&mut self, id: u32) -> Piece {
         let outcome = self.stops.push(&self.stream.push(id));

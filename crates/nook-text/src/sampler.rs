@@ -1,130 +1,50 @@
 //! Logits to one token id.
 //!
-//! Owns the random numbers of one reply. Order, as in llama.cpp's default chain: repetition penalty
-//! → top-k → top-p → min-p → temperature, so top-p and min-p see the model's own probabilities and
-//! the expensive steps run over few candidates. The same settings, logits and history give the same
+//! Owns the random numbers of one reply, and how often it used which token. Order, as in llama.cpp's
+//! default chain: what a grammar forbids goes, then biases and penalties → top-k → top-p → min-p →
+//! temperature, so top-p and min-p see the model's own probabilities and the expensive steps run over
+//! few candidates. Frequency and presence penalties are OpenAI's: they count the tokens of the reply,
+//! not of the prompt. The same settings, logits and history give the same
 //! tokens: random numbers are ChaCha8 from the seed, ties go to the lower id, and probabilities are
 //! computed in `f64` in one fixed order.
 
+use std::collections::BTreeMap;
+
+use nook_base::Sensitive;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// Hottest temperature that settings may ask for.
-pub const TEMPERATURE_MAX: f32 = 10.0;
-/// Strongest repetition penalty, and the reciprocal of the weakest.
-pub const PENALTY_MAX: f32 = 10.0;
-/// Longest repetition window, in tokens.
-pub const WINDOW_MAX: u32 = 1 << 20;
+use crate::grammar::TokenMask;
 
-/// A setting that is out of range. The client is to blame.
+mod odds;
+mod settings;
+
+pub use odds::{ODDS_MAX, TokenOdds, odds};
+pub use settings::{
+    COUNT_PENALTY_MAX, PENALTY_MAX, RawSamplerSettings, SamplerSettings, SamplerSettingsError,
+    TEMPERATURE_MAX, WINDOW_MAX,
+};
+
+/// Most tokens of one reply that may be biased; more are refused. OpenAI allows 300.
+pub const BIASES_MAX: usize = 1024;
+/// Strongest bias, for or against.
+pub const BIAS_MAX: f32 = 100.0;
+
+/// What is wrong with a list of biases. The client is to blame.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{field} must be {allowed}, not {value}")]
-pub struct SamplerSettingsError {
-    /// The setting's name, as in [`SamplerSettings`].
-    pub field: &'static str,
-    /// What is allowed, for a person.
-    pub allowed: &'static str,
-    /// What was given.
-    pub value: f64,
-}
-
-/// What a client or a settings file asks for; absent fields mean the defaults of
-/// [`SamplerSettings::new`].
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct RawSamplerSettings {
-    /// 0 (greedy) to [`TEMPERATURE_MAX`]; default 0.8.
-    pub temperature: Option<f32>,
-    /// How many of the likeliest tokens stay, 0 for all; default 40.
-    pub top_k: Option<u32>,
-    /// The likeliest tokens that together have this probability stay, 1 for all; default 0.95.
-    pub top_p: Option<f32>,
-    /// Tokens with at least this part of the likeliest one's probability stay, 0 for all; default
-    /// 0.05.
-    pub min_p: Option<f32>,
-    /// How much less likely a token becomes that was used lately (Keskar et al., arXiv
-    /// 1909.05858), 1 for not at all; default 1.
-    pub repetition_penalty: Option<f32>,
-    /// How many of the last tokens count as lately; default 64.
-    pub repetition_window: Option<u32>,
-}
-
-/// How tokens are chosen. Every value is in range: only [`SamplerSettings::new`] makes one.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SamplerSettings {
-    temperature: f32,
-    top_k: u32,
-    top_p: f32,
-    min_p: f32,
-    repetition_penalty: f32,
-    repetition_window: u32,
-    seed: u64,
-}
-
-impl SamplerSettings {
-    /// Checks `raw` and fills in llama.cpp's defaults. The seed is the caller's: nothing here makes
-    /// chance.
-    pub fn new(raw: RawSamplerSettings, seed: u64) -> Result<Self, SamplerSettingsError> {
-        let unit = "from 0 to 1";
-        let temperature = raw.temperature.unwrap_or(0.8);
-        let penalty = raw.repetition_penalty.unwrap_or(1.0);
-        let repetition_window = raw.repetition_window.unwrap_or(64);
-        if repetition_window > WINDOW_MAX {
-            return Err(SamplerSettingsError {
-                field: "repetition_window",
-                allowed: "at most 1048576",
-                value: f64::from(repetition_window),
-            });
-        }
-        Ok(Self {
-            temperature: within("temperature", "from 0 to 10", temperature, 0.0, TEMPERATURE_MAX)?,
-            top_k: raw.top_k.unwrap_or(40),
-            top_p: within("top_p", unit, raw.top_p.unwrap_or(0.95), 0.0, 1.0)?,
-            min_p: within("min_p", unit, raw.min_p.unwrap_or(0.05), 0.0, 1.0)?,
-            repetition_penalty: within(
-                "repetition_penalty",
-                "from 0.1 to 10",
-                penalty,
-                1.0 / PENALTY_MAX,
-                PENALTY_MAX,
-            )?,
-            repetition_window,
-            seed,
-        })
-    }
-
-    /// Always the likeliest token.
-    #[must_use]
-    pub const fn greedy() -> Self {
-        Self {
-            temperature: 0.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            repetition_penalty: 1.0,
-            repetition_window: 0,
-            seed: 0,
-        }
-    }
-
-    /// Whether chance plays no part.
-    #[must_use]
-    pub fn is_greedy(&self) -> bool {
-        self.temperature == 0.0
-    }
-}
-
-fn within(
-    field: &'static str,
-    allowed: &'static str,
-    value: f32,
-    least: f32,
-    most: f32,
-) -> Result<f32, SamplerSettingsError> {
-    // Written so that NaN fails.
-    if value >= least && value <= most {
-        return Ok(value);
-    }
-    Err(SamplerSettingsError { field, allowed, value: f64::from(value) })
+pub enum BiasError {
+    /// More than [`BIASES_MAX`].
+    #[error("there are {count} biases, at most {BIASES_MAX} are allowed")]
+    TooMany {
+        /// How many.
+        count: usize,
+    },
+    /// Stronger than [`BIAS_MAX`], or no number.
+    #[error("a bias must be from -{BIAS_MAX} to {BIAS_MAX}, not {value}")]
+    OutOfRange {
+        /// What was given.
+        value: f32,
+    },
 }
 
 /// Why no token can be chosen. The model's output is to blame.
@@ -148,6 +68,26 @@ struct Candidate {
     logit: f32,
 }
 
+/// What is added to a token's logit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shift {
+    /// As the client asked.
+    bias: f32,
+    /// How often the reply has the token.
+    count: u32,
+}
+
+impl Shift {
+    fn of(self, settings: &SamplerSettings) -> f32 {
+        if self.count == 0 {
+            return self.bias;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a reply has fewer tokens than 2^24")]
+        let count = self.count as f32;
+        self.bias - count * settings.frequency_penalty - settings.presence_penalty
+    }
+}
+
 /// Best first; the lower id first among equals.
 fn by_rank(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
     b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
@@ -166,6 +106,8 @@ fn cut_to(candidates: &mut Vec<Candidate>, keep: usize) -> f32 {
 pub struct Sampler {
     settings: SamplerSettings,
     random: ChaCha8Rng,
+    /// By token: how its logit changes, without the repetition penalty.
+    shifts: Sensitive<BTreeMap<u32, Shift>>,
     // Both are kept only to spare an allocation for each token.
     candidates: Vec<Candidate>,
     recent: Vec<u32>,
@@ -178,15 +120,56 @@ impl Sampler {
         Self {
             settings,
             random: ChaCha8Rng::seed_from_u64(settings.seed),
+            shifts: BTreeMap::new().into(),
             candidates: Vec::new(),
             recent: Vec::new(),
         }
     }
 
-    /// Chooses a token. `logits` are by id; `history` are the tokens so far, of which the last
-    /// [`RawSamplerSettings::repetition_window`] count. At temperature 0 it is the first index of the
-    /// greatest (penalised) logit.
+    /// The sampler with something added to the logits of these tokens; at 100 a token is all but
+    /// certain, at -100 it all but never comes. Ids outside the vocabulary do nothing.
+    pub fn with_biases(mut self, biases: &[(u32, f32)]) -> Result<Self, BiasError> {
+        if biases.len() > BIASES_MAX {
+            return Err(BiasError::TooMany { count: biases.len() });
+        }
+        for &(id, value) in biases {
+            // Written so that NaN fails.
+            if !(-BIAS_MAX..=BIAS_MAX).contains(&value) {
+                return Err(BiasError::OutOfRange { value });
+            }
+            self.shifts.0.entry(id).or_default().bias = value;
+        }
+        Ok(self)
+    }
+
+    /// Chooses a token, with nothing forbidden: see [`Self::sample_within`].
     pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32, SampleError> {
+        self.sample_within(logits, history, None)
+    }
+
+    /// Chooses a token. `logits` are by id; `history` are the tokens so far, of which the last
+    /// [`RawSamplerSettings::repetition_window`] count; only what is in `allowed` can be chosen. At
+    /// temperature 0 it is the first index of the greatest (biased, penalised) logit.
+    pub fn sample_within(
+        &mut self,
+        logits: &[f32],
+        history: &[u32],
+        allowed: Option<&TokenMask>,
+    ) -> Result<u32, SampleError> {
+        let id = self.choose(logits, history, allowed)?;
+        if self.settings.frequency_penalty != 0.0 || self.settings.presence_penalty != 0.0 {
+            let shift = self.shifts.0.entry(id).or_default();
+            shift.count = shift.count.saturating_add(1);
+        }
+        Ok(id)
+    }
+
+    fn choose(
+        &mut self,
+        logits: &[f32],
+        history: &[u32],
+        allowed: Option<&TokenMask>,
+    ) -> Result<u32, SampleError> {
         let settings = self.settings;
         self.note_recent(history);
         let keep = match (settings.is_greedy(), settings.top_k) {
@@ -194,7 +177,7 @@ impl Sampler {
             (false, 0) => usize::MAX,
             (false, k) => k as usize,
         };
-        self.gather(logits, keep)?;
+        self.gather(logits, keep, allowed)?;
         if self.candidates.is_empty() {
             return Err(SampleError::NoCandidate);
         }
@@ -222,12 +205,18 @@ impl Sampler {
     }
 
     /// Fills `candidates` with the `keep` best tokens; a single one is exactly the first maximum.
-    fn gather(&mut self, logits: &[f32], keep: usize) -> Result<(), SampleError> {
+    fn gather(
+        &mut self,
+        logits: &[f32],
+        keep: usize,
+        allowed: Option<&TokenMask>,
+    ) -> Result<(), SampleError> {
         let penalty = self.settings.repetition_penalty;
         // Up to twice `keep` are collected before the worse half goes, so one pass is enough.
         let room = keep.saturating_mul(2).max(64);
         let mut floor = f32::NEG_INFINITY;
         let mut recent = self.recent.iter().copied().peekable();
+        let mut shifts = self.shifts.iter().peekable();
         self.candidates.clear();
         for (index, (id, &logit)) in (0_u32..).zip(logits).enumerate() {
             let mut logit = logit;
@@ -237,7 +226,10 @@ impl Sampler {
             if recent.next_if_eq(&id).is_some() {
                 logit = if logit > 0.0 { logit / penalty } else { logit * penalty };
             }
-            if logit <= floor {
+            if let Some((_, shift)) = shifts.next_if(|(shifted, _)| **shifted == id) {
+                logit += shift.of(&self.settings);
+            }
+            if logit <= floor || allowed.is_some_and(|mask| !mask.allows(id)) {
                 continue;
             }
             // `-0.0` and `0.0` are equal logits and must tie.

@@ -24,6 +24,8 @@ pub struct TextStream {
     /// Bytes of a character that has begun; at most 3.
     tail: nook_base::Sensitive<Vec<u8>>,
     drop_space: bool,
+    /// Control tokens that the reader wants to see, ascending.
+    spelt: Vec<u32>,
 }
 
 impl TextStream {
@@ -31,12 +33,22 @@ impl TextStream {
     #[must_use]
     pub fn new(tokenizer: Arc<Tokenizer>, opening: Opening) -> Self {
         let drop_space = opening == Opening::Fresh;
-        Self { tokenizer, tail: Vec::new().into(), drop_space }
+        Self { tokenizer, tail: Vec::new().into(), drop_space, spelt: Vec::new() }
+    }
+
+    /// The stream with some control tokens spelt out, where others decode to nothing: the marks of
+    /// calls and of thinking. `ids` ascend.
+    #[must_use]
+    pub fn spelling_out(self, ids: Vec<u32>) -> Self {
+        Self { spelt: ids, ..self }
     }
 
     /// Takes the next token and returns the text that is now complete (often nothing).
     pub fn push(&mut self, id: u32) -> String {
-        let mut piece = self.tokenizer.decode_bytes(id);
+        let mut piece = match self.spelt.binary_search(&id) {
+            Ok(_) => self.tokenizer.decode_bytes_with_control(id),
+            Err(_) => self.tokenizer.decode_bytes(id),
+        };
         if self.drop_space && !piece.is_empty() {
             piece = piece.strip_prefix(b" ").unwrap_or(piece);
             self.drop_space = false;

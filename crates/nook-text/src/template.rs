@@ -22,6 +22,7 @@ use nook_base::{Sensitive, Vocabulary};
 use serde_json::{Map, Value, json};
 
 use crate::tokenizer::kinds::Kinds;
+use crate::tools::{Tool, ToolForm, ToolStyle, Turn, written};
 use defaults::Form;
 use engine::Engine;
 use guard::{Guarding, MarkedChat, Structure};
@@ -131,6 +132,12 @@ impl Role {
         Self("assistant".to_owned())
     }
 
+    /// A tool that was called.
+    #[must_use]
+    pub fn tool() -> Self {
+        Self("tool".to_owned())
+    }
+
     /// Its name.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -218,6 +225,8 @@ pub struct ChatTemplate {
     eos: String,
     /// Set where the model file brings no template.
     form: Option<&'static Form>,
+    tools: ToolStyle,
+    thinks: bool,
 }
 
 /// A rendering to look at, not to answer: see [`ChatTemplate::preview`].
@@ -266,19 +275,52 @@ impl ChatTemplate {
             .iter()
             .map(|message| json!({"role": message.role.as_str(), "content": message.content.0}))
             .collect();
-        let none = Map::new();
-        let outcome = match self.render_values(&values, &options, &none) {
+        self.render_folding(&values, &options, &Map::new())
+    }
+
+    /// Renders a conversation with tools: as the template itself writes them, or in the default form
+    /// of [`crate::tools`]. `options.tools` is not looked at. Folds like [`Self::render`].
+    pub fn render_turns(
+        &self,
+        turns: &[Turn],
+        tools: &[Tool],
+        options: RenderOptions,
+        variables: &Map<String, Value>,
+    ) -> Result<RenderedPrompt, TemplateError> {
+        let (values, tools) = written(turns, tools, self.tools);
+        self.render_folding(&values, &RenderOptions { tools, ..options }, variables)
+    }
+
+    /// How replies to this template write calls of tools.
+    #[must_use]
+    pub fn tool_form(&self) -> ToolForm {
+        self.tools.form
+    }
+
+    /// Whether replies to this template may begin with thinking between marks.
+    #[must_use]
+    pub fn thinks(&self) -> bool {
+        self.thinks
+    }
+
+    fn render_folding(
+        &self,
+        values: &[Value],
+        options: &RenderOptions,
+        variables: &Map<String, Value>,
+    ) -> Result<RenderedPrompt, TemplateError> {
+        let outcome = match self.render_values(values, options, variables) {
             // Templates for tools run over `tools` without asking whether there are any. Python
             // refuses that, and a chat without tools would never work.
             Err(TemplateError::Failed { .. }) if options.tools.is_none() => {
                 let options = RenderOptions { tools: Some(json!([])), ..options.clone() };
-                self.render_values(&values, &options, &none)
+                self.render_values(values, &options, variables)
             }
             outcome => outcome,
         };
-        match (outcome, fold_system(&values)) {
+        match (outcome, fold_system(values)) {
             (Err(TemplateError::Refused { .. }), Some(folded)) => {
-                let prompt = self.render_values(&folded, &options, &none)?;
+                let prompt = self.render_values(&folded, options, variables)?;
                 Ok(RenderedPrompt { folded_system: true, ..prompt })
             }
             (outcome, _) => outcome,
@@ -351,6 +393,8 @@ impl ChatTemplate {
             bos: spelling(vocabulary.bos),
             eos: spelling(vocabulary.eos),
             form,
+            tools: ToolStyle::of(source),
+            thinks: thinks(source, vocabulary),
         })
     }
 
@@ -376,6 +420,14 @@ impl std::fmt::Debug for Preview {
         // As for [`RenderedPrompt`].
         f.debug_struct("Preview").field("bytes", &self.text.len()).finish_non_exhaustive()
     }
+}
+
+/// Whether a template or its vocabulary knows marks of thinking.
+fn thinks(source: &str, vocabulary: &Vocabulary) -> bool {
+    let is_mark = |text: &String| text == "<think>" || text == "[THINK]";
+    source.contains("</think>")
+        || source.contains("[/THINK]")
+        || vocabulary.tokens.iter().any(is_mark)
 }
 
 /// The chat with its leading system messages put before the first user message, if there are both.

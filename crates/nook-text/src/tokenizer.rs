@@ -239,6 +239,26 @@ impl Tokenizer {
         self.kinds.ends_turn(id)
     }
 
+    /// The ids at which generation stops, ascending: see [`Self::is_end_of_turn`].
+    pub(crate) fn enders(&self) -> Vec<u32> {
+        (0..).take(self.vocabulary_len()).filter(|id| self.kinds.ends_turn(*id)).collect()
+    }
+
+    /// What a token is for.
+    pub(crate) fn kind(&self, id: u32) -> TokenKind {
+        self.kinds.get(id)
+    }
+
+    /// The control tokens that are spelt like one of `spellings`, ascending.
+    #[must_use]
+    pub fn control_tokens(&self, spellings: &[&str]) -> Vec<u32> {
+        let is_one = |id: &u32| {
+            self.kinds.get(*id) == TokenKind::Control
+                && spellings.iter().any(|spelling| spelling.as_bytes() == self.pieces.get(*id))
+        };
+        (0..).take(self.vocabulary_len()).filter(is_one).collect()
+    }
+
     fn encode_cut(
         &self,
         text: &str,

@@ -1,7 +1,7 @@
 //! Promise: sampling follows its settings, and the same seed gives the same reply.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use nook_text::{RawSamplerSettings, SampleError, Sampler, SamplerSettings};
+use nook_text::{BiasError, RawSamplerSettings, SampleError, Sampler, SamplerSettings};
 use proptest::prelude::*;
 
 const ALL: RawSamplerSettings = RawSamplerSettings {
@@ -11,6 +11,8 @@ const ALL: RawSamplerSettings = RawSamplerSettings {
     min_p: Some(0.0),
     repetition_penalty: Some(1.0),
     repetition_window: Some(64),
+    frequency_penalty: Some(0.0),
+    presence_penalty: Some(0.0),
 };
 
 fn sampler(raw: RawSamplerSettings, seed: u64) -> Sampler {
@@ -151,4 +153,42 @@ proptest! {
             prop_assert!(kept.contains(&sampler.sample(&logits, &[]).unwrap()));
         }
     }
+}
+
+/// The first tokens of a greedy reply, with these penalties.
+fn greedy_reply(frequency: f32, presence: f32, biases: &[(u32, f32)]) -> Vec<u32> {
+    let raw = RawSamplerSettings {
+        temperature: Some(0.0),
+        frequency_penalty: Some(frequency),
+        presence_penalty: Some(presence),
+        ..ALL
+    };
+    let mut sampler = sampler(raw, 1).with_biases(biases).unwrap();
+    // What the prompt says does not count.
+    let history = [0; 32];
+    (0..6).map(|_| sampler.sample(&[3.0, 2.0, 1.0], &history).unwrap()).collect()
+}
+
+#[test]
+fn penalties_count_the_reply_and_nothing_else() {
+    assert_eq!(greedy_reply(0.0, 0.0, &[]), [0; 6]);
+    // 3, 2, 1, less 1 for each use; ties go to the lower id.
+    assert_eq!(greedy_reply(1.0, 0.0, &[]), [0, 0, 1, 0, 1, 2]);
+    assert_eq!(greedy_reply(0.0, 1.5, &[]), [0, 1, 0, 0, 0, 0]);
+    assert_eq!(greedy_reply(-1.0, 0.0, &[(1, 0.5)]), [0; 6]);
+}
+
+#[test]
+fn biases_move_logits_exactly() {
+    assert_eq!(greedy_reply(0.0, 0.0, &[(1, 1.0)]), [0; 6], "a tie goes to the lower id");
+    assert_eq!(greedy_reply(0.0, 0.0, &[(1, 1.001)]), [1; 6]);
+    assert_eq!(greedy_reply(0.0, 0.0, &[(0, -100.0), (9, 100.0)]), [1; 6]);
+    let plain = || sampler(ALL, 1);
+    for wrong in [100.5, f32::NAN, f32::NEG_INFINITY] {
+        let error = plain().with_biases(&[(0, wrong)]).unwrap_err();
+        assert!(matches!(error, BiasError::OutOfRange { .. }), "{error}");
+    }
+    assert!(plain().with_biases(&vec![(0, 1.0); 1025]).is_err());
+    let strong = RawSamplerSettings { frequency_penalty: Some(2.5), ..ALL };
+    assert_eq!(SamplerSettings::new(strong, 0).unwrap_err().field, "frequency_penalty");
 }

@@ -45,6 +45,11 @@ impl Places {
         self.root.join("tests/python")
     }
 
+    /// The tests that are written for Node.
+    pub(crate) fn node_tests(&self) -> PathBuf {
+        self.root.join("tests/node")
+    }
+
     /// A folder under the target folder, made when missing.
     pub(crate) fn made(&self, inside: impl AsRef<Path>) -> Result<PathBuf> {
         let folder = self.target.join(inside);

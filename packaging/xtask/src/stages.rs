@@ -16,6 +16,7 @@ use crate::{deny, outside, say, tidy};
 
 pub(crate) mod build;
 mod card;
+mod node;
 mod python;
 mod rust;
 pub(crate) mod ui;
@@ -119,7 +120,7 @@ const STAGES: &[Stage] = &[
         name: "clients",
         about: "foreign programs at the local port",
         needs: &["build"],
-        run: python::clients,
+        run: clients,
     },
     Stage {
         name: "window",
@@ -233,6 +234,17 @@ fn tidy_up(round: &mut Round) -> Ending {
     cargo(&round.places.root).args(["test", "--package", "xtask"]).run()?;
     tidy::command(&round.places)?;
     Ok(Outcome::passed())
+}
+
+fn clients(round: &mut Round) -> Ending {
+    let mut notes = Vec::new();
+    for run in [python::clients, node::clients] {
+        match run(round)? {
+            Outcome::Passed { note } => notes.push(note),
+            other => return Ok(other),
+        }
+    }
+    Ok(Outcome::Passed { note: notes.join(", ") })
 }
 
 fn deny_check(round: &mut Round) -> Ending {

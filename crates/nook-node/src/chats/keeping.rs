@@ -104,6 +104,7 @@ pub(super) fn keep(
 ) -> Reply {
     let (out, events) = mpsc::channel(REPLY_EVENTS_MAX);
     let (model, prompt_ids) = (reply.model.clone(), Sensitive(reply.prompt_ids.0.clone()));
+    let form = reply.form.clone();
     tasks.spawn("kept-reply", async move {
         let mut path = Path { begun, view: None };
         let mut end = pass_on(&book, message, &mut path, &mut reply, &out).await;
@@ -128,7 +129,7 @@ pub(super) fn keep(
             let _ = out.send(end).await;
         }
     });
-    Reply { model, prompt_ids, events }
+    Reply { model, prompt_ids, form, events }
 }
 
 /// Passes events on until the last one, which is returned, or until nobody listens.
@@ -225,7 +226,7 @@ mod tests {
     }
 
     fn piece(event: ReplyEvent) -> ReplyPiece {
-        ReplyPiece { event, ids: Sensitive(Vec::new()) }
+        ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None }
     }
 
     fn delta(text: &str, tokens: u32) -> ReplyPiece {
@@ -252,7 +253,8 @@ mod tests {
         for piece in pieces {
             sender.send(piece).await.unwrap();
         }
-        let reply = Reply { model: "ember".to_owned(), prompt_ids: Sensitive(Vec::new()), events };
+        let (model, form) = ("ember".to_owned(), nook_text::ReplyForm::plain());
+        let reply = Reply { model, prompt_ids: Sensitive(Vec::new()), form, events };
         let mut passed = keep(book.clone(), message, begun, reply, &Tasks::new());
         while let Some(piece) = passed.events.recv().await {
             if matches!(piece.event, ReplyEvent::PipelineAborted { .. } | ReplyEvent::Done { .. }) {

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
 use crate::choice::{Choice, Encoded};
-use crate::house::ReplyPiece;
+use crate::house::{PieceOdds, ReplyPiece};
 use crate::records::Note;
 use crate::reply::READER_STALL_LIMIT;
 use crate::shelf::Listed;
@@ -52,7 +52,10 @@ impl Teller {
     /// Hands an event over; a slow reader slows the reply, one that takes nothing for
     /// [`READER_STALL_LIMIT`] ends it.
     pub(crate) async fn tell(&self, event: ReplyEvent, ids: Vec<u32>) -> Result<(), ReaderLeft> {
-        let piece = ReplyPiece { event, ids: Sensitive(ids) };
+        self.tell_piece(ReplyPiece { event, ids: Sensitive(ids), odds: None }).await
+    }
+
+    async fn tell_piece(&self, piece: ReplyPiece) -> Result<(), ReaderLeft> {
         match tokio::time::timeout(READER_STALL_LIMIT, self.events.send(piece)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(ReaderLeft),
@@ -65,12 +68,14 @@ impl Teller {
         now: Instant,
         text: String,
         id: u32,
+        odds: Option<PieceOdds>,
     ) -> Result<(), ReaderLeft> {
         self.tokens += 1;
         self.first.get_or_insert(now);
         self.last = Some(now);
         let tokens = self.tokens;
-        self.tell(ReplyEvent::TokenDelta { text, tokens }, vec![id]).await
+        let event = ReplyEvent::TokenDelta { text, tokens };
+        self.tell_piece(ReplyPiece { event, ids: Sensitive(vec![id]), odds }).await
     }
 
     /// What the pipeline reports, for people and counters.

@@ -13,13 +13,14 @@ use nook_pipeline::{
     PREFILL_WINDOW, Pipeline, PipelineSettings, Priority, RETAINED_BYTES_MAX, SpotCheck,
 };
 use nook_plan::{Place, Route};
-use nook_text::{ReplyText, Sampler};
+use nook_text::ReplyText;
 use nook_wire::{HistoryMark, LocalMessage, Message, Open, ResumePoint, StepHead};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::adverts::AdvertBook;
 use crate::prompt::Ready;
+use crate::reply::choosing::{Chooser, Chosen};
 use crate::reply::leg::{self, Leg, LegEvent, Order};
 use crate::reply::telling::{ReaderLeft, Teller};
 use crate::reply::trails::Hosts;
@@ -62,7 +63,7 @@ pub(crate) struct Walk {
     history: Vec<u32>,
     prompt_tokens: u32,
     tokens_max: u32,
-    sampler: Sampler,
+    chooser: Chooser,
     text: Option<ReplyText>,
     finish: Option<FinishReason>,
     logits: Vec<f32>,
@@ -114,8 +115,11 @@ impl Walk {
             session: rand::random(),
             prompt_tokens,
             tokens_max: ready.tokens_max,
-            sampler: Sampler::new(ready.sampler),
-            text: Some(ReplyText::new(model.tokenizer.clone(), ready.opening, ready.stops)),
+            chooser: Chooser::new(ready.sampler, ready.constraint, ready.alternatives),
+            text: Some(
+                ReplyText::new(model.tokenizer.clone(), ready.opening, ready.stops)
+                    .spelling_out(ready.spelt),
+            ),
             history: ready.ids,
             finish: None,
             logits: Vec::new(),
@@ -411,13 +415,15 @@ impl Walk {
     /// Chooses the next token and tells its text.
     async fn sample(&mut self) -> Result<(), Over> {
         let logits = std::mem::take(&mut self.logits);
-        let id = match self.sampler.sample(&logits, &self.history) {
-            Ok(id) => id,
+        let (id, odds, last) = match self.chooser.choose(&logits, &self.history).await {
+            Ok(Chosen::Token { id, odds, last }) => (id, odds, last),
+            Ok(Chosen::Complete) => {
+                self.finish_with(FinishReason::Stop);
+                return Ok(());
+            }
             Err(error) => {
-                let event = ReplyEvent::PipelineAborted {
-                    code: ErrorCode::CorruptActivation.name().to_owned(),
-                    sentence: error.to_string(),
-                };
+                let code = error.code().name().to_owned();
+                let event = ReplyEvent::PipelineAborted { code, sentence: error.to_string() };
                 self.teller.tell(event, Vec::new()).await?;
                 return Err(Over);
             }
@@ -431,13 +437,16 @@ impl Walk {
             return Err(Over);
         };
         let piece = text.push(id);
-        if let Err(ReaderLeft) = self.teller.token(clock::now(), piece.text, id).await {
+        let odds = odds.map(|odds| odds.spelt(&self.model.tokenizer));
+        if let Err(ReaderLeft) = self.teller.token(clock::now(), piece.text, id, odds).await {
             self.stopping = true;
             self.pending.push_back(Event::Cancel);
             return Ok(());
         }
         if piece.stopped.is_some() {
             self.text = None;
+            self.finish_with(FinishReason::Stop);
+        } else if last {
             self.finish_with(FinishReason::Stop);
         } else if self.teller.tokens >= self.tokens_max {
             self.finish_with(FinishReason::Length);
@@ -505,7 +514,7 @@ impl From<ReaderLeft> for Over {
 }
 
 /// A call to our own worker, which holds `part` by then.
-async fn local_call(
+pub(crate) async fn local_call(
     workers: &Workers,
     model: &OpenModel,
     part: ModelPart,

@@ -52,7 +52,8 @@ async fn row_2_unknown_routes_and_methods_are_errors_in_json() {
     for (method, path, status) in [
         ("GET", "/", 404),
         ("GET", "/v1/nothing", 404),
-        ("POST", "/v1/embeddings", 404),
+        ("GET", "/v1/embeddings", 405),
+        ("POST", "/v1/images/generations", 404),
         ("GET", "/v1/chat/completions", 405),
         ("DELETE", "/v1/models", 405),
         ("OPTIONS", "/v1/models", 405),
@@ -174,17 +175,34 @@ async fn row_23_a_stop_string_ends_the_reply_and_is_not_in_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_done_is_refused_by_name() {
     let port = Port::open().await;
-    let tool = json!([{"type": "function", "function": {"name": "f"}}]);
+    let tool = json!({"type": "function", "function": {"name": "f"}});
     for (row, more, param) in [
         ("25", json!({"n": 2}), "n"),
-        ("24", json!({"frequency_penalty": 0.5}), "frequency_penalty"),
-        ("24", json!({"presence_penalty": -1}), "presence_penalty"),
-        ("24", json!({"logit_bias": {"1": 5}}), "logit_bias"),
-        ("26", json!({"tools": tool}), "tools"),
+        ("24", json!({"frequency_penalty": 2.5}), "frequency_penalty"),
+        ("24", json!({"presence_penalty": -3}), "presence_penalty"),
+        ("24", json!({"logit_bias": {"1": 500}}), "logit_bias"),
+        ("24", json!({"logit_bias": {"one": 5}}), "logit_bias"),
+        ("26", json!({"tools": [{"type": "web_search"}]}), "tools"),
+        ("26", json!({"tools": [tool, tool]}), "tools"),
+        ("26", json!({"tools": [{"type": "function", "function": {"name": "a b"}}]}), "tools"),
+        ("26", json!({"tool_choice": "required"}), "tool_choice"),
+        ("26", json!({"tools": [tool], "tool_choice": "perhaps"}), "tool_choice"),
+        (
+            "26",
+            json!({"tools": [tool], "tool_choice": {"type": "function", "function": {"name": "g"}}}),
+            "tool_choice",
+        ),
         ("26", json!({"functions": [{"name": "f"}]}), "functions"),
-        ("29", json!({"response_format": {"type": "json_object"}}), "response_format"),
-        ("30", json!({"logprobs": true}), "logprobs"),
+        ("29", json!({"response_format": {"type": "xml"}}), "response_format"),
+        ("29", json!({"response_format": {"type": "json_schema"}}), "response_format"),
+        (
+            "29",
+            json!({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": 5}}}),
+            "response_format",
+        ),
         ("30", json!({"top_logprobs": 3}), "top_logprobs"),
+        ("30", json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs"),
+        ("26", json!({"messages": [{"role": "tool", "content": "x"}]}), "messages"),
         ("5", json!({"modalities": ["text", "audio"]}), "modalities"),
         ("23", json!({"stop": ["a", "b", "c", "d", "e"]}), "stop"),
         ("23", json!({"stop": ""}), "stop"),

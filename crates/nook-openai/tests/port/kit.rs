@@ -110,6 +110,19 @@ impl Port {
             .body(body.as_bytes())
     }
 
+    /// Posts a body and reads the whole answer.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        let request = self.request("POST", path).with("Content-Type", "application/json");
+        self.ask(&request.body(body.to_string().as_bytes())).await
+    }
+
+    /// Posts a body that is refused; gives the status and the field that is to blame.
+    pub(crate) async fn refused(&self, path: &str, body: &Value) -> (u16, Value) {
+        let answer = self.post(path, body).await;
+        answer.error_code();
+        (answer.status, answer.json()["error"]["param"].clone())
+    }
+
     /// A connection to the port.
     pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.handle.address()).await.unwrap()
@@ -218,6 +231,30 @@ impl Answer {
         data.filter(|data| *data != "[DONE]")
             .map(|data| serde_json::from_str(data).unwrap())
             .collect()
+    }
+
+    /// The events of a stream of typed events, each checked against its name, numbered in order.
+    pub(crate) fn typed_events(&self) -> Vec<Value> {
+        let text = self.text();
+        let events = text.split("\n\n").filter(|event| event.starts_with("event: "));
+        let events: Vec<Value> = events
+            .map(|event| {
+                let (name, data) = event.split_once("\ndata: ").expect("an event has data");
+                let data: Value = serde_json::from_str(data).unwrap();
+                assert_eq!(name.strip_prefix("event: "), data["type"].as_str());
+                data
+            })
+            .collect();
+        for (number, event) in events.iter().enumerate() {
+            assert_eq!(event["sequence_number"], number);
+        }
+        events
+    }
+
+    /// All pieces of one field of the deltas of a stream.
+    pub(crate) fn joined(&self, field: &str) -> String {
+        let chunks = self.chunks();
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"][field].as_str()).collect()
     }
 
     /// The code of an error, after its shape was checked.

@@ -2,14 +2,23 @@
 //!
 //! `kit` opens a port and speaks plain HTTP, so that requests no library would send can be sent and
 //! answers are seen to the byte. The tests go by subject: `api` and `golden` are what clients need
-//! (the rows of the API design), `hostile` what they may not do, `crowd` many at once and leaving,
+//! (the rows of the API design), `forms` replies that call tools or keep to a schema, `odds` settings
+//! of the sampler and log probabilities, `completions`, `embeddings` and `responses` the other ways to
+//! ask, `recorded` what known programs send, `description` the OpenAPI document, `hostile` what they may not do, `crowd` many at once and leaving,
 //! `household` a reply that is computed elsewhere.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod api;
+mod completions;
 mod crowd;
+mod description;
+mod embeddings;
+mod forms;
 mod golden;
 mod hostile;
 mod household;
 mod kit;
+mod odds;
+mod recorded;
+mod responses;

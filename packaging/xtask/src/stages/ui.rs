@@ -1,6 +1,7 @@
 //! The window's pages: install, lint, types, tests, build.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -23,7 +24,7 @@ pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
     if !missing.is_empty() {
         bail!("ui/package.json lacks scripts: {}", missing.join(", "));
     }
-    install(places)?;
+    install(&places.ui())?;
     for script in SCRIPTS {
         npm(&places.ui()).args(["run", script]).run()?;
     }
@@ -37,7 +38,7 @@ pub(crate) fn is_there(places: &Places) -> bool {
 
 /// Builds the pages.
 pub(crate) fn build_pages(places: &Places) -> Result<()> {
-    install(places)?;
+    install(&places.ui())?;
     npm(&places.ui()).args(["run", "build"]).run()
 }
 
@@ -50,19 +51,19 @@ pub(crate) fn ensure_pages(places: &Places) -> Result<()> {
     build_pages(places)
 }
 
-/// `npm ci`, unless the very same lock file is installed already.
-fn install(places: &Places) -> Result<()> {
-    let ui = places.ui();
-    let lock = std::fs::read(ui.join("package-lock.json"))
-        .context("ui/package-lock.json is needed to install what was tested")?;
+/// `npm ci` in `folder`, unless the very same lock file is installed already.
+pub(crate) fn install(folder: &Path) -> Result<()> {
+    let lock = std::fs::read(folder.join("package-lock.json")).with_context(|| {
+        format!("{} needs its package-lock.json to install what was tested", folder.display())
+    })?;
     let mut hasher = DefaultHasher::new();
     lock.hash(&mut hasher);
     let wanted = format!("{:016x}", hasher.finish());
-    let mark = ui.join("node_modules/.inglenook-installed");
+    let mark = folder.join("node_modules/.inglenook-installed");
     if std::fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
         return Ok(());
     }
-    npm(&ui).args(["ci", "--no-audit", "--no-fund"]).run()?;
+    npm(folder).args(["ci", "--no-audit", "--no-fund"]).run()?;
     std::fs::write(&mark, wanted)?;
     Ok(())
 }

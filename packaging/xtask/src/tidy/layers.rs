@@ -48,11 +48,13 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("axum*",              &["nook-openai"]),
     ("candle*",            &["nook-model"]), // only behind its feature `candle`
     ("keyring*",           &["nook-store"]),
+    ("llguidance",         &["nook-text"]),
     ("mdns-sd",            &["nook-find"]),
     ("memmap2",            &["nook-kernels"]),
     ("jiff",               &["nook-machine"]),
     ("rusqlite",           &["nook-store"]),
     ("rustls*",            &["nook-link"]),
+    ("schemars",           &["nook-openai"]),
     ("starship-battery",   &["nook-machine"]),
     ("tauri*",             &["inglenook"]),
     ("tokio-rustls",       &["nook-link"]),
@@ -242,6 +244,7 @@ mod tests {
         check_edge("nook-node", "rustls-pki-types", Use::Product, false);
         check_edge("nook-cli", "axum", Use::Product, false);
         check_edge("nook-openai", "tauri", Use::Test, false);
+        check_edge("nook-openai", "llguidance", Use::Product, false);
         check_edge("nook-tests", "axum", Use::Product, true);
         check_edge("nook-node", "tokio", Use::Product, true);
     }

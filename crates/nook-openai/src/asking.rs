@@ -1,0 +1,248 @@
+//! A reply on its way to a client, whatever form it leaves in.
+//!
+//! Owns what all forms of answer share: asking the house, telling text, thinking and calls apart,
+//! asking once more when a device was lost before the first token, and the line in the log that names
+//! devices and speed and nothing of what was said.
+
+use nook_base::ErrorCode;
+use nook_node::views::{LegView, ReplyEvent, ReplySummary, ShardState};
+use nook_node::{GenerateRequest, House, HouseError, PieceOdds, Reply};
+use nook_text::{Said, SaidParser};
+
+use crate::error::{ApiError, from_code};
+use crate::models;
+use crate::server::Port;
+
+/// A reply that is being read.
+pub(crate) struct Asked {
+    /// Who can be asked once more, until the first token or the second try.
+    again: Option<(House, GenerateRequest)>,
+    reply: Reply,
+    parser: SaidParser,
+    /// Names the answer in the log.
+    id: String,
+}
+
+/// What a reply tells next.
+pub(crate) enum Heard {
+    /// Something was said, or a token chosen whose text is not whole yet.
+    Said { pieces: Vec<Said>, odds: Option<PieceOdds> },
+    /// Something happened between devices, for whoever reads comments.
+    Comment(String),
+    /// The reply is complete, with what was held back.
+    End { pieces: Vec<Said>, summary: ReplySummary },
+    /// It ended early.
+    Broken(ApiError),
+}
+
+impl Asked {
+    /// Asks for a reply; comes back once its prompt is encoded.
+    pub(crate) async fn begin(
+        port: &Port,
+        request: GenerateRequest,
+        id: &str,
+    ) -> Result<Self, ApiError> {
+        let asked = port.house.generate(request.clone()).await;
+        let reply = asked.map_err(|error| named(port, error))?;
+        Ok(Self { again: Some((port.house.clone(), request)), ..Self::told(reply, id) })
+    }
+
+    /// A reply that was asked for already, and cannot be again.
+    pub(crate) fn told(reply: Reply, id: &str) -> Self {
+        let parser = SaidParser::new(reply.form.clone());
+        Self { again: None, reply, parser, id: id.to_owned() }
+    }
+
+    /// The model that answers.
+    pub(crate) fn model(&self) -> &str {
+        &self.reply.model
+    }
+
+    /// Whether the reply has called a tool.
+    pub(crate) fn has_called(&self) -> bool {
+        self.parser.has_called()
+    }
+
+    /// Waits for what comes next. Exactly one end comes; nothing is to be asked after it.
+    pub(crate) async fn next(&mut self) -> Heard {
+        loop {
+            let Some(piece) = self.reply.events.recv().await else {
+                let sentence = "The reply ended without an end.".to_owned();
+                return self.broken(ErrorCode::ShardUnavailable, sentence);
+            };
+            match piece.event {
+                ReplyEvent::TokenDelta { text, .. } => {
+                    self.again = None;
+                    let pieces = self.parser.push(&text);
+                    if !pieces.is_empty() || piece.odds.is_some() {
+                        return Heard::Said { pieces, odds: piece.odds };
+                    }
+                }
+                ReplyEvent::Started { .. } => {}
+                ReplyEvent::Done { summary } => {
+                    log_end(&self.id, &summary);
+                    return Heard::End { pieces: self.parser.finish(), summary };
+                }
+                ReplyEvent::PipelineAborted { code, sentence } => {
+                    if !self.asked_again(&code).await {
+                        return self.broken(known(&code), sentence);
+                    }
+                }
+                ReplyEvent::ShardStatus { device, status } => {
+                    let word = match status {
+                        ShardState::Online => "online",
+                        ShardState::Degraded => "degraded",
+                        ShardState::Lost => "lost",
+                    };
+                    return Heard::Comment(format!("shard_status {device}: {word}"));
+                }
+                ReplyEvent::ShardFailover { failover, .. } => {
+                    return Heard::Comment(format!(
+                        "shard_failover {} to {} after {:.0} ms",
+                        failover.from, failover.to, failover.pause_ms
+                    ));
+                }
+                ReplyEvent::FallbackToLocal { .. } => {
+                    return Heard::Comment("fallback_to_local".to_owned());
+                }
+            }
+        }
+    }
+
+    /// Asks once more where a device was lost and nothing was said yet.
+    async fn asked_again(&mut self, code: &str) -> bool {
+        let lost = matches!(
+            known(code),
+            ErrorCode::ShardUnavailable | ErrorCode::PipelineStalled | ErrorCode::WorkerCrashed
+        );
+        let Some((house, request)) = self.again.take().filter(|_| lost) else { return false };
+        match house.generate(request).await {
+            Ok(reply) => {
+                tracing::info!(request = self.id, code, "a program's request is tried once more");
+                self.parser = SaidParser::new(reply.form.clone());
+                self.reply = reply;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn broken(&self, code: ErrorCode, sentence: String) -> Heard {
+        tracing::info!(request = self.id, %code, "a program's request ended early");
+        Heard::Broken(from_code(code, sentence))
+    }
+}
+
+/// Adds the names that exist to a complaint about one that does not.
+pub(crate) fn named(port: &Port, error: HouseError) -> ApiError {
+    match error.code {
+        ErrorCode::NotFound => models::not_found(&port.house.now(), &error.sentence),
+        _ => error.into(),
+    }
+}
+
+fn known(code: &str) -> ErrorCode {
+    let known = ErrorCode::ALL.into_iter().find(|known| known.name() == code);
+    known.unwrap_or(ErrorCode::ShardUnavailable)
+}
+
+fn log_end(id: &str, summary: &ReplySummary) {
+    let leg = |leg: &LegView| match leg.layers {
+        Some([first, last]) => format!("{} {first}-{last}", leg.device),
+        None => leg.device.clone(),
+    };
+    let devices: Vec<String> = summary.route.legs.iter().map(leg).collect();
+    tracing::info!(
+        request = id,
+        model = summary.model,
+        devices = devices.join(", "),
+        prompt_tokens = summary.prompt_tokens,
+        completion_tokens = summary.completion_tokens,
+        first_token_ms = summary.first_token_ms,
+        tokens_per_second = summary.tokens_per_second,
+        hand_overs = summary.failovers.len(),
+        "answered a program"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_base::Sensitive;
+    use nook_node::{HouseOptions, Prompt, Reach, ReplyPiece, Sampling, WorkerCommand};
+    use nook_text::ReplyForm;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// A real house, in a home of its own.
+    async fn house() -> (House, tempfile::TempDir) {
+        let home = tempfile::tempdir().unwrap();
+        let settings = "[device]\nname = \"Desk\"\nkeyring = \"off\"\n[network]\nlisten_port = 0\nloopback = true\n";
+        std::fs::write(home.path().join("settings.toml"), settings).unwrap();
+        let program = tokio::task::spawn_blocking(nook_testkit::nook).await.unwrap().unwrap();
+        let worker = WorkerCommand { program: program.into(), arguments: vec!["worker".into()] };
+        let options = HouseOptions { home: Some(home.path().to_owned()), worker };
+        (nook_node::start(options).await.unwrap(), home)
+    }
+
+    /// How a reply goes on whose first try tells these events.
+    async fn after(house: &House, told: Vec<ReplyEvent>) -> (String, Option<ApiError>) {
+        let (events, receiver) = mpsc::channel(8);
+        let (model, prompt_ids) = ("ember".to_owned(), Sensitive(Vec::new()));
+        let reply = Reply { model, prompt_ids, form: ReplyForm::plain(), events: receiver };
+        for event in told {
+            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None };
+            events.send(piece).await.unwrap();
+        }
+        let request = GenerateRequest {
+            model: "ember".to_owned(),
+            prompt: Prompt::Text(Sensitive("Once upon a".to_owned())),
+            tokens_max: Some(3),
+            sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
+            stop: Vec::new(),
+            activation_dtype: None,
+            reach: Reach::ThisDevice,
+        };
+        let mut asked =
+            Asked { again: Some((house.clone(), request)), ..Asked::told(reply, "test") };
+        let mut text = String::new();
+        let mut take = |pieces: Vec<Said>| {
+            for piece in pieces {
+                if let Said::Text(more) = piece {
+                    text.push_str(&more);
+                }
+            }
+        };
+        let error = loop {
+            match asked.next().await {
+                Heard::Said { pieces, .. } => take(pieces),
+                Heard::Comment(_) => {}
+                Heard::Broken(error) => break Some(error),
+                Heard::End { pieces, .. } => {
+                    take(pieces);
+                    break None;
+                }
+            }
+        };
+        (text, error)
+    }
+
+    fn aborted(code: ErrorCode) -> ReplyEvent {
+        let code = code.name().to_owned();
+        ReplyEvent::PipelineAborted { code, sentence: "It is gone.".to_owned() }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_lost_before_the_first_token_is_asked_for_once_more() {
+        let (house, _home) = house().await;
+        let (said, error) = after(&house, vec![aborted(ErrorCode::ShardUnavailable)]).await;
+        assert!(!said.is_empty() && error.is_none(), "{error:?}");
+        // Not where something was said already, and not where a second try would end the same.
+        let token = ReplyEvent::TokenDelta { text: "So".to_owned(), tokens: 1 };
+        let (said, error) = after(&house, vec![token, aborted(ErrorCode::ShardUnavailable)]).await;
+        assert_eq!((said.as_str(), error.is_some()), ("So", true));
+        let (said, error) = after(&house, vec![aborted(ErrorCode::OutOfMemory)]).await;
+        assert_eq!((said.as_str(), error.is_some()), ("", true));
+        house.shut_down().await;
+    }
+}

@@ -1,0 +1,145 @@
+//! `POST /v1/embeddings`: vectors from the hidden states of the local model.
+//!
+//! How they come about, and what they are worth, is said in `nook_node`'s `embed`. One request is
+//! worked on at a time, because a long list of texts would hold up replies; a few wait.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use data_encoding::BASE64;
+use nook_base::Sensitive;
+use nook_node::{EmbedInput, EmbedRequest, Embedded};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+
+use crate::asking::named;
+use crate::body;
+use crate::error::ApiError;
+use crate::knobs::model_name;
+use crate::server::Port;
+use crate::shapes::{Embedding, EmbeddingUsage, Embeddings, Vector};
+
+/// Requests that may wait while one is worked on; one more is told to try again later.
+const WAITING_MAX: usize = 16;
+
+/// A request for vectors. Fields that are not listed are ignored.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "EmbeddingRequest")]
+pub(crate) struct Body {
+    /// See chat completions.
+    model: Option<String>,
+    input: SentInput,
+    encoding_format: Option<Encoding>,
+    /// Keep only the first so many numbers, brought to length 1 again.
+    dimensions: Option<usize>,
+}
+
+/// What vectors are wanted for.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a string, token ids, or an array of either")]
+enum SentInput {
+    Text(String),
+    Texts(Vec<String>),
+    Tokens(Vec<u32>),
+    TokenLists(Vec<Vec<u32>>),
+}
+
+/// How vectors are written.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Encoding {
+    Float,
+    /// Of little-endian 32-bit floats.
+    Base64,
+}
+
+/// The queue of requests for vectors.
+#[derive(Debug, Clone)]
+pub(crate) struct Queue {
+    places: Arc<Semaphore>,
+    turn: Arc<Semaphore>,
+}
+
+impl Queue {
+    pub(crate) fn new() -> Self {
+        let places = Arc::new(Semaphore::new(WAITING_MAX + 1));
+        Self { places, turn: Arc::new(Semaphore::new(1)) }
+    }
+}
+
+/// Works out vectors.
+pub(crate) async fn embed(
+    State(port): State<Port>,
+    body: axum::body::Body,
+) -> Result<Json<Embeddings>, ApiError> {
+    let sent: Body = body::read(body, port.limits.body).await?;
+    if sent.dimensions == Some(0) {
+        return Err(ApiError::bad("dimensions", "dimensions must be at least 1."));
+    }
+    let model = model_name(sent.model, &port.house.now())?;
+    let busy = || ApiError::too_many("Too many requests for embeddings wait. Try again shortly.");
+    let _place = port.embeddings.places.try_acquire().map_err(|_| busy())?;
+    let _turn = port.embeddings.turn.acquire().await.map_err(|_| busy())?;
+    let request = EmbedRequest { model, inputs: sent.input.inputs() };
+    let embedded = port.house.embed(request).await.map_err(|error| named(&port, error))?;
+    answer(embedded, sent.dimensions, sent.encoding_format.unwrap_or(Encoding::Float)).map(Json)
+}
+
+impl SentInput {
+    fn inputs(self) -> Vec<EmbedInput> {
+        let text = |text| EmbedInput::Text(Sensitive(text));
+        let tokens = |ids| EmbedInput::Tokens(Sensitive(ids));
+        match self {
+            Self::Text(one) => vec![text(one)],
+            Self::Texts(several) => several.into_iter().map(text).collect(),
+            Self::Tokens(one) => vec![tokens(one)],
+            Self::TokenLists(several) => several.into_iter().map(tokens).collect(),
+        }
+    }
+}
+
+fn answer(
+    embedded: Embedded,
+    dimensions: Option<usize>,
+    encoding: Encoding,
+) -> Result<Embeddings, ApiError> {
+    let width = embedded.vectors.first().map_or(0, Vec::len);
+    if dimensions.is_some_and(|wanted| wanted > width) {
+        let message = format!("{} has {width} dimensions, not more.", embedded.model);
+        return Err(ApiError::bad("dimensions", message));
+    }
+    let one = |(index, vector): (usize, Vec<f32>)| {
+        let vector = shortened(vector, dimensions.unwrap_or(width));
+        let embedding = match encoding {
+            Encoding::Float => Vector::Numbers(vector),
+            Encoding::Base64 => {
+                let bytes: Vec<u8> =
+                    vector.iter().flat_map(|number| number.to_le_bytes()).collect();
+                Vector::Base64(BASE64.encode(&bytes))
+            }
+        };
+        Embedding { object: "embedding", index, embedding }
+    };
+    let tokens = embedded.tokens;
+    Ok(Embeddings {
+        object: "list",
+        data: embedded.vectors.0.into_iter().enumerate().map(one).collect(),
+        model: embedded.model,
+        usage: EmbeddingUsage { prompt_tokens: tokens, total_tokens: tokens },
+    })
+}
+
+/// The first `width` numbers, at length 1.
+fn shortened(mut vector: Vec<f32>, width: usize) -> Vec<f32> {
+    if width >= vector.len() {
+        return vector;
+    }
+    vector.truncate(width);
+    let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
+    if length > 0.0 {
+        vector.iter_mut().for_each(|number| *number /= length);
+    }
+    vector
+}

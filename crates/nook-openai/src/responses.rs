@@ -1,0 +1,141 @@
+//! `POST /v1/responses`: the newer shape of OpenAI's answers, without a memory.
+//!
+//! Nothing is kept between requests, so whatever names an earlier answer is refused. The reply is
+//! the same as for chat completions; only its shape differs. Whole and streamed answers are put
+//! together by the same [`items::Items`].
+
+mod items;
+mod request;
+mod shape;
+
+use std::collections::VecDeque;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::sse::Event;
+use axum::response::{IntoResponse, Response};
+use nook_base::clock;
+use nook_node::views::ReplySummary;
+use serde_json::{Value, json};
+
+use crate::asking::{Asked, Heard};
+use crate::body;
+use crate::chat::new_id;
+use crate::error::ApiError;
+use crate::server::Port;
+use crate::shapes::finish_reason;
+use crate::stream::{self, Outgoing, comment};
+use items::Items;
+pub(crate) use request::Body;
+pub(crate) use shape::ResponseObject;
+use shape::{Incomplete, ResponseError, ResponseUsage};
+
+/// Makes a response.
+pub(crate) async fn respond(
+    State(port): State<Port>,
+    body: axum::body::Body,
+) -> Result<Response, ApiError> {
+    let sent: Body = body::read(body, port.limits.body).await?;
+    let wish = sent.understand(&port.house.now())?;
+    let id = new_id("resp_");
+    let asked = Asked::begin(&port, wish.request, &id).await?;
+    let mut object = wish.object;
+    object.id = id;
+    object.created_at = clock::unix_seconds();
+    object.model = asked.model().to_owned();
+    let answering = Answering { object, asked, items: Items::default(), number: 0, begun: false };
+    if wish.stream { Ok(stream::send(answering)) } else { whole(answering).await }
+}
+
+/// A response that is being made.
+struct Answering {
+    object: ResponseObject,
+    asked: Asked,
+    items: Items,
+    /// Of the next event.
+    number: u64,
+    begun: bool,
+}
+
+/// Collects a response. The client's leaving drops this future, and with it the reply.
+async fn whole(mut answering: Answering) -> Result<Response, ApiError> {
+    let mut unread = Vec::new();
+    loop {
+        unread.clear();
+        match answering.asked.next().await {
+            Heard::Said { pieces, .. } => answering.items.take(pieces, &mut unread),
+            Heard::Comment(_) => {}
+            Heard::Broken(error) => return Err(error),
+            Heard::End { pieces, summary } => {
+                answering.items.take(pieces, &mut unread);
+                answering.finish(&summary, &mut unread);
+                return Ok(Json(answering.object).into_response());
+            }
+        }
+    }
+}
+
+impl Answering {
+    /// The reply is over: the object says how.
+    fn finish(&mut self, summary: &ReplySummary, events: &mut Vec<Value>) {
+        let is_cut = finish_reason(summary) == "length";
+        let status = if is_cut { "incomplete" } else { "completed" };
+        self.items.close(status, events);
+        self.object.status = status;
+        self.object.incomplete_details =
+            is_cut.then_some(Incomplete { reason: "max_output_tokens" });
+        self.object.output = self.items.output();
+        self.object.usage = Some(ResponseUsage::from(summary));
+    }
+
+    /// An event about the whole response.
+    fn about(&self, kind: &str) -> Value {
+        json!({"type": kind, "response": self.object})
+    }
+
+    fn number_and_send(&mut self, events: Vec<Value>, ready: &mut VecDeque<Event>) {
+        for mut event in events {
+            let kind = event["type"].as_str().unwrap_or_default().to_owned();
+            event["sequence_number"] = self.number.into();
+            self.number += 1;
+            ready.push_back(Event::default().event(kind).data(event.to_string()));
+        }
+    }
+}
+
+impl Outgoing for Answering {
+    async fn take_next(&mut self, ready: &mut VecDeque<Event>) -> bool {
+        let mut events = Vec::new();
+        let mut more = true;
+        if !self.begun {
+            self.begun = true;
+            events.push(self.about("response.created"));
+            events.push(self.about("response.in_progress"));
+            self.number_and_send(events, ready);
+            return true;
+        }
+        match self.asked.next().await {
+            Heard::Said { pieces, .. } => self.items.take(pieces, &mut events),
+            Heard::Comment(text) => ready.push_back(comment(&text)),
+            Heard::Broken(error) => {
+                self.items.close("incomplete", &mut events);
+                self.object.status = "failed";
+                self.object.output = self.items.output();
+                self.object.error = Some(ResponseError {
+                    code: "server_error",
+                    message: error.message().to_owned(),
+                });
+                events.push(self.about("response.failed"));
+                more = false;
+            }
+            Heard::End { pieces, summary } => {
+                self.items.take(pieces, &mut events);
+                self.finish(&summary, &mut events);
+                events.push(self.about(&format!("response.{}", self.object.status)));
+                more = false;
+            }
+        }
+        self.number_and_send(events, ready);
+        more
+    }
+}

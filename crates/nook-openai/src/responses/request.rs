@@ -1,0 +1,258 @@
+//! The body of `POST /v1/responses`, as sent and as understood.
+
+use nook_base::Sensitive;
+use nook_node::views::HouseView;
+use nook_node::{Dialog, GenerateRequest, Prompt, Reach};
+use nook_text::{PastCall, ReplyShape, Role, Tool, ToolChoice, Turn};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::shape::{ResponseObject, TextSettings};
+use crate::content::Content;
+use crate::error::ApiError;
+use crate::format::{self, SentFormat};
+use crate::knobs::{Knobs, model_name, refuse, tokens_max};
+use crate::messages::{MESSAGES_MAX, role};
+use crate::tools::{self, SentChoice, SentTool};
+
+/// A request for a response. Fields that are not listed are ignored.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "ResponseRequest")]
+pub(crate) struct Body {
+    /// See chat completions.
+    model: Option<String>,
+    input: SentInput,
+    /// Stands before the input as a system message.
+    instructions: Option<String>,
+    /// Send the response while it is made.
+    stream: Option<bool>,
+    /// Most tokens of the reply; absent: as many as fit.
+    max_output_tokens: Option<u64>,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    tools: Option<Vec<SentTool>>,
+    tool_choice: Option<SentChoice>,
+    /// Whether one reply may make several calls; absent: yes.
+    parallel_tool_calls: Option<bool>,
+    text: Option<SentText>,
+    reasoning: Option<SentReasoning>,
+    /// Not supported: nothing is kept between requests.
+    previous_response_id: Option<String>,
+    /// Not supported: nothing is kept between requests.
+    conversation: Option<Value>,
+    /// May only be false.
+    background: Option<bool>,
+    /// Not supported: prompts are not kept here.
+    prompt: Option<Value>,
+    /// Not supported: chat completions tell how likely tokens were.
+    top_logprobs: Option<u64>,
+    /// Handed back as it is.
+    metadata: Option<Map<String, Value>>,
+}
+
+/// What was said.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a string or an array of items")]
+enum SentInput {
+    Text(String),
+    Items(Vec<SentItem>),
+}
+
+/// One item: a message, a call, or its result.
+#[derive(Deserialize, JsonSchema)]
+struct SentItem {
+    /// `message` (also where absent), `function_call`, `function_call_output` or `reasoning`.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    role: Option<String>,
+    content: Option<Content>,
+    call_id: Option<String>,
+    name: Option<String>,
+    arguments: Option<String>,
+    output: Option<Content>,
+}
+
+/// Settings of the text.
+#[derive(Deserialize, JsonSchema)]
+struct SentText {
+    format: Option<SentFormat>,
+}
+
+/// Settings of thinking.
+#[derive(Deserialize, JsonSchema)]
+struct SentReasoning {
+    /// Handed to templates that know it; `none` asks for no thinking.
+    effort: Option<String>,
+}
+
+/// The body as understood.
+pub(super) struct Wish {
+    pub(super) request: GenerateRequest,
+    pub(super) stream: bool,
+    /// The answer before anything was said.
+    pub(super) object: ResponseObject,
+}
+
+impl Body {
+    /// Checks everything and turns it into a request to the house.
+    pub(super) fn understand(self, house: &HouseView) -> Result<Wish, ApiError> {
+        refuse(&[
+            (
+                self.previous_response_id.is_some(),
+                "previous_response_id",
+                "is not supported: nothing is kept between requests. Send the whole conversation.",
+            ),
+            (
+                self.conversation.is_some(),
+                "conversation",
+                "is not supported: nothing is kept between requests. Send the whole conversation.",
+            ),
+            (self.background == Some(true), "background", "may only be false."),
+            (self.prompt.is_some(), "prompt", "is not supported; write it into the input."),
+            (
+                self.top_logprobs.is_some_and(|top| top > 0),
+                "top_logprobs",
+                "is not supported here; chat completions tell how likely tokens were.",
+            ),
+        ])?;
+        let tools = tools::tools(self.tools)?;
+        let choice = tools::choice(self.tool_choice, &tools)?;
+        let format = self.text.and_then(|text| text.format);
+        let name = format.as_ref().and_then(|format| format.name().map(str::to_owned));
+        let shape = format::shape("text", format)?;
+        let parallel = self.parallel_tool_calls.unwrap_or(true);
+        let object = ResponseObject {
+            id: String::new(),
+            object: "response",
+            created_at: 0,
+            status: "in_progress",
+            error: None,
+            incomplete_details: None,
+            instructions: self.instructions.clone(),
+            max_output_tokens: self.max_output_tokens,
+            model: String::new(),
+            output: Vec::new(),
+            parallel_tool_calls: parallel,
+            previous_response_id: None,
+            store: false,
+            temperature: self.temperature,
+            text: TextSettings { format: format_as_told(shape.as_ref(), name) },
+            tool_choice: choice_as_told(&choice),
+            tools: tools.iter().map(tool_as_told).collect(),
+            top_p: self.top_p,
+            truncation: "disabled",
+            usage: None,
+            metadata: self.metadata.unwrap_or_default(),
+        };
+        let effort = self.reasoning.and_then(|reasoning| reasoning.effort);
+        let turns = turns(self.instructions, self.input)?;
+        let dialog = Dialog { turns, tools, choice, parallel, effort };
+        let knobs =
+            Knobs { temperature: self.temperature, top_p: self.top_p, shape, ..Knobs::default() };
+        let request = GenerateRequest {
+            model: model_name(self.model, house)?,
+            prompt: Prompt::Dialog(Box::new(dialog)),
+            tokens_max: tokens_max("max_output_tokens", self.max_output_tokens)?,
+            sampling: knobs.sampling()?,
+            stop: Vec::new(),
+            activation_dtype: None,
+            reach: Reach::House,
+        };
+        Ok(Wish { request, stream: self.stream.unwrap_or(false), object })
+    }
+}
+
+fn turns(instructions: Option<String>, input: SentInput) -> Result<Vec<Turn>, ApiError> {
+    let mut turns: Vec<Turn> =
+        instructions.into_iter().map(|text| Turn::new(Role::system(), text)).collect();
+    let items = match input {
+        SentInput::Text(text) => {
+            turns.push(Turn::new(Role::user(), text));
+            return Ok(turns);
+        }
+        SentInput::Items(items) => items,
+    };
+    if items.is_empty() || items.len() > MESSAGES_MAX {
+        let message = format!("The input must have 1 to {MESSAGES_MAX} items.");
+        return Err(ApiError::bad("input", message));
+    }
+    for item in items {
+        add(&mut turns, item)?;
+    }
+    Ok(turns)
+}
+
+fn add(turns: &mut Vec<Turn>, item: SentItem) -> Result<(), ApiError> {
+    let lacks = |what: &str| ApiError::bad("input", format!("An item of the input lacks {what}."));
+    match item.kind.as_deref().unwrap_or("message") {
+        "message" => {
+            let name = item.role.ok_or_else(|| lacks("its role"))?;
+            let known = role(&name).filter(|role| role.as_str() != "tool");
+            let role = known.ok_or_else(|| {
+                ApiError::bad("input", format!("The role {name:?} is not supported."))
+            })?;
+            let content = item.content.ok_or_else(|| lacks("its content"))?;
+            turns.push(Turn::new(role, content.text("input")?));
+        }
+        "function_call" => {
+            let call = PastCall {
+                id: item.call_id.ok_or_else(|| lacks("its call_id"))?,
+                name: item.name.ok_or_else(|| lacks("its name"))?,
+                arguments: Sensitive(item.arguments.unwrap_or_default()),
+            };
+            // Calls of one reply come as items of their own.
+            match turns.last_mut() {
+                Some(last) if last.role == Role::assistant() => last.calls.push(call),
+                _ => {
+                    let said = Turn::new(Role::assistant(), "");
+                    turns.push(Turn { calls: vec![call], ..said });
+                }
+            }
+        }
+        "function_call_output" => {
+            let output = item.output.ok_or_else(|| lacks("its output"))?.text("input")?;
+            let answers = Some(item.call_id.ok_or_else(|| lacks("its call_id"))?);
+            turns.push(Turn { answers, ..Turn::new(Role::tool(), output) });
+        }
+        // Templates leave out what was thought in earlier turns.
+        "reasoning" => {}
+        other => {
+            let message = format!("An item of type {other:?} is not supported.");
+            return Err(ApiError::bad("input", message));
+        }
+    }
+    Ok(())
+}
+
+fn tool_as_told(tool: &Tool) -> Value {
+    json!({
+        "type": "function",
+        "name": tool.name(),
+        "description": tool.description(),
+        "parameters": tool.parameters(),
+        "strict": null,
+    })
+}
+
+fn choice_as_told(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => "auto".into(),
+        ToolChoice::None => "none".into(),
+        ToolChoice::Required => "required".into(),
+        ToolChoice::Named(name) => json!({"type": "function", "name": name}),
+    }
+}
+
+fn format_as_told(shape: Option<&ReplyShape>, name: Option<String>) -> Value {
+    match shape {
+        None | Some(ReplyShape::Grammar(_)) => json!({"type": "text"}),
+        Some(ReplyShape::JsonObject) => json!({"type": "json_object"}),
+        Some(ReplyShape::JsonSchema(schema)) => json!({
+            "type": "json_schema",
+            "name": name.unwrap_or_else(|| "reply".to_owned()),
+            "schema": schema.0,
+            "strict": true,
+        }),
+    }
+}

@@ -1,0 +1,126 @@
+//! Tools and the choice of one, as chat completions and responses write them.
+
+use nook_text::{Tool, ToolChoice};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::ApiError;
+
+/// A tool on offer. Chat completions nest the function, responses do not; both are understood.
+#[derive(Clone, Deserialize, JsonSchema)]
+pub(crate) struct SentTool {
+    /// Only `function` is supported.
+    #[serde(rename = "type")]
+    kind: String,
+    function: Option<SentFunction>,
+    name: Option<String>,
+    description: Option<String>,
+    parameters: Option<Value>,
+}
+
+/// What can be called.
+#[derive(Clone, Deserialize, JsonSchema)]
+struct SentFunction {
+    /// Letters, digits, `_` and `-`, at most 64.
+    name: String,
+    description: Option<String>,
+    /// A JSON schema, an object.
+    parameters: Option<Value>,
+}
+
+/// Whether a tool is to be called.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected \"none\", \"auto\", \"required\" or {\"type\": \"function\", …}"
+)]
+pub(crate) enum SentChoice {
+    /// `none`, `auto` or `required`.
+    Word(String),
+    /// One function by name.
+    Named(NamedChoice),
+}
+
+/// One function that must be called.
+#[derive(Clone, Deserialize, JsonSchema)]
+pub(crate) struct NamedChoice {
+    /// Only `function` is supported.
+    #[serde(rename = "type")]
+    kind: String,
+    function: Option<ChosenFunction>,
+    name: Option<String>,
+}
+
+/// Its name, as chat completions nest it.
+#[derive(Clone, Deserialize, JsonSchema)]
+struct ChosenFunction {
+    name: String,
+}
+
+/// The tools, checked.
+pub(crate) fn tools(sent: Option<Vec<SentTool>>) -> Result<Vec<Tool>, ApiError> {
+    let sent = sent.unwrap_or_default();
+    let most = nook_text::tools::TOOLS_MAX;
+    if sent.len() > most {
+        return Err(ApiError::bad("tools", format!("At most {most} tools.")));
+    }
+    let tools: Vec<Tool> = sent.into_iter().map(tool).collect::<Result<_, _>>()?;
+    for (at, tool) in tools.iter().enumerate() {
+        if tools[..at].iter().any(|other| other.name() == tool.name()) {
+            return Err(ApiError::bad("tools", format!("Two tools are called {:?}.", tool.name())));
+        }
+    }
+    Ok(tools)
+}
+
+fn tool(sent: SentTool) -> Result<Tool, ApiError> {
+    let SentTool { kind, function, name, description, parameters } = sent;
+    if kind != "function" {
+        let message = format!("tools may only be of type \"function\", not {kind:?}.");
+        return Err(ApiError::bad("tools", message));
+    }
+    let function = match (function, name) {
+        (Some(function), _) => function,
+        (None, Some(name)) => SentFunction { name, description, parameters },
+        (None, None) => return Err(ApiError::bad("tools", "A tool needs a name.")),
+    };
+    Tool::new(function.name, function.description, function.parameters)
+        .map_err(|error| ApiError::bad("tools", format!("{error}.")))
+}
+
+/// The choice, checked against what is on offer.
+pub(crate) fn choice(sent: Option<SentChoice>, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
+    let bad = |message: String| Err(ApiError::bad("tool_choice", message));
+    let choice = match sent {
+        None => ToolChoice::Auto,
+        Some(SentChoice::Word(word)) => match word.as_str() {
+            "auto" => ToolChoice::Auto,
+            "none" => ToolChoice::None,
+            "required" => ToolChoice::Required,
+            other => {
+                return bad(format!(
+                    "tool_choice is \"none\", \"auto\", \"required\" or a function, not {other:?}."
+                ));
+            }
+        },
+        Some(SentChoice::Named(NamedChoice { kind, .. })) if kind != "function" => {
+            return bad(format!("tool_choice of type {kind:?} is not supported."));
+        }
+        Some(SentChoice::Named(NamedChoice { function, name, .. })) => {
+            match function.map(|function| function.name).or(name) {
+                Some(name) => ToolChoice::Named(name),
+                None => return bad("tool_choice needs the name of a function.".to_owned()),
+            }
+        }
+    };
+    match &choice {
+        ToolChoice::Named(name) if !tools.iter().any(|tool| tool.name() == name) => {
+            bad(format!("tool_choice names {name:?}, which is not among the tools."))
+        }
+        ToolChoice::Required if tools.is_empty() => {
+            bad("tool_choice is \"required\", but there are no tools.".to_owned())
+        }
+        _ => Ok(choice),
+    }
+}

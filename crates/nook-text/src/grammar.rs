@@ -1,0 +1,327 @@
+//! Which tokens may come next when a reply must have a form: JSON, a schema, calls of tools.
+//!
+//! Owns the bridge to llguidance: [`Grammars`] holds a model's vocabulary as its trie of bytes and
+//! makes a [`Constraint`] for each reply; the node asks it for a [`TokenMask`] before a token is
+//! chosen and tells it which one was. Nothing here sees logits. Grammars come from clients, so sizes
+//! and steps are limited (llguidance's own limits, and those here), and a fault inside becomes
+//! an error. Reference: llguidance's documentation of JSON schemas and of its Lark dialect.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use llguidance::api::TopLevelGrammar;
+use llguidance::toktrie::{ApproximateTokEnv, SimpleVob, TokEnv, TokRxInfo, TokTrie};
+use llguidance::{Matcher, ParserFactory, panic_utils};
+use nook_base::Sensitive;
+use nook_base::vocabulary::TokenKind;
+use serde_json::{Map, Value, json};
+
+use crate::tokenizer::Tokenizer;
+
+/// Largest schema or grammar, in bytes of its text; a larger one is refused.
+pub const SCHEMA_BYTES_MAX: usize = 256 << 10;
+
+/// Most objects, arrays and values in a schema; one with more is refused. Compiling takes a time that
+/// grows with the square of the properties of one object.
+pub const SCHEMA_NODES_MAX: usize = 2_000;
+
+/// Deepest nesting of a schema, in levels of its JSON; a deeper one is refused.
+pub const SCHEMA_DEPTH_MAX: usize = 64;
+
+/// Stack of the thread that compiles a form. llguidance calls itself once for each level of a schema
+/// and for each property of an object. Only what is used becomes memory.
+const STACK_BYTES: usize = 256 << 20;
+
+/// Longest token that a grammar may use, in bytes: the trie's depth is limited. Longer ones (runs of
+/// white space) are never chosen under a grammar.
+const TOKEN_BYTES_MAX: usize = 512;
+
+/// Bytes of all tokens together, an upper bound for the trie's nodes.
+const TRIE_BYTES_MAX: usize = 4 << 20;
+
+/// Most characters of llguidance's own words in an error.
+const DETAIL_CHARS_MAX: usize = 300;
+
+/// Why no reply can be held to a form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GrammarError {
+    /// The form asked for is not one that can be kept to. The client is to blame.
+    #[error("{detail}")]
+    Unsupported {
+        /// What is not supported, and where.
+        detail: String,
+    },
+    /// The schema or grammar has more than [`SCHEMA_BYTES_MAX`].
+    #[error("it has {bytes} bytes, at most {SCHEMA_BYTES_MAX} are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// The schema has more than [`SCHEMA_NODES_MAX`], or is deeper than [`SCHEMA_DEPTH_MAX`].
+    #[error("it may have at most {SCHEMA_NODES_MAX} values in at most {SCHEMA_DEPTH_MAX} levels")]
+    TooDeep,
+    /// The vocabulary cannot be used with grammars. The model file is to blame.
+    #[error("this model's vocabulary cannot be held to a form: {why}")]
+    Vocabulary {
+        /// What it lacks.
+        why: &'static str,
+    },
+    /// The work for one token went over a limit, or the model's token was not one of those allowed.
+    #[error("the reply could not be held to its form any longer")]
+    Lost,
+}
+
+/// The form that a reply must have.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReplyShape {
+    /// Any JSON object.
+    JsonObject,
+    /// JSON that a schema describes (draft 2020-12, as far as llguidance goes).
+    JsonSchema(Sensitive<Value>),
+    /// Calls of tools, or something else: written by [`crate::tools`].
+    Grammar(Sensitive<String>),
+}
+
+/// One model's vocabulary, ready for grammars.
+pub struct Grammars {
+    factory: ParserFactory,
+}
+
+/// What holds one reply to its form.
+pub struct Constraint {
+    matcher: Matcher,
+    trie: TokEnv,
+    waits: Option<Waits>,
+}
+
+/// The form begins only behind this text.
+struct Waits {
+    until: Vec<u8>,
+    seen: Vec<u8>,
+}
+
+/// The tokens that may come next.
+#[derive(Clone)]
+pub struct TokenMask(SimpleVob);
+
+/// What may come next.
+#[derive(Debug, Clone)]
+pub enum Allowed {
+    /// Any token: the form begins later.
+    Anything,
+    /// These tokens, end-of-turn tokens among them where the form may end.
+    These(TokenMask),
+    /// Nothing: the reply is complete.
+    Nothing,
+}
+
+impl Grammars {
+    /// Lays out the vocabulary; takes a good part of a second for a large one.
+    pub fn new(tokenizer: &Tokenizer) -> Result<Self, GrammarError> {
+        let broken = GrammarError::Vocabulary { why: "it is not one that llguidance can lay out" };
+        let enders = tokenizer.enders();
+        let Some(&end) = enders.first() else {
+            return Err(GrammarError::Vocabulary { why: "no token ends a reply" });
+        };
+        let words: Vec<Vec<u8>> =
+            (0..).take(tokenizer.vocabulary_len()).map(|id| trie_bytes(tokenizer, id)).collect();
+        if words.iter().map(Vec::len).sum::<usize>() > TRIE_BYTES_MAX {
+            return Err(GrammarError::Vocabulary { why: "it is too large" });
+        }
+        let count = u32::try_from(words.len()).map_err(|_| broken.clone())?;
+        let laid_out = panic_utils::catch_unwind(AssertUnwindSafe(|| {
+            let trie = TokTrie::from(&TokRxInfo::new(count, end), &words).with_eos_tokens(&enders);
+            let env: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
+            let mut factory = ParserFactory::new_simple(&env)?;
+            factory.quiet();
+            // Errors reach clients and logs: no text of a reply in them.
+            factory.limits_mut().verbose_errors = false;
+            Ok(factory)
+        }));
+        laid_out.map(|factory| Self { factory }).map_err(|_| broken)
+    }
+
+    /// What holds a reply to `shape`, from its first token or from behind the text `after`.
+    pub fn constrain(
+        &self,
+        shape: &ReplyShape,
+        after: Option<&str>,
+    ) -> Result<Constraint, GrammarError> {
+        let grammar = match shape {
+            ReplyShape::JsonObject => {
+                TopLevelGrammar::from_json_schema(prepared(&json!({"type": "object"}))?)
+            }
+            ReplyShape::JsonSchema(schema) => TopLevelGrammar::from_json_schema(prepared(schema)?),
+            ReplyShape::Grammar(lark) => {
+                check_size(lark.len())?;
+                TopLevelGrammar::from_lark(lark.0.clone())
+            }
+        };
+        let matcher = on_deep_stack(|| {
+            let made =
+                panic_utils::catch_unwind(AssertUnwindSafe(|| self.factory.create_parser(grammar)));
+            let mut matcher = Matcher::new(made);
+            // A form that nothing fits shows at its first mask.
+            matcher.compute_mask_or_eos().map(|_| matcher)
+        })?;
+        let matcher = matcher.map_err(|error| unsupported(&error.to_string()))?;
+        let waits = after.map(|until| Waits { until: until.into(), seen: Vec::new() });
+        Ok(Constraint { matcher, trie: self.factory.tok_env().clone(), waits })
+    }
+}
+
+impl Constraint {
+    /// What may come next. Takes up to some milliseconds: not for the runtime's own threads.
+    pub fn allowed(&mut self) -> Result<Allowed, GrammarError> {
+        if self.waits.is_some() {
+            return Ok(Allowed::Anything);
+        }
+        if self.matcher.is_error() {
+            return Err(GrammarError::Lost);
+        }
+        if self.matcher.is_stopped() {
+            return Ok(Allowed::Nothing);
+        }
+        let mask = self.matcher.compute_mask().map_err(|_| GrammarError::Lost)?;
+        if mask.is_zero() {
+            return Ok(Allowed::Nothing);
+        }
+        Ok(Allowed::These(TokenMask(mask)))
+    }
+
+    /// Whether the form is complete and nothing may come behind it.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.waits.is_none() && !self.matcher.is_error() && self.matcher.is_stopped()
+    }
+
+    /// The reply goes on with token `id`.
+    pub fn accept(&mut self, id: u32) -> Result<(), GrammarError> {
+        match &mut self.waits {
+            Some(waits) => {
+                if waits.end_with(self.trie.tok_trie().token(id)) {
+                    self.waits = None;
+                }
+                Ok(())
+            }
+            None => self.matcher.consume_token(id).map_err(|_| GrammarError::Lost),
+        }
+    }
+}
+
+impl Waits {
+    /// Whether the awaited text is complete with these bytes. What a token brings behind it counts
+    /// as part of the text before the form.
+    fn end_with(&mut self, bytes: &[u8]) -> bool {
+        let spelt = bytes.strip_prefix(&[TokTrie::SPECIAL_TOKEN_MARKER]).unwrap_or(bytes);
+        self.seen.extend_from_slice(spelt);
+        let found = self.seen.windows(self.until.len()).any(|window| window == self.until);
+        let spare = self.seen.len().saturating_sub(self.until.len());
+        self.seen.drain(..spare);
+        found
+    }
+}
+
+impl TokenMask {
+    /// Whether token `id` may come; never for an id outside the vocabulary.
+    #[must_use]
+    pub fn allows(&self, id: u32) -> bool {
+        (id as usize) < self.0.len() && self.0.is_allowed(id)
+    }
+}
+
+impl std::fmt::Debug for Grammars {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Grammars").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Constraint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // It has seen the reply (invariant I-3).
+        f.debug_struct("Constraint").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for TokenMask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TokenMask").field("tokens", &self.0.num_set()).finish()
+    }
+}
+
+/// What a token is in the trie: its bytes, or its spelling behind the mark of special tokens.
+fn trie_bytes(tokenizer: &Tokenizer, id: u32) -> Vec<u8> {
+    let spelling = tokenizer.decode_bytes_with_control(id);
+    if spelling.len() > TOKEN_BYTES_MAX {
+        return Vec::new();
+    }
+    match tokenizer.kind(id) {
+        TokenKind::Control | TokenKind::Unknown if !spelling.is_empty() => {
+            [&[TokTrie::SPECIAL_TOKEN_MARKER], spelling].concat()
+        }
+        _ => spelling.to_owned(),
+    }
+}
+
+/// The schema with our own rules for white space: none but a space behind `,` and `:`, so that no
+/// reply fills up with it.
+pub(crate) fn prepared(schema: &Value) -> Result<Value, GrammarError> {
+    let Some(fields) = schema.as_object() else {
+        return Err(unsupported("a schema must be a JSON object"));
+    };
+    check_size(schema.to_string().len())?;
+    let mut nodes = 0;
+    if !is_within(schema, 0, &mut nodes) {
+        return Err(GrammarError::TooDeep);
+    }
+    let mut prepared = Map::new();
+    let spaces = json!({
+        "whitespace_flexible": false,
+        "item_separator": ", ?",
+        "key_separator": ": ?",
+    });
+    prepared.insert("x-guidance".to_owned(), spaces);
+    let rest = fields.iter().filter(|(key, _)| *key != "x-guidance");
+    prepared.extend(rest.map(|(key, value)| (key.clone(), value.clone())));
+    Ok(prepared.into())
+}
+
+/// Whether a schema is within the limits of nesting and number. It calls itself no deeper than they
+/// allow.
+fn is_within(schema: &Value, depth: usize, nodes: &mut usize) -> bool {
+    *nodes += 1;
+    if depth > SCHEMA_DEPTH_MAX || *nodes > SCHEMA_NODES_MAX {
+        return false;
+    }
+    match schema {
+        Value::Array(items) => items.iter().all(|item| is_within(item, depth + 1, nodes)),
+        Value::Object(fields) => fields.values().all(|field| is_within(field, depth + 1, nodes)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+/// Runs `work` where its calls may nest. A fault in it is the form's, which is then refused.
+fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, GrammarError> {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .name("grammar".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, work)
+            .map_err(|_| unsupported("there is no thread to compile it"))?
+            .join()
+            .map_err(|_| unsupported("it cannot be compiled"))
+    })
+}
+
+fn check_size(bytes: usize) -> Result<(), GrammarError> {
+    if bytes > SCHEMA_BYTES_MAX { Err(GrammarError::TooLarge { bytes }) } else { Ok(()) }
+}
+
+fn unsupported(words: &str) -> GrammarError {
+    let lines: Vec<&str> =
+        words.lines().map(str::trim).take_while(|line| !line.starts_with('<')).collect();
+    let detail: String = lines.join(" ").chars().take(DETAIL_CHARS_MAX).collect();
+    let detail =
+        if detail.is_empty() { "the schema cannot be compiled".to_owned() } else { detail };
+    GrammarError::Unsupported { detail }
+}

@@ -1,0 +1,34 @@
+//! Foreign programs at the port that are written for Node.
+//!
+//! The tests run in Node's own runner and find the program through `NOOK_BIN`.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use crate::process::Program;
+use crate::stages::{Outcome, Round, ui};
+
+/// Starting a node is quick; a run that takes longer hangs.
+const RUN_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// The tests.
+const FILE: &str = "openai.test.mjs";
+
+/// Foreign programs at the local port.
+pub(crate) fn clients(round: &mut Round) -> Result<Outcome> {
+    let folder = round.places.node_tests();
+    let built = round.built.as_ref().context("nothing was built")?;
+    if !folder.join(FILE).exists() {
+        return Ok(Outcome::NotThere { missing: format!("tests/node/{FILE}") });
+    }
+    let Some(nook) = built.program("nook") else {
+        return Ok(Outcome::NotThere { missing: "the program `nook`".to_owned() });
+    };
+    ui::install(&folder)?;
+    Program::new("node", &folder)
+        .args(["--test", FILE])
+        .env("NOOK_BIN", nook)
+        .within(RUN_LIMIT)
+        .run()?;
+    Ok(Outcome::Passed { note: FILE.to_owned() })
+}
