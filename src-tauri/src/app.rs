@@ -5,7 +5,7 @@ use std::future::Future;
 use anyhow::Context as _;
 use nook_base::tasks::Tasks;
 use nook_node::views::Problem;
-use tauri::{AppHandle, DragDropEvent, Manager, RunEvent, Window, WindowEvent};
+use tauri::{AppHandle, Builder, DragDropEvent, Manager, RunEvent, Window, WindowEvent, Wry};
 use tauri_plugin_window_state::StateFlags;
 
 use crate::arguments::Arguments;
@@ -40,16 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     tauri::async_runtime::set(runtime.handle().clone());
     let (opener, opening) = opening();
     let background = Background { tasks: Tasks::new(), runtime: runtime.handle().clone() };
-    let app = tauri::Builder::default()
-        // First, so that a second start ends before it touches anything.
-        .plugin(tauri_plugin_single_instance::init(|app, words, _| started_again(app, words)))
-        .plugin(
-            tauri_plugin_window_state::Builder::default()
-                // Whether it is seen is the tray's matter.
-                .with_state_flags(StateFlags::SIZE | StateFlags::POSITION | StateFlags::MAXIMIZED)
-                .build(),
-        )
-        .plugin(tauri_plugin_autostart::Builder::new().arg("--hidden").build())
+    let app = with_plugins(tauri::Builder::default())
         .manage(background)
         .manage(Whereabouts::new(arguments.page_kept.unwrap_or(window::PAGE_KEPT)))
         .manage(opening)
@@ -104,6 +95,16 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
     });
     Ok(())
+}
+
+fn with_plugins(builder: Builder<Wry>) -> Builder<Wry> {
+    // Whether the window is seen is the tray's matter.
+    let kept = StateFlags::SIZE | StateFlags::POSITION | StateFlags::MAXIMIZED;
+    builder
+        // First, so that a second start ends before it touches anything.
+        .plugin(tauri_plugin_single_instance::init(|app, words, _| started_again(app, words)))
+        .plugin(tauri_plugin_window_state::Builder::default().with_state_flags(kept).build())
+        .plugin(tauri_plugin_autostart::Builder::new().arg("--hidden").build())
 }
 
 /// Something happened to the window: it is never closed, only put away.

@@ -71,6 +71,15 @@ pub fn by_name(name: &str) -> Result<&'static Model, String> {
     ALL.iter().find(|model| model.name == name).ok_or_else(|| format!("known are {}", known()))
 }
 
+/// The model of a name, or the tiny one where only the bench itself is shown to work.
+#[cfg(feature = "walk")]
+pub fn one(effort: crate::program::Effort, name: &str) -> anyhow::Result<&'static Model> {
+    match effort {
+        crate::program::Effort::Quick => Ok(&TINY),
+        crate::program::Effort::Full => by_name(name).map_err(anyhow::Error::msg),
+    }
+}
+
 /// Where files are kept unless said otherwise: in the target folder that this program was built to.
 pub fn folder_beside(program: &Path) -> PathBuf {
     let target = program.parent().and_then(Path::parent).unwrap_or(Path::new("."));

@@ -1,4 +1,10 @@
 //! What travels between layers: rows of hidden state, as bytes.
+//!
+//! Three formats: `f32` is exact, `f16` half the bytes and the default, `q8` ([`q8`]) a quarter, for
+//! slow links. Whoever writes finds out whether a number fits its format ([`Activation::from_f32`]);
+//! whoever reads, whether all of them are finite ([`Activation::check_finite`]).
+
+pub mod q8;
 
 use std::fmt;
 
@@ -16,6 +22,9 @@ pub enum ActivationDtype {
     F16,
     /// IEEE 754 binary32: bit-exact.
     F32,
+    /// Blocks of 32 eight-bit numbers with one f16 scale each: about half the bytes of f16; for slow
+    /// links. See [`q8`].
+    Q8,
 }
 
 /// Hidden state of `tokens` consecutive positions, each `hidden` numbers wide, row-major.
@@ -73,12 +82,17 @@ impl ActivationError {
 }
 
 impl ActivationDtype {
-    /// Bytes of one number.
+    /// Every format, in the order of their numbers on the wire: add at the end, never reorder.
+    pub const ALL: [Self; 3] = [Self::F16, Self::F32, Self::Q8];
+
+    /// Bytes of one row of `hidden` numbers.
     #[must_use]
-    pub fn size(self) -> usize {
+    pub fn row_bytes(self, hidden: u32) -> usize {
+        let hidden = hidden as usize;
         match self {
-            Self::F16 => 2,
-            Self::F32 => 4,
+            Self::F16 => hidden.saturating_mul(2),
+            Self::F32 => hidden.saturating_mul(4),
+            Self::Q8 => q8::row_bytes(hidden),
         }
     }
 }
@@ -88,6 +102,7 @@ impl fmt::Display for ActivationDtype {
         f.write_str(match self {
             Self::F16 => "f16",
             Self::F32 => "f32",
+            Self::Q8 => "q8",
         })
     }
 }
@@ -99,7 +114,8 @@ impl std::str::FromStr for ActivationDtype {
         match text {
             "f16" | "fp16" => Ok(Self::F16),
             "f32" | "fp32" => Ok(Self::F32),
-            other => Err(format!("`{other}` is no activation type: use f16 or f32")),
+            "q8" => Ok(Self::Q8),
+            other => Err(format!("`{other}` is no activation type: use f16, f32 or q8")),
         }
     }
 }
@@ -122,28 +138,31 @@ impl Activation {
     /// Writes `rows` (row-major, a multiple of `hidden` numbers) as `dtype`.
     ///
     /// Fails when the length is no multiple of `hidden`, or a number is not finite, or too large for
-    /// `dtype`: an f16 overflow is found here, at the sender, and is told from a number that was wrong
+    /// `dtype`: an overflow is found here, at the sender, and is told from a number that was wrong
     /// before.
     pub fn from_f32(
         rows: &[f32],
         hidden: u32,
         dtype: ActivationDtype,
     ) -> Result<Self, ActivationError> {
-        let mismatch = ActivationError::LengthMismatch {
-            tokens: 0,
-            hidden,
-            dtype,
-            bytes: rows.len().saturating_mul(dtype.size()),
-        };
-        if hidden == 0 || !rows.len().is_multiple_of(hidden as usize) {
+        let width = hidden as usize;
+        let bytes = rows.len().saturating_mul(size_of::<f32>());
+        let mismatch = ActivationError::LengthMismatch { tokens: 0, hidden, dtype, bytes };
+        if width == 0 || !rows.len().is_multiple_of(width) {
             return Err(mismatch);
         }
-        let tokens = u32::try_from(rows.len() / hidden as usize).map_err(|_| mismatch)?;
-        let mut bytes = Vec::with_capacity(rows.len() * dtype.size());
+        let tokens = u32::try_from(rows.len() / width).map_err(|_| mismatch)?;
+        let mut bytes = Vec::with_capacity(dtype.row_bytes(hidden).saturating_mul(tokens as usize));
         match dtype {
             ActivationDtype::F32 => rows.iter().for_each(|x| bytes.extend(x.to_le_bytes())),
             ActivationDtype::F16 => {
                 rows.iter().for_each(|x| bytes.extend(f16::from_f32(*x).to_le_bytes()));
+            }
+            ActivationDtype::Q8 => {
+                for (row, numbers) in rows.chunks_exact(width).enumerate() {
+                    q8::write_row(numbers, &mut bytes)
+                        .map_err(|error| error.in_tensor(row * width))?;
+                }
             }
         }
         let activation = Self { tokens, hidden, dtype, bytes: bytes.into() };
@@ -171,10 +190,11 @@ impl Activation {
                 .iter()
                 .map(|b| f16::from_le_bytes(*b).to_f32())
                 .collect(),
+            ActivationDtype::Q8 => q8::read(&self.bytes, self.hidden as usize),
         }
     }
 
-    /// Fails on the first NaN or infinity.
+    /// Fails on the first NaN or infinity; of `q8` on the first number of a block whose scale is one.
     pub fn check_finite(&self) -> Result<(), ActivationError> {
         let index = match self.dtype {
             ActivationDtype::F32 => self
@@ -189,8 +209,27 @@ impl Activation {
                 .0
                 .iter()
                 .position(|b| !f16::from_le_bytes(*b).is_finite()),
+            ActivationDtype::Q8 => q8::first_not_finite(&self.bytes, self.hidden as usize),
         };
         index.map_or(Ok(()), |index| Err(ActivationError::NotFinite { index }))
+    }
+
+    /// Whether every number of some row is zero, of either sign.
+    #[must_use]
+    pub fn has_zero_row(&self) -> bool {
+        let row = self.dtype.row_bytes(self.hidden);
+        let is_zero = |number: &[u8]| {
+            // Little-endian: the sign is the top bit of the last byte.
+            number.split_last().is_none_or(|(sign_byte, low)| {
+                sign_byte & 0x7f == 0 && low.iter().all(|byte| *byte == 0)
+            })
+        };
+        let all_zero = |row: &[u8]| match self.dtype {
+            ActivationDtype::F32 => row.chunks_exact(4).all(is_zero),
+            ActivationDtype::F16 => row.chunks_exact(2).all(is_zero),
+            ActivationDtype::Q8 => q8::is_zero(row, self.hidden as usize),
+        };
+        row > 0 && self.bytes.chunks_exact(row).any(all_zero)
     }
 
     /// Rows: positions.
@@ -222,7 +261,7 @@ impl Activation {
     pub fn rows(&self, from: u32, to: u32) -> Self {
         let to = to.min(self.tokens);
         let from = from.min(to);
-        let row = self.hidden as usize * self.dtype.size();
+        let row = self.dtype.row_bytes(self.hidden);
         Self {
             tokens: to - from,
             hidden: self.hidden,
@@ -241,7 +280,7 @@ impl fmt::Debug for Activation {
 /// Bytes that `tokens x hidden` numbers take; `None` when the product overflows.
 #[must_use]
 pub fn byte_len(tokens: u32, hidden: u32, dtype: ActivationDtype) -> Option<usize> {
-    (tokens as usize).checked_mul(hidden as usize)?.checked_mul(dtype.size())
+    (tokens as usize).checked_mul(dtype.row_bytes(hidden))
 }
 
 #[cfg(test)]

@@ -18,8 +18,13 @@ pub const CREDIT_WINDOW: u32 = 16;
 /// Most positions in one step. Prefill is cut into steps of this or fewer.
 pub const STEP_TOKENS_MAX: u32 = 512;
 
-/// Positions in one step of prefill, unless a setting says otherwise.
+/// Positions in one step of prefill on one device, unless a setting says otherwise.
 pub const PREFILL_CHUNK_TOKENS: u32 = 128;
+
+/// The same where several devices compute one after the other: each of them waits once for the first
+/// chunk to arrive and once for the last one to pass, so a prompt of `n` chunks over two equal devices
+/// is read `2n / (n + 1)` times as fast. 1,024 positions: 1.78 times in chunks of 128, 1.88 in these.
+pub const PREFILL_CHUNK_POOLED_TOKENS: u32 = 64;
 
 /// Widest hidden state accepted from a peer, in numbers.
 pub const HIDDEN_MAX: u32 = 32_768;

@@ -227,8 +227,9 @@ pub(crate) struct Wish {
     pub(crate) max_tokens: u32,
     #[command(flatten)]
     pub(crate) choice: SamplingChoice,
-    /// How numbers travel between devices: f16 is half the bytes, f32 is exact.
-    #[arg(long, value_name = "f16|f32")]
+    /// How numbers travel between devices: f16 is half the bytes, f32 is exact, q8 a quarter of the
+    /// bytes and the least exact.
+    #[arg(long, value_name = "f16|f32|q8")]
     pub(crate) activation_dtype: Option<ActivationDtype>,
     /// Read the prompt as a message of a chat, through the model's chat template.
     #[arg(long)]

@@ -8,13 +8,13 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use nook_base::limits::PREFILL_CHUNK_TOKENS;
+use nook_base::limits::PREFILL_CHUNK_POOLED_TOKENS;
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId};
 use nook_model::ModelFile;
 use nook_plan::{
-    Because, Decision, Device, Ends, EndsHeld, LeftOut, ModelCosts, NoPlan, Out, Owner, Place,
-    Prediction, Request, Route, Situation, Standing, Topology, Walk, WholeElsewhere, greedy_cover,
-    plan,
+    Because, Decision, Device, Ends, EndsHeld, LeftOut, ModelCosts, NarrowRows, NoPlan, Out, Owner,
+    Place, Prediction, Request, Route, Rows, Situation, Standing, Topology, Walk, WholeElsewhere,
+    greedy_cover, plan, plan_with_rows, rows_on,
 };
 use nook_store::Pooling;
 
@@ -40,6 +40,8 @@ pub(crate) struct Question {
     pub(crate) pooling: Pooling,
     pub(crate) reach: Reach,
     pub(crate) dtype: ActivationDtype,
+    /// Devices that can read q8, where it may be chosen instead of `dtype`.
+    pub(crate) narrow: Option<BTreeSet<PeerId>>,
     pub(crate) ends: Ends,
     pub(crate) hops_max: usize,
     pub(crate) facts: Facts,
@@ -60,6 +62,8 @@ pub(crate) struct Encoded {
 #[derive(Debug)]
 pub(crate) struct Choice {
     pub(crate) route: Route,
+    /// How activations travel on it.
+    pub(crate) dtype: ActivationDtype,
     /// One sentence.
     pub(crate) because: String,
     /// What the planner said; absent when it was not asked.
@@ -73,20 +77,22 @@ impl Question {
         let alone = |because: &str, planned| Choice {
             route: Route::alone(layers)
                 .expect("a validated model has at least one layer, so this cuts nothing"),
+            dtype: self.dtype,
             because: because.to_owned(),
             planned,
         };
         if self.reach == Reach::ThisDevice {
             return alone("This reply was to stay on this computer.", None);
         }
-        let planned = self.plan(told, book, now);
+        let (planned, rows) = self.plan(told, book, now);
         let wants_plan = self.pooling == Pooling::WhenFaster;
         if wants_plan && let Ok(decision) = &planned {
             let Walk::Route(route) = &decision.plan.walk else {
                 return alone("No whole reply is made elsewhere.", Some(planned));
             };
-            let (route, because) = (route.clone(), sentence(decision.because).to_owned());
-            return Choice { route, because, planned: Some(planned) };
+            let (route, mut because) = (route.clone(), sentence(decision.because).to_owned());
+            let dtype = self.written(rows, book, &mut because);
+            return Choice { route, dtype, because, planned: Some(planned) };
         }
         match self.cover(book, now) {
             Ok(route) => {
@@ -97,14 +103,38 @@ impl Question {
                     "Other devices are always used when they offer the layers, as the setting \
                      distributed_inference.pooling says."
                 };
-                Choice { route, because: because.to_owned(), planned: Some(planned) }
+                let mut because = because.to_owned();
+                let rows = self.ask(told, book, now, |situation, narrow| {
+                    narrow.map_or(Rows::Wide, |narrow| rows_on(&route, situation, narrow))
+                });
+                let dtype = self.written(rows, book, &mut because);
+                Choice { route, dtype, because, planned: Some(planned) }
             }
             Err(why) => alone(&why, Some(planned)),
         }
     }
 
-    /// What the planner says.
-    fn plan(&self, told: &Encoded, book: &AdvertBook, now: Instant) -> Result<Decision, NoPlan> {
+    /// What the planner says, and how rows travel then.
+    fn plan(
+        &self,
+        told: &Encoded,
+        book: &AdvertBook,
+        now: Instant,
+    ) -> (Result<Decision, NoPlan>, Rows) {
+        self.ask(told, book, now, |situation, narrow| match narrow {
+            Some(narrow) => plan_with_rows(situation, narrow),
+            None => (plan(situation), Rows::Wide),
+        })
+    }
+
+    /// Puts a question about this reply to the planner.
+    fn ask<T>(
+        &self,
+        told: &Encoded,
+        book: &AdvertBook,
+        now: Instant,
+        question: impl FnOnce(&Situation<'_>, Option<&NarrowRows<'_>>) -> T,
+    ) -> T {
         let model = self.costs();
         let here = self.here(told);
         let others = self.others(book, now);
@@ -112,12 +142,28 @@ impl Question {
             prompt: told.prompt,
             reply: told.tokens_max.min(REPLY_TOKENS_EXPECTED),
             positions: told.prompt.saturating_add(told.tokens_max),
-            chunk: PREFILL_CHUNK_TOKENS,
+            chunk: PREFILL_CHUNK_POOLED_TOKENS,
             ends: self.ends,
             hops_max: self.hops_max,
             whole: WholeElsewhere::Refused,
         };
-        plan(&Situation { model: &model, request: &request, here: &here, others: &others })
+        let row_bytes = ActivationDtype::Q8.row_bytes(self.file.shape().hidden) as u64;
+        let narrow = self.narrow.as_ref();
+        let narrow = narrow.map(|understood_by| NarrowRows { row_bytes, understood_by });
+        let situation =
+            Situation { model: &model, request: &request, here: &here, others: &others };
+        question(&situation, narrow.as_ref())
+    }
+
+    /// The format for `rows`; what is not the usual one is told.
+    fn written(&self, rows: Rows, book: &AdvertBook, because: &mut String) -> ActivationDtype {
+        let Rows::Narrow(narrowed) = rows else { return self.dtype };
+        let (saved, name) = (narrowed.saved_percent, book.name(&narrowed.slowest));
+        because.push_str(&format!(
+            " Activations travel in eight bits (q8), because the way to {name} is slow: that \
+             saves {saved} % of the time."
+        ));
+        ActivationDtype::Q8
     }
 
     /// The middle of the model over whoever offers it, or why this device computes alone.
@@ -153,7 +199,7 @@ impl Question {
                 .max()
                 .unwrap_or(0),
             ends_bytes: self.file.weight_bytes(&ends),
-            row_bytes: u64::from(shape.hidden).saturating_mul(self.dtype.size() as u64),
+            row_bytes: self.dtype.row_bytes(shape.hidden) as u64,
             // Every family that is understood may be cut at every layer.
             uncuttable: Vec::new(),
         }

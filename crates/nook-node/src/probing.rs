@@ -251,7 +251,7 @@ impl Round {
             Place::Local => 0,
             Place::Peer(_) => self.wanted.file.weight_bytes(&part),
         };
-        let row_bytes = u64::from(self.wanted.file.shape().hidden) * DTYPE.size() as u64;
+        let row_bytes = DTYPE.row_bytes(self.wanted.file.shape().hidden) as u64;
         let visits: Vec<HopVisit> =
             done.answered.iter().map(|answered| answered.visit(place, part)).collect();
         let opened = Note::Opened { place, model, bytes, took: done.opened };
@@ -297,7 +297,7 @@ fn stretches(layers: LayerRange) -> Vec<LayerRange> {
 
 /// Rows of a step that says something of prefill, and, there and back, of the way.
 fn rows(hidden: u32) -> u32 {
-    let row = u64::from(hidden.max(1)) * DTYPE.size() as u64;
+    let row = DTYPE.row_bytes(hidden.max(1)) as u64;
     let large = u32::try_from(LARGE_TRANSFER_BYTES.div_ceil(2 * row)).unwrap_or(STEP_TOKENS_MAX);
     large.clamp(PREFILL_ROWS_MIN, STEP_TOKENS_MAX)
 }
@@ -338,7 +338,7 @@ mod tests {
         for hidden in [1, 256, 2048, 8192, 32_768] {
             let rows = rows(hidden);
             assert!((PREFILL_ROWS_MIN..=STEP_TOKENS_MAX).contains(&rows), "{hidden}: {rows}");
-            let moved = 2 * u64::from(rows) * u64::from(hidden) * DTYPE.size() as u64;
+            let moved = 2 * u64::from(rows) * DTYPE.row_bytes(hidden) as u64;
             assert!(moved >= LARGE_TRANSFER_BYTES || rows == STEP_TOKENS_MAX, "{hidden}: {moved}");
         }
     }

@@ -1,12 +1,15 @@
 //! From a door's wish to a walk.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nook_base::limits::HOPS_MAX;
-use nook_base::{ErrorCode, Sensitive, clock};
+use nook_base::{ActivationDtype, ErrorCode, PeerId, Sensitive, clock};
 use nook_model::ModelFile;
 use nook_pipeline::FallBack;
 use nook_plan::{Ends, Route, Width};
+use nook_store::ActivationChoice;
+use nook_wire::FEATURE_Q8;
 use tokio::sync::mpsc;
 
 use crate::choice::{Encoded, Question};
@@ -21,11 +24,14 @@ use crate::workers::Workers;
 
 /// What a reply needs of the house, as it was when the reply was asked for.
 pub(crate) struct Desk {
-    setup: Box<dyn FnOnce(Arc<OpenModel>, prompt::Ready, Route, Teller) -> WalkSetup + Send>,
+    setup: Box<dyn FnOnce(Arc<OpenModel>, prompt::Ready, Way, Teller) -> WalkSetup + Send>,
     teller: Teller,
     question: Question,
     workers: Workers,
 }
+
+/// Where a reply is computed, and how activations travel there.
+type Way = (Route, ActivationDtype);
 
 impl State {
     /// Starts a reply, or lets it wait for its turn; the answer comes once its prompt is encoded.
@@ -116,6 +122,15 @@ impl State {
         });
     }
 
+    /// Connected devices that have said in HELLO that they know `feature`.
+    fn who_understands(&self, feature: u32) -> BTreeSet<PeerId> {
+        let book = self.book.borrow();
+        let understands = |peer: &&PeerId| {
+            self.links.link(**peer).is_some_and(|link| link.hello().features & feature != 0)
+        };
+        book.names.keys().filter(understands).copied().collect()
+    }
+
     fn desk(
         &self,
         request: &GenerateRequest,
@@ -139,7 +154,12 @@ impl State {
         };
         let (workers, links, tasks) =
             (self.workers.clone(), self.links.clone(), self.tasks.clone());
-        let dtype = request.activation_dtype.unwrap_or(inference.activation_dtype);
+        let (dtype, narrow) = match (request.activation_dtype, inference.activation_dtype) {
+            (Some(dtype), _) | (None, ActivationChoice::Always(dtype)) => (dtype, None),
+            (None, ActivationChoice::ByLink) => {
+                (ActivationDtype::F16, Some(self.who_understands(FEATURE_Q8)))
+            }
+        };
         let fall_back =
             if inference.fallback_to_local { FallBack::Allow } else { FallBack::Refuse };
         let failovers_max = inference.fallback_to_local_after_failures;
@@ -152,6 +172,7 @@ impl State {
             pooling: inference.pooling,
             reach: if inference.enabled { request.reach } else { Reach::ThisDevice },
             dtype,
+            narrow,
             ends: Ends {
                 prefix: inference.local_prefix_layers,
                 suffix: inference.local_suffix_layers,
@@ -163,7 +184,7 @@ impl State {
         Desk {
             question,
             workers: workers.clone(),
-            setup: Box::new(move |model, ready, route, teller| WalkSetup {
+            setup: Box::new(move |model, ready, (route, dtype), teller| WalkSetup {
                 model,
                 route,
                 ready,
@@ -193,6 +214,7 @@ impl Desk {
             memory_free: 0,
         };
         let (question, teller) = (self.question, self.teller);
+        let may_narrow = question.narrow.is_some();
         let book = teller.book.borrow().clone();
         // Sizing a large model looks at thousands of names, and the system is asked for its memory.
         let choosing = tokio::task::spawn_blocking(move || {
@@ -201,7 +223,12 @@ impl Desk {
         });
         let (choice, told) = choosing.await.ok()?;
         teller.decided(&model.listed, &choice, &told).await;
-        Some(Walk::new((self.setup)(model, ready, choice.route, teller)))
+        // What was begun in one format goes on in it: to compute everything again costs more.
+        let dtype = match may_narrow {
+            true => model.trails.written_as(&ready.ids).unwrap_or(choice.dtype),
+            false => choice.dtype,
+        };
+        Some(Walk::new((self.setup)(model, ready, (choice.route, dtype), teller)))
     }
 }
 

@@ -19,7 +19,7 @@ use nook_mux::PingPolicy;
 use nook_shard::{WorkerCommand, WorkerLimits};
 use nook_store::{Chats, Home, HomeChoice, Library, Peers, PortKey, SettingsFile, Where};
 use nook_trust::{DeviceKey, DeviceName, Gate};
-use nook_wire::{FEATURE_RESUME, Hello};
+use nook_wire::{FEATURE_Q8, FEATURE_RESUME, Hello};
 use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
@@ -241,7 +241,7 @@ fn start_links(
             protocol_min: PROTOCOL,
             protocol_max: PROTOCOL,
             app_version: env!("CARGO_PKG_VERSION").to_owned(),
-            features: FEATURE_RESUME,
+            features: FEATURE_RESUME | FEATURE_Q8,
             device_name: me.name.clone(),
             listen_port: 0,
         },

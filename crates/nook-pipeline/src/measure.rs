@@ -27,7 +27,7 @@ pub struct Measure {
     pub fallbacks_to_local: u32,
     /// Results refused as `corrupt_activation`.
     pub corrupt_activations: u32,
-    /// Times that activations did not fit f16 and everything was computed again in f32: 0 or 1.
+    /// Times that activations did not fit f16 or q8 and everything was computed again in f32: 0 or 1.
     pub f16_overflows: u32,
     /// Positions that were not computed, because the hosts held them from an earlier reply.
     pub resumed: u32,

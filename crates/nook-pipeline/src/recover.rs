@@ -48,7 +48,7 @@ impl Pipeline {
         }
     }
 
-    /// Numbers of this model are larger than f16 holds: everything is computed again in f32. Tokens
+    /// Numbers of this model are larger than f16 or q8 holds: everything is computed again in f32. Tokens
     /// that were chosen stay.
     fn restart_in_f32(&mut self, now: Instant) {
         self.measure.f16_overflows += 1;

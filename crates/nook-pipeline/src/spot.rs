@@ -23,6 +23,10 @@ use crate::stage::{Asked, Phase, Role, Stage, UnderWay};
 /// rounding to f16, and layers carry that on.
 const F16_TOLERANCE: f64 = 16.0 / 1024.0;
 
+/// The same for q8. What is left of such a difference before the rounding turns some number to the
+/// next of its block's steps: √32 / 127 of a row's RMS when that happens to every one of them.
+const Q8_TOLERANCE: f64 = F16_TOLERANCE + 5.66 / 127.0;
+
 impl Pipeline {
     /// Draws what is checked in this prompt.
     pub(crate) fn draw_spot_checks(&mut self) {
@@ -160,16 +164,18 @@ fn agree(one: &Activation, other: &Activation) -> bool {
     if one.bytes() == other.bytes() {
         return true;
     }
-    if one.dtype() == ActivationDtype::F32 {
-        return false;
-    }
+    let tolerance = match one.dtype() {
+        ActivationDtype::F32 => return false,
+        ActivationDtype::F16 => F16_TOLERANCE,
+        ActivationDtype::Q8 => Q8_TOLERANCE,
+    };
     let width = (one.hidden() as usize).max(1);
     let (one, other) = (one.to_f32(), other.to_f32());
     one.chunks(width).zip(other.chunks(width)).all(|(one, other)| {
         let square = |x: f64| x * x;
         let energy: f64 = one.iter().map(|x| square(f64::from(*x))).sum();
         let apart: f64 = one.iter().zip(other).map(|(a, b)| square(f64::from(a - b))).sum();
-        apart <= energy * square(F16_TOLERANCE)
+        apart <= energy * square(tolerance)
     })
 }
 
@@ -186,10 +192,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f32_answers_agree_bit_for_bit_and_f16_ones_nearly() {
+    fn f32_answers_agree_bit_for_bit_and_rounded_ones_nearly() {
         let rows = |dtype, last| Activation::from_f32(&[1.0, -1.0, 1.0, last], 2, dtype).unwrap();
         let pair = |dtype, last| agree(&rows(dtype, 1.0), &rows(dtype, last));
         assert!(pair(ActivationDtype::F32, 1.0) && !pair(ActivationDtype::F32, 1.000_001));
         assert!(pair(ActivationDtype::F16, 1.01) && !pair(ActivationDtype::F16, 1.1));
+        assert!(pair(ActivationDtype::Q8, 1.05) && !pair(ActivationDtype::Q8, 1.2));
     }
 }

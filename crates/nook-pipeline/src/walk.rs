@@ -104,7 +104,7 @@ impl Pipeline {
             return self.abort(ErrorCode::HistoryMismatch, None);
         };
         self.actions.push(action);
-        let bytes = self.boundaries.dtype().size().saturating_mul(self.settings.hidden as usize);
+        let bytes = self.boundaries.dtype().row_bytes(self.settings.hidden);
         let stage = &mut self.stages[index];
         stage.expect_pieces(bytes.saturating_mul(count as usize), &self.settings.deadlines);
         stage.under_way.push_back(UnderWay {

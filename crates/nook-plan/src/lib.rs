@@ -25,6 +25,7 @@ mod predict;
 mod price;
 mod reason;
 mod route;
+mod rows;
 mod search;
 mod shape;
 mod speed;
@@ -53,6 +54,7 @@ pub use price::{
 };
 pub use reason::{LeftOut, Out, Why};
 pub use route::{End, Place, Route, RouteError, Segment};
+pub use rows::{NARROW_GAIN_MIN_PERCENT, NarrowRows, Narrowed, Rows, plan_with_rows, rows_on};
 pub use shape::{Shape, ShapeError, WholeWalk};
 pub use speed::{PREFILL_ROWS_MIN, Probe, Speed, SpeedGauge, Visit, Warmth};
 pub use steadiness::{LOOKS_IN_A_ROW, Look, MOVE_GAIN_MIN_PERCENT, Steadiness, Verdict};

@@ -39,7 +39,7 @@ pub use library::{
 pub use peers::{PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers, PeersError};
 pub use port_key::{PortKey, PortKeyError};
 pub use settings::{
-    ChatSettings, DeviceSettings, HostSettings, InferenceSettings, NetworkSettings, NoQuietHours,
-    PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS_KEYS, SettingValue, Settings,
-    SettingsError, SettingsFile,
+    ActivationChoice, ChatSettings, DeviceSettings, HostSettings, InferenceSettings,
+    NetworkSettings, NoQuietHours, PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS_KEYS,
+    SettingValue, Settings, SettingsError, SettingsFile,
 };

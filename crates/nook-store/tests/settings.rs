@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nook_base::{ActivationDtype, LayerRange};
 use nook_store::{
-    Home, HomeChoice, KeyringChoice, Pooling, SETTINGS_KEYS, SettingValue, Settings, SettingsError,
-    SettingsFile,
+    ActivationChoice, Home, HomeChoice, KeyringChoice, Pooling, SETTINGS_KEYS, SettingValue,
+    Settings, SettingsError, SettingsFile,
 };
 use nook_trust::TrustLevel;
 use proptest::prelude::*;
@@ -46,7 +46,7 @@ fn a_missing_file_means_the_documented_defaults_and_stays_missing() {
     assert_eq!(settings, &Settings::default());
     assert_eq!(settings.port.address, "127.0.0.1:4587".parse().unwrap());
     assert_eq!(settings.gate.remote_whole, TrustLevel::Own);
-    assert_eq!(settings.inference.activation_dtype, ActivationDtype::F16);
+    assert_eq!(settings.inference.activation_dtype, ActivationChoice::Always(ActivationDtype::F16));
     assert_eq!(settings.inference.pooling, Pooling::WhenFaster);
     assert_eq!(settings.inference.shard_health_timeout, Duration::from_secs(30));
     assert_eq!(settings.host.shard_max_bytes, 20_000_000_000);
@@ -177,7 +177,7 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("[device]\nkeyring = \"maybe\"\n", "device.keyring"),
         ("[distributed_inference]\npooling = \"never\"\n", "distributed_inference.pooling"),
         (
-            "[distributed_inference]\nactivation_dtype = \"q8\"\n",
+            "[distributed_inference]\nactivation_dtype = \"q4\"\n",
             "distributed_inference.activation_dtype",
         ),
         (
@@ -205,6 +205,23 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
             panic!("{text:?}: {error}");
         };
         assert_eq!((*key, *line), (expected, Some(2)), "{error}");
+    }
+}
+
+#[test]
+fn activations_travel_as_the_owner_says_or_as_the_links_are() {
+    use ActivationChoice::{Always, ByLink};
+    for (word, expected) in [
+        ("auto", ByLink),
+        ("fp16", Always(ActivationDtype::F16)),
+        ("f16", Always(ActivationDtype::F16)),
+        ("fp32", Always(ActivationDtype::F32)),
+        ("q8", Always(ActivationDtype::Q8)),
+    ] {
+        let house =
+            House::with(&format!("[distributed_inference]\nactivation_dtype = \"{word}\"\n"));
+        let file = house.load().unwrap();
+        assert_eq!(file.settings().inference.activation_dtype, expected, "{word}");
     }
 }
 

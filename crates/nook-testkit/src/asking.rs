@@ -102,6 +102,13 @@ impl Wish {
         self
     }
 
+    /// With activations written as the asking device's settings say.
+    #[must_use]
+    pub fn as_the_house_does(mut self) -> Self {
+        self.0.activation_dtype = None;
+        self
+    }
+
     /// Undivided, on the asking device.
     #[must_use]
     pub fn alone(mut self) -> Self {

@@ -26,8 +26,8 @@ pub use frame::{DecodeError, EncodedFrame, Frame, WireMessage, decode, encode, e
 pub use header::{CallId, HEADER_BYTES, Header, Kind, WIRE_VERSION};
 pub use local::{LocalMessage, LogitRows, PassCounts, WorkerMessage};
 pub use message::{
-    Advert, Chunk, FEATURE_RESUME, Hello, HistoryMark, Message, Open, ResultHead, ResumePoint,
-    ShardAdvert, StepHead, WireError,
+    Advert, Chunk, FEATURE_Q8, FEATURE_RESUME, Hello, HistoryMark, Message, Open, ResultHead,
+    ResumePoint, ShardAdvert, StepHead, WireError,
 };
 pub use seq::{SeqCheck, SeqCounter, SeqError};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};

@@ -33,6 +33,10 @@ pub const ADVERT_SHARDS_MAX: usize = 256;
 /// so an OPEN with it would be a broken frame.
 pub const FEATURE_RESUME: u32 = 1;
 
+/// A bit of [`Hello::features`]: this host understands activations in `q8`. To a host that does not
+/// say so an OPEN or a STEP with them would be a broken frame.
+pub const FEATURE_Q8: u32 = 8;
+
 /// All that may cross between two devices.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {

@@ -260,6 +260,14 @@ fn an_open_that_resumes_is_an_open_with_more_behind_it() {
 }
 
 #[test]
+fn eight_bits_are_the_third_format_and_change_nothing_else() {
+    check(
+        Message::Open(Open { dtype: ActivationDtype::Q8, ..open(None) }),
+        "01050000010203050000000900000026 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208028020",
+    );
+}
+
+#[test]
 fn every_kind_has_its_bytes() {
     let mut kinds = Vec::new();
     for (message, golden) in between_devices() {

@@ -13,7 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn dtype() -> impl Strategy<Value = ActivationDtype> {
-    prop_oneof![Just(ActivationDtype::F16), Just(ActivationDtype::F32)]
+    prop::sample::select(&ActivationDtype::ALL[..])
 }
 
 fn layers() -> impl Strategy<Value = LayerRange> {
@@ -276,7 +276,7 @@ proptest! {
         cuts in vec(any::<prop::sample::Index>(), 0..6), fill: u8,
     ) {
         let mut assembly = TensorAssembly::new(tokens, hidden, dtype).unwrap();
-        let total = (tokens * hidden) as usize * dtype.size();
+        let total = tokens as usize * dtype.row_bytes(hidden);
         let bytes: Bytes = (0..total).map(|i| fill.wrapping_add(i as u8)).collect();
         let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(total)).collect();
         ends.push(total);

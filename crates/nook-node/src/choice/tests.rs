@@ -32,6 +32,7 @@ fn question(pooling: Pooling, facts: Facts) -> Question {
         pooling,
         reach: Reach::House,
         dtype: ActivationDtype::F16,
+        narrow: None,
         ends: Ends { prefix: 1, suffix: 1, width: Width::Free },
         hops_max: 16,
         facts,
@@ -229,4 +230,30 @@ fn always_takes_whoever_offers_and_what_is_to_stay_here_stays() {
     let (choice, view) = chosen(&asked, PLENTY);
     assert_eq!(choice.route.hops(), 0);
     assert_eq!((view.alone, view.pooled), (None, None));
+}
+
+#[test]
+fn a_slow_measured_way_narrows_the_rows_where_the_owner_leaves_the_choice() {
+    let slow = |mbit: u64| {
+        let mut facts = measured(3_000, 50);
+        let link = facts.links.get_mut(&peer(1)).expect("device 1 has a link");
+        link.bandwidth = Figure::Measured(BytesPerSecond(mbit * 125_000));
+        facts
+    };
+    let understands: Option<BTreeSet<PeerId>> = Some([peer(1)].into());
+    for (pooling, mbit, narrow, expected) in [
+        (Pooling::WhenFaster, 1, understands.clone(), ActivationDtype::Q8),
+        (Pooling::Always, 1, understands.clone(), ActivationDtype::Q8),
+        (Pooling::Always, 1000, understands, ActivationDtype::F16),
+        (Pooling::Always, 1, Some(BTreeSet::new()), ActivationDtype::F16),
+        (Pooling::Always, 1, None, ActivationDtype::F16),
+    ] {
+        let question = Question { narrow, ..question(pooling, slow(mbit)) };
+        let (choice, view) = chosen(&question, PLENTY);
+        assert_eq!(choice.dtype, expected, "{pooling:?} at {mbit} Mbit/s: {}", view.because);
+        assert_eq!(
+            view.because.contains("(q8), because the way to There"),
+            expected == ActivationDtype::Q8
+        );
+    }
 }

@@ -57,6 +57,16 @@ impl TrailBook {
         trails.remove(at)
     }
 
+    /// The format of the earlier reply with other devices that `prompt` would go on best, when that
+    /// saves enough.
+    pub(crate) fn written_as(&self, prompt: &[u32]) -> Option<ActivationDtype> {
+        let trails = self.trails.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_pooled =
+            |trail: &&Trail| trail.segments().iter().any(|segment| segment.place != Place::Local);
+        let best = trails.iter().filter(is_pooled).max_by_key(|trail| trail.resumable(prompt))?;
+        (best.resumable(prompt) >= DETOUR_POSITIONS_MIN).then(|| best.dtype())
+    }
+
     /// The route to walk and where on it `prompt` goes on: that of an earlier reply, when its devices
     /// can still be asked, else the `planned` one from the beginning.
     pub(crate) fn go_on(
@@ -117,22 +127,29 @@ impl Hosts<'_> {
 
 #[cfg(test)]
 mod tests {
-    use nook_base::{Sensitive, clock};
+    use nook_base::{Activation, PeerId, Sensitive, clock};
     use nook_pipeline::{
         Action, Deadlines, Event, FallBack, Pipeline, PipelineSettings, SpotCheck,
     };
+    use nook_plan::{Hop, Topology};
 
     use super::*;
 
     /// What a reply to `prompt` on this device alone leaves, when it says one token more.
     fn trail(prompt: &[u32]) -> Trail {
+        let alone = Route::alone(2).expect("two layers");
+        trail_over(&alone, ActivationDtype::F32, prompt)
+    }
+
+    /// The same over other devices, each of which adds a half to every number.
+    fn trail_over(route: &Route, dtype: ActivationDtype, prompt: &[u32]) -> Trail {
         let now = clock::now();
         let settings = PipelineSettings {
             hidden: 4,
-            dtype: ActivationDtype::F32,
+            dtype,
             prefill_chunk: 2,
             prefill_window: 1,
-            positions_max: 64,
+            positions_max: 256,
             failovers_max: 0,
             fall_back: FallBack::Allow,
             deadlines: Deadlines::usual(),
@@ -142,22 +159,59 @@ mod tests {
             history_key: Sensitive([7; 32]),
             resume: None,
         };
-        let mut pipeline = Pipeline::new(&Route::alone(2).expect("two layers"), settings);
+        let mut pipeline = Pipeline::new(route, settings);
         let begin = Event::Begin { prompt: Sensitive(prompt.to_vec()) };
         let mut actions = VecDeque::from(pipeline.handle(begin, now));
+        let mut heads = Vec::new();
         while let Some(action) = actions.pop_front() {
-            let event = match action {
-                Action::Open { attempt, .. } => Event::Opened { attempt, position: 0 },
-                Action::SendTokens { attempt, step, position, .. } => {
-                    let (attempt, compute_us, queue_us) = (attempt.id(), 1, 0);
-                    Event::Logits { attempt, step, position, compute_us, queue_us }
+            let (attempt, step, position, rows) = match action {
+                Action::Open { attempt, part, .. } => {
+                    heads.extend(part.head.then_some(attempt));
+                    let opened = Event::Opened { attempt, position: 0 };
+                    actions.extend(pipeline.handle(opened, now));
+                    continue;
                 }
-                Action::Sample { .. } => Event::Finish,
+                Action::SendTokens { attempt, step, position, ids, .. } => {
+                    (attempt.id(), step, position, vec![1.0; 4 * ids.len()])
+                }
+                Action::SendActivation { attempt, step, position, activation, .. } => {
+                    let rows = activation.to_f32().iter().map(|x| x + 0.5).collect();
+                    (attempt, step, position, rows)
+                }
+                Action::Sample { .. } => {
+                    actions.extend(pipeline.handle(Event::Finish, now));
+                    continue;
+                }
                 _ => continue,
+            };
+            let (compute_us, queue_us) = (1, 0);
+            let event = if heads.contains(&attempt) {
+                Event::Logits { attempt, step, position, compute_us, queue_us }
+            } else {
+                let activation = Activation::from_f32(&rows, 4, dtype).expect("small numbers");
+                let count = activation.tokens();
+                Event::Output { attempt, step, position, count, activation, compute_us, queue_us }
             };
             actions.extend(pipeline.handle(event, now));
         }
         pipeline.take_trail().expect("it ended in order")
+    }
+
+    #[test]
+    fn the_format_of_a_long_reply_with_others_is_kept_and_that_of_one_alone_is_not() {
+        let hop = |layers| Hop { peer: PeerId([1; 32]), layers };
+        let topology = Topology::or_alone(4, 1, 1).expect("four layers have a middle");
+        let route = Route::boomerang(topology, &[hop(topology.middle())]).expect("a legal route");
+        let long: Vec<u32> = (1..=DETOUR_POSITIONS_MIN + 8).collect();
+        let asked = [&long[..], &[7]].concat();
+        let book = TrailBook::default();
+        assert_eq!(book.written_as(&asked), None);
+        book.keep(trail(&long));
+        assert_eq!(book.written_as(&asked), None, "alone nothing travels");
+        book.keep(trail_over(&route, ActivationDtype::Q8, &long));
+        assert_eq!(book.written_as(&asked), Some(ActivationDtype::Q8));
+        assert_eq!(book.written_as(&asked[..20]), None, "too little is saved");
+        assert_eq!(book.written_as(&[9; 100]), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nook_base::limits::PREFILL_CHUNK_TOKENS;
+use nook_base::limits::{PREFILL_CHUNK_POOLED_TOKENS, PREFILL_CHUNK_TOKENS};
 use nook_base::tasks::Tasks;
 use nook_base::{Activation, ActivationDtype, ErrorCode, ModelPart, PeerId, Sensitive, clock};
 use nook_link::Links;
@@ -14,7 +14,7 @@ use nook_pipeline::{
 };
 use nook_plan::{Place, Route};
 use nook_text::ReplyText;
-use nook_wire::{HistoryMark, LocalMessage, Message, Open, ResumePoint, StepHead};
+use nook_wire::{FEATURE_Q8, HistoryMark, LocalMessage, Message, Open, ResumePoint, StepHead};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -95,7 +95,10 @@ impl Walk {
         let settings = PipelineSettings {
             hidden: model.shape.hidden,
             dtype,
-            prefill_chunk: PREFILL_CHUNK_TOKENS,
+            prefill_chunk: match route.hops() {
+                0 => PREFILL_CHUNK_TOKENS,
+                _ => PREFILL_CHUNK_POOLED_TOKENS,
+            },
             prefill_window: PREFILL_WINDOW,
             positions_max: prompt_tokens.saturating_add(ready.tokens_max),
             failovers_max,
@@ -141,7 +144,7 @@ impl Walk {
     pub(crate) async fn run(mut self) {
         self.walk().await;
         let visits = self.pipeline.visits().copied().collect();
-        let row_bytes = u64::from(self.hidden) * self.dtype.size() as u64;
+        let row_bytes = self.dtype.row_bytes(self.hidden) as u64;
         self.teller.measured(self.model.listed.digest, row_bytes, visits).await;
     }
 
@@ -280,14 +283,15 @@ impl Walk {
                 });
                 let (links, book) = (self.links.clone(), self.teller.book.clone());
                 let task = self.tasks.spawn_until_cancelled("peer-leg", async move {
+                    let names = book.clone();
                     let revoked = revoked(book, peer);
                     let held = async {
-                        match peer_call(&links, peer).await {
-                            Some(call) => {
+                        match peer_call(&links, &names, peer, (attempt, dtype)).await {
+                            Ok(call) => {
                                 leg::hold(attempt, call, opening, inbox, events.clone()).await;
                                 None
                             }
-                            None => Some(Event::Lost { attempt }),
+                            Err(event) => Some(event),
                         }
                     };
                     let last = tokio::select! {
@@ -539,8 +543,26 @@ async fn revoked(mut book: watch::Receiver<Arc<AdvertBook>>, peer: PeerId) {
     }
 }
 
-async fn peer_call(links: &Links, peer: PeerId) -> Option<nook_mux::Call<Message>> {
-    links.link(peer)?.mux().open_call().await.ok()
+/// A call to `peer`, or what the pipeline is to hear instead. A device whose version does not know the
+/// format of activations is sent no frame of it, which it would take for a broken one.
+async fn peer_call(
+    links: &Links,
+    book: &watch::Receiver<Arc<AdvertBook>>,
+    peer: PeerId,
+    (attempt, dtype): (AttemptId, ActivationDtype),
+) -> Result<nook_mux::Call<Message>, Event> {
+    let lost = Event::Lost { attempt };
+    let Some(link) = links.link(peer) else { return Err(lost) };
+    if dtype == ActivationDtype::Q8 && link.hello().features & FEATURE_Q8 == 0 {
+        let name = book.borrow().name(&peer);
+        let sentence = format!(
+            "{name} does not understand activations in {dtype}: update Inglenook there, or set \
+             distributed_inference.activation_dtype to \"fp16\""
+        );
+        tracing::info!(?peer, "{sentence}");
+        return Err(Event::Failed { attempt, code: ErrorCode::VersionMismatch, sentence });
+    }
+    link.mux().open_call().await.map_err(|_| lost)
 }
 
 fn wire_rows(rows: LogitRows) -> nook_wire::LogitRows {

@@ -8,6 +8,7 @@ mod case;
 mod checks;
 mod late;
 mod mishap;
+mod overlap;
 mod resume;
 mod scenario;
 mod toy;
@@ -85,7 +86,8 @@ fn any_fault() -> impl Strategy<Value = Fault> {
 fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
     let model = (3..14_u32, 0..3_u32, 0..3_u32);
     let text = (prop::collection::vec(0..900_u32, 1..60), 1..25_usize);
-    let steps = (1..12_u32, 1..4_usize, any::<bool>());
+    let dtype = prop::sample::select(&ActivationDtype::ALL[..]);
+    let steps = (1..12_u32, 1..4_usize, dtype);
     let retained = prop_oneof![Just(1 << 20), 0..2_000_usize];
     let rules = (0..4_u32, any::<bool>(), retained, prop_oneof![Just(0), Just(200_000)]);
     let faults = prop::collection::vec((0..200_usize, fault), 1..8);
@@ -101,7 +103,7 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
                 reply: text.1,
                 chunk: steps.0,
                 window: steps.1,
-                dtype: if steps.2 { ActivationDtype::F16 } else { ActivationDtype::F32 },
+                dtype: steps.2,
                 failovers_max: rules.0,
                 fall_back: if rules.1 { FallBack::Allow } else { FallBack::Refuse },
                 retained_bytes_max: rules.2,

@@ -116,7 +116,8 @@ pub(crate) fn spoil(event: Event, garbage: Garbage, input: Option<Activation>) -
     match garbage {
         Garbage::NotANumber => {
             let mut bytes = activation.bytes().to_vec();
-            bytes[len - dtype.size()..].fill(0xff);
+            // The last row: of q8 the scale too.
+            bytes[len - dtype.row_bytes(HIDDEN)..].fill(0xff);
             activation = remake(count, dtype, bytes);
         }
         Garbage::Zero => activation = remake(count, dtype, vec![0; len]),
@@ -124,8 +125,9 @@ pub(crate) fn spoil(event: Event, garbage: Garbage, input: Option<Activation>) -
         Garbage::RowMissing => activation = activation.rows(1, count),
         Garbage::OtherType => {
             let other = match dtype {
-                ActivationDtype::F16 => ActivationDtype::F32,
+                ActivationDtype::F16 => ActivationDtype::Q8,
                 ActivationDtype::F32 => ActivationDtype::F16,
+                ActivationDtype::Q8 => ActivationDtype::F32,
             };
             let numbers = activation.to_f32();
             activation = Activation::from_f32(&numbers, HIDDEN, other).expect("small numbers");

@@ -1,12 +1,18 @@
 //! A toy model whose every output depends on every input before it, exactly.
 //!
-//! Numbers are integers between 1 and 1,021, which f16 and f32 both hold exactly, so a split run can
-//! be compared bit for bit. A lost, doubled, swapped or shifted position changes all that follows.
+//! Numbers are integers between 1 and 127 times 1, 2, 4 or 8, the same for a whole row, and the last
+//! one of each row is the largest, so f16, f32 and q8 (whose scale is then exactly that factor) all hold
+//! them, and a split run can be compared bit for bit. A lost, doubled, swapped or shifted position
+//! changes all that follows.
 
 use nook_base::{Activation, ActivationDtype, ModelPart};
 
-pub(crate) const HIDDEN: u32 = 4;
+pub(crate) const HIDDEN: u32 = 5;
 const MODULUS: u64 = 1021;
+/// The largest number of a row before its factor, and always its last.
+const LARGEST: u64 = 127;
+/// Numbers of a row that say something.
+const SAYING: usize = HIDDEN as usize - 1;
 
 type Row = [u64; HIDDEN as usize];
 
@@ -46,7 +52,7 @@ impl Toy {
         assert!(self.part.embedding, "token ids went to inner layers");
         let rows = ids.iter().map(|id| {
             let id = u64::from(*id);
-            std::array::from_fn(|h| (id * 31 + h as u64 * 101) % MODULUS + 1)
+            row_of(|h| id * 31 + h as u64 * 101)
         });
         let rows: Vec<Row> = rows.collect();
         self.forward(rows)
@@ -67,11 +73,11 @@ impl Toy {
             for (layer, memory) in self.part.layers.iter().zip(&mut self.memory) {
                 let x = *row;
                 let position = u64::from(self.len);
-                for h in 0..HIDDEN as usize {
-                    let next = x[(h + 1) % HIDDEN as usize];
+                *row = row_of(|h| {
+                    let next = x[(h + 1) % SAYING];
                     let mix = x[h] * 31 + next * 17 + *memory * 13 + position * 5;
-                    row[h] = (mix + u64::from(layer) * 3 + h as u64 * 11) % MODULUS + 1;
-                }
+                    mix + u64::from(layer) * 3 + h as u64 * 11
+                });
                 let sum: u64 = x.iter().zip(1..).map(|(x, factor)| x * factor).sum();
                 *memory = (*memory * 29 + sum + 1) % MODULUS;
             }
@@ -81,6 +87,12 @@ impl Toy {
     }
 }
 
+fn row_of(number: impl Fn(usize) -> u64) -> Row {
+    let factor = 1 << (number(SAYING) % 4);
+    let number = |h| if h < SAYING { number(h) % LARGEST + 1 } else { LARGEST };
+    std::array::from_fn(|h| number(h) * factor)
+}
+
 pub(crate) fn activation(rows: &[Row], dtype: ActivationDtype) -> Activation {
     let numbers: Vec<f32> = rows.iter().flatten().map(|x| *x as f32).collect();
     Activation::from_f32(&numbers, HIDDEN, dtype).expect("toy numbers are small and rows are full")
@@ -88,7 +100,7 @@ pub(crate) fn activation(rows: &[Row], dtype: ActivationDtype) -> Activation {
 
 /// The head and the greedy sampler in one.
 pub(crate) fn token(row: &Row) -> u32 {
-    let sum: u64 = row.iter().zip([1, 3, 7, 11]).map(|(x, f)| x * f).sum();
+    let sum: u64 = row.iter().zip([1, 31, 127, 211]).map(|(x, f)| x * f).sum();
     (sum % 997) as u32
 }
 

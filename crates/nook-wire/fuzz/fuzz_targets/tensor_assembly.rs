@@ -7,13 +7,9 @@ use libfuzzer_sys::fuzz_target;
 use nook_base::ActivationDtype;
 use nook_wire::{Chunk, TensorAssembly};
 
-fuzz_target!(|input: (u32, u32, bool, Vec<(u64, Vec<u8>, bool)>)| {
-    let (tokens, hidden, half, chunks) = input;
-    let dtype = if half {
-        ActivationDtype::F16
-    } else {
-        ActivationDtype::F32
-    };
+fuzz_target!(|input: (u32, u32, u8, Vec<(u64, Vec<u8>, bool)>)| {
+    let (tokens, hidden, format, chunks) = input;
+    let dtype = ActivationDtype::ALL[usize::from(format) % ActivationDtype::ALL.len()];
     let Ok(mut assembly) = TensorAssembly::new(tokens, hidden, dtype) else {
         return;
     };

@@ -17,7 +17,6 @@ mod measure;
 mod ours;
 mod probe;
 mod report;
-mod resident;
 mod rows;
 mod spinning;
 

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use nook_base::clock;
+use nook_tests::resident::Resident;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, Stream};
-use crate::resident::Resident;
 
 /// What to measure, on which file, with how many threads.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -4,30 +4,38 @@
 //! Measures and prints; nothing is asserted, because a busy machine is no failure. Each part is a module
 //! that knows nothing of the others and gives [`rows::Row`]s:
 //!
+//! - [`divided`]: a model on two one-thread workers, against one: decode and a long prompt.
+//! - [`hop`]: what a hop costs beyond its computing.
+//! - [`construct`]: from asking to the first byte, where layers are held.
 //! - [`streams`]: several conversations through one worker process, against one.
+//! - [`losses`]: from the loss of a helper to the next token.
+//! - [`pause`]: from pausing to memory free.
 //! - [`turns`]: the second turn of a conversation, against a cold prompt.
+//! - [`formats`]: what the formats of activations cost in fidelity; no budget, but the reason for them.
 //!
 //! The program under test is the one that `NOOK_BIN` names.
 
+mod construct;
+mod divided;
+mod formats;
+mod hop;
+mod losses;
+mod pause;
 mod rows;
 mod streams;
 mod turns;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use nook_base::tasks::Tasks;
 use nook_tests::machine::{self, Machine, Run, load};
+use nook_tests::program::{self, Effort};
 use nook_tests::{models, report};
-use tokio::sync::oneshot;
 
 use crate::rows::{Row, table};
-
-/// Longest wait for the tasks of this process to end.
-const LEAVE_LIMIT: Duration = Duration::from_secs(3);
 
 /// What a household gains by computing together.
 #[derive(Debug, Clone, Parser)]
@@ -59,56 +67,60 @@ struct Arguments {
 /// A part of the bench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
+    Decode,
+    Hop,
+    Construct,
+    Prefill,
     Streams,
+    Losses,
+    Pause,
     Turns,
+    Fidelity,
 }
 
-/// How thorough a bench is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effort {
-    Quick,
-    Full,
-}
-
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            report::loud(&format!("cannot start the runtime: {error}"));
-            return ExitCode::FAILURE;
+impl Part {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Decode => "decode over two workers against one",
+            Self::Hop => "overhead per hop",
+            Self::Construct => "construction to first byte",
+            Self::Prefill => "prefill over two workers against one",
+            Self::Streams => "several streams through one worker",
+            Self::Losses => "the loss of a helper to the next token",
+            Self::Pause => "pause to memory free",
+            Self::Turns => "the second turn of a conversation",
+            Self::Fidelity => "fidelity of the formats of activations",
         }
-    };
-    match runtime.block_on(measured(arguments)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            report::loud(&format!("{error:#}"));
-            ExitCode::FAILURE
+    }
+
+    async fn measure(
+        self,
+        effort: Effort,
+        folder: &Path,
+        tasks: &Tasks,
+    ) -> anyhow::Result<Vec<Row>> {
+        match self {
+            Self::Decode => divided::decode(effort, folder).await,
+            Self::Hop => hop::measure(effort, tasks).await,
+            Self::Construct => construct::measure(effort).await,
+            Self::Prefill => divided::prefill(effort, folder).await,
+            Self::Streams => streams::measure(effort, folder, tasks).await,
+            Self::Losses => losses::measure(effort, folder).await,
+            Self::Pause => pause::measure(effort, folder).await,
+            Self::Turns => turns::measure(effort).await,
+            Self::Fidelity => formats::measure(effort).await,
         }
     }
 }
 
-/// Runs the bench as a task: a future on the main thread would be woken across threads at every step.
-async fn measured(arguments: Arguments) -> anyhow::Result<()> {
-    let tasks = Tasks::new();
-    let (told, outcome) = oneshot::channel();
-    let inner = tasks.child();
-    tasks.spawn("bench", async move {
-        // The receiver waits below.
-        let _ = told.send(run(&arguments, &inner).await);
-    });
-    let outcome = outcome.await.context("the bench itself failed")?;
-    tasks.shut_down(LEAVE_LIMIT).await;
-    outcome
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    program::run(|tasks| async move { run(&arguments, &tasks).await })
 }
 
 async fn run(arguments: &Arguments, tasks: &Tasks) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        nook_base::env::raw("NOOK_BIN").is_some(),
-        "NOOK_BIN names no program to measure; `cargo xtask bench pipeline` builds and names it"
-    );
-    let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
-    let wanted = |part| arguments.only.is_empty() || arguments.only.contains(&part);
+    program::needs_a_product("pipeline")?;
+    let effort = Effort::of(arguments.quick);
     let folder = match &arguments.models {
         Some(folder) => folder.clone(),
         None => models::folder_beside(&std::env::current_exe()?),
@@ -117,13 +129,12 @@ async fn run(arguments: &Arguments, tasks: &Tasks) -> anyhow::Result<()> {
     let machine = Machine::this(arguments.machine.clone());
     let mut run = Run::begins(command, arguments.quick, arguments.note.clone());
     let mut rows: Vec<Row> = Vec::new();
-    if wanted(Part::Streams) {
-        report::loud("measuring several streams through one worker");
-        rows.extend(streams::measure(effort, &folder, tasks).await.context("several streams")?);
-    }
-    if wanted(Part::Turns) {
-        report::loud("measuring the second turn of a conversation");
-        rows.extend(turns::measure(effort).await.context("the second turn")?);
+    for part in Part::value_variants() {
+        if arguments.only.is_empty() || arguments.only.contains(part) {
+            report::loud(&format!("measuring {}", part.title()));
+            let measured = part.measure(effort, &folder, tasks).await;
+            rows.extend(measured.with_context(|| part.title())?);
+        }
     }
     run.load_after = load();
     let text = format!("{}\n\n{}", report::head(&machine, &run, &[]), table(&rows));

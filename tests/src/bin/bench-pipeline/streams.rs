@@ -15,25 +15,25 @@ use nook_mux::Call;
 use nook_shard::{Worker, WorkerCommand, WorkerLimits};
 use nook_tests::figures::Spread;
 use nook_tests::models::{self, Files};
+use nook_tests::program::Effort;
 use nook_tests::report;
 use nook_wire::{HistoryMark, Message, Open, StepHead, WorkerMessage};
 use tokio::sync::mpsc;
 
-use crate::Effort;
+use crate::formats::EMBER;
 use crate::rows::Row;
 
 /// Streams of the arms, one after the other in each round.
 const STREAMS: [u32; 4] = [1, 2, 4, 8];
+
+/// Models of random weights, by name; of a quick run the tiny one stands for the first.
+const SHAPES: [&str; 2] = ["llama-1b-q4_k_m", "llama-1b-q8_0"];
 
 /// What four streams should give of one; see the design.
 const FOUR_AGAINST_ONE: f64 = 2.5;
 
 /// Longest wait for a result; beyond it the bench is given up.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-
-/// The built-in model.
-const EMBER: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/nook-store/ember/ember-q8_0.gguf");
 
 /// The worker takes this process' word for what the file is.
 const MODEL: ModelDigest = ModelDigest([7; 32]);
@@ -58,14 +58,16 @@ pub(crate) async fn measure(
     tasks: &Tasks,
 ) -> anyhow::Result<Vec<Row>> {
     let files = Files::in_folder(folder.to_owned());
-    let (shape, sizes) = match effort {
-        Effort::Quick => (&models::TINY, Sizes { rounds: 1, steps: 8, warm_up: 2 }),
-        Effort::Full => {
-            let model = models::ALL.first().context("there is a model to measure")?;
-            (model, Sizes { rounds: 5, steps: 24, warm_up: 4 })
-        }
+    // Two sizes of the same shape: the more memory a step reads, the more there is to share.
+    let (names, sizes) = match effort {
+        Effort::Quick => (&SHAPES[..1], Sizes { rounds: 1, steps: 8, warm_up: 2 }),
+        Effort::Full => (&SHAPES[..], Sizes { rounds: 5, steps: 24, warm_up: 4 }),
     };
-    let mut rows = of_model(shape.title, &files.ensure(shape)?, sizes, true, tasks).await?;
+    let mut rows = Vec::new();
+    for name in names {
+        let shape = models::one(effort, name)?;
+        rows.extend(of_model(shape.title, &files.ensure(shape)?, sizes, true, tasks).await?);
+    }
     // A step of Ember takes so little that a round of it may have many more.
     let sizes = Sizes { steps: sizes.steps * 20, ..sizes };
     rows.extend(of_model("Ember", Path::new(EMBER), sizes, false, tasks).await?);

@@ -6,9 +6,9 @@
 
 use nook_testkit::{Household, NodePlan, Told, Wish};
 use nook_tests::figures::Spread;
+use nook_tests::program::Effort;
 use nook_tests::report;
 
-use crate::Effort;
 use crate::rows::Row;
 
 /// Tokens of the first prompt, about.

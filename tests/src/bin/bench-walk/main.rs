@@ -1,37 +1,21 @@
 //! `cargo xtask bench walk`: what the walk through other machines costs on this one.
 //!
-//! Measures and prints; nothing is asserted, because a busy machine is no failure. Three parts, each
-//! a module that knows nothing of the others:
-//!
-//! - [`hop`]: what a decode step costs on the whole real path beyond its computing, and on pieces of it;
-//! - [`split`]: tokens per second of a divided model against the undivided one, arms interleaved;
-//! - [`kill`]: from SIGKILL of a helper in the middle of a reply to the next token.
-//!
-//! The nodes are processes of the program that `NOOK_BIN` names; the requester of [`hop`] lives in this
-//! process, so that it sees both clocks. [`report`] holds the figures and prints them.
+//! Measures and prints; nothing is asserted, because a busy machine is no failure. What is measured is in
+//! [`nook_tests::walk`], each of its three parts by itself; [`report`] holds the figures and prints them.
+//! The program under test is the one that `NOOK_BIN` names.
 
-mod asking;
-mod hop;
-mod kill;
-mod pieces;
 mod report;
-mod requester;
-mod split;
-mod steps;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use nook_base::tasks::Tasks;
-use tokio::sync::oneshot;
+use nook_tests::program::{self, Effort};
+use nook_tests::walk::{hop, kill, split};
 
 use crate::report::Report;
-
-/// Longest wait for the tasks of this process to end.
-const LEAVE_LIMIT: Duration = Duration::from_secs(3);
 
 /// What the walk through other machines costs on this one.
 #[derive(Debug, Clone, Parser)]
@@ -65,53 +49,14 @@ enum Part {
     Kill,
 }
 
-/// How thorough a bench is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effort {
-    Quick,
-    Full,
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // As in the product: everything that is measured runs on the workers of such a runtime.
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            report::loud(&format!("cannot start the runtime: {error}"));
-            return ExitCode::FAILURE;
-        }
-    };
-    match runtime.block_on(measured(arguments)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            report::loud(&format!("{error:#}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Runs the bench as a task, since a future on the main thread would be woken across threads at every
-/// step, which no reply of the product is.
-async fn measured(arguments: Arguments) -> anyhow::Result<()> {
-    let tasks = Tasks::new();
-    let (told, outcome) = oneshot::channel();
-    let inner = tasks.child();
-    tasks.spawn("bench", async move {
-        // The receiver waits below.
-        let _ = told.send(run(&arguments, &inner).await);
-    });
-    let outcome = outcome.await.context("the bench itself failed")?;
-    tasks.shut_down(LEAVE_LIMIT).await;
-    outcome
+    program::run(|tasks| async move { run(&arguments, &tasks).await })
 }
 
 async fn run(arguments: &Arguments, tasks: &Tasks) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        nook_base::env::raw("NOOK_BIN").is_some(),
-        "NOOK_BIN names no program to measure; `cargo xtask bench walk` builds and names it"
-    );
-    let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
+    program::needs_a_product("walk")?;
+    let effort = Effort::of(arguments.quick);
     let wanted = |part| arguments.only.is_empty() || arguments.only.contains(&part);
     let mut report = Report::begin(arguments);
     if wanted(Part::Hop) {

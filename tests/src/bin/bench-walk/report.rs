@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use serde::Serialize;
-
-use crate::Arguments;
-use crate::hop::{HopRow, PathKind};
-use crate::kill::KillRow;
-use crate::split::SplitRow;
 use nook_tests::figures::Spread;
 use nook_tests::machine::{self, Machine, Run, load};
 use nook_tests::report;
+use nook_tests::walk::hop::{HopRow, PathKind};
+use nook_tests::walk::kill::KillRow;
+use nook_tests::walk::split::SplitRow;
+use serde::Serialize;
+
+use crate::Arguments;
 pub(crate) use nook_tests::report::{line, loud};
 
 /// What the product aims at; see the design. First aims are those of its first step.

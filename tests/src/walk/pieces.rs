@@ -16,9 +16,9 @@ use nook_trust::DeviceKey;
 use nook_wire::{Message, ResultHead};
 use tokio::runtime::Runtime;
 
-use crate::requester::{Requester, link_config};
-use crate::steps::{self, Course, Taken};
-use nook_tests::figures::Spread;
+use super::requester::{Requester, link_config};
+use super::steps::{self, Course, Taken};
+use crate::figures::Spread;
 
 /// What the worker may use; far more than the small models take.
 const LIMITS: WorkerLimits =

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use nook_base::clock;
 use nook_control::{GenerateWish, ReplyLines, SamplingWish};
-use nook_node::views::{ReplyEvent, RouteView};
+use nook_node::views::{ReplyEvent, ReplySummary, RouteView};
 use nook_testkit::Node;
 
 /// Longest wait for the next event of a reply.
@@ -13,20 +13,22 @@ const EVENT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Who is to compute a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arm {
+pub enum Arm {
+    /// This device alone.
     Undivided,
+    /// Whoever lends layers, too.
     Split,
 }
 
 /// A reply under way.
 #[derive(Debug)]
-pub(crate) struct Asking {
+pub struct Asking {
     lines: ReplyLines,
 }
 
 impl Asking {
     /// Asks for a greedy continuation, with everything else as the house does by default.
-    pub(crate) async fn begin(
+    pub async fn begin(
         node: &Node,
         model: &str,
         prompt: &str,
@@ -47,12 +49,12 @@ impl Asking {
     }
 
     /// Tokens of the prompt.
-    pub(crate) fn prompt_tokens(&self) -> usize {
+    pub fn prompt_tokens(&self) -> usize {
         self.lines.prompt_ids.len()
     }
 
     /// The next event, how many tokens it brought, and when it came; `None` after the last one.
-    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<(ReplyEvent, usize, Instant)>> {
+    pub async fn next(&mut self) -> anyhow::Result<Option<(ReplyEvent, usize, Instant)>> {
         let next = tokio::time::timeout(EVENT_LIMIT, self.lines.next());
         let next = next.await.with_context(|| format!("nothing came for {EVENT_LIMIT:?}"))??;
         if let Some((ReplyEvent::PipelineAborted { code, sentence }, _)) = &next {
@@ -63,22 +65,26 @@ impl Asking {
 }
 
 /// Decode speed of one whole reply in tokens a second, the first token not counted, and its route.
-pub(crate) async fn speed(mut asking: Asking) -> anyhow::Result<(f64, RouteView)> {
+pub async fn speed(asking: Asking) -> anyhow::Result<(f64, RouteView)> {
+    let summary = summary(asking).await?;
+    Ok((summary.tokens_per_second, summary.route))
+}
+
+/// What is told at the end of one whole reply, during which nobody was lost.
+pub async fn summary(mut asking: Asking) -> anyhow::Result<ReplySummary> {
     let mut last = None;
     while let Some((event, ..)) = asking.next().await? {
         last = Some(event);
     }
     match last {
-        Some(ReplyEvent::Done { summary }) if summary.failovers.is_empty() => {
-            Ok((summary.tokens_per_second, summary.route))
-        }
+        Some(ReplyEvent::Done { summary }) if summary.failovers.is_empty() => Ok(summary),
         Some(ReplyEvent::Done { summary }) => bail!("a helper was lost: {:?}", summary.failovers),
         other => bail!("the reply did not end: {other:?}"),
     }
 }
 
 /// The other devices that compute, in order.
-pub(crate) fn others(route: &RouteView) -> Vec<String> {
+pub fn others(route: &RouteView) -> Vec<String> {
     let others = route.legs.iter().filter(|leg| !leg.local);
     others.map(|leg| leg.device.clone()).collect()
 }

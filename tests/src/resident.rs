@@ -1,16 +1,25 @@
-//! How much memory this process has, as its system counts it.
+//! How much memory a process has, as its system counts it.
 
 /// Bytes in memory now, and the most there ever were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Resident {
-    pub(crate) now: u64,
-    pub(crate) peak: u64,
+pub struct Resident {
+    /// Now.
+    pub now: u64,
+    /// The most there ever was.
+    pub peak: u64,
 }
 
 impl Resident {
     /// Of this process; `None` where the system is not Linux, or does not say.
-    pub(crate) fn of_this_process() -> Option<Self> {
+    #[must_use]
+    pub fn of_this_process() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/self/status").ok()?)
+    }
+
+    /// Of the process `pid`; `None` where the system is not Linux, or it has ended.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
     }
 
     /// From the lines `VmRSS:` and `VmHWM:` of `/proc/<pid>/status`, see proc_pid_status(5).

@@ -10,23 +10,26 @@ use nook_base::{Activation, ActivationDtype, LayerRange, ModelDigest, clock};
 use nook_mux::Call;
 use nook_wire::{HistoryMark, Message, Open, StepHead, WireMessage};
 
-use nook_tests::figures::Spread;
+use crate::figures::Spread;
 
 /// Longest wait for the answer to one message; beyond it the bench is given up.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// What is asked for, step by step.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Course {
-    pub(crate) model: ModelDigest,
-    pub(crate) layers: LayerRange,
+pub struct Course {
+    /// The model.
+    pub model: ModelDigest,
+    /// The layers that are computed.
+    pub layers: LayerRange,
     /// Numbers in a row.
-    pub(crate) hidden: u32,
-    pub(crate) dtype: ActivationDtype,
+    pub hidden: u32,
+    /// How they are written.
+    pub dtype: ActivationDtype,
     /// Steps that are not counted.
-    pub(crate) warm_up: u32,
+    pub warm_up: u32,
     /// Steps that are.
-    pub(crate) counted: u32,
+    pub counted: u32,
 }
 
 /// One step, in microseconds.
@@ -41,16 +44,17 @@ struct Sample {
 
 /// What steps took, in microseconds.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
-pub(crate) struct Taken {
+pub struct Taken {
     /// Round trip less computing and waiting for the computing thread.
-    pub(crate) overhead_us: Spread,
+    pub overhead_us: Spread,
     /// Round trip less computing alone.
-    pub(crate) overhead_and_queue_us: Spread,
-    pub(crate) compute_us: Spread,
+    pub overhead_and_queue_us: Spread,
+    /// As the host says.
+    pub compute_us: Spread,
 }
 
 /// Opens a conversation on `call` and walks the course.
-pub(crate) async fn walk<M>(mut call: Call<M>, course: Course) -> anyhow::Result<Taken>
+pub async fn walk<M>(mut call: Call<M>, course: Course) -> anyhow::Result<Taken>
 where
     M: WireMessage + Sync,
 {

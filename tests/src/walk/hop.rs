@@ -14,29 +14,33 @@ use nook_model::synthetic::{Mix, Recipe};
 use nook_testkit::{Household, Node, NodePlan};
 use serde::Serialize;
 
-use crate::Effort;
-use crate::pieces;
-use crate::requester::Requester;
-use crate::steps::{self, Course, Taken};
-use nook_tests::figures::Spread;
+use super::pieces;
+use super::requester::Requester;
+use super::steps::{self, Course, Taken};
+use crate::figures::Spread;
+use crate::program::Effort;
 
 /// Widths of the hidden state: that of Ember, and that of a model of a billion parameters.
 const WIDTHS: [u32; 2] = [256, 2048];
 
 /// One stretch of the path, measured.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct HopRow {
-    pub(crate) path: PathKind,
-    pub(crate) hidden: u32,
-    pub(crate) dtype: ActivationDtype,
+pub struct HopRow {
+    /// Which stretch.
+    pub path: PathKind,
+    /// Numbers in a row.
+    pub hidden: u32,
+    /// How they are written.
+    pub dtype: ActivationDtype,
+    /// What its steps took.
     #[serde(flatten)]
-    pub(crate) taken: Taken,
+    pub taken: Taken,
 }
 
 /// Which stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum PathKind {
+pub enum PathKind {
     /// Requester, link, node, worker, and back.
     Whole,
     /// Requester, worker, and back.
@@ -48,27 +52,63 @@ pub(crate) enum PathKind {
 }
 
 /// Measures all stretches for every width and dtype.
-pub(crate) async fn measure(effort: Effort, tasks: &Tasks) -> anyhow::Result<Vec<HopRow>> {
-    let folder = tempfile::Builder::new().prefix("nook-bench-").tempdir()?;
-    let house = Household::strangers([NodePlan::new("Host").offering("1-1")]).await?;
-    let host = house.node(0);
-    host.share(true).await?;
-    let requester = Requester::paired_with(host, tasks).await?;
+pub async fn measure(effort: Effort, tasks: &Tasks) -> anyhow::Result<Vec<HopRow>> {
+    let host = Host::start(tasks).await?;
     let mut rows = Vec::new();
     for width in WIDTHS {
-        let file = model(folder.path(), width)?;
-        let digest = import(host, &file, width).await?;
+        let (file, digest) = host.model(width).await?;
         for dtype in [ActivationDtype::F16, ActivationDtype::F32] {
             let course = course(effort, digest, width, dtype);
             let row = |path, taken| HopRow { path, hidden: width, dtype, taken };
-            let whole = steps::walk(requester.call().await?, course).await?;
-            rows.push(row(PathKind::Whole, whole));
+            rows.push(host.whole(course).await?);
             rows.push(row(PathKind::Worker, pieces::worker(&file, course, tasks).await?));
             rows.push(row(PathKind::Link, pieces::link(course, tasks).await?));
             rows.push(row(PathKind::Tcp, plain(pieces::tcp(course).await?)));
         }
     }
     Ok(rows)
+}
+
+/// Measures the whole path at the width of a model of a billion parameters, in every format.
+pub async fn whole(effort: Effort, tasks: &Tasks) -> anyhow::Result<Vec<HopRow>> {
+    let host = Host::start(tasks).await?;
+    let [_, width] = WIDTHS;
+    let (_, digest) = host.model(width).await?;
+    let mut rows = Vec::new();
+    for dtype in ActivationDtype::ALL {
+        rows.push(host.whole(course(effort, digest, width, dtype)).await?);
+    }
+    Ok(rows)
+}
+
+/// A node that lends, and a device in this process that it trusts.
+struct Host {
+    house: Household,
+    requester: Requester,
+    folder: tempfile::TempDir,
+}
+
+impl Host {
+    async fn start(tasks: &Tasks) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("nook-bench-").tempdir()?;
+        let house = Household::strangers([NodePlan::new("Host").offering("1-1")]).await?;
+        house.node(0).share(true).await?;
+        let requester = Requester::paired_with(house.node(0), tasks).await?;
+        Ok(Self { house, requester, folder })
+    }
+
+    /// A model of this width that the node has.
+    async fn model(&self, width: u32) -> anyhow::Result<(PathBuf, ModelDigest)> {
+        let file = model(self.folder.path(), width)?;
+        let digest = import(self.house.node(0), &file, width).await?;
+        Ok((file, digest))
+    }
+
+    async fn whole(&self, course: Course) -> anyhow::Result<HopRow> {
+        let Course { hidden, dtype, .. } = course;
+        let taken = steps::walk(self.requester.call().await?, course).await?;
+        Ok(HopRow { path: PathKind::Whole, hidden, dtype, taken })
+    }
 }
 
 /// At least a thousand counted steps in a full run.

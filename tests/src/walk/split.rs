@@ -12,9 +12,9 @@ use nook_model::synthetic::{Mix, Recipe};
 use nook_testkit::{Household, Node, NodePlan};
 use serde::Serialize;
 
-use crate::Effort;
-use crate::asking::{Arm, Asking, others, speed};
-use nook_tests::figures::Spread;
+use super::asking::{Arm, Asking, others, speed, summary};
+use crate::figures::Spread;
+use crate::program::Effort;
 
 /// Tokens that random weights continue; what they say does not matter.
 const RANDOM_PROMPT: &str = "Twelve lamps stood in the window";
@@ -29,16 +29,21 @@ const STORIES: [&str; 4] = [
 
 /// One model, divided and not.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct SplitRow {
-    pub(crate) what: String,
-    pub(crate) rounds: usize,
-    pub(crate) tokens: u32,
-    pub(crate) undivided_tokens_per_second: Spread,
-    pub(crate) split_tokens_per_second: Spread,
+pub struct SplitRow {
+    /// The model, and how it was divided.
+    pub what: String,
+    /// Pairs of replies that count.
+    pub rounds: usize,
+    /// Tokens of each.
+    pub tokens: u32,
+    /// Decode speed on this device alone.
+    pub undivided_tokens_per_second: Spread,
+    /// Decode speed with the others.
+    pub split_tokens_per_second: Spread,
     /// Median of split / undivided, round by round.
-    pub(crate) ratio: f64,
+    pub ratio: f64,
     /// Best split / best undivided: interference only subtracts.
-    pub(crate) ratio_of_best: f64,
+    pub ratio_of_best: f64,
 }
 
 /// How much of it.
@@ -50,7 +55,7 @@ struct Rounds {
 }
 
 /// Measures every model.
-pub(crate) async fn measure(effort: Effort) -> anyhow::Result<Vec<SplitRow>> {
+pub async fn measure(effort: Effort) -> anyhow::Result<Vec<SplitRow>> {
     let mut rows = vec![ember(effort).await?];
     let mixes = match effort {
         Effort::Quick => vec![("Q8_0", Mix::All(Format::Q8_0))],
@@ -85,22 +90,101 @@ async fn one_thread_each(effort: Effort, name: &str, mix: Mix) -> anyhow::Result
     let folder = tempfile::Builder::new().prefix("nook-bench-").tempdir()?;
     let (shape, recipe) = shape(effort, mix);
     let file = written(folder.path(), recipe.clone()).await?;
-    // This device has the first half and the last layer, the helper all between.
-    let half = recipe.layers / 2;
-    let asking = NodePlan::new("Asking")
-        .with("distributed_inference.local_prefix_layers", half.to_string())
-        .computing_with(1);
-    let middle = LayerRange::new(half, recipe.layers - 1)?;
-    let helper = NodePlan::new("Helper").offering(&middle.to_string()).computing_with(1);
-    let house = Household::strangers([asking, helper]).await?;
-    let model = house.import(&file, Some("random")).await?;
-    lend_to_first(&house, 1, &model).await?;
-    let rounds = match effort {
-        Effort::Quick => Rounds { warm_up: 1, counted: 2, tokens: 8 },
-        Effort::Full => Rounds { warm_up: 1, counted: 10, tokens: 48 },
-    };
-    let what = format!("{shape} {name}, two one-thread workers against one");
-    compare(what, &house, &model, &[RANDOM_PROMPT], 1, rounds).await
+    let halves = Halves::start(&file, recipe.layers).await?;
+    halves.decode(effort, &format!("{shape} {name}")).await
+}
+
+/// A model of random weights on two nodes that compute with one thread each.
+///
+/// The asking device has the first half but one, and the last layer: as many as the helper between, so
+/// that neither waits for the other while a prompt goes through both.
+#[derive(Debug)]
+pub struct Halves {
+    house: Household,
+    model: String,
+}
+
+/// The first token of a long prompt, with a helper and without.
+#[derive(Debug, Clone, Serialize)]
+pub struct PrefillRow {
+    /// Tokens of the prompts.
+    pub prompt_tokens: Spread,
+    /// From asking to the first token, on this device alone.
+    pub undivided_ms: Spread,
+    /// The same with the helper.
+    pub split_ms: Spread,
+    /// Median of undivided / split, round by round.
+    pub ratio: f64,
+}
+
+impl Halves {
+    /// Starts both nodes with the model in `file`, which has `layers` layers, four at least.
+    pub async fn start(file: &Path, layers: u32) -> anyhow::Result<Self> {
+        let half = (layers / 2).saturating_sub(1);
+        let asking = NodePlan::new("Asking")
+            .with("distributed_inference.local_prefix_layers", half.to_string())
+            .computing_with(1);
+        let middle = LayerRange::new(half, layers.saturating_sub(1))?;
+        let helper = NodePlan::new("Helper").offering(&middle.to_string()).computing_with(1);
+        let house = Household::strangers([asking, helper]).await?;
+        let model = house.import(file, Some("random")).await?;
+        lend_to_first(&house, 1, &model).await?;
+        Ok(Self { house, model })
+    }
+
+    /// Decode speed, divided and not.
+    pub async fn decode(&self, effort: Effort, shape: &str) -> anyhow::Result<SplitRow> {
+        let rounds = match effort {
+            Effort::Quick => Rounds { warm_up: 1, counted: 2, tokens: 8 },
+            Effort::Full => Rounds { warm_up: 1, counted: 10, tokens: 48 },
+        };
+        let what = format!("{shape}, two one-thread workers against one");
+        compare(what, &self.house, &self.model, &[RANDOM_PROMPT], 1, rounds).await
+    }
+
+    /// Time to the first token of prompts of about `tokens` tokens, no two of which begin alike.
+    pub async fn prefill(&self, tokens: usize, counted: usize) -> anyhow::Result<PrefillRow> {
+        let probe = self.first_token(RANDOM_PROMPT, Arm::Split).await?;
+        let repeats = (tokens / probe.0.max(1)).max(1);
+        let (mut prompt_tokens, mut undivided, mut split) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..=counted {
+            let mut pair = [0.0; 2];
+            let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+            for index in order {
+                let arm = [Arm::Undivided, Arm::Split][index];
+                // Nothing of it is remembered from the other arm or an earlier round.
+                let text = format!("{index}{round:03} {}", RANDOM_PROMPT.repeat(repeats));
+                let (length, ms) = self.first_token(&text, arm).await?;
+                pair[index] = ms;
+                if round > 0 {
+                    prompt_tokens.push(length as f64);
+                }
+            }
+            // The first round loads and warms.
+            if round > 0 {
+                undivided.push(pair[0]);
+                split.push(pair[1]);
+            }
+        }
+        let ratios = undivided.iter().zip(&split).map(|(undivided, split)| undivided / split);
+        let ratio = Spread::of(ratios).median;
+        Ok(PrefillRow {
+            prompt_tokens: Spread::of(prompt_tokens),
+            undivided_ms: Spread::of(undivided),
+            split_ms: Spread::of(split),
+            ratio,
+        })
+    }
+
+    /// Tokens of the prompt, and milliseconds to the first one of the reply.
+    async fn first_token(&self, prompt: &str, arm: Arm) -> anyhow::Result<(usize, f64)> {
+        let reply = Asking::begin(self.house.asking(), &self.model, prompt, 2, arm).await?;
+        let length = reply.prompt_tokens();
+        let summary = summary(reply).await?;
+        let met = others(&summary.route);
+        anyhow::ensure!(met.len() == usize::from(arm == Arm::Split), "{arm:?} ran on {met:?}");
+        Ok((length, summary.first_token_ms))
+    }
 }
 
 fn shape(effort: Effort, mix: Mix) -> (&'static str, Recipe) {
@@ -123,7 +207,7 @@ fn shape(effort: Effort, mix: Mix) -> (&'static str, Recipe) {
 }
 
 /// Writes a random model into `folder`.
-pub(crate) async fn written(folder: &Path, recipe: Recipe) -> anyhow::Result<PathBuf> {
+pub async fn written(folder: &Path, recipe: Recipe) -> anyhow::Result<PathBuf> {
     let file = folder.join("random.gguf");
     let path = file.clone();
     tokio::task::spawn_blocking(move || recipe.write(&path)).await??;
@@ -174,11 +258,7 @@ async fn compare(
 }
 
 /// Pairs the first node with the helpers behind it, which then share, and waits for their offers.
-pub(crate) async fn lend_to_first(
-    house: &Household,
-    helpers: usize,
-    model: &str,
-) -> anyhow::Result<()> {
+pub async fn lend_to_first(house: &Household, helpers: usize, model: &str) -> anyhow::Result<()> {
     for helper in 1..=helpers {
         house.pair(0, helper, nook_node::views::Trust::Trusted).await?;
         house.node(helper).share(true).await?;
@@ -188,7 +268,7 @@ pub(crate) async fn lend_to_first(
 }
 
 /// Layers of a model of a node.
-pub(crate) async fn layers_of(node: &Node, model: &str) -> anyhow::Result<u32> {
+pub async fn layers_of(node: &Node, model: &str) -> anyhow::Result<u32> {
     let view = node.view().await?;
     let found = view.models.iter().find(|known| known.name == model);
     Ok(found.with_context(|| format!("there is no model called {model}"))?.layers)

@@ -1,4 +1,5 @@
-//! From SIGKILL of a helper in the middle of a reply to the next token.
+//! From the loss of a helper in the middle of a reply to the next token: SIGKILL, or SIGSTOP, after
+//! which it is there and answers nothing.
 //!
 //! The victim is the helper that the reply runs on. The clock starts before the signal is sent, which
 //! counts the time to send it in, and stops with the first token that comes after the news of the
@@ -16,10 +17,10 @@ use nook_node::views::ReplyEvent;
 use nook_testkit::{Household, NodePlan, Signal};
 use serde::Serialize;
 
-use crate::Effort;
-use crate::asking::{Arm, Asking, others, speed};
-use crate::split::{layers_of, lend_to_first, written};
-use nook_tests::figures::Spread;
+use super::asking::{Arm, Asking, others, speed};
+use super::split::{layers_of, lend_to_first, written};
+use crate::figures::Spread;
+use crate::program::Effort;
 
 /// What the helpers are called; their places in the household are one behind.
 const HELPERS: [&str; 2] = ["First", "Second"];
@@ -48,17 +49,22 @@ const ANIMALS: [&str; 5] = ["dog", "cat", "bear", "bird", "goat"];
 
 /// One household, killed round by round.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct KillRow {
-    pub(crate) what: String,
-    pub(crate) rounds: usize,
+pub struct KillRow {
+    /// Who takes over, and which model.
+    pub what: String,
+    /// Kills that count.
+    pub rounds: usize,
     /// Tokens of history at the kill.
-    pub(crate) history_tokens: Spread,
+    pub history_tokens: Spread,
     /// From the kill to the next token delivered.
-    pub(crate) to_next_token_ms: Spread,
+    pub to_next_token_ms: Spread,
     /// The pause that the node itself reports.
-    pub(crate) reported_pause_ms: Spread,
+    pub reported_pause_ms: Spread,
+    /// What computing the history again over the lost layers takes, told from how long the same
+    /// reply's prompt took over all layers.
+    pub replay_ms: Spread,
     /// The first round apart, in which whoever takes over loads the layers first.
-    pub(crate) cold_to_next_token_ms: f64,
+    pub cold_to_next_token_ms: f64,
 }
 
 /// One kill.
@@ -67,45 +73,72 @@ struct Kill {
     history: usize,
     to_next_token_ms: f64,
     pause_ms: f64,
+    prompt_ms: f64,
+}
+
+/// How a helper is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// Its process is killed; its links close at once.
+    Killed,
+    /// Its process is stopped; nothing closes and nothing comes.
+    Frozen,
+}
+
+/// A household whose helper is lost again and again.
+#[derive(Debug, Clone, Copy)]
+pub struct Victims<'a> {
+    /// The model; the built-in one when none is named.
+    pub file: Option<&'a Path>,
+    /// One or two, each of which lends the whole middle.
+    pub helpers: usize,
+    /// Losses that count.
+    pub rounds: usize,
+    /// How they are lost.
+    pub loss: Loss,
 }
 
 /// Measures both households.
-pub(crate) async fn measure(effort: Effort) -> anyhow::Result<Vec<KillRow>> {
+pub async fn measure(effort: Effort) -> anyhow::Result<Vec<KillRow>> {
     let rounds = match effort {
         Effort::Quick => 2,
         Effort::Full => 20,
     };
     let (spare, alone) = ("another helper takes over", "only this device is left");
     let mut rows = vec![
-        household(&format!("Ember, {spare}"), None, 2, rounds).await?,
-        household(&format!("Ember, {alone}"), None, 1, rounds).await?,
+        household(&format!("Ember, {spare}"), ember(2, rounds)).await?,
+        household(&format!("Ember, {alone}"), ember(1, rounds)).await?,
     ];
     if effort == Effort::Full {
         let folder = tempfile::Builder::new().prefix("nook-bench-").tempdir()?;
         let recipe = Recipe::llama_1b(Mix::All(Format::Q8_0), 1);
         let file = written(folder.path(), recipe).await?;
         let what = format!("Llama-3.2-1B shape Q8_0, {spare}");
-        rows.push(household(&what, Some(&file), 2, rounds / 2).await?);
+        let victims =
+            Victims { file: Some(&file), helpers: 2, rounds: rounds / 2, loss: Loss::Killed };
+        rows.push(household(&what, victims).await?);
     }
     Ok(rows)
 }
 
-/// As many helpers as said, each of which lends the whole middle of Ember or of the model in `file`.
-async fn household(
-    what: &str,
-    file: Option<&Path>,
-    helpers: usize,
-    rounds: usize,
-) -> anyhow::Result<KillRow> {
+/// Helpers with the built-in model, to be killed.
+#[must_use]
+pub fn ember(helpers: usize, rounds: usize) -> Victims<'static> {
+    Victims { file: None, helpers, rounds, loss: Loss::Killed }
+}
+
+/// Measures one household, after one loss that does not count.
+pub async fn household(what: &str, victims: Victims<'_>) -> anyhow::Result<KillRow> {
+    let Victims { file, helpers, rounds, loss } = victims;
     let mut house = Household::strangers([NodePlan::new("Asking")]).await?;
     let model = match file {
         Some(file) => house.import(file, Some("random")).await?,
         None => "ember".to_owned(),
     };
     let layers = layers_of(house.asking(), &model).await?;
-    let middle = LayerRange::new(1, layers.saturating_sub(1))?.to_string();
+    let middle = LayerRange::new(1, layers.saturating_sub(1))?;
     for name in &HELPERS[..helpers] {
-        house.add(NodePlan::new(name).offering(&middle)).await?;
+        house.add(NodePlan::new(name).offering(&middle.to_string())).await?;
     }
     if let Some(file) = file {
         for helper in 1..=helpers {
@@ -117,20 +150,22 @@ async fn household(
         Some(_) => prompt(number).chars().take(RANDOM_PROMPT_CHARACTERS).collect(),
         None => prompt(number),
     });
-    let cold = round(&mut house, &model, &mut prompts).await?;
+    let cold = round(&mut house, &model, &mut prompts, loss).await?;
     let mut kills = Vec::new();
     for _ in 0..rounds {
         if helpers > 1 {
             warm_up_all(&house, &model, helpers).await?;
         }
-        kills.push(round(&mut house, &model, &mut prompts).await?);
+        kills.push(round(&mut house, &model, &mut prompts, loss).await?);
     }
+    let lost = f64::from(middle.len()) / f64::from(layers.max(1));
     Ok(KillRow {
         what: what.to_owned(),
         rounds,
         history_tokens: Spread::of(kills.iter().map(|kill| kill.history as f64)),
         to_next_token_ms: Spread::of(kills.iter().map(|kill| kill.to_next_token_ms)),
         reported_pause_ms: Spread::of(kills.iter().map(|kill| kill.pause_ms)),
+        replay_ms: Spread::of(kills.iter().map(|kill| kill.prompt_ms * lost)),
         cold_to_next_token_ms: cold.to_next_token_ms,
     })
 }
@@ -159,9 +194,10 @@ async fn round(
     house: &mut Household,
     model: &str,
     prompts: &mut impl Iterator<Item = String>,
+    loss: Loss,
 ) -> anyhow::Result<Kill> {
     for prompt in prompts.take(SHORT_REPLIES_MAX) {
-        if let Some(kill) = try_round(house, model, &prompt).await? {
+        if let Some(kill) = try_round(house, model, &prompt, loss).await? {
             return Ok(kill);
         }
     }
@@ -174,13 +210,18 @@ async fn try_round(
     house: &mut Household,
     model: &str,
     prompt: &str,
+    loss: Loss,
 ) -> anyhow::Result<Option<Kill>> {
     let wanted = u32::try_from(REPLY_TOKENS_MAX)?;
+    let (asked, mut first) = (clock::now(), None);
     let mut asking = Asking::begin(house.asking(), model, prompt, wanted, Arm::Split).await?;
     let mut history = asking.prompt_tokens();
     let (mut victim, mut said) = (None, 0);
     while history < HISTORY || said < SAID_MIN {
-        let Some((event, tokens, _)) = asking.next().await? else { return Ok(None) };
+        let Some((event, tokens, at)) = asking.next().await? else { return Ok(None) };
+        if tokens > 0 {
+            first.get_or_insert(at);
+        }
         if let ReplyEvent::Started { route, .. } = event {
             let met = others(&route);
             victim = Some(met.first().context("no helper takes part")?.clone());
@@ -191,17 +232,25 @@ async fn try_round(
     let victim = victim.context("the reply did not say where it is computed")?;
     let place = HELPERS.iter().position(|name| *name == victim).context("it is a helper")? + 1;
     let killed = clock::now();
-    house.node_mut(place).signal(Signal::Kill);
+    house.node_mut(place).signal(match loss {
+        Loss::Killed => Signal::Kill,
+        Loss::Frozen => Signal::Stop,
+    });
     let news = after_the_news(&mut asking).await?;
     // Nobody reads the rest: that stops the reply.
     drop(asking);
     let node = house.node_mut(place);
+    if loss == Loss::Frozen {
+        node.signal(Signal::Kill);
+    }
     node.until_it_ended().await?;
     node.start_again().await?;
     house.until_all_lend(model).await?;
     Ok(news.map(|(next_token, pause_ms)| {
-        let to_next_token_ms = next_token.duration_since(killed).as_secs_f64() * 1e3;
-        Kill { history, to_next_token_ms, pause_ms }
+        let ms = |from: Instant, to: Instant| to.duration_since(from).as_secs_f64() * 1e3;
+        let to_next_token_ms = ms(killed, next_token);
+        let prompt_ms = first.map_or(0.0, |first| ms(asked, first));
+        Kill { history, to_next_token_ms, pause_ms, prompt_ms }
     }))
 }
 
