@@ -7,6 +7,7 @@ use anyhow::bail;
 use nook_control::{Answer, Request};
 use nook_node::views::{
     DecisionView, LegView, MeasuredView, PipelineView, PoolingView, PredictionView, RouteView,
+    ShareView,
 };
 
 use crate::door::Door;
@@ -48,7 +49,17 @@ fn lines(view: &PipelineView) -> Vec<String> {
         Some(decision) => lines.extend(last(decision)),
         None => lines.push("No reply has been made yet.".to_owned()),
     }
+    if let Some(placement) = &view.placement {
+        lines.push(format!("Placement of {}: {}", placement.model, placement.because));
+        lines.extend(placement.shares.iter().map(share));
+    }
     lines
+}
+
+fn share(share: &ShareView) -> String {
+    let ShareView { device, first_layer, last_layer, answer, .. } = share;
+    let answer = answer.as_ref().map(|answer| format!(": {answer}")).unwrap_or_default();
+    format!("  {device} {first_layer}-{last_layer}{answer}")
 }
 
 fn last(decision: &DecisionView) -> Vec<String> {

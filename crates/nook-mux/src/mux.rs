@@ -29,6 +29,7 @@ const INCOMING_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Mux<M: WireMessage> {
     shared: Arc<Shared<M>>,
+    meter: ByteMeter,
 }
 
 /// What the other side starts.
@@ -42,7 +43,7 @@ pub enum Incoming<M: WireMessage> {
 
 impl<M: WireMessage> Clone for Mux<M> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self { shared: Arc::clone(&self.shared), meter: self.meter.clone() }
     }
 }
 
@@ -77,9 +78,11 @@ impl<M: WireMessage> Mux<M> {
         let shared = Arc::new(Shared::new(&config));
         let (incoming, receiver) = mpsc::channel(INCOMING_MAX);
         let cancelled = tasks.token().clone().cancelled_owned();
-        let connection = Connection::new(stream, Arc::clone(&shared), config.ping, incoming, meter);
+        let counted = meter.clone();
+        let connection =
+            Connection::new(stream, Arc::clone(&shared), config.ping, incoming, counted);
         tasks.spawn("mux", connection.run(cancelled));
-        (Self { shared }, receiver)
+        (Self { shared, meter }, receiver)
     }
 
     /// A new call. The other side hears of it with the first message sent on it.
@@ -123,6 +126,12 @@ impl<M: WireMessage> Mux<M> {
     #[must_use]
     pub fn rtt(&self) -> Option<Duration> {
         self.shared.state().rtt
+    }
+
+    /// Bytes that the socket has carried, where it is metered ([`Mux::start_metered`]); else none.
+    #[must_use]
+    pub fn bytes(&self) -> &ByteMeter {
+        &self.meter
     }
 
     /// Calls open now, of both sides.

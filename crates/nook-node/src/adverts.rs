@@ -27,6 +27,8 @@ pub(crate) struct AdvertBook {
     pub(crate) barred: BTreeSet<PeerId>,
     /// Devices that failed repeatedly: asked only for layers that nobody else offers.
     pub(crate) left_out: BTreeSet<PeerId>,
+    /// Devices that hung a moment ago: the same for a short while.
+    pub(crate) suspected: BTreeSet<PeerId>,
     /// Names of all devices that are known, for people.
     pub(crate) names: BTreeMap<PeerId, String>,
 }
@@ -55,7 +57,12 @@ impl AdvertBook {
                 })
             })
             .collect();
-        nook_pipeline::usable(offers, |peer| self.left_out.contains(&peer))
+        nook_pipeline::usable(offers, |peer| self.is_last_choice(peer))
+    }
+
+    /// Whether a device is asked only for layers that nobody else offers.
+    pub(crate) fn is_last_choice(&self, peer: PeerId) -> bool {
+        self.left_out.contains(&peer) || self.suspected.contains(&peer)
     }
 
     /// A device's name for people.

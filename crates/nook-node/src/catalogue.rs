@@ -44,20 +44,21 @@ impl Entry {
     }
 
     /// What of this model is lent: the layers that the owner chose, else all that fit, placed where
-    /// the fewest others offer some.
+    /// others `asked` for them, then where the fewest others offer some.
     pub(crate) fn lent(
         &self,
         chosen: Option<LayerRange>,
         bytes_max: u64,
         streams: u32,
         others: &[LayerRange],
+        asked: &[LayerRange],
     ) -> Option<Lent> {
         let all = LayerRange::all(self.layers());
         let layers = match chosen {
             Some(chosen) => all.intersection(chosen),
             None => {
                 let fits = self.layers_that_fit(bytes_max, streams);
-                nook_plan::least_covered(all, fits, others)
+                crate::placing::window(all, fits, others, asked)
             }
         };
         (!layers.is_empty()).then(|| Lent {

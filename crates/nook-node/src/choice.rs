@@ -5,18 +5,22 @@
 //! [`Choice`] carries the route to the walk and the reasons to the owner. With pooling `always` the
 //! route is the reference cover instead, and the plan is kept for comparison.
 
+pub(crate) mod outlook;
+mod paces;
+
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nook_base::limits::PREFILL_CHUNK_POOLED_TOKENS;
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId};
 use nook_model::ModelFile;
 use nook_plan::{
-    Because, Decision, Device, Ends, EndsHeld, LeftOut, ModelCosts, NarrowRows, NoPlan, Out, Owner,
-    Place, Prediction, Request, Route, Rows, Situation, Standing, Topology, Walk, WholeElsewhere,
-    greedy_cover, plan, plan_with_rows, rows_on,
+    Because, Decision, Device, Ends, EndsHeld, LeftOut, Line, ModelCosts, NarrowRows, NoPlan, Out,
+    Owner, Place, Prediction, Request, Route, Rows, Situation, Speed, Standing, Topology, Walk,
+    WholeElsewhere, greedy_cover, plan, plan_with_rows, rows_on,
 };
 use nook_store::Pooling;
+use nook_wire::ShardAdvert;
 
 use crate::adverts::AdvertBook;
 use crate::gauges::{Facts, Known};
@@ -138,7 +142,17 @@ impl Question {
         let model = self.costs();
         let here = self.here(told);
         let others = self.others(book, now);
-        let request = Request {
+        let request = self.request(told);
+        let row_bytes = ActivationDtype::Q8.row_bytes(self.file.shape().hidden) as u64;
+        let narrow = self.narrow.as_ref();
+        let narrow = narrow.map(|understood_by| NarrowRows { row_bytes, understood_by });
+        let situation =
+            Situation { model: &model, request: &request, here: &here, others: &others };
+        question(&situation, narrow.as_ref())
+    }
+
+    fn request(&self, told: &Encoded) -> Request {
+        Request {
             prompt: told.prompt,
             reply: told.tokens_max.min(REPLY_TOKENS_EXPECTED),
             positions: told.prompt.saturating_add(told.tokens_max),
@@ -146,13 +160,7 @@ impl Question {
             ends: self.ends,
             hops_max: self.hops_max,
             whole: WholeElsewhere::Refused,
-        };
-        let row_bytes = ActivationDtype::Q8.row_bytes(self.file.shape().hidden) as u64;
-        let narrow = self.narrow.as_ref();
-        let narrow = narrow.map(|understood_by| NarrowRows { row_bytes, understood_by });
-        let situation =
-            Situation { model: &model, request: &request, here: &here, others: &others };
-        question(&situation, narrow.as_ref())
+        }
     }
 
     /// The format for `rows`; what is not the usual one is told.
@@ -250,7 +258,7 @@ impl Question {
             Some(advert) if !advert.sharing => Standing::Out(Out::NotSharing),
             Some(_) if shards.is_empty() => Standing::Out(Out::OtherFile),
             // Layers that nobody else offers are asked of it all the same.
-            Some(_) if book.left_out.contains(&peer) && !usable => Standing::Out(Out::FailedLately),
+            Some(_) if book.is_last_choice(peer) && !usable => Standing::Out(Out::FailedLately),
             Some(_) => Standing::Ready,
         };
         let computes: Vec<LayerRange> = shards.iter().map(|shard| shard.layers).collect();
@@ -270,10 +278,27 @@ impl Question {
             streams_free: advert.map_or(0, |advert| advert.streams_free),
             queue_depth: advert.map_or(0, |advert| advert.queue_depth),
             wait: None,
-            speed,
+            speed: with_prior(speed, &shards),
             link: self.facts.links.get(&peer).copied().unwrap_or_default(),
         }
     }
+}
+
+/// What this device has not measured yet, as the host has measured itself. The figure is for its own
+/// usual stretch of layers, what each visit costs spread over them. It ranks nobody while the way
+/// there is not measured, which only this device can do.
+fn with_prior(mut speed: Speed, shards: &[&ShardAdvert]) -> Speed {
+    let line = |us: Option<u32>| {
+        us.map(|us| Line { fixed: Duration::ZERO, slope: Duration::from_micros(us.into()) })
+    };
+    let first = |figure: fn(&ShardAdvert) -> Option<u32>| shards.iter().find_map(|it| figure(it));
+    if speed.decode.is_unknown() {
+        speed.decode = line(first(|shard| shard.decode_us_per_layer)).into();
+    }
+    if speed.prefill.is_unknown() {
+        speed.prefill = line(first(|shard| shard.prefill_us_per_layer_token)).into();
+    }
+    speed
 }
 
 impl Choice {
@@ -327,7 +352,7 @@ impl Choice {
 }
 
 fn prediction(prediction: &Prediction) -> PredictionView {
-    let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
     PredictionView {
         first_token_ms: ms(prediction.first_token),
         load_ms: ms(prediction.load),

@@ -13,7 +13,7 @@ use nook_link::{KnownPeer, LinkEvent};
 use nook_store::Peer;
 use nook_trust::pairing::{Introduction, PairingCode, PairingError, RefusalReason};
 use nook_trust::{DeviceName, Gate, TrustLevel};
-use nook_wire::Message;
+use nook_wire::{Advert, Message};
 use tokio::sync::oneshot;
 
 use crate::adverts::{AdvertBook, Heard};
@@ -66,6 +66,7 @@ impl State {
             LinkEvent::Down { peer, reason, .. } => {
                 tracing::info!(?peer, %reason, "disconnected");
                 self.heard.remove(&peer);
+                self.wishes.household_changed();
                 self.publish_book();
             }
             LinkEvent::IncomingCall { peer, call } => self.on_call(peer, call),
@@ -116,7 +117,14 @@ impl State {
 
     fn on_message(&mut self, peer: PeerId, message: Message) {
         match message {
+            Message::Place(wish) => self.on_place(peer, wish),
+            Message::Placed(placed) => self.on_placed(peer, placed),
             Message::Advert(advert) => {
+                let shards = |advert: &Advert| (advert.shards.clone(), advert.memory_free_bytes);
+                let before = self.heard.get(&peer).map(|heard| shards(&heard.advert));
+                if before != Some(shards(&advert)) {
+                    self.wishes.household_changed();
+                }
                 self.heard.insert(peer, Heard { advert, at: clock::now() });
                 self.publish_book();
             }
@@ -148,6 +156,7 @@ impl State {
                 .filter(|peer| self.gate.admit(*peer, nook_trust::Purpose::Borrow).is_err())
                 .collect(),
             left_out: self.left_out(clock::now()),
+            suspected: self.suspected(clock::now()),
             names: self
                 .peers
                 .list()
@@ -317,6 +326,7 @@ impl State {
         self.peers.remove(id).map_err(|error| bad(error.to_string()))?;
         self.heard.remove(&id);
         self.forget_record(id);
+        self.wishes.forget(id);
         self.peers_changed();
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! Owned by the house loop. Replies and probes tell it every answered step ([`Gauges::observe`]) and
 //! every load; a reply that begins gets a copy of what is known of its model ([`Facts`]) and plans
-//! with that. Nothing of it outlives the node: a machine that was asleep is measured anew.
+//! with that. The figures are kept over a restart for a while (`keeping`); what is in memory is not.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -141,6 +141,41 @@ impl Gauges {
     /// Everything that was measured, by device.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Place, ModelDigest, Speed)> {
         self.speeds.iter().map(|((place, model), gauge)| (*place, *model, gauge.speed.speed()))
+    }
+
+    /// How fast one device computes one model.
+    pub(crate) fn speed(&self, place: Place, model: ModelDigest) -> Speed {
+        let known = self.speeds.get(&(place, model));
+        known.map(|gauge| gauge.speed.speed()).unwrap_or_default()
+    }
+
+    /// Every speed, with when it was heard of last.
+    pub(crate) fn heard_speeds(
+        &self,
+    ) -> impl Iterator<Item = ((Place, ModelDigest), Speed, Instant)> {
+        self.speeds.iter().map(|(key, gauge)| (*key, gauge.speed.speed(), gauge.heard))
+    }
+
+    /// Every way, with when it was heard of last.
+    pub(crate) fn heard_links(&self) -> impl Iterator<Item = (PeerId, Link, Instant)> {
+        self.links.iter().map(|(peer, (gauge, heard))| (*peer, gauge.link(), *heard))
+    }
+
+    /// Goes on from a speed of an earlier run.
+    pub(crate) fn restore_speed(
+        &mut self,
+        (place, model): (Place, ModelDigest),
+        speed: &Speed,
+        heard: Instant,
+    ) {
+        let gauge = self.gauge(place, model, heard);
+        gauge.speed = SpeedGauge::known(speed);
+    }
+
+    /// Goes on from the way of an earlier run.
+    pub(crate) fn restore_link(&mut self, peer: PeerId, link: &Link, heard: Instant) {
+        make_room(&mut self.links, &peer, |(_, heard)| *heard);
+        self.links.insert(peer, (LinkGauge::known(link), heard));
     }
 
     /// The way to `peer`.

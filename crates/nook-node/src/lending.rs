@@ -4,6 +4,8 @@
 //! of the call are then passed between the device and our worker as they are (`passage`). What the
 //! worker says in its own vocabulary never passes.
 
+mod meter;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +14,12 @@ use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart};
 use nook_mux::Call;
 use nook_trust::Admitted;
 use nook_wire::{Message, Open, WireError, WireMessage, WorkerMessage};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::lending::meter::Meter;
 use crate::passage;
+use crate::state::Inside;
 use crate::workers::Workers;
 
 /// A model as it is lent: which file, and which of its layers.
@@ -40,6 +44,8 @@ pub(crate) struct Terms {
     pub(crate) revoked: CancellationToken,
     /// Models whose workers have served guests under these terms.
     pub(crate) served: Served,
+    /// The house learns from what guests are answered how fast this device is.
+    pub(crate) house: mpsc::Sender<Inside>,
 }
 
 /// Models that were lent; shared by the calls under the same terms.
@@ -50,7 +56,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    fn note(&self, model: ModelDigest) {
+    pub(crate) fn note(&self, model: ModelDigest) {
         self.models.lock().unwrap_or_else(PoisonError::into_inner).insert(model);
     }
 
@@ -69,8 +75,9 @@ pub(crate) async fn lend(admitted: Admitted, mut call: Call<Message>, terms: Ter
         outcome = open(&admitted, &mut call, &terms) => outcome,
     };
     match outcome {
-        Ok(Some((worker, _stream))) => {
-            passage::pass(call, worker, &terms.until, &terms.revoked).await;
+        Ok(Some((worker, _stream, meter))) => {
+            let seen = |head: &_| meter.see(head);
+            passage::pass(call, worker, (&terms.until, &terms.revoked), seen).await;
         }
         Ok(None) => {}
         Err(error) => {
@@ -88,7 +95,7 @@ pub(crate) async fn refuse(mut call: Call<Message>, error: WireError) {
     call.close(Some(code));
 }
 
-type Opened = (Call<WorkerMessage>, tokio::sync::OwnedSemaphorePermit);
+type Opened = (Call<WorkerMessage>, tokio::sync::OwnedSemaphorePermit, Meter);
 
 /// Reads OPEN and finds a worker that holds the layers; `None` when the other side has left.
 async fn open(
@@ -127,9 +134,10 @@ async fn open(
     // Under the name that the gate has proved, so that what is kept for it is kept for nobody else.
     let peer = admitted.peer();
     let mut worker_call = worker.open_call_for(peer).await.map_err(worker_error)?;
+    let meter = Meter::new(peer, open.model, open.layers, terms.house.clone());
     let opening = WorkerMessage::from_peer(Message::Open(open));
     worker_call.send(opening).await.map_err(|_| error(ErrorCode::WorkerCrashed, ""))?;
-    Ok(Some((worker_call, stream)))
+    Ok(Some((worker_call, stream, meter)))
 }
 
 fn find<'a>(lent: &'a [Lent], open: &Open) -> Result<&'a Lent, WireError> {

@@ -4,8 +4,8 @@
 //! and handles one thing at a time: commands of doors (`house`), what links and discovery report
 //! (`devices`), calls of other devices (`sharing`, `lending`; held back by `holding_back`, which asks
 //! `pausing`), replies (`replies`, `reply`), where
-//! they are computed (`choice`, by what `gauges` and `probing` have measured), kept conversations
-//! (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
+//! they are computed (`choice`, by what `gauges` and `probing` have measured), which layers lie where
+//! (`placing`), kept conversations (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
 //! made in one place (`present`) from plain types ([`views`]).
 //! [`inspect`] looks into model files without a running node.
 
@@ -18,13 +18,17 @@ pub mod doctor;
 mod embed;
 mod gauges;
 mod holding_back;
+mod holdings;
 pub mod house;
 pub mod inspect;
+mod keeping;
 mod lending;
 mod log;
+mod meters;
 mod models;
 mod passage;
 mod pausing;
+mod placing;
 mod preferences;
 mod present;
 mod probing;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use nook_base::ErrorCode;
 use nook_mux::{Call, CallError, CallReceiver, CallSender};
-use nook_wire::{Message, WireMessage, WorkerMessage};
+use nook_wire::{Message, ResultHead, WireMessage, WorkerMessage};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -36,11 +36,12 @@ struct Traffic {
 }
 
 /// Passes messages until either side ends the call, `until` asks to finish, or `revoked` to stop.
+/// Each answer's head is shown to `seen`.
 pub(crate) async fn pass(
     guest: Call<Message>,
     worker: Call<WorkerMessage>,
-    until: &CancellationToken,
-    revoked: &CancellationToken,
+    (until, revoked): (&CancellationToken, &CancellationToken),
+    seen: impl Fn(&ResultHead),
 ) {
     let (mut to_guest, mut from_guest) = guest.split();
     let (mut to_worker, mut from_worker) = worker.split();
@@ -50,7 +51,7 @@ pub(crate) async fn pass(
         () = revoked.cancelled() => closed(ErrorCode::TrustDenied),
         () = drained(&traffic, until) => closed(ErrorCode::Draining),
         ended = inward(&mut from_guest, &mut to_worker, &traffic) => ended,
-        ended = outward(&mut from_worker, &mut to_guest, &traffic, until) => ended,
+        ended = outward(&mut from_worker, &mut to_guest, (&traffic, until), seen) => ended,
     };
     let Err(end) = ended;
     let code = match end {
@@ -91,8 +92,8 @@ async fn inward(
 async fn outward(
     from_worker: &mut CallReceiver<WorkerMessage>,
     to_guest: &mut CallSender<Message>,
-    traffic: &Traffic,
-    until: &CancellationToken,
+    (traffic, until): (&Traffic, &CancellationToken),
+    seen: impl Fn(&ResultHead),
 ) -> Result<Infallible, CallError> {
     loop {
         // Nothing may come between a head and its chunks, the goodbye neither.
@@ -113,7 +114,8 @@ async fn outward(
             return closed(ErrorCode::WorkerCrashed);
         };
         let is_last = matches!(&message, Message::Chunk(chunk) if chunk.last);
-        if matches!(message, Message::Result(_)) {
+        if let Message::Result(head) = &message {
+            seen(head);
             traffic.result_begins();
         }
         to_guest.send(message).await?;
@@ -212,7 +214,10 @@ mod tests {
         let (outer, worker, worker_link) = call::<WorkerMessage>(&tasks).await;
         let (until, revoked) = (CancellationToken::new(), CancellationToken::new());
         let tokens = (until.clone(), revoked.clone());
-        tasks.spawn("passage", async move { pass(inner, outer, &tokens.0, &tokens.1).await });
+        tasks.spawn(
+            "passage",
+            async move { pass(inner, outer, (&tokens.0, &tokens.1), |_| ()).await },
+        );
         Scene { guest, worker, until, revoked, tasks, _open: Box::new((guest_link, worker_link)) }
     }
 

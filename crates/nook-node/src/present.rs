@@ -166,6 +166,7 @@ impl State {
             pooling,
             last: self.last_decision.as_ref().map(|(_, decision)| decision.clone()),
             measured: measured.collect(),
+            placement: self.placement_view(),
         }
     }
 
@@ -226,7 +227,7 @@ impl State {
         Some(reason.to_owned())
     }
 
-    fn model_name(&self, digest: ModelDigest) -> String {
+    pub(crate) fn model_name(&self, digest: ModelDigest) -> String {
         let known = self.catalogue.iter().find(|entry| entry.digest() == digest);
         known.map_or_else(|| digest.short(), |entry| entry.listed.name.clone())
     }

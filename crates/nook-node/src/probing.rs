@@ -89,10 +89,7 @@ impl State {
 
     /// A reply begins, and has the devices to itself.
     pub(crate) fn stop_probing(&mut self) {
-        self.probing.idle_looks = 0;
-        if let Some((_, running)) = self.probing.running.take() {
-            running.cancel();
-        }
+        self.probing.stop();
     }
 
     /// Begins to measure what is wanted, if this device has been idle for a moment.
@@ -108,20 +105,14 @@ impl State {
         let Some(wanted) = self.probing.wanted.clone() else { return };
         let model = wanted.listed.digest;
         let now = clock::now();
-        let is_due = |place: &Place| {
-            let last = self.probing.asked.get(&(*place, model));
-            last.is_none_or(|at| now.saturating_duration_since(*at) >= PROBE_EVERY)
-        };
         let offers = self.book.borrow().offers(model, now);
         let offers = offers.into_iter().filter(|offer| offer.streams_free > 0);
         let offers = offers.map(|offer| (Place::Peer(offer.peer), offer.layers));
         let mut targets: BTreeMap<Place, LayerRange> = offers.collect();
         targets.insert(Place::Local, LayerRange::all(wanted.file.shape().layers));
-        targets.retain(|place, _| is_due(place));
+        targets.retain(|place, _| self.probing.is_due(*place, model, now));
         let until = self.tasks.token().child_token();
-        self.probing.rounds += 1;
-        let number = self.probing.rounds;
-        self.probing.running = Some((number, until.clone()));
+        let number = self.probing.begin(until.clone());
         let round = Round {
             wanted,
             workers: self.workers.clone(),
@@ -143,24 +134,52 @@ impl State {
 
     /// Takes in what a round tells.
     pub(crate) fn on_probed(&mut self, probed: Probed) {
+        self.probing.take(probed, clock::now());
+    }
+}
+
+impl Probing {
+    /// Whether a device may be asked again for this model.
+    fn is_due(&self, place: Place, model: ModelDigest, now: Instant) -> bool {
+        let last = self.asked.get(&(place, model));
+        last.is_none_or(|at| now.saturating_duration_since(*at) >= PROBE_EVERY)
+    }
+
+    /// A round begins, which `until` ends; its number.
+    fn begin(&mut self, until: CancellationToken) -> u64 {
+        self.rounds += 1;
+        self.running = Some((self.rounds, until));
+        self.rounds
+    }
+
+    /// Ends the round that is under way. What is wanted stays wanted.
+    fn stop(&mut self) {
+        self.idle_looks = 0;
+        if let Some((_, running)) = self.running.take() {
+            running.cancel();
+        }
+    }
+
+    fn take(&mut self, probed: Probed, now: Instant) {
         let probed = match probed {
             Probed::Device(place, model) => (place, model),
             Probed::Round(number) => {
                 // The end of a round that was cancelled is not the end of the next one.
                 let is_it = |running: &(u64, CancellationToken)| running.0 == number;
-                if self.probing.running.take_if(|running| is_it(running)).is_some() {
-                    self.probing.wanted = None;
+                if self.running.take_if(|running| is_it(running)).is_some() {
+                    self.wanted = None;
                 }
                 return;
             }
         };
-        let asked = &mut self.probing.asked;
+        let asked = &mut self.asked;
         if asked.len() >= GAUGES_MAX
+            && !asked.contains_key(&probed)
             && let Some(oldest) = asked.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key)
         {
             asked.remove(&oldest);
         }
-        asked.insert(probed, clock::now());
+        asked.insert(probed, now);
     }
 }
 
@@ -316,6 +335,40 @@ mod tests {
         assert_eq!(lengths(1), [1]);
         assert_eq!(lengths(0), [0; 0]);
         assert!(stretches(LayerRange::with_len(3, 9)).iter().all(|layers| layers.start() == 3));
+    }
+
+    const MODEL: ModelDigest = ModelDigest([1; 32]);
+
+    #[test]
+    fn a_device_is_asked_once_an_hour_for_each_model_and_what_is_remembered_is_bounded() {
+        let (mut probing, now) = (Probing::default(), clock::now());
+        assert!(probing.is_due(Place::Local, MODEL, now));
+        probing.take(Probed::Device(Place::Local, MODEL), now);
+        assert!(!probing.is_due(Place::Local, MODEL, now + PROBE_EVERY - Duration::from_secs(1)));
+        assert!(probing.is_due(Place::Local, MODEL, now + PROBE_EVERY));
+        assert!(probing.is_due(Place::Local, ModelDigest([2; 32]), now), "another model");
+        for number in 0..GAUGES_MAX as u64 {
+            let mut model = ModelDigest([0; 32]);
+            model.0[..8].copy_from_slice(&number.to_le_bytes());
+            probing.take(Probed::Device(Place::Local, model), now + Duration::from_secs(1));
+        }
+        assert_eq!(probing.asked.len(), GAUGES_MAX);
+        assert!(probing.is_due(Place::Local, MODEL, now + Duration::from_secs(2)), "forgotten");
+    }
+
+    #[test]
+    fn a_reply_ends_the_round_and_the_end_of_that_round_is_not_the_end_of_the_next() {
+        let mut probing = Probing { idle_looks: 9, ..Probing::default() };
+        let (first, second) = (CancellationToken::new(), CancellationToken::new());
+        let number = probing.begin(first.clone());
+        probing.stop();
+        assert!(first.is_cancelled() && probing.running.is_none());
+        assert_eq!(probing.idle_looks, 0, "idleness is counted anew");
+        let next = probing.begin(second.clone());
+        probing.take(Probed::Round(number), clock::now());
+        assert!(probing.running.is_some() && !second.is_cancelled());
+        probing.take(Probed::Round(next), clock::now());
+        assert!(probing.running.is_none());
     }
 
     #[test]

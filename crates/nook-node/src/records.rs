@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nook_base::{ModelDigest, PeerId, clock};
-use nook_pipeline::{Conduct, GainBook, HopVisit};
+use nook_pipeline::{Conduct, ConductRecord, GainBook, HopVisit, SpanGains};
 use nook_plan::{Place, Probe};
 
 use crate::state::State;
@@ -23,6 +23,8 @@ const MODELS_MAX: usize = 64;
 pub(crate) enum Note {
     /// It was lost, too late, or answered what cannot be right.
     Failed(PeerId),
+    /// It let a deadline pass.
+    Late(PeerId),
     /// What it answered cannot be right; a sentence without its capital and full stop.
     Suspect(PeerId, String),
     /// Where a reply will be computed, and why.
@@ -39,13 +41,15 @@ pub(crate) enum Note {
     SeenThrough { model: ModelDigest, peers: Vec<PeerId>, gains: GainBook },
 }
 
-/// What is remembered; nothing of it outlives the node.
+/// What is remembered. Suspects are forgotten with the node; the rest is kept for a while (`keeping`).
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     conduct: Conduct,
     /// Why a device is suspect, until it sees a reply through.
     suspects: BTreeMap<PeerId, String>,
     gains: BTreeMap<ModelDigest, Arc<GainBook>>,
+    /// When each model was learned of last, in seconds since 1970.
+    learned: BTreeMap<ModelDigest, u64>,
 }
 
 impl Records {
@@ -57,7 +61,34 @@ impl Records {
     fn learn(&mut self, model: ModelDigest, seen: &GainBook) {
         if self.gains.len() < MODELS_MAX || self.gains.contains_key(&model) {
             Arc::make_mut(self.gains.entry(model).or_default()).merge(seen);
+            self.learned.insert(model, clock::unix_seconds());
         }
+    }
+
+    /// Every span of every model, with when the model was learned of last.
+    pub(crate) fn all_gains(&self) -> impl Iterator<Item = (ModelDigest, u64, SpanGains)> {
+        self.gains.iter().flat_map(|(model, book)| {
+            let at = self.learned.get(model).copied().unwrap_or_default();
+            book.spans().map(move |span| (*model, at, span))
+        })
+    }
+
+    /// Takes back a span of an earlier run.
+    pub(crate) fn restore_gains(&mut self, model: ModelDigest, span: &SpanGains, at: u64) {
+        if self.gains.len() < MODELS_MAX || self.gains.contains_key(&model) {
+            Arc::make_mut(self.gains.entry(model).or_default()).restore(span);
+            self.learned.insert(model, at);
+        }
+    }
+
+    /// What is worth keeping of devices that failed.
+    pub(crate) fn conduct(&self, now: Instant) -> impl Iterator<Item = (PeerId, ConductRecord)> {
+        self.conduct.records(now)
+    }
+
+    /// Takes back what an earlier run has kept of a device.
+    pub(crate) fn restore_conduct(&mut self, peer: PeerId, kept: ConductRecord, now: Instant) {
+        self.conduct.restore(peer, kept, now);
     }
 }
 
@@ -65,6 +96,7 @@ impl State {
     /// A reply has something to tell.
     pub(crate) fn on_conduct(&mut self, note: Note) {
         let now = clock::now();
+        self.keeping.note();
         match note {
             Note::Decided { reply, decision } => {
                 self.last_decision = Some((reply, *decision));
@@ -95,6 +127,7 @@ impl State {
                     tracing::warn!(?peer, seconds, "failed repeatedly: left out of replies");
                 }
             }
+            Note::Late(peer) => self.records.conduct.late(peer, now),
             Note::Suspect(peer, reason) => {
                 let name = self.name_of(peer);
                 tracing::warn!(?peer, reason, "a result cannot be right");
@@ -124,9 +157,11 @@ impl State {
         }
     }
 
-    /// Whether the devices that are left out at `now` are others than the book says.
+    /// Whether the devices that are left out or suspected at `now` are others than the book says.
     pub(crate) fn left_out_has_changed(&self, now: Instant) -> bool {
-        !self.records.conduct.all_left_out(now).eq(self.book.borrow().left_out.iter().copied())
+        let (conduct, book) = (&self.records.conduct, self.book.borrow());
+        !conduct.all_left_out(now).eq(book.left_out.iter().copied())
+            || !conduct.all_suspected(now).eq(book.suspected.iter().copied())
     }
 
     /// Forgets a device that is not paired any more.
@@ -134,11 +169,17 @@ impl State {
         self.records.conduct.forget(peer);
         self.records.suspects.remove(&peer);
         self.gauges.forget(peer);
+        self.keeping.note();
     }
 
     /// The devices that are left out at `now`.
     pub(crate) fn left_out(&self, now: Instant) -> std::collections::BTreeSet<PeerId> {
         self.records.conduct.all_left_out(now).collect()
+    }
+
+    /// The devices that are suspected of hanging at `now`.
+    pub(crate) fn suspected(&self, now: Instant) -> std::collections::BTreeSet<PeerId> {
+        self.records.conduct.all_suspected(now).collect()
     }
 
     /// What the owner should know about devices that failed.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nook_base::limits::HOPS_MAX;
-use nook_base::{ActivationDtype, ErrorCode, PeerId, Sensitive, clock};
+use nook_base::{ActivationDtype, ErrorCode, ModelDigest, PeerId, Sensitive, clock};
 use nook_model::ModelFile;
 use nook_pipeline::FallBack;
 use nook_plan::{Ends, Route, Width};
@@ -19,7 +19,7 @@ use crate::house::{
 use crate::prompt;
 use crate::reply::{Teller, Walk, WalkSetup};
 use crate::shelf::{Listed, OpenModel};
-use crate::state::{Inside, State};
+use crate::state::{Inside, State, Waiting};
 use crate::workers::Workers;
 
 /// What a reply needs of the house, as it was when the reply was asked for.
@@ -35,7 +35,12 @@ type Way = (Route, ActivationDtype);
 
 impl State {
     /// Starts a reply, or lets it wait for its turn; the answer comes once its prompt is encoded.
-    pub(crate) fn generate(&mut self, request: GenerateRequest, answer: Answer<Reply>) {
+    pub(crate) fn generate(
+        &mut self,
+        request: GenerateRequest,
+        conversation: Option<i64>,
+        answer: Answer<Reply>,
+    ) {
         let (listed, file) = match self.model(&request.model) {
             Ok(entry) => (entry.listed.clone(), entry.file.clone()),
             Err(error) => {
@@ -44,13 +49,14 @@ impl State {
             }
         };
         if self.replies_running() < self.replies_max() {
-            self.begin((listed, file), request, answer);
+            self.begin((listed, file), request, conversation, answer);
             return;
         }
         // Whoever has left meanwhile needs no place.
-        self.waiting.retain(|(_, answer)| !answer.is_closed());
+        self.waiting.retain(|waiting| !waiting.answer.is_closed());
         if self.waiting.len() < REPLIES_WAITING_MAX {
-            self.waiting.push_back((Box::new(request), answer));
+            let request = Box::new(request);
+            self.waiting.push_back(Waiting { request, conversation, answer });
             return;
         }
         let _ = answer.send(Err(HouseError::new(
@@ -65,9 +71,9 @@ impl State {
     /// A reply of this device ended: the next one that waits begins.
     pub(crate) fn reply_ended(&mut self) {
         while self.replies_running() < self.replies_max() {
-            let Some((request, answer)) = self.waiting.pop_front() else { return };
-            if !answer.is_closed() {
-                self.generate(*request, answer);
+            let Some(next) = self.waiting.pop_front() else { return };
+            if !next.answer.is_closed() {
+                self.generate(*next.request, next.conversation, next.answer);
             }
         }
     }
@@ -80,15 +86,17 @@ impl State {
         &mut self,
         (listed, file): (Listed, ModelFile),
         request: GenerateRequest,
+        conversation: Option<i64>,
         answer: Answer<Reply>,
     ) {
         let seat = self.replies.clone();
         self.stop_probing();
         if request.reach == Reach::House {
             self.want_probe(listed.clone(), file.clone());
+            self.want_placement(listed.clone(), file.clone());
         }
         let (events, receiver) = mpsc::channel(REPLY_EVENTS_MAX);
-        let desk = self.desk(&request, &listed, file, events);
+        let desk = self.desk(&request, &listed, file, (events, conversation));
         let (shelf, inside) = (self.shelf.clone(), self.inside.clone());
         self.tasks.spawn_until_cancelled("reply", async move {
             let begun = async {
@@ -131,12 +139,26 @@ impl State {
         book.names.keys().filter(understands).copied().collect()
     }
 
+    /// How activations travel: as `wished`, else as set; with it who understands a narrower format,
+    /// where the choice is open.
+    pub(crate) fn format(
+        &self,
+        wished: Option<ActivationDtype>,
+    ) -> (ActivationDtype, Option<BTreeSet<PeerId>>) {
+        match (wished, self.settings.settings().inference.activation_dtype) {
+            (Some(dtype), _) | (None, ActivationChoice::Always(dtype)) => (dtype, None),
+            (None, ActivationChoice::ByLink) => {
+                (ActivationDtype::F16, Some(self.who_understands(FEATURE_Q8)))
+            }
+        }
+    }
+
     fn desk(
         &self,
         request: &GenerateRequest,
         listed: &Listed,
         file: ModelFile,
-        events: mpsc::Sender<crate::house::ReplyPiece>,
+        (events, conversation): (mpsc::Sender<crate::house::ReplyPiece>, Option<i64>),
     ) -> Desk {
         let model = listed.digest;
         let inference = self.settings.settings().inference.clone();
@@ -154,33 +176,14 @@ impl State {
         };
         let (workers, links, tasks) =
             (self.workers.clone(), self.links.clone(), self.tasks.clone());
-        let (dtype, narrow) = match (request.activation_dtype, inference.activation_dtype) {
-            (Some(dtype), _) | (None, ActivationChoice::Always(dtype)) => (dtype, None),
-            (None, ActivationChoice::ByLink) => {
-                (ActivationDtype::F16, Some(self.who_understands(FEATURE_Q8)))
-            }
-        };
+        let format = self.format(request.activation_dtype);
         let fall_back =
             if inference.fallback_to_local { FallBack::Allow } else { FallBack::Refuse };
         let failovers_max = inference.fallback_to_local_after_failures;
         let spot_check_ppm = inference.spot_checks_per_thousand.saturating_mul(1_000);
         let gains = self.records.gains(model);
-        let question = Question {
-            me: self.me.clone(),
-            model,
-            file,
-            pooling: inference.pooling,
-            reach: if inference.enabled { request.reach } else { Reach::ThisDevice },
-            dtype,
-            narrow,
-            ends: Ends {
-                prefix: inference.local_prefix_layers,
-                suffix: inference.local_suffix_layers,
-                width: if inference.allow_self_as_shard { Width::Free } else { Width::EndsOnly },
-            },
-            hops_max: (inference.max_shards_per_request as usize).min(HOPS_MAX),
-            facts: self.gauges.facts(model, clock::now()),
-        };
+        let question = self.question(model, file, request.reach, format);
+        let forecast = Arc::new(question.forecast(&self.book.borrow()));
         Desk {
             question,
             workers: workers.clone(),
@@ -193,12 +196,42 @@ impl State {
                 failovers_max,
                 spot_check_ppm,
                 gains,
+                forecast,
+                conversation,
                 teller,
                 workers,
                 links,
                 tasks,
             }),
             teller,
+        }
+    }
+
+    /// What there is to decide by for a reply with this model, as the house is now. With the format of
+    /// activations goes who understands a narrower one, where the choice is open.
+    pub(crate) fn question(
+        &self,
+        model: ModelDigest,
+        file: ModelFile,
+        reach: Reach,
+        (dtype, narrow): (ActivationDtype, Option<BTreeSet<PeerId>>),
+    ) -> Question {
+        let inference = &self.settings.settings().inference;
+        Question {
+            me: self.me.clone(),
+            model,
+            file,
+            pooling: inference.pooling,
+            reach: if inference.enabled { reach } else { Reach::ThisDevice },
+            dtype,
+            narrow,
+            ends: Ends {
+                prefix: inference.local_prefix_layers,
+                suffix: inference.local_suffix_layers,
+                width: if inference.allow_self_as_shard { Width::Free } else { Width::EndsOnly },
+            },
+            hops_max: (inference.max_shards_per_request as usize).min(HOPS_MAX),
+            facts: self.gauges.facts(model, clock::now()),
         }
     }
 }
@@ -234,7 +267,7 @@ impl Desk {
 
 /// Bytes that programs could still take without swapping, as the system counts. Where it does not
 /// say, everything: this device's own model is never refused for a figure that nobody has.
-fn memory_free() -> u64 {
+pub(crate) fn memory_free() -> u64 {
     let Ok(mut system) = sysinfo::System::new() else { return u64::MAX };
     system.refresh_memory();
     system.available_memory()

@@ -13,6 +13,7 @@ use nook_link::LinkEvent;
 use nook_wire::Message;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::chats::ChatAsk;
 use crate::house::{Command, HouseError};
 use crate::state::{Inside, State};
 
@@ -82,7 +83,8 @@ async fn next(sightings: &mut Option<mpsc::Receiver<Sighting>>) -> Option<Sighti
 }
 
 /// Leaving, in order: 1 refuse what is asked from now on, 2 stop lending and let guests' steps finish,
-/// 3 tell the devices, 4 end the workers, 5 cancel every task, 6 let go of the home.
+/// 3 tell the devices, 4 keep what was measured, 5 end the workers, 6 cancel every task, 7 let go of the
+/// home.
 async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sender<()>>) {
     inboxes.commands.close();
     if let Some(terms) = state.lending.terms.take() {
@@ -95,6 +97,7 @@ async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sen
         let _ = tokio::time::timeout(GOODBYE_LIMIT, link.mux().send(goodbye)).await;
         link.mux().close(None);
     }
+    state.keep_measured_now().await;
     if tokio::time::timeout(WORKERS_LIMIT, state.workers.stop_all()).await.is_err() {
         tracing::warn!("a worker did not end in time; it ends with this process");
     }
@@ -131,10 +134,16 @@ impl State {
             Command::RemoveModel { name, answer } => {
                 let _ = answer.send(self.remove_model(&name));
             }
-            Command::Generate { request, answer } => self.generate(*request, answer),
+            Command::Generate { request, answer } => self.generate(*request, None, answer),
             Command::Embed { request, answer } => self.embed(request, answer),
             Command::Say { turn, answer } => self.say(turn, answer),
-            Command::Chats(ask) => self.chats.obey(ask),
+            Command::Chats(ask) => {
+                if let ChatAsk::Delete { conversation, .. } = &ask {
+                    // What its replies left to go on with goes with it.
+                    self.shelf.forget(*conversation);
+                }
+                self.chats.obey(ask);
+            }
             Command::ChangeSetting { setting, answer } => {
                 let _ = answer.send(self.change_setting(setting));
             }
@@ -163,8 +172,13 @@ impl State {
             }
             Inside::Window { number, event } => self.on_window(number, event),
             Inside::Imported { staged, name, answer } => self.imported(*staged, name, answer),
-            Inside::Lending => self.advertise(),
-            Inside::Generate { request, answer } => self.generate(*request, answer),
+            Inside::Lending => {
+                self.advertise();
+                self.survey();
+            }
+            Inside::Generate { request, conversation, answer } => {
+                self.generate(*request, conversation, answer);
+            }
             Inside::ReplyEnded => {
                 self.reply_ended();
                 if !self.lending.owed.is_empty() {
@@ -172,6 +186,10 @@ impl State {
                 }
             }
             Inside::Drained(models) => self.free(models),
+            Inside::Surveyed(surveyed) => self.on_surveyed(surveyed),
+            Inside::Loaded(loaded) => self.on_loaded(loaded),
+            Inside::Owed(model, layers) => self.on_owed(model, layers),
+            Inside::Outlook(model, outlook) => self.on_outlook(model, outlook),
             Inside::Probed(probed) => self.on_probed(probed),
             Inside::Looked(machine, conditions) => self.on_looked(machine, conditions),
             Inside::Conduct(note) => self.on_conduct(note),
@@ -192,6 +210,10 @@ impl State {
         self.reply_ended();
         self.hold_back_or_not();
         self.probe_if_idle();
+        self.look_at_placement();
+        self.survey();
+        self.show_meters();
+        self.keep_measured();
         let before = self.settings.settings().clone();
         match self.settings.reload() {
             Ok(true) => self.settings_changed(&before),

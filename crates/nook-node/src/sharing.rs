@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, clock};
 use nook_mux::Call;
+use nook_plan::{Figure, Line, Place};
 use nook_trust::Purpose;
 use nook_wire::{Advert, Message, ShardAdvert, WireError};
 use tokio::sync::Semaphore;
 
+use crate::catalogue::Entry;
 use crate::house::{HouseError, Sharing};
 use crate::lending::{self, Lent, Terms};
 use crate::passage::DRAIN_LIMIT;
@@ -23,6 +26,20 @@ pub(crate) async fn drained(terms: &Terms, streams_max: u16) {
     let all = terms.streams.acquire_many(u32::from(streams_max));
     // Whatever has not ended by then ends with its worker.
     let _ = tokio::time::timeout(DRAIN_LIMIT + DRAIN_SLACK, all).await;
+}
+
+/// Parts of the cap in which free memory is told.
+const MEMORY_GRAINS: u64 = 64;
+
+/// Bits of a measured time that an advert shows: it changes when the time does by a sixteenth.
+const FIGURE_BITS: u32 = 4;
+
+/// One unit of a visit of `units` units, in µs, as adverts show it.
+fn told(line: Figure<Line>, units: u64) -> Option<u32> {
+    let whole = line.measured().filter(|_| units > 0)?.at(units).as_micros();
+    let each = u32::try_from(whole.div_ceil(u128::from(units))).unwrap_or(u32::MAX);
+    let noise = (u32::BITS - each.leading_zeros()).saturating_sub(FIGURE_BITS);
+    Some(each >> noise << noise)
 }
 
 impl State {
@@ -44,6 +61,7 @@ impl State {
             self.drain(terms);
             self.drop_kept(None);
         }
+        self.end_leases();
         self.lending.guests.clear();
         let settings = self.settings.settings();
         let on = settings.inference.enabled && settings.host.serve_shards;
@@ -60,6 +78,7 @@ impl State {
                 until: self.tasks.token().child_token(),
                 revoked: self.tasks.token().child_token(),
                 served: lending::Served::default(),
+                house: self.inside.clone(),
             });
         }
         self.advertise();
@@ -79,7 +98,8 @@ impl State {
     /// the machine is its owner's, all of it.
     pub(crate) fn free(&mut self, models: BTreeSet<ModelDigest>) {
         if self.lending.terms.is_some() {
-            return;
+            // The new terms may allow less; what is still wanted comes back under them.
+            return self.take_back_lent(models);
         }
         self.lending.owed.extend(models);
         // A worker that is loading for a guest who is gone answers nobody; with no reply of our own
@@ -107,21 +127,27 @@ impl State {
 
     /// What is lent of each model.
     fn lent(&self) -> Vec<Lent> {
-        let host = &self.settings.settings().host;
         let entries = self.catalogue.iter();
-        entries
-            .filter_map(|entry| {
-                let others: Vec<LayerRange> = self
-                    .heard
-                    .values()
-                    .flat_map(|heard| &heard.advert.shards)
-                    .filter(|shard| shard.model == entry.digest())
-                    .map(|shard| shard.layers)
-                    .collect();
-                let streams = host.max_concurrent_streams;
-                entry.lent(host.layers, host.shard_max_bytes, streams, &others)
-            })
-            .collect()
+        let asked = |entry: &Entry| self.leases.asked(entry.digest(), None);
+        entries.filter_map(|entry| self.lent_of(entry, &asked(entry))).collect()
+    }
+
+    /// Layers of one model that would be lent if others asked for these.
+    pub(crate) fn offered(&self, entry: &Entry, asked: &[LayerRange]) -> Option<LayerRange> {
+        self.lent_of(entry, asked).map(|lent| lent.layers)
+    }
+
+    fn lent_of(&self, entry: &Entry, asked: &[LayerRange]) -> Option<Lent> {
+        let host = &self.settings.settings().host;
+        let others: Vec<LayerRange> = self
+            .heard
+            .values()
+            .flat_map(|heard| &heard.advert.shards)
+            .filter(|shard| shard.model == entry.digest())
+            .map(|shard| shard.layers)
+            .collect();
+        let streams = host.max_concurrent_streams;
+        entry.lent(host.layers, host.shard_max_bytes, streams, &others, asked)
     }
 
     /// Tells every device that may use it what is lent now.
@@ -153,7 +179,7 @@ impl State {
         });
     }
 
-    fn advert(&self) -> Advert {
+    pub(crate) fn advert(&self) -> Advert {
         let Some(terms) = &self.lending.terms else {
             return Advert {
                 sharing: false,
@@ -163,12 +189,17 @@ impl State {
                 memory_free_bytes: 0,
             };
         };
-        let shard = |lent: &Lent| ShardAdvert {
-            model: lent.model,
-            layers: lent.layers,
-            held: LayerRange::with_len(lent.layers.start(), 0),
-            decode_us_per_layer: None,
-            prefill_us_per_layer_token: None,
+        let shard = |lent: &Lent| {
+            let speed = self.gauges.speed(Place::Local, lent.model);
+            let layers = u64::from(lent.layers.len());
+            let rows = u64::from(PREFILL_CHUNK_TOKENS);
+            ShardAdvert {
+                model: lent.model,
+                layers: lent.layers,
+                held: self.holdings.held(lent.model, lent.layers),
+                decode_us_per_layer: told(speed.decode, layers),
+                prefill_us_per_layer_token: told(speed.prefill, layers.saturating_mul(rows)),
+            }
         };
         let free = u16::try_from(terms.streams.available_permits()).unwrap_or(u16::MAX);
         Advert {
@@ -176,8 +207,19 @@ impl State {
             shards: terms.lent.iter().map(shard).collect(),
             streams_free: free,
             queue_depth: self.lending.streams_max.saturating_sub(free),
-            memory_free_bytes: self.settings.settings().host.shard_max_bytes,
+            memory_free_bytes: self.lendable_bytes(),
         }
+    }
+
+    /// Bytes that guests could still have: what the cap leaves, as far as the machine has it. Rounded
+    /// down, so that what is told is kept and an advert does not change with every page.
+    fn lendable_bytes(&self) -> u64 {
+        let cap = self.settings.settings().host.shard_max_bytes;
+        let left = cap.saturating_sub(self.holdings.lent_bytes(None));
+        let grain = (cap / MEMORY_GRAINS).max(1);
+        let bytes = left.min(self.holdings.available());
+        // A cap that nothing was taken from is told as it is.
+        if bytes == cap { cap } else { bytes / grain * grain }
     }
 
     /// A device begins a call: the gate decides, and only its proof leads to a worker (I-1).
@@ -235,5 +277,22 @@ impl State {
                 terms.streams.available_permits()
             });
         self.lending.streams_max.saturating_sub(u16::try_from(free).unwrap_or(u16::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_told_for_the_stretch_that_is_lent_and_hardly_ever_change() {
+        let us = Duration::from_micros;
+        let line = |fixed, slope| Figure::Measured(Line { fixed: us(fixed), slope: us(slope) });
+        assert_eq!(told(Figure::Unknown, 4), None);
+        assert_eq!(told(line(100, 15), 0), None);
+        // 100 + 4 x 15 over four layers.
+        assert_eq!(told(line(100, 15), 4), Some(40));
+        assert_eq!(told(line(0, 1000), 4), told(line(0, 1015), 4));
+        assert_ne!(told(line(0, 1000), 4), told(line(0, 1100), 4));
     }
 }

@@ -65,6 +65,12 @@ impl Shelf {
         Ok(opened)
     }
 
+    /// A kept conversation was deleted: nothing of it is gone on with.
+    pub(crate) fn forget(&self, conversation: i64) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.values().for_each(|model| model.trails.forget(conversation));
+    }
+
     fn known(&self, digest: ModelDigest) -> Option<Arc<OpenModel>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }

@@ -17,16 +17,22 @@ use nook_link::pairing::Pairing;
 use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
 use nook_mux::PingPolicy;
 use nook_shard::{WorkerCommand, WorkerLimits};
-use nook_store::{Chats, Home, HomeChoice, Library, Peers, PortKey, SettingsFile, Where};
+use nook_store::{
+    Chats, Home, HomeChoice, Library, Measured, MeasuredFile, Peers, PortKey, SettingsFile, Where,
+};
 use nook_trust::{DeviceKey, DeviceName, Gate};
-use nook_wire::{FEATURE_Q8, FEATURE_RESUME, Hello};
+use nook_wire::{FEATURE_PLACEMENT, FEATURE_Q8, FEATURE_RESUME, Hello};
 use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
 use crate::chats::ChatBook;
 use crate::gauges::Gauges;
 use crate::holding_back::HoldingBack;
+use crate::holdings::Holdings;
 use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings, Sharing};
+use crate::keeping::Keeping;
+use crate::meters::Meters;
+use crate::placing::{Leases, Wishes};
 use crate::probing::Probing;
 use crate::records::Records;
 use crate::reply::Me;
@@ -104,6 +110,8 @@ struct Read {
     chats: Chats,
     library: Library,
     models: models::Found,
+    keeping: Keeping,
+    measured: Measured,
 }
 
 /// Starts a node.
@@ -139,7 +147,26 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
     let models = models::read(&library);
     let port_key = PortKey::load_or_create(&home)?;
     let chats = Chats::open(&home)?;
-    Ok(Read { home, settings, key, kept, peers, port_key, chats, library, models })
+    let file = MeasuredFile::of(&home);
+    let measured = file.load(clock::unix_seconds()).unwrap_or_else(|error| {
+        // It is measured anew, and the file is written again.
+        tracing::warn!(%error, "what was measured before is lost");
+        Measured::default()
+    });
+    let keeping = Keeping::new(file);
+    Ok(Read {
+        home,
+        settings,
+        key,
+        kept,
+        peers,
+        port_key,
+        chats,
+        library,
+        models,
+        keeping,
+        measured,
+    })
 }
 
 fn assemble(
@@ -148,7 +175,7 @@ fn assemble(
     commands: mpsc::Receiver<crate::house::Command>,
     tasks: &Tasks,
 ) -> Result<(State, Inboxes), StartError> {
-    let Read { home, settings, key, kept, peers, port_key, chats, library, models } = read;
+    let Read { home, settings, key, kept, peers, port_key, chats, library, models, .. } = read;
     let me = Me { id: key.peer_id(), name: device_name(&settings) };
     let identity = Identity::new(key)?;
     let (links, link_events) = start_links(&settings, identity.clone(), &me, tasks)?;
@@ -180,7 +207,12 @@ fn assemble(
             owed: BTreeSet::new(),
         },
         holding_back: HoldingBack::default(),
+        leases: Leases::default(),
+        wishes: Wishes::default(),
+        holdings: Holdings::default(),
+        meters: Meters::default(),
         records: Records::default(),
+        keeping: read.keeping,
         gauges: Gauges::default(),
         last_decision: None,
         probing: Probing::default(),
@@ -203,6 +235,7 @@ fn assemble(
         port_key,
     };
     state.note("models", models.problem);
+    state.take_back(read.measured);
     let sightings = settle(&mut state);
     let inboxes = Inboxes { commands, inside: inside_inbox, links: link_events, sightings };
     Ok((state, inboxes))
@@ -241,7 +274,7 @@ fn start_links(
             protocol_min: PROTOCOL,
             protocol_max: PROTOCOL,
             app_version: env!("CARGO_PKG_VERSION").to_owned(),
-            features: FEATURE_RESUME | FEATURE_Q8,
+            features: FEATURE_RESUME | FEATURE_Q8 | FEATURE_PLACEMENT,
             device_name: me.name.clone(),
             listen_port: 0,
         },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::tasks::Tasks;
-use nook_base::{ModelDigest, PeerId, Sensitive};
+use nook_base::{LayerRange, ModelDigest, PeerId, Sensitive};
 use nook_find::{Finder, Tag};
 use nook_link::Links;
 use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
@@ -19,9 +19,14 @@ use tokio_util::sync::CancellationToken;
 use crate::adverts::{AdvertBook, Heard};
 use crate::catalogue::Entry;
 use crate::chats::ChatBook;
+use crate::choice::outlook::Outlook;
 use crate::gauges::Gauges;
 use crate::holding_back::HoldingBack;
+use crate::holdings::{Holdings, Surveyed};
 use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
+use crate::keeping::Keeping;
+use crate::meters::Meters;
+use crate::placing::{Leases, Loaded, Wishes};
 use crate::probing::{Probed, Probing};
 use crate::records::{Note, Records};
 use crate::reply::Me;
@@ -43,19 +48,36 @@ pub(crate) enum Inside {
         answer: Answer<ModelView>,
     },
     /// A kept conversation wants a reply.
-    Generate { request: Box<GenerateRequest>, answer: Answer<Reply> },
+    Generate { request: Box<GenerateRequest>, conversation: Option<i64>, answer: Answer<Reply> },
     /// A guest's stream began or ended.
     Lending,
     /// A reply of this device ended.
     ReplyEnded,
     /// What was lent of these models has drained.
     Drained(BTreeSet<ModelDigest>),
+    /// The workers have said what they hold.
+    Surveyed(Surveyed),
+    /// Layers that another device asked for are in memory, or will not be.
+    Loaded(Loaded),
+    /// Layers that are to be freed once no conversation is held.
+    Owed(ModelDigest, LayerRange),
+    /// How the usual reply with a model could be divided; nothing when that could not be seen.
+    Outlook(ModelDigest, Option<Box<Outlook>>),
     /// Devices are being measured.
     Probed(Probed),
     /// The machine was looked at.
     Looked(Box<Machine>, Conditions),
     /// A reply has something to tell about the devices that compute for it.
     Conduct(Note),
+}
+
+/// A reply that waits for its turn.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) request: Box<GenerateRequest>,
+    /// The kept conversation that it belongs to.
+    pub(crate) conversation: Option<i64>,
+    pub(crate) answer: Answer<Reply>,
 }
 
 /// A device that was seen by mDNS.
@@ -112,8 +134,17 @@ pub(crate) struct State {
     pub(crate) book: watch::Sender<Arc<AdvertBook>>,
     pub(crate) lending: Lending,
     pub(crate) holding_back: HoldingBack,
+    /// Layers that other devices asked this one to hold.
+    pub(crate) leases: Leases,
+    /// Layers that this device asks others to hold.
+    pub(crate) wishes: Wishes,
+    pub(crate) meters: Meters,
+    /// What this device's workers hold.
+    pub(crate) holdings: Holdings,
     /// How other devices did in the replies of this one.
     pub(crate) records: Records,
+    /// What of that is kept over a restart.
+    pub(crate) keeping: Keeping,
     /// How fast the devices compute, and how far away they are.
     pub(crate) gauges: Gauges,
     /// The last reply and what was decided for it.
@@ -130,7 +161,7 @@ pub(crate) struct State {
     /// Replies that wait for one of those to end, in order; at most [`REPLIES_WAITING_MAX`].
     ///
     /// [`REPLIES_WAITING_MAX`]: crate::house::REPLIES_WAITING_MAX
-    pub(crate) waiting: VecDeque<(Box<GenerateRequest>, Answer<Reply>)>,
+    pub(crate) waiting: VecDeque<Waiting>,
     /// Problems by subject; the newest sentence of each.
     pub(crate) problems: BTreeMap<&'static str, String>,
     pub(crate) advertised_at: Option<Instant>,

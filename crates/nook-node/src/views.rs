@@ -413,6 +413,38 @@ struct PipelineView {
     pub last: Option<DecisionView>,
     /// What was measured so far, this device first.
     pub measured: Vec<MeasuredView>,
+    /// Which layers were asked of other devices, for the model that was used last; absent while they
+    /// are best where they are.
+    pub placement: Option<PlacementView>,
+}
+}
+
+view! {
+/// Which device should hold which layers of a model, and what it answered.
+struct PlacementView {
+    /// The model's name.
+    pub model: String,
+    /// What it is good for, in one sentence.
+    pub because: String,
+    /// In layer order, this device among them.
+    pub shares: Vec<ShareView>,
+}
+}
+
+view! {
+/// One device's part of a placement.
+struct ShareView {
+    /// Its full id.
+    pub device_id: String,
+    /// Its name.
+    pub device: String,
+    /// First layer.
+    pub first_layer: u32,
+    /// Last layer.
+    pub last_layer: u32,
+    /// How it stands there; absent for this device, and for one that held them already or takes no
+    /// wishes.
+    pub answer: Option<String>,
 }
 }
 

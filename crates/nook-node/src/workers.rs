@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, clock};
-use nook_shard::{Worker, WorkerCommand, WorkerEnd, WorkerLimits};
+use nook_shard::{Worker, WorkerCommand, WorkerEnd, WorkerLimits, WorkerStatus};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::house::HouseError;
@@ -45,6 +45,7 @@ enum Request {
     Limit(WorkerLimits),
     Free { model: ModelDigest, pid: u32, answer: oneshot::Sender<()> },
     Find { model: ModelDigest, answer: oneshot::Sender<Option<Worker>> },
+    All { answer: oneshot::Sender<Vec<(ModelDigest, Worker)>> },
     Forget { peer: Option<PeerId> },
     StopAll { answer: oneshot::Sender<()> },
 }
@@ -148,6 +149,20 @@ impl Workers {
         }
     }
 
+    /// Every worker that runs, with what it says; nothing from one that is too busy to say so.
+    pub(crate) async fn survey(&self) -> Vec<(ModelDigest, Option<WorkerStatus>)> {
+        let (answer, wait) = oneshot::channel();
+        if self.requests.send(Request::All { answer }).await.is_err() {
+            return Vec::new();
+        }
+        let mut said = Vec::new();
+        for (model, worker) in wait.await.unwrap_or_default() {
+            let status = tokio::time::timeout(STATUS_LIMIT, worker.status()).await;
+            said.push((model, status.ok().and_then(Result::ok)));
+        }
+        said
+    }
+
     /// Ends every worker; their memory is free when this returns.
     pub(crate) async fn stop_all(&self) {
         let (answer, wait) = oneshot::channel();
@@ -179,6 +194,11 @@ impl Stable {
                 }
                 Request::Find { model, answer } => {
                     let _ = answer.send(self.running(model));
+                }
+                Request::All { answer } => {
+                    let running = self.slots.keys().copied();
+                    let all = running.filter_map(|model| Some((model, self.running(model)?)));
+                    let _ = answer.send(all.collect());
                 }
                 Request::Free { model, pid, answer } => {
                     // From here on whoever asks gets a new one.

@@ -1,7 +1,8 @@
 //! How other devices did across prompts, and who is left out for a while.
 //!
 //! The node owns one [`Conduct`], tells it what replies report, and keeps the offers of devices that
-//! are left out from the next routes ([`usable`]). A device that failed twice in two minutes
+//! are left out from the next routes ([`usable`]). A device that let a deadline pass is suspected at once:
+//! for two minutes it is asked only for what nobody else offers. A device that failed twice in two minutes
 //! is left out for two minutes, and for twice as long each time it comes back and does so again. Only
 //! a reply that it saw through counts for it: single steps may all be well and every reply still be
 //! lost. The only holder of a layer is never left out.
@@ -24,6 +25,9 @@ pub const LEFT_OUT_FIRST: Duration = Duration::from_secs(120);
 /// Longest time that a device is left out, however often it failed: after it, it may try again.
 pub const LEFT_OUT_MAX: Duration = Duration::from_secs(3_600);
 
+/// How long a device that let a deadline pass is asked only for what nobody else offers.
+pub const SUSPICION: Duration = Duration::from_secs(120);
+
 /// Devices remembered; of more, the one that failed longest ago is forgotten. A house has fewer.
 const DEVICES_MAX: usize = 256;
 
@@ -42,6 +46,17 @@ struct Record {
     /// How often it was left out since it last saw a reply through.
     times: u32,
     until: Option<Instant>,
+    /// Until when it is suspected of hanging.
+    suspected: Option<Instant>,
+}
+
+/// What is worth keeping of one device when the node ends; times as from now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConductRecord {
+    /// How often it was left out since it last saw a reply through.
+    pub times: u32,
+    /// How much longer it is left out; zero when it is not.
+    pub left_out: Duration,
 }
 
 impl Conduct {
@@ -63,11 +78,47 @@ impl Conduct {
         true
     }
 
+    /// `peer` let a deadline pass; it may still answer, and often does. Whoever hangs in one reply is
+    /// not the first choice for the next.
+    pub fn late(&mut self, peer: PeerId, now: Instant) {
+        self.make_room(peer);
+        let record = self.devices.entry(peer).or_default();
+        record.last = Some(now);
+        record.suspected = now.checked_add(SUSPICION);
+    }
+
+    /// Every device that is suspected of hanging at `now`.
+    pub fn all_suspected(&self, now: Instant) -> impl Iterator<Item = PeerId> {
+        let is_suspected = move |record: &Record| record.suspected.is_some_and(|until| until > now);
+        let suspected = self.devices.iter().filter(move |(_, record)| is_suspected(record));
+        suspected.map(|(peer, _)| *peer)
+    }
+
+    /// What is worth keeping, by device.
+    pub fn records(&self, now: Instant) -> impl Iterator<Item = (PeerId, ConductRecord)> {
+        self.devices.iter().filter(|(_, record)| record.times > 0).map(move |(peer, record)| {
+            let left_out = record.until.map(|until| until.saturating_duration_since(now));
+            let left_out = left_out.unwrap_or_default();
+            (*peer, ConductRecord { times: record.times, left_out })
+        })
+    }
+
+    /// Takes back what an earlier run of the node has kept.
+    pub fn restore(&mut self, peer: PeerId, kept: ConductRecord, now: Instant) {
+        self.make_room(peer);
+        let record = self.devices.entry(peer).or_default();
+        record.last = Some(now);
+        record.times = kept.times;
+        let left_out = kept.left_out.min(LEFT_OUT_MAX);
+        record.until = now.checked_add(left_out).filter(|_| !left_out.is_zero());
+    }
+
     /// A reply in which `peer` computed came to its end.
     pub fn seen_through(&mut self, peer: PeerId, now: Instant) {
         let Some(record) = self.devices.get_mut(&peer) else {
             return;
         };
+        record.suspected = None;
         record.forget_old(now);
         // Failing every other reply is no good conduct.
         if record.failures.is_empty() && !record.is_left_out(now) {
@@ -188,6 +239,41 @@ mod tests {
         // A reply that began before and ends now does not bring it back.
         conduct.seen_through(DESK, now + s(30));
         assert!(conduct.left_out(DESK, now + s(30)).is_some());
+    }
+
+    #[test]
+    fn who_hangs_once_is_suspected_at_once_until_time_or_a_reply_clears_it() {
+        let (mut conduct, now) = (Conduct::default(), start());
+        let suspected = |conduct: &Conduct, at| conduct.all_suspected(at).collect::<Vec<_>>();
+        assert_eq!(suspected(&conduct, now), []);
+        conduct.late(DESK, now);
+        assert_eq!(suspected(&conduct, now), [DESK]);
+        assert_eq!(suspected(&conduct, now + SUSPICION), []);
+        assert_eq!(conduct.left_out(DESK, now), None, "suspicion is no verdict");
+        conduct.seen_through(DESK, now + s(1));
+        assert_eq!(suspected(&conduct, now + s(1)), []);
+    }
+
+    #[test]
+    fn what_is_kept_over_a_restart_is_the_time_left_and_the_doubling() {
+        let (mut before, now) = (Conduct::default(), start());
+        for _ in 0..2 {
+            before.failed(DESK, now);
+            before.failed(DESK, now);
+        }
+        let records: Vec<_> = before.records(now + s(20)).collect();
+        let kept = ConductRecord { times: 1, left_out: s(100) };
+        assert_eq!(records, [(DESK, kept)]);
+        let mut after = Conduct::default();
+        after.restore(DESK, kept, now);
+        assert_eq!(after.left_out(DESK, now), Some(s(100)));
+        let later = now + s(100);
+        assert_eq!(after.left_out(DESK, later), None);
+        after.failed(DESK, later);
+        assert!(after.failed(DESK, later));
+        assert_eq!(after.left_out(DESK, later), Some(2 * LEFT_OUT_FIRST));
+        after.restore(DESK, ConductRecord { times: 9, left_out: Duration::MAX }, now);
+        assert_eq!(after.left_out(DESK, now), Some(LEFT_OUT_MAX), "no file bars it for longer");
     }
 
     #[test]

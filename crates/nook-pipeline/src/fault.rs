@@ -23,6 +23,8 @@ pub(crate) enum FaultKind {
     Wrong,
     /// Too late, maybe still alive.
     Stalled,
+    /// Somebody else is much faster.
+    Slow,
     /// It said goodbye.
     Leaving,
 }
@@ -72,6 +74,10 @@ impl Fault {
 
     pub(crate) fn stalled() -> Self {
         Self { kind: FaultKind::Stalled, ..Self::of(ErrorCode::PipelineStalled) }
+    }
+
+    pub(crate) fn slow() -> Self {
+        Self { kind: FaultKind::Slow, ..Self::of(ErrorCode::PipelineStalled) }
     }
 
     pub(crate) fn leaving() -> Self {

@@ -66,6 +66,30 @@ struct Gains {
     ours: bool,
 }
 
+/// What is known of one span, to be kept over a restart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpanGains {
+    /// The layers.
+    pub layers: LayerRange,
+    /// At position 0; absent when it was never seen.
+    pub first: Option<GainsSeen>,
+    /// At all others.
+    pub others: Option<GainsSeen>,
+}
+
+/// Least and greatest gain seen, in octaves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GainsSeen {
+    /// Rows seen.
+    pub rows: u64,
+    /// The least.
+    pub low: f64,
+    /// The greatest.
+    pub high: f64,
+    /// Whether this device computed them.
+    pub ours: bool,
+}
+
 /// Who computed what is learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
@@ -136,6 +160,22 @@ impl GainBook {
         }
     }
 
+    /// Everything that is known.
+    pub fn spans(&self) -> impl Iterator<Item = SpanGains> {
+        self.spans.iter().filter_map(|((start, end), span)| {
+            let layers = LayerRange::new(*start, *end).ok()?;
+            let (first, others) = (span.first.seen(), span.others.seen());
+            Some(SpanGains { layers, first, others })
+        })
+    }
+
+    /// Takes back what an earlier run has kept; what is known already counts as well.
+    pub fn restore(&mut self, kept: &SpanGains) {
+        let (first, others) = (Gains::from(kept.first), Gains::from(kept.others));
+        let key = key(kept.layers);
+        self.merge(&Self { spans: [(key, Span { first, others })].into() });
+    }
+
     /// Adds what another walk over the same model has observed.
     pub fn merge(&mut self, other: &Self) {
         for (key, seen) in &other.spans {
@@ -148,7 +188,23 @@ impl GainBook {
     }
 }
 
+impl From<Option<GainsSeen>> for Gains {
+    fn from(seen: Option<GainsSeen>) -> Self {
+        seen.map_or_else(Self::default, |GainsSeen { rows, low, high, ours }| Self {
+            rows,
+            low,
+            high,
+            ours,
+        })
+    }
+}
+
 impl Gains {
+    fn seen(self) -> Option<GainsSeen> {
+        let Self { rows, low, high, ours } = self;
+        (rows > 0).then_some(GainsSeen { rows, low, high, ours })
+    }
+
     fn merge(&mut self, seen: Self) {
         if seen.rows == 0 || (self.ours && !seen.ours) {
             return;
@@ -237,6 +293,15 @@ mod tests {
         assert_eq!(book, learned(1.0, Source::Ours));
         book.merge(&learned(60.0, Source::Theirs));
         assert_eq!(book, learned(1.0, Source::Ours));
+    }
+
+    #[test]
+    fn what_was_learned_comes_back_after_a_restart() {
+        let book = learned(2.0, Source::Ours);
+        let mut again = GainBook::default();
+        book.spans().for_each(|span| again.restore(&span));
+        assert_eq!(again, book);
+        assert!(again.check(&step(5, 1, 2_000.0)).is_err());
     }
 
     #[test]

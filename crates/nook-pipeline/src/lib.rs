@@ -18,6 +18,7 @@ mod arrival;
 mod boundaries;
 mod conduct;
 mod fault;
+mod forecast;
 mod gains;
 mod history;
 mod measure;
@@ -29,13 +30,18 @@ mod resume;
 mod retained;
 mod rival;
 mod settings;
+mod slow;
 mod spot;
 mod stage;
 mod takeover;
 mod walk;
 
-pub use conduct::{Conduct, FAILURE_WINDOW, FAILURES_MAX, LEFT_OUT_FIRST, LEFT_OUT_MAX, usable};
-pub use gains::{GainBook, OutOfBounds, Source, StepGains};
+pub use conduct::{
+    Conduct, ConductRecord, FAILURE_WINDOW, FAILURES_MAX, LEFT_OUT_FIRST, LEFT_OUT_MAX, SUSPICION,
+    usable,
+};
+pub use forecast::{DeviceForecast, Forecast};
+pub use gains::{GainBook, GainsSeen, OutOfBounds, Source, SpanGains, StepGains};
 pub use history::HistoryMark;
 pub use measure::{Failover, HopMeasure, HopVisit, Measure, StepSums, VISITS_KEPT_MAX};
 pub use message::{

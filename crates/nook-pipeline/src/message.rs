@@ -280,7 +280,9 @@ pub enum Report {
 pub enum ShardState {
     /// It accepted the call.
     Online,
-    /// It is late, busy or leaving.
+    /// It let a deadline pass, and may still answer.
+    Late,
+    /// It is busy, slow or leaving.
     Degraded,
     /// It is out of this prompt.
     Lost,

@@ -1,7 +1,8 @@
 //! How long a segment takes, learned from its own steps, and how long to wait for the next one.
 //!
 //! Each attempt at a stage has its own [`Pace`]: a new host is cold again. The first step of a call
-//! counts for nothing but being over.
+//! counts for nothing but being over. What earlier replies have shown of the device ([`crate::Forecast`])
+//! stands in until this call has shown enough.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,9 +20,36 @@ pub(crate) struct Pace {
     warm: bool,
     decode: VecDeque<Duration>,
     prefill_position: Option<Duration>,
+    /// What a step of decode, and a position of prefill, usually take.
+    usual: (Option<Duration>, Option<Duration>),
 }
 
+/// What was measured in another reply is forgiven twice of what this one's own figures are.
+const FORGIVEN_BEFORE_MEASURED: u32 = 8;
+
 impl Pace {
+    /// What a step of one position, and one of `chunk`, are expected to take.
+    pub(crate) fn expect(
+        &mut self,
+        decode: Option<Duration>,
+        prefill: Option<Duration>,
+        chunk: u32,
+    ) {
+        self.usual = (decode, prefill.map(|took| took / chunk.max(1)));
+    }
+
+    /// The mean of the last `count` steps of decode without the `forgiven` longest of them; `None`
+    /// before there are as many. A median would not do: a device that gets a turn now and then answers
+    /// most steps at once, and every few of them late.
+    pub(crate) fn recent(&self, count: usize, forgiven: usize) -> Option<Duration> {
+        let first = self.decode.len().checked_sub(count)?;
+        let mut last: Vec<Duration> = self.decode.iter().skip(first).copied().collect();
+        last.sort_unstable();
+        last.truncate(count.saturating_sub(forgiven));
+        let kept = u32::try_from(last.len()).ok().filter(|kept| *kept > 0)?;
+        Some(last.into_iter().fold(Duration::ZERO, Duration::saturating_add) / kept)
+    }
+
     /// A step of `count` positions took `took`.
     pub(crate) fn learn(&mut self, count: u32, took: Duration) {
         if !self.warm {
@@ -44,12 +72,21 @@ impl Pace {
             return deadlines.first_step + unmeasured;
         }
         if count > 1 {
+            let usual = self
+                .usual
+                .1
+                .map(|each| each.saturating_mul(count).saturating_mul(FORGIVEN_BEFORE_MEASURED));
             return self
                 .prefill_position
-                .map_or(unmeasured, |each| (each * count * 4).max(deadlines.prefill_floor));
+                .map(|each| each * count * 4)
+                .or(usual)
+                .map_or(unmeasured, |limit| limit.max(deadlines.prefill_floor));
         }
         if self.decode.len() < SAMPLES_MIN {
-            return deadlines.decode_ceiling;
+            return self.usual.0.map_or(deadlines.decode_ceiling, |each| {
+                let limit = each.saturating_mul(FORGIVEN_BEFORE_MEASURED);
+                limit.max(deadlines.decode_floor).min(deadlines.decode_ceiling).max(each * 2)
+            });
         }
         let p99 = self.decode_p99();
         // The ceiling must not turn a device that is slow, and has shown it, into one that is late
@@ -100,6 +137,31 @@ mod tests {
         assert_eq!(warm(300), ms(1_200));
         assert_eq!(warm(2_000), ms(5_000));
         assert_eq!(warm(4_000), ms(8_000)); // slow is not late
+    }
+
+    #[test]
+    fn what_earlier_replies_have_shown_stands_in_until_this_one_has() {
+        let seeded = |steps: &[(u32, u64)], count| {
+            let mut pace = Pace::default();
+            pace.expect(Some(ms(100)), Some(ms(1_280)), 128);
+            steps.iter().for_each(|(count, took)| pace.learn(*count, ms(*took)));
+            pace.patience(count, &Deadlines::usual())
+        };
+        assert_eq!(seeded(&[], 1), ms(10_000 + 2_000 + 100), "the first step may load");
+        assert_eq!(seeded(&[(1, 9_000)], 1), ms(800));
+        assert_eq!(seeded(&[(1, 9_000)], 100), ms(8_000));
+        let measured = [(1, 9_000), (1, 20), (1, 20), (1, 20), (1, 20), (1, 20), (1, 20)];
+        let measured = [&measured[..], &[(1, 20), (1, 20)]].concat();
+        assert_eq!(seeded(&measured, 1), ms(500), "its own figures count once there are enough");
+    }
+
+    #[test]
+    fn the_pace_at_the_moment_is_a_mean_of_the_last_steps_that_forgives_hiccups() {
+        let mut pace = Pace::default();
+        [1, 10, 10, 10, 900, 80, 80, 80].iter().for_each(|took| pace.learn(1, ms(*took)));
+        assert_eq!(pace.recent(8, 0), None, "the first step counts for nothing");
+        assert_eq!(pace.recent(3, 0), Some(ms(80)));
+        assert_eq!(pace.recent(6, 1), Some(ms(52)), "10 10 80 80 80");
     }
 
     #[test]

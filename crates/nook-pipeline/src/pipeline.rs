@@ -350,7 +350,7 @@ impl Pipeline {
         self.attempts += 1;
         let attempt = AttemptId(self.attempts);
         let stage = &mut self.stages[index];
-        stage.open(attempt, resume, &self.settings.deadlines, now);
+        stage.open(attempt, resume, &self.settings, now);
         self.actions.push(Action::Open {
             attempt,
             place: stage.place(),

@@ -17,6 +17,7 @@ use crate::message::{Action, AttemptId, CloseReason, Report, ShardState};
 use crate::pipeline::{Pipeline, State};
 use crate::retained::Retained;
 use crate::settings::FallBack;
+use crate::slow::Slowness;
 use crate::stage::{Asked, Phase, Role, Stage};
 
 /// How often our own worker may fail at one segment before that is final.
@@ -41,7 +42,9 @@ impl Pipeline {
         if !self.stages[index].is_main() {
             return self.on_side_fault(index, fault, now);
         }
-        self.first_cause.get_or_insert(fault.code);
+        if fault.kind != FaultKind::Slow {
+            self.first_cause.get_or_insert(fault.code);
+        }
         match self.stages[index].place() {
             Place::Local => self.on_local_fault(index, fault, now),
             Place::Peer(peer) => self.leave_peer(index, peer, &fault, now),
@@ -98,7 +101,7 @@ impl Pipeline {
         let stage = &self.stages[index];
         let is_refusal = stage.is_refused_by(fault);
         let since = match (fault.kind, stage.under_way.front()) {
-            (FaultKind::Stalled, Some(late)) => late.since,
+            (FaultKind::Stalled | FaultKind::Slow, Some(late)) => late.since,
             _ => now,
         };
         if !is_refusal {
@@ -106,7 +109,7 @@ impl Pipeline {
         }
         let is_relieved = self.has_side(index);
         let reason = match fault.kind {
-            FaultKind::Stalled if is_relieved => CloseReason::Superseded,
+            FaultKind::Stalled | FaultKind::Slow if is_relieved => CloseReason::Superseded,
             _ => CloseReason::Failed(fault.code),
         };
         self.exclude(index, peer, fault, is_refusal);
@@ -125,12 +128,13 @@ impl Pipeline {
     pub(crate) fn exclude(&mut self, index: usize, peer: PeerId, fault: &Fault, is_refusal: bool) {
         let layers = self.stages[index].layers();
         let exclusion = match (self.excluded.get(&peer), fault.kind) {
-            (None, FaultKind::Stalled) => Exclusion::Suspected,
+            (None, FaultKind::Stalled | FaultKind::Slow) => Exclusion::Suspected,
             _ => Exclusion::Failed,
         };
         self.excluded.insert(peer, exclusion);
         self.given_up += 1;
-        let state = if is_refusal || fault.kind == FaultKind::Leaving {
+        let is_no_failure = matches!(fault.kind, FaultKind::Leaving | FaultKind::Slow);
+        let state = if is_refusal || is_no_failure {
             ShardState::Degraded
         } else {
             self.failures += 1;
@@ -185,6 +189,8 @@ impl Pipeline {
             self.stages[index].asked = Asked::No;
             if self.stages[index].misses > 0 {
                 self.relieve(index, &mut offers, now);
+            } else if self.stages[index].slowness == Slowness::Slow {
+                self.chase(index, &mut offers, now);
             } else {
                 self.call_witness(index, &mut offers, now);
             }

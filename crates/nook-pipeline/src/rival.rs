@@ -15,6 +15,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::message::{CloseReason, Report, ShardState};
 use crate::pipeline::{Pipeline, State};
 use crate::recover::{RECOVERIES_MAX, segments, take_streams};
+use crate::slow::Slowness;
 use crate::stage::{Asked, Phase, Role, Stage};
 
 /// Deadlines in a row that a device may miss while nobody could take over; each wait is twice the one
@@ -65,7 +66,7 @@ impl Pipeline {
         if stage.is_main() && !has_rival {
             stage.asked = Asked::Wanted;
             let layers = stage.layers();
-            self.report(Report::ShardStatus { peer, layers, state: ShardState::Degraded });
+            self.report(Report::ShardStatus { peer, layers, state: ShardState::Late });
         }
     }
 
@@ -99,14 +100,19 @@ impl Pipeline {
     /// The stage at `index` has answered a position that nobody had.
     pub(crate) fn on_progress(&mut self, index: usize, now: Instant) {
         if self.stages[index].is_main() {
-            if self.side(index).any(|side| side.role == Role::Rival) {
+            // Whoever is to replace a slow device has to catch up while that one answers.
+            let is_chased = matches!(self.stages[index].slowness, Slowness::Chased(_));
+            if !is_chased && self.side(index).any(|side| side.role == Role::Rival) {
                 self.drop_side(index, CloseReason::Superseded);
             }
             return;
         }
         let primary = self.primary(index);
         if self.stages[index].gives() == self.stages[primary].gives() {
-            self.on_fault(primary, Fault::stalled(), now);
+            let is_slow = matches!(self.stages[primary].slowness, Slowness::Chased(_))
+                && self.stages[primary].misses == 0;
+            let fault = if is_slow { Fault::slow() } else { Fault::stalled() };
+            self.on_fault(primary, fault, now);
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use nook_base::limits::CHUNK_BYTES;
 use nook_base::{ActivationDtype, Sensitive};
 
+use crate::forecast::Forecast;
 use crate::gains::GainBook;
 use crate::resume::Resume;
 
@@ -60,6 +61,8 @@ pub struct PipelineSettings {
     pub deadlines: Deadlines,
     /// What earlier walks over this model have shown about the size of its numbers.
     pub gains: Arc<GainBook>,
+    /// What each device is expected to take; empty when nothing was measured.
+    pub forecast: Arc<Forecast>,
     /// How much is computed twice to catch what no cheap check can.
     pub spot_check: SpotCheck,
     /// Usually [`RETAINED_BYTES_MAX`].

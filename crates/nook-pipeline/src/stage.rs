@@ -14,7 +14,8 @@ use crate::measure::HopMeasure;
 use crate::message::{AttemptId, LogitRows};
 use crate::pace::Pace;
 use crate::resume::Resume;
-use crate::settings::Deadlines;
+use crate::settings::{Deadlines, PipelineSettings};
+use crate::slow::Slowness;
 
 /// Most often that missed deadlines double the next one, so that no wait overflows.
 const BACKOFF_DOUBLINGS_MAX: u32 = 6;
@@ -34,6 +35,8 @@ pub(crate) struct Stage {
     pub(crate) under_way: VecDeque<UnderWay>,
     pub(crate) next_step: u64,
     pub(crate) pace: Pace,
+    /// How it does against its usual pace.
+    pub(crate) slowness: Slowness,
     pub(crate) measure: HopMeasure,
     /// Deadlines missed in a row.
     pub(crate) misses: u32,
@@ -116,6 +119,7 @@ impl Stage {
             under_way: VecDeque::new(),
             next_step: 0,
             pace: Pace::default(),
+            slowness: Slowness::Usual,
             measure: HopMeasure::new(segment.place, segment.part.layers),
             misses: 0,
             due: None,
@@ -134,17 +138,23 @@ impl Stage {
         &mut self,
         attempt: AttemptId,
         resume: Option<&Resume>,
-        deadlines: &Deadlines,
+        settings: &PipelineSettings,
         now: Instant,
     ) {
         self.reset();
+        let (forecast, layers) = (&settings.forecast, self.layers());
+        self.pace.expect(
+            forecast.step(self.place(), layers),
+            forecast.bulk(self.place(), layers, settings.prefill_chunk.max(1)),
+            settings.prefill_chunk.max(1),
+        );
         if let Some(resume) = resume {
             self.from = resume.position;
             self.ends.clone_from(&resume.ends);
             (self.sent, self.done) = (resume.position, resume.position);
         }
         self.phase = Phase::Opening(attempt);
-        self.due = Some(now + self.patience(deadlines));
+        self.due = Some(now + self.patience(&settings.deadlines));
     }
 
     /// Ends the attempt, and hands out its id for the `Close`.
@@ -163,6 +173,7 @@ impl Stage {
         self.under_way.clear();
         self.next_step = 0;
         self.pace = Pace::default();
+        self.slowness = Slowness::Usual;
         self.misses = 0;
         self.due = None;
         self.pieces = 0;

@@ -197,7 +197,12 @@ impl Pipeline {
             self.boundaries.append(layer, step.position, &activation)
         });
         match appended {
-            Appended::New => self.on_progress(index, now),
+            Appended::New => {
+                if step.count == 1 {
+                    self.look_at_pace(index);
+                }
+                self.on_progress(index, now);
+            }
             Appended::Known => {}
             // Every attempt starts at 0 of a log that never loses its end, so there is no hole.
             // Should there ever be one, nothing may be computed across it.

@@ -19,6 +19,7 @@ fn pipeline() -> Pipeline {
         failovers_max: 2,
         fall_back: FallBack::Allow,
         deadlines: Deadlines::usual(),
+        forecast: std::sync::Arc::default(),
         gains: std::sync::Arc::default(),
         spot_check: SpotCheck::OFF,
         retained_bytes_max: RETAINED_BYTES_MAX,

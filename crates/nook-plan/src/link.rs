@@ -43,6 +43,15 @@ pub struct LinkGauge {
 }
 
 impl LinkGauge {
+    /// Goes on from figures of an earlier run.
+    #[must_use]
+    pub fn known(link: &Link) -> Self {
+        let mut gauge = Self { round_trip: link.round_trip.measured(), ..Self::default() };
+        gauge.transfers[0] = link.bandwidth.measured();
+        gauge.next = 1;
+        gauge
+    }
+
     /// Takes in one round trip.
     pub fn observe_round_trip(&mut self, took: Duration) {
         let took = nanos(took);
@@ -107,6 +116,18 @@ mod tests {
         }
         let shaky = gauge.link().round_trip.measured().unwrap();
         assert!(shaky.deviation > 4 * MS, "{shaky:?}");
+    }
+
+    #[test]
+    fn figures_of_an_earlier_run_come_back_as_they_were() {
+        let mut gauge = LinkGauge::default();
+        gauge.observe_round_trip(2 * MS);
+        gauge.observe_transfer(1_000_000, 102 * MS);
+        assert_eq!(LinkGauge::known(&gauge.link()).link(), gauge.link());
+        assert_eq!(
+            LinkGauge::known(&Link::default()),
+            LinkGauge { next: 1, ..LinkGauge::default() }
+        );
     }
 
     #[test]

@@ -88,6 +88,20 @@ impl SpeedGauge {
         }
     }
 
+    /// Goes on from figures of an earlier run, which the first visits move as they move a probe's.
+    #[must_use]
+    pub fn known(speed: &Speed) -> Self {
+        let fit = |line: Figure<Line>| line.measured().map(LineFit::seeded).unwrap_or_default();
+        let ends = speed.ends.measured().map(|fixed| Line { fixed, slope: Duration::ZERO });
+        Self {
+            decode: fit(speed.decode),
+            prefill: fit(speed.prefill),
+            load: speed.load.measured(),
+            ends: fit(ends.into()),
+            cold_max: Duration::ZERO,
+        }
+    }
+
     /// Takes in one answered step.
     pub fn observe(&mut self, visit: &Visit) {
         if visit.warmth == Warmth::Cold {
@@ -179,6 +193,23 @@ mod tests {
         assert_eq!((decode.fixed, decode.slope), (ms(1), ms(4)));
         assert_eq!(speed.prefill.measured().unwrap().slope, Duration::from_micros(250));
         assert!(speed.load.is_unknown());
+    }
+
+    #[test]
+    fn figures_of_an_earlier_run_come_back_as_they_were_and_new_visits_move_them() {
+        let us = Duration::from_micros;
+        let speed = Speed {
+            decode: Figure::Measured(Line { fixed: us(100), slope: us(50) }),
+            prefill: Figure::Unknown,
+            load: Figure::Measured(BytesPerSecond(7)),
+            ends: Figure::Measured(us(900)),
+        };
+        let mut gauge = SpeedGauge::known(&speed);
+        assert_eq!(gauge.speed(), speed);
+        gauge.observe(&visit(10, 1, 1200));
+        assert_eq!(gauge.speed().decode.measured().unwrap().at(10), us(1200));
+        gauge.observe_ends(us(300));
+        assert_eq!(gauge.speed().ends, Figure::Measured(us(300)));
     }
 
     #[test]

@@ -92,6 +92,8 @@ pub(crate) struct Balance {
     pub(crate) guests: u16,
     pub(crate) parked: u16,
     pub(crate) parked_bytes: u64,
+    /// Weights and caches of other devices.
+    pub(crate) lent: u64,
 }
 
 impl<S: Resumable> Account<S> {
@@ -130,6 +132,12 @@ impl<S: Resumable> Account<S> {
         Ok(())
     }
 
+    /// Takes `bytes` of weights off what is lent: they were freed, or became this device's own.
+    pub(crate) fn take_back_weights(&self, bytes: u64) {
+        let mut books = self.books();
+        books.lent_weights = books.lent_weights.saturating_sub(bytes);
+    }
+
     /// Books what the weights really take.
     pub(crate) fn set_weights(&self, bytes: u64) {
         let mut books = self.books();
@@ -161,6 +169,7 @@ impl<S: Resumable> Account<S> {
             guests: books.guests,
             parked: u16::try_from(books.parking.len()).unwrap_or(u16::MAX),
             parked_bytes: books.parking.bytes(),
+            lent: books.lent_weights.saturating_add(books.lent_caches),
         }
     }
 

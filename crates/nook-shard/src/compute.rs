@@ -4,6 +4,7 @@
 //! each step and get it back with the result. Steps stand in one [`Line`], which computes them in ticks;
 //! loading and questions are done between two ticks, in the order they came.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
@@ -59,6 +60,7 @@ pub(crate) struct Resumed {
 
 enum Job {
     Hold {
+        caller: Caller,
         path: Option<String>,
         model: ModelDigest,
         part: ModelPart,
@@ -81,6 +83,10 @@ enum Job {
     },
     Holding {
         reply: oneshot::Sender<Holding>,
+    },
+    ReleaseLent {
+        layers: LayerRange,
+        reply: oneshot::Sender<Result<(), Failure>>,
     },
     ReleaseAll,
 }
@@ -107,11 +113,12 @@ impl Compute {
     /// Makes sure that `part` of the model is in memory.
     pub(crate) async fn hold(
         &self,
+        caller: Caller,
         path: Option<String>,
         model: ModelDigest,
         part: ModelPart,
     ) -> Result<Held, Failure> {
-        self.ask(|reply| Job::Hold { path, model, part, reply }).await?
+        self.ask(|reply| Job::Hold { caller, path, model, part, reply }).await?
     }
 
     /// A conversation over a part, which is loaded where it is not held: a new one, or one that was
@@ -156,6 +163,12 @@ impl Compute {
         self.ask(|reply| Job::Holding { reply }).await.unwrap_or_default()
     }
 
+    /// Frees those of `layers` that were loaded for other devices only; refused while conversations
+    /// are held, which might be theirs.
+    pub(crate) async fn release_lent(&self, layers: LayerRange) -> Result<(), Failure> {
+        self.ask(|reply| Job::ReleaseLent { layers, reply }).await?
+    }
+
     /// Frees all weights.
     pub(crate) async fn release_all(&self) {
         // A closed channel means that the thread is gone, and the weights with it.
@@ -182,12 +195,14 @@ impl Drop for LeaveMark {
 struct Bench {
     account: Account,
     model: Option<(ModelDigest, LoadedModel, ModelFile)>,
+    /// Layers that are there because another device asked, and for this device's own use never since.
+    lent: BTreeSet<u32>,
     line: Line,
 }
 
 impl Bench {
     fn new(account: Account) -> Self {
-        Self { account, model: None, line: Line::default() }
+        Self { account, model: None, lent: BTreeSet::new(), line: Line::default() }
     }
 
     fn run(mut self, mut inbox: mpsc::Receiver<Job>) {
@@ -218,8 +233,8 @@ impl Bench {
     fn take(&mut self, job: Job) {
         // A reply nobody waits for any more is dropped, and with it what it holds.
         match job {
-            Job::Hold { path, model, part, reply } => {
-                let _ = reply.send(self.hold(path, model, part, Caller::Owner));
+            Job::Hold { caller, path, model, part, reply } => {
+                let _ = reply.send(self.hold(path, model, part, caller));
             }
             Job::Open { caller, model, part, positions_max, resumed, reply } => {
                 let _ = reply.send(self.open(caller, model, part, positions_max, resumed));
@@ -236,7 +251,11 @@ impl Bench {
             Job::Holding { reply } => {
                 let _ = reply.send(self.holding());
             }
+            Job::ReleaseLent { layers, reply } => {
+                let _ = reply.send(self.release_lent(layers));
+            }
             Job::ReleaseAll => {
+                self.lent.clear();
                 if let Some((_, loaded, _)) = &mut self.model {
                     release_all(loaded);
                     self.account.set_weights(loaded.weight_bytes());
@@ -267,6 +286,7 @@ impl Bench {
             return Err(ErrorCode::WeightsMismatch.into());
         }
         let wanted = missing_bytes(loaded, part);
+        let new: Vec<u32> = part.layers.iter().filter(|at| !loaded.holds(&layer(*at))).collect();
         self.account.lend_weights(caller, wanted).map_err(|refusal| match refusal {
             Refusal::NoMemory { wanted, free } => Failure::new(
                 ErrorCode::OutOfMemory,
@@ -290,8 +310,29 @@ impl Bench {
             outcome => outcome?,
         }
         self.account.set_weights(loaded.weight_bytes());
+        match caller {
+            Caller::Guest(_) => self.lent.extend(new),
+            Caller::Owner => {
+                let own = part.layers.iter().filter(|at| self.lent.remove(at));
+                let bytes = own.map(|at| loaded.part_bytes(&layer(at))).sum();
+                self.account.take_back_weights(bytes);
+            }
+        }
         let took = clock::now().duration_since(started);
         Ok(Held { weight_bytes: loaded.weight_bytes(), took })
+    }
+
+    fn release_lent(&mut self, layers: LayerRange) -> Result<(), Failure> {
+        if self.account.balance().sessions > 0 {
+            return Err(ErrorCode::Busy.into());
+        }
+        let Some((_, loaded, _)) = &mut self.model else { return Ok(()) };
+        for at in layers.iter().filter(|at| self.lent.remove(at)) {
+            self.account.take_back_weights(loaded.part_bytes(&layer(at)));
+            loaded.release(LayerRange::with_len(at, 1));
+        }
+        self.account.set_weights(loaded.weight_bytes());
+        Ok(())
     }
 
     fn open(
@@ -337,10 +378,14 @@ impl Bench {
     }
 }
 
+/// One inner layer.
+fn layer(at: u32) -> ModelPart {
+    ModelPart::inner(LayerRange::with_len(at, 1))
+}
+
 /// Bytes that holding `part` adds to what is held.
 fn missing_bytes(loaded: &LoadedModel, part: ModelPart) -> u64 {
     let none = LayerRange::with_len(part.layers.start(), 0);
-    let layer = |layer| ModelPart::inner(LayerRange::with_len(layer, 1));
     let ends = [
         ModelPart { layers: none, embedding: part.embedding, head: false },
         ModelPart { layers: none, embedding: false, head: part.head },

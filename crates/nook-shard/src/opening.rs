@@ -64,7 +64,10 @@ pub(crate) async fn open(
                 let caller = Caller::Owner;
                 break Wish { caller, model: None, part, dtype, positions_max, resume };
             }
-            WorkerMessage::Local(message) => manage(room, call, message).await?,
+            WorkerMessage::Local(message) => {
+                let caller = peer.map_or(Caller::Owner, |peer| Caller::Guest(Some(peer)));
+                manage(room, call, caller, message).await?;
+            }
             WorkerMessage::Peer(_) => {
                 return Err(out_of_turn("a call begins with OPEN").into());
             }
@@ -117,15 +120,17 @@ async fn seat(room: &Room, wish: Wish) -> Result<Conversation, Failure> {
     Ok(Conversation { who, caller, model, part, dtype, session, history, seat })
 }
 
-/// Load and status: asked only by the own node, on a call of their own.
+/// Load and status: asked only by the own node, on a call of their own. What it loads on behalf of
+/// another device counts as lent.
 async fn manage(
     room: &Room,
     call: &mut Call<WorkerMessage>,
+    caller: Caller,
     message: LocalMessage,
 ) -> Result<(), Over> {
     let answer = match message {
         LocalMessage::Load { path, model, part } => {
-            let held = room.compute.hold(Some(path), model, part).await?;
+            let held = room.compute.hold(caller, Some(path), model, part).await?;
             LocalMessage::Loaded {
                 part,
                 weight_bytes: held.weight_bytes,
@@ -134,6 +139,10 @@ async fn manage(
         }
         LocalMessage::Unload => {
             room.release_all().await;
+            LocalMessage::Unloaded
+        }
+        LocalMessage::Release { layers } => {
+            room.compute.release_lent(layers).await?;
             LocalMessage::Unloaded
         }
         LocalMessage::Status => room.status().await,

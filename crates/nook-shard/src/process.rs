@@ -171,6 +171,8 @@ pub struct WorkerStatus {
     pub parked: u16,
     /// Bytes that those take, beside `cache_bytes`.
     pub parked_bytes: u64,
+    /// Bytes of weights and caches of other devices, part of `weight_bytes` and `cache_bytes`.
+    pub lent_bytes: u64,
 }
 
 impl Worker {
@@ -238,10 +240,30 @@ impl Worker {
         part: ModelPart,
     ) -> Result<LoadedPart, WorkerError> {
         let path = path.to_string_lossy().into_owned();
-        match self.ask(LocalMessage::Load { path, model, part }).await? {
-            LocalMessage::Loaded { weight_bytes, load_ms, .. } => {
-                Ok(LoadedPart { weight_bytes, took: Duration::from_millis(u64::from(load_ms)) })
-            }
+        loaded(self.ask(LocalMessage::Load { path, model, part }).await?)
+    }
+
+    /// Loads what is missing of `layers` for another device: refused where the cap on lending, or the
+    /// memory of the machine, has no room for it.
+    pub async fn load_for(
+        &self,
+        peer: PeerId,
+        path: &Path,
+        model: ModelDigest,
+        layers: nook_base::LayerRange,
+    ) -> Result<LoadedPart, WorkerError> {
+        let path = path.to_string_lossy().into_owned();
+        let mut call = self.open_call_for(peer).await?;
+        let part = ModelPart::inner(layers);
+        call.send(LocalMessage::Load { path, model, part }.into()).await?;
+        loaded(answer(call).await?)
+    }
+
+    /// Frees those of `layers` that were loaded for other devices only; refused as busy while any
+    /// conversation is held.
+    pub async fn release(&self, layers: nook_base::LayerRange) -> Result<(), WorkerError> {
+        match self.ask(LocalMessage::Release { layers }).await? {
+            LocalMessage::Unloaded => Ok(()),
             _ => Err(WorkerError::OutOfTurn),
         }
     }
@@ -259,6 +281,7 @@ impl Worker {
                 passes,
                 parked,
                 parked_bytes,
+                lent_bytes,
                 ..
             } => Ok(WorkerStatus {
                 held,
@@ -270,6 +293,7 @@ impl Worker {
                 passes,
                 parked,
                 parked_bytes,
+                lent_bytes,
             }),
             _ => Err(WorkerError::OutOfTurn),
         }
@@ -334,13 +358,26 @@ impl Worker {
     async fn ask(&self, question: LocalMessage) -> Result<LocalMessage, WorkerError> {
         let mut call = self.open_call().await?;
         call.send(question.into()).await?;
-        match call.recv().await? {
-            WorkerMessage::Local(answer) => Ok(answer),
-            WorkerMessage::Peer(Message::Error(error)) => {
-                Err(WorkerError::Refused { code: error.code, sentence: error.sentence })
-            }
-            WorkerMessage::Peer(_) => Err(WorkerError::OutOfTurn),
+        answer(call).await
+    }
+}
+
+async fn answer(mut call: Call<WorkerMessage>) -> Result<LocalMessage, WorkerError> {
+    match call.recv().await? {
+        WorkerMessage::Local(answer) => Ok(answer),
+        WorkerMessage::Peer(Message::Error(error)) => {
+            Err(WorkerError::Refused { code: error.code, sentence: error.sentence })
         }
+        WorkerMessage::Peer(_) => Err(WorkerError::OutOfTurn),
+    }
+}
+
+fn loaded(answer: LocalMessage) -> Result<LoadedPart, WorkerError> {
+    match answer {
+        LocalMessage::Loaded { weight_bytes, load_ms, .. } => {
+            Ok(LoadedPart { weight_bytes, took: Duration::from_millis(u64::from(load_ms)) })
+        }
+        _ => Err(WorkerError::OutOfTurn),
     }
 }
 

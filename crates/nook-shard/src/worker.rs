@@ -200,6 +200,7 @@ impl Room {
             passes: holding.passes,
             parked: balance.parked,
             parked_bytes: balance.parked_bytes,
+            lent_bytes: balance.lent,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What one installation keeps: identity, settings, paired devices, the port's key, chats, models.
 //!
 //! Everything begins with a [`Home`], which holds the data folder exclusively. Each kind of data has
-//! one owner value (`SettingsFile`, `Peers`, `PortKey`, `Chats`, `Library`) that reads at start and
+//! one owner value (`SettingsFile`, `Peers`, `PortKey`, `Chats`, `Library`, `MeasuredFile`) that reads at start and
 //! writes through at once: a change counts when it is on the disk, and a failed write leaves the old
 //! state in force, in memory and in the file. A file that cannot be understood is an error with its
 //! place and what to do; it is never taken for an empty one and never overwritten.
@@ -16,6 +16,7 @@ mod identity;
 mod json;
 mod keyring;
 mod library;
+mod measured;
 mod peers;
 mod port_key;
 mod settings;
@@ -35,6 +36,10 @@ pub use keyring::KeyringTrouble;
 pub use library::{
     EMBER, FileState, ImportError, Library, LibraryError, MODEL_NAME_BYTES_MAX, MODELS_MAX,
     ModelEntry, ResolveError, Staged, Stager, Take,
+};
+pub use measured::{
+    CONDUCT_LIFE_SECONDS, GAIN_LIFE_SECONDS, GainRange, MEASURED_MAX, Measured, MeasuredConduct,
+    MeasuredFile, MeasuredGain, MeasuredSpeed, MeasuredWay, SPEED_LIFE_SECONDS,
 };
 pub use peers::{PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers, PeersError};
 pub use port_key::{PortKey, PortKeyError};

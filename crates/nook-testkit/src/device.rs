@@ -55,18 +55,25 @@ pub enum Asked {
 impl Device {
     /// A new identity with a port of its own on this machine.
     pub fn start(name: &'static str) -> anyhow::Result<Self> {
-        Self::with(name, vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)], None)
+        Self::with(name, vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)], None, 0)
+    }
+
+    /// The same with bits of optional features in its HELLO.
+    pub fn understanding(name: &'static str, features: u32) -> anyhow::Result<Self> {
+        let listen = vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)];
+        Self::with(name, listen, None, features)
     }
 
     /// The same without a port: it reaches its node through `address` alone, and nobody reaches it.
     pub fn behind(name: &'static str, address: SocketAddr) -> anyhow::Result<Self> {
-        Self::with(name, Vec::new(), Some(address))
+        Self::with(name, Vec::new(), Some(address), 0)
     }
 
     fn with(
         name: &'static str,
         listen: Vec<SocketAddr>,
         through: Option<SocketAddr>,
+        features: u32,
     ) -> anyhow::Result<Self> {
         let identity = Identity::new(DeviceKey::generate()?)?;
         let tasks = Tasks::new();
@@ -77,7 +84,7 @@ impl Device {
                 protocol_min: u16::from(WIRE_VERSION),
                 protocol_max: u16::from(WIRE_VERSION),
                 app_version: "0.0.0".to_owned(),
-                features: 0,
+                features,
                 device_name: name.to_owned(),
                 listen_port: 0,
             },

@@ -31,8 +31,7 @@ pub struct CallId(pub u32);
 
 /// What a body holds. The number is the second byte of the frame.
 ///
-/// 3 and 4 (PLACE, PLACED) and 15 to 17 (WANT, HAVE, PIECE) are reserved for later versions and
-/// refused in this one. Kinds from 0x40 are spoken only between a node and its own worker.
+/// 15 to 17 (WANT, HAVE, PIECE) are reserved for later versions and refused in this one. Kinds from 0x40 are spoken only between a node and its own worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -40,6 +39,10 @@ pub enum Kind {
     Hello = 1,
     /// What a host holds and has room for.
     Advert = 2,
+    /// Please hold these layers in memory.
+    Place = 3,
+    /// What became of that.
+    Placed = 4,
     /// Please compute these layers for a session.
     Open = 5,
     /// The session is open.
@@ -92,6 +95,8 @@ pub enum Kind {
     OnBehalf = 0x4c,
     /// Local: keep nothing of a device's conversations.
     Forget = 0x4d,
+    /// Local: free layers that were loaded for other devices.
+    Release = 0x58,
 }
 
 /// The parsed header of one frame.
@@ -130,9 +135,11 @@ impl fmt::Display for CallId {
 
 impl Kind {
     /// Every kind that this version understands, peers' kinds first.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::Hello,
         Self::Advert,
+        Self::Place,
+        Self::Placed,
         Self::Open,
         Self::Opened,
         Self::Step,
@@ -159,6 +166,7 @@ impl Kind {
         Self::StatusReport,
         Self::OnBehalf,
         Self::Forget,
+        Self::Release,
     ];
 
     /// The kind with this number, if this version has one.
@@ -178,7 +186,9 @@ impl Kind {
     #[must_use]
     pub fn fits(self, call: CallId) -> bool {
         match self {
-            Self::Hello | Self::Advert | Self::Ping | Self::Pong => call == CallId::CONNECTION,
+            Self::Hello | Self::Advert | Self::Place | Self::Placed | Self::Ping | Self::Pong => {
+                call == CallId::CONNECTION
+            }
             Self::Open
             | Self::Opened
             | Self::Step

@@ -18,6 +18,7 @@ pub mod frame;
 pub mod header;
 pub mod local;
 pub mod message;
+pub mod placing;
 pub mod seq;
 pub mod tensor;
 
@@ -29,5 +30,6 @@ pub use message::{
     Advert, Chunk, FEATURE_Q8, FEATURE_RESUME, Hello, HistoryMark, Message, Open, ResultHead,
     ResumePoint, ShardAdvert, StepHead, WireError,
 };
+pub use placing::{FEATURE_PLACEMENT, PlaceState, PlaceWish, Placed};
 pub use seq::{SeqCheck, SeqCounter, SeqError};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};

@@ -159,6 +159,9 @@ pub enum LocalMessage {
         parked: u16,
         /// Memory that those take; not part of `cache_bytes`.
         parked_bytes: u64,
+        /// Memory that weights and caches of other devices take; part of `weight_bytes` and
+        /// `cache_bytes`.
+        lent_bytes: u64,
     },
     /// First on a call that a node serves for another device, before that device's own frames, which
     /// could not say it: who asks. Without it nothing is kept after the call.
@@ -170,6 +173,12 @@ pub enum LocalMessage {
     Forget {
         /// Whose; `None`: of every device but the own one.
         peer: Option<PeerId>,
+    },
+    /// Free those of these layers that were loaded for other devices and are not this device's own
+    /// since, unless a conversation is held. Answered by [`LocalMessage::Unloaded`] or an error.
+    Release {
+        /// The layers.
+        layers: LayerRange,
     },
 }
 
@@ -218,6 +227,7 @@ impl LocalMessage {
             Self::StatusReport { .. } => Kind::StatusReport,
             Self::OnBehalf { .. } => Kind::OnBehalf,
             Self::Forget { .. } => Kind::Forget,
+            Self::Release { .. } => Kind::Release,
         }
     }
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded;
 use crate::frame::{DecodeError, WireMessage, read_body, write_body};
 use crate::header::{FLAG_LAST_CHUNK, Kind};
+use crate::placing::{PlaceWish, Placed};
 use nook_base::limits::CHUNK_BYTES_MAX;
 
 /// Longest app version in HELLO, in bytes; a longer one is cut by the sender, refused by the receiver.
@@ -44,6 +45,10 @@ pub enum Message {
     Hello(Hello),
     /// What the sender hosts. Counts for `nook_base::limits::ADVERT_LIFE`.
     Advert(Advert),
+    /// Please hold these layers; only to a host that says [`crate::FEATURE_PLACEMENT`].
+    Place(PlaceWish),
+    /// What became of a PLACE; told again when that changes.
+    Placed(Placed),
     /// First on a call: please compute these layers for a session.
     Open(Open),
     /// The session is open.
@@ -274,6 +279,8 @@ impl WireMessage for Message {
         match self {
             Self::Hello(_) => Kind::Hello,
             Self::Advert(_) => Kind::Advert,
+            Self::Place(_) => Kind::Place,
+            Self::Placed(_) => Kind::Placed,
             Self::Open(_) => Kind::Open,
             Self::Opened { .. } => Kind::Opened,
             Self::Step(_) => Kind::Step,
@@ -300,6 +307,8 @@ impl WireMessage for Message {
         match self {
             Self::Hello(hello) => write_body(hello, out),
             Self::Advert(advert) => write_body(advert, out),
+            Self::Place(wish) => write_body(wish, out),
+            Self::Placed(placed) => write_body(placed, out),
             Self::Open(open) => {
                 write_body(open, out);
                 if let Some(resume) = &open.resume {
@@ -327,6 +336,8 @@ impl WireMessage for Message {
         Ok(match kind {
             Kind::Hello => Self::Hello(read_body(kind, read)?),
             Kind::Advert => Self::Advert(read_body(kind, read)?),
+            Kind::Place => Self::Place(read_body(kind, read)?),
+            Kind::Placed => Self::Placed(read_body(kind, read)?),
             Kind::Open => Self::Open(read_open(read)?),
             Kind::Opened => Self::Opened { position: read_body(kind, read)? },
             Kind::Step => Self::Step(read_body(kind, read)?),

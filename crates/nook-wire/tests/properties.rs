@@ -6,8 +6,8 @@ use nook_base::{
 };
 use nook_wire::{
     Advert, CallId, Chunk, Header, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message,
-    Open, PassCounts, ResultHead, ResumePoint, ShardAdvert, StepHead, TensorAssembly, WireError,
-    WireMessage, WorkerMessage, decode, encode,
+    Open, PassCounts, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert,
+    StepHead, TensorAssembly, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -97,6 +97,10 @@ fn message() -> impl Strategy<Value = Message> {
                 memory_free_bytes: n.3,
             })
         }),
+        (digest(), layers())
+            .prop_map(|(model, layers)| Message::Place(PlaceWish { model, layers })),
+        (digest(), layers(), place_state())
+            .prop_map(|(model, layers, state)| Message::Placed(Placed { model, layers, state })),
         (any::<(u64, u32)>(), digest(), layers(), dtype(), resume()).prop_map(
             |(n, model, layers, dtype, resume)| {
                 let (session, positions_max) = n;
@@ -128,6 +132,14 @@ fn message() -> impl Strategy<Value = Message> {
         "\\PC{0,60}".prop_map(|sentence| Message::Draining { sentence }),
         any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
         any::<u64>().prop_map(|nonce| Message::Pong { nonce }),
+    ]
+}
+
+fn place_state() -> impl Strategy<Value = PlaceState> {
+    prop_oneof![
+        any::<u8>().prop_map(|percent| PlaceState::Loading { percent }),
+        Just(PlaceState::Held),
+        code().prop_map(|code| PlaceState::Refused { code }),
     ]
 }
 
@@ -177,7 +189,7 @@ fn local() -> impl Strategy<Value = LocalMessage> {
         Just(LocalMessage::Unloaded),
         Just(LocalMessage::Status),
         (vec(layers(), 0..9), any::<(bool, bool, u16, u16, u64, u64, u64)>(), counts()).prop_map(
-            |(held, n, (passes, parked, parked_bytes))| LocalMessage::StatusReport {
+            |(held, n, (passes, parked, parked_bytes, lent_bytes))| LocalMessage::StatusReport {
                 held,
                 embedding: n.0,
                 head: n.1,
@@ -189,17 +201,19 @@ fn local() -> impl Strategy<Value = LocalMessage> {
                 passes,
                 parked,
                 parked_bytes,
+                lent_bytes,
             }
         ),
         any::<[u8; 32]>().prop_map(|peer| LocalMessage::OnBehalf { peer: PeerId(peer) }),
         any::<Option<[u8; 32]>>().prop_map(|peer| LocalMessage::Forget { peer: peer.map(PeerId) }),
+        layers().prop_map(|layers| LocalMessage::Release { layers }),
     ]
 }
 
-fn counts() -> impl Strategy<Value = (PassCounts, u16, u64)> {
-    any::<(u64, u64, u16, u64, u16, u16, u64)>().prop_map(|n| {
+fn counts() -> impl Strategy<Value = (PassCounts, u16, u64, u64)> {
+    any::<(u64, u64, u16, u64, u16, u16, u64, u64)>().prop_map(|n| {
         let passes = PassCounts { shared: n.0, served: n.1, most: n.2, pieces: n.3, waiting: n.4 };
-        (passes, n.5, n.6)
+        (passes, n.5, n.6, n.7)
     })
 }
 

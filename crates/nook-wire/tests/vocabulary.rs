@@ -8,13 +8,14 @@ use bytes::Bytes;
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message,
-    Open, ResultHead, ResumePoint, ShardAdvert, StepHead, WireError, WireMessage, WorkerMessage,
-    decode, encode,
+    Open, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert, StepHead, WireError,
+    WireMessage, WorkerMessage, decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
 trait HoldsNoText {}
 impl HoldsNoText for bool {}
+impl HoldsNoText for u8 {}
 impl HoldsNoText for u16 {}
 impl HoldsNoText for u32 {}
 impl HoldsNoText for u64 {}
@@ -56,6 +57,15 @@ fn visit(message: &Message) {
         }) => {
             plain(&[sharing, streams_free, queue_depth, memory_free_bytes]);
             shards.iter().for_each(visit_shard);
+        }
+        Message::Place(PlaceWish { model, layers }) => plain(&[model, layers]),
+        Message::Placed(Placed { model, layers, state }) => {
+            plain(&[model, layers]);
+            match state {
+                PlaceState::Held => {}
+                PlaceState::Loading { percent } => plain(&[percent]),
+                PlaceState::Refused { code } => plain(&[code]),
+            }
         }
         Message::Open(Open { session, model, layers, dtype, positions_max, resume }) => {
             plain(&[session, model, layers, dtype, positions_max]);
@@ -170,7 +180,7 @@ fn a_device_refuses_every_local_kind() {
 
 #[test]
 fn reserved_kinds_are_refused_by_everybody() {
-    for number in [0, 3, 4, 15, 16, 17, 20, 0x3f, 0x4e, 0xff] {
+    for number in [0, 15, 16, 17, 20, 0x3f, 0x4e, 0xff] {
         let mut frame = encode(CallId(1), 0, &Message::Opened { position: 0 }).to_vec();
         frame[1] = number;
         let frame = Bytes::from(frame);

@@ -50,7 +50,8 @@ impl State {
                     reach: prepared.reach,
                 };
                 let (begun, wait) = oneshot::channel();
-                let ask = Inside::Generate { request: Box::new(request), answer: begun };
+                let (request, conversation) = (Box::new(request), Some(prepared.conversation.0));
+                let ask = Inside::Generate { request, conversation, answer: begun };
                 let gone = || HouseError::new(ErrorCode::Draining, "Inglenook is shutting down.");
                 house.send(ask).await.map_err(|_| gone())?;
                 let reply_message = prepared.reply;
@@ -201,7 +202,7 @@ mod tests {
             Prompt::Chat(messages) | Prompt::Begun { messages, .. } => {
                 messages.iter().map(|message| message.text.as_str()).collect()
             }
-            Prompt::Text(_) => Vec::new(),
+            Prompt::Text(_) | Prompt::Tokens(_) | Prompt::Dialog(_) => Vec::new(),
         }
     }
 

@@ -8,6 +8,7 @@ use nook_base::limits::ADVERT_LIFE;
 use nook_plan::{BytesPerSecond, Figure, Line, Link, RoundTrip, Speed, Width};
 use nook_wire::{Advert, ShardAdvert};
 
+use super::outlook::Present;
 use super::*;
 use crate::adverts::Heard;
 
@@ -128,6 +129,7 @@ fn each_paired_device_stands_as_adverts_gate_and_conduct_say() {
         .into(),
         barred: [peer(5)].into(),
         left_out: [peer(6)].into(),
+        suspected: BTreeSet::new(),
         names: (1..=7).map(|number| (peer(number), number.to_string())).collect(),
     };
     let question = question(Pooling::WhenFaster, Facts::default());
@@ -144,6 +146,9 @@ fn each_paired_device_stands_as_adverts_gate_and_conduct_say() {
         out(Out::FailedLately),
         out(Out::Absent),
     ];
+    assert_eq!(standings(&book), expected);
+    // Who hung a moment ago stands like who failed.
+    (book.left_out, book.suspected) = (book.suspected, book.left_out);
     assert_eq!(standings(&book), expected);
     // Who failed is asked all the same for layers that nobody else offers.
     book.heard.remove(&peer(1));
@@ -256,4 +261,71 @@ fn a_slow_measured_way_narrows_the_rows_where_the_owner_leaves_the_choice() {
             expected == ActivationDtype::Q8
         );
     }
+}
+
+#[test]
+fn what_a_host_has_measured_of_itself_counts_until_this_device_has() {
+    let now = now();
+    let mut book = book(now);
+    let shard = &mut book.heard.get_mut(&peer(1)).expect("it is in the book").advert.shards[0];
+    shard.decode_us_per_layer = Some(700);
+    let speed = |facts| {
+        let others = question(Pooling::WhenFaster, facts).others(&book, now);
+        others[0].speed
+    };
+    let told = speed(Facts::default());
+    let line = Line { fixed: Duration::ZERO, slope: Duration::from_micros(700) };
+    assert_eq!((told.decode, told.prefill), (Figure::Measured(line), Figure::Unknown));
+    let facts = measured(300, 200);
+    let own = facts.speeds[&Place::Peer(peer(1))].speed;
+    assert_eq!(speed(facts), own);
+    // The way there is this device's to measure: until then nobody is ranked by what he says.
+    let (choice, _) = chosen(&question(Pooling::WhenFaster, Facts::default()), PLENTY);
+    assert_eq!(choice.route.hops(), 0);
+}
+
+#[test]
+fn layers_are_placed_where_nobody_has_them_and_only_on_devices_that_take_wishes() {
+    let now = now();
+    let mut book = book(now);
+    let question = question(Pooling::Always, Facts::default());
+    let told = Encoded::usual(Vec::new(), PLENTY);
+    let movable: BTreeSet<PeerId> = [peer(1), peer(2)].into();
+    let look =
+        |book: &AdvertBook, movable: &BTreeSet<PeerId>| question.outlook(&told, book, movable, now);
+    assert_eq!(look(&book, &movable).present, Present::AsSet, "one has the whole middle");
+    for number in [1, 2] {
+        let mut heard = heard(MODEL, true, Duration::ZERO, now);
+        heard.advert.shards[0].layers = LayerRange::with_len(0, 3);
+        book.heard.insert(peer(number), heard);
+        book.names.insert(peer(number), number.to_string());
+    }
+    let outlook = look(&book, &movable);
+    assert_eq!(outlook.present, Present::Impossible);
+    let wanted = outlook.wanted.expect("together they have room");
+    let shares: Vec<_> = wanted.shares.iter().map(|it| (it.place, it.layers)).collect();
+    let range = LayerRange::with_len;
+    let [(Place::Local, first), (one, front), (two, back), (Place::Local, last)] = shares[..]
+    else {
+        panic!("{shares:?}")
+    };
+    assert_eq!([first, front, back, last], [range(0, 1), range(1, 2), range(3, 2), range(5, 1)]);
+    assert!(one != two && one != Place::Local && two != Place::Local, "{shares:?}");
+    let nobody = BTreeSet::new();
+    assert_eq!(look(&book, &nobody).wanted, None, "nobody takes wishes");
+    // A device offers as many layers as it would hold, and is not asked for more.
+    book.heard.remove(&peer(2));
+    assert_eq!(look(&book, &movable).wanted, None);
+}
+
+#[test]
+fn what_is_known_of_paces_is_what_this_device_has_measured() {
+    let forecast = question(Pooling::Always, measured(300, 200)).forecast(&book(now()));
+    assert_ne!(forecast, nook_pipeline::Forecast::default());
+    let mut far = measured(300, 200);
+    far.links.clear();
+    let local_only = question(Pooling::Always, far).forecast(&book(now()));
+    assert_ne!(local_only, forecast, "without the way a device is unknown");
+    let nothing = question(Pooling::Always, Facts::default()).forecast(&book(now()));
+    assert_eq!(nothing, nook_pipeline::Forecast::default());
 }

@@ -96,7 +96,9 @@ impl Teller {
                 device: self.name(Place::Peer(peer)),
                 status: match state {
                     nook_pipeline::ShardState::Online => ShardState::Online,
-                    nook_pipeline::ShardState::Degraded => ShardState::Degraded,
+                    nook_pipeline::ShardState::Late | nook_pipeline::ShardState::Degraded => {
+                        ShardState::Degraded
+                    }
                     nook_pipeline::ShardState::Lost => ShardState::Lost,
                 },
             },
@@ -122,9 +124,12 @@ impl Teller {
 
     /// Tells the house what a report says about a device.
     async fn note(&self, report: &Report) {
-        let lost = nook_pipeline::ShardState::Lost;
         let note = match report {
-            Report::ShardStatus { peer, state, .. } if *state == lost => Note::Failed(*peer),
+            Report::ShardStatus { peer, state, .. } => match state {
+                nook_pipeline::ShardState::Lost => Note::Failed(*peer),
+                nook_pipeline::ShardState::Late => Note::Late(*peer),
+                _ => return,
+            },
             Report::ShardSuspect { peer, reason, .. } => {
                 metrics::counter!("distributed_inference_shard_corruption_detected_total")
                     .increment(1);

@@ -3,10 +3,11 @@
 //! A walk that ended in order keeps its [`Trail`] here; the next one takes the trail that shares most
 //! with its prompt, whichever door and chat either came from: the tokens alone decide, so editing,
 //! asking again and clients without chats are no special cases. A trail is taken out when it is used,
-//! because hosts hold each conversation once. In memory only, and of this device's own prompts.
+//! because hosts hold each conversation once. In memory only, and of this device's own prompts; with a
+//! kept conversation that is deleted its trails go too.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nook_base::ActivationDtype;
 use nook_link::Links;
@@ -22,11 +23,22 @@ const TRAILS_MAX: usize = 16;
 /// choose others.
 const DETOUR_POSITIONS_MIN: u32 = 64;
 
+/// Deleted conversations that are remembered, so that a reply that was still under way leaves nothing
+/// either; of more, the one deleted longest ago is forgotten, whose replies have long ended.
+const DELETED_MAX: usize = 64;
+
 /// The trails of one model.
 #[derive(Debug, Default)]
 pub(crate) struct TrailBook {
-    // Guards a short list; never held across an await. The one left longest ago comes first.
-    trails: Mutex<VecDeque<Trail>>,
+    // Guards short lists; never held across an await.
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Each with the kept conversation that it belongs to. The one left longest ago comes first.
+    trails: VecDeque<(Option<i64>, Trail)>,
+    deleted: VecDeque<i64>,
 }
 
 /// Who could go on with an earlier reply at the moment.
@@ -36,34 +48,52 @@ pub(crate) struct Hosts<'a> {
 }
 
 impl TrailBook {
-    /// Keeps a trail.
-    pub(crate) fn keep(&self, trail: Trail) {
-        let mut trails = self.trails.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Keeps a trail of a reply, which belongs to a kept conversation or to none.
+    pub(crate) fn keep(&self, trail: Trail, conversation: Option<i64>) {
+        let Kept { trails, deleted } = &mut *self.kept();
+        if conversation.is_some_and(|it| deleted.contains(&it)) {
+            return;
+        }
         while trails.len() >= TRAILS_MAX {
             trails.pop_front();
         }
-        trails.push_back(trail);
+        trails.push_back((conversation, trail));
+    }
+
+    /// The conversation is deleted: what it has left goes.
+    pub(crate) fn forget(&self, conversation: i64) {
+        let Kept { trails, deleted } = &mut *self.kept();
+        trails.retain(|(of, _)| *of != Some(conversation));
+        while deleted.len() >= DELETED_MAX {
+            deleted.pop_front();
+        }
+        deleted.push_back(conversation);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the trail that saves `prompt` most positions, of those that `may` be used.
     fn take(&self, prompt: &[u32], may: impl Fn(&Trail, u32) -> bool) -> Option<Trail> {
-        let mut trails = self.trails.lock().unwrap_or_else(PoisonError::into_inner);
-        let saves = trails.iter().enumerate().map(|(at, trail)| (trail.resumable(prompt), at));
+        let trails = &mut self.kept().trails;
+        let saves = trails.iter().enumerate().map(|(at, (_, trail))| (trail.resumable(prompt), at));
         let usable = saves.filter(|(saved, at)| {
-            *saved > 0 && trails.get(*at).is_some_and(|trail| may(trail, *saved))
+            *saved > 0 && trails.get(*at).is_some_and(|(_, trail)| may(trail, *saved))
         });
         // Of equals the youngest: its hosts are likeliest to remember.
         let (_, at) = usable.max()?;
-        trails.remove(at)
+        trails.remove(at).map(|(_, trail)| trail)
     }
 
     /// The format of the earlier reply with other devices that `prompt` would go on best, when that
     /// saves enough.
     pub(crate) fn written_as(&self, prompt: &[u32]) -> Option<ActivationDtype> {
-        let trails = self.trails.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept();
         let is_pooled =
             |trail: &&Trail| trail.segments().iter().any(|segment| segment.place != Place::Local);
-        let best = trails.iter().filter(is_pooled).max_by_key(|trail| trail.resumable(prompt))?;
+        let trails = kept.trails.iter().map(|(_, trail)| trail);
+        let best = trails.filter(is_pooled).max_by_key(|trail| trail.resumable(prompt))?;
         (best.resumable(prompt) >= DETOUR_POSITIONS_MIN).then(|| best.dtype())
     }
 
@@ -154,6 +184,7 @@ mod tests {
             fall_back: FallBack::Allow,
             deadlines: Deadlines::usual(),
             gains: std::sync::Arc::default(),
+            forecast: std::sync::Arc::default(),
             spot_check: SpotCheck::OFF,
             retained_bytes_max: 1 << 20,
             history_key: Sensitive([7; 32]),
@@ -206,9 +237,9 @@ mod tests {
         let asked = [&long[..], &[7]].concat();
         let book = TrailBook::default();
         assert_eq!(book.written_as(&asked), None);
-        book.keep(trail(&long));
+        book.keep(trail(&long), None);
         assert_eq!(book.written_as(&asked), None, "alone nothing travels");
-        book.keep(trail_over(&route, ActivationDtype::Q8, &long));
+        book.keep(trail_over(&route, ActivationDtype::Q8, &long), None);
         assert_eq!(book.written_as(&asked), Some(ActivationDtype::Q8));
         assert_eq!(book.written_as(&asked[..20]), None, "too little is saved");
         assert_eq!(book.written_as(&[9; 100]), None);
@@ -218,7 +249,7 @@ mod tests {
     fn the_trail_that_saves_most_is_taken_and_only_once() {
         let book = TrailBook::default();
         for prompt in [&[1, 2, 3, 4][..], &[1, 2, 3, 4, 5, 6], &[9, 9]] {
-            book.keep(trail(prompt));
+            book.keep(trail(prompt), None);
         }
         let asked = [1, 2, 3, 4, 5, 6, 7];
         let saved = |trail: Option<Trail>| trail.map(|trail| trail.resumable(&asked));
@@ -233,9 +264,25 @@ mod tests {
     fn the_oldest_trail_makes_room() {
         let book = TrailBook::default();
         let prompts = 1..=TRAILS_MAX as u32 + 1;
-        prompts.for_each(|first| book.keep(trail(&[first, 2])));
+        prompts.for_each(|first| book.keep(trail(&[first, 2]), None));
         assert!(book.take(&[1, 2, 3], |_, _| true).is_none());
         assert!(book.take(&[2, 2, 3], |_, _| true).is_some());
-        assert_eq!(book.trails.lock().unwrap().len(), TRAILS_MAX - 1);
+        assert_eq!(book.kept().trails.len(), TRAILS_MAX - 1);
+    }
+
+    #[test]
+    fn a_deleted_conversation_leaves_nothing_and_neither_does_its_last_reply() {
+        let book = TrailBook::default();
+        book.keep(trail(&[1, 2]), Some(7));
+        book.keep(trail(&[3, 4]), Some(8));
+        book.keep(trail(&[5, 6]), None);
+        book.forget(7);
+        // A reply that was under way when the conversation was deleted.
+        book.keep(trail(&[1, 2, 3]), Some(7));
+        assert!(book.take(&[1, 2, 3, 4], |_, _| true).is_none());
+        assert!(book.take(&[3, 4, 5], |_, _| true).is_some());
+        assert!(book.take(&[5, 6, 7], |_, _| true).is_some());
+        (0..2 * DELETED_MAX as i64).for_each(|number| book.forget(number));
+        assert_eq!(book.kept().deleted.len(), DELETED_MAX);
     }
 }

@@ -9,7 +9,7 @@ use nook_base::tasks::Tasks;
 use nook_base::{Activation, ActivationDtype, ErrorCode, ModelPart, PeerId, Sensitive, clock};
 use nook_link::Links;
 use nook_pipeline::{
-    Action, AttemptId, CloseReason, Deadlines, Event, FallBack, GainBook, LogitRows,
+    Action, AttemptId, CloseReason, Deadlines, Event, FallBack, Forecast, GainBook, LogitRows,
     PREFILL_WINDOW, Pipeline, PipelineSettings, Priority, RETAINED_BYTES_MAX, SpotCheck,
 };
 use nook_plan::{Place, Route};
@@ -47,6 +47,9 @@ pub(crate) struct WalkSetup {
     /// Chance of each chunk of prefill to be computed twice, in millionths.
     pub(crate) spot_check_ppm: u32,
     pub(crate) gains: Arc<GainBook>,
+    pub(crate) forecast: Arc<Forecast>,
+    /// The kept conversation that the reply belongs to.
+    pub(crate) conversation: Option<i64>,
     pub(crate) teller: Teller,
     pub(crate) workers: Workers,
     pub(crate) links: Links,
@@ -60,6 +63,7 @@ pub(crate) struct Walk {
     hidden: u32,
     dtype: ActivationDtype,
     session: u64,
+    conversation: Option<i64>,
     history: Vec<u32>,
     prompt_tokens: u32,
     tokens_max: u32,
@@ -105,6 +109,7 @@ impl Walk {
             fall_back,
             deadlines: Deadlines::usual(),
             gains: setup.gains,
+            forecast: setup.forecast,
             spot_check: SpotCheck { share_ppm: setup.spot_check_ppm, random: rand::random() },
             retained_bytes_max: RETAINED_BYTES_MAX,
             history_key: Sensitive(rand::random()),
@@ -116,6 +121,7 @@ impl Walk {
             dtype,
             pipeline: Pipeline::new(&route, settings),
             session: rand::random(),
+            conversation: setup.conversation,
             prompt_tokens,
             tokens_max: ready.tokens_max,
             chooser: Chooser::new(ready.sampler, ready.constraint, ready.alternatives),
@@ -143,6 +149,7 @@ impl Walk {
     /// Walks to the end, and tells what was measured on the way, however it ended.
     pub(crate) async fn run(mut self) {
         self.walk().await;
+        crate::meters::shard_latencies(&self.model.listed.name, self.pipeline.visits());
         let visits = self.pipeline.visits().copied().collect();
         let row_bytes = self.dtype.row_bytes(self.hidden) as u64;
         self.teller.measured(self.model.listed.digest, row_bytes, visits).await;
@@ -324,7 +331,7 @@ impl Walk {
             }
         };
         if tokio::time::timeout(CLOSE_LIMIT, told).await.is_ok() {
-            self.model.trails.keep(trail);
+            self.model.trails.keep(trail, self.conversation);
         }
     }
 

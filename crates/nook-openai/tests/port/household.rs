@@ -8,10 +8,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::kit::{self, Port, long_body};
 
 /// The asking house must not compute the middle layers itself, though it would be faster.
-const ASKING: &str = "[distributed_inference]\nfallback_to_local = false\npooling = \"always\"\n";
+pub(crate) const ASKING: &str =
+    "[distributed_inference]\nfallback_to_local = false\npooling = \"always\"\n";
 
 /// Pairs the two through the real code path, and waits until one knows what the other lends.
-async fn befriend(asking: &House, lending: &House) {
+pub(crate) async fn befriend(asking: &House, lending: &House) {
     let window = lending.show_code().await.unwrap();
     let address = window
         .addresses

@@ -4,8 +4,9 @@
 //! answers are seen to the byte. The tests go by subject: `api` and `golden` are what clients need
 //! (the rows of the API design), `forms` replies that call tools or keep to a schema, `odds` settings
 //! of the sampler and log probabilities, `completions`, `embeddings` and `responses` the other ways to
-//! ask, `recorded` what known programs send, `description` the OpenAPI document, `hostile` what they may not do, `crowd` many at once and leaving,
-//! `household` a reply that is computed elsewhere.
+//! ask, `recorded` what known programs send, `description` the OpenAPI document, `hostile` what they
+//! may not do, `crowd` many at once and leaving, `household` a reply that is computed elsewhere, `meters`
+//! what `/metrics` shows of one.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -19,6 +20,7 @@ mod golden;
 mod hostile;
 mod household;
 mod kit;
+mod meters;
 mod odds;
 mod recorded;
 mod responses;

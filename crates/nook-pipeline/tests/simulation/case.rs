@@ -31,6 +31,8 @@ pub(crate) struct Case {
     pub(crate) echo: Option<Duration>,
     /// Offers of dead devices are still made.
     pub(crate) adverts_outlive: bool,
+    /// Earlier replies have shown what each peer takes.
+    pub(crate) knows_paces: bool,
     pub(crate) seed: u64,
 }
 
@@ -48,6 +50,8 @@ pub(crate) enum Fault {
     Kill(usize),
     /// Nothing comes back any more, the link stays up.
     BlackHole(usize),
+    /// Every step from now on takes so many times as long.
+    Slow(usize, u64),
     /// Everything comes later by this much, then as before.
     Stall(usize, Duration),
     /// The next result takes this much longer to arrive, piece by piece.

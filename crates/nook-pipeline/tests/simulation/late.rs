@@ -41,7 +41,7 @@ fn a_hiccup_with_a_spare_costs_no_hand_over_either() {
             _ => None,
         })
         .collect();
-    assert_eq!(states, [ShardState::Online, ShardState::Degraded, ShardState::Online]);
+    assert_eq!(states, [ShardState::Online, ShardState::Late, ShardState::Online]);
 }
 
 #[test]
@@ -198,4 +198,66 @@ fn everybody_falls_silent_and_the_prompt_ends() {
     assert!(toy::reply(8, &case.prompt, case.reply).starts_with(&outcome.tokens));
     case.fall_back = FallBack::Allow;
     finishes(&case);
+}
+
+/// Device 0 becomes slower in the middle of a long reply; what its paces were is known or not.
+fn slower(times: u64, knows_paces: bool) -> Case {
+    let mut case = with(&[(120, Fault::Slow(0, times))]);
+    case.reply = 400;
+    case.knows_paces = knows_paces;
+    case.peers.iter_mut().for_each(|peer| peer.step_us = 3_000);
+    case
+}
+
+#[test]
+fn a_device_that_became_twenty_times_slower_is_left_for_an_idle_spare() {
+    let outcome = finishes(&slower(20, true));
+    assert_eq!(outcome.places[1], at(3));
+    let [failover] = &outcome.measure.failovers[..] else { panic!("{:?}", outcome.measure) };
+    assert_eq!((failover.from, &failover.to[..]), (peer(0), &[at(3)][..]));
+    // It answered all the while, so nobody waited for the replay.
+    assert!(failover.pause < ms(130), "{failover:?}");
+    let lost = |report: &Report| {
+        matches!(report, Report::ShardStatus { state: ShardState::Lost | ShardState::Late, .. })
+    };
+    assert!(!outcome.reports.iter().any(lost), "slow is neither lost nor late");
+    let longest = outcome.times.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert!(longest < Some(ms(130)), "{longest:?}");
+    let kept = finishes(&slower(20, false));
+    assert_eq!(kept.places[1], at(0), "what nobody has measured is not compared");
+}
+
+#[test]
+fn a_device_that_became_a_little_slower_stays() {
+    for times in [2, 3] {
+        let outcome = finishes(&slower(times, true));
+        assert_eq!((outcome.places[1], outcome.attempts.len()), (at(0), 3), "{times}");
+    }
+}
+
+#[test]
+fn a_slow_device_stays_where_a_move_would_not_pay() {
+    let spare = |step_us: u64, prompt: u32| {
+        let mut case = slower(20, true);
+        case.peers[3].step_us = step_us;
+        case.peers.truncate(4);
+        case.peers[1].step_us = step_us;
+        case.peers[2].step_us = step_us;
+        case.prompt = (1..=prompt).collect();
+        finishes(&case).places[1]
+    };
+    assert_eq!(spare(27_000, 30), at(0), "the spare is hardly faster");
+    assert_ne!(spare(3_000, 30), at(0));
+    // 64 positions of 60 ms are not worth the replay of 2,000.
+    assert_eq!(spare(3_000, 2_000), at(0));
+}
+
+#[test]
+fn a_slow_device_stays_when_whoever_was_to_follow_dies() {
+    for second in 130..190 {
+        let mut case = slower(20, true);
+        case.peers = vec![held(&[(0, 8)]), held(&[(0, 8)])];
+        case.faults.push((second, Fault::Kill(1)));
+        finishes(&case);
+    }
 }

@@ -67,6 +67,7 @@ fn helper_fault() -> impl Strategy<Value = Fault> {
             .prop_map(|(index, ms)| Fault::Trickle(index, Duration::from_millis(ms))),
         2 => (index.clone(), codes).prop_map(|(index, code)| Fault::Error(index, code)),
         2 => (index.clone(), garbage()).prop_map(|(index, garbage)| Fault::Corrupt(index, garbage)),
+        2 => (index.clone(), 2..40_u64).prop_map(|(index, times)| Fault::Slow(index, times)),
         1 => index.clone().prop_map(Fault::Full),
         1 => index.clone().prop_map(Fault::Overflow),
         1 => index.prop_map(Fault::Drain),
@@ -111,6 +112,7 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
                 faults: faults.clone(),
                 echo,
                 adverts_outlive: seed % 3 == 0,
+                knows_paces: seed % 2 == 0,
                 seed,
             })
         },

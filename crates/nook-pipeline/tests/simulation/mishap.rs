@@ -15,6 +15,7 @@ impl World {
         let named = match fault {
             Fault::Kill(index)
             | Fault::BlackHole(index)
+            | Fault::Slow(index, _)
             | Fault::Stall(index, _)
             | Fault::Trickle(index, _)
             | Fault::Error(index, _)
@@ -29,6 +30,7 @@ impl World {
             match fault {
                 Fault::Kill(_) => state.dead = true,
                 Fault::BlackHole(_) => state.silent = true,
+                Fault::Slow(_, times) => state.slower = times,
                 Fault::Stall(_, delay) => state.delay_next = delay,
                 Fault::Trickle(_, delay) => state.trickle_next = delay,
                 Fault::Error(_, code) => state.error_next = Some(code),

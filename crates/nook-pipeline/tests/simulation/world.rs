@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, Sensitive};
 use nook_pipeline::*;
-use nook_plan::{Offer, Place, Route, Topology, greedy_cover};
+use nook_plan::{Line, Offer, Place, Route, Topology, greedy_cover};
 
 use crate::case::{Case, End, Garbage, Outcome, peer};
 use crate::mishap::spoil;
@@ -44,6 +44,8 @@ pub(crate) struct PeerState {
     pub(crate) draining: bool,
     pub(crate) lies: bool,
     pub(crate) overflow_next: bool,
+    /// Times slower than it was; 0 and 1 are not.
+    pub(crate) slower: u64,
     pub(crate) delay_next: Duration,
     pub(crate) trickle_next: Duration,
     pub(crate) error_next: Option<ErrorCode>,
@@ -161,11 +163,30 @@ impl World {
             // A row is several pieces.
             deadlines: Deadlines { piece_bytes: 1, ..Deadlines::usual() },
             gains: std::sync::Arc::default(),
+            forecast: self.forecast(),
             spot_check: self.case.spot_check,
             retained_bytes_max: self.case.retained_bytes_max,
             history_key: Sensitive([3; 32]),
             resume: None,
         }
+    }
+
+    /// What earlier replies have shown of each device, where there were any.
+    fn forecast(&self) -> std::sync::Arc<Forecast> {
+        let mut forecast = Forecast::default();
+        for (index, spec) in self.case.peers.iter().enumerate().filter(|_| self.case.knows_paces) {
+            // Toy layers cost nothing; a position costs what the device's step costs.
+            let us = Duration::from_micros(spec.step_us);
+            let device = DeviceForecast {
+                decode: Line { fixed: us, slope: Duration::ZERO },
+                prefill: None,
+                away: Duration::ZERO,
+                load_layer: Duration::ZERO,
+                held: Vec::new(),
+            };
+            forecast.insert(Place::Peer(peer(index)), device);
+        }
+        forecast.into()
     }
 
     pub(crate) fn chance(&mut self, below: u64) -> u64 {
@@ -498,7 +519,9 @@ impl World {
         let Some(index) = self.index(place) else {
             return Duration::from_micros(100 + self.chance(300));
         };
-        let us = self.case.peers[index].step_us * u64::from(count) + self.chance(400);
+        let us =
+            self.case.peers[index].step_us * u64::from(count) * self.peers[index].slower.max(1);
+        let us = us + self.chance(400);
         Duration::from_micros(us) + std::mem::take(&mut self.peers[index].delay_next)
     }
 

@@ -8,6 +8,7 @@
 mod batches;
 mod devices;
 mod host;
+mod lent;
 mod openers;
 mod resume;
 

@@ -1,0 +1,50 @@
+//! Asking a host to hold layers before anybody computes with them.
+//!
+//! A requester that sees how its household could be faster says [`PlaceWish`] on the connection; the
+//! host decides by its own limits and answers [`Placed`], again and again while it loads. Neither
+//! carries more than a model's digest, a range and a code. What a host then holds is in its adverts,
+//! and those alone decide who is asked to compute.
+
+use nook_base::{ErrorCode, LayerRange, ModelDigest};
+use serde::{Deserialize, Serialize};
+
+/// A bit of [`crate::Hello::features`]: this host understands PLACE and may answer PLACED. To a host
+/// that does not say so neither is sent.
+pub const FEATURE_PLACEMENT: u32 = 16;
+
+/// Please hold these layers in memory. A later wish for the same model replaces the earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceWish {
+    /// The model.
+    pub model: ModelDigest,
+    /// The layers; none: what was asked for before is not needed any more, which is not answered.
+    pub layers: LayerRange,
+}
+
+/// What became of a wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// The model.
+    pub model: ModelDigest,
+    /// The layers that were asked for.
+    pub layers: LayerRange,
+    /// How they stand now.
+    pub state: PlaceState,
+}
+
+/// How layers that were asked for stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PlaceState {
+    /// They are being read into memory.
+    Loading {
+        /// How much of them is, 0 to 100. More, as a peer may say, counts as 100.
+        percent: u8,
+    },
+    /// They are in memory.
+    Held,
+    /// They are not, or not any more, and why; the sentence is that of the code.
+    Refused {
+        /// Why.
+        code: ErrorCode,
+    },
+}
