@@ -157,3 +157,31 @@ async fn what_was_stopped_between_two_tokens_is_gone_on_with() -> anyhow::Result
     assert_same(&more, &undisturbed(&house, &wish).await?);
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chats_that_share_a_system_prompt_share_its_beginning_and_keep_their_own_ends()
+-> anyhow::Result<()> {
+    let house = house().await?;
+    let system = "You tell short stories about the sea, and every story has a lighthouse in it. ";
+    let system = (ChatRole::System, system.repeat(10));
+    let chat = |question: &str| vec![system.clone(), user(question)];
+    let mut first = chat("Tell me about a snail. It is a slow one, and it lives in a red house.");
+    let told = house.asking().answer(&Wish::chat(&first, 90)).await?;
+    assert_eq!(told.resumed, 0);
+    let own_end = told.prompt_ids.len();
+    // Two other chats begin with the same instructions.
+    for question in ["What is a herring?", "Who lives in the lighthouse?"] {
+        let wish = Wish::chat(&chat(question), TOKENS);
+        let other = house.asking().answer(&wish).await?;
+        assert!(other.resumed >= 128 && other.uses(FIRST) && other.uses(SECOND), "{other:?}");
+        assert_same(&other, &house.asking().answer(&wish.alone()).await?);
+    }
+    // The first one goes on at its own end.
+    first.push((ChatRole::Assistant, told.text));
+    first.push(user("And then?"));
+    let wish = Wish::chat(&first, TOKENS);
+    let second = house.asking().answer(&wish).await?;
+    assert!(second.resumed as usize >= own_end, "{second:?}");
+    assert_same(&second, &house.asking().answer(&wish.alone()).await?);
+    Ok(())
+}

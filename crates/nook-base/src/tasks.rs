@@ -75,6 +75,12 @@ impl Tasks {
         })
     }
 
+    /// Tasks that run now, over all groups of the same tracker.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.tracker.len()
+    }
+
     /// Asks every task of this group to end, without waiting.
     pub fn cancel(&self) {
         self.token.cancel();

@@ -8,7 +8,7 @@ use nook_node::views::{
     ChatRole, DeviceView, HouseView, ModelView, PairingView, PipelineView, Problem, ReplyEvent,
     Trust,
 };
-use nook_node::{ChatMessage, GenerateRequest, Prompt, Reach, Sampling};
+use nook_node::{ChatMessage, GenerateRequest, Prompt, Reach, Sampling, Vitals};
 use serde::{Deserialize, Serialize};
 
 /// One thing asked.
@@ -70,6 +70,8 @@ pub enum Request {
     Doctor,
     /// How replies are divided, and what that is decided by.
     Pipeline,
+    /// What is under way, counted.
+    Vitals,
     /// The bearer key of the OpenAI-compatible port.
     PortKey,
     /// Start a reply; events follow.
@@ -179,6 +181,8 @@ pub enum Answer {
     Findings(Vec<Finding>),
     /// How replies are divided.
     Pipeline(Box<PipelineView>),
+    /// What is under way.
+    Vitals(Vitals),
     /// The bearer key of the port.
     PortKey(Key),
 }

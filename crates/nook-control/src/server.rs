@@ -140,6 +140,7 @@ async fn answer(house: &House, request: Request) -> Result<Answer, HouseError> {
         Request::RemoveModel { name } => house.remove_model(name).await.map(done),
         Request::Doctor => house.doctor().await.map(Answer::Findings),
         Request::Pipeline => house.pipeline().await.map(|view| Answer::Pipeline(Box::new(view))),
+        Request::Vitals => house.vitals().await.map(Answer::Vitals),
         Request::PortKey => {
             house.port_settings().await.map(|port| Answer::PortKey(Key(port.key.0)))
         }

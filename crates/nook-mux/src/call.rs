@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use nook_base::{Activation, ActivationDtype, ErrorCode};
-use nook_wire::{CallId, Kind, Message, WireMessage, chunks_of, encode_unsent};
+use nook_wire::{CachesHead, CallId, Kind, Message, WireMessage, chunks_of, encode_unsent};
 use tokio::sync::mpsc;
 
 use crate::reason::{CallError, TensorRecvError, TrySendError};
@@ -102,6 +102,11 @@ impl<M: WireMessage> Call<M> {
         vocabulary: u32,
     ) -> Result<Vec<f32>, TensorRecvError<M>> {
         self.receiver.recv_logits(count, vocabulary).await
+    }
+
+    /// As [`CallReceiver::recv_caches`].
+    pub async fn recv_caches(&mut self, head: &CachesHead) -> Result<Bytes, TensorRecvError<M>> {
+        self.receiver.recv_caches(head).await
     }
 
     /// As [`CallSender::close`].
@@ -221,6 +226,12 @@ impl<M: WireMessage> CallReceiver<M> {
     ) -> Result<Activation, TensorRecvError<M>> {
         let mut reader =
             TensorReader::activation(count, hidden, dtype).map_err(TensorRecvError::Tensor)?;
+        reader.read(self).await
+    }
+
+    /// The bytes of the piece whose head was just received.
+    pub async fn recv_caches(&mut self, head: &CachesHead) -> Result<Bytes, TensorRecvError<M>> {
+        let mut reader = TensorReader::caches(head).map_err(TensorRecvError::Tensor)?;
         reader.read(self).await
     }
 

@@ -1,7 +1,11 @@
 //! Collects the chunks behind a head, message by message.
 
+use bytes::Bytes;
 use nook_base::{Activation, ActivationDtype};
-use nook_wire::{Chunk, LogitsAssembly, Message, TensorAssembly, TensorError, WireMessage};
+use nook_wire::{
+    CachesAssembly, CachesHead, Chunk, LogitsAssembly, Message, TensorAssembly, TensorError,
+    WireMessage,
+};
 
 use crate::call::CallReceiver;
 use crate::reason::TensorRecvError;
@@ -41,6 +45,13 @@ impl TensorReader<LogitsAssembly> {
     }
 }
 
+impl TensorReader<CachesAssembly> {
+    /// For the bytes that CACHES announces.
+    pub fn caches(head: &CachesHead) -> Result<Self, TensorError> {
+        CachesAssembly::new(head).map(|assembly| Self { assembly })
+    }
+}
+
 impl<A: Assembly> TensorReader<A> {
     /// Takes chunks from the call until the tensor is whole.
     pub async fn read<M: WireMessage>(
@@ -65,6 +76,14 @@ impl Assembly for TensorAssembly {
     type Tensor = Activation;
 
     fn take(&mut self, chunk: Chunk) -> Result<Option<Activation>, TensorError> {
+        self.take(chunk)
+    }
+}
+
+impl Assembly for CachesAssembly {
+    type Tensor = Bytes;
+
+    fn take(&mut self, chunk: Chunk) -> Result<Option<Bytes>, TensorError> {
         self.take(chunk)
     }
 }

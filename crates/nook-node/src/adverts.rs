@@ -29,6 +29,8 @@ pub(crate) struct AdvertBook {
     pub(crate) left_out: BTreeSet<PeerId>,
     /// Devices that hung a moment ago: the same for a short while.
     pub(crate) suspected: BTreeSet<PeerId>,
+    /// Devices that compute a model wrongly: asked for no layer of it.
+    pub(crate) wrong: BTreeSet<(PeerId, ModelDigest)>,
     /// Names of all devices that are known, for people.
     pub(crate) names: BTreeMap<PeerId, String>,
 }
@@ -43,8 +45,11 @@ impl Heard {
 impl AdvertBook {
     /// Fresh offers for one model.
     pub(crate) fn offers(&self, model: ModelDigest, now: Instant) -> Vec<Offer> {
-        let fresh =
-            self.heard.iter().filter(|(_, heard)| heard.is_fresh(now) && heard.advert.sharing);
+        let is_usable = |peer: &PeerId, heard: &Heard| {
+            let is_wrong = self.wrong.contains(&(*peer, model));
+            heard.is_fresh(now) && heard.advert.sharing && !is_wrong
+        };
+        let fresh = self.heard.iter().filter(|(peer, heard)| is_usable(peer, heard));
         let offers = fresh
             .flat_map(|(peer, heard)| {
                 let advert = &heard.advert;
@@ -106,6 +111,15 @@ mod tests {
         assert_eq!(young.offers(ModelDigest([1; 32]), now).len(), 1);
         let (old, now) = book(true, ADVERT_LIFE);
         assert!(old.offers(ModelDigest([1; 32]), now).is_empty());
+    }
+
+    #[test]
+    fn a_device_that_computes_a_model_wrongly_offers_nothing_of_it() {
+        let (mut book, now) = book(true, Duration::ZERO);
+        book.wrong = [(PeerId([7; 32]), ModelDigest([2; 32]))].into();
+        assert_eq!(book.offers(ModelDigest([1; 32]), now).len(), 1, "another model");
+        book.wrong = [(PeerId([7; 32]), ModelDigest([1; 32]))].into();
+        assert!(book.offers(ModelDigest([1; 32]), now).is_empty());
     }
 
     #[test]

@@ -257,6 +257,9 @@ impl Question {
             None => Standing::Out(Out::Absent),
             Some(advert) if !advert.sharing => Standing::Out(Out::NotSharing),
             Some(_) if shards.is_empty() => Standing::Out(Out::OtherFile),
+            Some(_) if book.wrong.contains(&(peer, self.model)) => {
+                Standing::Out(Out::ComputesWrongly)
+            }
             // Layers that nobody else offers are asked of it all the same.
             Some(_) if book.is_last_choice(peer) && !usable => Standing::Out(Out::FailedLately),
             Some(_) => Standing::Ready,

@@ -157,6 +157,7 @@ impl State {
                 .collect(),
             left_out: self.left_out(clock::now()),
             suspected: self.suspected(clock::now()),
+            wrong: self.probing.golden.wrong(clock::now()).collect(),
             names: self
                 .peers
                 .list()

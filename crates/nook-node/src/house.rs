@@ -76,11 +76,12 @@ pub enum PairTarget {
 }
 
 /// Whether this device lends layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sharing {
     /// Offer layers to devices that the gate lets in.
     On,
-    /// Offer nothing; the default.
+    /// Offer nothing.
+    #[default]
     Off,
 }
 
@@ -345,6 +346,7 @@ pub(crate) enum Command {
     PortState { on: bool, base_url: String, problem: Option<String>, answer: Answer<()> },
     Doctor(Answer<Vec<crate::doctor::Finding>>),
     Pipeline(Answer<PipelineView>),
+    Vitals(Answer<crate::vitals::Vitals>),
     ShutDown(oneshot::Sender<()>),
 }
 
@@ -549,6 +551,11 @@ impl House {
     /// How replies of this device are divided: the last decision and what was measured.
     pub async fn pipeline(&self) -> Result<PipelineView, HouseError> {
         self.ask(Command::Pipeline).await
+    }
+
+    /// What is under way here, counted.
+    pub async fn vitals(&self) -> Result<crate::vitals::Vitals, HouseError> {
+        self.ask(Command::Vitals).await
     }
 
     /// Leaves in order (see `crate::running`): new prompts are refused, running ones end, peers are

@@ -42,6 +42,7 @@ mod shelf;
 mod start;
 mod state;
 pub mod views;
+mod vitals;
 mod workers;
 
 pub use house::{
@@ -53,6 +54,7 @@ pub use log::log_filter;
 pub use nook_plan::even_split;
 pub use nook_shard::{WorkerCommand, worker_main};
 pub use start::{HouseOptions, StartError, runtime_folder, start};
+pub use vitals::{Vitals, WorkerVitals};
 
 /// The protocol version that this program speaks with other devices.
 const PROTOCOL: u16 = nook_wire::WIRE_VERSION as u16;

@@ -3,11 +3,12 @@
 //!
 //! Leaving in order ("draining") takes at most [`DRAIN_LIMIT`]: the guest is told, what it has sent
 //! before is computed and answered, nothing new is taken, and the call ends with
-//! [`ErrorCode::Draining`]. The guest then computes the layers elsewhere from what it kept. Every
-//! message goes through here, so this is also where the steps under way are counted.
+//! [`ErrorCode::Draining`]. The guest then computes the layers elsewhere from what it kept; or it asks for
+//! what the worker remembers, which is passed on like any answer, in the same time. Every message goes
+//! through here, so this is also where the steps under way are counted.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nook_base::ErrorCode;
@@ -21,6 +22,10 @@ use tokio_util::sync::CancellationToken;
 /// it, the memory is free within two seconds.
 pub(crate) const DRAIN_LIMIT: Duration = Duration::from_millis(750);
 
+/// Longest wait for a guest without a step under way to ask for what is remembered, or to leave: a round
+/// trip of a bad link. Beyond it the guest computes everything again.
+const ASK_LIMIT: Duration = Duration::from_millis(250);
+
 /// What is under way on one call. Both directions run in one task; only their futures are two.
 #[derive(Default)]
 struct Traffic {
@@ -31,9 +36,17 @@ struct Traffic {
     /// Whether a result has begun to go out and its last chunk has not.
     half_out: AtomicBool,
     draining: AtomicBool,
+    handing: AtomicU8,
     /// Something above has changed.
     changed: Notify,
 }
+
+/// The guest has not asked for what is remembered.
+const NOT_ASKED: u8 = 0;
+/// It has.
+const ASKED: u8 = 1;
+/// All of it is on its way to the guest.
+const HANDED_OVER: u8 = 2;
 
 /// Passes messages until either side ends the call, `until` asks to finish, or `revoked` to stop.
 /// Each answer's head is shown to `seen`.
@@ -73,16 +86,23 @@ async fn inward(
     to_worker: &mut CallSender<WorkerMessage>,
     traffic: &Traffic,
 ) -> Result<Infallible, CallError> {
+    // A step that crossed the goodbye: the guest computes it elsewhere, and this call only waits for what
+    // came before.
+    let mut has_crossed = false;
     loop {
         let message = from_guest.recv().await?;
         match &message {
             Message::Step(_) if traffic.is_draining() => {
-                // It crossed the goodbye. The guest computes it elsewhere, and this call only waits
-                // for what came before.
-                std::future::pending::<()>().await;
+                has_crossed = true;
+                continue;
             }
+            Message::Chunk(_) if has_crossed => continue,
             Message::Step(_) => traffic.step_begins(),
             Message::Chunk(chunk) if chunk.last => traffic.step_is_in(),
+            Message::GiveCaches => {
+                has_crossed = false;
+                traffic.hand(ASKED);
+            }
             _ => {}
         }
         to_worker.send(WorkerMessage::from_peer(message)).await?;
@@ -95,6 +115,8 @@ async fn outward(
     (traffic, until): (&Traffic, &CancellationToken),
     seen: impl Fn(&ResultHead),
 ) -> Result<Infallible, CallError> {
+    // The piece of what is remembered whose bytes are under way.
+    let mut piece = None;
     loop {
         // Nothing may come between a head and its chunks, the goodbye neither.
         let may_say_goodbye = !traffic.is_draining() && !traffic.is_half_out();
@@ -114,35 +136,61 @@ async fn outward(
             return closed(ErrorCode::WorkerCrashed);
         };
         let is_last = matches!(&message, Message::Chunk(chunk) if chunk.last);
-        if let Message::Result(head) = &message {
-            seen(head);
-            traffic.result_begins();
+        match &message {
+            Message::Result(head) => {
+                seen(head);
+                traffic.result_begins();
+            }
+            Message::Caches(head) => piece = Some(head.is_last()),
+            _ => {}
         }
         to_guest.send(message).await?;
-        if is_last {
-            traffic.result_is_out();
+        match piece.take_if(|_| is_last) {
+            Some(true) => traffic.hand(HANDED_OVER),
+            Some(false) => {}
+            None if is_last && piece.is_none() => traffic.result_is_out(),
+            None => {}
         }
     }
 }
 
-/// Waits until the owner wants the machine back, and then for the steps under way, but not for long.
+/// Waits until the owner wants the machine back, and then for the steps under way and for what the guest
+/// asks for, but not for long.
 async fn drained(traffic: &Traffic, until: &CancellationToken) {
     until.cancelled().await;
-    let idle = async {
-        loop {
-            let changed = traffic.changed.notified();
-            if traffic.is_idle() {
-                return;
-            }
-            changed.await;
+    let done = async {
+        traffic.becomes(Traffic::is_idle).await;
+        let asked = traffic.becomes(|traffic| traffic.handing() != NOT_ASKED);
+        if tokio::time::timeout(ASK_LIMIT, asked).await.is_ok() {
+            traffic.becomes(|traffic| traffic.handing() == HANDED_OVER).await;
         }
     };
-    if tokio::time::timeout(DRAIN_LIMIT, idle).await.is_err() {
+    if tokio::time::timeout(DRAIN_LIMIT, done).await.is_err() {
         tracing::info!("a step took too long to be waited for; its guest computes it elsewhere");
     }
 }
 
 impl Traffic {
+    /// Waits until `holds`.
+    async fn becomes(&self, holds: impl Fn(&Self) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if holds(self) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn hand(&self, stage: u8) {
+        self.handing.store(stage, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+
+    fn handing(&self) -> u8 {
+        self.handing.load(Ordering::Relaxed)
+    }
+
     fn step_begins(&self) {
         self.steps_in.fetch_add(1, Ordering::Relaxed);
         self.half_in.store(true, Ordering::Relaxed);
@@ -193,7 +241,7 @@ mod tests {
     use nook_base::ActivationDtype;
     use nook_base::tasks::Tasks;
     use nook_mux::{Incoming, Mux, MuxConfig, PingPolicy, Side, framed};
-    use nook_wire::{HistoryMark, ResultHead, StepHead};
+    use nook_wire::{CachesHead, HistoryMark, ResultHead, StepHead};
 
     use super::*;
 
@@ -267,6 +315,7 @@ mod tests {
         match call.recv().await {
             Ok(Message::Result(head)) => format!("result {}", head.step),
             Ok(Message::Chunk(_)) => "rows".to_owned(),
+            Ok(Message::Caches(head)) => format!("caches {}", head.first),
             Ok(Message::Draining { .. }) => "goodbye".to_owned(),
             Ok(_) => "something else".to_owned(),
             Err(CallError::Closed { code }) => format!("closed: {code:?}"),
@@ -302,6 +351,34 @@ mod tests {
         assert_eq!(heard(&mut scene.guest).await, "rows");
         scene.until.cancel();
         assert_eq!(heard(&mut scene.guest).await, "goodbye");
+        assert_eq!(heard(&mut scene.guest).await, "closed: Some(Draining)");
+        scene.tasks.cancel();
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_is_passed_on_behind_the_last_answer() {
+        let mut scene = scene().await;
+        scene.guest.send_tensor(step(0), ROW).await.unwrap();
+        for _ in 0..2 {
+            scene.worker.recv().await.unwrap();
+        }
+        scene.until.cancel();
+        assert_eq!(heard(&mut scene.guest).await, "goodbye");
+        // It crosses the goodbye, and does not hold up what comes behind it.
+        scene.guest.send_tensor(step(1), ROW).await.unwrap();
+        scene.guest.send(Message::GiveCaches).await.unwrap();
+        scene.worker.send_tensor(result(0), ROW).await.unwrap();
+        let asked = scene.worker.recv().await.unwrap();
+        assert_eq!(asked, WorkerMessage::Peer(Message::GiveCaches));
+        for (first, position) in [(0, 2), (1, 2)] {
+            let mark = HistoryMark::default();
+            let head = CachesHead { first, count: 1, bytes: ROW.len() as u64, position, mark };
+            let head = WorkerMessage::Peer(Message::Caches(head));
+            scene.worker.send_tensor(head, ROW).await.unwrap();
+        }
+        for expected in ["result 0", "rows", "caches 0", "rows", "caches 1", "rows"] {
+            assert_eq!(heard(&mut scene.guest).await, expected);
+        }
         assert_eq!(heard(&mut scene.guest).await, "closed: Some(Draining)");
         scene.tasks.cancel();
     }

@@ -4,9 +4,11 @@
 //! moment, one task goes through this device's own worker and every device that offers layers of that
 //! model, one after the other, and sends each a few steps over the ordinary OPEN and STEP (`call`).
 //! What is sent is drawn at random: nothing of a person's is in it. A reply that begins ends the task
-//! at once, and no device is asked for the same model more than once in [`PROBE_EVERY`].
+//! at once, and no device is asked for the same model more than once in [`PROBE_EVERY`]. The same round
+//! compares what each device makes of known numbers with what this one does (`golden`).
 
 mod call;
+pub(crate) mod golden;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -23,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::gauges::GAUGES_MAX;
 use crate::probing::call::{Done, Failed, Steps};
+use crate::probing::golden::{GoldenBook, Subject};
 use crate::records::Note;
 use crate::shelf::Listed;
 use crate::state::{Inside, State};
@@ -59,6 +62,7 @@ pub(crate) struct Probing {
     running: Option<(u64, CancellationToken)>,
     rounds: u64,
     idle_looks: u32,
+    pub(crate) golden: GoldenBook,
     /// When a device was asked last; at most [`GAUGES_MAX`], beyond them the oldest is forgotten.
     asked: BTreeMap<(Place, ModelDigest), Instant>,
 }
@@ -110,7 +114,9 @@ impl State {
         let offers = offers.map(|offer| (Place::Peer(offer.peer), offer.layers));
         let mut targets: BTreeMap<Place, LayerRange> = offers.collect();
         targets.insert(Place::Local, LayerRange::all(wanted.file.shape().layers));
-        targets.retain(|place, _| self.probing.is_due(*place, model, now));
+        let unproven = self.unproven(model, &targets, now);
+        let is_due = |place: &Place| self.probing.is_due(*place, model, now);
+        targets.retain(|place, _| is_due(place) || unproven.contains_key(place));
         let until = self.tasks.token().child_token();
         let number = self.probing.begin(until.clone());
         let round = Round {
@@ -118,6 +124,7 @@ impl State {
             workers: self.workers.clone(),
             links: self.links.clone(),
             house: self.inside.clone(),
+            unproven,
         };
         self.tasks.spawn_until_cancelled("probe", async move {
             let house = round.house.clone();
@@ -130,6 +137,22 @@ impl State {
                 }
             }
         });
+    }
+
+    /// Of `targets`, the devices whose layers have not been compared with this one's.
+    fn unproven(
+        &self,
+        model: ModelDigest,
+        targets: &BTreeMap<Place, LayerRange>,
+        now: Instant,
+    ) -> BTreeMap<Place, Subject> {
+        let subject = |(place, layers): (&Place, &LayerRange)| {
+            let Place::Peer(peer) = *place else { return None };
+            let version = self.links.link(peer)?.hello().app_version.clone();
+            Some((*place, Subject { peer, model, layers: *layers, version }))
+        };
+        let subjects = targets.iter().filter_map(subject);
+        subjects.filter(|(_, subject)| self.probing.golden.is_due(subject, now)).collect()
     }
 
     /// Takes in what a round tells.
@@ -189,6 +212,8 @@ struct Round {
     workers: Workers,
     links: Links,
     house: mpsc::Sender<Inside>,
+    /// Devices that are to be compared with this one.
+    unproven: BTreeMap<Place, Subject>,
 }
 
 impl Round {
@@ -223,6 +248,27 @@ impl Round {
             points.push((stretch, done));
         }
         self.tell_line(place, &points).await;
+        match self.unproven.get(&place) {
+            Some(subject) => self.compare(subject).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Sends known numbers through one layer of a device and through the same layer here.
+    async fn compare(&self, subject: &Subject) -> Result<(), Failed> {
+        let Listed { digest, path, name, .. } = &self.wanted.listed;
+        let hidden = self.wanted.file.shape().hidden;
+        let layer = golden::one_of(subject.layers);
+        let link = self.links.link(subject.peer).ok_or(Failed::Gone)?;
+        let call = link.mux().open_call().await.map_err(|_| Failed::Gone)?;
+        let theirs = golden::of_peer(call, *digest, layer, hidden).await?;
+        let worker = self.workers.get(*digest, name).await.map_err(|_| Failed::Gone)?;
+        worker.load(path, *digest, ModelPart::inner(layer)).await.map_err(|_| Failed::Gone)?;
+        let call = worker.open_call().await.map_err(|_| Failed::Gone)?;
+        let ours = golden::of_worker(call, layer, hidden).await?;
+        let agrees = golden::agree(&ours, &theirs);
+        let note = Note::Compared { subject: subject.clone(), layer, agrees };
+        let _ = self.house.send(Inside::Conduct(note)).await;
         Ok(())
     }
 

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nook_base::{ModelDigest, PeerId, clock};
+use nook_base::{LayerRange, ModelDigest, PeerId, clock};
 use nook_pipeline::{Conduct, ConductRecord, GainBook, HopVisit, SpanGains};
 use nook_plan::{Place, Probe};
 
+use crate::probing::golden::Subject;
 use crate::state::State;
 use crate::views::{DecisionView, ReplySpeedView};
 
@@ -35,6 +36,8 @@ pub(crate) enum Note {
     Measured { model: ModelDigest, row_bytes: u64, visits: Vec<HopVisit> },
     /// A probe of two sizes came to its end.
     Probed { place: Place, model: ModelDigest, probe: Probe },
+    /// A device and this one have computed the same layer from the same numbers.
+    Compared { subject: Subject, layer: LayerRange, agrees: bool },
     /// A device accepted a call for layers of `bytes` after `took`.
     Opened { place: Place, model: ModelDigest, bytes: u64, took: Duration },
     /// The reply came to its end, with these devices in its route.
@@ -120,6 +123,15 @@ impl State {
             Note::Opened { place, model, bytes, took } => {
                 return self.gauges.observe_load((place, model), bytes, took, now);
             }
+            Note::Compared { subject, layer, agrees } => {
+                if !agrees {
+                    let Subject { peer, model, .. } = &subject;
+                    tracing::warn!(?peer, ?model, %layer, "computes a layer otherwise than this device");
+                }
+                if !self.probing.golden.note(subject, agrees, now) {
+                    return;
+                }
+            }
             Note::Failed(peer) => {
                 if self.records.conduct.failed(peer, now) {
                     let left = self.records.conduct.left_out(peer, now).unwrap_or_default();
@@ -170,6 +182,7 @@ impl State {
         self.records.suspects.remove(&peer);
         self.gauges.forget(peer);
         self.keeping.note();
+        self.probing.golden.forget(peer);
     }
 
     /// The devices that are left out at `now`.
@@ -193,6 +206,15 @@ impl State {
                  minute{plural}."
             ))
         });
-        self.records.suspects.values().cloned().chain(left_out).collect()
+        let wrong = self.probing.golden.wrong(now).map(|(peer, model)| {
+            let (name, model) = (self.name_of(peer), self.model_name(model));
+            format!(
+                "{name} computes {model} otherwise than this computer does and is not used for it. \
+                 Update Inglenook on both; if that does not help, import the model there anew and \
+                 check the memory and the graphics driver."
+            )
+        });
+        let suspects = self.records.suspects.values().cloned();
+        suspects.chain(wrong).chain(left_out).collect()
     }
 }

@@ -17,7 +17,7 @@ use crate::house::{
     Answer, GenerateRequest, HouseError, REPLIES_WAITING_MAX, REPLY_EVENTS_MAX, Reach, Reply,
 };
 use crate::prompt;
-use crate::reply::{Teller, Walk, WalkSetup};
+use crate::reply::{CacheCosts, Teller, Walk, WalkSetup};
 use crate::shelf::{Listed, OpenModel};
 use crate::state::{Inside, State, Waiting};
 use crate::workers::Workers;
@@ -182,7 +182,8 @@ impl State {
         let failovers_max = inference.fallback_to_local_after_failures;
         let spot_check_ppm = inference.spot_checks_per_thousand.saturating_mul(1_000);
         let gains = self.records.gains(model);
-        let question = self.question(model, file, request.reach, format);
+        let question = self.question(model, file.clone(), request.reach, format);
+        let cache_costs = CacheCosts::of(file, &question.facts);
         let forecast = Arc::new(question.forecast(&self.book.borrow()));
         Desk {
             question,
@@ -198,6 +199,7 @@ impl State {
                 gains,
                 forecast,
                 conversation,
+                cache_costs,
                 teller,
                 workers,
                 links,

@@ -11,6 +11,7 @@
 //! Dropping the door's end of the stream cancels the walk within one token.
 
 mod choosing;
+mod handover;
 pub(crate) mod leg;
 mod telling;
 mod trails;
@@ -18,6 +19,7 @@ mod walk;
 
 use std::time::Duration;
 
+pub(crate) use handover::CacheCosts;
 pub(crate) use telling::{Me, Teller};
 pub(crate) use trails::TrailBook;
 pub(crate) use walk::{Walk, WalkSetup, local_call};

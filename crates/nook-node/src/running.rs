@@ -155,6 +155,7 @@ impl State {
             }
             Command::Doctor(answer) => drop(answer.send(Ok(self.examine()))),
             Command::Pipeline(answer) => drop(answer.send(Ok(self.pipeline_view()))),
+            Command::Vitals(answer) => self.count_vitals(answer),
             Command::ShutDown(done) => {
                 // The loop takes this one before it comes here.
                 let _ = done.send(());

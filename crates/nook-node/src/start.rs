@@ -4,7 +4,7 @@
 //! 7 links, 8 discovery, 9 the loop. What can fail without ending the node (discovery, a model whose
 //! file is damaged) becomes a problem that is shown.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use nook_store::{
     Chats, Home, HomeChoice, Library, Measured, MeasuredFile, Peers, PortKey, SettingsFile, Where,
 };
 use nook_trust::{DeviceKey, DeviceName, Gate};
-use nook_wire::{FEATURE_PLACEMENT, FEATURE_Q8, FEATURE_RESUME, Hello};
+use nook_wire::{FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8, FEATURE_RESUME, Hello};
 use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
@@ -29,7 +29,7 @@ use crate::chats::ChatBook;
 use crate::gauges::Gauges;
 use crate::holding_back::HoldingBack;
 use crate::holdings::Holdings;
-use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings, Sharing};
+use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings};
 use crate::keeping::Keeping;
 use crate::meters::Meters;
 use crate::placing::{Leases, Wishes};
@@ -42,6 +42,9 @@ use crate::state::{Lending, State};
 use crate::views::PortView;
 use crate::workers::{WorkerSource, Workers};
 use crate::{PROTOCOL, models};
+
+/// What this program says of itself in HELLO.
+const FEATURES: u32 = FEATURE_RESUME | FEATURE_HANDOVER | FEATURE_Q8 | FEATURE_PLACEMENT;
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
@@ -199,13 +202,7 @@ fn assemble(
         seen: BTreeMap::new(),
         heard: BTreeMap::new(),
         book: watch::channel(Arc::new(AdvertBook::default())).0,
-        lending: Lending {
-            sharing: Sharing::Off,
-            terms: None,
-            streams_max: 0,
-            guests: BTreeMap::new(),
-            owed: BTreeSet::new(),
-        },
+        lending: Lending::default(),
         holding_back: HoldingBack::default(),
         leases: Leases::default(),
         wishes: Wishes::default(),
@@ -274,7 +271,7 @@ fn start_links(
             protocol_min: PROTOCOL,
             protocol_max: PROTOCOL,
             app_version: env!("CARGO_PKG_VERSION").to_owned(),
-            features: FEATURE_RESUME | FEATURE_Q8 | FEATURE_PLACEMENT,
+            features: FEATURES,
             device_name: me.name.clone(),
             listen_port: 0,
         },

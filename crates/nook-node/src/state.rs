@@ -98,8 +98,8 @@ pub(crate) struct Window {
     pub(crate) expires: u64,
 }
 
-/// Lending as it stands.
-#[derive(Debug)]
+/// Lending as it stands; at first nothing is lent.
+#[derive(Debug, Default)]
 pub(crate) struct Lending {
     /// What the owner chose.
     pub(crate) sharing: Sharing,

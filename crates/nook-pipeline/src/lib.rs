@@ -20,6 +20,7 @@ mod conduct;
 mod fault;
 mod forecast;
 mod gains;
+mod handover;
 mod history;
 mod measure;
 mod message;
@@ -42,10 +43,12 @@ pub use conduct::{
 };
 pub use forecast::{DeviceForecast, Forecast};
 pub use gains::{GainBook, GainsSeen, OutOfBounds, Source, SpanGains, StepGains};
+pub use handover::HANDOVER_LIMIT;
 pub use history::HistoryMark;
 pub use measure::{Failover, HopMeasure, HopVisit, Measure, StepSums, VISITS_KEPT_MAX};
 pub use message::{
-    Action, AttemptId, CloseReason, Event, LocalAttempt, LogitRows, Priority, Report, ShardState,
+    Action, AttemptId, CloseReason, Event, Handover, LocalAttempt, LogitRows, Priority, Report,
+    ShardState,
 };
 pub use pipeline::Pipeline;
 pub use recover::{LOCAL_RESTARTS_MAX, RECOVERIES_MAX};

@@ -23,6 +23,8 @@ pub struct Measure {
     pub first_token: Option<Duration>,
     /// Completed takeovers, in the order of their completion.
     pub failovers: Vec<Failover>,
+    /// Spans that another device went on with from what the one before remembered.
+    pub handovers: u32,
     /// Spans of other devices that this device took over.
     pub fallbacks_to_local: u32,
     /// Results refused as `corrupt_activation`.

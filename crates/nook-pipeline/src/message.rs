@@ -97,6 +97,29 @@ pub enum Event {
         /// Which call.
         attempt: AttemptId,
     },
+    /// A host that leaves would give what it remembers of this conversation; comes before `Draining`.
+    CachesOffered {
+        /// Which call.
+        attempt: AttemptId,
+        /// How long that is expected to take, to the node and on to another device.
+        takes: Duration,
+    },
+    /// The answer to [`Action::AskCaches`]: the node has them. All that the host has answered came before.
+    CachesCame {
+        /// The call of the host that leaves.
+        attempt: AttemptId,
+        /// Positions that it remembered.
+        position: u32,
+        /// Their mark.
+        mark: HistoryMark,
+    },
+    /// The answer to [`Action::GiveCaches`]: from now on the host remembers so many positions.
+    CachesTaken {
+        /// The call of the host that was given them.
+        attempt: AttemptId,
+        /// Positions; 0 when it was given nothing.
+        position: u32,
+    },
     /// The answer to [`Action::Sample`]: the token at the next position.
     NextToken(Sensitive<u32>),
     /// The answer to [`Action::Sample`]: the reply is complete.
@@ -174,6 +197,23 @@ pub enum Action {
         attempt: AttemptId,
         /// Why.
         reason: CloseReason,
+    },
+    /// Ask a host that leaves for what it remembers; answered by `CachesCame`, or by `Failed` or `Lost`.
+    AskCaches {
+        /// The call.
+        attempt: AttemptId,
+    },
+    /// Give a host what another one remembered; answered by `CachesTaken`. No step is sent before.
+    GiveCaches {
+        /// The call of the host that takes.
+        attempt: AttemptId,
+        /// The call of the host that gave.
+        from: AttemptId,
+    },
+    /// What came from this call is not needed any more.
+    ForgetCaches {
+        /// The call of the host that gave.
+        from: AttemptId,
     },
     /// Choose the next token from the logits of `position`; answered by `NextToken`, `Finish` or
     /// `Cancel`.
@@ -268,11 +308,41 @@ pub enum Report {
     },
     /// Numbers of this model are larger than f16 holds; the rest of the reply uses f32.
     ActivationsWidened,
+    /// What a leaving device remembers is given to another, or is not.
+    Handover {
+        /// Who leaves.
+        from: PeerId,
+        /// Its layers.
+        layers: LayerRange,
+        /// What was decided, or came of it.
+        news: Handover,
+    },
     /// This device takes over layers of another.
     FallbackToLocal {
         /// The layers.
         layers: LayerRange,
     },
+}
+
+/// How a hand-over goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handover {
+    /// Moving and computing again were compared.
+    Chosen {
+        /// What moving is expected to take.
+        transfer: Duration,
+        /// What computing again is expected to take; `None` where it would begin before these layers.
+        replay: Option<Duration>,
+        /// Whether moving was chosen.
+        is_cheaper: bool,
+    },
+    /// Another device goes on with what was remembered.
+    Moved {
+        /// Positions that were not computed again.
+        position: u32,
+    },
+    /// It did not come about; everything is computed again.
+    GivenUp,
 }
 
 /// How a device does in this route.

@@ -123,6 +123,11 @@ impl Pipeline {
         if self.state == State::Walking {
             self.leave_the_drained(now);
             self.pump(now);
+            if self.is_stopped_while_reading() && self.is_between_steps() {
+                self.cancel();
+            }
+        }
+        if self.state == State::Walking {
             self.want_witnesses();
             self.ask_for_offers(now);
         }
@@ -136,7 +141,8 @@ impl Pipeline {
             return None;
         }
         let stages = self.stages.iter().filter_map(|stage| stage.due);
-        stages.chain(self.offers_due).chain(self.stop_due).min()
+        let gifts = self.stages.iter().flat_map(|stage| [stage.gift_due(), stage.caches_due]);
+        stages.chain(gifts.flatten()).chain(self.offers_due).chain(self.stop_due).min()
     }
 
     /// What the walk has cost so far.
@@ -217,6 +223,20 @@ impl Pipeline {
                     self.on_logits(index, (step, position), (compute_us, queue_us), now);
                 }
             }
+            Event::CachesOffered { attempt, takes } => {
+                if let Some(index) = self.find_or_count(attempt) {
+                    self.on_caches_offered(index, takes);
+                }
+            }
+            Event::CachesCame { attempt, position, mark } => match self.find_or_count(attempt) {
+                Some(index) => self.on_caches_came(index, (position, mark), now),
+                None => self.actions.push(Action::ForgetCaches { from: attempt }),
+            },
+            Event::CachesTaken { attempt, position } => {
+                if let Some(index) = self.find_or_count(attempt) {
+                    self.on_caches_taken(index, position, now);
+                }
+            }
             Event::Failed { attempt, code, sentence } => {
                 if let Some(index) = self.find_or_count(attempt) {
                     self.on_fault(index, Fault::reported(code, sentence), now);
@@ -235,7 +255,7 @@ impl Pipeline {
             }
             Event::Draining { attempt } => {
                 if let Some(index) = self.find_or_count(attempt) {
-                    self.on_draining(index);
+                    self.on_draining(index, now);
                 }
             }
             Event::NextToken(token) => self.on_next_token(token),
@@ -275,6 +295,7 @@ impl Pipeline {
         if is_built && self.measure.construct.is_none() {
             self.measure.construct = self.began.map(|began| now - began);
         }
+        self.give_caches(index, now);
     }
 
     fn on_next_token(&mut self, token: Sensitive<u32>) {
@@ -293,20 +314,25 @@ impl Pipeline {
         self.end(CloseReason::Finished, Action::Done);
     }
 
-    /// Between two tokens the hosts can keep what they have. One that is under way is waited for, but
-    /// not for long, and nothing is repaired for it.
+    /// Between two steps the hosts can keep what they have. Those that are under way are waited for, but
+    /// not for long, and nothing is repaired for them. While the prompt is read no further step is begun.
     fn on_cancel(&mut self, now: Instant) {
-        let is_said = self.sampled > 0 && self.is_in_order();
-        if is_said && self.stop_due.is_none() && !self.is_between_steps() {
+        if self.is_in_order() && self.stop_due.is_none() && !self.is_between_steps() {
             self.stop_due = Some(now + STOP_LIMIT);
         } else {
             self.cancel();
         }
     }
 
+    /// Whether the reply was stopped before its first token.
+    pub(crate) fn is_stopped_while_reading(&self) -> bool {
+        self.stop_due.is_some() && self.sampled == 0
+    }
+
     pub(crate) fn cancel(&mut self) {
         let code = ErrorCode::Cancelled;
-        let is_kept = self.sampled > 0 && self.is_between_steps();
+        let has_begun = self.stages.iter().all(|stage| !stage.ends.is_empty());
+        let is_kept = has_begun && self.is_between_steps();
         self.end(
             if is_kept { CloseReason::Finished } else { CloseReason::Cancelled },
             Action::Aborted { code, sentence: code.sentence().to_owned(), first_cause: None },
@@ -336,6 +362,7 @@ impl Pipeline {
             // What is closed in the middle of a step, or beside the route, is not to be kept.
             let is_kept = self.stages[index].is_left_in_order();
             let is_cut = reason == CloseReason::Finished && !is_kept;
+            self.drop_gift(index);
             self.close(index, if is_cut { CloseReason::Superseded } else { reason });
         }
         self.actions.push(last);
@@ -351,6 +378,7 @@ impl Pipeline {
         let attempt = AttemptId(self.attempts);
         let stage = &mut self.stages[index];
         stage.open(attempt, resume, &self.settings, now);
+        stage.keep_gift();
         self.actions.push(Action::Open {
             attempt,
             place: stage.place(),

@@ -42,6 +42,10 @@ impl Pipeline {
         if !self.stages[index].is_main() {
             return self.on_side_fault(index, fault, now);
         }
+        if self.is_gift_refused(index, &fault) {
+            return self.replay_instead(index, now);
+        }
+        let fault = self.excused(index, fault);
         if fault.kind != FaultKind::Slow {
             self.first_cause.get_or_insert(fault.code);
         }
@@ -62,6 +66,8 @@ impl Pipeline {
     /// Every stage that has a host begins at position 0, and numbers are written as `dtype`.
     pub(crate) fn compute_all_again(&mut self, dtype: ActivationDtype, now: Instant) {
         self.measure.resumed = 0;
+        // What a host remembered came from other numbers than those that are made now.
+        (0..self.stages.len()).for_each(|index| self.drop_gift(index));
         self.boundaries.restart(dtype);
         let attempts: Vec<AttemptId> =
             self.stages.iter().filter(|stage| stage.is_main()).filter_map(Stage::attempt).collect();
@@ -73,6 +79,7 @@ impl Pipeline {
     /// Gives the stage of `attempt` a new call at the same place, and ends what ran beside it.
     pub(crate) fn start_again(&mut self, attempt: AttemptId, now: Instant) {
         if let Some(index) = self.stage_of(attempt) {
+            self.drop_gift(index);
             self.drop_side(index, CloseReason::Superseded);
             self.close(index, CloseReason::Superseded);
             self.open(index, now);
@@ -80,6 +87,7 @@ impl Pipeline {
     }
 
     fn on_local_fault(&mut self, index: usize, fault: Fault, now: Instant) {
+        self.drop_gift(index);
         self.close(index, CloseReason::Failed(fault.code));
         let stage = &mut self.stages[index];
         stage.local_failures += 1;
@@ -108,6 +116,7 @@ impl Pipeline {
             self.note_takeover(index, peer, since);
         }
         let is_relieved = self.has_side(index);
+        self.note_no_caches(index, peer);
         let reason = match fault.kind {
             FaultKind::Stalled | FaultKind::Slow if is_relieved => CloseReason::Superseded,
             _ => CloseReason::Failed(fault.code),
@@ -148,7 +157,7 @@ impl Pipeline {
     }
 
     /// Looks for somebody else for a stage without a host.
-    fn seek(&mut self, index: usize, now: Instant) {
+    pub(crate) fn seek(&mut self, index: usize, now: Instant) {
         let is_enough =
             self.failures > self.settings.failovers_max || self.given_up > RECOVERIES_MAX;
         if is_enough && self.may_stand_in() {
@@ -265,13 +274,24 @@ impl Pipeline {
     /// Puts `segments`, which cover the same layers, in the place of a stage without a host. The first
     /// takes its log; the boundaries between them are rebuilt by the replay.
     fn replace(&mut self, index: usize, segments: &[Segment], now: Instant) {
+        if segments.len() != 1 {
+            // What one host remembered is not divided among several.
+            self.drop_gift(index);
+        }
+        let gift = self.stages[index].gift.take();
         self.retire(index);
         self.insert(index, segments, Role::Main, now);
-        self.rewind(index, now);
+        if gift.is_some() {
+            self.stages[index].gift = gift;
+            self.stages[index].keep_gift();
+        } else {
+            self.rewind(index, now);
+        }
     }
 
     /// Takes a closed stage out.
     pub(crate) fn retire(&mut self, index: usize) {
+        self.drop_gift(index);
         let old = self.stages.remove(index);
         if old.measure.is_used() {
             self.measure.hops.push(old.measure);
@@ -305,7 +325,10 @@ impl Pipeline {
             match self.stages[before].attempt() {
                 Some(attempt) => self.start_again(attempt, now),
                 // A stage that has no host starts from the beginning anyway, once it gets one.
-                None => self.drop_side(before, CloseReason::Superseded),
+                None => {
+                    self.drop_gift(before);
+                    self.drop_side(before, CloseReason::Superseded);
+                }
             }
             index = before;
         }
@@ -322,16 +345,18 @@ impl Pipeline {
         self.boundaries.keep(&read);
     }
 
-    pub(crate) fn on_draining(&mut self, index: usize) {
+    pub(crate) fn on_draining(&mut self, index: usize, now: Instant) {
         let stage = &mut self.stages[index];
         stage.draining = stage.place() != Place::Local;
+        self.ask_for_caches(index, now);
     }
 
     /// Leaves devices that have said goodbye and have nothing of ours any more.
     pub(crate) fn leave_the_drained(&mut self, now: Instant) {
         while self.state == State::Walking
             && let Some(index) = self.stages.iter().position(|stage| {
-                stage.draining && (stage.under_way.is_empty() || !stage.is_main())
+                let is_idle = stage.under_way.is_empty() && stage.caches_due.is_none();
+                stage.draining && (is_idle || !stage.is_main())
             })
         {
             self.on_fault(index, Fault::leaving(), now);

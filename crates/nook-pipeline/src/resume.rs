@@ -100,7 +100,9 @@ impl Pipeline {
 
     /// Whether nothing is being repaired, relieved or checked.
     pub(crate) fn is_in_order(&self) -> bool {
-        let is_well = |stage: &Stage| stage.is_main() && stage.is_open() && !stage.draining;
+        let is_well = |stage: &Stage| {
+            stage.is_main() && stage.is_open() && !stage.draining && stage.gift.is_none()
+        };
         self.stages.iter().all(is_well)
     }
 
@@ -146,7 +148,8 @@ impl Stage {
 
     /// Whether a host that is left now keeps what it has for the next call.
     pub(crate) fn is_left_in_order(&self) -> bool {
-        self.is_main() && self.is_open() && !self.draining && self.under_way.is_empty()
+        let is_idle = self.under_way.is_empty() && self.gift.is_none();
+        self.is_main() && self.is_open() && !self.draining && is_idle
     }
 }
 

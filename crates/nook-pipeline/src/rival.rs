@@ -36,6 +36,7 @@ impl Pipeline {
         if self.stop_due.is_some_and(|due| due <= now) {
             return self.cancel();
         }
+        self.drop_late_gifts(now);
         let is_late = |stage: &Stage| stage.due.is_some_and(|due| due <= now);
         let late: Vec<_> =
             self.stages.iter().filter(|stage| is_late(stage)).filter_map(Stage::attempt).collect();
@@ -52,6 +53,11 @@ impl Pipeline {
     }
 
     fn on_miss(&mut self, index: usize, now: Instant) {
+        if self.stages[index].caches_due.is_some() {
+            // It leaves, and what crossed its goodbye is not answered: another wait is on.
+            self.stages[index].due = None;
+            return;
+        }
         self.stages[index].misses += 1;
         self.turn_witnesses_into_rivals(index);
         let has_rival = self.has_side(index);

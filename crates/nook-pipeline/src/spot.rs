@@ -141,6 +141,7 @@ impl Pipeline {
 
     /// Everything that was computed from answers of the stage at `index` is computed again.
     fn rebuild_behind(&mut self, index: usize, now: Instant) {
+        (index + 1..self.stages.len()).for_each(|behind| self.drop_gift(behind));
         let behind: Vec<(Option<u32>, Option<AttemptId>)> = self
             .stages
             .iter()

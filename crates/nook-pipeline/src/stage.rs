@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nook_base::{Activation, ErrorCode, LayerRange};
 use nook_plan::{Place, Segment};
 
+use crate::handover::Gift;
 use crate::measure::HopMeasure;
 use crate::message::{AttemptId, LogitRows};
 use crate::pace::Pace;
@@ -52,6 +53,12 @@ pub(crate) struct Stage {
     pub(crate) fault: Option<ErrorCode>,
     /// Whether the host has said that it leaves.
     pub(crate) draining: bool,
+    /// How long the host, which leaves, would take to give what it remembers, if it would.
+    pub(crate) caches_take: Option<Duration>,
+    /// Until when to wait for that, once it was asked for.
+    pub(crate) caches_due: Option<Instant>,
+    /// What the host before this one remembered, on its way here.
+    pub(crate) gift: Option<Gift>,
     /// Positions after which somebody else recomputes them, if this stage was drawn for that.
     pub(crate) spot_check: Option<u32>,
 }
@@ -128,6 +135,9 @@ impl Stage {
             local_failures: 0,
             fault: None,
             draining: false,
+            caches_take: None,
+            caches_due: None,
+            gift: None,
             spot_check: None,
         }
     }
@@ -179,6 +189,8 @@ impl Stage {
         self.pieces = 0;
         self.asked = Asked::No;
         self.draining = false;
+        self.caches_take = None;
+        self.caches_due = None;
     }
 
     /// Sets when to look again: by the wait that is on, doubled for each miss in a row.

@@ -45,9 +45,11 @@ impl Pipeline {
         let stage = &self.stages[index];
         let is_ready = matches!(stage.phase, Phase::Open(_))
             && !stage.draining
+            && stage.gift.is_none()
             && stage.under_way.len() < self.settings.prefill_window.max(1);
         let waiting = self.may_take(index).saturating_sub(stage.sent);
-        if !is_ready || waiting == 0 || self.is_far_ahead(index) {
+        if self.is_stopped_while_reading() || !is_ready || waiting == 0 || self.is_far_ahead(index)
+        {
             return None;
         }
         Some(Stretch { position: stage.sent, count: waiting.min(self.chunk()) })

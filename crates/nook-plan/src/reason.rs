@@ -25,6 +25,8 @@ pub enum Out {
     Refused,
     /// It failed lately and is left out for a while.
     FailedLately,
+    /// It computes the model otherwise than this device does.
+    ComputesWrongly,
 }
 
 /// Why a device has no part in the plan.
@@ -96,6 +98,7 @@ impl Out {
             Self::OtherFile => "It does not have this model's exact file.",
             Self::Refused => "It refused, and nothing has changed there since.",
             Self::FailedLately => "It failed a moment ago and is left alone for a while.",
+            Self::ComputesWrongly => "It computes the model otherwise than this device does.",
         }
     }
 }
@@ -184,6 +187,7 @@ mod tests {
             Out::OtherFile,
             Out::Refused,
             Out::FailedLately,
+            Out::ComputesWrongly,
         ];
         let others = [
             Why::NothingToCompute,
@@ -201,10 +205,10 @@ mod tests {
             outs.map(Why::Out).iter().chain(&others).map(ToString::to_string).collect();
         assert!(said.iter().all(|sentence| sentence.ends_with('.')), "{said:?}");
         assert_eq!(
-            said[8],
+            said[9],
             "Its memory is full: one layer with this conversation needs 121 MB, 24 GB is free."
         );
-        assert_eq!(said[12], "The way to it costs 1.2 s a reply and its computing saves 12 ms.");
+        assert_eq!(said[13], "The way to it costs 1.2 s a reply and its computing saves 12 ms.");
         said.sort();
         said.dedup();
         assert_eq!(said.len(), outs.len() + others.len());

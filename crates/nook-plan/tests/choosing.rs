@@ -275,6 +275,7 @@ fn what_the_node_knows_is_passed_on_as_it_is() {
         Out::OtherFile,
         Out::Refused,
         Out::FailedLately,
+        Out::ComputesWrongly,
     ];
     let others: Vec<Device> = (1..)
         .zip(outs)

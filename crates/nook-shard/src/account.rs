@@ -145,6 +145,15 @@ impl<S: Resumable> Account<S> {
         books.lent_weights = books.lent_weights.min(bytes);
     }
 
+    /// Keeps again what was taken out to be copied, as used just now.
+    pub(crate) fn put_back(&self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) {
+        let mut books = self.books();
+        let mut evicted = books.parking.park(key, kept, bytes, now);
+        let lendable = books.lendable();
+        evicted.extend(books.parking.shrink_lent(lendable));
+        free(books, evicted);
+    }
+
     /// Frees what was kept and not used for `life`.
     pub(crate) fn expire(&self, now: Instant, life: Duration) {
         self.evict(|parking| parking.expire(now, life));
@@ -189,6 +198,13 @@ impl<S> Account<S> {
     }
 }
 
+impl<S> Seat<S> {
+    /// Bytes that were promised.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 impl<S: Resumable> Seat<S> {
     /// Takes memory for the conversation; what is kept of others goes first.
     pub(crate) fn promise(&mut self, bytes: u64) -> Result<(), Refusal> {
@@ -230,13 +246,9 @@ impl<S: Resumable> Seat<S> {
 
     /// Gives place and memory back but for `bytes`, with which the conversation is kept.
     pub(crate) fn park(mut self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) {
-        let mut books = self.account.books();
-        books.give_back(self.caller, self.bytes);
-        let mut evicted = books.parking.park(key, kept, bytes, now);
-        let lendable = books.lendable();
-        evicted.extend(books.parking.shrink_lent(lendable));
-        free(books, evicted);
+        self.account.books().give_back(self.caller, self.bytes);
         self.is_taken = false;
+        self.account.put_back(key, kept, bytes, now);
     }
 }
 

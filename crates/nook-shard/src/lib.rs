@@ -5,8 +5,10 @@
 //! process, or running out of memory there, never takes the node down.
 
 mod account;
+mod caches;
 mod company;
 mod compute;
+mod copies;
 mod failure;
 mod history;
 mod line;

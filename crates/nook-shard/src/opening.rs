@@ -11,6 +11,7 @@ use nook_wire::{LocalMessage, Message, Open, ResumePoint, WorkerMessage};
 
 use crate::account::{Caller, Seat};
 use crate::compute::Resumed;
+use crate::copies;
 use crate::failure::Failure;
 use crate::history::History;
 use crate::parking::{Kept, ParkingKey, Requester};
@@ -110,6 +111,13 @@ async fn seat(room: &Room, wish: Wish) -> Result<Conversation, Failure> {
     };
     let (resumed, history) = match kept {
         None => (None, History::default()),
+        Some((point @ ResumePoint { copy: true, .. }, kept)) => {
+            let key = ParkingKey::of(caller, model, part, dtype);
+            let empty = room.compute.open(caller, model, part, positions_max, None).await?;
+            let (session, history) = copies::copied(room, key, kept, point, empty).await?;
+            let position = session.position();
+            (Some(Resumed { session, position }), history)
+        }
         Some((ResumePoint { position, .. }, Kept { session, mut history })) => {
             history.truncate(position);
             (Some(Resumed { session, position }), history)

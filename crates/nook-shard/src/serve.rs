@@ -11,6 +11,7 @@ use nook_model::{LogitRows, Output};
 use nook_mux::{Call, CallError, TensorRecvError};
 use nook_wire::{HistoryMark, LocalMessage, Message, ResultHead, StepHead, WorkerMessage};
 
+use crate::caches;
 use crate::failure::Failure;
 use crate::line::StepInput;
 use crate::opening::{Conversation, open};
@@ -67,6 +68,13 @@ async fn run(
             WorkerMessage::Peer(Message::Truncate { position }) => {
                 conversation.session.truncate(position).map_err(Failure::from)?;
                 conversation.history.truncate(position);
+            }
+            // Only of calls between two devices: what is computed from token ids stays here.
+            WorkerMessage::Peer(Message::GiveCaches) if !conversation.part.embedding => {
+                conversation = caches::give(conversation, call).await?;
+            }
+            WorkerMessage::Peer(Message::Caches(head)) => {
+                conversation = caches::take(conversation, head, call).await?;
             }
             message => {
                 let step = read_step(&conversation, message, call).await?;

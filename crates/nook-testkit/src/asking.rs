@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use nook_base::ActivationDtype;
-use nook_control::{ClientError, GenerateWish, ReplyLines, SamplingWish, WishedMessage};
+use nook_control::{Client, ClientError, GenerateWish, ReplyLines, SamplingWish, WishedMessage};
 use nook_node::views::{ChatRole, FailoverView, FinishReason, ReplyEvent, RouteView, ShardState};
 
 use crate::node::Node;
@@ -109,6 +109,13 @@ impl Wish {
         self
     }
 
+    /// Asks the node behind `client` for the reply.
+    pub async fn ask(&self, client: &Client) -> Result<Replying, ClientError> {
+        let lines = client.generate(self.0.clone()).await?;
+        let told = Told { prompt_ids: lines.prompt_ids.clone(), ..Told::default() };
+        Ok(Replying { lines, told })
+    }
+
     /// Undivided, on the asking device.
     #[must_use]
     pub fn alone(mut self) -> Self {
@@ -120,9 +127,7 @@ impl Wish {
 impl Node {
     /// Begins a reply.
     pub async fn reply(&self, wish: &Wish) -> Result<Replying, ClientError> {
-        let lines = self.client().generate(wish.0.clone()).await?;
-        let told = Told { prompt_ids: lines.prompt_ids.clone(), ..Told::default() };
-        Ok(Replying { lines, told })
+        wish.ask(self.client()).await
     }
 
     /// A whole reply; one that ends early is an error.
@@ -139,6 +144,22 @@ impl Replying {
             anyhow::ensure!(goes_on, "the reply ended before token {tokens}: {:?}", self.told);
         }
         Ok(&self.told)
+    }
+
+    /// Follows the reply until `tokens` were said or it ended; whether it goes on.
+    pub async fn until_or_end(&mut self, tokens: usize) -> anyhow::Result<bool> {
+        while self.told.ids.len() < tokens {
+            if !self.step().await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What was told so far.
+    #[must_use]
+    pub fn told(&self) -> &Told {
+        &self.told
     }
 
     /// Follows the reply until its route is known, before its first token.

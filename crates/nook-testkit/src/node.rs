@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nook_base::{ModelDigest, clock};
 use nook_control::{Answer, Client, ClientError, Request};
+use nook_node::Vitals;
 use nook_node::views::{HouseView, PipelineView, Trust};
 
 use crate::plan::NodePlan;
@@ -68,6 +69,18 @@ impl Node {
         &self.home
     }
 
+    /// Where its sockets lie.
+    #[must_use]
+    pub fn runtime(&self) -> &Path {
+        &self.runtime
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its owner's door.
     #[must_use]
     pub fn client(&self) -> &Client {
@@ -107,6 +120,14 @@ impl Node {
         match self.client.ask(Request::Pipeline).await? {
             Answer::Pipeline(view) => Ok(*view),
             other => bail!("{} answered {other:?} to a wish for the pipeline", self.name()),
+        }
+    }
+
+    /// What is under way there, counted.
+    pub async fn vitals(&self) -> anyhow::Result<Vitals> {
+        match self.client.ask(Request::Vitals).await? {
+            Answer::Vitals(vitals) => Ok(vitals),
+            other => bail!("{} answered {other:?} to a wish for what is under way", self.name()),
         }
     }
 

@@ -67,6 +67,12 @@ pub enum Kind {
     Ping = 18,
     /// I am.
     Pong = 19,
+    /// Please give what is remembered of this call.
+    GiveCaches = 0x30,
+    /// The head of a piece of it; its bytes follow in chunks.
+    Caches = 0x31,
+    /// All pieces were taken.
+    TookCaches = 0x32,
     /// Local: proof that the other end is our own worker.
     Auth = 0x40,
     /// Local: limits that the worker keeps.
@@ -135,7 +141,7 @@ impl fmt::Display for CallId {
 
 impl Kind {
     /// Every kind that this version understands, peers' kinds first.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 34] = [
         Self::Hello,
         Self::Advert,
         Self::Place,
@@ -152,6 +158,9 @@ impl Kind {
         Self::Draining,
         Self::Ping,
         Self::Pong,
+        Self::GiveCaches,
+        Self::Caches,
+        Self::TookCaches,
         Self::Auth,
         Self::Configure,
         Self::Load,
@@ -195,6 +204,9 @@ impl Kind {
             | Self::Chunk
             | Self::Result
             | Self::Truncate
+            | Self::GiveCaches
+            | Self::Caches
+            | Self::TookCaches
             | Self::Credit => call != CallId::CONNECTION,
             _ => true,
         }

@@ -13,6 +13,7 @@
 //! [`chunks_of`], [`TensorAssembly`] and [`LogitsAssembly`] (tensors in pieces).
 
 mod bounded;
+pub mod caches;
 pub mod credit;
 pub mod frame;
 pub mod header;
@@ -22,6 +23,7 @@ pub mod placing;
 pub mod seq;
 pub mod tensor;
 
+pub use caches::{CACHES_PIECE_BYTES_MAX, CachesAssembly, CachesHead, FEATURE_HANDOVER};
 pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
 pub use frame::{DecodeError, EncodedFrame, Frame, WireMessage, decode, encode, encode_unsent};
 pub use header::{CallId, HEADER_BYTES, Header, Kind, WIRE_VERSION};

@@ -12,6 +12,7 @@ use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest};
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
+use crate::caches::CachesHead;
 use crate::frame::{DecodeError, WireMessage, read_body, write_body};
 use crate::header::{FLAG_LAST_CHUNK, Kind};
 use crate::placing::{PlaceWish, Placed};
@@ -83,6 +84,15 @@ pub enum Message {
     Draining {
         /// Why, for people.
         sentence: String,
+    },
+    /// To a host that drains: please give what is remembered of this call.
+    GiveCaches,
+    /// The head of a piece of what is remembered; its bytes follow in chunks.
+    Caches(CachesHead),
+    /// All pieces were taken.
+    TookCaches {
+        /// Positions that are remembered from now on.
+        position: u32,
     },
     /// Are you there?
     Ping {
@@ -176,14 +186,18 @@ pub struct Open {
 
 /// Where a conversation goes on that a host may remember from an earlier call of the same requester.
 ///
-/// The host truncates what it remembers to `position` and answers OPENED with it, or refuses with
-/// `history_mismatch`; then nothing is lost but a round trip, and the requester opens from 0.
+/// The host truncates what it remembers to `position`, or copies so much of it, and answers OPENED with
+/// it, or refuses with `history_mismatch`; then nothing is lost but a round trip, and the requester opens from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumePoint {
     /// Positions to go on after: a place where a step of the earlier call ended.
     pub position: u32,
     /// Mark of the history up to there, as that step said it.
     pub mark: HistoryMark,
+    /// Whether the earlier call is to stay as it is, for others to go on with: this one begins with a
+    /// copy. In OPEN it follows the other two, or nothing does; only a device that says
+    /// [`crate::FEATURE_HANDOVER`] understands it.
+    pub copy: bool,
 }
 
 /// The head of a step. Its activation, `count` x `hidden`, follows in chunks.
@@ -291,6 +305,9 @@ impl WireMessage for Message {
             Self::Close { .. } => Kind::Close,
             Self::Error(_) => Kind::Error,
             Self::Draining { .. } => Kind::Draining,
+            Self::GiveCaches => Kind::GiveCaches,
+            Self::Caches(_) => Kind::Caches,
+            Self::TookCaches { .. } => Kind::TookCaches,
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
         }
@@ -311,11 +328,18 @@ impl WireMessage for Message {
             Self::Placed(placed) => write_body(placed, out),
             Self::Open(open) => {
                 write_body(open, out);
-                if let Some(resume) = &open.resume {
-                    write_body(resume, out);
+                if let Some(ResumePoint { position, mark, copy }) = &open.resume {
+                    write_body(&(position, mark), out);
+                    if *copy {
+                        write_body(copy, out);
+                    }
                 }
             }
-            Self::Opened { position } | Self::Truncate { position } => write_body(position, out),
+            Self::Opened { position }
+            | Self::Truncate { position }
+            | Self::TookCaches { position } => write_body(position, out),
+            Self::GiveCaches => {}
+            Self::Caches(head) => write_body(head, out),
             Self::Step(head) => write_body(head, out),
             Self::Chunk(chunk) => {
                 out.reserve(crate::header::CHUNK_HEAD_BYTES_MAX + chunk.bytes.len());
@@ -348,6 +372,12 @@ impl WireMessage for Message {
             Kind::Close => Self::Close { code: read_body(kind, read)? },
             Kind::Error => Self::Error(read_body(kind, read)?),
             Kind::Draining => Self::Draining { sentence: read_body::<Sentence>(kind, read)?.0 },
+            Kind::GiveCaches => {
+                read_body::<()>(kind, read)?;
+                Self::GiveCaches
+            }
+            Kind::Caches => Self::Caches(read_body(kind, read)?),
+            Kind::TookCaches => Self::TookCaches { position: read_body(kind, read)? },
             Kind::Ping => Self::Ping { nonce: read_body(kind, read)? },
             Kind::Pong => Self::Pong { nonce: read_body(kind, read)? },
             local => {
@@ -368,6 +398,7 @@ impl WireMessage for Message {
         match self {
             Self::Step(head) => head.bulk,
             Self::Result(head) => head.bulk,
+            Self::Caches(_) => true,
             _ => false,
         }
     }
@@ -379,7 +410,13 @@ fn read_open(body: &[u8]) -> Result<Open, DecodeError> {
     let (mut open, rest) =
         postcard::take_from_bytes::<Open>(body).map_err(|_| DecodeError::BadBody { kind })?;
     if !rest.is_empty() {
-        open.resume = Some(read_body(kind, rest)?);
+        let ((position, mark), rest) = postcard::take_from_bytes::<(u32, HistoryMark)>(rest)
+            .map_err(|_| DecodeError::BadBody { kind })?;
+        let copy = !rest.is_empty();
+        if copy && !read_body::<bool>(kind, rest)? {
+            return Err(DecodeError::BadBody { kind });
+        }
+        open.resume = Some(ResumePoint { position, mark, copy });
     }
     Ok(open)
 }

@@ -124,7 +124,7 @@ impl LogitsAssembly {
 }
 
 /// The bytes of one tensor, so far.
-struct Pieces {
+pub(crate) struct Pieces {
     /// Bytes of the whole tensor.
     expected: usize,
     /// The bytes before the latest chunk, if there were several.
@@ -140,11 +140,11 @@ impl std::fmt::Debug for Pieces {
 }
 
 impl Pieces {
-    fn new(expected: usize) -> Self {
+    pub(crate) fn new(expected: usize) -> Self {
         Self { expected, got: BytesMut::new(), done: false }
     }
 
-    fn take(&mut self, chunk: Chunk) -> Result<Option<Bytes>, TensorError> {
+    pub(crate) fn take(&mut self, chunk: Chunk) -> Result<Option<Bytes>, TensorError> {
         let before = if self.done { self.expected } else { self.got.len() };
         if chunk.offset != before as u64 {
             return Err(TensorError::NotContiguous {

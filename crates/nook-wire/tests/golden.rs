@@ -7,9 +7,9 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message, Open,
-    PassCounts, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert, StepHead,
-    WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CachesHead, CallId, Chunk, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message,
+    Open, PassCounts, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert,
+    StepHead, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -148,6 +148,18 @@ fn steps_and_ends() -> Golden<Message> {
         ),
         (Message::Ping { nonce: 300 }, "01120000000000000000000900000002 ac02"),
         (Message::Pong { nonce: 300 }, "01130000000000000000000900000002 ac02"),
+        (Message::GiveCaches, "01300000010203050000000900000000"),
+        (
+            Message::Caches(CachesHead {
+                first: 256,
+                count: 44,
+                bytes: 1 << 20,
+                position: 300,
+                mark: HistoryMark([0xb1; 16]),
+            }),
+            "01310000010203050000000900000018 80022c808040ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
+        ),
+        (Message::TookCaches { position: 300 }, "01320000010203050000000900000002 ac02"),
     ]
 }
 
@@ -269,7 +281,11 @@ fn check<M: WireMessage + PartialEq>(message: M, golden: &str) {
 /// What a host that does not know of resuming reads is as it was.
 #[test]
 fn an_open_that_resumes_is_an_open_with_more_behind_it() {
-    let resume = ResumePoint { position: 300, mark: HistoryMark([0xb1; 16]) };
+    let resume = ResumePoint { position: 300, mark: HistoryMark([0xb1; 16]), copy: false };
+    check(
+        Message::Open(open(Some(ResumePoint { copy: true, ..resume }))),
+        "01050000010203050000000900000039 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208008020ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b101",
+    );
     check(
         Message::Open(open(Some(resume))),
         "01050000010203050000000900000038 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208008020ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",

@@ -5,8 +5,8 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, Header, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message,
-    Open, PassCounts, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert,
+    Advert, CachesHead, CallId, Chunk, Header, Hello, HistoryMark, Kind, LocalMessage, LogitRows,
+    Message, Open, PassCounts, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert,
     StepHead, TensorAssembly, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
@@ -67,7 +67,11 @@ fn step() -> impl Strategy<Value = StepHead> {
 
 fn resume() -> impl Strategy<Value = Option<ResumePoint>> {
     let point = (any::<u32>(), mark());
-    proptest::option::of(point.prop_map(|(position, mark)| ResumePoint { position, mark }))
+    proptest::option::of((point, any::<bool>()).prop_map(|((position, mark), copy)| ResumePoint {
+        position,
+        mark,
+        copy,
+    }))
 }
 
 fn hello() -> impl Strategy<Value = Message> {
@@ -130,6 +134,14 @@ fn message() -> impl Strategy<Value = Message> {
         (code(), "\\PC{0,60}")
             .prop_map(|(code, sentence)| Message::Error(WireError { code, sentence })),
         "\\PC{0,60}".prop_map(|sentence| Message::Draining { sentence }),
+        Just(Message::GiveCaches),
+        any::<(u32, u32, u64, u32, [u8; 16])>().prop_map(
+            |(first, count, bytes, position, mark)| {
+                let mark = HistoryMark(mark);
+                Message::Caches(CachesHead { first, count, bytes, position, mark })
+            }
+        ),
+        any::<u32>().prop_map(|position| Message::TookCaches { position }),
         any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
         any::<u64>().prop_map(|nonce| Message::Pong { nonce }),
     ]

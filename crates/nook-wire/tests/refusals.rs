@@ -106,8 +106,13 @@ fn a_place_to_resume_is_there_whole_or_not_at_all() {
         body.extend([1; 16]);
         let Ok(Message::Open(open)) = read(&body) else { panic!("it is whole") };
         assert_eq!(open.resume.map(|resume| resume.mark), Some(HistoryMark([1; 16])));
-        let surplus = [&body[..], &[0]].concat();
-        assert_eq!(read(&surplus), Err(DecodeError::TrailingBytes { kind, count: 1 }));
+        assert_eq!(open.resume.map(|resume| resume.copy), Some(false));
+        // Behind it stands that a copy is wanted, or nothing.
+        let with = |more: &[u8]| read(&[&body[..], more].concat());
+        let Ok(Message::Open(open)) = with(&[1]) else { panic!("it is whole") };
+        assert_eq!(open.resume.map(|resume| resume.copy), Some(true));
+        assert_eq!(with(&[0]), Err(DecodeError::BadBody { kind }));
+        assert_eq!(with(&[1, 0]), Err(DecodeError::TrailingBytes { kind, count: 1 }));
     }
     // A position that no 32 bits hold.
     body.extend([0xff, 0xff, 0xff, 0xff, 0x7f]);

@@ -7,9 +7,9 @@
 use bytes::Bytes;
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message,
-    Open, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert, StepHead, WireError,
-    WireMessage, WorkerMessage, decode, encode,
+    Advert, CachesHead, CallId, Chunk, DecodeError, Hello, HistoryMark, Kind, LocalMessage,
+    LogitRows, Message, Open, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert,
+    StepHead, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -69,8 +69,8 @@ fn visit(message: &Message) {
         }
         Message::Open(Open { session, model, layers, dtype, positions_max, resume }) => {
             plain(&[session, model, layers, dtype, positions_max]);
-            if let Some(ResumePoint { position, mark }) = resume {
-                plain(&[position, mark]);
+            if let Some(ResumePoint { position, mark, copy }) = resume {
+                plain(&[position, mark, copy]);
             }
         }
         Message::Opened { position } | Message::Truncate { position } => plain(&[position]),
@@ -99,6 +99,12 @@ fn visit(message: &Message) {
             named_text(sentence);
         }
         Message::Draining { sentence } => named_text(sentence),
+        Message::GiveCaches => {}
+        // Its bytes are keys and values of attention: made from activations, as those are from tokens.
+        Message::Caches(CachesHead { first, count, bytes, position, mark }) => {
+            plain(&[first, count, bytes, position, mark]);
+        }
+        Message::TookCaches { position } => plain(&[position]),
         Message::Ping { nonce } | Message::Pong { nonce } => plain(&[nonce]),
     }
 }
@@ -146,7 +152,11 @@ fn a_step_says_the_same_amount_whatever_was_said() {
             layers: LayerRange::with_len(2, 5),
             dtype: ActivationDtype::F16,
             positions_max: 4096,
-            resume: Some(ResumePoint { position: 40, mark: HistoryMark([session as u8; 16]) }),
+            resume: Some(ResumePoint {
+                position: 40,
+                mark: HistoryMark([session as u8; 16]),
+                copy: false,
+            }),
         }))
     };
     assert_eq!(open(1), open(2));

@@ -21,6 +21,7 @@ mod sanitize;
 mod say;
 mod setup;
 mod simulate;
+mod soak;
 mod stages;
 mod tidy;
 
@@ -46,6 +47,8 @@ enum Order {
     Bench(bench::BenchOptions),
     /// Plan for hundreds of made-up households and check every plan
     Simulate(simulate::SimulateOptions),
+    /// Kill, freeze and drain the nodes of a household while they answer, and look for what is left over
+    Soak(soak::SoakOptions),
     /// Feed a million damaged model files to the readers; none may do harm
     Fuzz(fuzz::FuzzOptions),
     /// Run the tests of kernels and models with AddressSanitizer, or under valgrind
@@ -82,6 +85,7 @@ fn obey(order: Order) -> Result<()> {
         Order::Tidy => tidy::command(&places),
         Order::Bench(options) => bench::bench(&places, &options),
         Order::Simulate(options) => simulate::simulate(&places, &options),
+        Order::Soak(options) => soak::soak(&places, &options),
         Order::Fuzz(options) => fuzz::fuzz(&places, &options),
         Order::Sanitize(options) => sanitize::sanitize(&places, &options),
         Order::Platforms(options) => platforms::platforms(&places, &options),

@@ -125,12 +125,14 @@ fn each_paired_device_stands_as_adverts_gate_and_conduct_say() {
             (peer(3), fresh(ModelDigest([2; 32]), true)),
             (peer(4), heard(MODEL, true, ADVERT_LIFE, now)),
             (peer(6), fresh(MODEL, true)),
+            (peer(8), fresh(MODEL, true)),
         ]
         .into(),
         barred: [peer(5)].into(),
         left_out: [peer(6)].into(),
         suspected: BTreeSet::new(),
-        names: (1..=7).map(|number| (peer(number), number.to_string())).collect(),
+        wrong: [(peer(8), MODEL)].into(),
+        names: (1..=8).map(|number| (peer(number), number.to_string())).collect(),
     };
     let question = question(Pooling::WhenFaster, Facts::default());
     let standings = |book: &AdvertBook| -> Vec<Standing> {
@@ -145,6 +147,7 @@ fn each_paired_device_stands_as_adverts_gate_and_conduct_say() {
         out(Out::NotAllowed),
         out(Out::FailedLately),
         out(Out::Absent),
+        out(Out::ComputesWrongly),
     ];
     assert_eq!(standings(&book), expected);
     // Who hung a moment ago stands like who failed.

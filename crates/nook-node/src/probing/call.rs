@@ -200,7 +200,8 @@ fn noise(rows: u32, hidden: u32, dtype: ActivationDtype) -> Option<Activation> {
     Activation::from_f32(&numbers, hidden, dtype).ok()
 }
 
-async fn hear<M: LegMessage>(call: &mut Call<M>) -> Result<Heard, Failed> {
+/// The next message, unless it is a refusal or a goodbye.
+pub(crate) async fn hear<M: LegMessage>(call: &mut Call<M>) -> Result<Heard, Failed> {
     match call.recv().await.map_err(|_| Failed::Gone)?.heard() {
         Heard::Refused { .. } | Heard::Draining => Err(Failed::Refused),
         heard => Ok(heard),

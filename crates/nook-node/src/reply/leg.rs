@@ -4,14 +4,19 @@
 //! run side by side, so that neither waits for the other: a host may send a long result while the
 //! next chunk of prefill is still on its way to it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
 use nook_base::{Activation, ErrorCode};
 use nook_mux::{Call, CallError, CallReceiver, CallSender, TensorRecvError};
 use nook_pipeline::{AttemptId, Event};
 use nook_wire::{
-    LocalMessage, Message, ResultHead, TensorAssembly, WireMessage, WorkerMessage, chunks_of,
+    CachesHead, LocalMessage, Message, ResultHead, TensorAssembly, WireMessage, WorkerMessage,
+    chunks_of,
 };
 use tokio::sync::mpsc;
+
+use crate::reply::handover::{Incoming, Piece};
 
 /// Orders that may wait for a call: the pipeline's window of steps, and the close.
 const ORDERS_MAX: usize = 8;
@@ -23,6 +28,8 @@ pub(crate) enum LegEvent {
     Pipeline(Event),
     /// Logits for the sampler, with their event for the pipeline.
     Logits { event: Event, values: Vec<f32> },
+    /// All that a host remembers, which it was asked for.
+    Caches { attempt: AttemptId, pieces: Vec<Piece> },
 }
 
 /// Something for the other side of a call.
@@ -30,6 +37,10 @@ pub(crate) enum LegEvent {
 pub(crate) enum Order<M> {
     /// A head, with the tensor that follows it.
     Send { head: M, tensor: Option<Bytes> },
+    /// Ask for what is remembered.
+    AskCaches,
+    /// What another host remembered, piece by piece.
+    Give(Vec<Piece>),
     /// The end.
     Close(Option<ErrorCode>),
 }
@@ -71,9 +82,11 @@ pub(crate) async fn hold<M: LegMessage>(
         let _ = events.send(LegEvent::Pipeline(Event::Lost { attempt })).await;
         return;
     }
+    // Set once the other side may give what it remembers; nobody sends that unasked.
+    let asked = AtomicBool::new(false);
     let outcome = tokio::select! {
-        outcome = send(attempt, sender, orders, &events) => outcome,
-        outcome = receive(attempt, &mut receiver, &events) => outcome,
+        outcome = send(attempt, sender, orders, &events, &asked) => outcome,
+        outcome = receive(attempt, &mut receiver, &events, &asked) => outcome,
     };
     if let Err(event) = outcome {
         let _ = events.send(LegEvent::Pipeline(event.named(attempt))).await;
@@ -125,6 +138,7 @@ async fn send<M: LegMessage>(
     mut sender: CallSender<M>,
     mut orders: mpsc::Receiver<Order<M>>,
     events: &mpsc::Sender<LegEvent>,
+    asked: &AtomicBool,
 ) -> Result<Ended, Failure> {
     loop {
         match orders.recv().await {
@@ -140,6 +154,17 @@ async fn send<M: LegMessage>(
             Some(Order::Send { head, tensor: None }) => {
                 sender.send(head).await.map_err(|_| Failure::Lost)?;
             }
+            Some(Order::AskCaches) => {
+                asked.store(true, Ordering::Relaxed);
+                let head = M::from_peer(Message::GiveCaches);
+                sender.send(head).await.map_err(|_| Failure::Lost)?;
+            }
+            Some(Order::Give(pieces)) => {
+                for (head, bytes) in pieces {
+                    let head = M::from_peer(Message::Caches(head));
+                    sender.send_tensor(head, bytes.0).await.map_err(|_| Failure::Lost)?;
+                }
+            }
             Some(Order::Close(code)) => {
                 sender.close(code);
                 return Ok(Ended::ByUs);
@@ -153,7 +178,9 @@ async fn receive<M: LegMessage>(
     attempt: AttemptId,
     receiver: &mut CallReceiver<M>,
     events: &mpsc::Sender<LegEvent>,
+    asked: &AtomicBool,
 ) -> Result<Ended, Failure> {
+    let mut incoming = Incoming::default();
     loop {
         let message = receiver.recv().await.map_err(Failure::from)?;
         let event = match message.heard() {
@@ -172,9 +199,23 @@ async fn receive<M: LegMessage>(
                 let event = Event::Logits { attempt, step, position, compute_us, queue_us };
                 LegEvent::Logits { event, values }
             }
+            Heard::Caches(head) if asked.load(Ordering::Relaxed) => {
+                incoming.expects(&head).map_err(|sentence| Failure::Refused {
+                    code: ErrorCode::BadRequest,
+                    sentence: sentence.to_owned(),
+                })?;
+                let bytes = receiver.recv_caches(&head).await.map_err(Failure::of_tensor)?;
+                match incoming.take(head, bytes) {
+                    Some(pieces) => LegEvent::Caches { attempt, pieces },
+                    None => continue,
+                }
+            }
+            Heard::TookCaches { position } => {
+                LegEvent::Pipeline(Event::CachesTaken { attempt, position })
+            }
             Heard::Refused { code, sentence } => return Err(Failure::Refused { code, sentence }),
             Heard::Draining => LegEvent::Pipeline(Event::Draining { attempt }),
-            Heard::OutOfTurn => {
+            Heard::OutOfTurn | Heard::Caches(_) => {
                 return Err(Failure::Refused {
                     code: ErrorCode::BadRequest,
                     sentence: "it answered out of turn".to_owned(),
@@ -236,6 +277,8 @@ pub(crate) enum Heard {
     Logits { step: u64, position: u32, count: u32, vocabulary: u32, compute_us: u32, queue_us: u32 },
     Refused { code: ErrorCode, sentence: String },
     Draining,
+    Caches(CachesHead),
+    TookCaches { position: u32 },
     OutOfTurn,
 }
 
@@ -251,6 +294,8 @@ impl LegMessage for Message {
             Self::Result(head) => Heard::Result(head),
             Self::Error(error) => Heard::Refused { code: error.code, sentence: error.sentence },
             Self::Draining { .. } => Heard::Draining,
+            Self::Caches(head) => Heard::Caches(head),
+            Self::TookCaches { position } => Heard::TookCaches { position },
             _ => Heard::OutOfTurn,
         }
     }

@@ -12,7 +12,7 @@ use crate::adverts::AdvertBook;
 use crate::choice::{Choice, Encoded};
 use crate::house::{PieceOdds, ReplyPiece};
 use crate::records::Note;
-use crate::reply::READER_STALL_LIMIT;
+use crate::reply::{READER_STALL_LIMIT, handover};
 use crate::shelf::Listed;
 use crate::state::Inside;
 use crate::views::{
@@ -88,6 +88,10 @@ impl Teller {
         let event = match report {
             // The house tells its owner, and the device shows as lost besides.
             Report::ShardSuspect { .. } => return Ok(()),
+            Report::Handover { from, layers, news } => {
+                handover::note(&self.name(Place::Peer(from)), layers, news);
+                return Ok(());
+            }
             Report::ActivationsWidened => {
                 tracing::info!("numbers of this model do not fit f16: the reply goes on in f32");
                 return Ok(());

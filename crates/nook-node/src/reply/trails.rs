@@ -3,8 +3,10 @@
 //! A walk that ended in order keeps its [`Trail`] here; the next one takes the trail that shares most
 //! with its prompt, whichever door and chat either came from: the tokens alone decide, so editing,
 //! asking again and clients without chats are no special cases. A trail is taken out when it is used,
-//! because hosts hold each conversation once. In memory only, and of this device's own prompts; with a
-//! kept conversation that is deleted its trails go too.
+//! because hosts hold each conversation once; but where a prompt shares only a beginning with it, a system
+//! prompt usually, the hosts are asked for a copy of that and the trail stays for its own chat and for the
+//! next prompt that begins alike. In memory only, and of this device's own prompts; with a kept
+//! conversation that is deleted its trails go too.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +15,7 @@ use nook_base::ActivationDtype;
 use nook_link::Links;
 use nook_pipeline::{Resume, Trail};
 use nook_plan::{Offer, Place, Route, Segment};
-use nook_wire::FEATURE_RESUME;
+use nook_wire::{FEATURE_HANDOVER, FEATURE_RESUME};
 
 /// Trails of one model; of more, the one that was left longest ago is forgotten, and the prompt that
 /// would have used it is computed whole. Our own worker keeps twice as many conversations in all.
@@ -26,6 +28,12 @@ const DETOUR_POSITIONS_MIN: u32 = 64;
 /// Deleted conversations that are remembered, so that a reply that was still under way leaves nothing
 /// either; of more, the one deleted longest ago is forgotten, whose replies have long ended.
 const DELETED_MAX: usize = 64;
+/// Positions beyond the shared beginning that make an earlier conversation worth keeping beside a copy.
+const COPY_REST_MIN: usize = 64;
+
+/// Longest beginning that is copied: hosts keep it twice from then on. System prompts are shorter; a longer
+/// one is taken over from the earlier conversation, which begins at 0 when it goes on.
+const COPY_POSITIONS_MAX: u32 = 4096;
 
 /// The trails of one model.
 #[derive(Debug, Default)]
@@ -74,16 +82,28 @@ impl TrailBook {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the trail that saves `prompt` most positions, of those that `may` be used.
-    fn take(&self, prompt: &[u32], may: impl Fn(&Trail, u32) -> bool) -> Option<Trail> {
+    /// Takes the trail that saves `prompt` most positions, of those that `may` be used, and says whether
+    /// hosts are to go on with a copy; then it also stays, as used last.
+    fn take(
+        &self,
+        prompt: &[u32],
+        may: impl Fn(&Trail, u32) -> bool,
+        may_copy: impl Fn(&Trail) -> bool,
+    ) -> Option<(Trail, bool)> {
         let trails = &mut self.kept().trails;
         let saves = trails.iter().enumerate().map(|(at, (_, trail))| (trail.resumable(prompt), at));
         let usable = saves.filter(|(saved, at)| {
             *saved > 0 && trails.get(*at).is_some_and(|(_, trail)| may(trail, *saved))
         });
         // Of equals the youngest: its hosts are likeliest to remember.
-        let (_, at) = usable.max()?;
-        trails.remove(at).map(|(_, trail)| trail)
+        let (saved, at) = usable.max()?;
+        let (conversation, trail) = trails.remove(at)?;
+        let rest = trail.positions().saturating_sub(saved as usize);
+        let copy = rest >= COPY_REST_MIN && saved <= COPY_POSITIONS_MAX && may_copy(&trail);
+        if copy {
+            trails.push_back((conversation, trail.clone()));
+        }
+        Some((trail, copy))
     }
 
     /// The format of the earlier reply with other devices that `prompt` would go on best, when that
@@ -97,27 +117,28 @@ impl TrailBook {
         (best.resumable(prompt) >= DETOUR_POSITIONS_MIN).then(|| best.dtype())
     }
 
-    /// The route to walk and where on it `prompt` goes on: that of an earlier reply, when its devices
-    /// can still be asked, else the `planned` one from the beginning.
+    /// The route to walk and where on it `prompt` goes on, with a copy or with what was kept itself: that
+    /// of an earlier reply, when its devices can still be asked, else the `planned` one from the beginning.
     pub(crate) fn go_on(
         &self,
         planned: Route,
         dtype: ActivationDtype,
         prompt: &[u32],
         hosts: &Hosts<'_>,
-    ) -> (Route, Option<Resume>) {
+    ) -> (Route, Option<(Resume, bool)>) {
         let may = |trail: &Trail, saved: u32| {
             let is_planned = trail.segments() == planned.segments();
             trail.dtype() == dtype
-                && hosts.understand(trail.segments())
+                && hosts.understand(trail.segments(), FEATURE_RESUME)
                 && (is_planned
                     || saved >= DETOUR_POSITIONS_MIN && hosts.stand_in(trail.segments(), &planned))
         };
-        let Some(trail) = self.take(prompt, may) else {
+        let may_copy = |trail: &Trail| hosts.understand(trail.segments(), FEATURE_HANDOVER);
+        let Some((trail, copy)) = self.take(prompt, may, may_copy) else {
             return (planned, None);
         };
         match Route::new(planned.layers(), trail.segments().to_vec()) {
-            Ok(route) => (route, trail.resume(prompt)),
+            Ok(route) => (route, trail.resume(prompt).map(|resume| (resume, copy))),
             Err(error) => {
                 tracing::error!(%error, "the route of an earlier reply is none");
                 (planned, None)
@@ -127,14 +148,13 @@ impl TrailBook {
 }
 
 impl Hosts<'_> {
-    /// Whether every other device in `segments` is connected and knows how to go on.
-    fn understand(&self, segments: &[Segment]) -> bool {
+    /// Whether every other device in `segments` is connected and has a feature.
+    fn understand(&self, segments: &[Segment], feature: u32) -> bool {
         segments.iter().all(|segment| match segment.place {
             Place::Local => true,
-            Place::Peer(peer) => self
-                .links
-                .link(peer)
-                .is_some_and(|link| link.hello().features & FEATURE_RESUME != 0),
+            Place::Peer(peer) => {
+                self.links.link(peer).is_some_and(|link| link.hello().features & feature != 0)
+            }
         })
     }
 
@@ -179,7 +199,7 @@ mod tests {
             dtype,
             prefill_chunk: 2,
             prefill_window: 1,
-            positions_max: 256,
+            positions_max: 640,
             failovers_max: 0,
             fall_back: FallBack::Allow,
             deadlines: Deadlines::usual(),
@@ -252,12 +272,30 @@ mod tests {
             book.keep(trail(prompt), None);
         }
         let asked = [1, 2, 3, 4, 5, 6, 7];
-        let saved = |trail: Option<Trail>| trail.map(|trail| trail.resumable(&asked));
-        assert_eq!(saved(book.take(&asked, |_, _| false)), None, "nobody may");
-        assert_eq!(saved(book.take(&asked, |_, _| true)), Some(6));
-        assert_eq!(saved(book.take(&asked, |_, _| true)), Some(4));
-        assert_eq!(saved(book.take(&asked, |_, _| true)), None);
-        assert!(book.take(&[9, 9, 1], |_, _| true).is_some());
+        let saved = |taken: Option<(Trail, bool)>| taken.map(|(trail, _)| trail.resumable(&asked));
+        assert_eq!(saved(book.take(&asked, |_, _| false, |_| true)), None, "nobody may");
+        assert_eq!(saved(book.take(&asked, |_, _| true, |_| true)), Some(6));
+        assert_eq!(saved(book.take(&asked, |_, _| true, |_| true)), Some(4));
+        assert_eq!(saved(book.take(&asked, |_, _| true, |_| true)), None);
+        assert!(book.take(&[9, 9, 1], |_, _| true, |_| true).is_some());
+    }
+
+    #[test]
+    fn a_beginning_that_several_prompts_share_is_copied_and_the_trail_stays() {
+        let book = TrailBook::default();
+        let long: Vec<u32> = (0..40 + COPY_REST_MIN as u32).collect();
+        book.keep(trail(&long), None);
+        let other = |last: u32| [&long[..40], &[1_000 + last, 1]].concat();
+        for last in 0..3 {
+            let (taken, copy) = book.take(&other(last), |_, _| true, |_| true).unwrap();
+            assert_eq!((taken.resumable(&other(last)), copy), (40, true));
+        }
+        // Whoever cannot copy gives what it has, and so does a chat that only goes on.
+        let goes_on = [&long[..], &[7]].concat();
+        assert!(!book.take(&goes_on, |_, _| true, |_| true).unwrap().1);
+        book.keep(trail(&long), None);
+        assert!(!book.take(&other(9), |_, _| true, |_| false).unwrap().1);
+        assert!(book.kept().trails.is_empty());
     }
 
     #[test]
@@ -265,8 +303,8 @@ mod tests {
         let book = TrailBook::default();
         let prompts = 1..=TRAILS_MAX as u32 + 1;
         prompts.for_each(|first| book.keep(trail(&[first, 2]), None));
-        assert!(book.take(&[1, 2, 3], |_, _| true).is_none());
-        assert!(book.take(&[2, 2, 3], |_, _| true).is_some());
+        assert!(book.take(&[1, 2, 3], |_, _| true, |_| true).is_none());
+        assert!(book.take(&[2, 2, 3], |_, _| true, |_| true).is_some());
         assert_eq!(book.kept().trails.len(), TRAILS_MAX - 1);
     }
 
@@ -279,9 +317,9 @@ mod tests {
         book.forget(7);
         // A reply that was under way when the conversation was deleted.
         book.keep(trail(&[1, 2, 3]), Some(7));
-        assert!(book.take(&[1, 2, 3, 4], |_, _| true).is_none());
-        assert!(book.take(&[3, 4, 5], |_, _| true).is_some());
-        assert!(book.take(&[5, 6, 7], |_, _| true).is_some());
+        assert!(book.take(&[1, 2, 3, 4], |_, _| true, |_| true).is_none());
+        assert!(book.take(&[3, 4, 5], |_, _| true, |_| true).is_some());
+        assert!(book.take(&[5, 6, 7], |_, _| true, |_| true).is_some());
         (0..2 * DELETED_MAX as i64).for_each(|number| book.forget(number));
         assert_eq!(book.kept().deleted.len(), DELETED_MAX);
     }

@@ -1,5 +1,7 @@
 //! The task behind one reply.
 
+mod caches;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,7 @@ use tokio::task::JoinHandle;
 use crate::adverts::AdvertBook;
 use crate::prompt::Ready;
 use crate::reply::choosing::{Chooser, Chosen};
+use crate::reply::handover::{CacheCosts, Handovers};
 use crate::reply::leg::{self, Leg, LegEvent, Order};
 use crate::reply::telling::{ReaderLeft, Teller};
 use crate::reply::trails::Hosts;
@@ -50,6 +53,7 @@ pub(crate) struct WalkSetup {
     pub(crate) forecast: Arc<Forecast>,
     /// The kept conversation that the reply belongs to.
     pub(crate) conversation: Option<i64>,
+    pub(crate) cache_costs: CacheCosts,
     pub(crate) teller: Teller,
     pub(crate) workers: Workers,
     pub(crate) links: Links,
@@ -64,6 +68,8 @@ pub(crate) struct Walk {
     dtype: ActivationDtype,
     session: u64,
     conversation: Option<i64>,
+    /// Whether what an earlier reply left is to stay with the hosts.
+    resumes_copy: bool,
     history: Vec<u32>,
     prompt_tokens: u32,
     tokens_max: u32,
@@ -72,6 +78,7 @@ pub(crate) struct Walk {
     finish: Option<FinishReason>,
     logits: Vec<f32>,
     legs: HashMap<AttemptId, (Leg, JoinHandle<()>)>,
+    handovers: Handovers,
     /// Legs that were told to leave their hosts in order.
     leaving: Vec<JoinHandle<()>>,
     /// Whether the pipeline was told that nobody wants the reply any more.
@@ -95,7 +102,8 @@ impl Walk {
         let prompt_tokens = u32::try_from(ready.ids.len()).unwrap_or(u32::MAX);
         let offers = setup.teller.book.borrow().offers(model.listed.digest, clock::now());
         let hosts = Hosts { offers: &offers, links: &setup.links };
-        let (route, resume) = model.trails.go_on(route, dtype, &ready.ids, &hosts);
+        let (route, going_on) = model.trails.go_on(route, dtype, &ready.ids, &hosts);
+        let (resume, resumes_copy) = going_on.unzip();
         let settings = PipelineSettings {
             hidden: model.shape.hidden,
             dtype,
@@ -122,6 +130,7 @@ impl Walk {
             pipeline: Pipeline::new(&route, settings),
             session: rand::random(),
             conversation: setup.conversation,
+            resumes_copy: resumes_copy.unwrap_or_default(),
             prompt_tokens,
             tokens_max: ready.tokens_max,
             chooser: Chooser::new(ready.sampler, ready.constraint, ready.alternatives),
@@ -133,6 +142,7 @@ impl Walk {
             finish: None,
             logits: Vec::new(),
             legs: HashMap::new(),
+            handovers: Handovers::new(setup.cache_costs),
             leaving: Vec::new(),
             stopping: false,
             heard,
@@ -193,11 +203,21 @@ impl Walk {
                 Event::Cancel
             }
             Some(heard) = self.heard.recv() => match heard {
+                LegEvent::Pipeline(event @ Event::Draining { attempt }) => {
+                    match self.offer_of_caches(attempt) {
+                        Some(offered) => {
+                            self.pending.push_front(event);
+                            offered
+                        }
+                        None => event,
+                    }
+                }
                 LegEvent::Pipeline(event) => event,
                 LegEvent::Logits { event, values } => {
                     self.logits = values;
                     event
                 }
+                LegEvent::Caches { attempt, pieces } => self.handovers.came(attempt, pieces),
             },
             () = late => Event::Tick,
         }
@@ -206,8 +226,11 @@ impl Walk {
     async fn perform(&mut self, action: Action) -> Result<(), Over> {
         match action {
             Action::Open { attempt, place, part, dtype, positions_max, resume } => {
-                let resume = resume
-                    .map(|(position, mark)| ResumePoint { position, mark: HistoryMark(mark.0) });
+                let copy = self.resumes_copy;
+                let resume = resume.map(|(position, mark)| {
+                    let mark = HistoryMark(mark.0);
+                    ResumePoint { position, mark, copy }
+                });
                 self.open(attempt, place, part, (dtype, positions_max, resume));
             }
             send @ (Action::SendTokens { .. } | Action::SendActivation { .. }) => self.send(send),
@@ -219,6 +242,9 @@ impl Walk {
                     }
                 }
             }
+            Action::AskCaches { attempt } => self.ask_for_caches(attempt),
+            Action::GiveCaches { attempt, from } => self.give_caches(attempt, from),
+            Action::ForgetCaches { from } => self.handovers.forget(from),
             Action::Sample { .. } => self.sample().await?,
             Action::WantOffers { .. } => {
                 let book = self.teller.book.borrow().clone();
@@ -316,6 +342,7 @@ impl Walk {
                 (Leg::Peer(orders), task)
             }
         };
+        self.handovers.opened(attempt, place, part);
         self.legs.insert(attempt, (leg, task));
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Case {
     pub(crate) retained_bytes_max: usize,
     pub(crate) spot_check: SpotCheck,
     pub(crate) faults: Vec<(usize, Fault)>,
+    /// How devices that leave give what they remember, and how long that is said to take.
+    pub(crate) giving: Option<(Giving, Duration)>,
     /// Every result comes a second time, this much later.
     pub(crate) echo: Option<Duration>,
     /// Offers of dead devices are still made.
@@ -76,6 +78,25 @@ pub(crate) enum Fault {
     OffersUnanswered,
     /// The caller leaves.
     Cancel,
+}
+
+/// How a hand-over goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Giving {
+    /// As it should.
+    Works,
+    /// The one that leaves gives nothing, and says so.
+    NotGiven,
+    /// It says nothing any more.
+    Silent,
+    /// Its link breaks.
+    Broken,
+    /// The one that takes over knows nothing of hand-overs.
+    NotUnderstood,
+    /// It refuses what it is given.
+    Refused,
+    /// It never says whether it has taken it.
+    Unanswered,
 }
 
 #[derive(Debug, Clone, Copy)]

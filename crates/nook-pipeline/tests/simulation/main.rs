@@ -6,6 +6,7 @@
 
 mod case;
 mod checks;
+mod giving;
 mod late;
 mod mishap;
 mod overlap;
@@ -93,6 +94,8 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
     let rules = (0..4_u32, any::<bool>(), retained, prop_oneof![Just(0), Just(200_000)]);
     let faults = prop::collection::vec((0..200_usize, fault), 1..8);
     let echo = prop::option::of((0..20_000_u64).prop_map(Duration::from_millis));
+    let giving = prop::option::of((giving::any(), Just(Duration::from_micros(1))));
+    let echo = (echo, giving);
     (model, text, steps, rules, faults, echo, any::<u64>()).prop_flat_map(
         |(model, text, steps, rules, faults, echo, seed)| {
             peers(model.0).prop_map(move |peers| Case {
@@ -110,7 +113,8 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
                 retained_bytes_max: rules.2,
                 spot_check: SpotCheck { share_ppm: rules.3, random: seed },
                 faults: faults.clone(),
-                echo,
+                giving: echo.1,
+                echo: echo.0,
                 adverts_outlive: seed % 3 == 0,
                 knows_paces: seed % 2 == 0,
                 seed,

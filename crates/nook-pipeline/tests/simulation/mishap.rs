@@ -86,6 +86,7 @@ impl World {
     fn announce_leaving(&mut self, place: Option<Place>) {
         for attempt in self.calls_of(place) {
             let delay = Duration::from_micros(self.chance(2_000));
+            self.offer_caches(attempt, delay);
             self.after(delay, Some(attempt), Event::Draining { attempt });
         }
     }

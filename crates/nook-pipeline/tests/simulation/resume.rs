@@ -130,6 +130,27 @@ fn stopping_between_two_tokens_leaves_as_much_as_finishing() {
 }
 
 #[test]
+fn stopping_while_the_prompt_is_read_leaves_what_was_read() {
+    let mut stopped_in_the_middle = 0;
+    for event in 4..40 {
+        let mut case = with(&[(event, Fault::Cancel)]);
+        case.prompt = (1..=200).collect();
+        let stopped = run_after(&case, None, Vec::new());
+        assert_eq!(stopped.end, End::Aborted(ErrorCode::Cancelled));
+        assert!(stopped.tokens.is_empty(), "event {event} is before the first token");
+        let read = stopped.trail.as_ref().map_or(0, |trail| trail.positions() as u32);
+        assert_eq!(read % case.chunk, 0, "event {event}");
+        stopped_in_the_middle += u32::from(read > 0);
+        // Asked again, it goes on there.
+        let again = Case { faults: Vec::new(), reply: 5, ..case };
+        if read > 0 {
+            assert_eq!(go_on(&again, stopped).measure.resumed, read, "event {event}");
+        }
+    }
+    assert!(stopped_in_the_middle > 20, "{stopped_in_the_middle}");
+}
+
+#[test]
 fn what_ended_badly_leaves_nothing() {
     let mut case = with(&[(100, Fault::Kill(0))]);
     case.peers = vec![held(&[(0, 8)])];

@@ -38,6 +38,7 @@ pub(crate) fn house() -> Case {
         retained_bytes_max: 1 << 20,
         spot_check: SpotCheck::OFF,
         faults: Vec::new(),
+        giving: None,
         echo: None,
         adverts_outlive: false,
         knows_paces: false,

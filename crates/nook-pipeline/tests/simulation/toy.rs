@@ -17,6 +17,7 @@ const SAYING: usize = HIDDEN as usize - 1;
 type Row = [u64; HIDDEN as usize];
 
 /// One holder's layers with their memory (what a KV cache is to a real model).
+#[derive(Clone)]
 pub(crate) struct Toy {
     part: ModelPart,
     pub(crate) len: u32,

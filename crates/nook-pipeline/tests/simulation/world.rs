@@ -22,18 +22,22 @@ const EVENTS_MAX: usize = 50_000;
 pub(crate) struct Host {
     pub(crate) place: Place,
     dtype: ActivationDtype,
-    toy: Toy,
-    open: bool,
+    pub(crate) toy: Toy,
+    pub(crate) open: bool,
     pub(crate) closed: bool,
     pub(crate) dead: bool,
-    draining: bool,
-    mark: HistoryMark,
+    pub(crate) draining: bool,
+    pub(crate) mark: HistoryMark,
     /// Where steps began and ended.
-    marks: BTreeMap<u32, HistoryMark>,
+    pub(crate) marks: BTreeMap<u32, HistoryMark>,
     steps: u64,
     answered: u64,
     logits: Option<(u32, u32)>,
     free_at: Instant,
+    /// When the last of what it has answered arrives.
+    pub(crate) silent_from: Instant,
+    /// Where the first step began that crossed the goodbye.
+    pub(crate) crossed_at: Option<u32>,
 }
 
 #[derive(Default, Clone)]
@@ -53,9 +57,9 @@ pub(crate) struct PeerState {
 }
 
 pub(crate) struct World {
-    case: Case,
+    pub(crate) case: Case,
     start: Instant,
-    now: Instant,
+    pub(crate) now: Instant,
     random: u64,
     pub(crate) hosts: BTreeMap<AttemptId, Host>,
     pub(crate) peers: Vec<PeerState>,
@@ -67,6 +71,10 @@ pub(crate) struct World {
     outcome: Outcome,
     /// Conversations between two calls.
     kept: Vec<Host>,
+    /// What is on its way from devices that leave, by their call.
+    pub(crate) coming: BTreeMap<AttemptId, (Toy, HistoryMark)>,
+    /// And what has come.
+    pub(crate) given: BTreeMap<AttemptId, (Toy, HistoryMark)>,
     over: bool,
 }
 
@@ -111,6 +119,7 @@ pub(crate) fn run_after(case: &Case, trail: Option<Trail>, kept: Vec<Host>) -> O
     assert!(pipeline.handle(Event::Tick, world.now).is_empty());
     assert!(pipeline.next_deadline().is_none());
     assert!(world.hosts.values().all(|host| host.closed), "a call was left open");
+    assert!(world.given.is_empty(), "what was handed over was not forgotten");
     world.outcome.trail = pipeline.take_trail();
     world.outcome.kept = world.kept;
     world.outcome.measure = pipeline.measure();
@@ -146,6 +155,8 @@ impl World {
                 kept: Vec::new(),
             },
             kept: Vec::new(),
+            coming: BTreeMap::new(),
+            given: BTreeMap::new(),
             over: false,
             case: case.clone(),
         }
@@ -255,6 +266,9 @@ impl World {
                 _ => {}
             }
         }
+        if let Event::CachesCame { attempt, .. } = &event {
+            self.given.extend(self.coming.remove_entry(attempt));
+        }
         if let Event::Output { attempt, step, .. } | Event::Logits { attempt, step, .. } = &event {
             let host = self.hosts.get_mut(attempt).expect("only what was opened");
             host.answered = host.answered.max(step + 1).min(host.steps);
@@ -266,7 +280,7 @@ impl World {
         self.at(self.now + delay, attempt, event);
     }
 
-    fn at(&mut self, at: Instant, attempt: Option<AttemptId>, event: Event) {
+    pub(crate) fn at(&mut self, at: Instant, attempt: Option<AttemptId>, event: Event) {
         self.queue.push(Reverse((at, self.events.len())));
         self.events.push(Some((attempt, event)));
     }
@@ -323,6 +337,9 @@ impl World {
                         self.keep(attempt);
                     }
                 }
+                Action::AskCaches { attempt } => self.give(attempt),
+                Action::GiveCaches { attempt, from } => self.take(attempt, from),
+                Action::ForgetCaches { from } => drop(self.given.remove(&from)),
                 Action::Sample { attempt, position } => self.sample(attempt, position),
                 Action::WantOffers { .. } => {
                     if !std::mem::take(&mut self.offers_unanswered) {
@@ -378,6 +395,8 @@ impl World {
             answered: 0,
             logits: None,
             free_at: self.now,
+            silent_from: self.now,
+            crossed_at: None,
         };
         let mut refusal = None;
         let mut answers = true;
@@ -440,6 +459,8 @@ impl World {
                 answered: 0,
                 logits: None,
                 free_at,
+                silent_from: free_at,
+                crossed_at: None,
             });
         }
     }
@@ -545,6 +566,12 @@ impl World {
                 self.at(at, Some(attempt), Event::Progress { attempt });
             }
             let state = &mut self.peers[index];
+            if state.draining && self.case.giving.is_some() {
+                // As below, and whoever gives what it remembers says nothing of the step.
+                let host = self.hosts.get_mut(&attempt).expect("just used");
+                host.crossed_at.get_or_insert(position_of(&event));
+                return;
+            }
             if state.draining {
                 // The goodbye and the step have crossed: it is not computed any more.
                 let code = ErrorCode::Draining;
@@ -563,6 +590,9 @@ impl World {
         if let Some(later) = self.case.echo {
             self.at(at + later, None, event.clone());
         }
+        if let Some(host) = self.hosts.get_mut(&attempt) {
+            host.silent_from = host.silent_from.max(at);
+        }
         self.at(at, Some(attempt), event);
     }
 
@@ -579,5 +609,12 @@ impl World {
             Event::NextToken(Sensitive(token))
         };
         self.after(delay, None, event);
+    }
+}
+
+fn position_of(event: &Event) -> u32 {
+    match event {
+        Event::Output { position, .. } | Event::Logits { position, .. } => *position,
+        _ => panic!("no answer: {event:?}"),
     }
 }

@@ -55,7 +55,7 @@ fn park(account: &Account<Length>, number: u8, bytes: u64) {
 }
 
 fn point(number: u8) -> ResumePoint {
-    ResumePoint { position: 10, mark: HistoryMark([number; 16]) }
+    ResumePoint { position: 10, mark: HistoryMark([number; 16]), copy: false }
 }
 
 fn parked(account: &Account<Length>) -> (u16, u64) {

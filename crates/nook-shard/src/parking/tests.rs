@@ -51,7 +51,7 @@ fn lengths(evicted: &Evicted<Length>) -> Vec<u32> {
 fn a_conversation_is_found_by_its_requester_part_format_and_mark_and_by_nothing_less() {
     let mut parking = Parking::default();
     parking.park(key(1), kept(&[(0, 1), (40, 2), (41, 3)]), 100, clock::now());
-    let point = |position, number| ResumePoint { position, mark: mark(number) };
+    let point = |position, number| ResumePoint { position, mark: mark(number), copy: false };
     let mine = key(1);
     assert_eq!(parking.find(&mine, point(41, 3), 500), Some(0));
     assert_eq!(parking.find(&mine, point(40, 2), 500), Some(0));
@@ -78,7 +78,9 @@ fn of_several_the_one_that_forgets_least_is_found() {
     for last in [90, 50, 70] {
         parking.park(key(1), kept(&[(40, 2), (last, 3)]), 100, clock::now());
     }
-    let found = parking.find(&key(1), ResumePoint { position: 40, mark: mark(2) }, 500).unwrap();
+    let found = parking
+        .find(&key(1), ResumePoint { position: 40, mark: mark(2), copy: false }, 500)
+        .unwrap();
     assert_eq!(parking.take(found).map(|kept| kept.session), Some(Length(50)));
     assert_eq!(parking.len(), 2);
     assert!(parking.take(2).is_none());

@@ -259,7 +259,7 @@ pub(crate) fn mark(seed: u32, position: u32) -> HistoryMark {
 }
 
 pub(crate) fn point(seed: u32, position: u32) -> ResumePoint {
-    ResumePoint { position, mark: mark(seed, position) }
+    ResumePoint { position, mark: mark(seed, position), copy: false }
 }
 
 /// The next message; an ERROR and an end are refusals.

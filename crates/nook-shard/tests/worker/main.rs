@@ -6,7 +6,9 @@
 #![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
 
 mod batches;
+mod copies;
 mod devices;
+mod handover;
 mod host;
 mod lent;
 mod openers;

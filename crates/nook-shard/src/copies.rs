@@ -1,0 +1,48 @@
+//! A conversation that begins with a copy of another's beginning: many chats share a system prompt.
+//!
+//! Whatever is kept of earlier calls (`parking`) serves as the cache of their beginnings: it is found by the
+//! same requester alone, under the same mark, goes first when memory is wanted and after its time. A call
+//! that goes on with a beginning takes a copy, so that the earlier conversation can go on too, and the next
+//! one that begins alike.
+//!
+//! What the host learns: that two conversations of one requester begin alike, and how far. It could tell
+//! that from the numbers in any case. Between requesters nothing is shared, because a mark is keyed by a
+//! secret of the requester's own.
+
+use nook_base::clock;
+use nook_model::Session;
+use nook_wire::ResumePoint;
+
+use crate::caches::apart;
+use crate::failure::Failure;
+use crate::history::History;
+use crate::parking::{Kept, ParkingKey};
+use crate::worker::Room;
+
+/// Copies the first positions of `kept`, which goes back to where it was, into `empty`. What cannot be
+/// copied, because it remembers in one state, is gone on with itself.
+pub(crate) async fn copied(
+    room: &Room,
+    key: Option<ParkingKey>,
+    kept: Kept<Session>,
+    ResumePoint { position, .. }: ResumePoint,
+    mut empty: Session,
+) -> Result<(Session, History), Failure> {
+    let Kept { session, history } = kept;
+    let mut beginning = history.clone();
+    beginning.truncate(position);
+    let (session, copy) = apart(move || {
+        let exported = session.export(session.part().layers, 0..position);
+        let copy = exported.and_then(|layers| empty.import(&layers).map(|()| empty));
+        (session, copy)
+    })
+    .await?;
+    match (copy, key) {
+        (Ok(copy), Some(key)) => {
+            let bytes = session.cache_bytes().saturating_add(history.bytes());
+            room.account.put_back(key, Kept { session, history }, bytes, clock::now());
+            Ok((copy, beginning))
+        }
+        (Ok(_), None) | (Err(_), _) => Ok((session, beginning)),
+    }
+}

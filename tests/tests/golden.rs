@@ -1,0 +1,62 @@
+//! A device is compared with this one before it is relied on: known numbers through one of its layers.
+
+use nook_base::LayerRange;
+use nook_node::views::HouseView;
+use nook_testkit::{Garbage, Household, Lender, NodePlan, Wish};
+
+const ASKING: &str = "Kitchen laptop";
+const HELPER: &str = "Study PC";
+
+/// What the owner is told of a device whose layers give other numbers.
+const TOLD: &str = "otherwise than this computer does";
+
+fn is_told(view: &HouseView) -> bool {
+    view.problems.iter().any(|problem| problem.contains(HELPER) && problem.contains(TOLD))
+}
+
+/// A node that asks once, so that it looks at who could help, and whoever offers it layers.
+async fn looked_at(garbage: Option<Garbage>) -> anyhow::Result<(Household, Lender)> {
+    let pooling = "distributed_inference.pooling";
+    let plan = NodePlan::new(ASKING).with(pooling, "\"when_faster\"");
+    let house = Household::strangers([plan]).await?;
+    let lender = Lender::start(HELPER, house.asking(), LayerRange::with_len(1, 4)).await?;
+    lender.answer_with(garbage);
+    // Nobody has measured it, so it has no part in this one.
+    let told = house.asking().answer(&Wish::text("Once upon a time", 8)).await?;
+    assert_eq!(told.devices(), [ASKING], "{told:?}");
+    Ok((house, lender))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_computes_other_layers_is_found_before_it_has_a_part_in_a_reply()
+-> anyhow::Result<()> {
+    // Its answers have the right shape and size: no check of a single answer could tell.
+    let (house, lender) = looked_at(Some(Garbage::OtherLayers)).await?;
+    house.asking().until("its owner is told", is_told).await?;
+    // Even where helpers are used whatever it costs, this one is not.
+    house.asking().edit_settings("distributed_inference.pooling", "always")?;
+    house
+        .asking()
+        .until_pipeline("the setting is read", |view| {
+            view.pooling == nook_node::views::PoolingView::Always
+        })
+        .await?;
+    let told = house.asking().answer(&Wish::text("Once upon a time", 8)).await?;
+    assert_eq!(told.devices(), [ASKING], "{told:?}");
+    drop(lender);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_honest_device_passes() -> anyhow::Result<()> {
+    let (house, _lender) = looked_at(None).await?;
+    let asking = house.asking();
+    asking
+        .until_pipeline("it is measured", |view| {
+            view.measured.iter().any(|of| of.device == HELPER && of.decode_us_per_layer.is_some())
+        })
+        .await?;
+    // The comparison is the last thing of its turn, and this device's own turn comes before.
+    assert!(!is_told(&asking.view().await?));
+    Ok(())
+}

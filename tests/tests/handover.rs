@@ -1,0 +1,78 @@
+//! A helper that leaves in order gives what it remembers to whoever takes its layers, and the reply is the
+//! one of an undisturbed household.
+
+use nook_node::views::ChatRole;
+use nook_testkit::{Household, NodePlan, Signal, Told, Wish};
+
+const ASKING: &str = "Kitchen laptop";
+const FIRST: &str = "Study PC";
+const SECOND: &str = "Attic PC";
+
+const TOKENS: u32 = 60;
+
+/// What the log says once another device goes on with it.
+const MOVED: &str = "positions goes on elsewhere";
+
+/// A first turn over both helpers, and the second, in which the helper `leaving` stops sharing; what was
+/// said, and what should have been.
+///
+/// After a resume no activations of the first turn are here any more, so that computing the layers again
+/// would begin at the token ids: moving is always chosen.
+async fn second_turn(house: &mut Household, leaving: usize) -> anyhow::Result<(Told, Told)> {
+    let long = "Tell me a story about a lighthouse and a snail that climbs it. ".repeat(10);
+    let mut messages = vec![(ChatRole::User, long)];
+    let first = house.asking().answer(&Wish::chat(&messages, TOKENS)).await?;
+    messages.push((ChatRole::Assistant, first.text));
+    messages.push((ChatRole::User, "And then?".to_owned()));
+    let wish = Wish::chat(&messages, TOKENS);
+    let undisturbed = house.asking().answer(&wish.clone().alone()).await?;
+    let mut reply = house.asking().reply(&wish).await?;
+    assert!(reply.until(5).await?.uses(house.node(leaving).name()));
+    // Held between two tokens while the owner of the helper changes the setting.
+    house.node_mut(0).signal_workers(Signal::Stop);
+    let stopped = house.node(leaving).share(false).await;
+    house.node_mut(0).signal_workers(Signal::Continue);
+    stopped?;
+    Ok((reply.whole().await?, undisturbed))
+}
+
+fn assert_same(told: &Told, undisturbed: &Told) {
+    assert_eq!(told.ids, undisturbed.ids, "{told:?}");
+    assert_eq!((&told.text, told.finish), (&undisturbed.text, undisturbed.finish));
+    assert!(told.resumed > 0 && told.lost.is_empty(), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_helper_goes_on_with_what_the_leaving_one_remembers() -> anyhow::Result<()> {
+    let mut house = Household::sharing([
+        NodePlan::new(ASKING),
+        NodePlan::new(FIRST).offering("1-4"),
+        NodePlan::new(SECOND).offering("1-4"),
+    ])
+    .await?;
+    let probe = house.asking().answer(&Wish::text("Once", 4)).await?;
+    let (leaving, staying) = if probe.uses(FIRST) { (1, 2) } else { (2, 1) };
+    let (told, undisturbed) = second_turn(&mut house, leaving).await?;
+    assert_same(&told, &undisturbed);
+    assert_eq!(told.devices(), [ASKING, house.node(staying).name(), ASKING], "{told:?}");
+    let log = house.asking().log();
+    assert!(log.contains(MOVED), "{log}");
+    // It has the memory back all the same.
+    house.node(leaving).until_no_worker().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn this_device_goes_on_with_what_the_leaving_helper_remembers() -> anyhow::Result<()> {
+    let mut house = Household::sharing([
+        NodePlan::new(ASKING),
+        NodePlan::new(FIRST).offering("1-2"),
+        NodePlan::new(SECOND).offering("3-4"),
+    ])
+    .await?;
+    let (told, undisturbed) = second_turn(&mut house, 1).await?;
+    assert_same(&told, &undisturbed);
+    assert!(told.fell_back && told.uses(SECOND) && !told.uses(FIRST), "{told:?}");
+    let log = house.asking().log();
+    assert!(log.contains(MOVED), "{log}");
+    house.node(1).until_no_worker().await
+}
