@@ -1,0 +1,139 @@
+//! The calls of a reply: to this device's own worker and to other devices.
+
+use std::sync::Arc;
+
+use nook_base::{ActivationDtype, ErrorCode, ModelPart, PeerId};
+use nook_link::Links;
+use nook_pipeline::{AttemptId, Event};
+use nook_plan::Place;
+use nook_wire::{FEATURE_Q8, LocalMessage, Message, Open, ResumePoint};
+use tokio::sync::watch;
+
+use crate::adverts::AdvertBook;
+use crate::reply::leg::{self, Leg, LegEvent};
+use crate::reply::walk::Walk;
+use crate::shelf::OpenModel;
+use crate::workers::Workers;
+
+impl Walk {
+    /// Starts the task that holds a new call.
+    pub(super) fn open(
+        &mut self,
+        attempt: AttemptId,
+        place: Place,
+        part: ModelPart,
+        (dtype, positions_max, resume): (ActivationDtype, u32, Option<ResumePoint>),
+    ) {
+        let events = self.hear.clone();
+        let (leg, task) = match place {
+            Place::Local => {
+                let (orders, inbox) = leg::orders();
+                let opening = LocalMessage::OpenLocal {
+                    session: self.session,
+                    part,
+                    dtype,
+                    positions_max,
+                    resume,
+                };
+                let (workers, model) = (self.workers.clone(), self.model.clone());
+                let task = self.tasks.spawn_until_cancelled("local-leg", async move {
+                    match local_call(&workers, &model, part).await {
+                        Ok(call) => leg::hold(attempt, call, opening.into(), inbox, events).await,
+                        Err((code, sentence)) => {
+                            let event = Event::Failed { attempt, code, sentence };
+                            let _ = events.send(LegEvent::Pipeline(event)).await;
+                        }
+                    }
+                });
+                (Leg::Local { orders, head: part.head }, task)
+            }
+            Place::Peer(peer) => {
+                let (orders, inbox) = leg::orders();
+                let opening = Message::Open(Open {
+                    session: self.session,
+                    model: self.model.listed.digest,
+                    layers: part.layers,
+                    dtype,
+                    positions_max,
+                    resume,
+                });
+                let (links, book) = (self.links.clone(), self.teller.book.clone());
+                let task = self.tasks.spawn_until_cancelled("peer-leg", async move {
+                    let revoked = revoked(book.clone(), peer);
+                    let held = async {
+                        match peer_call(&links, &book, peer, (attempt, dtype)).await {
+                            Ok(call) => {
+                                leg::hold(attempt, call, opening, inbox, events.clone()).await;
+                                None
+                            }
+                            Err(event) => Some(event),
+                        }
+                    };
+                    let last = tokio::select! {
+                        last = held => last,
+                        () = revoked => Some(no_longer_trusted(attempt)),
+                    };
+                    if let Some(event) = last {
+                        let _ = events.send(LegEvent::Pipeline(event)).await;
+                    }
+                });
+                (Leg::Peer(orders), task)
+            }
+        };
+        self.handovers.opened(attempt, place, part);
+        self.legs.insert(attempt, (leg, task));
+    }
+}
+
+/// A call to our own worker, which holds `part` by then.
+pub(crate) async fn local_call(
+    workers: &Workers,
+    model: &OpenModel,
+    part: ModelPart,
+) -> Result<nook_mux::Call<nook_wire::WorkerMessage>, (ErrorCode, String)> {
+    let worker = workers
+        .get(model.listed.digest, &model.listed.name)
+        .await
+        .map_err(|error| (error.code, error.sentence))?;
+    let failed = |error: nook_shard::WorkerError| match error {
+        nook_shard::WorkerError::Refused { code, sentence } => (code, sentence),
+        other => (ErrorCode::WorkerCrashed, other.to_string()),
+    };
+    worker.load(&model.listed.path, model.listed.digest, part).await.map_err(failed)?;
+    worker.open_call().await.map_err(failed)
+}
+
+fn no_longer_trusted(attempt: AttemptId) -> Event {
+    let code = ErrorCode::TrustDenied;
+    Event::Failed { attempt, code, sentence: code.sentence().to_owned() }
+}
+
+/// Waits until the owner trusts `peer` too little to compute here; for ever if that never happens.
+async fn revoked(mut book: watch::Receiver<Arc<AdvertBook>>, peer: PeerId) {
+    if book.wait_for(|book| book.barred.contains(&peer)).await.is_err() {
+        // The house is leaving, and every task with it.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A call to `peer`, or what the pipeline is to hear instead. A device whose version does not know the
+/// format of activations is sent no frame of it, which it would take for a broken one.
+async fn peer_call(
+    links: &Links,
+    book: &watch::Receiver<Arc<AdvertBook>>,
+    peer: PeerId,
+    (attempt, dtype): (AttemptId, ActivationDtype),
+) -> Result<nook_mux::Call<Message>, Event> {
+    let lost = Event::Lost { attempt };
+    let Some(link) = links.link(peer) else { return Err(lost) };
+    if dtype == ActivationDtype::Q8 && link.hello().features & FEATURE_Q8 == 0 {
+        let name = book.borrow().name(&peer);
+        let sentence = format!(
+            "{name} does not understand activations in {dtype}: update Inglenook there, or set \
+             distributed_inference.activation_dtype to \"fp16\""
+        );
+        tracing::info!(?peer, "{sentence}");
+        return Err(Event::Failed { attempt, code: ErrorCode::VersionMismatch, sentence });
+    }
+    link.mux().open_call().await.map_err(|_| lost)
+}
