@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     tauri::async_runtime::set(runtime.handle().clone());
     let (opener, opening) = opening();
     let background = Background { tasks: Tasks::new(), runtime: runtime.handle().clone() };
-    let app = with_plugins(tauri::Builder::default())
+    let app = with_plugins(Builder::default())
         .manage(background)
         .manage(Whereabouts::new(arguments.page_kept.unwrap_or(window::PAGE_KEPT)))
         .manage(opening)

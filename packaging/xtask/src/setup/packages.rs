@@ -35,11 +35,13 @@ enum Probe {
     Library(&'static str),
     /// Python can make environments.
     PythonEnvironments,
+    /// A browser made of Chromium, or a system that offers none: then its stage says so.
+    Browser,
     /// Nothing to look at; only a package list knows it.
     Unseen,
 }
 
-use Probe::{Library, Program as Command, PythonEnvironments, Unseen};
+use Probe::{Browser, Library, Program as Command, PythonEnvironments, Unseen};
 
 const fn want(purpose: Purpose, [debian, fedora, arch]: [&'static str; 3], probe: Probe) -> Wanted {
     Wanted { purpose, debian, fedora, arch, probe }
@@ -65,6 +67,7 @@ const TABLE: &[Wanted] = &[
     want(Purpose::Test, ["imagemagick", "ImageMagick", "imagemagick"], Command("import")),
     want(Purpose::Test, ["trayer", "trayer", "trayer"], Command("trayer")),
     want(Purpose::Test, ["fonts-dejavu-core", "dejavu-sans-fonts", "ttf-dejavu"], Unseen),
+    want(Purpose::Test, ["chromium", "chromium", "chromium"], Browser),
     want(Purpose::Test, ["iproute2", "iproute", "iproute2"], Command("ip")),
     want(Purpose::Platforms, ["gcc-mingw-w64-x86-64", "mingw64-gcc", "mingw-w64-gcc"], Command("x86_64-w64-mingw32-gcc")),
     want(Purpose::Platforms, ["wine64", "wine-core", "wine"], Command("wine64")),
@@ -145,9 +148,22 @@ impl Family {
                 Program::new("pkg-config", &places.root).args(["--exists", library]).succeeds()
             }
             PythonEnvironments => can_make_environments(places),
+            Browser => outside::find_browser().is_some() || !self.offers(places, wanted.debian),
             Unseen => self != Self::Debian,
         };
         is_seen || (self == Self::Debian && is_installed(places, wanted.debian))
+    }
+}
+
+impl Family {
+    /// Whether apt has the package; Ubuntu has no Chromium but a snap. Other families have what the
+    /// table names.
+    fn offers(self, places: &Places, package: &str) -> bool {
+        self != Self::Debian
+            || Program::new("apt-cache", &places.root)
+                .args(["show", "--no-all-versions", package])
+                .output_quietly()
+                .is_some_and(|shown| !shown.is_empty())
     }
 }
 

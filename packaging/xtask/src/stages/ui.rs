@@ -2,16 +2,20 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::places::Places;
 use crate::process::npm;
-use crate::say;
 use crate::stages::{Outcome, Round};
+use crate::{outside, say};
 
 /// The scripts of `ui/package.json` that this stage runs, in order.
 const SCRIPTS: [&str; 4] = ["lint", "check", "test", "build"];
+
+/// All looks of all pages take two minutes; a run that takes longer than this hangs.
+const PAGES_LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// The stage.
 pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
@@ -29,6 +33,27 @@ pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
         npm(&places.ui()).args(["run", script]).run()?;
     }
     Ok(Outcome::passed())
+}
+
+/// The pages in a real browser, against a household that they make up.
+pub(crate) fn pages(round: &mut Round) -> Result<Outcome> {
+    let ui = round.places.ui();
+    if !ui.join("playwright.config.ts").exists() {
+        return Ok(Outcome::NotThere { missing: "ui/playwright.config.ts".to_owned() });
+    }
+    let Some(browser) = outside::find_browser() else {
+        let because = "no Chromium: install chromium or Google Chrome, or name one in CHROMIUM";
+        return Ok(Outcome::Skipped { because: because.to_owned() });
+    };
+    install(&ui)?;
+    let pictures = round.places.made("pages")?;
+    npm(&ui)
+        .args(["run", "pages"])
+        .env("CHROMIUM", &browser)
+        .env("PICTURES", &pictures)
+        .within(PAGES_LIMIT)
+        .run()?;
+    Ok(Outcome::Passed { note: format!("pictures in {}", pictures.display()) })
 }
 
 /// Whether the pages are in the tree.

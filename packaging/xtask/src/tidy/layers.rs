@@ -60,7 +60,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("tokio-rustls",       &["nook-link"]),
     ("tokio-tungstenite",  &["nook-link"]),
     ("tungstenite",        &["nook-link"]),
-    ("x-win",              &["nook-machine"]),
+    ("winsafe",            &["nook-machine"]),
     ("x11rb",              &["nook-machine"]),
 ];
 

@@ -1,0 +1,31 @@
+// The pages in a real Chromium against the fake household: `npm run pages`, or `cargo xtask test --only pages`.
+import { defineConfig } from '@playwright/test';
+
+/** Not 1420: whoever works on the pages has `npm run dev` there. */
+const PORT = 1421;
+
+export default defineConfig({
+  testDir: 'tests/pages',
+  outputDir: 'node_modules/.playwright',
+  // One after another: pictures and frames are those of a page that has the machine to itself.
+  workers: 1,
+  forbidOnly: true,
+  reporter: 'list',
+  // Only what hangs takes this long, also where a machine has much else to do.
+  timeout: 180_000,
+  use: {
+    baseURL: `http://127.0.0.1:${String(PORT)}/`,
+    viewport: { width: 1100, height: 800 },
+    // The browser of the system: nothing is downloaded.
+    launchOptions: {
+      executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
+      args: ['--no-sandbox', '--disable-gpu', '--hide-scrollbars'],
+    },
+  },
+  webServer: {
+    command: `npx vite --port ${String(PORT)}`,
+    url: `http://127.0.0.1:${String(PORT)}/`,
+    timeout: 120_000,
+    reuseExistingServer: false,
+  },
+});

@@ -1,0 +1,71 @@
+/** Promises of every page: nothing that axe finds, nothing wider than the window, in every look. With
+ *  `PICTURES` set, a picture of each goes there. */
+import { AxeBuilder } from '@axe-core/playwright';
+import { expect, type Page, test } from '@playwright/test';
+import { type Chosen, goTo, open, openConversation, PAGES, settle } from './visit';
+
+const LOOKS: { name: string; chosen: Chosen; zoom?: number }[] = [
+  { name: 'light', chosen: { theme: 'light' } },
+  { name: 'dark', chosen: { theme: 'dark' } },
+  { name: 'contrast', chosen: { theme: 'contrast' } },
+  { name: 'german', chosen: { theme: 'light', language: 'de' } },
+  { name: 'right-to-left', chosen: { theme: 'light', language: 'mirrored' } },
+  // A window at 200 % has half as many points each way.
+  { name: 'zoomed', chosen: { theme: 'light' }, zoom: 2 },
+];
+
+const pictures = process.env['PICTURES'];
+
+async function isGood(page: Page, look: string, name: string): Promise<void> {
+  const found = await new AxeBuilder({ page }).analyze();
+  const said = found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 120)).join(' | ')}`);
+  expect.soft(said, `${look} ${name}`).toEqual([]);
+  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  expect.soft(overflow, `${look} ${name} is wider than the window`).toBeLessThanOrEqual(0);
+  if (pictures) await page.screenshot({ path: `${pictures}/${look}-${name}.png`, animations: 'disabled' });
+}
+
+for (const { name: look, chosen, zoom = 1 } of LOOKS) {
+  test(`every page is good in ${look}`, async ({ page }) => {
+    const faults: string[] = [];
+    page.on('pageerror', (error) => faults.push(String(error)));
+    page.on('console', (line) => {
+      const { url } = line.location();
+      // Browsers ask for the icon of a tab; the program has no tabs.
+      if (line.type() === 'error' && !url.endsWith('/favicon.ico')) faults.push(`${line.text()} (${url})`);
+    });
+    await page.setViewportSize({ width: 1100 / zoom, height: 800 / zoom });
+    await open(page, chosen);
+    await openConversation(page);
+    await isGood(page, look, 'chat');
+    for (const name of PAGES) {
+      await goTo(page, name);
+      await isGood(page, look, name);
+    }
+    expect(faults, 'what the page complained of').toEqual([]);
+  });
+}
+
+test('the first start is good, and chatting works beside it', async ({ page }) => {
+  await open(page, { theme: 'light', isNew: true });
+  await isGood(page, 'light', 'first-start');
+  await page.getByTestId('prompt').fill('a story');
+  await page.getByTestId('send').click();
+  await expect(page.getByTestId('reply').last()).toHaveAttribute('data-phase', 'finished', { timeout: 60_000 });
+});
+
+test('what is set on the page of sharing is what the house has then', async ({ page }) => {
+  await open(page, {});
+  await goTo(page, 'sharing');
+  await page.getByTestId('quiet-hours').click();
+  await expect(page.getByTestId('quiet-from')).toHaveValue('22:00');
+  await page.getByTestId('quiet-to').fill('06:30');
+  await page.getByTestId('pause-hour').click();
+  await expect(page.getByTestId('sharing-now')).toContainText('paused until');
+  await page.getByTestId('resume-sharing').click();
+  await expect(page.getByTestId('sharing-now')).toContainText('idle');
+  await goTo(page, 'chat');
+  await goTo(page, 'sharing');
+  await expect(page.getByTestId('quiet-to')).toHaveValue('06:30');
+  await settle(page);
+});

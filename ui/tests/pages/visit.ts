@@ -1,0 +1,51 @@
+/** A person in front of the fake household: how pages are opened and walked through. */
+import { expect, type Page } from '@playwright/test';
+
+/** What the person has chosen before, as the page keeps it. */
+export interface Chosen {
+  theme?: 'light' | 'dark' | 'contrast';
+  language?: 'en' | 'de' | 'mirrored';
+  size?: 'normal' | 'huge';
+  /** The first start is still open. */
+  isNew?: boolean;
+}
+
+/** The pages beside the chat, as the side bar names them. */
+export const PAGES = ['devices', 'models', 'sharing', 'privacy', 'port', 'checks', 'settings'] as const;
+
+/** Narrower than this, the side bar hides behind a button. */
+const NARROW = 720;
+
+export async function open(page: Page, { theme, language, size, isNew = false }: Chosen): Promise<void> {
+  const kept: Record<string, string> = {};
+  if (theme) kept['inglenook.theme'] = theme;
+  if (language) kept['inglenook.language'] = language;
+  if (size) kept['inglenook.size'] = size;
+  if (!isNew) kept['inglenook.first-start'] = 'done';
+  await page.addInitScript((entries) => {
+    for (const [key, value] of Object.entries(entries)) localStorage.setItem(key, value);
+  }, kept);
+  await page.goto('/');
+  await expect(page.getByTestId('prompt')).toBeVisible({ timeout: 60_000 });
+}
+
+export async function goTo(page: Page, name: (typeof PAGES)[number] | 'chat'): Promise<void> {
+  await openSideBar(page);
+  await page.getByTestId(`nav-${name}`).click();
+  await settle(page);
+}
+
+export async function openConversation(page: Page): Promise<void> {
+  await openSideBar(page);
+  await page.getByTestId('conversation').locator('.title').first().click();
+  await settle(page);
+}
+
+/** Waits until everything that fades or slides has arrived. */
+export async function settle(page: Page): Promise<void> {
+  await page.evaluate(() => Promise.all(document.getAnimations().map((one) => one.finished.catch(() => null))));
+}
+
+async function openSideBar(page: Page): Promise<void> {
+  if ((page.viewportSize()?.width ?? NARROW) < NARROW) await page.locator('.menu').click();
+}
