@@ -22,6 +22,10 @@ export default defineConfig({
       args: ['--no-sandbox', '--disable-gpu', '--hide-scrollbars'],
     },
   },
+  projects: [
+    { name: 'pages', testMatch: '*.spec.ts' },
+    { name: 'bench', testMatch: '*.bench.ts' },
+  ],
   webServer: {
     command: `npx vite --port ${String(PORT)}`,
     url: `http://127.0.0.1:${String(PORT)}/`,

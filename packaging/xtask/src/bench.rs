@@ -1,10 +1,12 @@
 //! Builds a bench program of the `tests` package with optimisation and runs it.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 
+use crate::outside;
 use crate::places::Places;
-use crate::process::cargo;
+use crate::process::{cargo, npm};
+use crate::stages::ui;
 
 /// What to measure.
 #[derive(Debug, Args)]
@@ -26,10 +28,15 @@ enum Bench {
     Pipeline,
     /// How fast the engine is, alone and against llama.cpp: the program `bench-engine`
     Engine,
+    /// What a long reply costs the window's page while it streams, in Chromium: frames and memory
+    Window,
 }
 
 /// Runs one bench.
 pub(crate) fn bench(places: &Places, options: &BenchOptions) -> Result<()> {
+    if options.name == Bench::Window {
+        return bench_window(places, &options.args);
+    }
     let mut program = cargo(&places.root).args(run_arguments(options.name));
     if options.name != Bench::Engine {
         // They measure `nook` as it is shipped, so that is built first.
@@ -40,6 +47,14 @@ pub(crate) fn bench(places: &Places, options: &BenchOptions) -> Result<()> {
     program.args(&options.args).run()
 }
 
+fn bench_window(places: &Places, args: &[String]) -> Result<()> {
+    let browser = outside::find_browser().context(
+        "there is no Chromium: install chromium or Google Chrome, or name one in CHROMIUM",
+    )?;
+    ui::install(&places.ui())?;
+    npm(&places.ui()).args(["run", "bench", "--"]).args(args).env("CHROMIUM", browser).run()
+}
+
 /// What Cargo is told, up to where the arguments of the bench begin.
 fn run_arguments(bench: Bench) -> Vec<&'static str> {
     let mut arguments = vec!["run", "--release", "--package", "nook-tests"];
@@ -48,6 +63,7 @@ fn run_arguments(bench: Bench) -> Vec<&'static str> {
         Bench::Pipeline => &["--bin", "bench-pipeline"],
         // Only kernels and model are built: whoever tunes them waits for nothing else.
         Bench::Engine => &["--no-default-features", "--bin", "bench-engine"],
+        Bench::Window => &[],
     });
     arguments.push("--");
     arguments
@@ -80,7 +96,10 @@ mod tests {
     #[test]
     fn an_unknown_bench_is_refused_and_the_known_are_named() {
         let said = parsed(&["motor"]).unwrap_err().to_string();
-        assert!(said.contains("motor") && said.contains("walk, pipeline, engine"), "{said}");
+        assert!(
+            said.contains("motor") && said.contains("walk, pipeline, engine, window"),
+            "{said}"
+        );
     }
 
     #[test]

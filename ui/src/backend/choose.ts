@@ -7,5 +7,7 @@ export async function chooseBackend(): Promise<Backend | null> {
   if (insideProgram()) return tauriBackend;
   if (!import.meta.env.DEV) return null;
   const { FakeBackend } = await import('./fake');
-  return new FakeBackend();
+  // `?token-ms=10` for whoever wants to see it faster or slower.
+  const wanted = new URLSearchParams(location.search).get('token-ms');
+  return new FakeBackend(wanted === null ? {} : { tokenMs: Number(wanted) });
 }

@@ -1,5 +1,6 @@
 /** What the fake model says, and the conversations that the fake household already had. */
 import type { ChatRole } from '../../generated/ChatRole';
+import { countWords } from '../../kit/words';
 
 export const LEAVES = `A green leaf is a tiny kitchen. The green colour is **chlorophyll**, the cook that turns sunlight into sugar. When days get short, the tree closes the kitchen:
 
@@ -39,9 +40,23 @@ One cold night the wind came down the chimney. "You are very small," said the wi
 
 The wind thought about the soup for a long time. Then it went away, and came back only to carry the good smell to the neighbours.`;
 
+/** A reply of at least so many words, with everything in it that the page sets in its own way. */
+function long(count: number): string {
+  const parts = [STORY, LEAVES, CODE];
+  const said: string[] = [];
+  for (let words = 0; words < count;) {
+    const part = parts[said.length % parts.length] ?? STORY;
+    said.push(part);
+    words += countWords(part);
+  }
+  return said.join('\n\n');
+}
+
 /** The reply to a prompt. */
 export function replyTo(prompt: string): string {
   const words = prompt.toLowerCase();
+  const wanted = /(\d{2,5}) words/.exec(words)?.[1];
+  if (wanted) return long(Number(wanted));
   if (words.includes('code') || words.includes('program')) return CODE;
   if (words.includes('leaves') || words.includes('leaf') || words.includes('hand over')) return LEAVES;
   return STORY;
