@@ -251,9 +251,9 @@ async fn adverts_say_how_fast_a_host_is_once_it_has_computed_for_somebody() -> a
     }
     let is_measured = |advert: &Advert| {
         let mut shards = advert.shards.iter();
-        shards.any(|shard| shard.decode_us_per_layer.is_some_and(|us| us > 0))
+        let held = LayerRange::with_len(1, 4);
+        shards.any(|it| it.held == held && it.decode_us_per_layer.is_some_and(|us| us > 0))
     };
-    let said = advert(&mut device, is_measured).await?;
-    assert_eq!(said.shards[0].held, LayerRange::with_len(1, 4), "{said:?}");
+    advert(&mut device, is_measured).await?;
     Ok(())
 }
