@@ -33,7 +33,7 @@ mod battery {
 
     #[test]
     fn a_battery_is_read_as_the_system_tells_it() {
-        if let Ok(expected) = std::env::var(EXPECTED) {
+        if let Some(expected) = nook_base::env::text(EXPECTED) {
             assert_eq!(format!("{:?}", Machine::default().look().on_battery), expected);
             return;
         }
@@ -63,6 +63,7 @@ mod battery {
         }
     }
 
+    #[expect(clippy::print_stderr, reason = "a skipped test says so aloud")]
     fn skipped(why: &str) {
         eprintln!("SKIPPED (no namespaces): {TEST}: {why}");
     }
@@ -107,8 +108,8 @@ fn the_load_of_others_counts_and_that_of_our_children_does_not() {
 #[cfg(unix)]
 fn stranger() -> String {
     let script = "(while :; do :; done) >/dev/null 2>&1 & echo $!";
-    let told = Command::new("sh").args(["-c", script]).output().unwrap();
-    String::from_utf8(told.stdout).unwrap().trim().to_owned()
+    let told = Command::new("sh").args(["-c", script]).output().expect("a shell");
+    String::from_utf8(told.stdout).expect("a number").trim().to_owned()
 }
 
 fn after_a_while(machine: &mut Machine) -> f32 {
