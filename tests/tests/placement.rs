@@ -249,7 +249,8 @@ async fn adverts_say_how_fast_a_host_is_once_it_has_computed_for_somebody() -> a
     for _ in 0..2 {
         assert!(house.asking().answer(&wish).await?.uses(FIRST));
     }
-    let is_measured = |advert: &Advert| {
+    // What it holds it asks its worker, which may be told a little later.
+    let is_told = |advert: &Advert| {
         let mut shards = advert.shards.iter();
         let held = LayerRange::with_len(1, 4);
         shards.any(|it| it.held == held && it.decode_us_per_layer.is_some_and(|us| us > 0))

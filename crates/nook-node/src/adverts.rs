@@ -4,12 +4,14 @@
 //! so that whoever routes by it cannot route past the gate.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::limits::ADVERT_LIFE;
 use nook_base::{ModelDigest, PeerId};
 use nook_plan::Offer;
 use nook_wire::Advert;
+use tokio::sync::watch;
 
 /// An advert and when it was heard.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +75,15 @@ impl AdvertBook {
     /// A device's name for people.
     pub(crate) fn name(&self, peer: &PeerId) -> String {
         self.names.get(peer).cloned().unwrap_or_else(|| peer.short())
+    }
+}
+
+/// Waits until the owner trusts `peer` too little to compute for this device; for ever if that never
+/// happens.
+pub(crate) async fn barred(mut book: watch::Receiver<Arc<AdvertBook>>, peer: PeerId) {
+    if book.wait_for(|book| book.barred.contains(&peer)).await.is_err() {
+        // The house is leaving, and every task with it.
+        std::future::pending::<()>().await;
     }
 }
 

@@ -233,6 +233,7 @@ impl Question {
             wait: None,
             speed: known.speed,
             link: nook_plan::Link::default(),
+            hands_to: Vec::new(),
         }
     }
 
@@ -283,6 +284,7 @@ impl Question {
             wait: None,
             speed: with_prior(speed, &shards),
             link: self.facts.links.get(&peer).copied().unwrap_or_default(),
+            hands_to: self.facts.hands_to(peer),
         }
     }
 }

@@ -4,11 +4,11 @@
 //! every load; a reply that begins gets a copy of what is known of its model ([`Facts`]) and plans
 //! with that. The figures are kept over a restart for a while (`keeping`); what is in memory is not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use nook_base::{LayerRange, ModelDigest, PeerId};
-use nook_pipeline::HopVisit;
+use nook_pipeline::{HopVisit, Joint};
 use nook_plan::{BytesPerSecond, Link, LinkGauge, Place, Probe, Speed, SpeedGauge, Visit, Warmth};
 
 /// Devices and models whose speed is remembered, and devices whose way is; of more, the one that was
@@ -32,6 +32,8 @@ const LOAD_RATE_MAX: BytesPerSecond = BytesPerSecond(16_000_000_000);
 pub(crate) struct Gauges {
     speeds: BTreeMap<(Place, ModelDigest), Gauge>,
     links: BTreeMap<PeerId, (LinkGauge, Instant)>,
+    /// Devices of which the first has handed its results to the second, and when last.
+    hands: BTreeMap<(PeerId, PeerId), Instant>,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,8 @@ struct Gauge {
 pub(crate) struct Facts {
     pub(crate) speeds: BTreeMap<Place, Known>,
     pub(crate) links: BTreeMap<PeerId, Link>,
+    /// Devices of which the first hands its results to the second.
+    pub(crate) hands: BTreeSet<(PeerId, PeerId)>,
 }
 
 /// What is known of one device with one model.
@@ -57,6 +61,13 @@ pub(crate) struct Known {
     /// Layers that are in memory for all that is known.
     pub(crate) held: Vec<LayerRange>,
     pub(crate) head_held: bool,
+}
+
+impl Facts {
+    /// The devices to which `peer` hands its results.
+    pub(crate) fn hands_to(&self, peer: PeerId) -> Vec<PeerId> {
+        self.hands.iter().filter(|(from, _)| *from == peer).map(|(_, to)| *to).collect()
+    }
 }
 
 impl Gauges {
@@ -129,12 +140,24 @@ impl Gauges {
         }
     }
 
+    /// Takes in whether a device hands its results to another: it does until it is known otherwise.
+    pub(crate) fn observe_joint(&mut self, joint: &Joint, now: Instant) {
+        let pair = (joint.from, joint.to);
+        if joint.stands {
+            make_room(&mut self.hands, &pair, |heard| *heard);
+            self.hands.insert(pair, now);
+        } else {
+            self.hands.remove(&pair);
+        }
+    }
+
     /// What is known of `model`.
     pub(crate) fn facts(&self, model: ModelDigest, now: Instant) -> Facts {
         let speeds = self.speeds.iter().filter(|((_, known), _)| *known == model);
         Facts {
             speeds: speeds.map(|((place, _), gauge)| (*place, gauge.known(now))).collect(),
             links: self.links.iter().map(|(peer, (gauge, _))| (*peer, gauge.link())).collect(),
+            hands: self.hands.keys().copied().collect(),
         }
     }
 
@@ -186,10 +209,15 @@ impl Gauges {
     /// Forgets a device that is not paired any more.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.links.remove(&peer);
+        self.hands.retain(|(from, to), _| *from != peer && *to != peer);
         self.speeds.retain(|(place, _), _| *place != Place::Peer(peer));
     }
 
     fn observe_way(&mut self, peer: PeerId, visit: &HopVisit, row_bytes: u64, now: Instant) {
+        if visit.forwarded {
+            // Its rows came from one device and went to another: no way there and back.
+            return;
+        }
         make_room(&mut self.links, &peer, |(_, heard)| *heard);
         let (link, heard) = self.links.entry(peer).or_insert_with(|| (LinkGauge::default(), now));
         *heard = now;

@@ -17,8 +17,9 @@ use nook_wire::{Message, Open, WireError, WireMessage, WorkerMessage};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::forwarding::{self, Chains};
 use crate::lending::meter::Meter;
-use crate::passage;
+use crate::passage::{self, Ends};
 use crate::state::Inside;
 use crate::workers::Workers;
 
@@ -46,6 +47,8 @@ pub(crate) struct Terms {
     pub(crate) served: Served,
     /// The house learns from what guests are answered how fast this device is.
     pub(crate) house: mpsc::Sender<Inside>,
+    /// Joins calls with those of other hosts.
+    pub(crate) chains: Chains,
 }
 
 /// Models that were lent; shared by the calls under the same terms.
@@ -67,7 +70,12 @@ impl Served {
 }
 
 /// Serves one call of an admitted device.
-pub(crate) async fn lend(admitted: Admitted, mut call: Call<Message>, terms: Terms) {
+pub(crate) async fn lend(
+    admitted: Admitted,
+    mut call: Call<Message>,
+    terms: Terms,
+    inside: &mpsc::Sender<Inside>,
+) {
     let outcome = tokio::select! {
         biased;
         () = terms.revoked.cancelled() => Err(error(ErrorCode::TrustDenied, "")),
@@ -75,11 +83,15 @@ pub(crate) async fn lend(admitted: Admitted, mut call: Call<Message>, terms: Ter
         outcome = open(&admitted, &mut call, &terms) => outcome,
     };
     match outcome {
-        Ok(Some((worker, _stream, meter))) => {
-            let seen = |head: &_| meter.see(head);
-            passage::pass(call, worker, (&terms.until, &terms.revoked), seen).await;
+        Ok(Begun::Stream { worker, open, meter, _stream }) => {
+            let (member, arrival) = terms.chains.member(&admitted, open);
+            let (ends, tokens) = (Ends { member, arrival }, (&terms.until, &terms.revoked));
+            passage::pass(call, worker, ends, tokens, |head| meter.see(head)).await;
         }
-        Ok(None) => {}
+        Ok(Begun::Relay(ticket)) => {
+            forwarding::present(admitted.peer(), &ticket, call, inside).await;
+        }
+        Ok(Begun::Nothing) => {}
         Err(error) => {
             tracing::info!(peer = ?admitted.peer(), code = %error.code, "a call was refused");
             refuse(call, error).await;
@@ -95,19 +107,34 @@ pub(crate) async fn refuse(mut call: Call<Message>, error: WireError) {
     call.close(Some(code));
 }
 
-type Opened = (Call<WorkerMessage>, tokio::sync::OwnedSemaphorePermit, Meter);
+/// What a call of an admitted device begins with.
+enum Begun {
+    /// A stream of its own.
+    Stream {
+        worker: Call<WorkerMessage>,
+        open: Open,
+        meter: Box<Meter>,
+        _stream: tokio::sync::OwnedSemaphorePermit,
+    },
+    /// Steps of another device's stream; the gate is asked about that one.
+    Relay(Box<nook_wire::Ticket>),
+    /// The other side has left.
+    Nothing,
+}
 
-/// Reads OPEN and finds a worker that holds the layers; `None` when the other side has left.
+/// Reads OPEN and finds a worker that holds the layers.
 async fn open(
     admitted: &Admitted,
     call: &mut Call<Message>,
     terms: &Terms,
-) -> Result<Option<Opened>, WireError> {
+) -> Result<Begun, WireError> {
     let Ok(message) = call.recv().await else {
-        return Ok(None);
+        return Ok(Begun::Nothing);
     };
-    let Message::Open(open) = message else {
-        return Err(error(ErrorCode::BadRequest, "a call begins with OPEN"));
+    let open = match message {
+        Message::Open(open) => open,
+        Message::Relay(ticket) => return Ok(Begun::Relay(ticket)),
+        _ => return Err(error(ErrorCode::BadRequest, "a call begins with OPEN")),
     };
     let lent = find(&terms.lent, &open)?;
     // The stream is taken before the layers are loaded: whoever is over the limit costs nothing.
@@ -134,10 +161,10 @@ async fn open(
     // Under the name that the gate has proved, so that what is kept for it is kept for nobody else.
     let peer = admitted.peer();
     let mut worker_call = worker.open_call_for(peer).await.map_err(worker_error)?;
-    let meter = Meter::new(peer, open.model, open.layers, terms.house.clone());
-    let opening = WorkerMessage::from_peer(Message::Open(open));
+    let meter = Box::new(Meter::new(peer, open.model, open.layers, terms.house.clone()));
+    let opening = WorkerMessage::from_peer(Message::Open(open.clone()));
     worker_call.send(opening).await.map_err(|_| error(ErrorCode::WorkerCrashed, ""))?;
-    Ok(Some((worker_call, stream, meter)))
+    Ok(Begun::Stream { worker: worker_call, open, meter, _stream: stream })
 }
 
 fn find<'a>(lent: &'a [Lent], open: &Open) -> Result<&'a Lent, WireError> {

@@ -9,13 +9,16 @@
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nook_base::ErrorCode;
 use nook_mux::{Call, CallError, CallReceiver, CallSender};
-use nook_wire::{Message, ResultHead, WireMessage, WorkerMessage};
-use tokio::sync::Notify;
+use nook_wire::{HistoryMark, Message, ResultHead, StepHead, WireMessage, WorkerMessage};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+
+use crate::forwarding::{Fed, Feed, Member, Noted, Notice, Outlet};
 
 /// Longest time that steps under way may still take when the owner wants the machine back. The owner
 /// comes first: whatever is not answered by then is not answered. With the end of the worker after
@@ -25,6 +28,16 @@ pub(crate) const DRAIN_LIMIT: Duration = Duration::from_millis(750);
 /// Longest wait for a guest without a step under way to ask for what is remembered, or to leave: a round
 /// trip of a bad link. Beyond it the guest computes everything again.
 const ASK_LIMIT: Duration = Duration::from_millis(250);
+
+/// Notices from the one direction to the other that may wait; the one waits beyond them.
+const NOTICES_MAX: usize = 2;
+
+/// What joins a call with other hosts: see `forwarding`.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) member: Member,
+    pub(crate) arrival: oneshot::Receiver<Call<Message>>,
+}
 
 /// What is under way on one call. Both directions run in one task; only their futures are two.
 #[derive(Default)]
@@ -37,6 +50,10 @@ struct Traffic {
     half_out: AtomicBool,
     draining: AtomicBool,
     handing: AtomicU8,
+    /// Whether results go on to another host, so that their steps' marks are needed.
+    forwards: AtomicBool,
+    /// Never held across an await.
+    noted: Mutex<Noted>,
     /// Something above has changed.
     changed: Notify,
 }
@@ -53,18 +70,31 @@ const HANDED_OVER: u8 = 2;
 pub(crate) async fn pass(
     guest: Call<Message>,
     worker: Call<WorkerMessage>,
+    Ends { member, arrival }: Ends,
     (until, revoked): (&CancellationToken, &CancellationToken),
     seen: impl Fn(&ResultHead),
 ) {
     let (mut to_guest, mut from_guest) = guest.split();
     let (mut to_worker, mut from_worker) = worker.split();
     let traffic = Traffic::default();
+    let (mut feed, mut outlet) = (Feed::new(arrival), Outlet::new(member.book()));
+    let (notices, mut noticed) = mpsc::channel(NOTICES_MAX);
     let ended: Result<Infallible, CallError> = tokio::select! {
         biased;
         () = revoked.cancelled() => closed(ErrorCode::TrustDenied),
         () = drained(&traffic, until) => closed(ErrorCode::Draining),
-        ended = inward(&mut from_guest, &mut to_worker, &traffic) => ended,
-        ended = outward(&mut from_worker, &mut to_guest, (&traffic, until), seen) => ended,
+        ended = inward(
+            (&mut from_guest, &mut feed),
+            &mut to_worker,
+            &traffic,
+            (&member, notices),
+        ) => ended,
+        ended = outward(
+            &mut from_worker,
+            (&mut to_guest, &mut outlet, &mut noticed),
+            (&traffic, until),
+            seen,
+        ) => ended,
     };
     let Err(end) = ended;
     let code = match end {
@@ -82,22 +112,49 @@ fn closed(code: ErrorCode) -> Result<Infallible, CallError> {
 }
 
 async fn inward(
-    from_guest: &mut CallReceiver<Message>,
+    (from_guest, feed): (&mut CallReceiver<Message>, &mut Feed),
     to_worker: &mut CallSender<WorkerMessage>,
     traffic: &Traffic,
+    (member, notices): (&Member, mpsc::Sender<Notice>),
 ) -> Result<Infallible, CallError> {
     // A step that crossed the goodbye: the guest computes it elsewhere, and this call only waits for what
     // came before.
     let mut has_crossed = false;
     loop {
-        let message = from_guest.recv().await?;
+        let message = match feed.next(from_guest).await? {
+            Fed::Message(message) => message,
+            Fed::Forward(_) if traffic.forwards.load(Ordering::Relaxed) => {
+                return closed(ErrorCode::BadRequest);
+            }
+            Fed::Forward(ticket) => {
+                let notice = match member.relay(&ticket).await {
+                    Ok(call) => {
+                        traffic.forwards.store(true, Ordering::Relaxed);
+                        Notice::Onward { call, next: ticket.host }
+                    }
+                    Err(code) => Notice::Broken(code),
+                };
+                // The other direction ends only with this one.
+                let _ = notices.send(notice).await;
+                continue;
+            }
+            Fed::Ended(code) => {
+                let _ = notices.send(Notice::Broken(code)).await;
+                continue;
+            }
+        };
         match &message {
             Message::Step(_) if traffic.is_draining() => {
                 has_crossed = true;
                 continue;
             }
             Message::Chunk(_) if has_crossed => continue,
-            Message::Step(_) => traffic.step_begins(),
+            Message::Step(head) => {
+                traffic.step_begins();
+                if !traffic.note(head) {
+                    return closed(ErrorCode::BadRequest);
+                }
+            }
             Message::Chunk(chunk) if chunk.last => traffic.step_is_in(),
             Message::GiveCaches => {
                 has_crossed = false;
@@ -111,7 +168,11 @@ async fn inward(
 
 async fn outward(
     from_worker: &mut CallReceiver<WorkerMessage>,
-    to_guest: &mut CallSender<Message>,
+    (to_guest, outlet, noticed): (
+        &mut CallSender<Message>,
+        &mut Outlet,
+        &mut mpsc::Receiver<Notice>,
+    ),
     (traffic, until): (&Traffic, &CancellationToken),
     seen: impl Fn(&ResultHead),
 ) -> Result<Infallible, CallError> {
@@ -128,6 +189,14 @@ async fn outward(
                 traffic.drain();
                 continue;
             }
+            Some(notice) = noticed.recv(), if !traffic.is_half_out() && piece.is_none() => {
+                outlet.heed(notice, to_guest).await?;
+                continue;
+            }
+            code = outlet.broken(), if piece.is_none() => {
+                outlet.heed(Notice::Broken(code), to_guest).await?;
+                continue;
+            }
             message = from_worker.recv() => message?,
         };
         // By the protocol a worker never says anything else on a guest's call; should it, nothing of
@@ -136,15 +205,17 @@ async fn outward(
             return closed(ErrorCode::WorkerCrashed);
         };
         let is_last = matches!(&message, Message::Chunk(chunk) if chunk.last);
+        let mut marks = None;
         match &message {
             Message::Result(head) => {
                 seen(head);
                 traffic.result_begins();
+                marks = traffic.marks_of(head.step);
             }
             Message::Caches(head) => piece = Some(head.is_last()),
             _ => {}
         }
-        to_guest.send(message).await?;
+        outlet.deliver(message, marks, to_guest).await?;
         match piece.take_if(|_| is_last) {
             Some(true) => traffic.hand(HANDED_OVER),
             Some(false) => {}
@@ -196,6 +267,16 @@ impl Traffic {
         self.half_in.store(true, Ordering::Relaxed);
     }
 
+    /// Remembers the marks of a step whose result will go on; whether there was room.
+    fn note(&self, head: &StepHead) -> bool {
+        !self.forwards.load(Ordering::Relaxed)
+            || self.noted.lock().unwrap_or_else(PoisonError::into_inner).note(head)
+    }
+
+    fn marks_of(&self, step: u64) -> Option<(HistoryMark, HistoryMark)> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).take(step)
+    }
+
     fn step_is_in(&self) {
         self.half_in.store(false, Ordering::Relaxed);
     }
@@ -236,7 +317,7 @@ impl Traffic {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use bytes::Bytes;
     use nook_base::ActivationDtype;
     use nook_base::tasks::Tasks;
@@ -262,15 +343,16 @@ mod tests {
         let (outer, worker, worker_link) = call::<WorkerMessage>(&tasks).await;
         let (until, revoked) = (CancellationToken::new(), CancellationToken::new());
         let tokens = (until.clone(), revoked.clone());
-        tasks.spawn(
-            "passage",
-            async move { pass(inner, outer, (&tokens.0, &tokens.1), |_| ()).await },
-        );
+        let (_, ends) = crate::forwarding::tests::joinable();
+        let passing = async move { pass(inner, outer, ends, (&tokens.0, &tokens.1), |_| ()).await };
+        tasks.spawn("passage", passing);
         Scene { guest, worker, until, revoked, tasks, _open: Box::new((guest_link, worker_link)) }
     }
 
     /// The two ends of one call, and what keeps their connection.
-    async fn call<M: WireMessage>(tasks: &Tasks) -> (Call<M>, Call<M>, Box<dyn std::any::Any>) {
+    pub(crate) async fn call<M: WireMessage>(
+        tasks: &Tasks,
+    ) -> (Call<M>, Call<M>, Box<dyn std::any::Any>) {
         let (here, there) = tokio::io::duplex(1 << 16);
         let config = |side| MuxConfig { side, ping: PingPolicy::WORKER, calls_max: 4 };
         let (dialer, control) = Mux::<M>::start(framed(here), config(Side::Dialer), tasks);
@@ -283,9 +365,9 @@ mod tests {
         (near, far, Box::new((dialer, control, acceptor, incoming)))
     }
 
-    const ROW: Bytes = Bytes::from_static(&[1; 8]);
+    pub(crate) const ROW: Bytes = Bytes::from_static(&[1; 8]);
 
-    fn step(step: u64) -> Message {
+    pub(crate) fn step(step: u64) -> Message {
         Message::Step(StepHead {
             step,
             position: u32::try_from(step).unwrap_or(0),
@@ -298,7 +380,7 @@ mod tests {
         })
     }
 
-    fn result(step: u64) -> WorkerMessage {
+    pub(crate) fn result(step: u64) -> WorkerMessage {
         WorkerMessage::Peer(Message::Result(ResultHead {
             step,
             position: u32::try_from(step).unwrap_or(0),
@@ -311,12 +393,14 @@ mod tests {
         }))
     }
 
-    async fn heard(call: &mut Call<Message>) -> String {
+    pub(crate) async fn heard(call: &mut Call<Message>) -> String {
         match call.recv().await {
             Ok(Message::Result(head)) => format!("result {}", head.step),
             Ok(Message::Chunk(_)) => "rows".to_owned(),
             Ok(Message::Caches(head)) => format!("caches {}", head.first),
             Ok(Message::Draining { .. }) => "goodbye".to_owned(),
+            Ok(Message::Onward { code }) => format!("onward: {code:?}"),
+            Ok(Message::Passed(passed)) => format!("passed {}", passed.step),
             Ok(_) => "something else".to_owned(),
             Err(CallError::Closed { code }) => format!("closed: {code:?}"),
             Err(_) => "lost".to_owned(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nook_base::{LayerRange, ModelDigest, PeerId, clock};
-use nook_pipeline::{Conduct, ConductRecord, GainBook, HopVisit, SpanGains};
+use nook_pipeline::{Conduct, ConductRecord, GainBook, HopVisit, Joint, SpanGains};
 use nook_plan::{Place, Probe};
 
 use crate::probing::golden::Subject;
@@ -40,6 +40,8 @@ pub(crate) enum Note {
     Compared { subject: Subject, layer: LayerRange, agrees: bool },
     /// A device accepted a call for layers of `bytes` after `took`.
     Opened { place: Place, model: ModelDigest, bytes: u64, took: Duration },
+    /// Which devices hand their results to which, as a reply has seen.
+    Joined(Vec<Joint>),
     /// The reply came to its end, with these devices in its route.
     SeenThrough { model: ModelDigest, peers: Vec<PeerId>, gains: GainBook },
 }
@@ -116,6 +118,10 @@ impl State {
             }
             Note::Measured { model, row_bytes, visits } => {
                 return self.on_measured(model, row_bytes, &visits);
+            }
+            Note::Joined(joints) => {
+                joints.iter().for_each(|joint| self.gauges.observe_joint(joint, now));
+                return;
             }
             Note::Probed { place, model, probe } => {
                 return self.gauges.seed((place, model), &probe, now);

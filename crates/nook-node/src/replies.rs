@@ -174,6 +174,7 @@ impl State {
             failovers: Vec::new(),
             house: self.inside.clone(),
         };
+        let key = self.key.clone();
         let (workers, links, tasks) =
             (self.workers.clone(), self.links.clone(), self.tasks.clone());
         let format = self.format(request.activation_dtype);
@@ -201,6 +202,7 @@ impl State {
                 conversation,
                 cache_costs,
                 teller,
+                key,
                 workers,
                 links,
                 tasks,

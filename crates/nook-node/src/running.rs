@@ -193,6 +193,8 @@ impl State {
             Inside::Outlook(model, outlook) => self.on_outlook(model, outlook),
             Inside::Probed(probed) => self.on_probed(probed),
             Inside::Looked(machine, conditions) => self.on_looked(machine, conditions),
+            Inside::NextHost { peer, answer } => drop(answer.send(self.next_host(peer))),
+            Inside::Relay { carrier, ticket, call } => self.on_relay(carrier, &ticket, call),
             Inside::Conduct(note) => self.on_conduct(note),
         }
     }

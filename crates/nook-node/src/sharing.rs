@@ -13,6 +13,7 @@ use nook_wire::{Advert, Message, ShardAdvert, WireError};
 use tokio::sync::Semaphore;
 
 use crate::catalogue::Entry;
+use crate::forwarding::{self, Chains};
 use crate::house::{HouseError, Sharing};
 use crate::lending::{self, Lent, Terms};
 use crate::passage::DRAIN_LIMIT;
@@ -79,6 +80,7 @@ impl State {
                 revoked: self.tasks.token().child_token(),
                 served: lending::Served::default(),
                 house: self.inside.clone(),
+                chains: Chains::new(self.me.id, self.inside.clone(), self.book.subscribe()),
             });
         }
         self.advertise();
@@ -234,7 +236,7 @@ impl State {
                 self.tasks.spawn_until_cancelled("lend", async move {
                     // A full queue loses the note; the advert is repeated anyway.
                     let _ = inside.try_send(Inside::Lending);
-                    lending::lend(admitted, call, terms).await;
+                    lending::lend(admitted, call, terms, &inside).await;
                     let _ = inside.try_send(Inside::Lending);
                 });
                 return;
@@ -242,9 +244,9 @@ impl State {
             (Err(refusal), _) => refusal.code(),
             (Ok(_), None) => ErrorCode::ExperimentalDisabled,
         };
-        tracing::info!(?peer, code = %refusal, "a call was refused");
         let error = WireError { code: refusal, sentence: refusal.sentence().to_owned() };
-        self.tasks.spawn_until_cancelled("refuse", lending::refuse(call, error));
+        let answered = forwarding::relay_or_refuse(peer, call, error, self.inside.clone());
+        self.tasks.spawn_until_cancelled("refuse", answered);
     }
 
     /// Ends the calls of devices that the gate does not let in any more.

@@ -21,7 +21,9 @@ use nook_store::{
     Chats, Home, HomeChoice, Library, Measured, MeasuredFile, Peers, PortKey, SettingsFile, Where,
 };
 use nook_trust::{DeviceKey, DeviceName, Gate};
-use nook_wire::{FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8, FEATURE_RESUME, Hello};
+use nook_wire::{
+    FEATURE_FORWARD, FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8, FEATURE_RESUME, Hello,
+};
 use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
@@ -44,7 +46,8 @@ use crate::workers::{WorkerSource, Workers};
 use crate::{PROTOCOL, models};
 
 /// What this program says of itself in HELLO.
-const FEATURES: u32 = FEATURE_RESUME | FEATURE_HANDOVER | FEATURE_Q8 | FEATURE_PLACEMENT;
+const FEATURES: u32 =
+    FEATURE_RESUME | FEATURE_HANDOVER | FEATURE_Q8 | FEATURE_PLACEMENT | FEATURE_FORWARD;
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
@@ -180,6 +183,7 @@ fn assemble(
 ) -> Result<(State, Inboxes), StartError> {
     let Read { home, settings, key, kept, peers, port_key, chats, library, models, .. } = read;
     let me = Me { id: key.peer_id(), name: device_name(&settings) };
+    let signer = Arc::new(key.clone());
     let identity = Identity::new(key)?;
     let (links, link_events) = start_links(&settings, identity.clone(), &me, tasks)?;
     let listen_port = links.local_addr().map_or(0, |address| address.port());
@@ -191,6 +195,7 @@ fn assemble(
     let gate = Gate::new(settings.settings().gate, peers.levels());
     let mut state = State {
         me,
+        key: signer,
         key_kept_in: kept_in(&kept),
         pairing: Arc::new(Pairing::new(identity)),
         gate,

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::tasks::Tasks;
-use nook_base::{LayerRange, ModelDigest, PeerId, Sensitive};
+use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, Sensitive};
 use nook_find::{Finder, Tag};
-use nook_link::Links;
 use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
+use nook_link::{Link, Links};
 use nook_machine::{Conditions, Machine};
+use nook_mux::Call;
 use nook_store::{Home, Library, Peers, PortKey, SettingsFile, Staged};
-use nook_trust::Gate;
+use nook_trust::{DeviceKey, Gate, Ticket};
+use nook_wire::Message;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -67,6 +69,10 @@ pub(crate) enum Inside {
     Probed(Probed),
     /// The machine was looked at.
     Looked(Box<Machine>, Conditions),
+    /// A guest's results are to go on to this device.
+    NextHost { peer: PeerId, answer: oneshot::Sender<Result<Link, ErrorCode>> },
+    /// A device brings steps in another's name.
+    Relay { carrier: PeerId, ticket: Box<Ticket>, call: Call<Message> },
     /// A reply has something to tell about the devices that compute for it.
     Conduct(Note),
 }
@@ -116,6 +122,8 @@ pub(crate) struct Lending {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) me: Me,
+    /// Signs the tickets of this device's replies.
+    pub(crate) key: Arc<DeviceKey>,
     pub(crate) key_kept_in: String,
     // Held for its lock too: no second node uses this home.
     pub(crate) home: Home,

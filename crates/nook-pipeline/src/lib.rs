@@ -11,11 +11,15 @@
 //! positions that the next log already has are dropped. So no position is lost, doubled or changed,
 //! even when two devices compute the same stage at once because one of them is late.
 //!
+//! Hosts that are linked with each other may hand results to each other (`chain`); then the logs between
+//! them stay empty, and what breaks there begins again from the log before the first of them.
+//!
 //! A reply that ended in order leaves a [`Trail`]; with the [`Resume`] that the next prompt gets from it
 //! only the new positions are computed.
 
 mod arrival;
 mod boundaries;
+mod chain;
 mod conduct;
 mod fault;
 mod forecast;
@@ -45,7 +49,7 @@ pub use forecast::{DeviceForecast, Forecast};
 pub use gains::{GainBook, GainsSeen, OutOfBounds, Source, SpanGains, StepGains};
 pub use handover::HANDOVER_LIMIT;
 pub use history::HistoryMark;
-pub use measure::{Failover, HopMeasure, HopVisit, Measure, StepSums, VISITS_KEPT_MAX};
+pub use measure::{Failover, HopMeasure, HopVisit, Joint, Measure, StepSums, VISITS_KEPT_MAX};
 pub use message::{
     Action, AttemptId, CloseReason, Event, Handover, LocalAttempt, LogitRows, Priority, Report,
     ShardState,

@@ -39,6 +39,12 @@ pub struct Measure {
     pub spot_checks: u32,
     /// Those of them that came out differently.
     pub contradictions: u32,
+    /// Results that went from host to host and did not come here.
+    pub forwarded_steps: u32,
+    /// What hosts said when they were asked to hand results on, and what came of it; in order.
+    pub joints: Vec<Joint>,
+    /// Chains of hosts that had to be given up: 0 or 1.
+    pub chains_parted: u32,
     /// Frames of closed attempts or of steps already answered: dropped.
     pub late_frames: u32,
     /// One entry per stage that ever had a place; those still in use come last, in layer order.
@@ -56,6 +62,17 @@ pub struct Failover {
     pub layers: LayerRange,
     /// From the loss, or from when a late device was given its step, to the next token.
     pub pause: Duration,
+}
+
+/// Whether one device hands its results to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joint {
+    /// Whose results.
+    pub from: PeerId,
+    /// Who takes them.
+    pub to: PeerId,
+    /// Whether it does; not, where it refused or the chain had to be given up.
+    pub stands: bool,
 }
 
 /// What one place did for one span.
@@ -106,6 +123,8 @@ pub struct HopVisit {
     /// Whether its rows travelled while the host computed the step before; then `wire` says nothing
     /// of the way.
     pub overlapped: bool,
+    /// Whether its rows came from, or went to, another host; then `wire` is no way there and back.
+    pub forwarded: bool,
 }
 
 /// The newest visits, in order. A walk is long in decode and short in prefill, so each has its own.
@@ -126,7 +145,17 @@ impl HopVisit {
         let queue = Duration::from_micros(u64::from(host_us.1)).min(took.saturating_sub(compute));
         let wire = took.saturating_sub(compute).saturating_sub(queue);
         let logits = part.head && logits == LogitRows::Last;
-        Self { place, part, rows, logits, compute, queue, wire, overlapped: false }
+        Self {
+            place,
+            part,
+            rows,
+            logits,
+            compute,
+            queue,
+            wire,
+            overlapped: false,
+            forwarded: false,
+        }
     }
 }
 

@@ -92,6 +92,24 @@ pub enum Event {
         /// Which call.
         attempt: AttemptId,
     },
+    /// A host says whether its results go on to the next one, or that this is over.
+    Forwarding {
+        /// Which call: the one that was asked to, or the one that its results went to.
+        attempt: AttemptId,
+        /// Why they do not; `None`: from now on they do.
+        refused: Option<ErrorCode>,
+    },
+    /// A result of a host has gone on to the next one.
+    Passed {
+        /// Which call computed it.
+        attempt: AttemptId,
+        /// Which step of it.
+        step: u64,
+        /// Time the host says it computed, in µs.
+        compute_us: u32,
+        /// Time the host says the step waited there, in µs.
+        queue_us: u32,
+    },
     /// The host says that it is about to leave: it answers what it has and takes nothing new.
     Draining {
         /// Which call.
@@ -190,6 +208,14 @@ pub enum Action {
         rows: LogitRows,
         /// How urgent.
         priority: Priority,
+    },
+    /// Ask the host of a call to hand its results to that of another, as steps of the same numbers;
+    /// answered by `Forwarding`. Both calls are open and have had no step.
+    Forward {
+        /// The call whose results go on.
+        attempt: AttemptId,
+        /// The call that they go to.
+        next: AttemptId,
     },
     /// End a call, whether or not the other side still exists. Comes exactly once for every `Open`.
     Close {

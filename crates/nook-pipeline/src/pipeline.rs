@@ -122,6 +122,7 @@ impl Pipeline {
         }
         if self.state == State::Walking {
             self.leave_the_drained(now);
+            self.join_hosts(now);
             self.pump(now);
             if self.is_stopped_while_reading() && self.is_between_steps() {
                 self.cancel();
@@ -223,20 +224,9 @@ impl Pipeline {
                     self.on_logits(index, (step, position), (compute_us, queue_us), now);
                 }
             }
-            Event::CachesOffered { attempt, takes } => {
-                if let Some(index) = self.find_or_count(attempt) {
-                    self.on_caches_offered(index, takes);
-                }
-            }
-            Event::CachesCame { attempt, position, mark } => match self.find_or_count(attempt) {
-                Some(index) => self.on_caches_came(index, (position, mark), now),
-                None => self.actions.push(Action::ForgetCaches { from: attempt }),
-            },
-            Event::CachesTaken { attempt, position } => {
-                if let Some(index) = self.find_or_count(attempt) {
-                    self.on_caches_taken(index, position, now);
-                }
-            }
+            caches @ (Event::CachesOffered { .. }
+            | Event::CachesCame { .. }
+            | Event::CachesTaken { .. }) => self.on_caches(caches, now),
             Event::Failed { attempt, code, sentence } => {
                 if let Some(index) = self.find_or_count(attempt) {
                     self.on_fault(index, Fault::reported(code, sentence), now);
@@ -253,6 +243,16 @@ impl Pipeline {
                     self.on_fault(index, Fault::lost(self.stages[index].place()), now);
                 }
             }
+            Event::Forwarding { attempt, refused } => {
+                if let Some(index) = self.find_or_count(attempt) {
+                    self.on_forwarding(index, refused, now);
+                }
+            }
+            Event::Passed { attempt, step, compute_us, queue_us } => {
+                if let Some(index) = self.answers(attempt, step) {
+                    self.on_passed(index, step, (compute_us, queue_us), now);
+                }
+            }
             Event::Draining { attempt } => {
                 if let Some(index) = self.find_or_count(attempt) {
                     self.on_draining(index, now);
@@ -263,6 +263,27 @@ impl Pipeline {
             Event::Offers(offers) => self.on_offers(&offers, now),
             Event::Tick => self.on_tick(now),
             Event::Cancel => self.on_cancel(now),
+        }
+    }
+
+    /// What a host that leaves remembers is offered, has come, or was taken by another one.
+    fn on_caches(&mut self, event: Event, now: Instant) {
+        match event {
+            Event::CachesOffered { attempt, takes } => {
+                if let Some(index) = self.find_or_count(attempt) {
+                    self.on_caches_offered(index, takes);
+                }
+            }
+            Event::CachesCame { attempt, position, mark } => match self.find_or_count(attempt) {
+                Some(index) => self.on_caches_came(index, (position, mark), now),
+                None => self.actions.push(Action::ForgetCaches { from: attempt }),
+            },
+            Event::CachesTaken { attempt, position } => {
+                if let Some(index) = self.find_or_count(attempt) {
+                    self.on_caches_taken(index, position, now);
+                }
+            }
+            _ => {}
         }
     }
 

@@ -12,6 +12,7 @@ use nook_base::limits::HOPS_MAX;
 use nook_base::{ActivationDtype, ErrorCode, ModelPart, PeerId};
 use nook_plan::{Hop, Offer, Place, Segment, greedy_cover};
 
+use crate::chain::Onward;
 use crate::fault::{Exclusion, Fault, FaultKind};
 use crate::message::{Action, AttemptId, CloseReason, Report, ShardState};
 use crate::pipeline::{Pipeline, State};
@@ -42,6 +43,9 @@ impl Pipeline {
         if !self.stages[index].is_main() {
             return self.on_side_fault(index, fault, now);
         }
+        let Some(index) = self.leave_chain(index, &fault, now) else {
+            return;
+        };
         if self.is_gift_refused(index, &fault) {
             return self.replay_instead(index, now);
         }
@@ -69,6 +73,8 @@ impl Pipeline {
         // What a host remembered came from other numbers than those that are made now.
         (0..self.stages.len()).for_each(|index| self.drop_gift(index));
         self.boundaries.restart(dtype);
+        // Chains begin anew as well: their calls are fresh again.
+        self.stages.iter_mut().for_each(|stage| stage.onward = Onward::Home);
         let attempts: Vec<AttemptId> =
             self.stages.iter().filter(|stage| stage.is_main()).filter_map(Stage::attempt).collect();
         for attempt in attempts {
@@ -79,6 +85,9 @@ impl Pipeline {
     /// Gives the stage of `attempt` a new call at the same place, and ends what ran beside it.
     pub(crate) fn start_again(&mut self, attempt: AttemptId, now: Instant) {
         if let Some(index) = self.stage_of(attempt) {
+            if self.is_chained(index) {
+                return self.part_chain(index, None, now);
+            }
             self.drop_gift(index);
             self.drop_side(index, CloseReason::Superseded);
             self.close(index, CloseReason::Superseded);
@@ -348,7 +357,11 @@ impl Pipeline {
     pub(crate) fn on_draining(&mut self, index: usize, now: Instant) {
         let stage = &mut self.stages[index];
         stage.draining = stage.place() != Place::Local;
-        self.ask_for_caches(index, now);
+        // A chain parts once its steps under way are through, and then all of it begins again: what
+        // one of its hosts remembers is of no use then.
+        if !self.is_chained(index) {
+            self.ask_for_caches(index, now);
+        }
     }
 
     /// Leaves devices that have said goodbye and have nothing of ours any more.

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use nook_plan::{Offer, Place, Segment};
 
+use crate::chain::Onward;
 use crate::fault::{Fault, FaultKind};
 use crate::message::{CloseReason, Report, ShardState};
 use crate::pipeline::{Pipeline, State};
@@ -58,7 +59,14 @@ impl Pipeline {
             self.stages[index].due = None;
             return;
         }
+        if self.stages[index].onward == Onward::Asked {
+            // Its host may have begun to hand results on, so both calls begin again.
+            return self.part_chain(index, None, now);
+        }
         self.stages[index].misses += 1;
+        if self.is_chained(index) {
+            return self.on_miss_in_chain(index, now);
+        }
         self.turn_witnesses_into_rivals(index);
         let has_rival = self.has_side(index);
         let stage = &mut self.stages[index];

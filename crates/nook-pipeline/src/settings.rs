@@ -3,11 +3,12 @@
 //! The node fills [`PipelineSettings`] from its configuration and the model's header; the pipeline
 //! only reads them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nook_base::limits::CHUNK_BYTES;
-use nook_base::{ActivationDtype, Sensitive};
+use nook_base::{ActivationDtype, PeerId, Sensitive};
 
 use crate::forecast::Forecast;
 use crate::gains::GainBook;
@@ -72,6 +73,9 @@ pub struct PipelineSettings {
     pub history_key: Sensitive<[u8; 32]>,
     /// Where to go on, when the route is the one that a trail names; else everything is computed.
     pub resume: Option<Resume>,
+    /// Devices that can hand a result to, or take one from, another of them; whether two of them are
+    /// linked they say when they are asked. Empty: every result comes here.
+    pub forward: BTreeSet<PeerId>,
 }
 
 /// Which chunks of prefill another device, or this one, computes a second time.
@@ -111,6 +115,8 @@ pub struct Deadlines {
     /// Bytes of a step, or of its answer, in one piece. While pieces move, a wait begins anew, but no
     /// oftener than there are pieces of this size: who splits an answer finer is not waited for longer.
     pub piece_bytes: usize,
+    /// A device says whether it can hand its results to another; it asks that one first.
+    pub forward: Duration,
     /// The node answers a wish for offers from a table in memory.
     pub offers: Duration,
 }
@@ -129,6 +135,7 @@ impl Deadlines {
             decode_ceiling: Duration::from_secs(5),
             local_patience: 10,
             piece_bytes: CHUNK_BYTES,
+            forward: Duration::from_secs(3),
             offers: Duration::from_secs(1),
         }
     }

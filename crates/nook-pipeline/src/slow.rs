@@ -91,7 +91,8 @@ impl Pipeline {
         let stage = &self.stages[index];
         let is_busy = !stage.is_main() || stage.draining || stage.asked != Asked::No;
         let is_peer = stage.place() != Place::Local && matches!(stage.phase, Phase::Open(_));
-        if is_busy || !is_peer || self.has_side(index) {
+        // What a chain's last host takes is not its own pace, and a rival could not be fed.
+        if is_busy || !is_peer || self.has_side(index) || self.is_chained(index) {
             return false;
         }
         let pace = stage.pace.recent(PACE_STEPS, HICCUPS_FORGIVEN);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nook_base::{Activation, ErrorCode, LayerRange};
 use nook_plan::{Place, Segment};
 
+use crate::chain::Onward;
 use crate::handover::Gift;
 use crate::measure::HopMeasure;
 use crate::message::{AttemptId, LogitRows};
@@ -61,6 +62,8 @@ pub(crate) struct Stage {
     pub(crate) gift: Option<Gift>,
     /// Positions after which somebody else recomputes them, if this stage was drawn for that.
     pub(crate) spot_check: Option<u32>,
+    /// Where this attempt's results go.
+    pub(crate) onward: Onward,
 }
 
 /// What a stage is to the route.
@@ -111,6 +114,8 @@ pub(crate) struct UnderWay {
     pub(crate) since: Instant,
     /// Whether it was on its way while the host computed the step before.
     pub(crate) overlapped: bool,
+    /// Whether it has left the host before; always so where this device sends it.
+    pub(crate) at_host: bool,
 }
 
 impl Stage {
@@ -139,6 +144,7 @@ impl Stage {
             caches_due: None,
             gift: None,
             spot_check: None,
+            onward: Onward::Home,
         }
     }
 
@@ -191,13 +197,14 @@ impl Stage {
         self.draining = false;
         self.caches_take = None;
         self.caches_due = None;
+        self.onward = Onward::Home;
     }
 
     /// Sets when to look again: by the wait that is on, doubled for each miss in a row.
     pub(crate) fn wind(&mut self, deadlines: &Deadlines, now: Instant) {
         let waits = match self.phase {
             Phase::Opening(_) => true,
-            Phase::Open(_) => !self.under_way.is_empty(),
+            Phase::Open(_) => self.under_way.front().is_some_and(|front| front.at_host),
             Phase::Seeking => false,
         };
         self.due = waits.then(|| now + self.patience(deadlines));

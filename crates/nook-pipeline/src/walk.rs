@@ -44,12 +44,11 @@ impl Pipeline {
     fn next_stretch(&self, index: usize) -> Option<Stretch> {
         let stage = &self.stages[index];
         let is_ready = matches!(stage.phase, Phase::Open(_))
-            && !stage.draining
             && stage.gift.is_none()
-            && stage.under_way.len() < self.settings.prefill_window.max(1);
+            && self.may_begin_chain(index);
         let waiting = self.may_take(index).saturating_sub(stage.sent);
-        if self.is_stopped_while_reading() || !is_ready || waiting == 0 || self.is_far_ahead(index)
-        {
+        let is_over = self.is_stopped_while_reading();
+        if is_over || !is_ready || waiting == 0 || self.is_far_ahead(self.end_of_chain(index)) {
             return None;
         }
         Some(Stretch { position: stage.sent, count: waiting.min(self.chunk()) })
@@ -117,12 +116,14 @@ impl Pipeline {
             rows,
             since: now,
             overlapped: false,
+            at_host: true,
         });
         stage.next_step += 1;
         stage.sent = end;
         if stage.under_way.len() == 1 {
             stage.wind(&self.settings.deadlines, now);
         }
+        self.expect_down_the_chain(index, bytes.saturating_mul(count as usize), now);
     }
 
     /// Position, marks and payload of a step are put together here and nowhere else.
@@ -192,6 +193,7 @@ impl Pipeline {
         let Some(step) = self.take_answered(index, host_us, now) else {
             return;
         };
+        self.settle_up_the_chain(index, step.step, now);
         if matches!(self.stages[index].role, Role::Witness { .. }) {
             return self.on_testimony(index, &step, &activation, now);
         }
@@ -237,7 +239,8 @@ impl Pipeline {
         let Some(input) = asked.input.as_ref() else {
             return Ok(None);
         };
-        let gains = StepGains::of(stage.layers(), asked.position, input, activation);
+        let layers = self.layers_since_sent(index);
+        let gains = StepGains::of(layers, asked.position, input, activation);
         if stage.place() != Place::Local {
             // By what other replies have shown, and by this one so far.
             self.settings.gains.check(&gains)?;
@@ -282,12 +285,13 @@ impl Pipeline {
     }
 
     /// Books the step in front as answered.
-    fn take_answered(
+    pub(crate) fn take_answered(
         &mut self,
         index: usize,
         host_us: (u32, u32),
         now: Instant,
     ) -> Option<UnderWay> {
+        let forwarded = self.is_chained(index);
         let stage = &mut self.stages[index];
         let step = stage.under_way.pop_front()?;
         let took = now.checked_duration_since(step.since).unwrap_or(Duration::ZERO);
@@ -295,7 +299,7 @@ impl Pipeline {
         stage.measure.add(step.count, took, host_us.0, host_us.1);
         let who = (stage.place(), stage.segment.part);
         let visit = HopVisit::new(who, (step.count, step.rows), took, host_us);
-        self.visits.push(HopVisit { overlapped: step.overlapped, ..visit });
+        self.visits.push(HopVisit { overlapped: step.overlapped, forwarded, ..visit });
         stage.done = step.position + step.count;
         stage.ends.push(stage.done);
         let was_late = std::mem::take(&mut stage.misses) > 0;

@@ -25,6 +25,7 @@ fn pipeline() -> Pipeline {
         retained_bytes_max: RETAINED_BYTES_MAX,
         history_key: Sensitive([250; 32]),
         resume: None,
+        forward: Default::default(),
     };
     Pipeline::new(&route, settings)
 }

@@ -139,6 +139,8 @@ pub struct Device {
     pub speed: Speed,
     /// The way to it; not looked at for this device.
     pub link: Link,
+    /// Devices to which it is known to hand its results, without the way over this device.
+    pub hands_to: Vec<PeerId>,
 }
 
 /// Whether embedding, norm and head are in a device's memory.

@@ -7,7 +7,10 @@
 //!
 //! `first token = max load + Σ chunk visits + (chunks - 1) · busiest + ends`,
 //! `token = Σ (fixed + slope · layers) · (1 + queue) + Σ (round trip + overhead + rows on the way) + ends`.
+//!
+//! Where a device hands its results to the next one, `Prices::saved` is taken off for each such pair.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nook_base::LayerRange;
@@ -16,6 +19,7 @@ use crate::facts::{Device, EndsHeld, Situation, Standing, Width};
 use crate::figure::{BytesPerSecond, Figure, nanos};
 use crate::fit::Line;
 use crate::link::RoundTrip;
+use crate::route::Place;
 
 /// What a hop costs beyond its round trip: the host's socket to its worker and back, and framing.
 /// Measured on loopback (packaging/benchmarks, the walk): 0.1 to 0.2 ms at usual widths.
@@ -94,6 +98,8 @@ pub(crate) struct Prices {
     pub(crate) ends_load: u64,
     pub(crate) ends_assumed: bool,
     pub(crate) terms: Vec<Terms>,
+    /// Devices, by index, of which the first hands its results to the second.
+    pub(crate) hands: BTreeSet<(usize, usize)>,
     pub(crate) width: Width,
     pub(crate) hops_max: usize,
 }
@@ -143,6 +149,7 @@ impl Prices {
             ends_load,
             ends_assumed,
             terms,
+            hands: hands(others),
             width: request.ends.width,
             hops_max: request.hops_max.min(nook_base::limits::HOPS_MAX),
         }
@@ -166,6 +173,10 @@ impl Prices {
                 sum.saturating_add(terms.load.get(layer as usize).copied().unwrap_or(0))
             });
             let ends = if *index == 0 && first == at { self.ends_load } else { 0 };
+            if let Some((before, _)) = at.checked_sub(1).and_then(|before| visits.get(before)) {
+                let (chunk, token) = self.saved(*before, *index);
+                (fill, step) = (fill.saturating_sub(chunk), step.saturating_sub(token));
+            }
             loading[first] = loading[first].saturating_add(load).saturating_add(ends);
             assumed |= terms.speed_assumed || (load > 0 && terms.load_assumed);
         }
@@ -180,6 +191,31 @@ impl Prices {
         let total = first_token.saturating_add(token.saturating_mul(self.steps));
         Costs { total, first_token, token, load, assumed }
     }
+}
+
+impl Prices {
+    /// What it saves, of the walk of the first chunk and of each decode step, that a visit of `from` is
+    /// followed by one of `to`. A device that hands its rows on spares them half of its own way and half
+    /// of the next one's, there and back; how far the two are from each other nobody here has measured,
+    /// so the longer of the two halves stands for it. `n` hops of one length then cost `n + 1` times the
+    /// way in one direction, not `2 n` times.
+    pub(crate) fn saved(&self, from: usize, to: usize) -> (u64, u64) {
+        if !self.hands.contains(&(from, to)) {
+            return (0, 0);
+        }
+        let (one, other) = (&self.terms[from], &self.terms[to]);
+        (one.chunk_away.min(other.chunk_away) / 2, one.step_away.min(other.step_away) / 2)
+    }
+}
+
+/// Who hands results to whom, by index; this device is 0 and is handed all the rest.
+fn hands(others: &[&Device]) -> BTreeSet<(usize, usize)> {
+    let index = |peer| others.iter().position(|other| other.place == Place::Peer(peer));
+    let pairs = others.iter().enumerate().flat_map(|(from, device)| {
+        let to = device.hands_to.iter().filter_map(|to| index(*to));
+        to.map(move |to| (from + 1, to + 1)).collect::<Vec<_>>()
+    });
+    pairs.collect()
 }
 
 impl Terms {

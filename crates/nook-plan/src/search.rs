@@ -216,6 +216,9 @@ impl<'a> Search<'a> {
             .time
             .saturating_add(terms.fill_visit())
             .saturating_add(terms.step(0).saturating_mul(prices.steps));
+        let (chunk, step) = prices.saved(from, device);
+        let saved = chunk.saturating_add(step.saturating_mul(prices.steps));
+        changed.time = changed.time.saturating_sub(saved);
         if device == 0 {
             changed.cycle_home = changed
                 .cycle_home

@@ -57,6 +57,7 @@ fn device(number: u8, decode_us: u64, prefill_ns: u64) -> Device {
             load: Figure::Measured(BytesPerSecond(1_000_000_000)),
             ends: Figure::Measured(5 * MS),
         },
+        hands_to: Vec::new(),
         link: link(1000),
     }
 }
@@ -374,4 +375,73 @@ fn the_hops_of_a_route_are_limited_inside_the_search() {
     // The three short ones are alike; with two hops one of them can still help the long one.
     assert!(matches!(used(2)[..], [1..=3, 4]), "{:?}", used(2));
     assert_eq!(used(1), [4]);
+}
+
+/// Two devices that share the middle, of which the first hands its results to the second or not.
+fn pair_of_hosts(hands_to: &[u8]) -> [Device; 2] {
+    let hands_to = hands_to.iter().map(|number| PeerId([*number; 32])).collect();
+    let half = |number, start| Device {
+        computes: vec![LayerRange::with_len(start, 15)],
+        held: vec![LayerRange::with_len(start, 15)],
+        ..device(number, 300, 20_000)
+    };
+    let one = Device { hands_to, link: link(6_000), ..half(1, 1) };
+    [one, Device { link: link(2_000), ..half(2, 16) }]
+}
+
+#[test]
+fn hosts_that_hand_results_on_spare_half_of_the_shorter_way() {
+    let here = device(0, 4000, 1_000_000);
+    let token = |hands_to: &[u8]| {
+        let decision = decide(&chat(), &here, &pair_of_hosts(hands_to));
+        assert_eq!(peers(&decision), [1, 2]);
+        decision.plan.prediction
+    };
+    let star = token(&[]);
+    assert_eq!(token(&[3]), star, "a device that is not in the walk");
+    let chain = token(&[2]);
+    // Half of 2 ms, its deviation of 0.2 ms and the overhead of a hop, and a row on the way.
+    let saved = star.token - chain.token;
+    assert!(saved.abs_diff(Duration::from_micros(1_200)) < MS / 5, "{saved:?}");
+    let first = star.first_token - chain.first_token;
+    assert!(first >= saved && chain.total < star.total, "{first:?}");
+    // The other way round nothing is handed on.
+    let [one, two] = pair_of_hosts(&[]);
+    let back = Device { hands_to: vec![PeerId([1; 32])], ..two };
+    assert_eq!(decide(&chat(), &here, &[one, back]).plan.prediction, star);
+}
+
+#[test]
+fn the_search_finds_the_chain_that_trying_all_walks_finds() {
+    let layers = 7;
+    let model = ModelCosts { layers, ..model() };
+    let all = vec![LayerRange::all(layers)];
+    let small = |number, decode, micros, hands_to: &[u8]| Device {
+        computes: all.clone(),
+        held: all.clone(),
+        // Room for three of the layers.
+        memory_free: if number == 0 {
+            10_000_000_000
+        } else {
+            3 * (model.layer_bytes + 50_000_000)
+        },
+        link: link(micros),
+        hands_to: hands_to.iter().map(|number| PeerId([*number; 32])).collect(),
+        ..device(number, decode, 20_000)
+    };
+    let here = small(0, 9_000, 0, &[]);
+    let request = chat();
+    for hands in [[&[][..], &[], &[]], [&[2], &[], &[]], [&[3], &[1], &[]], [&[2], &[3], &[1]]] {
+        let others = [
+            small(1, 300, 4_000, hands[0]),
+            small(2, 350, 5_000, hands[1]),
+            small(3, 250, 9_000, hands[2]),
+        ];
+        let others = &others[..];
+        let situation = Situation { model: &model, request: &request, here: &here, others };
+        let best = nook_plan::synthetic::cheapest(&situation, false).expect("few enough walks");
+        let (_, best) = best.expect("a walk is possible");
+        let found = plan(&situation).expect("a plan is possible").plan.prediction;
+        assert!(found.total <= best.total.mul_f64(1.001), "{hands:?}: {found:?} {best:?}");
+    }
 }

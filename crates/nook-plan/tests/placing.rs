@@ -49,6 +49,7 @@ fn device(number: u8, decode_us: u64, room: u64, trip_us: u64) -> Device {
             load: Figure::Measured(BytesPerSecond(1_000_000_000)),
             ends: Figure::Measured(Duration::from_millis(1)),
         },
+        hands_to: Vec::new(),
         link: Link {
             round_trip: Figure::Measured(RoundTrip { mean, deviation: Duration::ZERO }),
             bandwidth: Figure::Measured(BytesPerSecond(100_000_000)),

@@ -53,6 +53,7 @@ fn device(number: u8, decode_us: u64, bandwidth: Figure<BytesPerSecond>) -> Devi
             round_trip: Figure::Measured(RoundTrip { mean, deviation: mean / 10 }),
             bandwidth,
         },
+        hands_to: Vec::new(),
     }
 }
 

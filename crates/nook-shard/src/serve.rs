@@ -157,7 +157,13 @@ async fn answer(
         gone = call.ended() => return Err(gone.into()),
     };
     let (compute_us, queue_us) = (micros(done.compute), micros(done.queued));
-    match done.result? {
+    let output = done.result?;
+    // Rows of twice the model's width would be twice as many positions. Whoever brings them need not be
+    // the requester, so what it says of their number is compared with what was computed.
+    if done.session.position() != position.saturating_add(count) {
+        return Err(out_of_turn("the rows are not as many as the step says").into());
+    }
+    match output {
         Output::Hidden(rows) => {
             let hidden = u32::try_from(rows.len()).unwrap_or(u32::MAX) / count.max(1);
             let activation = Activation::from_f32(&rows, hidden, dtype)

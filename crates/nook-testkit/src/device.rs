@@ -15,8 +15,8 @@ use nook_link::{Identity, KnownPeer, Link, LinkConfig, LinkEvent, Links, Loopbac
 use nook_mux::{Call, PingPolicy};
 use nook_node::views::Trust;
 use nook_trust::pairing::{Introduction, PairingCode};
-use nook_trust::{DeviceKey, DeviceName};
-use nook_wire::{Hello, Message, Open, WIRE_VERSION};
+use nook_trust::{DeviceKey, DeviceName, TicketClaim};
+use nook_wire::{Hello, Message, Open, Ticket, WIRE_VERSION};
 use tokio::sync::mpsc;
 
 use crate::node::Node;
@@ -34,6 +34,7 @@ const CALLS_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Device {
     name: &'static str,
+    key: DeviceKey,
     identity: Identity,
     pairing: Pairing,
     links: Links,
@@ -75,7 +76,8 @@ impl Device {
         through: Option<SocketAddr>,
         features: u32,
     ) -> anyhow::Result<Self> {
-        let identity = Identity::new(DeviceKey::generate()?)?;
+        let key = DeviceKey::generate()?;
+        let identity = Identity::new(key.clone())?;
         let tasks = Tasks::new();
         let config = LinkConfig {
             identity: identity.clone(),
@@ -94,7 +96,7 @@ impl Device {
         };
         let (links, events) = Links::start(config, &tasks)?;
         let pairing = Pairing::new(identity.clone());
-        Ok(Self { name, identity, pairing, links, events, through, tasks })
+        Ok(Self { name, key, identity, pairing, links, events, through, tasks })
     }
 
     /// What it calls itself.
@@ -174,6 +176,30 @@ impl Device {
     /// As [`Device::next_event`], however long it takes; `None` when the links have ended.
     pub async fn any_event(&mut self) -> Option<LinkEvent> {
         self.events.recv().await
+    }
+
+    /// Signs that another may bring the steps of a call of this device.
+    #[must_use]
+    pub fn issue(&self, claim: TicketClaim) -> Ticket {
+        let signed = self.key.issue(claim);
+        let TicketClaim { carrier, host, session, model, layers, dtype, positions_max } = claim;
+        let mut signature = [[0; 32]; 2];
+        signature.as_flattened_mut().copy_from_slice(&signed.signature);
+        let requester = signed.requester;
+        Ticket { requester, carrier, host, session, model, layers, dtype, positions_max, signature }
+    }
+
+    /// Shows `peer` a ticket, to bring it the steps of another's call.
+    pub async fn relay(&self, peer: PeerId, ticket: Ticket) -> anyhow::Result<Asked> {
+        let link = self.until_linked(peer).await?;
+        let mut call = link.mux().open_call().await?;
+        call.send(Message::Relay(Box::new(ticket))).await?;
+        let answer = tokio::time::timeout(LIMIT, call.recv()).await.context("no answer came")?;
+        match answer {
+            Ok(Message::Onward { code: None }) => Ok(Asked::Open(call)),
+            Ok(Message::Error(error)) => Ok(Asked::Refused(error.code)),
+            other => bail!("a RELAY was answered by {other:?}"),
+        }
     }
 
     /// Asks `peer` to compute layers.

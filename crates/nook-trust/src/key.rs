@@ -117,7 +117,12 @@ impl DevicePublicKey {
             .strip_prefix(&SPKI_PREFIX)
             .and_then(|raw| <[u8; 32]>::try_from(raw).ok())
             .ok_or(KeyError::NotEd25519)?;
-        let key = VerifyingKey::from_bytes(&raw).map_err(|_| KeyError::NotEd25519)?;
+        Self::from_bytes(&raw)
+    }
+
+    /// The key itself. Weak ones, and bytes that are no point of the curve, are refused.
+    pub fn from_bytes(raw: &[u8; 32]) -> Result<Self, KeyError> {
+        let key = VerifyingKey::from_bytes(raw).map_err(|_| KeyError::NotEd25519)?;
         if key.is_weak() {
             return Err(KeyError::Weak);
         }

@@ -5,6 +5,7 @@
 //! - [`pairing`]: the typed-code handshake as a state machine over bytes, its code and its window.
 //! - [`level`] and [`gate`]: trust levels, and the one door that turns a request into an
 //!   [`Admitted`] (invariant I-1).
+//! - [`ticket`]: a requester's signed word that one host may bring steps to another.
 //!
 //! Nothing here does I/O, spawns or reads a clock: time comes in as an argument, bytes go in and
 //! out, so everything can be tested in memory. `nook-link` carries the bytes; `nook-store` keeps
@@ -15,9 +16,11 @@ pub mod key;
 pub mod level;
 pub mod name;
 pub mod pairing;
+pub mod ticket;
 
 pub use gate::{Admitted, Gate, GatePolicy, Purpose, Refusal};
 pub use key::{DeviceKey, DevicePublicKey, KeyError};
 pub use level::TrustLevel;
 pub use name::DeviceName;
 pub use nook_base::PeerId;
+pub use ticket::{Ticket, TicketClaim, TicketRefusal};

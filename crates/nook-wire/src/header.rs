@@ -73,6 +73,14 @@ pub enum Kind {
     Caches = 0x31,
     /// All pieces were taken.
     TookCaches = 0x32,
+    /// Hand the results of this call to another host.
+    Forward = 24,
+    /// The steps of a requester's call come here.
+    Relay = 25,
+    /// The way from host to host stands, or does not.
+    Onward = 26,
+    /// A result has gone on to the next host.
+    Passed = 27,
     /// Local: proof that the other end is our own worker.
     Auth = 0x40,
     /// Local: limits that the worker keeps.
@@ -141,7 +149,7 @@ impl fmt::Display for CallId {
 
 impl Kind {
     /// Every kind that this version understands, peers' kinds first.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 38] = [
         Self::Hello,
         Self::Advert,
         Self::Place,
@@ -161,6 +169,10 @@ impl Kind {
         Self::GiveCaches,
         Self::Caches,
         Self::TookCaches,
+        Self::Forward,
+        Self::Relay,
+        Self::Onward,
+        Self::Passed,
         Self::Auth,
         Self::Configure,
         Self::Load,
@@ -207,7 +219,11 @@ impl Kind {
             | Self::GiveCaches
             | Self::Caches
             | Self::TookCaches
-            | Self::Credit => call != CallId::CONNECTION,
+            | Self::Credit
+            | Self::Forward
+            | Self::Relay
+            | Self::Onward
+            | Self::Passed => call != CallId::CONNECTION,
             _ => true,
         }
     }

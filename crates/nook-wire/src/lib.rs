@@ -15,6 +15,7 @@
 mod bounded;
 pub mod caches;
 pub mod credit;
+pub mod forward;
 pub mod frame;
 pub mod header;
 pub mod local;
@@ -25,6 +26,7 @@ pub mod tensor;
 
 pub use caches::{CACHES_PIECE_BYTES_MAX, CachesAssembly, CachesHead, FEATURE_HANDOVER};
 pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
+pub use forward::{FEATURE_FORWARD, Passed, Ticket};
 pub use frame::{DecodeError, EncodedFrame, Frame, WireMessage, decode, encode, encode_unsent};
 pub use header::{CallId, HEADER_BYTES, Header, Kind, WIRE_VERSION};
 pub use local::{LocalMessage, LogitRows, PassCounts, WorkerMessage};

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded;
 use crate::caches::CachesHead;
+use crate::forward::{Passed, Ticket};
 use crate::frame::{DecodeError, WireMessage, read_body, write_body};
 use crate::header::{FLAG_LAST_CHUNK, Kind};
 use crate::placing::{PlaceWish, Placed};
@@ -104,6 +105,17 @@ pub enum Message {
         /// That of the question.
         nonce: u64,
     },
+    /// Hand the results of this call to the ticket's host; see [`crate::forward`].
+    Forward(Box<Ticket>),
+    /// First on a call between hosts: the steps of that requester's call come here.
+    Relay(Box<Ticket>),
+    /// The way from host to host stands, or why it does not, or does no longer.
+    Onward {
+        /// Why it does not stand.
+        code: Option<ErrorCode>,
+    },
+    /// A result has gone on to the next host.
+    Passed(Passed),
 }
 
 /// Who speaks.
@@ -168,7 +180,7 @@ pub struct ShardAdvert {
 /// Please compute these layers for a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
-    /// The conversation, as the requester numbers it.
+    /// The requester's name for this call, drawn at random: what a [`Ticket`] means.
     pub session: u64,
     /// The model.
     pub model: ModelDigest,
@@ -310,6 +322,10 @@ impl WireMessage for Message {
             Self::TookCaches { .. } => Kind::TookCaches,
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
+            Self::Forward(_) => Kind::Forward,
+            Self::Relay(_) => Kind::Relay,
+            Self::Onward { .. } => Kind::Onward,
+            Self::Passed(_) => Kind::Passed,
         }
     }
 
@@ -352,6 +368,9 @@ impl WireMessage for Message {
             Self::Error(error) => write_body(error, out),
             Self::Draining { sentence } => write_body(&Sentence(sentence.clone()), out),
             Self::Ping { nonce } | Self::Pong { nonce } => write_body(nonce, out),
+            Self::Forward(ticket) | Self::Relay(ticket) => write_body(ticket, out),
+            Self::Onward { code } => write_body(code, out),
+            Self::Passed(passed) => write_body(passed, out),
         }
     }
 
@@ -380,6 +399,10 @@ impl WireMessage for Message {
             Kind::TookCaches => Self::TookCaches { position: read_body(kind, read)? },
             Kind::Ping => Self::Ping { nonce: read_body(kind, read)? },
             Kind::Pong => Self::Pong { nonce: read_body(kind, read)? },
+            Kind::Forward => Self::Forward(read_body(kind, read)?),
+            Kind::Relay => Self::Relay(read_body(kind, read)?),
+            Kind::Onward => Self::Onward { code: read_body(kind, read)? },
+            Kind::Passed => Self::Passed(read_body(kind, read)?),
             local => {
                 return Err(DecodeError::UnknownKind { number: local as u8 });
             }

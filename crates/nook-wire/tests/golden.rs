@@ -8,8 +8,8 @@ use nook_base::{
 };
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message,
-    Open, PassCounts, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert,
-    StepHead, WireError, WireMessage, WorkerMessage, decode, encode,
+    Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert,
+    StepHead, Ticket, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -50,7 +50,7 @@ fn open(resume: Option<ResumePoint>) -> Open {
 type Golden<M> = Vec<(M, &'static str)>;
 
 fn between_devices() -> Golden<Message> {
-    [before_a_step(), steps_and_ends()].concat()
+    [before_a_step(), steps_and_ends(), from_host_to_host()].concat()
 }
 
 fn before_a_step() -> Golden<Message> {
@@ -160,6 +160,38 @@ fn steps_and_ends() -> Golden<Message> {
             "01310000010203050000000900000018 80022c808040ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
         ),
         (Message::TookCaches { position: 300 }, "01320000010203050000000900000002 ac02"),
+    ]
+}
+
+fn from_host_to_host() -> Golden<Message> {
+    let ticket = Box::new(Ticket {
+        requester: [0x71; 32],
+        carrier: PeerId([0x72; 32]),
+        host: PeerId([0x73; 32]),
+        session: 9,
+        model: ModelDigest([0x3c; 32]),
+        layers: LayerRange::with_len(2, 6),
+        dtype: ActivationDtype::F16,
+        positions_max: 4096,
+        signature: [[0x5e; 32], [0x5f; 32]],
+    });
+    vec![
+        (
+            Message::Forward(ticket.clone()),
+            "011800000102030500000009000000c6 717171717171717171717171717171717171717171717171717171717171717172727272727272727272727272727272727272727272727272727272727272727373737373737373737373737373737373737373737373737373737373737373093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c02080080205e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f",
+        ),
+        (
+            Message::Relay(ticket),
+            "011900000102030500000009000000c6 717171717171717171717171717171717171717171717171717171717171717172727272727272727272727272727272727272727272727272727272727272727373737373737373737373737373737373737373737373737373737373737373093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c02080080205e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f",
+        ),
+        (
+            Message::Onward { code: Some(ErrorCode::TrustDenied) },
+            "011a0000010203050000000900000002 0105",
+        ),
+        (
+            Message::Passed(Passed { step: 300, compute_us: 1500, queue_us: 20 }),
+            "011b0000010203050000000900000005 ac02dc0b14",
+        ),
     ]
 }
 

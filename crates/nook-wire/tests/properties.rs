@@ -6,8 +6,9 @@ use nook_base::{
 };
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, Header, Hello, HistoryMark, Kind, LocalMessage, LogitRows,
-    Message, Open, PassCounts, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert,
-    StepHead, TensorAssembly, WireError, WireMessage, WorkerMessage, decode, encode,
+    Message, Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint,
+    ShardAdvert, StepHead, TensorAssembly, Ticket, WireError, WireMessage, WorkerMessage, decode,
+    encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -72,6 +73,24 @@ fn resume() -> impl Strategy<Value = Option<ResumePoint>> {
         mark,
         copy,
     }))
+}
+
+fn ticket() -> impl Strategy<Value = Ticket> {
+    let ids = any::<([u8; 32], [u8; 32], [u8; 32])>();
+    let halves = any::<[[u8; 32]; 2]>();
+    (ids, any::<(u64, u32)>(), digest(), layers(), dtype(), halves).prop_map(
+        |(ids, numbers, model, layers, dtype, signature)| Ticket {
+            requester: ids.0,
+            carrier: PeerId(ids.1),
+            host: PeerId(ids.2),
+            session: numbers.0,
+            model,
+            layers,
+            dtype,
+            positions_max: numbers.1,
+            signature,
+        },
+    )
 }
 
 fn hello() -> impl Strategy<Value = Message> {
@@ -144,6 +163,12 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u32>().prop_map(|position| Message::TookCaches { position }),
         any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
         any::<u64>().prop_map(|nonce| Message::Pong { nonce }),
+        ticket().prop_map(|ticket| Message::Forward(Box::new(ticket))),
+        ticket().prop_map(|ticket| Message::Relay(Box::new(ticket))),
+        proptest::option::of(code()).prop_map(|code| Message::Onward { code }),
+        any::<(u64, u32, u32)>().prop_map(|n| {
+            Message::Passed(Passed { step: n.0, compute_us: n.1, queue_us: n.2 })
+        }),
     ]
 }
 

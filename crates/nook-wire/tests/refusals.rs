@@ -2,13 +2,13 @@
 
 use bytes::{Bytes, BytesMut};
 use nook_base::limits::{CHUNK_BYTES, CHUNK_BYTES_MAX, FRAME_BODY_BYTES_MAX, STEP_TOKENS_MAX};
-use nook_base::{ActivationDtype, LayerRange, ModelDigest, Sensitive};
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, PeerId, Sensitive};
 use nook_wire::header::{CONTROL_BODY_BYTES_MAX, FLAG_LAST_CHUNK};
 use nook_wire::message::{DEVICE_NAME_BYTES_MAX, SENTENCE_BYTES_MAX};
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Header, HistoryMark, Kind, LocalMessage,
-    LogitRows, LogitsAssembly, Message, ShardAdvert, TensorAssembly, TensorError, WorkerMessage,
-    chunks_of, decode, encode,
+    LogitRows, LogitsAssembly, Message, ShardAdvert, TensorAssembly, TensorError, Ticket,
+    WorkerMessage, chunks_of, decode, encode,
 };
 
 /// A header that claims `body_len` bytes.
@@ -118,6 +118,34 @@ fn a_place_to_resume_is_there_whole_or_not_at_all() {
     body.extend([0xff, 0xff, 0xff, 0xff, 0x7f]);
     body.extend([1; 16]);
     assert_eq!(read(&body), Err(DecodeError::BadBody { kind }));
+}
+
+#[test]
+fn a_ticket_is_whole_and_stands_on_a_call() {
+    let ticket = Ticket {
+        requester: [1; 32],
+        carrier: PeerId([2; 32]),
+        host: PeerId([3; 32]),
+        session: u64::MAX,
+        model: ModelDigest([4; 32]),
+        layers: LayerRange::with_len(1, 2),
+        dtype: ActivationDtype::F32,
+        positions_max: u32::MAX,
+        signature: [[5; 32]; 2],
+    };
+    let frame = encode(CallId(1), 0, &Message::Relay(Box::new(ticket)));
+    let body = &frame[HEADER_BYTES..];
+    let kind = Kind::Relay;
+    for present in 0..body.len() {
+        let refused = Err(DecodeError::BadBody { kind });
+        assert_eq!(decode::<Message>(raw(kind, &body[..present])), refused, "{present}");
+    }
+    let surplus = [body, &[0]].concat();
+    let refused = Err(DecodeError::TrailingBytes { kind, count: 1 });
+    assert_eq!(decode::<Message>(raw(kind, &surplus)), refused);
+    for kind in [Kind::Forward, Kind::Relay, Kind::Onward, Kind::Passed] {
+        assert!(!kind.fits(CallId::CONNECTION) && kind.fits(CallId(1)), "{kind:?}");
+    }
 }
 
 #[test]

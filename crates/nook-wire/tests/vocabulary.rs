@@ -5,11 +5,13 @@
 //! does not compile until somebody has argued for it here.
 
 use bytes::Bytes;
-use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
+use nook_base::{
+    ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
+};
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, DecodeError, Hello, HistoryMark, Kind, LocalMessage,
-    LogitRows, Message, Open, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert,
-    StepHead, WireError, WireMessage, WorkerMessage, decode, encode,
+    LogitRows, Message, Open, Passed, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint,
+    ShardAdvert, StepHead, Ticket, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -25,6 +27,11 @@ impl HoldsNoText for ActivationDtype {}
 impl HoldsNoText for ErrorCode {}
 /// 16 bytes of a hash keyed with a secret that never leaves the requester.
 impl HoldsNoText for HistoryMark {}
+/// A hash of a public key, the key itself, and a signature: one of each in a ticket, all of them fixed
+/// before a word was said, or made from what was.
+impl HoldsNoText for PeerId {}
+impl HoldsNoText for [u8; 32] {}
+impl HoldsNoText for [[u8; 32]; 2] {}
 impl<T: HoldsNoText> HoldsNoText for Option<T> {}
 
 /// Fields that hold no text.
@@ -106,7 +113,28 @@ fn visit(message: &Message) {
         }
         Message::TookCaches { position } => plain(&[position]),
         Message::Ping { nonce } | Message::Pong { nonce } => plain(&[nonce]),
+        Message::Forward(ticket) | Message::Relay(ticket) => visit_ticket(ticket),
+        Message::Onward { code } => plain(&[code]),
+        Message::Passed(Passed { step, compute_us, queue_us }) => {
+            plain(&[step, compute_us, queue_us]);
+        }
     }
+}
+
+fn visit_ticket(ticket: &Ticket) {
+    let Ticket {
+        requester,
+        carrier,
+        host,
+        session,
+        model,
+        layers,
+        dtype,
+        positions_max,
+        signature,
+    } = ticket;
+    plain(&[requester, carrier, host, session, model]);
+    plain(&[layers, dtype, positions_max, signature]);
 }
 
 fn visit_shard(shard: &ShardAdvert) {
@@ -161,6 +189,21 @@ fn a_step_says_the_same_amount_whatever_was_said() {
     };
     assert_eq!(open(1), open(2));
     assert!(open(u64::MAX) < 100 && size(&step([1; 16])) < 80);
+    let ticket = |session| {
+        size(&Message::Relay(Box::new(Ticket {
+            requester: [session as u8; 32],
+            carrier: PeerId([2; 32]),
+            host: PeerId([3; 32]),
+            session,
+            model: ModelDigest([7; 32]),
+            layers: LayerRange::with_len(2, 5),
+            dtype: ActivationDtype::F16,
+            positions_max: 4096,
+            signature: [[session as u8; 32]; 2],
+        })))
+    };
+    assert_eq!(ticket(1), ticket(2));
+    assert!(ticket(u64::MAX) < 256);
 }
 
 #[test]

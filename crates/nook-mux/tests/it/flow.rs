@@ -7,7 +7,7 @@ use nook_base::{ActivationDtype, ErrorCode};
 use nook_mux::{CallError, TrySendError};
 use nook_wire::{CallId, Kind, Message, WireMessage};
 
-use crate::pair::{by_hand, call, chunk, open, pair, rows, spawn, step};
+use crate::pair::{by_hand, call, chunk, open, pair, relay, rows, spawn, step};
 
 #[tokio::test]
 async fn a_stalled_reader_slows_only_its_own_call() {
@@ -187,31 +187,35 @@ async fn a_send_that_is_dropped_while_it_waits_sends_nothing() {
 
 #[tokio::test]
 async fn decode_overtakes_prefill_and_no_call_overtakes_itself() {
-    let (end, mut hand) = by_hand();
-    let mut prefill = end.mux.open_call().await.unwrap();
-    let mut decode = end.mux.open_call().await.unwrap();
-    prefill.send(open()).await.unwrap();
-    decode.send(open()).await.unwrap();
-    // Six chunks of prefill stand in line before the decode step is even made.
-    let bulk = rows(384, 1);
-    assert_eq!(bulk.len(), 6 * CHUNK_BYTES);
-    prefill.send_tensor(step(384, true), bulk).await.unwrap();
-    prefill.send(Message::Truncate { position: 9 }).await.unwrap();
-    decode.send_tensor(step(1, false), rows(1, 2)).await.unwrap();
-    let mut seen = Vec::new();
-    let mut due = std::collections::HashMap::new();
-    while seen.last() != Some(&(2, Kind::Truncate)) {
-        let frame = hand.read().await.unwrap();
-        let seq: &mut u32 = due.entry(frame.call).or_default();
-        assert_eq!(frame.seq, *seq, "frames of one call stay in order");
-        *seq += 1;
-        seen.push((frame.call.0, frame.message.kind()));
+    // Steps that one host hands to another stand in the same lanes as those of a requester.
+    for opening in [open(), relay()] {
+        let (end, mut hand) = by_hand();
+        let mut prefill = end.mux.open_call().await.unwrap();
+        let mut decode = end.mux.open_call().await.unwrap();
+        prefill.send(opening.clone()).await.unwrap();
+        decode.send(opening).await.unwrap();
+        // Six chunks of prefill stand in line before the decode step is even made.
+        let bulk = rows(384, 1);
+        assert_eq!(bulk.len(), 6 * CHUNK_BYTES);
+        prefill.send_tensor(step(384, true), bulk).await.unwrap();
+        prefill.send(Message::Truncate { position: 9 }).await.unwrap();
+        decode.send_tensor(step(1, false), rows(1, 2)).await.unwrap();
+        let mut seen = Vec::new();
+        let mut due = std::collections::HashMap::new();
+        while seen.last() != Some(&(2, Kind::Truncate)) {
+            let frame = hand.read().await.unwrap();
+            let seq: &mut u32 = due.entry(frame.call).or_default();
+            assert_eq!(frame.seq, *seq, "frames of one call stay in order");
+            *seq += 1;
+            seen.push((frame.call.0, frame.message.kind()));
+        }
+        let decoded = seen.iter().position(|seen| *seen == (4, Kind::Chunk));
+        let chunks_before =
+            seen[..decoded.unwrap()].iter().filter(|seen| **seen == (2, Kind::Chunk));
+        // One chunk may already be on its way into the pipe.
+        assert!(chunks_before.count() <= 1, "{seen:?}");
+        assert_eq!(seen.iter().filter(|seen| **seen == (2, Kind::Chunk)).count(), 6);
     }
-    let decoded = seen.iter().position(|seen| *seen == (4, Kind::Chunk));
-    let chunks_before = seen[..decoded.unwrap()].iter().filter(|seen| **seen == (2, Kind::Chunk));
-    // One chunk may already be on its way into the pipe.
-    assert!(chunks_before.count() <= 1, "{seen:?}");
-    assert_eq!(seen.iter().filter(|seen| **seen == (2, Kind::Chunk)).count(), 6);
 }
 
 #[tokio::test]

@@ -5,10 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use nook_base::tasks::Tasks;
-use nook_base::{ActivationDtype, LayerRange, ModelDigest};
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, PeerId};
 use nook_mux::{Call, FramedBytes, Incoming, Mux, MuxConfig, PingPolicy, Side, framed};
 use nook_wire::{
-    CallId, Chunk, Frame, HistoryMark, Kind, Message, Open, StepHead, WireMessage, decode, encode,
+    CallId, Chunk, Frame, HistoryMark, Kind, Message, Open, StepHead, Ticket, WireMessage, decode,
+    encode,
 };
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::Receiver;
@@ -96,6 +97,21 @@ pub(crate) fn open() -> Message {
         positions_max: 64,
         resume: None,
     })
+}
+
+/// As a host begins a call to the next one.
+pub(crate) fn relay() -> Message {
+    Message::Relay(Box::new(Ticket {
+        requester: [1; 32],
+        carrier: PeerId([2; 32]),
+        host: PeerId([3; 32]),
+        session: 1,
+        model: ModelDigest([1; 32]),
+        layers: LayerRange::with_len(1, 2),
+        dtype: ActivationDtype::F32,
+        positions_max: 64,
+        signature: [[4; 32]; 2],
+    }))
 }
 
 /// The head of a step of `count` rows of 1,024 f32.

@@ -68,6 +68,7 @@ fn measured(here: u64, there: u64) -> Facts {
     Facts {
         speeds: [(Place::Local, known(here)), (Place::Peer(peer(1)), known(there))].into(),
         links: [(peer(1), near())].into(),
+        hands: [].into(),
     }
 }
 

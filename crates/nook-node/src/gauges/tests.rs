@@ -26,6 +26,7 @@ fn visit(place: Place, part: ModelPart, rows: u32, compute: u64) -> HopVisit {
         queue: Duration::ZERO,
         wire: ms(5),
         overlapped: false,
+        forwarded: false,
     }
 }
 
@@ -163,4 +164,30 @@ fn the_line_of_a_probe_keeps_its_shape_through_a_long_reply() {
     assert_eq!(decode(known, 4).map(|took| took.as_millis()), Some(60));
     assert_eq!(decode(known, 1).map(|took| took.as_millis()), Some(30));
     assert!(known.load.measured().is_some(), "a probe does not forget the loading");
+}
+
+#[test]
+fn who_hands_results_to_whom_is_known_until_it_is_known_otherwise() {
+    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let mut heard = |from, to, stands| {
+        gauges.observe_joint(&Joint { from: peer(from), to: peer(to), stands }, now);
+        let facts = gauges.facts(MODEL, now);
+        [1, 2, 3].map(|number| facts.hands_to(peer(number)).len())
+    };
+    assert_eq!(heard(1, 2, true), [1, 0, 0]);
+    assert_eq!(heard(1, 3, true), [2, 0, 0]);
+    assert_eq!(heard(2, 3, true), [2, 1, 0]);
+    assert_eq!(heard(1, 2, false), [1, 1, 0]);
+    gauges.forget(peer(3));
+    assert!(gauges.facts(MODEL, now).hands.is_empty());
+}
+
+#[test]
+fn a_step_that_went_from_host_to_host_measures_computing_and_no_way() {
+    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let there = Place::Peer(peer(1));
+    let step = HopVisit { forwarded: true, ..visit(there, inner(0, 2), 1, 3) };
+    (0..4).for_each(|_| gauges.observe(MODEL, &step, ROW, now));
+    assert!(gauges.link(peer(1)).round_trip.is_unknown());
+    assert!(!speed(&gauges, there, now).decode.is_unknown());
 }

@@ -54,6 +54,7 @@ impl Meter {
             queue: us(head.queue_us),
             wire: Duration::ZERO,
             overlapped: false,
+            forwarded: false,
         };
         let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
         collected.push(visit);

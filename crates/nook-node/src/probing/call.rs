@@ -73,6 +73,7 @@ impl Answered {
             queue,
             wire: self.took.saturating_sub(compute).saturating_sub(queue),
             overlapped: false,
+            forwarded: false,
         }
     }
 }

@@ -11,8 +11,8 @@ use nook_base::{Activation, ErrorCode};
 use nook_mux::{Call, CallError, CallReceiver, CallSender, TensorRecvError};
 use nook_pipeline::{AttemptId, Event};
 use nook_wire::{
-    CachesHead, LocalMessage, Message, ResultHead, TensorAssembly, WireMessage, WorkerMessage,
-    chunks_of,
+    CachesHead, LocalMessage, Message, Passed, ResultHead, TensorAssembly, WireMessage,
+    WorkerMessage, chunks_of,
 };
 use tokio::sync::mpsc;
 
@@ -215,6 +215,12 @@ async fn receive<M: LegMessage>(
             }
             Heard::Refused { code, sentence } => return Err(Failure::Refused { code, sentence }),
             Heard::Draining => LegEvent::Pipeline(Event::Draining { attempt }),
+            Heard::Onward { code } => {
+                LegEvent::Pipeline(Event::Forwarding { attempt, refused: code })
+            }
+            Heard::Passed(Passed { step, compute_us, queue_us }) => {
+                LegEvent::Pipeline(Event::Passed { attempt, step, compute_us, queue_us })
+            }
             Heard::OutOfTurn | Heard::Caches(_) => {
                 return Err(Failure::Refused {
                     code: ErrorCode::BadRequest,
@@ -279,6 +285,8 @@ pub(crate) enum Heard {
     Draining,
     Caches(CachesHead),
     TookCaches { position: u32 },
+    Onward { code: Option<ErrorCode> },
+    Passed(Passed),
     OutOfTurn,
 }
 
@@ -296,6 +304,8 @@ impl LegMessage for Message {
             Self::Draining { .. } => Heard::Draining,
             Self::Caches(head) => Heard::Caches(head),
             Self::TookCaches { position } => Heard::TookCaches { position },
+            Self::Onward { code } => Heard::Onward { code },
+            Self::Passed(passed) => Heard::Passed(passed),
             _ => Heard::OutOfTurn,
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::{ModelDigest, PeerId, Sensitive};
-use nook_pipeline::{GainBook, HopMeasure, HopVisit, Measure, Report};
+use nook_pipeline::{GainBook, HopMeasure, HopVisit, Joint, Measure, Report};
 use nook_plan::{Place, Route, Segment};
 use tokio::sync::{mpsc, watch};
 
@@ -191,6 +191,13 @@ impl Teller {
     /// What the answered steps of a reply showed.
     pub(crate) async fn measured(&self, model: ModelDigest, row_bytes: u64, visits: Vec<HopVisit>) {
         self.tell_house(Note::Measured { model, row_bytes, visits }).await;
+    }
+
+    /// What hosts said when they were asked to hand results on.
+    pub(crate) async fn joined(&self, joints: Vec<Joint>) {
+        if !joints.is_empty() {
+            self.tell_house(Note::Joined(joints)).await;
+        }
     }
 
     async fn tell_house(&self, note: Note) {

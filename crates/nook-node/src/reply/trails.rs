@@ -209,6 +209,7 @@ mod tests {
             retained_bytes_max: 1 << 20,
             history_key: Sensitive([7; 32]),
             resume: None,
+            forward: std::collections::BTreeSet::new(),
         };
         let mut pipeline = Pipeline::new(route, settings);
         let begin = Event::Begin { prompt: Sensitive(prompt.to_vec()) };

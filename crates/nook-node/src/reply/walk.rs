@@ -1,6 +1,7 @@
 //! The task behind one reply.
 
 mod caches;
+mod handing;
 mod opening;
 
 pub(crate) use opening::local_call;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use nook_base::limits::{PREFILL_CHUNK_POOLED_TOKENS, PREFILL_CHUNK_TOKENS};
 use nook_base::tasks::Tasks;
-use nook_base::{Activation, ActivationDtype, ErrorCode, Sensitive, clock};
+use nook_base::{Activation, ActivationDtype, ErrorCode, PeerId, Sensitive, clock};
 use nook_link::Links;
 use nook_pipeline::{
     Action, AttemptId, CloseReason, Deadlines, Event, FallBack, Forecast, GainBook, LogitRows,
@@ -19,7 +20,8 @@ use nook_pipeline::{
 };
 use nook_plan::Route;
 use nook_text::ReplyText;
-use nook_wire::{HistoryMark, LocalMessage, Message, ResumePoint, StepHead};
+use nook_trust::DeviceKey;
+use nook_wire::{HistoryMark, LocalMessage, Message, Open, ResumePoint, StepHead};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -57,6 +59,8 @@ pub(crate) struct WalkSetup {
     pub(crate) conversation: Option<i64>,
     pub(crate) cache_costs: CacheCosts,
     pub(crate) teller: Teller,
+    /// Signs tickets.
+    pub(crate) key: Arc<DeviceKey>,
     pub(crate) workers: Workers,
     pub(crate) links: Links,
     pub(crate) tasks: Tasks,
@@ -81,6 +85,9 @@ pub(crate) struct Walk {
     logits: Vec<f32>,
     legs: HashMap<AttemptId, (Leg, JoinHandle<()>)>,
     handovers: Handovers,
+    /// What other devices were asked for, of the calls that are open.
+    asked: HashMap<AttemptId, (PeerId, Open)>,
+    key: Arc<DeviceKey>,
     /// Legs that were told to leave their hosts in order.
     leaving: Vec<JoinHandle<()>>,
     /// Whether the pipeline was told that nobody wants the reply any more.
@@ -124,6 +131,7 @@ impl Walk {
             retained_bytes_max: RETAINED_BYTES_MAX,
             history_key: Sensitive(rand::random()),
             resume,
+            forward: handing::able_to_forward(&setup.links),
         };
         let (hear, heard) = mpsc::channel(LEG_EVENTS_MAX);
         Self {
@@ -145,6 +153,8 @@ impl Walk {
             logits: Vec::new(),
             legs: HashMap::new(),
             handovers: Handovers::new(setup.cache_costs),
+            asked: HashMap::new(),
+            key: setup.key,
             leaving: Vec::new(),
             stopping: false,
             heard,
@@ -165,6 +175,7 @@ impl Walk {
         let visits = self.pipeline.visits().copied().collect();
         let row_bytes = self.dtype.row_bytes(self.hidden) as u64;
         self.teller.measured(self.model.listed.digest, row_bytes, visits).await;
+        self.teller.joined(self.pipeline.measure().joints).await;
     }
 
     async fn walk(&mut self) {
@@ -236,7 +247,9 @@ impl Walk {
                 self.open(attempt, place, part, (dtype, positions_max, resume));
             }
             send @ (Action::SendTokens { .. } | Action::SendActivation { .. }) => self.send(send),
+            Action::Forward { attempt, next } => self.forward(attempt, next),
             Action::Close { attempt, reason } => {
+                self.asked.remove(&attempt);
                 if let Some((leg, task)) = self.legs.remove(&attempt) {
                     leg.close(reason);
                     if reason == CloseReason::Finished {

@@ -35,7 +35,19 @@ pub(crate) struct Case {
     pub(crate) adverts_outlive: bool,
     /// Earlier replies have shown what each peer takes.
     pub(crate) knows_paces: bool,
+    pub(crate) forward: Hands,
     pub(crate) seed: u64,
+}
+
+/// To whom the devices hand their results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hands {
+    /// None can.
+    Nobody,
+    /// All are linked.
+    Everybody,
+    /// About half of them say no.
+    Some,
 }
 
 #[derive(Debug, Clone)]
@@ -70,6 +82,8 @@ pub(crate) enum Fault {
     Full(usize),
     /// Says that it leaves.
     Drain(usize),
+    /// What it hands to another device does not get there any more; both notice.
+    CutOff(usize),
     /// All calls to our own worker die; it starts again at once.
     LocalCrash,
     /// Our own worker accepts nothing but the two ends any more.
@@ -127,6 +141,8 @@ pub(crate) struct Outcome {
     pub(crate) measure: Measure,
     /// `attempt number, first position, count`, in the order sent.
     pub(crate) sends: Vec<(u64, u32, u32)>,
+    /// The same for what went from host to host; the attempt that took it.
+    pub(crate) forwarded: Vec<(u64, u32, u32)>,
     pub(crate) places: Vec<Place>,
     /// Where each attempt was opened, by attempt.
     pub(crate) attempts: Vec<Place>,

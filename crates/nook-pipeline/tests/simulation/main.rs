@@ -5,6 +5,7 @@
 //! `world` is a house in simulated time that checks every action; here are the misfortunes.
 
 mod case;
+mod chain;
 mod checks;
 mod giving;
 mod late;
@@ -17,7 +18,7 @@ mod world;
 
 use std::time::Duration;
 
-use case::{Case, End, Fault, Garbage, IN_USE, PeerCase};
+use case::{Case, End, Fault, Garbage, Hands, IN_USE, PeerCase};
 use nook_base::{ActivationDtype, ErrorCode, LayerRange};
 use nook_pipeline::{FallBack, SpotCheck};
 use proptest::prelude::*;
@@ -71,6 +72,7 @@ fn helper_fault() -> impl Strategy<Value = Fault> {
         2 => (index.clone(), 2..40_u64).prop_map(|(index, times)| Fault::Slow(index, times)),
         1 => index.clone().prop_map(Fault::Full),
         1 => index.clone().prop_map(Fault::Overflow),
+        1 => index.clone().prop_map(Fault::CutOff),
         1 => index.prop_map(Fault::Drain),
         1 => Just(Fault::OffersUnanswered),
     ]
@@ -117,6 +119,7 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
                 echo: echo.0,
                 adverts_outlive: seed % 3 == 0,
                 knows_paces: seed % 2 == 0,
+                forward: [Hands::Nobody, Hands::Everybody, Hands::Some][(seed >> 8) as usize % 3],
                 seed,
             })
         },

@@ -23,6 +23,7 @@ impl World {
             | Fault::Lie(index)
             | Fault::Overflow(index)
             | Fault::Full(index)
+            | Fault::CutOff(index)
             | Fault::Drain(index) => self.victim(index),
             _ => None,
         };
@@ -38,6 +39,7 @@ impl World {
                 Fault::Lie(_) => state.lies = true,
                 Fault::Overflow(_) => state.overflow_next = true,
                 Fault::Full(_) => state.full = true,
+                Fault::CutOff(_) => {}
                 _ => state.draining = true,
             }
         }
@@ -46,6 +48,7 @@ impl World {
             Fault::Kill(_) => self.lose(place),
             Fault::BlackHole(_) => self.silence(place),
             Fault::Drain(_) => self.announce_leaving(place),
+            Fault::CutOff(_) => self.cut_off(place),
             Fault::LocalCrash => self.lose(Some(Place::Local)),
             Fault::LocalRefusesMiddle => self.local_refuses_middle = true,
             Fault::OffersUnanswered => self.offers_unanswered = true,
@@ -88,6 +91,21 @@ impl World {
             let delay = Duration::from_micros(self.chance(2_000));
             self.offer_caches(attempt, delay);
             self.after(delay, Some(attempt), Event::Draining { attempt });
+        }
+    }
+
+    fn cut_off(&mut self, place: Option<Place>) {
+        for attempt in self.calls_of(place) {
+            let Some(host) = self.hosts.get_mut(&attempt) else { continue };
+            let ends = [Some(attempt), host.onward];
+            if host.told {
+                host.cut = true;
+                for attempt in ends.into_iter().flatten() {
+                    let delay = Duration::from_micros(self.chance(2_000));
+                    let refused = Some(nook_base::ErrorCode::ShardUnavailable);
+                    self.after(delay, Some(attempt), Event::Forwarding { attempt, refused });
+                }
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use nook_base::{ActivationDtype, ErrorCode, LayerRange};
 use nook_pipeline::{FallBack, QUEUED_CHUNKS_MAX, RECOVERIES_MAX, Report, ShardState, SpotCheck};
 use nook_plan::Place;
 
-use crate::case::{Case, End, Fault, Garbage, Outcome, PeerCase, peer};
+use crate::case::{Case, End, Fault, Garbage, Hands, Outcome, PeerCase, peer};
 use crate::toy;
 use crate::world::run;
 
@@ -42,6 +42,7 @@ pub(crate) fn house() -> Case {
         echo: None,
         adverts_outlive: false,
         knows_paces: false,
+        forward: Hands::Nobody,
         seed: 11,
     }
 }

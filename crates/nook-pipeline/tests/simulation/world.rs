@@ -9,7 +9,7 @@ use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, Sensitive};
 use nook_pipeline::*;
 use nook_plan::{Line, Offer, Place, Route, Topology, greedy_cover};
 
-use crate::case::{Case, End, Garbage, Outcome, peer};
+use crate::case::{Case, End, Garbage, Hands, Outcome, peer};
 use crate::mishap::spoil;
 use crate::toy::{self, HIDDEN, Toy};
 
@@ -38,6 +38,24 @@ pub(crate) struct Host {
     pub(crate) silent_from: Instant,
     /// Where the first step began that crossed the goodbye.
     pub(crate) crossed_at: Option<u32>,
+    /// The call that its results go to, instead of home.
+    pub(crate) onward: Option<AttemptId>,
+    /// The call that its steps come from.
+    fed_by: Option<AttemptId>,
+    /// Whether the requester has heard that they do.
+    pub(crate) told: bool,
+    /// Nothing gets through to that call any more.
+    pub(crate) cut: bool,
+}
+
+/// A step as it comes to a host.
+struct Given {
+    step: u64,
+    position: u32,
+    marks: (HistoryMark, HistoryMark),
+    rows: LogitRows,
+    input: Option<Activation>,
+    at: Instant,
 }
 
 #[derive(Default, Clone)]
@@ -147,6 +165,7 @@ impl World {
                 reports: Vec::new(),
                 measure: Measure::default(),
                 sends: Vec::new(),
+                forwarded: Vec::new(),
                 places: Vec::new(),
                 attempts: Vec::new(),
                 superseded: 0,
@@ -179,6 +198,10 @@ impl World {
             retained_bytes_max: self.case.retained_bytes_max,
             history_key: Sensitive([3; 32]),
             resume: None,
+            forward: match self.case.forward {
+                Hands::Nobody => Default::default(),
+                _ => (0..self.case.peers.len()).map(peer).collect(),
+            },
         }
     }
 
@@ -263,15 +286,23 @@ impl World {
                 _ if host.dead => return None,
                 Event::Opened { .. } => host.open = true,
                 Event::Draining { .. } => host.draining = true,
+                Event::Forwarding { refused: None, .. } => host.told = true,
                 _ => {}
             }
         }
         if let Event::CachesCame { attempt, .. } = &event {
             self.given.extend(self.coming.remove_entry(attempt));
         }
-        if let Event::Output { attempt, step, .. } | Event::Logits { attempt, step, .. } = &event {
-            let host = self.hosts.get_mut(attempt).expect("only what was opened");
-            host.answered = host.answered.max(step + 1).min(host.steps);
+        if let Event::Output { attempt, step, .. }
+        | Event::Passed { attempt, step, .. }
+        | Event::Logits { attempt, step, .. } = &event
+        {
+            // What the end of a chain has answered, all of it has.
+            let mut through = Some(*attempt);
+            while let Some(host) = through.and_then(|attempt| self.hosts.get_mut(&attempt)) {
+                host.answered = host.answered.max(step + 1).min(host.steps);
+                through = host.fed_by;
+            }
         }
         Some(event)
     }
@@ -307,8 +338,10 @@ impl World {
                     let host = self.host(attempt.id());
                     assert_eq!(host.place, Place::Local, "token ids left this device");
                     let out = host.toy.of_tokens(&ids);
-                    let marks = (history_before, history_after);
-                    self.step(attempt.id(), step, position, marks, rows, out, None);
+                    let (marks, at) = ((history_before, history_after), self.now);
+                    let given = Given { step, position, marks, rows, input: None, at };
+                    self.outcome.sends.push((attempt.id().number(), position, out.len() as u32));
+                    self.step(attempt.id(), given, &out);
                 }
                 Action::SendActivation {
                     attempt,
@@ -322,11 +355,15 @@ impl World {
                 } => {
                     let host = self.host(attempt);
                     assert_eq!(activation.dtype(), host.dtype);
+                    assert_eq!(host.fed_by, None, "a step from here to a host in a chain");
                     let out = host.toy.of_activation(&activation);
-                    let marks = (history_before, history_after);
+                    let (marks, at) = ((history_before, history_after), self.now);
                     let input = Some(activation);
-                    self.step(attempt, step, position, marks, rows, out, input);
+                    let given = Given { step, position, marks, rows, input, at };
+                    self.outcome.sends.push((attempt.number(), position, out.len() as u32));
+                    self.step(attempt, given, &out);
                 }
+                Action::Forward { attempt, next } => self.forward(attempt, next),
                 Action::Close { attempt, reason } => {
                     let is_superseded = reason == CloseReason::Superseded;
                     self.outcome.superseded += usize::from(is_superseded);
@@ -397,6 +434,10 @@ impl World {
             free_at: self.now,
             silent_from: self.now,
             crossed_at: None,
+            onward: None,
+            fed_by: None,
+            told: false,
+            cut: false,
         };
         let mut refusal = None;
         let mut answers = true;
@@ -461,6 +502,10 @@ impl World {
                 free_at,
                 silent_from: free_at,
                 crossed_at: None,
+                onward: None,
+                fed_by: None,
+                told: false,
+                cut: false,
             });
         }
     }
@@ -487,29 +532,54 @@ impl World {
         (0..self.peers.len()).find(|index| place == Place::Peer(peer(*index)))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of a step, in wire order")]
-    fn step(
-        &mut self,
-        attempt: AttemptId,
-        step: u64,
-        position: u32,
-        (before, after): (HistoryMark, HistoryMark),
-        rows: LogitRows,
-        out: Vec<[u64; HIDDEN as usize]>,
-        input: Option<Activation>,
-    ) {
+    /// A host is asked to hand its results to another call.
+    fn forward(&mut self, attempt: AttemptId, next: AttemptId) {
+        let is_fresh = |host: &Host| host.open && !host.closed && host.steps == 0;
+        assert!(is_fresh(&self.hosts[&attempt]) && is_fresh(&self.hosts[&next]), "not fresh");
+        let place = self.hosts[&attempt].place;
+        assert_ne!(place, self.hosts[&next].place);
+        let Some(index) = self.index(place).filter(|index| !self.peers[*index].silent) else {
+            return;
+        };
+        let is_linked = match self.case.forward {
+            Hands::Nobody => panic!("nobody can hand anything on"),
+            Hands::Everybody => true,
+            Hands::Some => self.chance(2) == 0,
+        };
+        if is_linked {
+            self.hosts.get_mut(&attempt).expect("just seen").onward = Some(next);
+            self.hosts.get_mut(&next).expect("just seen").fed_by = Some(attempt);
+        }
+        let refused = (!is_linked).then_some(ErrorCode::TrustDenied);
+        let wait = std::mem::take(&mut self.peers[index].delay_next);
+        let delay = wait + Duration::from_micros(300 + self.chance(3_000));
+        self.after(delay, Some(attempt), Event::Forwarding { attempt, refused });
+    }
+
+    /// Steps that may be under way to a host: each host before it in a chain adds a window.
+    fn room(&self, attempt: AttemptId) -> u64 {
+        let mut room = self.case.window as u64;
+        let mut at = self.hosts[&attempt].fed_by;
+        while let Some(before) = at {
+            room += self.case.window as u64;
+            at = self.hosts[&before].fed_by;
+        }
+        room
+    }
+
+    fn step(&mut self, attempt: AttemptId, given: Given, out: &[[u64; HIDDEN as usize]]) {
+        let Given { step, position, marks, rows, input, at } = given;
         let count = out.len() as u32;
-        let (history, window, chunk) = (self.history, self.case.window, self.case.chunk);
-        self.outcome.sends.push((attempt.number(), position, count));
-        let host = self.host(attempt);
+        let (history, room, chunk) = (self.history, self.room(attempt), self.case.chunk);
+        let host = self.hosts.get_mut(&attempt).expect("only what was opened");
         assert_eq!(position + count, host.toy.len, "not at the cache's length");
-        assert_eq!((step, before), (host.steps, host.mark));
+        assert_eq!((step, marks.0), (host.steps, host.mark));
         assert!(position + count <= history && count <= chunk);
         host.steps += 1;
-        host.mark = after;
-        host.marks.insert(position, before);
-        host.marks.insert(position + count, after);
-        assert!(host.steps - host.answered <= window as u64, "more steps under way than allowed");
+        host.mark = marks.1;
+        host.marks.insert(position, marks.0);
+        host.marks.insert(position + count, marks.1);
+        assert!(host.steps - host.answered <= room, "more steps under way than allowed");
         if rows == LogitRows::Last {
             assert_eq!(position + count, history, "logits of a known token");
             let last = out.last().expect("a step has a row");
@@ -518,7 +588,7 @@ impl World {
         let (place, free_at, dtype) = (host.place, host.free_at, host.dtype);
         let is_head = host.toy.has_head();
         let wait = self.step_time(place, count);
-        let at = free_at.max(self.now) + wait;
+        let at = free_at.max(at) + wait;
         self.hosts.get_mut(&attempt).expect("just used").free_at = at;
         let event = if is_head {
             Event::Logits { attempt, step, position, compute_us: 10, queue_us: 0 }
@@ -528,12 +598,47 @@ impl World {
                 step,
                 position,
                 count,
-                activation: toy::activation(&out, dtype),
+                activation: toy::activation(out, dtype),
                 compute_us: u32::MAX,
                 queue_us: 5,
             }
         };
-        self.answer(attempt, place, at, event, input);
+        self.answer((attempt, marks), place, at, event, input);
+    }
+
+    /// A result goes to the next host instead of home.
+    fn hand_on(
+        &mut self,
+        from: AttemptId,
+        marks: (HistoryMark, HistoryMark),
+        at: Instant,
+        event: Event,
+    ) {
+        let Some(next) = self.hosts[&from].onward.filter(|_| !self.hosts[&from].cut) else {
+            return;
+        };
+        let Event::Output { step, position, activation, .. } = event else {
+            return self.at(at, Some(from), event);
+        };
+        let notice = Duration::from_micros(100 + self.chance(2_000));
+        let passed = Event::Passed { attempt: from, step, compute_us: 7, queue_us: 5 };
+        self.at(at + notice, Some(from), passed);
+        let on_the_way = Duration::from_micros(100 + self.chance(1_000));
+        let host = self.hosts.get_mut(&next).expect("only what was opened");
+        if host.closed || host.dead {
+            return;
+        }
+        let fits =
+            position == host.toy.len && step == host.steps && activation.dtype() == host.dtype;
+        if !fits || activation.check_finite().is_err() {
+            let (code, sentence) = (ErrorCode::CorruptActivation, "no".to_owned());
+            return self.at(at, Some(next), Event::Failed { attempt: next, code, sentence });
+        }
+        let out = host.toy.of_activation(&activation);
+        self.outcome.forwarded.push((next.number(), position, out.len() as u32));
+        let at = at + on_the_way;
+        let (rows, input) = (LogitRows::None, Some(activation));
+        self.step(next, Given { step, position, marks, rows, input, at }, &out);
     }
 
     fn step_time(&mut self, place: Place, count: u32) -> Duration {
@@ -548,17 +653,29 @@ impl World {
 
     fn answer(
         &mut self,
-        attempt: AttemptId,
+        (attempt, marks): (AttemptId, (HistoryMark, HistoryMark)),
         place: Place,
         mut at: Instant,
         mut event: Event,
         input: Option<Activation>,
     ) {
         let is_wide = self.hosts[&attempt].dtype == ActivationDtype::F32;
+        let is_in_the_middle = self.hosts[&attempt].onward.is_some();
+        let is_fed = self.hosts[&attempt].fed_by.is_some();
         if let Some(index) = self.index(place) {
             let state = &mut self.peers[index];
             if state.silent {
                 return;
+            }
+            // Within a chain nobody has both what was sent and what came of it; what looks like rows is
+            // judged at its end, by bounds that toy numbers do not have.
+            let is_unseen = match state.garbage_next {
+                Some(Garbage::Zero) => is_in_the_middle,
+                Some(Garbage::Copy) => is_in_the_middle || is_fed,
+                _ => false,
+            };
+            if is_unseen {
+                state.garbage_next = Some(Garbage::NotANumber);
             }
             let end = at + std::mem::take(&mut state.trickle_next);
             while at + PIECE < end {
@@ -586,6 +703,9 @@ impl World {
             } else if let Some(garbage) = state.garbage_next.take() {
                 event = spoil(event, garbage, input);
             }
+        }
+        if is_in_the_middle {
+            return self.hand_on(attempt, marks, at, event);
         }
         if let Some(later) = self.case.echo {
             self.at(at + later, None, event.clone());

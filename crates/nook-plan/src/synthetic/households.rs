@@ -310,6 +310,7 @@ fn device(chance: &mut Chance, model: &ModelCosts, class: &Class, place: Place) 
         queue_depth: chance.one_of(&[0, 0, 0, 0, 1, 3]),
         wait: chance.percent(10).then(|| Duration::from_millis(5)),
         speed: if is_unknown { Speed::default() } else { speed },
+        hands_to: Vec::new(),
         link: if is_unknown && chance.percent(50) { Link::default() } else { link },
     }
 }

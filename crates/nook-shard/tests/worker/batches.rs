@@ -79,25 +79,28 @@ async fn who_is_at_fault_fails_alone() {
     }
     let short = Opening { positions_max: 3, ..Opening::of(2, part) };
     let mut talks = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..5 {
         talks.push(host.open(short).await.unwrap().seeded(9));
     }
     let mut nan = rows_of(9, 0, 1);
     nan[7] = f32::NAN;
-    let [too_long, not_finite, too_wide, out_of_place] = &mut talks[..] else {
-        panic!("four were opened");
+    let [too_long, not_finite, too_wide, twice_as_wide, out_of_place] = &mut talks[..] else {
+        panic!("five were opened");
     };
     let faults = async {
         too_long.send(4).await.unwrap();
         not_finite.send_rows(&nan, WIDTH).await.unwrap();
         too_wide.send_rows(&[0.5; 65], 65).await.unwrap();
+        // One row by its head, two by the model's width.
+        twice_as_wide.send_rows(&[0.5; 2 * WIDTH as usize], 2 * WIDTH).await.unwrap();
         out_of_place.position = 1;
         out_of_place.send(1).await.unwrap();
-        let talks = [too_long, not_finite, too_wide, out_of_place];
+        let talks = [too_long, not_finite, too_wide, twice_as_wide, out_of_place];
         let ends = join_all(talks.map(async |talk| talk.receive().await.unwrap_err())).await;
         let codes = [
             ErrorCode::TooLong,
             ErrorCode::CorruptActivation,
+            ErrorCode::BadRequest,
             ErrorCode::BadRequest,
             ErrorCode::HistoryMismatch,
         ];

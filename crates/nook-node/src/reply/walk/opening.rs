@@ -6,10 +6,10 @@ use nook_base::{ActivationDtype, ErrorCode, ModelPart, PeerId};
 use nook_link::Links;
 use nook_pipeline::{AttemptId, Event};
 use nook_plan::Place;
-use nook_wire::{FEATURE_Q8, LocalMessage, Message, Open, ResumePoint};
+use nook_wire::{FEATURE_Q8, LocalMessage, Message, ResumePoint};
 use tokio::sync::watch;
 
-use crate::adverts::AdvertBook;
+use crate::adverts::{AdvertBook, barred};
 use crate::reply::leg::{self, Leg, LegEvent};
 use crate::reply::walk::Walk;
 use crate::shelf::OpenModel;
@@ -49,17 +49,10 @@ impl Walk {
             }
             Place::Peer(peer) => {
                 let (orders, inbox) = leg::orders();
-                let opening = Message::Open(Open {
-                    session: self.session,
-                    model: self.model.listed.digest,
-                    layers: part.layers,
-                    dtype,
-                    positions_max,
-                    resume,
-                });
+                let opening = self.opening(attempt, (peer, part), (dtype, positions_max, resume));
                 let (links, book) = (self.links.clone(), self.teller.book.clone());
                 let task = self.tasks.spawn_until_cancelled("peer-leg", async move {
-                    let revoked = revoked(book.clone(), peer);
+                    let revoked = barred(book.clone(), peer);
                     let held = async {
                         match peer_call(&links, &book, peer, (attempt, dtype)).await {
                             Ok(call) => {
@@ -106,14 +99,6 @@ pub(crate) async fn local_call(
 fn no_longer_trusted(attempt: AttemptId) -> Event {
     let code = ErrorCode::TrustDenied;
     Event::Failed { attempt, code, sentence: code.sentence().to_owned() }
-}
-
-/// Waits until the owner trusts `peer` too little to compute here; for ever if that never happens.
-async fn revoked(mut book: watch::Receiver<Arc<AdvertBook>>, peer: PeerId) {
-    if book.wait_for(|book| book.barred.contains(&peer)).await.is_err() {
-        // The house is leaving, and every task with it.
-        std::future::pending::<()>().await;
-    }
 }
 
 /// A call to `peer`, or what the pipeline is to hear instead. A device whose version does not know the

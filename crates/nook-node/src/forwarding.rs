@@ -1,0 +1,312 @@
+//! Results that go from host to host: what a host does when a requester makes it a part of a chain.
+//!
+//! ```text
+//! requester ══ call ══► passage of the first host ── outlet ══ relay ══► feed ── passage of the next
+//!     ▲                        │ PASSED                                               │ RESULT
+//!     └────────────────────────┴──────────────────── the requester's own call ◄───────┘
+//! ```
+//!
+//! A call of a guest has two ends here: its [`Feed`] says where steps come from (the requester, or one
+//! carrier), its [`Outlet`] where results go (home, or to the next host). Both begin as usual and are
+//! joined by a ticket before the first step. The first host checks that the requester of this very call
+//! wants it, and that its own owner lets it send to the next device; then it opens a relay there. The
+//! next host asks its gate about the *requester* ([`Gate::admit_ticket`]) and joins the relay to the
+//! call that this requester itself has opened. A relay opens nothing and is worth nothing without that
+//! call; when it ends, however it ends, the requester is told on its own call and goes on without.
+//!
+//! Nothing is buffered here. A chunk is taken from the worker when the next host has room for it, so a
+//! slow next host stops this host's worker, and by the same credit the requester.
+//!
+//! [`Gate::admit_ticket`]: nook_trust::Gate::admit_ticket
+
+mod feed;
+mod outlet;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nook_base::{ErrorCode, PeerId};
+use nook_link::Link;
+use nook_mux::{Call, CallError};
+use nook_trust::{Admitted, DevicePublicKey, Purpose, Ticket, TicketClaim};
+use nook_wire::{FEATURE_FORWARD, Message, Open, WireError};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::adverts::AdvertBook;
+use crate::lending::refuse;
+use crate::state::{Inside, State};
+
+pub(crate) use feed::{Fed, Feed};
+pub(crate) use outlet::{Noted, Notice, Outlet};
+
+/// Longest wait for the next host to take a relay. Then the requester is told that there is none. It
+/// waits longer itself, so that this answer is in time.
+const RELAY_LIMIT: Duration = Duration::from_secs(2);
+
+/// What the calls of guests need to be joined with other hosts. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Chains {
+    me: PeerId,
+    inside: mpsc::Sender<Inside>,
+    pub(crate) book: watch::Receiver<Arc<AdvertBook>>,
+    /// Calls that may still get a carrier; one entry a call at most, so streams bound them. Never
+    /// locked across an await.
+    waiting: Arc<Mutex<BTreeMap<(PeerId, u64), Waiting>>>,
+}
+
+/// A guest's call before its first step.
+#[derive(Debug)]
+struct Waiting {
+    open: Open,
+    carrier: oneshot::Sender<Call<Message>>,
+}
+
+/// One guest's call as a part of a chain. Dropping it takes its name away.
+#[derive(Debug)]
+pub(crate) struct Member {
+    chains: Chains,
+    guest: PeerId,
+    open: Open,
+}
+
+impl Chains {
+    pub(crate) fn new(
+        me: PeerId,
+        inside: mpsc::Sender<Inside>,
+        book: watch::Receiver<Arc<AdvertBook>>,
+    ) -> Self {
+        Self { me, inside, book, waiting: Arc::default() }
+    }
+
+    /// A call of an admitted guest that was opened like this, and where its carrier would arrive.
+    pub(crate) fn member(
+        &self,
+        guest: &Admitted,
+        open: Open,
+    ) -> (Member, oneshot::Receiver<Call<Message>>) {
+        let (carrier, arrival) = oneshot::channel();
+        let guest = guest.peer();
+        // A requester that uses a name twice has one of the two calls joined, and only itself to blame.
+        let waiting = Waiting { open: open.clone(), carrier };
+        self.waiting().insert((guest, open.session), waiting);
+        (Member { chains: self.clone(), guest, open }, arrival)
+    }
+
+    /// Joins a carrier's call to the call that the ticket names, if that call waits for one.
+    fn present(
+        &self,
+        requester: &Admitted,
+        claim: &TicketClaim,
+        call: Call<Message>,
+    ) -> Result<(), (Call<Message>, WireError)> {
+        let key = (requester.peer(), claim.session);
+        let mut waiting = self.waiting();
+        let gone = "no call of that name waits for steps: it is over, has begun, or has a carrier";
+        let Some(named) = waiting.get(&key) else {
+            return Err((call, error(ErrorCode::NotFound, gone)));
+        };
+        if !is_for(claim, &named.open) {
+            let sentence = "the ticket is for a call that was opened otherwise";
+            return Err((call, error(ErrorCode::BadRequest, sentence)));
+        }
+        // From here on the name is used up.
+        match waiting.remove(&key).map(|named| named.carrier.send(call)) {
+            None | Some(Ok(())) => Ok(()),
+            Some(Err(call)) => Err((call, error(ErrorCode::NotFound, gone))),
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<(PeerId, u64), Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Member {
+    /// The advert book, for whoever waits until a device may not be used any more.
+    pub(crate) fn book(&self) -> watch::Receiver<Arc<AdvertBook>> {
+        self.chains.book.clone()
+    }
+
+    /// Opens a relay to the host of `ticket`; the code says why there is none.
+    pub(crate) async fn relay(
+        &self,
+        ticket: &nook_wire::Ticket,
+    ) -> Result<Call<Message>, ErrorCode> {
+        self.check(ticket)?;
+        let (answer, wait) = oneshot::channel();
+        let question = Inside::NextHost { peer: ticket.host, answer };
+        self.chains.inside.send(question).await.map_err(|_| ErrorCode::Draining)?;
+        let link = wait.await.map_err(|_| ErrorCode::Draining)??;
+        let joined = async {
+            let mut call = link.mux().open_call().await.map_err(|_| ErrorCode::ShardUnavailable)?;
+            let opening = Message::Relay(Box::new(ticket.clone()));
+            call.send(opening).await.map_err(|error| error.code())?;
+            match call.recv().await {
+                Ok(Message::Onward { code: None }) => Ok(call),
+                Ok(Message::Onward { code: Some(code) }) => Err(code),
+                Ok(Message::Error(error)) => Err(error.code),
+                Ok(_) => Err(ErrorCode::BadRequest),
+                Err(error) => Err(end_code(&error)),
+            }
+        };
+        let joined = tokio::time::timeout(RELAY_LIMIT, joined).await;
+        joined.unwrap_or(Err(ErrorCode::PipelineStalled))
+    }
+
+    /// Whether the requester of this call wants just this. The next host checks the signature; here it
+    /// is the link that proves who asks.
+    fn check(&self, ticket: &nook_wire::Ticket) -> Result<(), ErrorCode> {
+        let key = DevicePublicKey::from_bytes(&ticket.requester);
+        let is_theirs = key.is_ok_and(|key| key.peer_id() == self.guest);
+        let follows = ticket.layers.start() == self.open.layers.end() && !ticket.layers.is_empty();
+        let here = (ticket.carrier, ticket.model, ticket.dtype, ticket.positions_max);
+        let Open { model, dtype, positions_max, .. } = self.open;
+        if is_theirs && follows && here == (self.chains.me, model, dtype, positions_max) {
+            Ok(())
+        } else {
+            Err(ErrorCode::BadRequest)
+        }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let key = (self.guest, self.open.session);
+        let mut waiting = self.chains.waiting();
+        // Another call may have taken the name meanwhile.
+        if waiting.get(&key).is_some_and(|named| named.open == self.open) {
+            waiting.remove(&key);
+        }
+    }
+}
+
+impl State {
+    /// The way to a device to which a guest's results are to go: a linked one that the owner lets
+    /// compute, and that understands it.
+    pub(crate) fn next_host(&self, peer: PeerId) -> Result<Link, ErrorCode> {
+        self.gate.admit(peer, Purpose::Borrow).map_err(|refusal| refusal.code())?;
+        let link = self.links.link(peer).ok_or(ErrorCode::ShardUnavailable)?;
+        if link.hello().features & FEATURE_FORWARD == 0 {
+            return Err(ErrorCode::VersionMismatch);
+        }
+        Ok(link)
+    }
+
+    /// A device brings steps in another's name: the gate decides on that other one (I-1).
+    pub(crate) fn on_relay(&mut self, carrier: PeerId, ticket: &Ticket, call: Call<Message>) {
+        let refused = match (
+            self.gate.admit_ticket(ticket, carrier, self.me.id),
+            &self.lending.terms,
+        ) {
+            (Ok(requester), Some(terms)) => {
+                match terms.chains.present(&requester, &ticket.claim, call) {
+                    Ok(()) => {
+                        tracing::info!(requester = ?requester.peer(), ?carrier, "steps are relayed");
+                        return;
+                    }
+                    Err(refused) => refused,
+                }
+            }
+            (Err(refusal), _) => {
+                tracing::info!(?carrier, %refusal, "a relay was refused");
+                (call, error(refusal.code(), refusal.code().sentence()))
+            }
+            (Ok(_), None) => {
+                let code = ErrorCode::ExperimentalDisabled;
+                (call, error(code, code.sentence()))
+            }
+        };
+        let (call, error) = refused;
+        self.tasks.spawn_until_cancelled("refuse", refuse(call, error));
+    }
+}
+
+/// A call of a device that may not use layers here. It may still bring another's steps; what it begins
+/// with tells. Everything else is refused as `error` says.
+pub(crate) async fn relay_or_refuse(
+    peer: PeerId,
+    mut call: Call<Message>,
+    error: WireError,
+    inside: mpsc::Sender<Inside>,
+) {
+    match call.recv().await {
+        Ok(Message::Relay(ticket)) => present(peer, &ticket, call, &inside).await,
+        Ok(_) => {
+            tracing::info!(?peer, code = %error.code, "a call was refused");
+            refuse(call, error).await;
+        }
+        // The other side has left already.
+        Err(_) => {}
+    }
+}
+
+/// Takes a relay to the loop, where the gate is.
+pub(crate) async fn present(
+    carrier: PeerId,
+    ticket: &nook_wire::Ticket,
+    call: Call<Message>,
+    inside: &mpsc::Sender<Inside>,
+) {
+    let ticket = Box::new(claimed(ticket));
+    // A closed inbox means that the node is leaving, and this call with it.
+    let _ = inside.send(Inside::Relay { carrier, ticket, call }).await;
+}
+
+/// A ticket as it travels.
+pub(crate) fn on_the_wire(ticket: &Ticket) -> nook_wire::Ticket {
+    let TicketClaim { carrier, host, session, model, layers, dtype, positions_max } = ticket.claim;
+    let mut signature = [[0; 32]; 2];
+    signature.as_flattened_mut().copy_from_slice(&ticket.signature);
+    let requester = ticket.requester;
+    nook_wire::Ticket {
+        requester,
+        carrier,
+        host,
+        session,
+        model,
+        layers,
+        dtype,
+        positions_max,
+        signature,
+    }
+}
+
+/// A ticket as the gate reads it.
+fn claimed(ticket: &nook_wire::Ticket) -> Ticket {
+    let nook_wire::Ticket {
+        requester,
+        carrier,
+        host,
+        session,
+        model,
+        layers,
+        dtype,
+        positions_max,
+        signature: halves,
+    } = *ticket;
+    let mut signature = [0; 64];
+    signature.copy_from_slice(halves.as_flattened());
+    let claim = TicketClaim { carrier, host, session, model, layers, dtype, positions_max };
+    Ticket { requester, claim, signature }
+}
+
+/// Whether `claim` is for a call that was opened like this.
+fn is_for(claim: &TicketClaim, open: &Open) -> bool {
+    (claim.session, claim.model, claim.layers) == (open.session, open.model, open.layers)
+        && (claim.dtype, claim.positions_max) == (open.dtype, open.positions_max)
+}
+
+/// Why a relay is over, as the requester is told.
+fn end_code(error: &CallError) -> ErrorCode {
+    match error {
+        CallError::Closed { code: Some(code) } => *code,
+        _ => ErrorCode::ShardUnavailable,
+    }
+}
+
+fn error(code: ErrorCode, sentence: &str) -> WireError {
+    WireError { code, sentence: sentence.to_owned() }
+}
