@@ -1,12 +1,19 @@
 """The tray icon and its menu, read and clicked over D-Bus as a desktop's panel does."""
 
+import http.client
+import json
+import os
+import signal
 import subprocess
+import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from gui.app import App, close_windows, picture_of_screen, windows
 from gui.sni import MenuEntry, Panel, TrayItem, wait_until
+from nodes import program
 
 SHARE, CHAT, DEVICES, QUIT = "Share this computer", "Open chat", "Devices…", "Quit"
 PAUSE_HOUR, PAUSE_TOMORROW = "Pause sharing for an hour", "Pause sharing until tomorrow"
@@ -174,6 +181,24 @@ def test_quit_ends_everything(panel: Panel, icon: TrayItem, app: App) -> None:
     assert not workers.stdout
 
 
+def test_quit_in_the_middle_of_a_reply_ends_it_and_says_so(
+    panel: Panel, icon: TrayItem, app: App
+) -> None:
+    """Even a worker that hangs does not keep the program: the stream ends without a false `stop`."""
+    assert app.process
+    assert "".join(spoken(ask(app, "Once upon a time", tokens=4)))
+    worker = first_line(["pgrep", "--parent", str(app.process.pid), "--full", "worker"])
+    os.kill(int(worker), signal.SIGSTOP)
+    # Its head comes at once; the reply waits for the worker.
+    with ask(app, "A story of the sea", tokens=400) as stream:
+        assert stream.status == 200
+        panel.click(icon, QUIT)
+        assert app.process.wait(30) == 0
+        said = stream.read().decode()
+    assert '"finish_reason":"stop"' not in said.replace(" ", ""), said
+    assert not Path(f"/proc/{worker}").exists(), "the worker is gone too"
+
+
 def test_a_tray_without_a_panel_shows_the_menu() -> None:
     """Plain X11 trays get an icon too; this is where the picture of the menu comes from."""
     tray = subprocess.Popen(["trayer", "--edge", "top", "--widthtype", "request", "--height", "32"])
@@ -222,6 +247,29 @@ def pages(app: App) -> list[str]:
         check=False,
     )
     return done.stdout.split()
+
+
+def ask(app: App, prompt: str, tokens: int) -> http.client.HTTPResponse:
+    """Begins a streamed reply at the app's own port."""
+    key = subprocess.run(
+        [program(), "--home", str(app.home), "key"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    messages = [{"role": "user", "content": prompt}]
+    wish = {"model": "ember", "messages": messages, "stream": True, "max_tokens": tokens}
+    asked = urllib.request.Request(
+        f"http://127.0.0.1:{app.port}/v1/chat/completions",
+        data=json.dumps(wish).encode(),
+        headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+    )
+    return urllib.request.urlopen(asked, timeout=60)
+
+
+def spoken(stream: http.client.HTTPResponse) -> list[str]:
+    """The pieces of a whole streamed reply."""
+    with stream:
+        lines = stream.read().decode().splitlines()
+    events = [line.removeprefix("data: ") for line in lines if line.startswith("data: {")]
+    return [json.loads(event)["choices"][0]["delta"].get("content") or "" for event in events]
 
 
 def tray_window() -> str:

@@ -255,6 +255,6 @@ async fn adverts_say_how_fast_a_host_is_once_it_has_computed_for_somebody() -> a
         let held = LayerRange::with_len(1, 4);
         shards.any(|it| it.held == held && it.decode_us_per_layer.is_some_and(|us| us > 0))
     };
-    advert(&mut device, is_measured).await?;
+    advert(&mut device, is_told).await?;
     Ok(())
 }

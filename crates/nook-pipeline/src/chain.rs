@@ -6,8 +6,8 @@
 //!
 //! A chain is made of two fresh calls, before the first step of either, or not at all: so both number
 //! their steps alike, and nobody feeds a call from two sides. The pipeline gives steps to the head of a
-//! chain alone and notes what the others are about to get. [`Event::Passed`] says that a step has left
-//! a host, and moves the wait, and the suspicion, to the next one.
+//! chain alone and notes what the others are about to get. [`Event::Passed`](crate::Event::Passed) says
+//! that a step has left a host, and moves the wait, and the suspicion, to the next one.
 //!
 //! What the middle of a chain answers is not seen here, so it is not kept for replay. That is chosen:
 //! copies sent home would take the same radio as the star, and they are needed only when something
