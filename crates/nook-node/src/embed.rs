@@ -6,6 +6,8 @@
 //! to continue text is no match for one that was trained to compare texts, but it needs no second
 //! model. Always on this device: activations of every position would go to another one otherwise.
 
+use std::time::Duration;
+
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, ModelPart, Sensitive};
 use nook_mux::Call;
@@ -24,6 +26,10 @@ use crate::workers::Workers;
 
 /// Texts of one request; more are refused. OpenAI allows as many.
 pub(crate) const EMBED_INPUTS_MAX: usize = 2048;
+
+/// Longest wait for the next word of our own worker: a chunk of a large model on a slow machine takes
+/// tens of seconds. Then it counts as lost, and the request ends with that.
+const WORKER_LIMIT: Duration = Duration::from_secs(300);
 
 impl State {
     /// Works out vectors in a task of their own. Whoever stops waiting ends it.
@@ -141,8 +147,13 @@ async fn send(call: &mut Call<WorkerMessage>, message: LocalMessage) -> Result<(
     call.send(message.into()).await.map_err(|_| lost())
 }
 
+async fn next(call: &mut Call<WorkerMessage>) -> Result<WorkerMessage, HouseError> {
+    let heard = tokio::time::timeout(WORKER_LIMIT, call.recv()).await;
+    heard.map_err(|_| lost())?.map_err(|_| lost())
+}
+
 async fn hear(call: &mut Call<WorkerMessage>) -> Result<Heard, HouseError> {
-    match call.recv().await.map_err(|_| lost())?.heard() {
+    match next(call).await?.heard() {
         Heard::Refused { code, sentence } => Err(HouseError::new(code, sentence)),
         Heard::Draining => Err(ErrorCode::Draining.into()),
         heard => Ok(heard),
@@ -153,7 +164,7 @@ async fn rows(call: &mut Call<WorkerMessage>, head: &ResultHead) -> Result<Activ
     let mut assembly =
         TensorAssembly::new(head.count, head.hidden, head.dtype).map_err(|_| lost())?;
     loop {
-        let message = call.recv().await.map_err(|_| lost())?;
+        let message = next(call).await?;
         let Ok(Message::Chunk(chunk)) = message.into_peer() else { return Err(lost()) };
         if let Some(activation) = assembly.take(chunk).map_err(|_| lost())? {
             return Ok(activation);
