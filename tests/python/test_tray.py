@@ -40,7 +40,7 @@ def icon(panel: Panel, app: App) -> TrayItem:
     """The app's icon, once the house is up and the menu can be used."""
     assert app.process
     icon = panel.wait_for_icon()
-    wait_until(lambda: share_entry(panel, icon).enabled, "the house to be up", 60)
+    wait_until(lambda: enabled(panel, icon, SHARE), "the house to be up", 60)
     return icon
 
 
@@ -142,7 +142,7 @@ def test_a_page_that_nobody_looks_at_gives_its_memory_back(panel: Panel) -> None
     """Started hidden there is no page at all; a closed one ends, and comes back where it was."""
     with App(words=["--hidden", "--keep-page=1"]) as app:
         icon = panel.wait_for_icon()
-        wait_until(lambda: share_entry(panel, icon).enabled, "the house to be up", 60)
+        wait_until(lambda: enabled(panel, icon, SHARE), "the house to be up", 60)
         assert not pages(app), "a page that nobody asked for"
         panel.click(icon, CHAT)
         wait_until(windows, "the window")

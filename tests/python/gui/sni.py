@@ -20,6 +20,16 @@ WATCHER_NAME = "org.kde.StatusNotifierWatcher"
 ITEM_INTERFACE = "org.kde.StatusNotifierItem"
 MENU_INTERFACE = "com.canonical.dbusmenu"
 CALL_SECONDS = 10
+# What GDBus answers for a path at which nothing is exported, and for an interface that is not there.
+NOT_THERE = {
+    "org.freedesktop.DBus.Error.UnknownMethod",
+    "org.freedesktop.DBus.Error.UnknownObject",
+    "org.freedesktop.DBus.Error.UnknownInterface",
+}
+
+
+class NotOnTheBusError(RuntimeError):
+    """The object asked is not on the bus, or not yet."""
 
 
 @dataclass
@@ -125,10 +135,22 @@ class Panel:
         return {name: value.value for name, value in self._call(asked)[0].items()}
 
     def menu(self, item: TrayItem) -> list[MenuEntry]:
-        """The entries of the icon's menu, separators left out."""
-        path = self.properties(item)["Menu"]
-        self._call(self._menu_call(item, path, "AboutToShow", "i", [0]))
-        layout = self._call(self._menu_call(item, path, "GetLayout", "iias", [0, -1, []]))
+        """The entries of the icon's menu, separators left out.
+
+        An icon registers before its menu is on the bus, and a new menu takes the place of the one
+        before at the same path: a panel asks again, and so does this one.
+        """
+        return wait_until(lambda: self._menu_now(item), "a menu on the bus", CALL_SECONDS)
+
+    def _menu_now(self, item: TrayItem) -> list[MenuEntry]:
+        path = self.properties(item).get("Menu")
+        if not path:
+            return []
+        try:
+            self._call(self._menu_call(item, path, "AboutToShow", "i", [0]))
+            layout = self._call(self._menu_call(item, path, "GetLayout", "iias", [0, -1, []]))
+        except NotOnTheBusError:
+            return []
         return [entry for entry in flat(layout[1]) if entry.label]
 
     def click(self, item: TrayItem, label: str) -> None:
@@ -159,7 +181,8 @@ class Panel:
     def _call(self, message: Message) -> list[Any]:
         reply = self._run(asyncio.wait_for(self._bus.call(message), CALL_SECONDS))
         if reply.message_type is MessageType.ERROR:
-            raise RuntimeError(f"{message.member}: {reply.error_name}: {reply.body}")
+            failure = NotOnTheBusError if reply.error_name in NOT_THERE else RuntimeError
+            raise failure(f"{message.member}: {reply.error_name}: {reply.body}")
         return reply.body
 
     @staticmethod
