@@ -48,8 +48,9 @@ pub mod vector;
 
 pub use attention::{Heads, Piece, attend};
 pub use block::Format;
+pub use buffer::Room;
 pub use cache::{CacheKind, CacheShape, LayerCache};
 pub use compute::Compute;
 pub use isa::Isa;
-pub use matrix::{Arithmetic, Matrix, MatrixError, Product, Scratch, multiply};
+pub use matrix::{Arithmetic, Layout, Matrix, MatrixError, Product, Scratch, multiply};
 pub use rope::{Rope, RopeLayout, RopeScaling, RopeTable, rotate};

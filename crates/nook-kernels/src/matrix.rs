@@ -9,18 +9,23 @@
 
 #![allow(unsafe_code, reason = "threads write disjoint pieces of the outputs")]
 
+mod layout;
+
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use crate::activations::{Activations, Grain};
 use crate::block::{Block, Format, decode_row, with_block};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Room};
 use crate::compute::Compute;
 use crate::dot::{dot, dot_2, dot_4};
 use crate::isa::per_isa;
 use crate::packed::kernel::Out;
 use crate::packed::{self, PANEL_ROWS, Packing, with_packing};
 use crate::shared::SharedOut;
+use layout::Pieces;
+
+pub use layout::Layout;
 
 /// Rows of weights that are decoded together.
 const TILE_ROWS: usize = 4;
@@ -138,61 +143,52 @@ impl Matrix {
         columns: usize,
         bytes: &[u8],
     ) -> Result<Self, MatrixError> {
-        let expected = row_bytes(format, columns)?.saturating_mul(rows);
+        let layout = Layout { arithmetic, format, rows, columns };
+        let expected = layout.row_bytes()?.saturating_mul(rows);
         if bytes.len() != expected {
             return Err(MatrixError::Bytes { expected, got: bytes.len() });
         }
-        let compute = Compute::single();
         let read = |at: usize, part: &mut [u8]| -> Result<(), MatrixError> {
             part.copy_from_slice(&bytes[at..at + part.len()]);
             Ok(())
         };
-        Self::load(&compute, arithmetic, format, rows, columns, &read)
+        Self::load(&Compute::single(), &mut Room::default(), layout, &read)
     }
 
     /// A matrix that `read` brings piece by piece, on several threads at once and in any order:
-    /// `read(at, part)` fills `part` from byte `at` of the matrix on. Nothing is held twice.
+    /// `read(at, part)` fills `part` from byte `at` of the matrix on. Nothing is held twice. Its memory
+    /// is taken from `room`, or from elsewhere where that has too little left.
     ///
     /// # Errors
     ///
     /// The first error of `read`, or a [`MatrixError`] of the sizes.
     pub fn load<E: From<MatrixError> + Send>(
         compute: &Compute,
-        arithmetic: Arithmetic,
-        format: Format,
-        rows: usize,
-        columns: usize,
+        room: &mut Room,
+        layout: Layout,
         read: &Read<'_, E>,
     ) -> Result<Self, E> {
-        let row_bytes = row_bytes(format, columns)?;
+        let Layout { format, rows, columns, .. } = layout;
+        let row_bytes = layout.row_bytes()?;
         let too_big = MatrixError::Memory { bytes: row_bytes.saturating_mul(rows) };
-        let blocks = columns / format.elements();
-        let panel_bytes = match arithmetic {
-            Arithmetic::Floats => None,
-            Arithmetic::Bytes => {
-                with_packing!(format, P => Some(blocks * P::PANEL_BYTES), _ => None)
-            }
-        };
-        let (piece_rows, piece_bytes) = match panel_bytes {
-            Some(panel_bytes) => (PANEL_ROWS, panel_bytes),
-            None => (1, row_bytes),
-        };
-        let length = rows.div_ceil(piece_rows).checked_mul(piece_bytes).ok_or(too_big)?;
-        let mut bytes = Buffer::zeroed(length).map_err(|_| too_big)?;
+        let pieces = layout.pieces()?;
+        let length = layout.held()?.ok_or(too_big)?;
+        let mut bytes = room.buffer(length).map_err(|_| too_big)?;
         let out = SharedOut::new(&mut bytes[..]);
-        let step = LOAD_ROWS.next_multiple_of(piece_rows);
+        let step = LOAD_ROWS.next_multiple_of(pieces.rows());
         let failed = Mutex::new(None);
         compute.share(rows.div_ceil(step), length, &|index| {
             let rows = index * step..rows.min((index + 1) * step);
-            let held = rows.start / piece_rows..rows.end.div_ceil(piece_rows);
+            let held = rows.start / pieces.rows()..rows.end.div_ceil(pieces.rows());
             // SAFETY: each index has its own rows, in whole pieces.
-            let out = unsafe { out.piece(held.start * piece_bytes..held.end * piece_bytes) };
+            let out = unsafe { out.piece(held.start * pieces.bytes()..held.end * pieces.bytes()) };
             let at = rows.start * row_bytes;
-            let read = match panel_bytes {
-                None => read(at, out),
-                Some(_) => {
+            let read = match pieces {
+                Pieces::Rows { .. } => read(at, out),
+                Pieces::Panels { .. } => {
                     let mut file = vec![0; rows.len() * row_bytes];
                     read(at, &mut file).map(|()| {
+                        let blocks = layout.blocks();
                         with_packing!(format, P => packed::pack::<P>(&file, blocks, out), _ => ());
                     })
                 }
@@ -204,9 +200,9 @@ impl Matrix {
         if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(error);
         }
-        let store = match panel_bytes {
-            Some(panel_bytes) => Store::Panels { panel_bytes, bytes },
-            None => Store::Rows { row_bytes, bytes },
+        let store = match pieces {
+            Pieces::Panels { panel_bytes } => Store::Panels { panel_bytes, bytes },
+            Pieces::Rows { row_bytes } => Store::Rows { row_bytes, bytes },
         };
         Ok(Self { format, rows, columns, store })
     }
@@ -276,12 +272,6 @@ impl Matrix {
     fn steps(&self) -> usize {
         self.rows.div_ceil(if self.is_packed() { PANEL_ROWS } else { TILE_ROWS })
     }
-}
-
-/// Bytes of a row in the file.
-fn row_bytes(format: Format, columns: usize) -> Result<usize, MatrixError> {
-    let fault = MatrixError::Columns { columns, block: format.elements() };
-    format.row_bytes(columns).ok_or(fault)
 }
 
 /// Multiplies the rows of `x`, `(n, columns)`, with each of the matrices, which all have as many

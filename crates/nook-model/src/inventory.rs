@@ -63,6 +63,7 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
         for (index, block) in description.blocks.iter().enumerate() {
             let wanted = part.layers.contains_layer(index as u32);
             if wanted && self.layers[index].is_none() {
+                source.together(block);
                 let layer = block.read(source)?;
                 unchanged()?;
                 self.layers[index] = Some(layer);

@@ -183,7 +183,7 @@ impl LoadedModel {
         let loaded = match &mut self.executor {
             Executor::Cpu(Cpu { arithmetic, inventory, .. }) => {
                 let (file, compute, arithmetic) = (&self.file, &self.compute, *arithmetic);
-                inventory.load(file, part, &mut Loading { file, compute, arithmetic })
+                inventory.load(file, part, &mut Loading::new(file, compute, arithmetic))
             }
             #[cfg(feature = "candle")]
             Executor::Card(card) => card.load(&self.file, part),

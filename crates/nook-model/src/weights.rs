@@ -97,6 +97,11 @@ pub(crate) trait Source {
     /// The form that comes out.
     type Into: Weights;
 
+    /// What `part` names is read next, and computed with together.
+    fn together(&mut self, part: &impl Part) {
+        let _ = part;
+    }
+
     /// The matrix `spec`.
     fn matrix(&mut self, spec: &MatrixSpec) -> Result<<Self::Into as Weights>::Matrix, Fault>;
 

@@ -63,6 +63,8 @@ pub struct KillRow {
     /// What computing the history again over the lost layers takes, told from how long the same
     /// reply's prompt took over all layers.
     pub replay_ms: Spread,
+    /// What came on top of the replay, kill by kill; nothing where the replay was told too long.
+    pub beyond_replay_ms: Spread,
     /// The first round apart, in which whoever takes over loads the layers first.
     pub cold_to_next_token_ms: f64,
 }
@@ -74,6 +76,13 @@ struct Kill {
     to_next_token_ms: f64,
     pause_ms: f64,
     prompt_ms: f64,
+}
+
+impl Kill {
+    /// What computing the history again took, where `lost` is the share of the layers that were lost.
+    fn replay_ms(&self, lost: f64) -> f64 {
+        self.prompt_ms * lost
+    }
 }
 
 /// How a helper is lost.
@@ -165,7 +174,11 @@ pub async fn household(what: &str, victims: Victims<'_>) -> anyhow::Result<KillR
         history_tokens: Spread::of(kills.iter().map(|kill| kill.history as f64)),
         to_next_token_ms: Spread::of(kills.iter().map(|kill| kill.to_next_token_ms)),
         reported_pause_ms: Spread::of(kills.iter().map(|kill| kill.pause_ms)),
-        replay_ms: Spread::of(kills.iter().map(|kill| kill.prompt_ms * lost)),
+        replay_ms: Spread::of(kills.iter().map(|kill| kill.replay_ms(lost))),
+        beyond_replay_ms: Spread::of(kills.iter().map(|kill| {
+            let beyond = kill.to_next_token_ms - kill.replay_ms(lost);
+            beyond.max(0.0)
+        })),
         cold_to_next_token_ms: cold.to_next_token_ms,
     })
 }
