@@ -88,6 +88,10 @@ impl Shift {
     }
 }
 
+/// Logits that are passed over together when none of them can be chosen: most of a vocabulary of
+/// 150,000 at each token.
+const STRIDE: usize = 64;
+
 /// Best first; the lower id first among equals.
 fn by_rank(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
     b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
@@ -218,8 +222,20 @@ impl Sampler {
         let mut recent = self.recent.iter().copied().peekable();
         let mut shifts = self.shifts.iter().peekable();
         self.candidates.clear();
-        for (index, (id, &logit)) in (0_u32..).zip(logits).enumerate() {
-            let mut logit = logit;
+        let changed = recent.peek().is_some() || shifts.peek().is_some();
+        let mut next = 0;
+        while let Some(&logit) = logits.get(next) {
+            if !changed && next % STRIDE == 0 && floor > f32::NEG_INFINITY {
+                let ahead = &logits[next..logits.len().min(next + STRIDE)];
+                // Without a way out of the loop, so that it is done in vectors. A NaN is not below
+                // anything, so it is met underneath.
+                if ahead.iter().fold(true, |below, logit| below & (*logit <= floor)) {
+                    next += ahead.len();
+                    continue;
+                }
+            }
+            let (index, id, mut logit) = (next, next as u32, logit);
+            next += 1;
             if logit.is_nan() || logit == f32::INFINITY {
                 return Err(SampleError::NotFinite { index });
             }

@@ -122,6 +122,26 @@ fn settings_out_of_range_name_their_field() {
 }
 
 proptest! {
+    /// What is passed over in one go hides neither the best nor a broken one.
+    #[test]
+    fn nothing_is_overlooked_in_a_long_row(
+        logits in prop::collection::vec(-8_i8..8, 200..700),
+        broken in any::<prop::sample::Index>(),
+        value in prop::sample::select(vec![f32::NAN, -f32::NAN, f32::INFINITY]),
+    ) {
+        let mut logits: Vec<f32> = logits.iter().map(|step| f32::from(*step)).collect();
+        let best = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let first = logits.iter().position(|logit| *logit == best).unwrap();
+        let mut greedy = Sampler::new(SamplerSettings::greedy());
+        prop_assert_eq!(greedy.sample(&logits, &[]), Ok(first as u32));
+        let index = broken.index(logits.len());
+        logits[index] = value;
+        for settings in [SamplerSettings::greedy(), SamplerSettings::new(ALL, 1).unwrap()] {
+            let found = Sampler::new(settings).sample(&logits, &[]);
+            prop_assert_eq!(found, Err(SampleError::NotFinite { index }));
+        }
+    }
+
     /// The one-pass selection against sorting everything.
     #[test]
     fn top_k_and_top_p_keep_what_sorting_keeps(
