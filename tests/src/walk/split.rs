@@ -115,6 +115,9 @@ pub struct PrefillRow {
     pub split_ms: Spread,
     /// Median of undivided / split, round by round.
     pub ratio: f64,
+    /// How much more two undivided devices read at once than one alone, median: what the two cores of
+    /// this machine allow, whoever divides what. 2 would be two machines.
+    pub both_at_once: f64,
 }
 
 impl Halves {
@@ -173,12 +176,42 @@ impl Halves {
             undivided_ms: Spread::of(undivided),
             split_ms: Spread::of(split),
             ratio,
+            both_at_once: self.both_at_once(repeats, counted).await?,
         })
+    }
+
+    /// Both devices read a prompt of their own at once, against one alone.
+    async fn both_at_once(&self, repeats: usize, counted: usize) -> anyhow::Result<f64> {
+        let (asking, helper) = (self.house.asking(), self.house.node(1));
+        let mut gains = Vec::new();
+        for round in 0..=counted.min(3) {
+            let text = |who: usize| format!("{who}{round:03} {}", RANDOM_PROMPT.repeat(repeats));
+            let (alone, one, other) = (text(2), text(3), text(4));
+            let (_, alone) = self.first_token_of(asking, &alone, Arm::Undivided).await?;
+            let (one, other) = tokio::try_join!(
+                self.first_token_of(asking, &one, Arm::Undivided),
+                self.first_token_of(helper, &other, Arm::Undivided),
+            )?;
+            // The first round loads the model on the helper.
+            if round > 0 {
+                gains.push(alone / one.1 + alone / other.1);
+            }
+        }
+        Ok(Spread::of(gains).median)
     }
 
     /// Tokens of the prompt, and milliseconds to the first one of the reply.
     async fn first_token(&self, prompt: &str, arm: Arm) -> anyhow::Result<(usize, f64)> {
-        let reply = Asking::begin(self.house.asking(), &self.model, prompt, 2, arm).await?;
+        self.first_token_of(self.house.asking(), prompt, arm).await
+    }
+
+    async fn first_token_of(
+        &self,
+        node: &Node,
+        prompt: &str,
+        arm: Arm,
+    ) -> anyhow::Result<(usize, f64)> {
+        let reply = Asking::begin(node, &self.model, prompt, 2, arm).await?;
         let length = reply.prompt_tokens();
         let summary = summary(reply).await?;
         let met = others(&summary.route);

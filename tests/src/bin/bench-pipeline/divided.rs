@@ -54,6 +54,11 @@ pub(crate) async fn prefill(effort: Effort, folder: &Path) -> anyhow::Result<Vec
         Row::plain("tokens of the long prompt", prefill.prompt_tokens.median, "tokens"),
         first("one one-thread worker", prefill.undivided_ms),
         first("two of them", prefill.split_ms),
+        Row::plain(
+            format!("{title}, two prompts on both undivided, at once, against one after the other"),
+            prefill.both_at_once,
+            "x",
+        ),
         Row::at_least(name, prefill.ratio, "x", PREFILL_AGAINST_ONE),
     ])
 }
