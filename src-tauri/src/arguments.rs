@@ -1,5 +1,6 @@
 //! The few words that the app understands on its command line.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 /// How the app was asked to start.
@@ -18,16 +19,16 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// Reads the words after the program's name. Unknown ones are named in the log and left alone:
-    /// desktops add their own.
-    pub(crate) fn read(words: impl Iterator<Item = String>) -> Self {
+    /// desktops add their own, and names of files need not be Unicode.
+    pub(crate) fn read(words: impl Iterator<Item = impl Into<OsString>>) -> Self {
         let mut read = Self::default();
-        for word in words {
-            match word.as_str() {
-                "--hidden" => read.hidden = true,
-                "--safe-graphics" => read.safe_graphics = true,
-                "--toggle-share" => read.toggle_share = true,
-                _ if let Some(kept) = page_kept(&word) => read.page_kept = Some(kept),
-                _ => tracing::warn!(%word, "not understood"),
+        for word in words.map(Into::<OsString>::into) {
+            match word.to_str() {
+                Some("--hidden") => read.hidden = true,
+                Some("--safe-graphics") => read.safe_graphics = true,
+                Some("--toggle-share") => read.toggle_share = true,
+                Some(text) if let Some(kept) = page_kept(text) => read.page_kept = Some(kept),
+                _ => tracing::warn!(?word, "not understood"),
             }
         }
         read
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     fn check(words: &[&str], expected: Arguments) {
-        let read = Arguments::read(words.iter().map(|&word| word.to_owned()));
+        let read = Arguments::read(words.iter().copied());
         assert_eq!(read, expected);
     }
 
@@ -59,5 +60,14 @@ mod tests {
         check(&["--keep-page=soon"], none);
         let both = Arguments { hidden: true, safe_graphics: true, ..none };
         check(&["--gapplication-service", "--safe-graphics", "--hidden"], both);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_word_that_is_no_text_is_left_alone() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let words = [OsString::from_vec(b"caf\xe9".to_vec()), "--hidden".into()];
+        let hidden = Arguments { hidden: true, ..Arguments::default() };
+        assert_eq!(Arguments::read(words.into_iter()), hidden);
     }
 }

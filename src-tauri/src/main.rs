@@ -30,13 +30,14 @@ mod tray;
 mod tray_host;
 mod window;
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use crate::arguments::Arguments;
 
 fn main() -> ExitCode {
-    let mut words = std::env::args();
-    if words.nth(1).as_deref() == Some("worker") {
+    let mut words = std::env::args_os();
+    if words.nth(1).as_deref() == Some(OsStr::new("worker")) {
         return nook_node::worker_main(&words.collect::<Vec<_>>());
     }
     start_log();
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<()> {
-    let arguments = Arguments::read(std::env::args().skip(1));
+    let arguments = Arguments::read(std::env::args_os().skip(1));
     graphics::prepare(arguments.safe_graphics)?;
     app::run(arguments)
 }
@@ -61,5 +62,6 @@ fn start_log() {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
         .with_writer(std::io::stderr)
+        .with_ansi(nook_base::env::may_colour(&std::io::stderr()))
         .try_init();
 }

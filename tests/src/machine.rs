@@ -91,7 +91,8 @@ impl Run {
 /// in `hidden` replaced by a word, since folders of one machine say nothing on another.
 #[must_use]
 pub fn command(bench: &str, hidden: &[(&str, &str)]) -> String {
-    shown(bench, std::env::args().skip(1), hidden)
+    let words = std::env::args_os().skip(1);
+    shown(bench, words.map(|word| word.to_string_lossy().into_owned()), hidden)
 }
 
 fn shown(bench: &str, words: impl Iterator<Item = String>, hidden: &[(&str, &str)]) -> String {

@@ -1,17 +1,20 @@
-//! The command line, as typed.
+//! The command line, as typed. `nook worker` is not of it: `main` starts that before it reads this.
 
 mod debug;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
 use nook_base::ActivationDtype;
 
 pub(crate) use debug::{Debug, DebugLogits, DebugSubject, DebugTemplate, IsaChoice};
 
+use crate::endings;
+
 /// Inglenook without a window: pools the computers of one household to run a language model.
 #[derive(Debug, Parser)]
-#[command(name = "nook", version, arg_required_else_help = true)]
+#[command(name = "nook", version, arg_required_else_help = true, after_long_help = endings::help())]
 pub(crate) struct Arguments {
     /// Data folder of the node (default: the system's place for application data).
     #[arg(long, global = true, env = "INGLENOOK_HOME", value_name = "FOLDER")]
@@ -45,9 +48,17 @@ pub(crate) enum Command {
     House(House),
     /// Look inside: model files, token ids, rendered templates, logits. Needs no running node.
     Debug(Debug),
-    /// The worker process; started by Inglenook itself.
-    #[command(hide = true)]
-    Worker,
+    /// Print the script with which a shell completes this command.
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Write the manual pages of this program into a folder.
+    Manual {
+        /// The folder; it must be there.
+        folder: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -162,7 +173,7 @@ pub(crate) enum ModelsAction {
 #[derive(Debug, Args)]
 pub(crate) struct Chat {
     /// Model to talk with.
-    #[arg(long, default_value = "ember", value_name = "FILE-OR-NAME")]
+    #[arg(long, default_value = "ember", value_name = "FILE-OR-NAME", value_hint = ValueHint::AnyPath)]
     pub(crate) model: String,
     /// Instructions that hold for the whole chat.
     #[arg(long)]
@@ -217,7 +228,7 @@ pub(crate) struct SamplingChoice {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Wish {
     /// Model: a name from `nook models`, or a GGUF file.
-    #[arg(long, default_value = "ember", value_name = "FILE-OR-NAME")]
+    #[arg(long, default_value = "ember", value_name = "FILE-OR-NAME", value_hint = ValueHint::AnyPath)]
     pub(crate) model: String,
     /// Text to continue.
     #[arg(long, value_name = "TEXT")]

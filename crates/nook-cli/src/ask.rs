@@ -14,6 +14,7 @@ use crate::arguments::{
     TrustChoice,
 };
 use crate::door::Door;
+use crate::endings::Failure;
 use crate::{output, pipeline};
 
 /// How often the end of a pairing window is looked for.
@@ -181,12 +182,12 @@ fn trust_word(trust: Trust) -> &'static str {
 }
 
 pub(crate) async fn share(home: Option<PathBuf>, share: Share) -> anyhow::Result<ExitCode> {
+    if share.until_tomorrow && share.choice != Some(Switch::Pause) {
+        let what = "--until-tomorrow belongs to `nook share pause`".to_owned();
+        bail!(Failure::Usage { what });
+    }
     let door = Door::running(home).await?;
     if let Some(choice) = share.choice {
-        anyhow::ensure!(
-            choice == Switch::Pause || !share.until_tomorrow,
-            "--until-tomorrow belongs to `nook share pause`"
-        );
         let request = match choice {
             Switch::On => Request::SetSharing { on: true },
             Switch::Off => Request::SetSharing { on: false },

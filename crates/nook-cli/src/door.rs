@@ -7,6 +7,8 @@ use anyhow::Context as _;
 use nook_control::Client;
 use nook_node::{House, HouseOptions};
 
+use crate::endings::Failure;
+
 /// Longest that leaving may take once the command is done.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -32,10 +34,7 @@ impl Door {
     /// Connects to the running node of `home`; fails with what to do when none runs.
     pub(crate) async fn running(home: Option<PathBuf>) -> anyhow::Result<Self> {
         let client = client(home.as_ref())?;
-        anyhow::ensure!(
-            client.is_running().await,
-            "no node is running here: start the app, or `nook up` in another terminal"
-        );
+        anyhow::ensure!(client.is_running().await, Failure::NoNode);
         Ok(Self { client, own: None })
     }
 

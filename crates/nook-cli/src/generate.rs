@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::arguments::{Generate, SamplingChoice, Wish};
 use crate::door::Door;
+use crate::endings::Failure;
 use crate::output;
 
 /// The JSON object that scripts read.
@@ -128,12 +129,12 @@ pub(crate) async fn stream(
                 return Ok(Report::new(summary, lines.prompt_ids.clone(), ids, text));
             }
             ReplyEvent::PipelineAborted { code, sentence } => {
-                bail!("the reply ended early ({code}): {sentence}");
+                bail!(Failure::Cut { code, sentence });
             }
             _ => {}
         }
     }
-    bail!("the node went away in the middle of the reply")
+    bail!(Failure::NodeLeft)
 }
 
 /// What stands under a reply: JSON, or a line for people.

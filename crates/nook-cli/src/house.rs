@@ -17,6 +17,7 @@ use nook_control::{Answer, DeviceTarget, Request};
 use nook_node::views::{ReplyEvent, Trust};
 
 use crate::arguments::House;
+use crate::endings::Failure;
 use crate::generate::{self, Report};
 use crate::house::member::Member;
 use crate::{ask, output};
@@ -49,7 +50,8 @@ enum Fault {
 
 pub(crate) async fn run(house: House) -> anyhow::Result<ExitCode> {
     if cfg!(not(unix)) && house.stop_after.is_some() {
-        bail!("this system cannot stop a process without ending it; --kill-after works");
+        let what = "this system cannot stop a process without ending it; --kill-after works";
+        bail!(Failure::Usage { what: what.to_owned() });
     }
     let folder = tempfile::Builder::new().prefix("nook-").tempdir()?;
     let mut members = Vec::new();

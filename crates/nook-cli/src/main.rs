@@ -2,28 +2,35 @@
 //!
 //! A thin door: arguments are read in `arguments`, every command talks to a node over the control
 //! socket (`door` connects to the running one, or starts one for the length of the command), and
-//! `output` is the only place that prints. `debug` alone needs no node: it looks into files. Started as `nook worker` it is the worker process.
+//! `output` is the only place that prints, `endings` knows the exit statuses. `debug` and `manual`
+//! need no node: they look into files, and at the command line itself. Started as `nook worker` it is
+//! the worker process.
 
 mod arguments;
 mod ask;
 mod chat;
 mod debug;
 mod door;
+mod endings;
 mod generate;
 mod house;
+mod manual;
 mod output;
 mod pipeline;
 mod up;
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::Parser;
+use nook_base::env;
 
 use crate::arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
-    let mut words = std::env::args();
-    if words.nth(1).as_deref() == Some("worker") {
+    // Words are not always Unicode; `Arguments` says of which one that matters.
+    let mut words = std::env::args_os();
+    if words.nth(1).as_deref() == Some(OsStr::new("worker")) {
         return nook_node::worker_main(&words.collect::<Vec<_>>());
     }
     let arguments = Arguments::parse();
@@ -39,7 +46,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             output::problem(&error);
-            ExitCode::FAILURE
+            endings::exit_code(&error)
         }
     }
 }
@@ -58,7 +65,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Chat(chat) => chat::run(home, chat).await,
         Command::House(house) => house::run(house).await,
         Command::Debug(debug) => debug::run(debug),
-        Command::Worker => unreachable!("main started the worker already"),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Manual { folder } => manual::write(&folder),
     }
 }
 
@@ -70,5 +78,6 @@ fn start_log(arguments: &Arguments) {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
         .with_writer(std::io::stderr)
+        .with_ansi(env::may_colour(&std::io::stderr()))
         .try_init();
 }

@@ -2,14 +2,20 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the output module")]
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+
+/// Whether standard output stands in the middle of a line. A process has one standard output, so this
+/// is as global as that is; [`problem`] ends such a line before it says what went wrong.
+static IN_A_LINE: AtomicBool = AtomicBool::new(false);
 
 /// A line for the person or the next program.
 pub(crate) fn line(text: impl AsRef<str>) {
     let mut out = std::io::stdout().lock();
     // A closed pipe (`nook … | head`) is the reader's choice; there is nobody left to tell.
     let _ = writeln!(out, "{}", text.as_ref());
+    IN_A_LINE.store(false, Ordering::Relaxed);
 }
 
 /// A piece of a line, at once on the screen.
@@ -17,6 +23,9 @@ pub(crate) fn piece(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes());
     let _ = out.flush();
+    if !text.is_empty() {
+        IN_A_LINE.store(!text.ends_with('\n'), Ordering::Relaxed);
+    }
 }
 
 /// One JSON value.
@@ -32,8 +41,11 @@ pub(crate) fn note(text: impl AsRef<str>) {
     eprintln!("{}", text.as_ref());
 }
 
-/// What went wrong, with its causes.
+/// What went wrong, with its causes, on a line of its own.
 pub(crate) fn problem(error: &anyhow::Error) {
+    if IN_A_LINE.load(Ordering::Relaxed) {
+        line("");
+    }
     eprintln!("error: {error:#}");
 }
 

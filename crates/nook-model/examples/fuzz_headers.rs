@@ -15,7 +15,8 @@ const CASES: u64 = 1_000_000;
 const SEED: u64 = 20_261_121;
 
 fn main() -> ExitCode {
-    let numbers: Vec<u64> = std::env::args().skip(1).map(|word| word.parse().unwrap()).collect();
+    let words = std::env::args_os().skip(1);
+    let numbers: Vec<u64> = words.map(|word| word.to_str().unwrap().parse().unwrap()).collect();
     let cases = numbers.first().copied().unwrap_or(CASES);
     let first = numbers.get(1).copied().unwrap_or(0);
     let fuzz = Fuzz::new(numbers.get(2).copied().unwrap_or(SEED));

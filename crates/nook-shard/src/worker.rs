@@ -7,6 +7,7 @@
 //!
 //! The runtime only moves bytes; everything that computes runs on the thread of `compute`.
 
+use std::ffi::OsString;
 use std::io::BufRead;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -52,7 +53,7 @@ enum WorkerError {
 
 /// Runs a worker to its end; `arguments` are those after `worker`.
 #[must_use]
-pub fn worker_main(arguments: &[String]) -> ExitCode {
+pub fn worker_main(arguments: &[OsString]) -> ExitCode {
     let filter = nook_base::env::text("INGLENOOK_LOG").unwrap_or_else(|| "warn".to_owned());
     // Fails only when a subscriber is set already, which is as good.
     let _ = tracing_subscriber::fmt()
@@ -69,13 +70,14 @@ pub fn worker_main(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn run(arguments: &[String]) -> Result<(), WorkerError> {
+fn run(arguments: &[OsString]) -> Result<(), WorkerError> {
     let [flag, socket] = arguments else {
         return Err(WorkerError::Usage);
     };
-    if flag != "--socket" {
+    // A node hands the name over as text; anything else was typed by hand.
+    let Some(socket) = socket.to_str().filter(|_| flag == "--socket") else {
         return Err(WorkerError::Usage);
-    }
+    };
     let token = read_token()?;
     end_with_the_node().map_err(WorkerError::Start)?;
     let account = Account::default();

@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod bundle;
 mod deny;
 mod fuzz;
 mod goldens;
@@ -43,6 +44,8 @@ enum Order {
     Setup(setup::SetupOptions),
     /// Check the shape of the source: layers, sizes, headers, bans, documents
     Tidy,
+    /// Make the packages for Linux, .deb and .rpm, and say how large they are
+    Bundle(bundle::BundleOptions),
     /// Measure: `bench walk …`, `bench engine …`
     Bench(bench::BenchOptions),
     /// Plan for hundreds of made-up households and check every plan
@@ -83,6 +86,7 @@ fn obey(order: Order) -> Result<()> {
         Order::Test(options) => stages::test(places, &options),
         Order::Setup(options) => setup::setup(&places, &options),
         Order::Tidy => tidy::command(&places),
+        Order::Bundle(options) => bundle::command(&places, &options),
         Order::Bench(options) => bench::bench(&places, &options),
         Order::Simulate(options) => simulate::simulate(&places, &options),
         Order::Soak(options) => soak::soak(&places, &options),

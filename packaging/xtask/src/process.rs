@@ -43,6 +43,12 @@ impl Program {
         self
     }
 
+    /// Keeps an environment variable from the program.
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
     /// Lets the program read from the person.
     pub(crate) fn with_keyboard(mut self) -> Self {
         self.command.stdin(Stdio::inherit());

@@ -14,7 +14,7 @@ use crate::process::Program;
 use crate::setup::packages::{Family, Wanted};
 use crate::{outside, say};
 
-mod packages;
+pub(crate) mod packages;
 pub(crate) mod python;
 
 /// The oldest Node that the window's tools run on.

@@ -17,6 +17,7 @@ use crate::{deny, outside, say, tidy};
 pub(crate) mod build;
 mod card;
 mod node;
+pub(crate) mod package;
 mod python;
 mod rust;
 pub(crate) mod ui;
@@ -133,6 +134,12 @@ const STAGES: &[Stage] = &[
         about: "tray and windows, driven on a private display",
         needs: &["build"],
         run: python::windows,
+    },
+    Stage {
+        name: "package",
+        about: ".deb and .rpm; in CI installed, driven, removed",
+        needs: &["build"],
+        run: package::stage,
     },
 ];
 

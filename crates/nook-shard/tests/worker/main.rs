@@ -17,7 +17,7 @@ mod resume;
 /// Is the worker when [`host`] starts it; among the other tests there is nothing for it to do.
 #[test]
 fn the_worker_itself() {
-    let arguments: Vec<String> = std::env::args().collect();
+    let arguments: Vec<std::ffi::OsString> = std::env::args_os().collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--socket") {
         let _ = nook_shard::worker_main(&arguments[at..]);
         // The test harness must not go on with whatever else it would do.

@@ -12,7 +12,7 @@ use crate::process::Program;
 use crate::setup::Purpose;
 
 /// How long another process may hold the package database, in seconds.
-const APT_LOCK_SECONDS: &str = "DPkg::Lock::Timeout=600";
+pub(crate) const APT_LOCK_SECONDS: &str = "DPkg::Lock::Timeout=600";
 
 /// One thing that must be on the machine.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,6 +68,8 @@ const TABLE: &[Wanted] = &[
     want(Purpose::Test, ["trayer", "trayer", "trayer"], Command("trayer")),
     want(Purpose::Test, ["fonts-dejavu-core", "dejavu-sans-fonts", "ttf-dejavu"], Unseen),
     want(Purpose::Test, ["chromium", "chromium", "chromium"], Browser),
+    want(Purpose::Test, ["rpm", "", ""], Command("rpm")),
+    want(Purpose::Test, ["desktop-file-utils", "desktop-file-utils", "desktop-file-utils"], Command("desktop-file-validate")),
     want(Purpose::Test, ["iproute2", "iproute", "iproute2"], Command("ip")),
     want(Purpose::Platforms, ["gcc-mingw-w64-x86-64", "mingw64-gcc", "mingw-w64-gcc"], Command("x86_64-w64-mingw32-gcc")),
     want(Purpose::Platforms, ["wine64", "wine-core", "wine"], Command("wine64")),
@@ -130,11 +132,10 @@ impl Family {
                 self.install_command(names)
             );
         }
-        let archives = places.made("apt-archives/partial")?.with_file_name("");
-        let cache = format!("Dir::Cache::archives={}", archives.display());
         apt(places).args(["-o", APT_LOCK_SECONDS, "update"]).run()?;
         apt(places)
-            .args(["-y", "--no-install-recommends", "-o", APT_LOCK_SECONDS, "-o", &cache])
+            .args(["-y", "--no-install-recommends", "-o", APT_LOCK_SECONDS])
+            .args(private_archives(places)?)
             .args(["-o", "Acquire::Retries=3", "install"])
             .args(names)
             .run()
@@ -189,14 +190,29 @@ fn can_make_environments(places: &Places) -> bool {
     Program::new("python3", &places.root).args(["-c", "import venv, ensurepip"]).succeeds()
 }
 
-/// apt-get as root, asking nothing. `sudo` drops the environment, so the variable goes through it.
-fn apt(places: &Places) -> Program {
-    let is_root = Program::new("id", &places.root)
+/// Options that keep what apt downloads in a folder of our own; why is said at the top.
+pub(crate) fn private_archives(places: &Places) -> Result<[String; 2]> {
+    let archives = places.made("apt-archives/partial")?.with_file_name("");
+    Ok(["-o".to_owned(), format!("Dir::Cache::archives={}", archives.display())])
+}
+
+/// Whether [`apt`] works without asking anybody.
+pub(crate) fn may_become_root(places: &Places) -> bool {
+    is_root(places)
+        || Program::new("sudo", &places.root).args(["--non-interactive", "true"]).succeeds()
+}
+
+fn is_root(places: &Places) -> bool {
+    Program::new("id", &places.root)
         .args(["-u"])
         .output_quietly()
-        .is_some_and(|id| id.trim() == "0");
+        .is_some_and(|id| id.trim() == "0")
+}
+
+/// apt-get as root, asking nothing. `sudo` drops the environment, so the variable goes through it.
+pub(crate) fn apt(places: &Places) -> Program {
     let unattended = ["DEBIAN_FRONTEND=noninteractive", "apt-get"];
-    if is_root {
+    if is_root(places) {
         Program::new("env", &places.root).args(unattended)
     } else {
         Program::new("sudo", &places.root).args(["env"]).args(unattended).with_keyboard()

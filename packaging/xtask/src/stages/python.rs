@@ -3,10 +3,12 @@
 //! The tests find the programs through `NOOK_BIN` and `INGLENOOK_BIN` and leave pictures and logs
 //! in the folder `OUT`.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::places::Places;
 use crate::process::Program;
 use crate::setup::python;
 use crate::stages::{Outcome, Round};
@@ -15,8 +17,13 @@ use crate::stages::{Outcome, Round};
 const FILE_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// Tests of foreign programs at the port.
 const CLIENT_FILES: [&str; 1] = ["test_openai.py"];
+/// What is asked of packed programs, wherever they lie.
+const PACKAGE_FILE: &str = "test_package.py";
 /// Tests of tray and windows; each gets a display, a session bus and a home of its own.
 const WINDOW_FILES: [&str; 3] = ["test_tray.py", "test_window.py", "test_pages.py"];
+
+/// Words for the interpreter that put a display, a session bus and a home around a test.
+const DISPLAY: [&str; 2] = ["-m", "gui.run_gui"];
 
 /// Foreign programs at the local port.
 pub(crate) fn clients(round: &mut Round) -> Result<Outcome> {
@@ -29,7 +36,17 @@ pub(crate) fn windows(round: &mut Round) -> Result<Outcome> {
         let because = "windows are driven through X11 and D-Bus, which only Linux has".to_owned();
         return Ok(Outcome::Skipped { because });
     }
-    run_files(round, &WINDOW_FILES, &["nook", "inglenook"], &["-m", "gui.run_gui"])
+    run_files(round, &WINDOW_FILES, &["nook", "inglenook"], &DISPLAY)
+}
+
+/// Packed programs, on a private display too. `environment` says where they are.
+pub(crate) fn packaged(places: &Places, environment: &[(&str, PathBuf)]) -> Result<()> {
+    let interpreter = python::environment(places)?;
+    let mut test = pytest(places, &interpreter, &DISPLAY, PACKAGE_FILE)?;
+    for (name, value) in environment {
+        test = test.env(name, value);
+    }
+    test.run()
 }
 
 fn run_files(
@@ -48,13 +65,7 @@ fn run_files(
     let interpreter = python::environment(places)?;
     let mut failed = Vec::new();
     for file in files {
-        let mut test = Program::new(&interpreter, &places.python_tests())
-            .args(wrapper)
-            .args(if wrapper.is_empty() { vec![] } else { vec![interpreter.as_os_str()] })
-            .args(["-m", "pytest", "-p", "no:cacheprovider", "--verbose", "--exitfirst", file])
-            .env("OUT", places.made("window-tests")?)
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .within(FILE_LIMIT);
+        let mut test = pytest(places, &interpreter, wrapper, file)?;
         for program in programs {
             let Some(path) = built.program(program) else {
                 return Ok(Outcome::NotThere { missing: format!("the program `{program}`") });
@@ -69,4 +80,14 @@ fn run_files(
         bail!("failed: {}", failed.join(", "));
     }
     Ok(Outcome::Passed { note: files.join(", ") })
+}
+
+fn pytest(places: &Places, interpreter: &Path, wrapper: &[&str], file: &str) -> Result<Program> {
+    Ok(Program::new(interpreter, &places.python_tests())
+        .args(wrapper)
+        .args(if wrapper.is_empty() { vec![] } else { vec![interpreter.as_os_str()] })
+        .args(["-m", "pytest", "-p", "no:cacheprovider", "--verbose", "--exitfirst", file])
+        .env("OUT", places.made("window-tests")?)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .within(FILE_LIMIT))
 }

@@ -47,6 +47,8 @@ const TEST_PACKAGES: &[&str] = &["nook-testkit", "nook-tests"];
 const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("axum*",              &["nook-openai"]),
     ("candle*",            &["nook-model"]), // only behind its feature `candle`
+    ("clap_complete",      &["nook-cli"]),
+    ("clap_mangen",        &["nook-cli"]),
     ("keyring*",           &["nook-store"]),
     ("llguidance",         &["nook-text"]),
     ("mdns-sd",            &["nook-find"]),

@@ -1,0 +1,109 @@
+//! How commands end: the exit statuses that scripts branch on, and the failures that have one.
+//!
+//! Commands fail with any error; `main` asks [`exit_code`] for its status. Help and manual pages show
+//! the very tables of this file, so they cannot tell another story than the program.
+
+use std::process::ExitCode;
+
+/// Every exit status that this program chooses, and when. A process that a signal ended (Ctrl-C) chooses
+/// none; shells show 128 and the signal's number.
+pub(crate) const STATUSES: [(u8, &str); 5] = [
+    (0, "It is done, and `doctor` found no problem."),
+    (1, "It failed: standard error says why and what to do. Or `doctor` found a problem."),
+    (USAGE, "The command line was not understood, or its parts do not fit together."),
+    (NO_NODE, "The command needs a running node, and none runs with this data folder."),
+    (CUT, "A reply ended early: what was said until then is on standard output."),
+];
+
+/// Variables of the environment that this program reads.
+pub(crate) const VARIABLES: [(&str, &str); 6] = [
+    ("INGLENOOK_HOME", "The data folder, where --home names none."),
+    (
+        "INGLENOOK_LOG",
+        "What the log on standard error tells: error, warn, info, debug or trace, or a list by part, as \
+         in warn,nook_link=debug.",
+    ),
+    (
+        "INGLENOOK_KEYRING",
+        "With off, the key of this device is kept in a file of the data folder and not in the system's \
+         keychain.",
+    ),
+    ("INGLENOOK_THREADS", "Threads that compute (default: one for each core)."),
+    (
+        "INGLENOOK_DEVICE",
+        "Where models compute: cpu, and in builds for graphics cards cuda, cuda:1 or metal.",
+    ),
+    (
+        "NO_COLOR",
+        "Anything in it switches colours off. Where the output is no terminal there are none anyway.",
+    ),
+];
+
+/// Same as clap's own for command lines that it does not understand.
+const USAGE: u8 = 2;
+const NO_NODE: u8 = 3;
+const CUT: u8 = 4;
+
+/// A failure with an exit status of its own; every other one has 1.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Each word was understood; together they make no sense.
+    #[error("{what}")]
+    Usage { what: String },
+    /// The command speaks to a node, and starting one for it would make no sense.
+    #[error("no node is running here: start the app, or `nook up` in another terminal")]
+    NoNode,
+    /// The node ended the reply.
+    #[error("the reply ended early ({code}): {sentence}")]
+    Cut { code: String, sentence: String },
+    /// The node itself ended.
+    #[error("the node went away in the middle of the reply")]
+    NodeLeft,
+}
+
+impl Failure {
+    fn status(&self) -> u8 {
+        match self {
+            Self::Usage { .. } => USAGE,
+            Self::NoNode => NO_NODE,
+            Self::Cut { .. } | Self::NodeLeft => CUT,
+        }
+    }
+}
+
+/// The exit status of a command that failed with `error`.
+pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
+    error.downcast_ref().map_or(ExitCode::FAILURE, |failure: &Failure| failure.status().into())
+}
+
+/// What `nook --help` says at its end.
+pub(crate) fn help() -> String {
+    let statuses = STATUSES.map(|(status, when)| format!("  {status}  {when}"));
+    let widest = VARIABLES.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let variables = VARIABLES.map(|(name, what)| format!("  {name:<widest$}  {what}"));
+    format!("Exit status:\n{}\n\nEnvironment:\n{}", statuses.join("\n"), variables.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn every_failure_ends_with_a_status_that_help_explains() {
+        let cut = Failure::Cut { code: "TIMEOUT".to_owned(), sentence: "It took long.".to_owned() };
+        for failure in
+            [Failure::Usage { what: "x".to_owned() }, Failure::NoNode, cut, Failure::NodeLeft]
+        {
+            let status = failure.status();
+            assert!(STATUSES.iter().any(|(known, _)| *known == status), "{failure}");
+            assert!(status > 1, "{failure} looks like every other failure");
+            let told: anyhow::Result<()> = Err(failure.into());
+            let told = told.context("while asking").unwrap_err();
+            assert_eq!(exit_code(&told), ExitCode::from(status), "{told:#}");
+        }
+        assert_eq!(exit_code(&anyhow::anyhow!("another")), ExitCode::FAILURE);
+        assert!(STATUSES.iter().map(|(status, _)| *status).eq(0..5), "in order, none left out");
+    }
+}
