@@ -48,6 +48,22 @@ async fn a_device_that_computes_other_layers_is_found_before_it_has_a_part_in_a_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_helpers_are_always_used_they_are_compared_all_the_same() -> anyhow::Result<()> {
+    let house = Household::strangers([NodePlan::new(ASKING)]).await?;
+    let asking = house.asking();
+    let lender = Lender::start(HELPER, asking, LayerRange::with_len(1, 4)).await?;
+    lender.answer_with(Some(Garbage::OtherLayers));
+    let wish = Wish::text("Once upon a time", 8);
+    let reply = asking.reply(&wish).await?.end().await?;
+    asking.until("its owner is told", is_told).await?;
+    let after = asking.answer(&wish).await?;
+    assert_eq!(after.devices(), [ASKING], "{after:?} after {reply:?}");
+    assert_eq!(after.ids, asking.answer(&wish.alone()).await?.ids);
+    drop(lender);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_honest_device_passes() -> anyhow::Result<()> {
     let (house, _lender) = looked_at(None).await?;
     let asking = house.asking();

@@ -176,13 +176,19 @@ impl Books {
         Ok(found)
     }
 
-    /// Begins a temporary conversation; the one used longest ago makes room.
-    fn create_passing(&mut self, title: &str, now: u64) -> Result<ConversationId, ChatsError> {
+    /// Begins a temporary conversation; the one used longest ago makes room, and is named then.
+    fn create_passing(
+        &mut self,
+        title: &str,
+        now: u64,
+    ) -> Result<(ConversationId, Vec<ConversationId>), ChatsError> {
         let all = self.passing.list(LISTED_MAX)?;
+        let mut ended = Vec::new();
         for old in all.iter().skip(TEMPORARY_MAX.saturating_sub(1)) {
             self.passing.delete(old.id)?;
+            ended.push(old.id);
         }
-        self.passing.create(title, now)
+        Ok((self.passing.create(title, now)?, ended))
     }
 }
 
@@ -284,10 +290,10 @@ mod tests {
     #[test]
     fn temporary_conversations_are_few_and_never_listed() {
         let mut books = books();
-        let first = books.create_passing("0", 0).unwrap();
-        for number in 1..=TEMPORARY_MAX as u64 {
-            books.create_passing("x", number).unwrap();
-        }
+        let (first, _) = books.create_passing("0", 0).unwrap();
+        let later = 1..=TEMPORARY_MAX as u64;
+        let ended = later.flat_map(|number| books.create_passing("x", number).unwrap().1);
+        assert_eq!(ended.collect::<Vec<_>>(), [first]);
         assert_eq!(books.passing.list(99).unwrap().len(), TEMPORARY_MAX);
         assert_eq!(books.of(first).get(first), Err(ChatsError::NoConversation));
         assert!(books.list(None).unwrap().is_empty());

@@ -119,6 +119,7 @@ impl State {
         match message {
             Message::Place(wish) => self.on_place(peer, wish),
             Message::Placed(placed) => self.on_placed(peer, placed),
+            Message::DropKept(kept) => self.on_drop_kept(peer, kept),
             Message::Advert(advert) => {
                 let shards = |advert: &Advert| (advert.shards.clone(), advert.memory_free_bytes);
                 let before = self.heard.get(&peer).map(|heard| shards(&heard.advert));

@@ -25,6 +25,7 @@ mod outlet;
 pub(crate) mod tests;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -52,24 +53,28 @@ pub(crate) struct Chains {
     me: PeerId,
     inside: mpsc::Sender<Inside>,
     pub(crate) book: watch::Receiver<Arc<AdvertBook>>,
-    /// Calls that may still get a carrier; one entry a call at most, so streams bound them. Never
-    /// locked across an await.
-    waiting: Arc<Mutex<BTreeMap<(PeerId, u64), Waiting>>>,
+    /// Calls by their requester and its name for them; one entry a call at most, so streams bound them.
+    /// Never locked across an await.
+    named: Arc<Mutex<BTreeMap<(PeerId, u64), Named>>>,
 }
 
-/// A guest's call before its first step.
+/// A guest's call that a ticket can mean.
 #[derive(Debug)]
-struct Waiting {
+struct Named {
     open: Open,
-    carrier: oneshot::Sender<Call<Message>>,
+    /// Where its carrier is awaited; absent once one has come. The name stays taken for as long as the
+    /// call lives, so that no ticket ever means two calls.
+    carrier: Option<oneshot::Sender<Call<Message>>>,
 }
 
-/// One guest's call as a part of a chain. Dropping it takes its name away.
+/// One guest's call as a part of a chain. Dropping it gives its name back.
 #[derive(Debug)]
 pub(crate) struct Member {
     chains: Chains,
     guest: PeerId,
     open: Open,
+    /// Whether the name means this call, and not an earlier one that still lives.
+    is_named: bool,
 }
 
 impl Chains {
@@ -78,10 +83,12 @@ impl Chains {
         inside: mpsc::Sender<Inside>,
         book: watch::Receiver<Arc<AdvertBook>>,
     ) -> Self {
-        Self { me, inside, book, waiting: Arc::default() }
+        Self { me, inside, book, named: Arc::default() }
     }
 
-    /// A call of an admitted guest that was opened like this, and where its carrier would arrive.
+    /// A call of an admitted guest that was opened like this, and where its carrier would arrive. A
+    /// second call of a name that is taken is served like any, but no carrier finds it: a requester that
+    /// uses a name twice keeps the first meaning of its tickets.
     pub(crate) fn member(
         &self,
         guest: &Admitted,
@@ -89,10 +96,14 @@ impl Chains {
     ) -> (Member, oneshot::Receiver<Call<Message>>) {
         let (carrier, arrival) = oneshot::channel();
         let guest = guest.peer();
-        // A requester that uses a name twice has one of the two calls joined, and only itself to blame.
-        let waiting = Waiting { open: open.clone(), carrier };
-        self.waiting().insert((guest, open.session), waiting);
-        (Member { chains: self.clone(), guest, open }, arrival)
+        let is_named = match self.named().entry((guest, open.session)) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                free.insert(Named { open: open.clone(), carrier: Some(carrier) });
+                true
+            }
+        };
+        (Member { chains: self.clone(), guest, open, is_named }, arrival)
     }
 
     /// Joins a carrier's call to the call that the ticket names, if that call waits for one.
@@ -103,9 +114,9 @@ impl Chains {
         call: Call<Message>,
     ) -> Result<(), (Call<Message>, WireError)> {
         let key = (requester.peer(), claim.session);
-        let mut waiting = self.waiting();
+        let mut all = self.named();
         let gone = "no call of that name waits for steps: it is over, has begun, or has a carrier";
-        let Some(named) = waiting.get(&key) else {
+        let Some(named) = all.get_mut(&key).filter(|named| named.carrier.is_some()) else {
             return Err((call, error(ErrorCode::NotFound, gone)));
         };
         if !is_for(claim, &named.open) {
@@ -113,14 +124,14 @@ impl Chains {
             return Err((call, error(ErrorCode::BadRequest, sentence)));
         }
         // From here on the name is used up.
-        match waiting.remove(&key).map(|named| named.carrier.send(call)) {
+        match named.carrier.take().map(|carrier| carrier.send(call)) {
             None | Some(Ok(())) => Ok(()),
             Some(Err(call)) => Err((call, error(ErrorCode::NotFound, gone))),
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<(PeerId, u64), Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn named(&self) -> MutexGuard<'_, BTreeMap<(PeerId, u64), Named>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -174,11 +185,8 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let key = (self.guest, self.open.session);
-        let mut waiting = self.chains.waiting();
-        // Another call may have taken the name meanwhile.
-        if waiting.get(&key).is_some_and(|named| named.open == self.open) {
-            waiting.remove(&key);
+        if self.is_named {
+            self.chains.named().remove(&(self.guest, self.open.session));
         }
     }
 }

@@ -85,13 +85,20 @@ impl State {
         changed
     }
 
+    /// What the machine did when it was looked at last, unless that is long ago.
+    pub(crate) fn conditions(&self) -> Option<Conditions> {
+        let is_fresh = |at: Instant| clock::now().saturating_duration_since(at) < 5 * MACHINE_LOOK;
+        self.holding_back.conditions.filter(|_| self.holding_back.looked_at.is_some_and(is_fresh))
+    }
+
     fn look_at_machine(&mut self, now: Instant) {
         let pause = &self.settings.settings().host.pause;
         let matters = self.lending.sharing == Sharing::On
             && (pause.on_battery
                 || pause.in_full_screen
                 || pause.when_busy_percent.is_some()
-                || pause.quiet_hours.is_some());
+                || pause.quiet_hours.is_some()
+                || self.is_unmeasured(now));
         let back = &mut self.holding_back;
         let early = back.looked_at.is_some_and(|at| now.duration_since(at) < MACHINE_LOOK);
         if !matters || early {

@@ -15,6 +15,7 @@ mod chats;
 mod choice;
 mod devices;
 pub mod doctor;
+mod dropping;
 mod embed;
 mod forwarding;
 mod gauges;

@@ -6,15 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nook_base::PeerId;
-use nook_pipeline::HopVisit;
+use nook_pipeline::{HopVisit, Measure};
 use nook_plan::Place;
 
 use crate::state::State;
 
 const BYTES: &str = "distributed_inference_link_bytes_total";
+const CORRUPTION: &str = "distributed_inference_shard_corruption_detected_total";
+const HEDGES: &str = "distributed_inference_hedges_total";
 const LATENCY: &str = "distributed_inference_shard_latency_ms";
 const MEMORY: &str = "distributed_inference_model_memory_bytes";
 const QUEUE: &str = "distributed_inference_queue_depth";
+const SPOT_CHECKS: &str = "distributed_inference_spot_checks_total";
 const STREAMS: &str = "distributed_inference_streams";
 
 /// What was shown last, where the next look needs it.
@@ -34,6 +37,24 @@ pub(crate) fn shard_latencies<'a>(model: &str, visits: impl IntoIterator<Item = 
         let took = visit.compute + visit.queue + visit.wire;
         let shard = format!("{model}:{}", visit.part.layers);
         metrics::histogram!(LATENCY, "shard_id" => shard).record(took.as_secs_f64() * 1e3);
+    }
+}
+
+/// A device answered what cannot be right, in a reply or to a golden probe.
+pub(crate) fn corruption_detected() {
+    metrics::counter!(CORRUPTION).increment(1);
+}
+
+/// What a walk computed twice: beside devices that were late or slow, by whether the other one stayed;
+/// and to check, by whether the answers agreed.
+pub(crate) fn computed_twice(measure: &Measure) {
+    let lost = measure.hedges.saturating_sub(measure.hedges_won);
+    for (won, count) in [("yes", measure.hedges_won), ("no", lost)] {
+        metrics::counter!(HEDGES, "won" => won).increment(u64::from(count));
+    }
+    let agreed = measure.spot_checks.saturating_sub(measure.contradictions);
+    for (answer, count) in [("yes", agreed), ("no", measure.contradictions)] {
+        metrics::counter!(SPOT_CHECKS, "agreed" => answer).increment(u64::from(count));
     }
 }
 

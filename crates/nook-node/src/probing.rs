@@ -5,16 +5,21 @@
 //! model, one after the other, and sends each a few steps over the ordinary OPEN and STEP (`call`).
 //! What is sent is drawn at random: nothing of a person's is in it. A reply that begins ends the task
 //! at once, and no device is asked for the same model more than once in [`PROBE_EVERY`]. The same round
-//! compares what each device makes of known numbers with what this one does (`golden`).
+//! compares what each device makes of known numbers with what this one does (`golden`). Where helpers are
+//! used whatever it costs, no speed decides anything, and a round only compares.
+//!
+//! A device that lends and has never been measured measures itself in the same way (`own`), so that its
+//! adverts say how fast it is before anybody has asked.
 
 mod call;
 pub(crate) mod golden;
+mod own;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use nook_base::limits::STEP_TOKENS_MAX;
-use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, clock};
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId, clock};
 use nook_link::Links;
 use nook_model::ModelFile;
 use nook_pipeline::HopVisit;
@@ -60,6 +65,8 @@ pub(crate) struct Probing {
     wanted: Option<Wanted>,
     /// The round that is under way, and what ends it.
     running: Option<(u64, CancellationToken)>,
+    /// Whether it, or the last one, measures this device for others.
+    is_own: bool,
     rounds: u64,
     idle_looks: u32,
     pub(crate) golden: GoldenBook,
@@ -72,6 +79,18 @@ pub(crate) struct Probing {
 pub(crate) struct Wanted {
     pub(crate) listed: Listed,
     pub(crate) file: ModelFile,
+    aim: Aim,
+}
+
+/// What a round is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    /// To measure every device, and to compare those that are not compared yet.
+    Measure,
+    /// To compare those.
+    Compare,
+    /// To measure this device as others would find it.
+    Own,
 }
 
 /// What a round tells the house.
@@ -86,9 +105,12 @@ pub(crate) enum Probed {
 impl State {
     /// A reply with this model may use other devices: they are to be measured when there is time.
     pub(crate) fn want_probe(&mut self, listed: Listed, file: ModelFile) {
-        if self.settings.settings().inference.pooling == Pooling::WhenFaster {
-            self.probing.wanted = Some(Wanted { listed, file });
-        }
+        let aim = match self.settings.settings().inference.pooling {
+            Pooling::WhenFaster => Aim::Measure,
+            // What is used without being weighed must compute the right thing all the same.
+            Pooling::Always => Aim::Compare,
+        };
+        self.probing.wanted = Some(Wanted { listed, file, aim });
     }
 
     /// A reply begins, and has the devices to itself.
@@ -106,20 +128,32 @@ impl State {
         if self.probing.idle_looks < IDLE_LOOKS_MIN || self.probing.running.is_some() {
             return;
         }
-        let Some(wanted) = self.probing.wanted.clone() else { return };
-        let model = wanted.listed.digest;
         let now = clock::now();
+        let Some(wanted) = self.probing.wanted.clone() else { return self.probe_own(now) };
+        let model = wanted.listed.digest;
         let offers = self.book.borrow().offers(model, now);
         let offers = offers.into_iter().filter(|offer| offer.streams_free > 0);
         let offers = offers.map(|offer| (Place::Peer(offer.peer), offer.layers));
         let mut targets: BTreeMap<Place, LayerRange> = offers.collect();
         targets.insert(Place::Local, LayerRange::all(wanted.file.shape().layers));
         let unproven = self.unproven(model, &targets, now);
-        let is_due = |place: &Place| self.probing.is_due(*place, model, now);
+        let is_due =
+            |place: &Place| wanted.aim == Aim::Measure && self.probing.is_due(*place, model, now);
         targets.retain(|place, _| is_due(place) || unproven.contains_key(place));
+        self.begin_round(wanted, targets, unproven);
+    }
+
+    fn begin_round(
+        &mut self,
+        wanted: Wanted,
+        targets: BTreeMap<Place, LayerRange>,
+        unproven: BTreeMap<Place, Subject>,
+    ) {
         let until = self.tasks.token().child_token();
         let number = self.probing.begin(until.clone());
+        self.probing.is_own = wanted.aim == Aim::Own;
         let round = Round {
+            me: self.me.id,
             wanted,
             workers: self.workers.clone(),
             links: self.links.clone(),
@@ -158,6 +192,10 @@ impl State {
     /// Takes in what a round tells.
     pub(crate) fn on_probed(&mut self, probed: Probed) {
         self.probing.take(probed, clock::now());
+        if matches!(probed, Probed::Round(_)) && self.probing.is_own {
+            // What others are told of this device is new.
+            self.advertise();
+        }
     }
 }
 
@@ -180,6 +218,13 @@ impl Probing {
         self.idle_looks = 0;
         if let Some((_, running)) = self.running.take() {
             running.cancel();
+        }
+    }
+
+    /// Ends it where this device measures itself: somebody else wants the layers now.
+    pub(crate) fn stop_own(&mut self) {
+        if self.is_own {
+            self.stop();
         }
     }
 
@@ -208,6 +253,7 @@ impl Probing {
 
 /// One round through the devices.
 struct Round {
+    me: PeerId,
     wanted: Wanted,
     workers: Workers,
     links: Links,
@@ -219,11 +265,14 @@ struct Round {
 impl Round {
     async fn run(self, targets: BTreeMap<Place, LayerRange>) {
         let model = self.wanted.listed.digest;
+        let aim = self.wanted.aim;
         for (place, layers) in targets {
             let probe = async {
-                match place {
-                    Place::Local => self.local().await,
-                    Place::Peer(_) => self.peer(place, layers).await,
+                match (place, aim) {
+                    (_, Aim::Compare) => self.compare_if_unproven(place).await,
+                    (_, Aim::Own) => self.own(layers).await,
+                    (Place::Local, Aim::Measure) => self.local().await,
+                    (Place::Peer(_), Aim::Measure) => self.peer(place, layers).await,
                 }
             };
             match tokio::time::timeout(PROBE_LIMIT, probe).await {
@@ -231,7 +280,9 @@ impl Round {
                 Ok(Err(failed)) => tracing::debug!(%place, %failed, "a device was not measured"),
                 Err(_) => tracing::debug!(%place, "measuring a device took too long"),
             }
-            let _ = self.house.send(Inside::Probed(Probed::Device(place, model))).await;
+            if aim != Aim::Compare {
+                let _ = self.house.send(Inside::Probed(Probed::Device(place, model))).await;
+            }
         }
     }
 
@@ -248,6 +299,10 @@ impl Round {
             points.push((stretch, done));
         }
         self.tell_line(place, &points).await;
+        self.compare_if_unproven(place).await
+    }
+
+    async fn compare_if_unproven(&self, place: Place) -> Result<(), Failed> {
         match self.unproven.get(&place) {
             Some(subject) => self.compare(subject).await,
             None => Ok(()),

@@ -133,6 +133,7 @@ impl State {
                 if !agrees {
                     let Subject { peer, model, .. } = &subject;
                     tracing::warn!(?peer, ?model, %layer, "computes a layer otherwise than this device");
+                    crate::meters::corruption_detected();
                 }
                 if !self.probing.golden.note(subject, agrees, now) {
                     return;

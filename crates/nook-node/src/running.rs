@@ -140,7 +140,7 @@ impl State {
             Command::Chats(ask) => {
                 if let ChatAsk::Delete { conversation, .. } = &ask {
                     // What its replies left to go on with goes with it.
-                    self.shelf.forget(*conversation);
+                    self.forget_chat(*conversation);
                 }
                 self.chats.obey(ask);
             }
@@ -173,10 +173,8 @@ impl State {
             }
             Inside::Window { number, event } => self.on_window(number, event),
             Inside::Imported { staged, name, answer } => self.imported(*staged, name, answer),
-            Inside::Lending => {
-                self.advertise();
-                self.survey();
-            }
+            Inside::Lending => self.on_lending(),
+            Inside::AdvertDue => self.on_advert_due(),
             Inside::Generate { request, conversation, answer } => {
                 self.generate(*request, conversation, answer);
             }
@@ -196,6 +194,8 @@ impl State {
             Inside::NextHost { peer, answer } => drop(answer.send(self.next_host(peer))),
             Inside::Relay { carrier, ticket, call } => self.on_relay(carrier, &ticket, call),
             Inside::Conduct(note) => self.on_conduct(note),
+            Inside::Unwanted(model, trails) => self.drop_trails(model, &trails),
+            Inside::ChatEnded(conversation) => self.forget_chat(conversation),
         }
     }
 

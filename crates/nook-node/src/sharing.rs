@@ -29,6 +29,10 @@ pub(crate) async fn drained(terms: &Terms, streams_max: u16) {
     let _ = tokio::time::timeout(DRAIN_LIMIT + DRAIN_SLACK, all).await;
 }
 
+/// Least time between two adverts because of streams that began or ended. Hundreds of calls in one moment
+/// would else be as many adverts to every device, more than may wait there, and that ends a connection.
+const ADVERT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Parts of the cap in which free memory is told.
 const MEMORY_GRAINS: u64 = 64;
 
@@ -68,14 +72,17 @@ impl State {
         let on = settings.inference.enabled && settings.host.serve_shards;
         self.lending.sharing = if on { Sharing::On } else { Sharing::Off };
         let on = on && self.holding_back.reason.is_none();
-        self.lending.streams_max =
-            u16::try_from(settings.host.max_concurrent_streams).unwrap_or(u16::MAX);
+        let streams_max = u16::try_from(settings.host.max_concurrent_streams).unwrap_or(u16::MAX);
+        if streams_max != self.lending.streams_max {
+            self.lending.streams_max = streams_max;
+            self.lending.streams = Arc::new(Semaphore::new(usize::from(streams_max)));
+        }
         if on {
             self.lending.owed.clear();
             self.lending.terms = Some(Terms {
                 lent: Arc::new(self.lent()),
                 workers: self.workers.clone(),
-                streams: Arc::new(Semaphore::new(usize::from(self.lending.streams_max))),
+                streams: self.lending.streams.clone(),
                 until: self.tasks.token().child_token(),
                 revoked: self.tasks.token().child_token(),
                 served: lending::Served::default(),
@@ -150,6 +157,31 @@ impl State {
             .collect();
         let streams = host.max_concurrent_streams;
         entry.lent(host.layers, host.shard_max_bytes, streams, &others, asked)
+    }
+
+    /// A guest's stream began or ended: that is told at once, and what follows within a moment together.
+    pub(crate) fn on_lending(&mut self) {
+        let since = self.advertised_at.map(|at| clock::now().saturating_duration_since(at));
+        let left = since.map_or(Duration::ZERO, |since| ADVERT_PAUSE.saturating_sub(since));
+        if left.is_zero() {
+            return self.on_advert_due();
+        }
+        if std::mem::replace(&mut self.lending.tells_soon, true) {
+            return;
+        }
+        let inside = self.inside.clone();
+        self.tasks.spawn_until_cancelled("tell-soon", async move {
+            tokio::time::sleep(left).await;
+            // A house that is leaving tells its devices otherwise.
+            let _ = inside.send(Inside::AdvertDue).await;
+        });
+    }
+
+    /// Tells how many streams are left.
+    pub(crate) fn on_advert_due(&mut self) {
+        self.lending.tells_soon = false;
+        self.advertise();
+        self.survey();
     }
 
     /// Tells every device that may use it what is lent now.
@@ -229,6 +261,7 @@ impl State {
         let admitted = self.gate.admit(peer, Purpose::Lend);
         let refusal = match (admitted, &self.lending.terms) {
             (Ok(admitted), Some(terms)) => {
+                self.probing.stop_own();
                 let inside = self.inside.clone();
                 let guest = self.lending.guests.entry(peer);
                 let revoked = guest.or_insert_with(|| terms.revoked.child_token()).clone();

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nook_base::{ErrorCode, ModelDigest};
 use nook_model::{ModelFile, ModelShape};
+use nook_pipeline::Trail;
 use nook_text::{ChatTemplate, GrammarError, Grammars, Tokenizer};
 
 use crate::house::HouseError;
@@ -65,10 +66,10 @@ impl Shelf {
         Ok(opened)
     }
 
-    /// A kept conversation was deleted: nothing of it is gone on with.
-    pub(crate) fn forget(&self, conversation: i64) {
+    /// A kept conversation was deleted: nothing of it is gone on with. What its replies left of each model.
+    pub(crate) fn forget(&self, conversation: i64) -> Vec<(ModelDigest, Vec<Trail>)> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.values().for_each(|model| model.trails.forget(conversation));
+        open.iter().map(|(digest, model)| (*digest, model.trails.forget(conversation))).collect()
     }
 
     fn known(&self, digest: ModelDigest) -> Option<Arc<OpenModel>> {

@@ -22,7 +22,8 @@ use nook_store::{
 };
 use nook_trust::{DeviceKey, DeviceName, Gate};
 use nook_wire::{
-    FEATURE_FORWARD, FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8, FEATURE_RESUME, Hello,
+    FEATURE_DROP, FEATURE_FORWARD, FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8, FEATURE_RESUME,
+    Hello,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -46,8 +47,12 @@ use crate::workers::{WorkerSource, Workers};
 use crate::{PROTOCOL, models};
 
 /// What this program says of itself in HELLO.
-const FEATURES: u32 =
-    FEATURE_RESUME | FEATURE_HANDOVER | FEATURE_Q8 | FEATURE_PLACEMENT | FEATURE_FORWARD;
+const FEATURES: u32 = FEATURE_RESUME
+    | FEATURE_HANDOVER
+    | FEATURE_Q8
+    | FEATURE_PLACEMENT
+    | FEATURE_FORWARD
+    | FEATURE_DROP;
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
@@ -343,8 +348,11 @@ impl State {
 
 fn worker_limits(settings: &SettingsFile) -> WorkerLimits {
     let host = &settings.settings().host;
+    // The node lends a stream before a worker hears of it, exactly and over all workers. A worker takes one
+    // more, so that this device measuring itself never costs a guest its place.
+    let lent = u16::try_from(host.max_concurrent_streams).unwrap_or(u16::MAX);
     WorkerLimits {
-        streams_max: u16::try_from(host.max_concurrent_streams).unwrap_or(u16::MAX),
+        streams_max: lent.saturating_add(1),
         memory_bytes_max: host.shard_max_bytes,
         idle: host.shard_eviction_idle.max(Duration::from_secs(1)),
     }

@@ -12,10 +12,11 @@ use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
 use nook_link::{Link, Links};
 use nook_machine::{Conditions, Machine};
 use nook_mux::Call;
+use nook_pipeline::Trail;
 use nook_store::{Home, Library, Peers, PortKey, SettingsFile, Staged};
 use nook_trust::{DeviceKey, Gate, Ticket};
 use nook_wire::Message;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::adverts::{AdvertBook, Heard};
@@ -53,6 +54,8 @@ pub(crate) enum Inside {
     Generate { request: Box<GenerateRequest>, conversation: Option<i64>, answer: Answer<Reply> },
     /// A guest's stream began or ended.
     Lending,
+    /// That is to be told now.
+    AdvertDue,
     /// A reply of this device ended.
     ReplyEnded,
     /// What was lent of these models has drained.
@@ -73,6 +76,10 @@ pub(crate) enum Inside {
     NextHost { peer: PeerId, answer: oneshot::Sender<Result<Link, ErrorCode>> },
     /// A device brings steps in another's name.
     Relay { carrier: PeerId, ticket: Box<Ticket>, call: Call<Message> },
+    /// Nobody will go on with what these replies with a model left.
+    Unwanted(ModelDigest, Vec<Trail>),
+    /// A temporary conversation made room for another.
+    ChatEnded(i64),
     /// A reply has something to tell about the devices that compute for it.
     Conduct(Note),
 }
@@ -105,17 +112,36 @@ pub(crate) struct Window {
 }
 
 /// Lending as it stands; at first nothing is lent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Lending {
     /// What the owner chose.
     pub(crate) sharing: Sharing,
     /// Absent while nothing is lent, by choice or because lending is held back.
     pub(crate) terms: Option<crate::lending::Terms>,
     pub(crate) streams_max: u16,
+    /// One permit a stream, over all models and workers. It outlives the terms, so that streams which
+    /// still end under old ones count; a new one is made only when the number itself changes.
+    pub(crate) streams: Arc<Semaphore>,
+    /// Whether an advert waits for its moment.
+    pub(crate) tells_soon: bool,
     /// Ends the calls of one device when it is trusted less.
     pub(crate) guests: BTreeMap<PeerId, CancellationToken>,
     /// Models whose memory is to be freed once no reply of this device needs it.
     pub(crate) owed: BTreeSet<ModelDigest>,
+}
+
+impl Default for Lending {
+    fn default() -> Self {
+        Self {
+            sharing: Sharing::default(),
+            terms: None,
+            streams_max: 0,
+            streams: Arc::new(Semaphore::new(0)),
+            tells_soon: false,
+            guests: BTreeMap::new(),
+            owed: BTreeSet::new(),
+        }
+    }
 }
 
 /// The house.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, clock};
 use nook_shard::{Worker, WorkerCommand, WorkerEnd, WorkerLimits, WorkerStatus};
+use nook_wire::KeptHistory;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::house::HouseError;
@@ -47,6 +48,7 @@ enum Request {
     Find { model: ModelDigest, answer: oneshot::Sender<Option<Worker>> },
     All { answer: oneshot::Sender<Vec<(ModelDigest, Worker)>> },
     Forget { peer: Option<PeerId> },
+    DropKept { peer: Option<PeerId>, kept: KeptHistory },
     StopAll { answer: oneshot::Sender<()> },
 }
 
@@ -129,6 +131,20 @@ impl Workers {
     pub(crate) async fn forget(&self, peer: Option<PeerId>) {
         // As in `limit`.
         let _ = self.requests.send(Request::Forget { peer }).await;
+    }
+
+    /// Nothing of these conversations is kept any more for `peer`, or for this device itself.
+    pub(crate) async fn drop_kept(&self, peer: Option<PeerId>, all: Vec<KeptHistory>) {
+        for kept in all {
+            // As in `limit`.
+            let _ = self.requests.send(Request::DropKept { peer, kept }).await;
+        }
+    }
+
+    /// The same for one conversation of another device, unless too many requests wait: a flood of such
+    /// wishes must not hold up those who need a worker. Whether it was taken.
+    pub(crate) fn try_drop_kept(&self, peer: PeerId, kept: KeptHistory) -> bool {
+        self.requests.try_send(Request::DropKept { peer: Some(peer), kept }).is_ok()
     }
 
     /// The worker of `model`, if one runs.
@@ -214,6 +230,11 @@ impl Stable {
                         if let Slot::Running(worker) = slot {
                             worker.forget(peer).await;
                         }
+                    }
+                }
+                Request::DropKept { peer, kept } => {
+                    if let Some(worker) = self.running(kept.model) {
+                        worker.drop_kept(peer, kept).await;
                     }
                 }
                 Request::StopAll { answer } => {

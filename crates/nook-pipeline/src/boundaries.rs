@@ -73,9 +73,11 @@ impl Boundaries {
         }
     }
 
-    /// What lies before `position` is held by the hosts already, and not here.
-    pub(crate) fn resume_at(&mut self, position: u32) {
-        for log in self.logs.values_mut() {
+    /// What lies before `position` is held by the hosts already, and not here, in the logs before layers
+    /// `beyond` one; in all of them where there is none.
+    pub(crate) fn resume_at(&mut self, position: u32, beyond: Option<u32>) {
+        let resumes = |layer: &u32| beyond.is_none_or(|beyond| *layer > beyond);
+        for (_, log) in self.logs.iter_mut().filter(|(layer, _)| resumes(layer)) {
             *log = Retained::forgotten(self.hidden, self.dtype, position);
         }
     }

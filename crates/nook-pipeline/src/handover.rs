@@ -62,7 +62,8 @@ impl Pipeline {
             return;
         };
         let Phase::Open(attempt) = stage.phase else { return };
-        if !is_possible {
+        // A host that says goodbye twice is asked once: what came twice would be forgotten once too often.
+        if !is_possible || stage.caches_due.is_some() {
             return;
         }
         let replay = self.replay_takes(index);
@@ -145,6 +146,7 @@ impl Pipeline {
         (stage.sent, stage.done) = (position, position);
         stage.ends = vec![position];
         self.drop_gift(index);
+        self.draw_after_gift(index, position);
         self.measure.handovers += 1;
         self.report(Report::Handover { from, layers, news });
     }

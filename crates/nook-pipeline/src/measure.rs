@@ -27,6 +27,11 @@ pub struct Measure {
     pub handovers: u32,
     /// Spans of other devices that this device took over.
     pub fallbacks_to_local: u32,
+    /// Times that the layers of a late or slow device were begun elsewhere beside it; at most
+    /// [`crate::HEDGES_MAX`].
+    pub hedges: u32,
+    /// Those of them after which the other one stayed.
+    pub hedges_won: u32,
     /// Results refused as `corrupt_activation`.
     pub corrupt_activations: u32,
     /// Times that activations did not fit f16 or q8 and everything was computed again in f32: 0 or 1.

@@ -42,8 +42,6 @@ pub struct Pipeline {
     pub(crate) failures: u32,
     /// Attempts at other devices that were given up, for whatever reason.
     pub(crate) given_up: usize,
-    /// Replays that were begun beside a late device.
-    pub(crate) hedges: u32,
     pub(crate) takeovers: Vec<Takeover>,
     /// Why this device cannot stand in, once it has failed to.
     pub(crate) local_fault: Option<Fault>,
@@ -96,7 +94,6 @@ impl Pipeline {
             excluded: BTreeMap::new(),
             failures: 0,
             given_up: 0,
-            hedges: 0,
             takeovers: Vec::new(),
             local_fault: None,
             first_cause: None,
@@ -189,16 +186,20 @@ impl Pipeline {
         }
         prompt.iter().for_each(|token| self.marks.push(*token));
         self.ids = prompt;
-        self.draw_spot_checks();
         // Something is left to compute, so that there is a position to choose the next token from.
         let resume =
             self.settings.resume.take().filter(|resume| resume.position < self.positions());
+        let drawn = self.draw_spot_checks(resume.as_ref().map_or(0, |resume| resume.position));
+        // What goes into a stage that is checked has to be here from the beginning, so those before it
+        // compute their past again (`spot`).
+        let first = drawn.unwrap_or(0);
         if let Some(resume) = &resume {
-            self.boundaries.resume_at(resume.position);
+            let beyond = drawn.and_then(|index| self.stages[index].takes());
+            self.boundaries.resume_at(resume.position, beyond);
             self.measure.resumed = resume.position;
         }
         for index in 0..self.stages.len() {
-            self.open_at(index, resume.as_ref(), now);
+            self.open_at(index, resume.as_ref().filter(|_| index >= first), now);
         }
     }
 

@@ -316,6 +316,9 @@ impl Pipeline {
                 self.boundaries.clear(boundary);
             }
             self.stages.insert(index + offset, Stage::new(*segment, role));
+            if matches!(role, Role::Main | Role::Rival) {
+                self.draw_replay(index + offset);
+            }
             self.open(index + offset, now);
         }
         self.drop_unread_logs();

@@ -14,6 +14,7 @@ use nook_base::{ActivationDtype, Sensitive};
 use nook_plan::Segment;
 
 use crate::fault::{Fault, FaultKind};
+use crate::history::HistoryMark;
 use crate::pipeline::Pipeline;
 use crate::stage::{Phase, Stage};
 
@@ -27,6 +28,8 @@ pub struct Trail {
     segments: Vec<Segment>,
     dtype: ActivationDtype,
     key: Sensitive<[u8; 32]>,
+    /// That of everything that was fed.
+    mark: HistoryMark,
 }
 
 /// Where a prompt goes on that begins like an earlier one; made by [`Trail::resume`] alone.
@@ -69,6 +72,12 @@ impl Trail {
     #[must_use]
     pub fn dtype(&self) -> ActivationDtype {
         self.dtype
+    }
+
+    /// By what the hosts know it: how long it is, and its mark.
+    #[must_use]
+    pub fn name(&self) -> (u32, HistoryMark) {
+        (self.ends.last().copied().unwrap_or(0), self.mark)
     }
 
     /// Positions held.
@@ -123,6 +132,7 @@ impl Pipeline {
             segments: self.places().collect(),
             dtype: self.boundaries.dtype(),
             key: self.settings.history_key.clone(),
+            mark: self.marks.at(last),
         })
     }
 
@@ -164,6 +174,7 @@ mod tests {
             segments: Vec::new(),
             dtype: ActivationDtype::F32,
             key: Sensitive([1; 32]),
+            mark: HistoryMark::EMPTY,
         }
     }
 

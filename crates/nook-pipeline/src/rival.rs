@@ -95,11 +95,11 @@ impl Pipeline {
         if cover.is_none() && !is_worth_loading {
             return;
         }
-        let is_enough = self.hedges >= HEDGES_MAX || self.given_up >= RECOVERIES_MAX;
+        let is_enough = self.measure.hedges >= HEDGES_MAX || self.given_up >= RECOVERIES_MAX;
         if is_enough || !self.is_replayable(index) {
             return self.on_fault(index, Fault::stalled(), now);
         }
-        self.hedges += 1;
+        self.measure.hedges += 1;
         let is_preferred_here = self.failures >= self.settings.failovers_max && self.may_stand_in();
         let rivals = match cover {
             Some(hops) if !is_preferred_here => {
@@ -156,6 +156,10 @@ impl Pipeline {
 
     /// The stages beside the one at `index` take its place; its own call is closed.
     pub(crate) fn promote(&mut self, index: usize) {
+        // A witness that was there already took over without having been called for that.
+        let was_called = self.side(index).any(|side| side.role == Role::Rival)
+            && self.measure.hedges_won < self.measure.hedges;
+        self.measure.hedges_won += u32::from(was_called);
         self.retire(index);
         let mut here = Vec::new();
         for stage in self.stages.iter_mut().skip(index).take_while(|stage| !stage.is_main()) {

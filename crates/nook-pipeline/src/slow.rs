@@ -107,7 +107,7 @@ impl Pipeline {
     pub(crate) fn chase(&mut self, index: usize, offers: &mut [Offer], now: Instant) {
         self.stages[index].slowness = Slowness::Endured(0);
         let is_leaving = self.stages[index].draining;
-        let is_enough = self.hedges >= HEDGES_MAX || self.has_side(index) || is_leaving;
+        let is_enough = self.measure.hedges >= HEDGES_MAX || self.has_side(index) || is_leaving;
         let Some(pace) = self.stages[index].pace.recent(PACE_STEPS, HICCUPS_FORGIVEN) else {
             return;
         };
@@ -115,7 +115,7 @@ impl Pipeline {
             return;
         }
         let Some(rivals) = self.faster(index, pace, offers) else { return };
-        self.hedges += 1;
+        self.measure.hedges += 1;
         self.stages[index].slowness = Slowness::Chased(0);
         self.insert(index + 1, &rivals, Role::Rival, now);
     }

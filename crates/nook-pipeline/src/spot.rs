@@ -6,7 +6,24 @@
 //! devices compute from the same bytes. A device that is contradicted by this one was wrong. Where two
 //! other devices contradict each other nobody knows which, so neither computes on. What was built on
 //! the answers is computed again.
+//!
+//! Not only a first computation is drawn:
+//!
+//! - A span that *goes on* with what its host kept of an earlier reply. A witness has to begin at position
+//!   0, and what goes into the span there is not kept between two replies, so that where such a span is
+//!   drawn, the stages before it do not go on but compute their past again. What comes after the place to
+//!   go on is compared.
+//! - A span that is *replayed* by another device, beside or instead of the first. Where it answers what the
+//!   first had answered, the two answers are compared and nobody else is asked; where it answers what
+//!   nobody had, a witness is.
+//! - A span whose host was *given* what the one before remembered: the positions right after that.
+//!
+//! Not checked is what nobody could compute again: a span whose input was forgotten because too much was
+//! retained (`retained_bytes_max`), and one whose input went from host to host (`chain`), so what is drawn
+//! does not become a part of a chain. A chain that parted begins again with the same devices, which are not
+//! drawn anew. Single decode steps are checked only after a hand-over.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use nook_base::{Activation, ActivationDtype};
@@ -16,7 +33,17 @@ use crate::fault::{Exclusion, Fault};
 use crate::message::{AttemptId, CloseReason};
 use crate::pipeline::Pipeline;
 use crate::recover::{segments, take_streams};
+use crate::settings::SpotCheck;
 use crate::stage::{Asked, Phase, Role, Stage, UnderWay};
+
+/// Which answers of a stage are compared with somebody else's: positions `from..until`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Drawn {
+    pub(crate) from: u32,
+    pub(crate) until: u32,
+    /// Whether another device has answered these positions before, or may have.
+    pub(crate) replayed: bool,
+}
 
 /// How far f16 answers of two honest devices may lie apart, as a part of the row's RMS: sixteen steps
 /// of f16 at 1. Different instruction sets or graphics cards round differently before the last
@@ -28,30 +55,73 @@ const F16_TOLERANCE: f64 = 16.0 / 1024.0;
 const Q8_TOLERANCE: f64 = F16_TOLERANCE + 5.66 / 127.0;
 
 impl Pipeline {
-    /// Draws what is checked in this prompt.
-    pub(crate) fn draw_spot_checks(&mut self) {
-        let share = u64::from(self.settings.spot_check.share_ppm);
-        let positions = self.positions();
-        let chunk = self.settings.prefill_chunk.max(1);
-        let chunks = positions.div_ceil(chunk);
-        let random = self.settings.spot_check.random;
-        for stage in self.stages.iter_mut().filter(|stage| !stage.is_end()) {
-            let drawn = mixed(random ^ u64::from(stage.layers().start()));
-            // Each chunk with the same chance; of a span that is drawn more than once, one is checked.
-            let chance = share.saturating_mul(u64::from(chunks)).min(1_000_000);
-            if drawn % 1_000_000 < chance {
-                let which = u32::try_from(mixed(drawn) % u64::from(chunks.max(1))).unwrap_or(0);
-                stage.spot_check = Some(positions.min((which + 1).saturating_mul(chunk)));
+    /// Draws what is checked in this prompt, of the positions from `from` on. Returns the last stage that
+    /// was drawn.
+    pub(crate) fn draw_spot_checks(&mut self, from: u32) -> Option<usize> {
+        let until = self.positions();
+        for index in 0..self.stages.len() {
+            if !self.stages[index].is_end() {
+                self.stages[index].spot_check = self.draw(index, from..until);
             }
         }
+        self.stages.iter().rposition(|stage| stage.spot_check.is_some())
+    }
+
+    /// Whether and where the stage at `index` is checked in `positions`: each chunk with the same chance,
+    /// and of a stage that is drawn more than once, one.
+    fn draw(&self, index: usize, positions: Range<u32>) -> Option<Drawn> {
+        let SpotCheck { share_ppm, random } = self.settings.spot_check;
+        let chunk = self.settings.prefill_chunk.max(1);
+        let chunks = positions.end.saturating_sub(positions.start).div_ceil(chunk);
+        // Attempts are counted over the whole prompt, so that every new call is drawn by itself.
+        let start = self.stages.get(index).map_or(0, |stage| stage.layers().start());
+        let drawn = mixed(random ^ u64::from(start) ^ (self.attempts << 32));
+        let chance = u64::from(share_ppm).saturating_mul(u64::from(chunks)).min(1_000_000);
+        if drawn % 1_000_000 >= chance {
+            return None;
+        }
+        let which = u32::try_from(mixed(drawn) % u64::from(chunks.max(1))).unwrap_or(0);
+        let end = positions.start.saturating_add((which + 1).saturating_mul(chunk));
+        Some(Drawn { from: positions.start, until: end.min(positions.end), replayed: false })
+    }
+
+    /// The stage at `index` has just begun with layers that another one had: draws what is checked of its
+    /// replay.
+    pub(crate) fn draw_replay(&mut self, index: usize) {
+        let drawn = self.draw(index, 0..self.positions());
+        let known = self.stages[index].gives().map_or(0, |layer| self.boundaries.end(layer));
+        self.stages[index].spot_check = drawn.map(|drawn| {
+            // What is known already is compared as it comes; a witness is for what is not.
+            let from = if known < drawn.until { known } else { drawn.from };
+            Drawn { from, replayed: true, ..drawn }
+        });
+    }
+
+    /// The stage at `index` goes on with what another host remembered of `position` positions: draws
+    /// whether the chunk after them is checked.
+    pub(crate) fn draw_after_gift(&mut self, index: usize, position: u32) {
+        let until = position.saturating_add(self.settings.prefill_chunk.max(1));
+        self.stages[index].spot_check = self.draw(index, position..until);
+    }
+
+    /// From where on the log before `layer` will be compared with what a witness answers, if it will.
+    pub(crate) fn checked_from(&self, layer: u32) -> Option<u32> {
+        let answers = self.stages.iter().filter(|stage| stage.gives() == Some(layer));
+        let drawn = answers.filter_map(|stage| match stage.role {
+            Role::Witness(drawn) => Some(drawn),
+            Role::Main | Role::Rival => stage.spot_check,
+        });
+        drawn.map(|drawn| drawn.from).min()
     }
 
     /// Looks for witnesses for what was drawn and is answered by now.
     pub(crate) fn want_witnesses(&mut self) {
         for index in 0..self.stages.len() {
             let stage = &self.stages[index];
-            let is_answered =
-                |until| stage.gives().is_some_and(|gives| self.boundaries.end(gives) >= until);
+            let is_answered = |drawn: Drawn| {
+                let known = stage.gives().map_or(0, |gives| self.boundaries.end(gives));
+                stage.done >= drawn.until && known >= drawn.until
+            };
             let is_idle = stage.asked == Asked::No && stage.misses == 0;
             let is_peer = stage.place() != Place::Local && matches!(stage.phase, Phase::Open(_));
             if stage.is_main() && is_idle && is_peer && stage.spot_check.is_some_and(is_answered) {
@@ -62,7 +132,7 @@ impl Pipeline {
 
     /// Starts the witness for the stage at `index`, if there is one; otherwise it goes unchecked.
     pub(crate) fn call_witness(&mut self, index: usize, offers: &mut [Offer], now: Instant) {
-        let Some(until) = self.stages[index].spot_check.take() else {
+        let Some(drawn) = self.stages[index].spot_check.take() else {
             return;
         };
         if self.has_side(index) || !self.is_replayable(index) {
@@ -81,7 +151,7 @@ impl Pipeline {
             }
             None => return,
         };
-        self.insert(index + 1, &witnesses, Role::Witness { until }, now);
+        self.insert(index + 1, &witnesses, Role::Witness(drawn), now);
     }
 
     /// A witness has answered `step`.
@@ -101,25 +171,57 @@ impl Pipeline {
             }
             return;
         }
-        let log = gives.and_then(|layer| self.boundaries.get(layer));
-        let Some(known) = log.and_then(|log| log.rows(step.position, step.count)) else {
-            // It was forgotten meanwhile, so there is nothing to compare with.
-            return self.drop_side(primary, CloseReason::Superseded);
+        let Role::Witness(drawn) = self.stages[index].role else {
+            return;
         };
-        if !agree(&known, answer) {
-            return self.on_contradiction(primary, now);
+        let end = step.position + step.count;
+        let first = step.position.max(drawn.from);
+        if first < end {
+            let log = gives.and_then(|layer| self.boundaries.get(layer));
+            let Some(known) = log.and_then(|log| log.rows(first, end - first)) else {
+                // It was forgotten meanwhile, so there is nothing to compare with.
+                return self.drop_side(primary, CloseReason::Superseded);
+            };
+            if !agree(&known, &answer.rows(first - step.position, step.count)) {
+                return self.on_contradiction(primary, now);
+            }
         }
-        let until = match self.stages[index].role {
-            Role::Witness { until } => until,
-            Role::Main | Role::Rival => 0,
-        };
-        if step.position + step.count >= until {
+        if end >= drawn.until {
             self.measure.spot_checks += 1;
             self.drop_side(primary, CloseReason::Finished);
         }
     }
 
-    /// A witness and the stage at `index` have answered the same step differently.
+    /// The stage at `index` has answered in `step` what was known before.
+    pub(crate) fn on_repetition(
+        &mut self,
+        index: usize,
+        step: &UnderWay,
+        answer: &Activation,
+        now: Instant,
+    ) {
+        let stage = &self.stages[index];
+        let end = step.position + step.count;
+        if !stage.spot_check.is_some_and(|drawn| drawn.replayed && drawn.until <= end) {
+            return;
+        }
+        let log = stage.gives().and_then(|layer| self.boundaries.get(layer));
+        let known = log.and_then(|log| log.rows(step.position, step.count));
+        self.stages[index].spot_check = None;
+        match known {
+            Some(known) if agree(&known, answer) => self.measure.spot_checks += 1,
+            Some(_) => self.on_contradiction(self.primary_or_self(index), now),
+            // It was forgotten meanwhile.
+            None => {}
+        }
+    }
+
+    fn primary_or_self(&self, index: usize) -> usize {
+        if self.stages[index].is_main() { index } else { self.primary(index) }
+    }
+
+    /// Two places have answered the same step of the main stage at `index` differently: it and a witness or
+    /// rival of it, or it and whoever had its layers before.
     fn on_contradiction(&mut self, index: usize, now: Instant) {
         self.measure.spot_checks += 1;
         self.measure.contradictions += 1;
@@ -136,7 +238,15 @@ impl Pipeline {
         };
         self.drop_side(index, CloseReason::Superseded);
         self.rebuild_behind(index, now);
-        self.on_fault(index, Fault::wrong(sentence.to_owned()), now);
+        match (self.stages[index].place(), self.stages[index].attempt()) {
+            (Place::Local, Some(attempt)) => {
+                // Whoever was before this device was wrong, and is out of the prompt. What it had answered
+                // is forgotten by now, so this device answers it once more, for use.
+                self.start_again(attempt, now);
+                self.rewind(index, now);
+            }
+            _ => self.on_fault(index, Fault::wrong(sentence.to_owned()), now),
+        }
     }
 
     /// Everything that was computed from answers of the stage at `index` is computed again.

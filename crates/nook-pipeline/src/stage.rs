@@ -18,6 +18,7 @@ use crate::pace::Pace;
 use crate::resume::Resume;
 use crate::settings::{Deadlines, PipelineSettings};
 use crate::slow::Slowness;
+use crate::spot::Drawn;
 
 /// Most often that missed deadlines double the next one, so that no wait overflows.
 const BACKOFF_DOUBLINGS_MAX: u32 = 6;
@@ -60,8 +61,8 @@ pub(crate) struct Stage {
     pub(crate) caches_due: Option<Instant>,
     /// What the host before this one remembered, on its way here.
     pub(crate) gift: Option<Gift>,
-    /// Positions after which somebody else recomputes them, if this stage was drawn for that.
-    pub(crate) spot_check: Option<u32>,
+    /// What somebody else computes too, if this stage was drawn for that.
+    pub(crate) spot_check: Option<Drawn>,
     /// Where this attempt's results go.
     pub(crate) onward: Onward,
 }
@@ -73,11 +74,8 @@ pub(crate) enum Role {
     Main,
     /// It computes the layers of a late stage too; whoever answers first stays.
     Rival,
-    /// It recomputes the first `until` positions of the stage before it, to compare.
-    Witness {
-        /// Positions to compare.
-        until: u32,
-    },
+    /// It recomputes the stage before it up to where that was drawn, to compare.
+    Witness(Drawn),
 }
 
 /// Where a stage stands with its host.

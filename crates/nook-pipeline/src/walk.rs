@@ -60,7 +60,7 @@ impl Pipeline {
         match self.stages[index].role {
             Role::Main | Role::Rival => input,
             // It recomputes what is known already, and no more than was asked.
-            Role::Witness { until } => input.min(until),
+            Role::Witness(drawn) => input.min(drawn.until),
         }
     }
 
@@ -194,7 +194,7 @@ impl Pipeline {
             return;
         };
         self.settle_up_the_chain(index, step.step, now);
-        if matches!(self.stages[index].role, Role::Witness { .. }) {
+        if matches!(self.stages[index].role, Role::Witness(_)) {
             return self.on_testimony(index, &step, &activation, now);
         }
         let appended = self.stages[index].gives().map_or(Appended::Gap, |layer| {
@@ -207,7 +207,7 @@ impl Pipeline {
                 }
                 self.on_progress(index, now);
             }
-            Appended::Known => {}
+            Appended::Known => self.on_repetition(index, &step, &activation, now),
             // Every attempt starts at 0 of a log that never loses its end, so there is no hole.
             // Should there ever be one, nothing may be computed across it.
             Appended::Gap => return self.abort(ErrorCode::HistoryMismatch, None),
@@ -329,8 +329,11 @@ impl Pipeline {
             .filter(|(_, log)| !log.is_complete())
             .map(|(layer, _)| layer)
             .collect();
+        // What is to be compared with a witness's answers is kept until then, unless memory is short.
+        let has_room = self.boundaries.bytes() <= self.settings.retained_bytes_max;
         for layer in forgetful {
-            self.boundaries.forget_before(layer, consumed(self, layer));
+            let kept = self.checked_from(layer).filter(|_| has_room).unwrap_or(u32::MAX);
+            self.boundaries.forget_before(layer, consumed(self, layer).min(kept));
         }
         while self.boundaries.bytes() > self.settings.retained_bytes_max {
             let fullest = self

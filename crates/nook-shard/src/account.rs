@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use nook_base::PeerId;
 use nook_model::Session;
-use nook_wire::ResumePoint;
+use nook_wire::{KeptHistory, ResumePoint};
 
-use crate::parking::{Evicted, Kept, Parking, ParkingKey, Resumable};
+use crate::parking::{Evicted, Kept, Parking, ParkingKey, Requester, Resumable};
 
 /// The account of one worker. Cloning gives another handle to the same account.
 #[derive(Debug)]
@@ -162,6 +162,11 @@ impl<S: Resumable> Account<S> {
     /// Frees what is kept for a device, or for every other device than this one.
     pub(crate) fn forget(&self, peer: Option<PeerId>) {
         self.evict(|parking| parking.forget(peer));
+    }
+
+    /// Frees what is kept of one conversation.
+    pub(crate) fn drop_kept(&self, requester: Requester, named: KeptHistory) {
+        self.evict(|parking| parking.drop_kept(requester, named));
     }
 
     /// Frees everything that is kept; whether that was anything.

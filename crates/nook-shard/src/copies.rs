@@ -8,6 +8,12 @@
 //! What the host learns: that two conversations of one requester begin alike, and how far. It could tell
 //! that from the numbers in any case. Between requesters nothing is shared, because a mark is keyed by a
 //! secret of the requester's own.
+//!
+//! That holds among the devices of one owner too, where sharing was considered. It would save next to
+//! nothing: the last layers of the model are on the asking device, and what they remember of a beginning is
+//! made from the rows that this host answers for it. A device that has never computed the beginning needs
+//! those rows, so the host has to compute them; one that has, has its own copy here. And it would cost
+//! something: a host that answers sooner tells each member what another one has asked before.
 
 use nook_base::clock;
 use nook_model::Session;

@@ -6,11 +6,12 @@
 //! the mark of its history; nothing is ever found by anybody else. Pure: time comes as an argument,
 //! and what leaves is handed to the caller to drop.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use nook_base::{ActivationDtype, ModelDigest, ModelPart, PeerId};
 use nook_model::Session;
-use nook_wire::ResumePoint;
+use nook_wire::{KeptHistory, ResumePoint};
 
 use crate::history::History;
 
@@ -21,6 +22,11 @@ pub(crate) const PARKED_MAX: usize = 32;
 /// and the owner's memory has no other cap here. The one used longest ago makes room, and one that is
 /// larger by itself is not kept.
 pub(crate) const OWN_PARKED_BYTES_MAX: u64 = 1 << 30;
+
+/// Dropped conversations that are remembered when nothing was kept of them yet: the word may overtake the
+/// end of the call that it is about. Of more, the one named longest ago is forgotten; what it was about
+/// goes when its time is over.
+pub(crate) const DROPPED_MAX: usize = 64;
 
 /// Whose conversation it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,6 +67,8 @@ pub(crate) trait Resumable {
 pub(crate) struct Parking<S> {
     /// The one used longest ago first.
     spots: Vec<Spot<S>>,
+    /// What is not to be kept when it comes, the one named longest ago first.
+    dropped: VecDeque<(Requester, KeptHistory)>,
 }
 
 #[derive(Debug)]
@@ -76,7 +84,7 @@ pub(crate) type Evicted<S> = Vec<Kept<S>>;
 
 impl<S> Default for Parking<S> {
     fn default() -> Self {
-        Self { spots: Vec::new() }
+        Self { spots: Vec::new(), dropped: VecDeque::new() }
     }
 }
 
@@ -89,7 +97,13 @@ impl<S: Resumable> Parking<S> {
         bytes: u64,
         now: Instant,
     ) -> Evicted<S> {
-        self.spots.push(Spot { key, kept, bytes, since: now });
+        let spot = Spot { key, kept, bytes, since: now };
+        let is_it = |(of, named): &(Requester, KeptHistory)| spot.is_of(*of, named);
+        if let Some(index) = self.dropped.iter().position(is_it) {
+            self.dropped.remove(index);
+            return vec![spot.kept];
+        }
+        self.spots.push(spot);
         let mut evicted = Vec::new();
         while self.spots.len() > PARKED_MAX {
             evicted.extend(self.evict_oldest(|_| true));
@@ -145,6 +159,19 @@ impl<S: Resumable> Parking<S> {
         })
     }
 
+    /// Frees what `requester` keeps of one conversation, of every part that is computed here, or does
+    /// not keep it when it comes.
+    pub(crate) fn drop_kept(&mut self, requester: Requester, named: KeptHistory) -> Evicted<S> {
+        let evicted = self.evict(|spot| spot.is_of(requester, &named));
+        if evicted.is_empty() {
+            while self.dropped.len() >= DROPPED_MAX {
+                self.dropped.pop_front();
+            }
+            self.dropped.push_back((requester, named));
+        }
+        evicted
+    }
+
     /// Frees everything.
     pub(crate) fn clear(&mut self) -> Evicted<S> {
         self.evict(|_| true)
@@ -187,6 +214,11 @@ impl<S: Resumable> Parking<S> {
 impl<S> Spot<S> {
     fn is_lent(&self) -> bool {
         self.key.requester != Requester::Owner
+    }
+
+    fn is_of(&self, requester: Requester, named: &KeptHistory) -> bool {
+        (self.key.requester, self.key.model) == (requester, named.model)
+            && self.kept.history.at(named.position) == Some(named.mark)
     }
 }
 

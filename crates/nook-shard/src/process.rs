@@ -16,7 +16,7 @@ use interprocess::local_socket::tokio::prelude::*;
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, ModelDigest, ModelPart, PeerId};
 use nook_mux::{Call, CallError, Incoming, Mux, Side};
-use nook_wire::{LocalMessage, Message, PassCounts, WorkerMessage};
+use nook_wire::{KeptHistory, LocalMessage, Message, PassCounts, WorkerMessage};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::{mpsc, watch};
@@ -35,6 +35,9 @@ const LAST_LINES_MAX: usize = 20;
 /// Calls that a node has open with one worker. Half of those that the worker takes: a burst of more
 /// openings than it can refuse one by one would end the connection, and with it every reply.
 const CALLS_OPEN_MAX: usize = crate::CALLS_MAX / 2;
+
+/// Longest wait for a worker to take the word that something kept is not wanted any more.
+const DROP_LIMIT: Duration = Duration::from_millis(250);
 
 /// How to start a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -310,6 +313,14 @@ impl Worker {
     pub async fn forget(&self, peer: Option<PeerId>) {
         // A closed connection shows in `ended`, and what was kept is gone with it.
         let _ = self.mux.send(LocalMessage::Forget { peer }.into()).await;
+    }
+
+    /// Frees what `peer`, or this device itself, keeps of one conversation. Best effort: it waits no
+    /// longer than [`DROP_LIMIT`] for a worker that reads nothing.
+    pub async fn drop_kept(&self, peer: Option<PeerId>, kept: KeptHistory) {
+        let told = self.mux.send(LocalMessage::DropKeptOf { peer, kept }.into());
+        // As in `forget`; and what a busy worker is not told goes when its time is over.
+        let _ = tokio::time::timeout(DROP_LIMIT, told).await;
     }
 
     /// A new call, for one conversation. Beyond [`CALLS_OPEN_MAX`] it is `busy`, at once.

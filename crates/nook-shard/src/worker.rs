@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::account::{Account, Limits};
 use crate::compute::Compute;
+use crate::parking::Requester;
 use crate::{link, serve};
 
 /// How often an idle worker looks whether its time is over.
@@ -146,6 +147,9 @@ async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerE
             }
             Incoming::Control(WorkerMessage::Local(LocalMessage::Forget { peer })) => {
                 room.account.forget(peer);
+            }
+            Incoming::Control(WorkerMessage::Local(LocalMessage::DropKeptOf { peer, kept })) => {
+                room.account.drop_kept(peer.map_or(Requester::Owner, Requester::Guest), kept);
             }
             Incoming::Control(_) => {}
         }

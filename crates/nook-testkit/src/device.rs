@@ -13,7 +13,7 @@ use nook_base::{ErrorCode, PeerId, clock};
 use nook_control::{Answer, Request};
 use nook_link::{Identity, KnownPeer, Link, LinkConfig, LinkEvent, Links, LoopbackPolicy, Pairing};
 use nook_mux::{Call, PingPolicy};
-use nook_node::views::Trust;
+use nook_node::views::{PairingView, Trust};
 use nook_trust::pairing::{Introduction, PairingCode};
 use nook_trust::{DeviceKey, DeviceName, TicketClaim};
 use nook_wire::{Hello, Message, Open, Ticket, WIRE_VERSION};
@@ -116,6 +116,14 @@ impl Device {
         let Answer::Pairing(window) = node.client().ask(Request::ShowCode).await? else {
             bail!("{} did not show a code", node.name());
         };
+        let peer = self.join(&window).await?;
+        node.trust(self.name, trust).await?;
+        self.until_linked(peer).await?;
+        Ok(peer)
+    }
+
+    /// Types the code that somebody shows; the link comes once the other side trusts this device so far.
+    pub async fn join(&mut self, window: &PairingView) -> anyhow::Result<PeerId> {
         let address: SocketAddr =
             window.addresses.last().context("a code comes with an address")?.parse()?;
         let introduction = Introduction {
@@ -127,10 +135,8 @@ impl Device {
         let code = PairingCode::parse(&window.code)?;
         let keep: nook_link::pairing::StorePeer = Arc::new(|_| Box::pin(async { Ok(()) }));
         let peer = self.pairing.join(&[address], &code, introduction, &keep).await?;
-        node.trust(self.name, trust).await?;
         let addresses = self.through.map_or(peer.addresses, |address| vec![address]);
         self.links.set_peers(vec![KnownPeer { id: peer.id, addresses }]);
-        self.until_linked(peer.id).await?;
         Ok(peer.id)
     }
 

@@ -100,8 +100,23 @@ impl Lender {
         layers: LayerRange,
         memory_bytes_max: u64,
     ) -> anyhow::Result<Self> {
+        let model = node.built_in().await?;
+        let peer = device.pair_with(node, Trust::Trusted).await?;
+        let name = device.name();
+        let lender = Self::lend(device, peer, model, (layers, memory_bytes_max)).await?;
+        let is_it = |device: &DeviceView| device.name == name && !device.lends.is_empty();
+        node.until(&format!("{name} lends"), |view| view.devices.iter().any(is_it)).await?;
+        Ok(lender)
+    }
+
+    /// Lends layers of the model in `file` to `peer`, with which `device` is paired, from now on.
+    pub async fn lend(
+        device: Device,
+        peer: PeerId,
+        (file, model): (PathBuf, ModelDigest),
+        (layers, memory_bytes_max): (LayerRange, u64),
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("nook-lend-").tempdir()?;
-        let (file, model) = node.built_in().await?;
         let tasks = device.tasks().clone();
         let command =
             WorkerCommand { program: nook()?.to_owned(), arguments: vec!["worker".into()] };
@@ -117,11 +132,7 @@ impl Lender {
             recorded: Arc::clone(&recorded),
             garbage: Arc::clone(&garbage),
         };
-        let peer = device.pair_with(node, Trust::Trusted).await?;
-        let name = device.name();
         tasks.spawn_until_cancelled("lender", attend(device, peer, layers, desk));
-        let is_it = |device: &DeviceView| device.name == name && !device.lends.is_empty();
-        node.until(&format!("{name} lends"), |view| view.devices.iter().any(is_it)).await?;
         Ok(Self { recorded, garbage, _folder: folder, tasks })
     }
 

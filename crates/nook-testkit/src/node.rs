@@ -150,6 +150,25 @@ impl Node {
         }
     }
 
+    /// Waits until what is under way there looks as wanted; fails with what it looks like.
+    pub async fn until_vitals(
+        &self,
+        what: &str,
+        holds: impl Fn(&Vitals) -> bool,
+    ) -> anyhow::Result<Vitals> {
+        let end = clock::now() + STATE_LIMIT;
+        loop {
+            let vitals = self.vitals().await?;
+            if holds(&vitals) {
+                return Ok(vitals);
+            }
+            if clock::now() >= end {
+                bail!("{}: not so within {STATE_LIMIT:?}: {what}; {vitals:#?}", self.name());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     /// Asks for anything that is answered with `Done`.
     pub async fn do_this(&self, request: Request) -> Result<(), ClientError> {
         self.client.ask(request).await.map(|_| ())

@@ -5,8 +5,11 @@
 //! them on to the host that takes the layers, on a call that was opened from position 0; that one answers
 //! when it has taken the last. What the bytes hold is between the two hosts: they are as sensitive as
 //! activations, and hold no token ids.
+//!
+//! What a host keeps after a call it drops when the requester names it ([`KeptHistory`]).
 
 use bytes::Bytes;
+use nook_base::ModelDigest;
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Chunk, HistoryMark};
@@ -15,6 +18,10 @@ use crate::tensor::{Pieces, TensorError};
 /// A bit of [`crate::Hello::features`]: this device gives and takes what is remembered. To a device that
 /// does not say so the messages would be broken frames.
 pub const FEATURE_HANDOVER: u32 = 4;
+
+/// A bit of [`crate::Hello::features`]: this host understands DROP KEPT. To a host that does not say so
+/// it would be a broken frame; what is kept there goes when its time is over.
+pub const FEATURE_DROP: u32 = 32;
 
 /// Most bytes of one piece. What cannot be divided into such pieces is not handed over.
 pub const CACHES_PIECE_BYTES_MAX: u64 = 64 << 20;
@@ -31,6 +38,20 @@ pub struct CachesHead {
     /// Positions that are remembered in all; the last piece ends there.
     pub position: u32,
     /// Mark of the history up to `position`.
+    pub mark: HistoryMark,
+}
+
+/// Names what a host keeps of a conversation after its call, for the same requester to go on with.
+///
+/// Whoever deletes a conversation says it to the hosts, which free the memory at once. It is not
+/// answered, and a host that was not reached keeps what it has no longer than usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptHistory {
+    /// The model.
+    pub model: ModelDigest,
+    /// A place where a step of the conversation ended.
+    pub position: u32,
+    /// Mark of the history up to there, as that step said it.
     pub mark: HistoryMark,
 }
 

@@ -73,6 +73,8 @@ pub enum Kind {
     Caches = 0x31,
     /// All pieces were taken.
     TookCaches = 0x32,
+    /// Nobody will go on with what is kept of a conversation.
+    DropKept = 0x33,
     /// Hand the results of this call to another host.
     Forward = 24,
     /// The steps of a requester's call come here.
@@ -111,6 +113,8 @@ pub enum Kind {
     Forget = 0x4d,
     /// Local: free layers that were loaded for other devices.
     Release = 0x58,
+    /// Local: drop what is kept of one conversation.
+    DropKeptOf = 0x59,
 }
 
 /// The parsed header of one frame.
@@ -149,7 +153,7 @@ impl fmt::Display for CallId {
 
 impl Kind {
     /// Every kind that this version understands, peers' kinds first.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 40] = [
         Self::Hello,
         Self::Advert,
         Self::Place,
@@ -169,6 +173,7 @@ impl Kind {
         Self::GiveCaches,
         Self::Caches,
         Self::TookCaches,
+        Self::DropKept,
         Self::Forward,
         Self::Relay,
         Self::Onward,
@@ -188,6 +193,7 @@ impl Kind {
         Self::OnBehalf,
         Self::Forget,
         Self::Release,
+        Self::DropKeptOf,
     ];
 
     /// The kind with this number, if this version has one.
@@ -207,9 +213,13 @@ impl Kind {
     #[must_use]
     pub fn fits(self, call: CallId) -> bool {
         match self {
-            Self::Hello | Self::Advert | Self::Place | Self::Placed | Self::Ping | Self::Pong => {
-                call == CallId::CONNECTION
-            }
+            Self::Hello
+            | Self::Advert
+            | Self::Place
+            | Self::Placed
+            | Self::DropKept
+            | Self::Ping
+            | Self::Pong => call == CallId::CONNECTION,
             Self::Open
             | Self::Opened
             | Self::Step

@@ -24,7 +24,9 @@ pub mod placing;
 pub mod seq;
 pub mod tensor;
 
-pub use caches::{CACHES_PIECE_BYTES_MAX, CachesAssembly, CachesHead, FEATURE_HANDOVER};
+pub use caches::{
+    CACHES_PIECE_BYTES_MAX, CachesAssembly, CachesHead, FEATURE_DROP, FEATURE_HANDOVER, KeptHistory,
+};
 pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
 pub use forward::{FEATURE_FORWARD, Passed, Ticket};
 pub use frame::{DecodeError, EncodedFrame, Frame, WireMessage, decode, encode, encode_unsent};

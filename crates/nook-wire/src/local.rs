@@ -9,6 +9,7 @@ use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId, Sen
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bounded;
+use crate::caches::KeptHistory;
 use crate::frame::{DecodeError, WireMessage, read_body, write_body};
 use crate::header::Kind;
 use crate::message::{HistoryMark, Message, ResumePoint, StepHead};
@@ -180,6 +181,13 @@ pub enum LocalMessage {
         /// The layers.
         layers: LayerRange,
     },
+    /// Drop what is kept of one conversation.
+    DropKeptOf {
+        /// Whose; `None`: this device's own.
+        peer: Option<PeerId>,
+        /// Which.
+        kept: KeptHistory,
+    },
 }
 
 /// How the steps of a worker shared passes over its weights, since it started.
@@ -228,6 +236,7 @@ impl LocalMessage {
             Self::OnBehalf { .. } => Kind::OnBehalf,
             Self::Forget { .. } => Kind::Forget,
             Self::Release { .. } => Kind::Release,
+            Self::DropKeptOf { .. } => Kind::DropKeptOf,
         }
     }
 }

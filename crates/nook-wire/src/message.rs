@@ -12,7 +12,7 @@ use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest};
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
-use crate::caches::CachesHead;
+use crate::caches::{CachesHead, KeptHistory};
 use crate::forward::{Passed, Ticket};
 use crate::frame::{DecodeError, WireMessage, read_body, write_body};
 use crate::header::{FLAG_LAST_CHUNK, Kind};
@@ -95,6 +95,8 @@ pub enum Message {
         /// Positions that are remembered from now on.
         position: u32,
     },
+    /// Drop what is kept of this conversation; only to a host that says [`crate::FEATURE_DROP`].
+    DropKept(KeptHistory),
     /// Are you there?
     Ping {
         /// Returned in the answer.
@@ -320,6 +322,7 @@ impl WireMessage for Message {
             Self::GiveCaches => Kind::GiveCaches,
             Self::Caches(_) => Kind::Caches,
             Self::TookCaches { .. } => Kind::TookCaches,
+            Self::DropKept(_) => Kind::DropKept,
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
             Self::Forward(_) => Kind::Forward,
@@ -356,6 +359,7 @@ impl WireMessage for Message {
             | Self::TookCaches { position } => write_body(position, out),
             Self::GiveCaches => {}
             Self::Caches(head) => write_body(head, out),
+            Self::DropKept(kept) => write_body(kept, out),
             Self::Step(head) => write_body(head, out),
             Self::Chunk(chunk) => {
                 out.reserve(crate::header::CHUNK_HEAD_BYTES_MAX + chunk.bytes.len());
@@ -397,6 +401,7 @@ impl WireMessage for Message {
             }
             Kind::Caches => Self::Caches(read_body(kind, read)?),
             Kind::TookCaches => Self::TookCaches { position: read_body(kind, read)? },
+            Kind::DropKept => Self::DropKept(read_body(kind, read)?),
             Kind::Ping => Self::Ping { nonce: read_body(kind, read)? },
             Kind::Pong => Self::Pong { nonce: read_body(kind, read)? },
             Kind::Forward => Self::Forward(read_body(kind, read)?),

@@ -7,9 +7,10 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, Hello, HistoryMark, Kind, LocalMessage, LogitRows, Message,
-    Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert,
-    StepHead, Ticket, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CachesHead, CallId, Chunk, Hello, HistoryMark, KeptHistory, Kind, LocalMessage,
+    LogitRows, Message, Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead,
+    ResumePoint, ShardAdvert, StepHead, Ticket, WireError, WireMessage, WorkerMessage, decode,
+    encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -160,7 +161,15 @@ fn steps_and_ends() -> Golden<Message> {
             "01310000010203050000000900000018 80022c808040ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
         ),
         (Message::TookCaches { position: 300 }, "01320000010203050000000900000002 ac02"),
+        (
+            Message::DropKept(kept()),
+            "01330000000000000000000900000032 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3cac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
+        ),
     ]
+}
+
+fn kept() -> KeptHistory {
+    KeptHistory { model: ModelDigest([0x3c; 32]), position: 300, mark: HistoryMark([0xb1; 16]) }
 }
 
 fn from_host_to_host() -> Golden<Message> {
@@ -296,6 +305,10 @@ fn working() -> Golden<LocalMessage> {
         (
             LocalMessage::Release { layers: LayerRange::with_len(2, 4) },
             "01580000010203050000000900000003 0e0206",
+        ),
+        (
+            LocalMessage::DropKeptOf { peer: None, kept: kept() },
+            "01590000010203050000000900000034 0f003c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3cac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
         ),
     ]
 }

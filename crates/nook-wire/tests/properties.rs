@@ -5,10 +5,10 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, Header, Hello, HistoryMark, Kind, LocalMessage, LogitRows,
-    Message, Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint,
-    ShardAdvert, StepHead, TensorAssembly, Ticket, WireError, WireMessage, WorkerMessage, decode,
-    encode,
+    Advert, CachesHead, CallId, Chunk, Header, Hello, HistoryMark, KeptHistory, Kind, LocalMessage,
+    LogitRows, Message, Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead,
+    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, WireError, WireMessage,
+    WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -161,6 +161,7 @@ fn message() -> impl Strategy<Value = Message> {
             }
         ),
         any::<u32>().prop_map(|position| Message::TookCaches { position }),
+        kept().prop_map(Message::DropKept),
         any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
         any::<u64>().prop_map(|nonce| Message::Pong { nonce }),
         ticket().prop_map(|ticket| Message::Forward(Box::new(ticket))),
@@ -170,6 +171,14 @@ fn message() -> impl Strategy<Value = Message> {
             Message::Passed(Passed { step: n.0, compute_us: n.1, queue_us: n.2 })
         }),
     ]
+}
+
+fn kept() -> impl Strategy<Value = KeptHistory> {
+    (digest(), any::<(u32, [u8; 16])>()).prop_map(|(model, (position, mark))| KeptHistory {
+        model,
+        position,
+        mark: HistoryMark(mark),
+    })
 }
 
 fn place_state() -> impl Strategy<Value = PlaceState> {
@@ -244,6 +253,8 @@ fn local() -> impl Strategy<Value = LocalMessage> {
         any::<[u8; 32]>().prop_map(|peer| LocalMessage::OnBehalf { peer: PeerId(peer) }),
         any::<Option<[u8; 32]>>().prop_map(|peer| LocalMessage::Forget { peer: peer.map(PeerId) }),
         layers().prop_map(|layers| LocalMessage::Release { layers }),
+        (any::<Option<[u8; 32]>>(), kept())
+            .prop_map(|(peer, kept)| LocalMessage::DropKeptOf { peer: peer.map(PeerId), kept }),
     ]
 }
 

@@ -9,9 +9,10 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, DecodeError, Hello, HistoryMark, Kind, LocalMessage,
-    LogitRows, Message, Open, Passed, PlaceState, PlaceWish, Placed, ResultHead, ResumePoint,
-    ShardAdvert, StepHead, Ticket, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CachesHead, CallId, Chunk, DecodeError, Hello, HistoryMark, KeptHistory, Kind,
+    LocalMessage, LogitRows, Message, Open, Passed, PlaceState, PlaceWish, Placed, ResultHead,
+    ResumePoint, ShardAdvert, StepHead, Ticket, WireError, WireMessage, WorkerMessage, decode,
+    encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -112,6 +113,7 @@ fn visit(message: &Message) {
             plain(&[first, count, bytes, position, mark]);
         }
         Message::TookCaches { position } => plain(&[position]),
+        Message::DropKept(KeptHistory { model, position, mark }) => plain(&[model, position, mark]),
         Message::Ping { nonce } | Message::Pong { nonce } => plain(&[nonce]),
         Message::Forward(ticket) | Message::Relay(ticket) => visit_ticket(ticket),
         Message::Onward { code } => plain(&[code]),

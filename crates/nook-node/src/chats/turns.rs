@@ -24,6 +24,8 @@ struct Prepared {
     prompt: Prompt,
     reach: Reach,
     begun: Begun,
+    /// Temporary conversations that made room.
+    ended: Vec<ConversationId>,
 }
 
 impl State {
@@ -40,6 +42,10 @@ impl State {
         self.tasks.spawn_until_cancelled("turn", async move {
             let outcome = async {
                 let prepared = book.run(move |books| prepare(books, turn)).await?;
+                for ended in prepared.ended {
+                    // As for the reply below.
+                    let _ = house.send(Inside::ChatEnded(ended.0)).await;
+                }
                 let request = GenerateRequest {
                     model,
                     prompt: prepared.prompt,
@@ -85,8 +91,8 @@ impl State {
 /// branch that is answered.
 fn prepare(books: &mut Books, turn: Turn) -> Result<Prepared, ChatsError> {
     let now = clock::unix_seconds();
-    let conversation = match turn.conversation {
-        Some(id) => ConversationId(id),
+    let (conversation, ended) = match turn.conversation {
+        Some(id) => (ConversationId(id), Vec::new()),
         None => start(books, &turn, now)?,
     };
     let chats = books.of(conversation);
@@ -104,7 +110,7 @@ fn prepare(books: &mut Books, turn: Turn) -> Result<Prepared, ChatsError> {
             Prompt::Begun { messages, reply: cut.text.clone() }
         };
         let (reach, begun) = (reach(&kept, turn.reach), Begun::of(cut));
-        return Ok(Prepared { conversation, user, reply, prompt, reach, begun });
+        return Ok(Prepared { conversation, user, reply, prompt, reach, begun, ended });
     }
     let user = match &turn.text {
         TurnText::New { text, parent } => {
@@ -115,16 +121,21 @@ fn prepare(books: &mut Books, turn: Turn) -> Result<Prepared, ChatsError> {
     let reply = chats.begin_reply(conversation, user, &turn.model, now)?;
     let kept = chats.get(conversation)?;
     let (prompt, reach) = (Prompt::Chat(told_so_far(&kept, user)), reach(&kept, turn.reach));
-    Ok(Prepared { conversation, user, reply, prompt, reach, begun: Begun::default() })
+    let begun = Begun::default();
+    Ok(Prepared { conversation, user, reply, prompt, reach, begun, ended })
 }
 
-/// Begins the conversation that a turn starts.
-fn start(books: &mut Books, turn: &Turn, now: u64) -> Result<ConversationId, ChatsError> {
+/// Begins the conversation that a turn starts; names the temporary ones that it ended.
+fn start(
+    books: &mut Books,
+    turn: &Turn,
+    now: u64,
+) -> Result<(ConversationId, Vec<ConversationId>), ChatsError> {
     let title = title_of(&turn.text);
-    let id = if turn.start.temporary {
+    let (id, ended) = if turn.start.temporary {
         books.create_passing(&title, now)?
     } else {
-        books.kept.create(&title, now)?
+        (books.kept.create(&title, now)?, Vec::new())
     };
     let chats = books.of(id);
     if !turn.start.instructions.is_empty() {
@@ -133,7 +144,7 @@ fn start(books: &mut Books, turn: &Turn, now: u64) -> Result<ConversationId, Cha
     if turn.reach == Reach::ThisDevice {
         chats.confine(id, true)?;
     }
-    Ok(id)
+    Ok((id, ended))
 }
 
 /// A conversation that is kept to this device stays on it.

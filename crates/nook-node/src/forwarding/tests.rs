@@ -7,6 +7,7 @@ use nook_base::{ActivationDtype, LayerRange, ModelDigest};
 use nook_mux::CallSender;
 use nook_trust::{Gate, GatePolicy, TrustLevel};
 use nook_wire::{CachesHead, Chunk, HistoryMark, Passed, ResultHead, StepHead, WorkerMessage};
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -153,13 +154,37 @@ async fn a_call_that_has_begun_or_is_over_takes_no_carrier() {
     guest.close(None);
     assert!(worker.recv().await.is_err());
     // The name goes with the passage, which ends when it has told the worker.
-    while !chains.waiting().is_empty() {
+    while !chains.named().is_empty() {
         tokio::task::yield_now().await;
     }
     let (_near, far, _link) = call::<Message>(&tasks).await;
     let refused = chains.present(&admitted(GUEST), &claim(), far).map_err(|(_, error)| error.code);
     assert_eq!(refused, Err(ErrorCode::NotFound));
     tasks.cancel();
+}
+
+#[tokio::test]
+async fn a_second_call_of_the_same_name_takes_nothing_from_the_first() {
+    let mut scene = scene().await;
+    let (second, mut arrival) = scene.chains.member(&admitted(GUEST), open());
+    // The same word of another requester is another name.
+    let (others, mut of_other) = scene.chains.member(&admitted(CARRIER), open());
+    assert_eq!(scene.chains.named().len(), 2);
+    assert!(arrival.try_recv().is_err_and(|error| error == TryRecvError::Closed));
+    assert!(of_other.try_recv().is_err_and(|error| error == TryRecvError::Empty));
+    // Its end takes no name away, and the ticket means the first call still.
+    drop(second);
+    drop(others);
+    let (mut carrier, refused) = scene.relay(GUEST, &claim()).await;
+    assert_eq!((refused, heard(&mut carrier).await), (None, "onward: None".to_owned()));
+    // Also once it has its carrier.
+    let (late, mut arrival) = scene.chains.member(&admitted(GUEST), open());
+    assert!(arrival.try_recv().is_err_and(|error| error == TryRecvError::Closed));
+    assert_eq!(scene.relay(GUEST, &claim()).await.1, Some(ErrorCode::NotFound));
+    drop(late);
+    carrier.send_tensor(step(0), ROW).await.unwrap();
+    assert_eq!(scene.worker_hears().await, "step 0");
+    scene.tasks.cancel();
 }
 
 #[tokio::test]

@@ -111,15 +111,18 @@ impl Steps {
         call: Call<Message>,
         model: ModelDigest,
     ) -> Result<Done, Failed> {
-        let open = Message::Open(Open {
-            session: rand::random(),
-            model,
-            layers: self.layers,
-            dtype: self.dtype,
-            positions_max: self.positions(),
-            resume: None,
-        });
+        let open = self.opening(model);
         self.over(call, open, Message::Step).await
+    }
+
+    /// Through this device's own worker, as a guest's steps go, on a call that was begun for one.
+    pub(crate) async fn over_host(
+        self,
+        call: Call<WorkerMessage>,
+        model: ModelDigest,
+    ) -> Result<Done, Failed> {
+        let open = self.opening(model).into();
+        self.over(call, open, |head| Message::Step(head).into()).await
     }
 
     /// Through this device's own worker, which holds `part`.
@@ -142,6 +145,17 @@ impl Steps {
             false => Message::Step(head).into(),
         };
         self.over(call, open, step).await
+    }
+
+    fn opening(&self, model: ModelDigest) -> Message {
+        Message::Open(Open {
+            session: rand::random(),
+            model,
+            layers: self.layers,
+            dtype: self.dtype,
+            positions_max: self.positions(),
+            resume: None,
+        })
     }
 
     fn positions(&self) -> u32 {

@@ -135,8 +135,7 @@ impl Teller {
                 _ => return,
             },
             Report::ShardSuspect { peer, reason, .. } => {
-                metrics::counter!("distributed_inference_shard_corruption_detected_total")
-                    .increment(1);
+                crate::meters::corruption_detected();
                 Note::Suspect(*peer, reason.clone())
             }
             _ => return,

@@ -6,7 +6,7 @@
 //! because hosts hold each conversation once; but where a prompt shares only a beginning with it, a system
 //! prompt usually, the hosts are asked for a copy of that and the trail stays for its own chat and for the
 //! next prompt that begins alike. In memory only, and of this device's own prompts; with a kept
-//! conversation that is deleted its trails go too.
+//! conversation that is deleted its trails go too, and what hosts keep for them (`crate::dropping`).
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -56,26 +56,30 @@ pub(crate) struct Hosts<'a> {
 }
 
 impl TrailBook {
-    /// Keeps a trail of a reply, which belongs to a kept conversation or to none.
-    pub(crate) fn keep(&self, trail: Trail, conversation: Option<i64>) {
+    /// Keeps a trail of a reply, which belongs to a kept conversation or to none. What nobody will go on
+    /// with now comes back, for the hosts to be told (`dropping`).
+    pub(crate) fn keep(&self, trail: Trail, conversation: Option<i64>) -> Vec<Trail> {
         let Kept { trails, deleted } = &mut *self.kept();
         if conversation.is_some_and(|it| deleted.contains(&it)) {
-            return;
-        }
-        while trails.len() >= TRAILS_MAX {
-            trails.pop_front();
+            return vec![trail];
         }
         trails.push_back((conversation, trail));
+        let beyond = trails.len().saturating_sub(TRAILS_MAX);
+        trails.drain(..beyond).map(|(_, trail)| trail).collect()
     }
 
-    /// The conversation is deleted: what it has left goes.
-    pub(crate) fn forget(&self, conversation: i64) {
+    /// The conversation is deleted: what it has left goes, and comes back for the hosts to be told.
+    pub(crate) fn forget(&self, conversation: i64) -> Vec<Trail> {
         let Kept { trails, deleted } = &mut *self.kept();
-        trails.retain(|(of, _)| *of != Some(conversation));
         while deleted.len() >= DELETED_MAX {
             deleted.pop_front();
         }
         deleted.push_back(conversation);
+        let all = std::mem::take(trails).into_iter();
+        let (gone, stay): (VecDeque<_>, VecDeque<_>) =
+            all.partition(|(of, _)| *of == Some(conversation));
+        *trails = stay;
+        gone.into_iter().map(|(_, trail)| trail).collect()
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -300,10 +304,13 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_trail_makes_room() {
+    fn the_oldest_trail_makes_room_and_is_handed_out_for_its_hosts_to_be_told() {
         let book = TrailBook::default();
         let prompts = 1..=TRAILS_MAX as u32 + 1;
-        prompts.for_each(|first| book.keep(trail(&[first, 2]), None));
+        let gone: Vec<Trail> =
+            prompts.flat_map(|first| book.keep(trail(&[first, 2]), None)).collect();
+        let saves = |first| gone.iter().map(|it| it.resumable(&[first, 2, 3])).collect::<Vec<_>>();
+        assert_eq!((saves(1), saves(2)), (vec![2], vec![0]));
         assert!(book.take(&[1, 2, 3], |_, _| true, |_| true).is_none());
         assert!(book.take(&[2, 2, 3], |_, _| true, |_| true).is_some());
         assert_eq!(book.kept().trails.len(), TRAILS_MAX - 1);
@@ -315,13 +322,15 @@ mod tests {
         book.keep(trail(&[1, 2]), Some(7));
         book.keep(trail(&[3, 4]), Some(8));
         book.keep(trail(&[5, 6]), None);
-        book.forget(7);
+        let gone = book.forget(7);
+        let names = |gone: &[Trail]| gone.iter().map(|it| it.name().0).collect::<Vec<_>>();
+        assert_eq!(names(&gone), [2], "its hosts are told");
         // A reply that was under way when the conversation was deleted.
-        book.keep(trail(&[1, 2, 3]), Some(7));
+        assert_eq!(names(&book.keep(trail(&[1, 2, 3]), Some(7))), [3]);
         assert!(book.take(&[1, 2, 3, 4], |_, _| true, |_| true).is_none());
         assert!(book.take(&[3, 4, 5], |_, _| true, |_| true).is_some());
         assert!(book.take(&[5, 6, 7], |_, _| true, |_| true).is_some());
-        (0..2 * DELETED_MAX as i64).for_each(|number| book.forget(number));
+        (0..2 * DELETED_MAX as i64).for_each(|number| drop(book.forget(number)));
         assert_eq!(book.kept().deleted.len(), DELETED_MAX);
     }
 }

@@ -32,6 +32,7 @@ use crate::reply::leg::{Leg, LegEvent, Order};
 use crate::reply::telling::{ReaderLeft, Teller};
 use crate::reply::trails::Hosts;
 use crate::shelf::OpenModel;
+use crate::state::Inside;
 use crate::views::{FinishReason, ReplyEvent};
 use crate::workers::Workers;
 
@@ -175,7 +176,9 @@ impl Walk {
         let visits = self.pipeline.visits().copied().collect();
         let row_bytes = self.dtype.row_bytes(self.hidden) as u64;
         self.teller.measured(self.model.listed.digest, row_bytes, visits).await;
-        self.teller.joined(self.pipeline.measure().joints).await;
+        let measure = self.pipeline.measure();
+        crate::meters::computed_twice(&measure);
+        self.teller.joined(measure.joints).await;
     }
 
     async fn walk(&mut self) {
@@ -300,7 +303,12 @@ impl Walk {
             }
         };
         if tokio::time::timeout(CLOSE_LIMIT, told).await.is_ok() {
-            self.model.trails.keep(trail, self.conversation);
+            let unwanted = self.model.trails.keep(trail, self.conversation);
+            if !unwanted.is_empty() {
+                let word = Inside::Unwanted(self.model.listed.digest, unwanted);
+                // A house that is leaving takes its workers and links along.
+                let _ = self.teller.house.send(word).await;
+            }
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use nook_base::LayerRange;
+use nook_node::views::Trust;
 use nook_openai::Limits;
+use nook_testkit::{Device, Garbage, Lender, Signal, files_below, signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::household::{ASKING, befriend};
@@ -117,5 +120,92 @@ async fn a_helper_that_goes_is_counted_and_so_is_whoever_stood_in() {
         let count = |text: &str| values(text, name).iter().sum::<f64>();
         assert!(count(&text) > count(&before), "{name}: {text}");
     }
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_cannot_be_right_are_counted() {
+    let exact = format!("{POOLED}activation_dtype = \"fp32\"\n");
+    let (asking, home) = kit::house("Kitchen laptop", &exact).await;
+    let file = files_below(home.path())
+        .unwrap()
+        .into_iter()
+        .map(|(path, _)| path)
+        .find(|path| path.extension().is_some_and(|end| end == "gguf"))
+        .expect("the built-in model lies in the home");
+    let model = asking.now().models[0].digest.parse().unwrap();
+    let port = Port::of(asking.clone(), home, Limits::USUAL).await;
+    let mut device = Device::start("Study PC").unwrap();
+    let peer = device.join(&asking.show_code().await.unwrap()).await.unwrap();
+    asking.set_trust("Study PC".to_owned(), Trust::Trusted).await.unwrap();
+    device.until_linked(peer).await.unwrap();
+    let offer = (LayerRange::with_len(1, 4), 1 << 30);
+    let lender = Lender::lend(device, peer, (file, model), offer).await.unwrap();
+    let mut view = asking.view();
+    let lends = view.wait_for(|view| view.devices.iter().any(|known| !known.lends.is_empty()));
+    drop(
+        tokio::time::timeout(Duration::from_secs(60), lends)
+            .await
+            .expect("it should lend")
+            .unwrap(),
+    );
+    let before = read(&port).await;
+    lender.answer_with(Some(Garbage::NotANumber));
+    // The reply is as whole as any: this device computes what the other one could not.
+    let wish = body(&serde_json::json!({ "max_tokens": 12 }));
+    let answer = port.ask(&port.chat(&wish)).await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.json()["usage"]["completion_tokens"].as_f64().is_some_and(|count| count > 0.0));
+    let name = "distributed_inference_shard_corruption_detected_total";
+    let count = |text: &str| values(text, name).iter().sum::<f64>();
+    assert!(count(&until(&port, &[name]).await) > count(&before));
+    drop(lender);
+    port.close().await;
+}
+
+/// The worker of a house that serves a guest now.
+async fn serving(house: &nook_node::House) -> Option<u32> {
+    let vitals = house.vitals().await.unwrap();
+    vitals.workers.iter().find(|worker| worker.guest_sessions > 0).map(|worker| worker.pid)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_that_is_late_is_relieved_by_a_spare_and_that_is_counted() {
+    let (asking, home) = kit::house("Kitchen laptop", POOLED).await;
+    let (first, _first_home) = kit::house("Desk", "").await;
+    let (second, _second_home) = kit::house("Study PC", "").await;
+    let port = Port::of(asking.clone(), home, Limits::USUAL).await;
+    befriend(&asking, &first).await;
+    befriend(&asking, &second).await;
+    let mut view = asking.view();
+    let both = view
+        .wait_for(|view| view.devices.iter().filter(|known| !known.lends.is_empty()).count() == 2);
+    drop(tokio::time::timeout(Duration::from_secs(60), both).await.expect("both lend").unwrap());
+    let name = "distributed_inference_hedges_total{won=\"yes\"}";
+    let before = values(&read(&port).await, name).iter().sum::<f64>();
+    let mut stream = port.connect().await;
+    stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
+    let (mut seen, mut frozen) = (String::new(), None);
+    loop {
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).await.unwrap();
+        seen.push_str(&String::from_utf8_lossy(&piece[..count]));
+        if count == 0 {
+            break;
+        }
+        if frozen.is_none() && seen.contains("\"delta\":{\"content\"") {
+            frozen = match serving(&first).await {
+                Some(pid) => Some(pid),
+                None => serving(&second).await,
+            };
+            signal(frozen.expect("one of them serves"), Signal::Stop);
+        }
+    }
+    signal(frozen.expect("the reply has begun"), Signal::Continue);
+    assert!(seen.contains("[DONE]"), "{seen}");
+    let text = until(&port, &[name]).await;
+    assert!(values(&text, name).iter().sum::<f64>() > before, "{text}");
+    first.shut_down().await;
+    second.shut_down().await;
     port.close().await;
 }

@@ -1,12 +1,14 @@
 //! Answers that cannot be right, or are not: what is noticed, and what becomes of the reply.
 
+use std::time::Duration;
+
 use nook_base::ActivationDtype;
 use nook_pipeline::{FallBack, Report, SpotCheck};
 use nook_plan::Place;
 
-use crate::case::{Case, Fault, Garbage, Outcome, peer};
+use crate::case::{Case, End, Fault, Garbage, Giving, Outcome, peer};
 use crate::scenario::{at, finishes, held, house, with};
-use crate::world::run;
+use crate::world::{run, run_after};
 
 /// Every chunk is drawn, so one of each span is checked.
 const ALWAYS: SpotCheck = SpotCheck { share_ppm: 1_000_000, random: 0 };
@@ -124,4 +126,114 @@ fn chance_decides_how_much_is_checked() {
     // Four chunks of one span: a chance of 5 % each is a chance of 20 % in all.
     let some = checked(50_000);
     assert!((50..110).contains(&some), "{some} of 400");
+}
+
+/// Tokens of a reply that goes on until every check is through.
+const LONG: usize = 250;
+
+/// A second turn of a chat, checked for certain, and the first one that it follows.
+fn checked_second_turn(random: u64) -> (Case, Outcome) {
+    let said = finishes(&house());
+    let mut next = house();
+    next.prompt.extend(&said.tokens);
+    next.prompt.extend(900..920);
+    next.reply = LONG;
+    next.spot_check = SpotCheck { random, ..ALWAYS };
+    (next, said)
+}
+
+#[test]
+fn a_span_that_goes_on_with_an_earlier_reply_is_checked_where_it_goes_on() {
+    for random in 0..40 {
+        let (case, said) = checked_second_turn(random);
+        let held = (house().prompt.len() + house().reply - 1) as u32;
+        let outcome = run_after(&case, said.trail, said.kept);
+        assert_eq!(outcome.end, End::Done);
+        assert_eq!(outcome.tokens, crate::toy::reply(case.layers, &case.prompt, case.reply));
+        assert_eq!((outcome.measure.resumed, outcome.measure.resumes_refused), (held, 0));
+        assert_eq!((outcome.measure.spot_checks, outcome.measure.contradictions), (1, 0));
+        // The stage before the span computed its past again, and the span's own host did not.
+        let first_of = |attempt| outcome.sends.iter().find(|(it, ..)| *it == attempt);
+        assert_eq!(first_of(1).map(|(_, position, _)| *position), Some(0));
+        assert_eq!(first_of(2).map(|(_, position, _)| *position), Some(held));
+        // What is left behind is as good as after any turn.
+        let mut third = case.clone();
+        third.prompt.extend(&outcome.tokens);
+        third.prompt.push(77);
+        third.spot_check = SpotCheck::OFF;
+        let again = run_after(&third, outcome.trail, outcome.kept);
+        assert_eq!(again.tokens, crate::toy::reply(third.layers, &third.prompt, third.reply));
+        assert!(again.measure.resumed > held && again.measure.resumes_refused == 0);
+    }
+}
+
+#[test]
+fn a_device_that_lies_only_after_it_went_on_is_found() {
+    for random in 0..40 {
+        let (mut case, said) = checked_second_turn(random);
+        case.faults = vec![(0, Fault::Lie(0))];
+        case.peers.truncate(1);
+        let outcome = run_after(&case, said.trail, said.kept);
+        assert_eq!((outcome.measure.contradictions, suspects(&outcome)), (1, 1), "{random}");
+        assert_eq!(outcome.places, [Place::Local; 3]);
+    }
+}
+
+#[test]
+fn a_replay_is_compared_with_what_was_answered_before() {
+    let mut compared = 0;
+    for random in 0..40 {
+        let mut case = with(&[(100, Fault::Kill(0))]);
+        case.reply = LONG;
+        case.spot_check = SpotCheck { random, ..ALWAYS };
+        let outcome = finishes(&case);
+        assert_eq!(outcome.places[1], at(3));
+        assert_eq!(
+            (outcome.measure.spot_checks, outcome.measure.contradictions),
+            (2, 0),
+            "{random}"
+        );
+        // Nobody else was asked for the second, unless it fell on what nobody had answered: three calls, a
+        // witness, and the replacement.
+        compared += u32::from(outcome.attempts.len() == 5);
+    }
+    assert!(compared > 20, "{compared} of 40");
+}
+
+#[test]
+fn a_replacement_that_lies_is_found_by_its_replay() {
+    let (mut found, mut in_time) = (0, 0);
+    for random in 0..40 {
+        let mut case = with(&[(95, Fault::Lie(3)), (100, Fault::Kill(0))]);
+        case.reply = LONG;
+        case.spot_check = SpotCheck { random, ..ALWAYS };
+        let outcome = run(&case);
+        assert_eq!(outcome.end, End::Done);
+        if outcome.measure.contradictions == 0 {
+            // Drawn was a chunk of which nothing but its last row was used, and only the first is wrong.
+            continue;
+        }
+        found += 1;
+        assert!(!outcome.places.contains(&at(3)), "{random}: {:?}", outcome.places);
+        let of_liar = |report: &Report| matches!(report, Report::ShardSuspect { peer: it, .. } if *it == peer(3));
+        assert!(outcome.reports.iter().any(of_liar), "{random}");
+        let reply = crate::toy::reply(case.layers, &case.prompt, case.reply);
+        in_time += u32::from(outcome.tokens == reply);
+    }
+    assert!(found > 25 && in_time > 20, "{found} and {in_time} of 40");
+}
+
+#[test]
+fn what_follows_a_hand_over_is_checked_too() {
+    for (lies, found) in [(None, 0), (Some((95, Fault::Lie(3))), 1)] {
+        let mut case = with(&[(100, Fault::Drain(0))]);
+        case.faults.extend(lies);
+        case.reply = LONG;
+        case.giving = Some((Giving::Works, Duration::from_micros(1)));
+        case.spot_check = SpotCheck { random: 4, ..ALWAYS };
+        let outcome = run(&case);
+        assert_eq!((outcome.end, outcome.measure.handovers), (End::Done, 1));
+        assert!(outcome.measure.spot_checks >= 2, "{:?}", outcome.measure);
+        assert_eq!(outcome.measure.contradictions, found);
+    }
 }

@@ -206,3 +206,14 @@ fn a_reply_that_is_stopped_meanwhile_leaves_nothing_behind() {
         }
     }
 }
+
+#[test]
+fn a_device_that_says_goodbye_twice_is_asked_once() {
+    for second in 101..106 {
+        let mut case = house();
+        case.faults = vec![(100, Fault::Drain(0)), (second, Fault::Drain(0))];
+        case.giving = Some((Giving::Works, AT_ONCE));
+        let outcome = finishes(&case);
+        assert_eq!(outcome.measure.handovers, 1, "{second}");
+    }
+}

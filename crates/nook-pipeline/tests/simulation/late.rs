@@ -33,6 +33,7 @@ fn a_hiccup_with_a_spare_costs_no_hand_over_either() {
     assert_eq!(outcome.places[1], at(0));
     assert_eq!(outcome.attempts[3], at(3), "a replay had begun there");
     assert_eq!(outcome.superseded, 1, "and it was told to forget");
+    assert_eq!((outcome.measure.hedges, outcome.measure.hedges_won), (1, 0));
     let states: Vec<ShardState> = outcome
         .reports
         .iter()
@@ -57,6 +58,7 @@ fn a_silent_helper_is_replaced_by_the_spare_that_answers_first() {
         let longest = gaps.max().expect("more than one token");
         assert!(longest >= failover.pause && longest < failover.pause + ms(10));
         // What it still says comes for a closed call.
+        assert_eq!((outcome.measure.hedges, outcome.measure.hedges_won), (1, 1));
         let is_late = matches!(fault, Fault::Stall(..));
         assert_eq!(outcome.measure.late_frames, u32::from(is_late));
         assert_eq!(outcome.superseded, 1);
@@ -213,6 +215,7 @@ fn slower(times: u64, knows_paces: bool) -> Case {
 fn a_device_that_became_twenty_times_slower_is_left_for_an_idle_spare() {
     let outcome = finishes(&slower(20, true));
     assert_eq!(outcome.places[1], at(3));
+    assert_eq!((outcome.measure.hedges, outcome.measure.hedges_won), (1, 1));
     let [failover] = &outcome.measure.failovers[..] else { panic!("{:?}", outcome.measure) };
     assert_eq!((failover.from, &failover.to[..]), (peer(0), &[at(3)][..]));
     // It answered all the while, so nobody waited for the replay.

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use case::{Case, End, Fault, Garbage, Hands, IN_USE, PeerCase};
 use nook_base::{ActivationDtype, ErrorCode, LayerRange};
-use nook_pipeline::{FallBack, SpotCheck};
+use nook_pipeline::{FallBack, HEDGES_MAX, SpotCheck};
 use proptest::prelude::*;
 use world::run;
 
@@ -75,6 +75,19 @@ fn helper_fault() -> impl Strategy<Value = Fault> {
         1 => index.clone().prop_map(Fault::CutOff),
         1 => index.prop_map(Fault::Drain),
         1 => Just(Fault::OffersUnanswered),
+    ]
+}
+
+/// What makes a device late or slow, and nothing else.
+fn lateness() -> impl Strategy<Value = Fault> {
+    let index = || prop_oneof![2 => IN_USE..IN_USE + 4, 1 => 0..12_usize];
+    prop_oneof![
+        3 => (index(), 300..20_000_u64)
+            .prop_map(|(index, ms)| Fault::Stall(index, Duration::from_millis(ms))),
+        2 => (index(), 5..60_u64).prop_map(|(index, times)| Fault::Slow(index, times)),
+        1 => (index(), 300..20_000_u64)
+            .prop_map(|(index, ms)| Fault::Trickle(index, Duration::from_millis(ms))),
+        1 => index().prop_map(Fault::BlackHole),
     ]
 }
 
@@ -137,6 +150,21 @@ proptest! {
         if outcome.end == End::Done {
             prop_assert_eq!(outcome.tokens.len(), reply.len());
         }
+        prop_assert_eq!(outcome.measure.contradictions, 0);
+        prop_assert!(outcome.measure.hedges <= HEDGES_MAX);
+        prop_assert!(outcome.measure.hedges_won <= outcome.measure.hedges);
+    }
+
+    /// Devices stutter, crawl and fall silent, and are not lost otherwise: whoever is asked beside them may
+    /// answer first or not, and no position is ever taken from both.
+    #[test]
+    fn whoever_answers_first_the_tokens_are_those_of_an_undisturbed_run(case in case(lateness())) {
+        let case = Case { fall_back: FallBack::Allow, ..case };
+        let outcome = run(&case);
+        prop_assert_eq!(outcome.end, End::Done);
+        prop_assert_eq!(outcome.tokens, toy::reply(case.layers, &case.prompt, case.reply));
+        prop_assert!(outcome.measure.hedges <= HEDGES_MAX);
+        prop_assert!(outcome.measure.hedges_won as usize <= outcome.measure.failovers.len());
         prop_assert_eq!(outcome.measure.contradictions, 0);
     }
 

@@ -198,5 +198,6 @@ proptest! {
             prop_assert_eq!(outcome.tokens.len(), reply.len());
         }
         prop_assert!(outcome.measure.resumes_refused <= 1);
+        prop_assert_eq!(outcome.measure.contradictions, 0);
     }
 }

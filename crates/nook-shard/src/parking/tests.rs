@@ -148,3 +148,39 @@ fn a_device_is_forgotten_alone_or_with_all_others_and_the_owner_is_not() {
     assert_eq!(lengths(&parking.forget(None)), [3, 5]);
     assert_eq!(lengths(&parking.clear()), [2]);
 }
+
+fn named(position: u32, number: u8) -> KeptHistory {
+    KeptHistory { model: ModelDigest([1; 32]), position, mark: mark(number) }
+}
+
+#[test]
+fn what_is_named_goes_of_every_part_and_nothing_of_anybody_else() {
+    let mut parking = Parking::default();
+    let other_part = ParkingKey { part: ModelPart::inner(LayerRange::with_len(3, 1)), ..key(1) };
+    let other_model = ParkingKey { model: ModelDigest([2; 32]), ..key(1) };
+    let marks = [(0, 1), (40, 2), (50, 3)];
+    for of in [key(1), other_part, key(2), key(0), other_model] {
+        parking.park(of, kept(&marks), 100, clock::now());
+    }
+    parking.park(key(1), kept(&[(0, 1), (40, 2), (60, 4)]), 100, clock::now());
+    let gone = parking.drop_kept(Requester::Guest(PeerId([1; 32])), named(50, 3));
+    assert_eq!((lengths(&gone), parking.len()), (vec![50, 50], 4));
+    assert_eq!(parking.lent_bytes(), 300, "another guest, another model, another end");
+    let gone = parking.drop_kept(Requester::Owner, named(50, 3));
+    assert_eq!((lengths(&gone), parking.len()), (vec![50], 3));
+}
+
+#[test]
+fn what_is_named_before_it_comes_is_not_kept_and_only_that_once() {
+    let mut parking = Parking::default();
+    let guest = Requester::Guest(PeerId([1; 32]));
+    assert!(parking.drop_kept(guest, named(50, 3)).is_empty());
+    let marks = [(0, 1), (50, 3)];
+    assert!(parking.park(key(2), kept(&marks), 1, clock::now()).is_empty(), "somebody else's");
+    assert_eq!(lengths(&parking.park(key(1), kept(&marks), 1, clock::now())), [50]);
+    assert!(parking.park(key(1), kept(&marks), 1, clock::now()).is_empty());
+    for number in 0..2 * DROPPED_MAX as u32 {
+        parking.drop_kept(guest, named(number, 9));
+    }
+    assert_eq!(parking.dropped.len(), DROPPED_MAX);
+}

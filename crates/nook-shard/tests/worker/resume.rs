@@ -3,9 +3,11 @@
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelPart, PeerId, Sensitive};
 use nook_model::{Input, LogitRows, Output};
 use nook_mux::Call;
-use nook_wire::{LocalMessage, Message, ResumePoint, WorkerMessage};
+use nook_wire::{KeptHistory, LocalMessage, Message, ResumePoint, WorkerMessage};
 
-use crate::host::{Host, Opening, Refused, WINDOW, answer, bits, layers, limits, mark, own, point};
+use crate::host::{
+    Host, MODEL, Opening, Refused, WINDOW, answer, bits, layers, limits, mark, own, point,
+};
 
 const PLENTY: u64 = 1 << 30;
 const FORGOTTEN: Refused = Refused(ErrorCode::HistoryMismatch);
@@ -191,4 +193,36 @@ async fn the_own_conversation_goes_on_too_and_no_guest_gets_at_it() {
     let mut call = host.worker.open_call_for(PeerId([3; 32])).await.unwrap();
     call.send(own(None)).await.unwrap();
     assert_eq!(answer(&mut call).await.unwrap_err(), Refused(ErrorCode::BadRequest));
+}
+
+#[tokio::test]
+async fn what_its_requester_drops_is_freed_at_once_and_nothing_else() {
+    let host = Host::start(4, PLENTY).await;
+    let (end, stays) = (first_turn(&host, 1, 5).await, first_turn(&host, 1, 6).await);
+    let kept = host.status().await;
+    let named = KeptHistory { model: MODEL, position: end.position, mark: end.mark };
+    // Who names it counts, and so does every part of the name.
+    for (peer, named) in [
+        (Some(PeerId([2; 32])), named),
+        (None, named),
+        (Some(PeerId([1; 32])), KeptHistory { position: 42, ..named }),
+        (Some(PeerId([1; 32])), KeptHistory { mark: stays.mark, position: 40, ..named }),
+    ] {
+        host.worker.drop_kept(peer, named).await;
+    }
+    assert_eq!(host.status().await, kept);
+    host.worker.drop_kept(Some(PeerId([1; 32])), named).await;
+    host.until("the end of one", |status| status.parked == 1).await;
+    assert_eq!(host.status().await.parked_bytes, kept.parked_bytes / 2);
+    assert_eq!(host.open(again(1, end)).await.err(), Some(FORGOTTEN));
+    assert!(host.open(again(1, stays)).await.is_ok());
+    // Named while its call runs, it is not kept when that ends.
+    let mut talk = host.open(Opening::of(1, part())).await.unwrap().seeded(7);
+    talk.step(8).await.unwrap();
+    let end = talk.point();
+    let named = KeptHistory { model: MODEL, position: end.position, mark: end.mark };
+    host.worker.drop_kept(Some(PeerId([1; 32])), named).await;
+    talk.close();
+    host.until("the end of all", |status| status.sessions == 0).await;
+    assert_eq!(host.open(again(1, end)).await.err(), Some(FORGOTTEN));
 }

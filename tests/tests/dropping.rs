@@ -1,0 +1,161 @@
+//! A chat that is deleted leaves nothing with the devices that computed for it.
+//!
+//! The asking node lives in this process, because chats are the window's and have no other door; the
+//! host, and the workers of both, are processes of their own.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use nook_control::{Answer, Request};
+use nook_node::views::{ReplyEvent, ReplySummary, Trust};
+use nook_node::{
+    ChatStart, House, HouseOptions, PairTarget, Reach, Turn, TurnText, Vitals, WorkerCommand,
+};
+use nook_testkit::{Household, Node, NodePlan, nook};
+
+const ASKING: &str = "Kitchen laptop";
+const HELPER: &str = "Study PC";
+
+/// Longer than a piece of prefill, so that there is something to go on with.
+const QUESTION: &str = "Tell me a story about a lighthouse and a snail that climbs it, slowly. ";
+
+/// Longest wait for what a worker gives back soon after it was asked to.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// An asking node in this process, and a host that lends it all inner layers.
+struct Scene {
+    asking: House,
+    house: Household,
+    _home: tempfile::TempDir,
+}
+
+async fn scene() -> anyhow::Result<Scene> {
+    let home = tempfile::Builder::new().prefix("nook-drop-").tempdir()?;
+    let settings = format!(
+        "[device]\nname = \"{ASKING}\"\nkeyring = \"off\"\n[network]\nlisten_port = 0\n\
+         loopback = true\n[distributed_inference]\npooling = \"always\"\n"
+    );
+    std::fs::write(home.path().join("settings.toml"), settings)?;
+    let program = tokio::task::spawn_blocking(nook).await??;
+    let worker = WorkerCommand { program: program.into(), arguments: vec!["worker".into()] };
+    let options = HouseOptions { home: Some(home.path().to_owned()), worker };
+    let asking = nook_node::start(options).await?;
+    let house = Household::strangers([NodePlan::new(HELPER).offering("1-4")]).await?;
+    let host = house.node(0);
+    let Answer::Pairing(window) = host.client().ask(Request::ShowCode).await? else {
+        anyhow::bail!("no code was shown");
+    };
+    let address = window.addresses.last().context("a code comes with an address")?.clone();
+    let device = asking.join(PairTarget::Address(address), window.code).await?;
+    asking.set_trust(device.id, Trust::Trusted).await?;
+    host.until("it is paired", |view| !view.devices.is_empty()).await?;
+    host.trust(ASKING, Trust::Trusted).await?;
+    host.share(true).await?;
+    let mut view = asking.view();
+    view.wait_for(|view| view.devices.iter().any(|device| !device.lends.is_empty())).await?;
+    Ok(Scene { asking, house, _home: home })
+}
+
+impl Scene {
+    fn host(&self) -> &Node {
+        self.house.node(0)
+    }
+
+    /// Says something, and waits for the whole reply; which conversation it was, and its numbers.
+    async fn say(&self, turn: Turn) -> anyhow::Result<(i64, ReplySummary)> {
+        let mut started = self.asking.say(turn).await?;
+        while let Some(piece) = started.reply.events.recv().await {
+            match piece.event {
+                ReplyEvent::Done { summary } => return Ok((started.conversation, summary)),
+                ReplyEvent::PipelineAborted { sentence, .. } => anyhow::bail!(sentence),
+                _ => {}
+            }
+        }
+        anyhow::bail!("the reply has no end")
+    }
+
+    async fn begin(&self, about: &str, temporary: bool) -> anyhow::Result<i64> {
+        let start = ChatStart { temporary, ..ChatStart::default() };
+        let turn = turn(None, start, TurnText::New { text: asks(about), parent: None });
+        let (conversation, summary) = self.say(turn).await?;
+        assert!(summary.route.legs.iter().any(|leg| leg.device == HELPER), "{summary:?}");
+        Ok(conversation)
+    }
+
+    /// Waits until so many conversations are kept on the host, and on this device; the host's bytes.
+    async fn until_kept(&self, count: u16) -> anyhow::Result<u64> {
+        let is_so = |vitals: &Vitals| !vitals.workers.is_empty() && kept(vitals) == count;
+        let vitals = self.host().until_vitals(&format!("{count} are kept"), is_so).await?;
+        // The two ends of the model are here: a conversation each.
+        let here = async {
+            while kept(&self.asking.vitals().await?) != 2 * count {
+                tokio::task::yield_now().await;
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(LIMIT, here).await.context("what is kept here")??;
+        Ok(vitals.workers.iter().map(|worker| worker.parked_bytes).sum())
+    }
+}
+
+fn kept(vitals: &Vitals) -> u16 {
+    vitals.workers.iter().map(|worker| worker.parked).sum()
+}
+
+fn asks(about: &str) -> nook_base::Sensitive<String> {
+    nook_base::Sensitive(format!("{about} {}", QUESTION.repeat(6)))
+}
+
+fn turn(conversation: Option<i64>, start: ChatStart, text: TurnText) -> Turn {
+    Turn { conversation, start, text, model: "ember".to_owned(), reach: Reach::House }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_chat_is_dropped_by_its_hosts_at_once_and_the_others_go_on() -> anyhow::Result<()>
+{
+    let scene = scene().await?;
+    let stays = scene.begin("Stay.", false).await?;
+    let one = scene.until_kept(1).await?;
+    assert!(one > 0);
+    let gone = scene.begin("Go away.", false).await?;
+    assert!(scene.until_kept(2).await? > one);
+    scene.asking.delete_conversation(gone).await?;
+    assert_eq!(scene.until_kept(1).await?, one, "its memory is free, and only its");
+    // A temporary chat that is closed is deleted.
+    let passing = scene.begin("Nobody keeps this.", true).await?;
+    assert!(scene.until_kept(2).await? > one);
+    scene.asking.delete_conversation(passing).await?;
+    assert_eq!(scene.until_kept(1).await?, one);
+    // The chat that stayed goes on where it was.
+    let messages = scene.asking.messages(stays).await?;
+    let last = messages.last().context("it has messages")?;
+    let text = TurnText::New { text: asks("And then?"), parent: Some(last.id) };
+    let (_, summary) = scene.say(turn(Some(stays), ChatStart::default(), text)).await?;
+    assert!(summary.resumed_tokens > 64, "{summary:?}");
+    scene.asking.delete_conversation(stays).await?;
+    assert_eq!(scene.until_kept(0).await?, 0);
+    scene.asking.shut_down().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_that_is_deleted_while_it_is_answered_leaves_nothing_either() -> anyhow::Result<()> {
+    let scene = scene().await?;
+    let text = TurnText::New { text: asks("Go away."), parent: None };
+    let mut started = scene.asking.say(turn(None, ChatStart::default(), text)).await?;
+    let mut is_deleted = false;
+    while let Some(piece) = started.reply.events.recv().await {
+        if !is_deleted && matches!(piece.event, ReplyEvent::TokenDelta { .. }) {
+            scene.asking.delete_conversation(started.conversation).await?;
+            is_deleted = true;
+        }
+    }
+    assert!(is_deleted);
+    let is_over = |vitals: &Vitals| {
+        vitals.streams == 0 && vitals.workers.iter().all(|worker| worker.sessions == 0)
+    };
+    scene.host().until_vitals("the stream is over", is_over).await?;
+    assert_eq!(scene.until_kept(0).await?, 0);
+    scene.asking.shut_down().await;
+    Ok(())
+}
