@@ -4,9 +4,11 @@ use std::path::Path;
 
 /// What the page may ask for; `capabilities/main.json` allows exactly these.
 const COMMANDS: &[&str] = &[
+    "arrived",
     "autostart",
     "cancel_pairing",
     "change_setting",
+    "choose_model_file",
     "confine_conversation",
     "conversations",
     "delete_conversation",
@@ -35,6 +37,7 @@ const COMMANDS: &[&str] = &[
     "show_code",
     "stop",
     "test_port",
+    "turned_to",
     "watch",
 ];
 

@@ -4,7 +4,8 @@ use std::future::Future;
 
 use anyhow::Context as _;
 use nook_base::tasks::Tasks;
-use nook_node::views::Problem;
+use nook_node::House;
+use nook_node::views::{Problem, SettingAsk};
 use tauri::{AppHandle, Builder, DragDropEvent, Manager, RunEvent, Window, WindowEvent, Wry};
 use tauri_plugin_window_state::StateFlags;
 
@@ -12,10 +13,12 @@ use crate::arguments::Arguments;
 use crate::leaving::{self, Leaving};
 use crate::news::News;
 use crate::opening::{Opener, opening};
+use crate::page_watch::PageWatch;
 use crate::replies::Replies;
+use crate::texts::Speech;
 use crate::tray::{self, Tray};
 use crate::window::Whereabouts;
-use crate::{commands, page_commands, starting, tray_host, window};
+use crate::{commands, notices, page_commands, starting, tray_host, window};
 
 /// Work of the app itself, beside that of the house: starting it, ending it, single clicks.
 pub(crate) struct Background {
@@ -32,7 +35,8 @@ impl Background {
 }
 
 /// Runs the app until it is told to quit.
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+/// `language`: the one that the window spoke last.
+pub(crate) fn run(arguments: Arguments, language: Option<&str>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -46,11 +50,16 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         .manage(opening)
         .manage(Leaving::default())
         .manage(News::default())
+        .manage(arguments)
+        .manage(PageWatch::new(&arguments))
+        .manage(Speech::new(language))
         .manage(Replies::default())
         .invoke_handler(tauri::generate_handler![
+            commands::arrived,
             commands::cancel_pairing,
             page_commands::autostart,
             page_commands::change_setting,
+            page_commands::choose_model_file,
             commands::confine_conversation,
             commands::conversations,
             commands::delete_conversation,
@@ -79,6 +88,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
             commands::show_code,
             commands::stop,
             page_commands::test_port,
+            commands::turned_to,
             commands::watch,
         ])
         .on_window_event(happened)
@@ -105,6 +115,7 @@ fn with_plugins(builder: Builder<Wry>) -> Builder<Wry> {
         .plugin(tauri_plugin_single_instance::init(|app, words, _| started_again(app, words)))
         .plugin(tauri_plugin_window_state::Builder::default().with_state_flags(kept).build())
         .plugin(tauri_plugin_autostart::Builder::new().arg("--hidden").build())
+        .plugin(tauri_plugin_dialog::init())
 }
 
 /// Something happened to the window: it is never closed, only put away.
@@ -139,7 +150,7 @@ fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) {
     }
     let background = app.state::<Background>();
     background.run("first-window", first_window(app.clone(), arguments.hidden && tray.is_some()));
-    background.run("house", live(app.clone(), tray, opener));
+    background.run("house", live(app.clone(), tray, opener, arguments));
     if arguments.toggle_share {
         tray::wish(app, tray::Wish::ToggleSharing);
     }
@@ -163,24 +174,29 @@ async fn first_window(app: AppHandle, hidden: bool) {
 }
 
 /// Starts the house and stays beside it until it is gone.
-async fn live(app: AppHandle, tray: Option<Tray>, opener: Opener) {
+async fn live(app: AppHandle, tray: Option<Tray>, opener: Opener, arguments: Arguments) {
     let house = match starting::start().await {
         Ok(house) => house,
         Err(error) => {
             tracing::error!(%error, "the house did not start");
             if let Some(tray) = tray {
-                tray.show_failure();
+                tray.show_failure(app.state::<Speech>().now());
             }
             opener.fail(Problem {
                 code: nook_base::ErrorCode::ShardUnavailable.name().to_owned(),
                 sentence: error.to_string(),
+                wording: None,
             });
             return;
         }
     };
     opener.open(house.clone());
+    if arguments.safe_graphics {
+        keep_safe_graphics(&house).await;
+    }
+    app.state::<Background>().run("notices", notices::follow(app.clone(), house.clone()));
     match tray {
-        Some(tray) => tray.follow(house).await,
+        Some(tray) => tray.follow(house, app.state::<Speech>().changes()).await,
         None => {
             let mut view = house.view();
             while view.changed().await.is_ok() {}
@@ -188,4 +204,11 @@ async fn live(app: AppHandle, tray: Option<Tray>, opener: Opener) {
     }
     // The house ended by itself: `nook` asked it to, or this program is leaving already.
     leaving::leave(app).await;
+}
+
+/// What helped once is needed at the next start too; Settings take it back.
+async fn keep_safe_graphics(house: &House) {
+    if let Err(error) = house.change_setting(SettingAsk::SafeGraphics(true)).await {
+        tracing::warn!(%error, "the next start will not know that safe graphics are needed");
+    }
 }

@@ -3,12 +3,15 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::graphics::SAFE_WORD;
+
 /// How the app was asked to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Arguments {
     /// Start in the tray, without a window: what an autostart entry passes.
     pub(crate) hidden: bool,
-    /// Draw without the graphics card, for machines on which the window stays blank.
+    /// Draw without the graphics card, for machines on which the window stays blank; the settings
+    /// remember it.
     pub(crate) safe_graphics: bool,
     /// Switch sharing to its other side: for desktops without a tray, and for keys that a desktop
     /// lets people set.
@@ -25,7 +28,7 @@ impl Arguments {
         for word in words.map(Into::<OsString>::into) {
             match word.to_str() {
                 Some("--hidden") => read.hidden = true,
-                Some("--safe-graphics") => read.safe_graphics = true,
+                Some(SAFE_WORD) => read.safe_graphics = true,
                 Some("--toggle-share") => read.toggle_share = true,
                 Some(text) if let Some(kept) = page_kept(text) => read.page_kept = Some(kept),
                 _ => tracing::warn!(?word, "not understood"),

@@ -19,7 +19,7 @@ pub(crate) enum WindowNews {
         /// The house as it is now.
         house: Box<HouseView>,
     },
-    /// The tray asked for a page.
+    /// The tray, or a notice, asked for a page.
     GoTo {
         /// The page.
         page: Page,
@@ -34,7 +34,7 @@ pub(crate) enum WindowNews {
 }
 
 /// A page of the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Page {
@@ -42,6 +42,18 @@ pub(crate) enum Page {
     Chat,
     /// Other devices.
     Devices,
+    /// Models.
+    Models,
+    /// Lending.
+    Sharing,
+    /// Who may compute on prompts.
+    Privacy,
+    /// The OpenAI-compatible port.
+    Port,
+    /// What usually goes wrong.
+    Checks,
+    /// The window's own settings.
+    Settings,
 }
 
 /// Something to say, and where. No `Debug`: it holds what the person wrote.
@@ -144,6 +156,8 @@ pub(crate) struct DiagnosticsView {
     pub(crate) system: String,
     /// Version of what draws this window; absent where it does not say.
     pub(crate) web_view: Option<String>,
+    /// Whether the window is drawn without the graphics card now.
+    pub(crate) safe_graphics: bool,
 }
 
 impl From<TurnAsk> for Turn {

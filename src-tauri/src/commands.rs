@@ -2,16 +2,19 @@
 //! decided is decided there.
 
 use nook_node::views::{
-    ConversationView, DeviceView, ExportAsk, MessageView, PairingView, Problem, ReplyEvent, Trust,
+    ConversationView, DeviceView, ExportAsk, MessageView, PairingView, Problem, ReplyEvent,
+    SettingAsk, Trust, Wording,
 };
 use nook_node::{House, Reach, Sharing};
 use tauri::ipc::Channel;
 use tauri::{AppHandle, State};
 
-use crate::asks::{JoinTarget, ReachAsk, TurnAsk, TurnView, WindowNews};
+use crate::asks::{JoinTarget, Page, ReachAsk, TurnAsk, TurnView, WindowNews};
 use crate::news::News;
 use crate::opening::Opening;
+use crate::page_watch::PageWatch;
 use crate::replies::Replies;
+use crate::texts::Speech;
 use crate::{leaving, saving};
 
 /// Longest link that is opened; browsers take no longer ones either.
@@ -28,6 +31,26 @@ pub(crate) async fn watch(
     let house = opening.house().await?;
     listening.listen(&house, news);
     Ok(())
+}
+
+/// The page is there, and speaks this language: so does the tray from now on, and at the next start
+/// before there is a page.
+#[tauri::command]
+pub(crate) async fn arrived(
+    language: String,
+    watched: State<'_, PageWatch>,
+    speech: State<'_, Speech>,
+    opening: State<'_, Opening>,
+) -> Answer<()> {
+    watched.arrived();
+    speech.speak(&language);
+    Ok(opening.house().await?.change_setting(SettingAsk::Language(language)).await?)
+}
+
+/// The page that the window shows now.
+#[tauri::command]
+pub(crate) fn turned_to(page: Page, watched: State<'_, PageWatch>) {
+    watched.turned_to(page);
 }
 
 #[tauri::command]
@@ -176,10 +199,12 @@ pub(crate) fn open_link(url: String) -> Answer<()> {
     let url = openable(&url).ok_or_else(|| Problem {
         code: nook_base::ErrorCode::BadRequest.name().to_owned(),
         sentence: "Only https links are opened.".to_owned(),
+        wording: Some(Wording::HttpsOnly),
     })?;
     open::that_detached(url).map_err(|error| Problem {
         code: nook_base::ErrorCode::NotFound.name().to_owned(),
         sentence: format!("No browser could be started: {error}"),
+        wording: None,
     })
 }
 

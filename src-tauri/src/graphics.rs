@@ -1,39 +1,41 @@
 //! The one thing that must be known before a webview exists: which graphics workaround it needs.
 //!
-//! WebKitGTK with NVIDIA's driver can show a blank window. The known switches are environment
-//! variables that have to be there before any thread starts, so the program starts itself again with
-//! them; whoever has set one already is left alone.
+//! WebKitGTK with some drivers, NVIDIA's above all, can show a blank window. The known switches are
+//! environment variables that have to be there before any thread starts, so the program starts itself
+//! again with them; whoever has set one already is left alone. *Safe graphics* leaves the card out
+//! altogether: asked for by `--safe-graphics` or in the settings, or chosen by `page_watch`.
 
 use std::io;
+
+/// Asks for safe graphics.
+pub(crate) const SAFE_WORD: &str = "--safe-graphics";
+
+/// Words that were meant for one start only.
 #[cfg(target_os = "linux")]
-use std::path::Path;
+const ONE_START_WORDS: &[&str] = &["--hidden", "--toggle-share", SAFE_WORD];
 
 /// Sets what this machine needs. Returns when nothing has to be set; does not return when the program
 /// was started again instead.
 #[cfg(target_os = "linux")]
 pub(crate) fn prepare(safe_graphics: bool) -> io::Result<()> {
-    use std::os::unix::process::CommandExt;
-
     if nook_base::env::raw("DISPLAY").is_none() && nook_base::env::raw("WAYLAND_DISPLAY").is_none()
     {
         return Err(io::Error::other(
             "there is no display here; `nook up` runs Inglenook without a window",
         ));
     }
-    let nvidia = Path::new("/sys/module/nvidia/version").exists();
+    let nvidia = std::path::Path::new("/sys/module/nvidia/version").exists();
     let wayland = nook_base::env::raw("WAYLAND_DISPLAY").is_some();
-    let Some(variable) = workaround(nvidia, wayland, safe_graphics) else {
-        return Ok(());
-    };
-    if nook_base::env::raw(variable).is_some() {
+    let missing: Vec<&str> = workarounds(nvidia, wayland, safe_graphics)
+        .iter()
+        .copied()
+        .filter(|variable| nook_base::env::raw(variable).is_none())
+        .collect();
+    if missing.is_empty() {
         return Ok(());
     }
-    tracing::info!(variable, "starting again with a graphics workaround");
-    let error = std::process::Command::new(std::env::current_exe()?)
-        .args(std::env::args_os().skip(1))
-        .env(variable, "1")
-        .exec();
-    Err(error)
+    tracing::info!(?missing, "starting again with a graphics workaround");
+    Err(start_again(std::env::args_os().skip(1), &missing))
 }
 
 /// Other systems need nothing.
@@ -42,31 +44,56 @@ pub(crate) fn prepare(_safe_graphics: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// The mildest switch that helps: on Wayland the picture stays accelerated.
+/// Starts the program anew without the graphics card, in the place of this one. Returns only when that
+/// is not possible, with the reason.
 #[cfg(target_os = "linux")]
-fn workaround(nvidia: bool, wayland: bool, safe_graphics: bool) -> Option<&'static str> {
+pub(crate) fn start_safely() -> io::Error {
+    let words = std::env::args_os().skip(1);
+    let words = words.filter(|word| !ONE_START_WORDS.iter().any(|known| word == known));
+    start_again(words.chain([SAFE_WORD.into()]), workarounds(false, false, true))
+}
+
+#[cfg(target_os = "linux")]
+fn start_again(
+    words: impl Iterator<Item = std::ffi::OsString>,
+    variables: &[&'static str],
+) -> io::Error {
+    use std::os::unix::process::CommandExt;
+
+    match std::env::current_exe() {
+        Ok(program) => std::process::Command::new(program)
+            .args(words)
+            .envs(variables.iter().map(|variable| (variable, "1")))
+            .exec(),
+        Err(error) => error,
+    }
+}
+
+/// The mildest switches that help: on Wayland with NVIDIA the picture stays accelerated.
+#[cfg(target_os = "linux")]
+fn workarounds(nvidia: bool, wayland: bool, safe_graphics: bool) -> &'static [&'static str] {
     match (safe_graphics, nvidia, wayland) {
-        (true, ..) => Some("WEBKIT_DISABLE_COMPOSITING_MODE"),
-        (false, true, true) => Some("__NV_DISABLE_EXPLICIT_SYNC"),
-        (false, true, false) => Some("WEBKIT_DISABLE_DMABUF_RENDERER"),
-        (false, false, _) => None,
+        (true, ..) => &["WEBKIT_DISABLE_DMABUF_RENDERER", "WEBKIT_DISABLE_COMPOSITING_MODE"],
+        (false, true, true) => &["__NV_DISABLE_EXPLICIT_SYNC"],
+        (false, true, false) => &["WEBKIT_DISABLE_DMABUF_RENDERER"],
+        (false, false, _) => &[],
     }
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::workaround;
+    use super::workarounds;
 
     #[test]
     fn machines_without_the_problem_get_no_workaround() {
-        assert_eq!(workaround(false, true, false), None);
-        assert_eq!(workaround(false, false, false), None);
+        assert!(workarounds(false, true, false).is_empty());
+        assert!(workarounds(false, false, false).is_empty());
     }
 
     #[test]
     fn nvidia_keeps_its_acceleration_where_it_can() {
-        assert_eq!(workaround(true, true, false), Some("__NV_DISABLE_EXPLICIT_SYNC"));
-        assert_eq!(workaround(true, false, false), Some("WEBKIT_DISABLE_DMABUF_RENDERER"));
-        assert_eq!(workaround(true, true, true), Some("WEBKIT_DISABLE_COMPOSITING_MODE"));
+        assert_eq!(workarounds(true, true, false), ["__NV_DISABLE_EXPLICIT_SYNC"]);
+        assert_eq!(workarounds(true, false, false), ["WEBKIT_DISABLE_DMABUF_RENDERER"]);
+        assert!(workarounds(true, true, true).contains(&"WEBKIT_DISABLE_COMPOSITING_MODE"));
     }
 }

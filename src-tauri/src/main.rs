@@ -15,12 +15,17 @@ mod asks;
 mod bindings;
 mod coalesce;
 mod commands;
+mod desktop_notices;
 mod graphics;
+#[cfg(test)]
+mod household;
 mod icons;
 mod leaving;
 mod news;
+mod notices;
 mod opening;
 mod page_commands;
+mod page_watch;
 mod port_test;
 mod replies;
 mod saving;
@@ -51,9 +56,11 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<()> {
-    let arguments = Arguments::read(std::env::args_os().skip(1));
+    let mut arguments = Arguments::read(std::env::args_os().skip(1));
+    let choices = nook_node::window_choices(None);
+    arguments.safe_graphics |= choices.safe_graphics;
     graphics::prepare(arguments.safe_graphics)?;
-    app::run(arguments)
+    app::run(arguments, choices.language.as_deref())
 }
 
 fn start_log() {

@@ -51,10 +51,7 @@ impl Opening {
         match now.as_deref() {
             Ok(Stage::Open(house)) => Ok(house.clone()),
             Ok(Stage::Failed(problem)) => Err(problem.clone()),
-            Ok(Stage::Starting) | Err(_) => Err(Problem {
-                code: nook_base::ErrorCode::Draining.name().to_owned(),
-                sentence: "Inglenook is shutting down.".to_owned(),
-            }),
+            Ok(Stage::Starting) | Err(_) => Err(nook_node::HouseError::gone().into()),
         }
     }
 
@@ -77,7 +74,8 @@ mod tests {
     use super::*;
 
     fn problem() -> Problem {
-        Problem { code: "bad_request".to_owned(), sentence: "The settings are damaged.".to_owned() }
+        let sentence = "The settings are damaged.".to_owned();
+        Problem { code: "bad_request".to_owned(), sentence, wording: None }
     }
 
     #[tokio::test]

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use nook_base::ErrorCode;
 use nook_node::PauseFor;
-use nook_node::views::{ModelView, Problem, SettingAsk};
-use tauri::{AppHandle, State};
+use nook_node::views::{ModelView, Problem, SettingAsk, Wording};
+use tauri::{AppHandle, State, WebviewWindow};
 use tauri_plugin_autostart::ManagerExt;
+use tauri_plugin_dialog::DialogExt;
+use tokio::sync::oneshot;
 
+use crate::arguments::Arguments;
 use crate::asks::DiagnosticsView;
 use crate::commands::Answer;
 use crate::opening::Opening;
@@ -21,9 +24,24 @@ pub(crate) async fn import_model(path: String, opening: State<'_, Opening>) -> A
         return Err(Problem {
             code: ErrorCode::BadRequest.name().to_owned(),
             sentence: "Type the whole path of the file, from the root of the disk.".to_owned(),
+            wording: Some(Wording::WholePath),
         });
     }
     Ok(opening.house().await?.import_model(path, None).await?)
+}
+
+/// Asks for the file of a model in the desktop's own dialog; nothing when none was chosen. A page is
+/// never told where a file lies that is chosen in its own field.
+#[tauri::command]
+pub(crate) async fn choose_model_file(window: WebviewWindow) -> Option<String> {
+    let (chosen, wait) = oneshot::channel();
+    let dialog = window.dialog().file().set_parent(&window).add_filter("GGUF", &["gguf"]);
+    dialog.pick_file(move |file| {
+        // The page may be gone meanwhile.
+        let _ = chosen.send(file);
+    });
+    let file = wait.await.ok().flatten()?;
+    file.into_path().ok().map(|path| path.display().to_string())
 }
 
 #[tauri::command]
@@ -70,6 +88,7 @@ fn autostart_problem(error: tauri_plugin_autostart::Error) -> Problem {
     Problem {
         code: ErrorCode::BadRequest.name().to_owned(),
         sentence: format!("The start at login cannot be changed here: {error}."),
+        wording: None,
     }
 }
 
@@ -93,10 +112,14 @@ pub(crate) async fn test_port(opening: State<'_, Opening>) -> Answer<u16> {
 }
 
 #[tauri::command]
-pub(crate) async fn diagnostics(opening: State<'_, Opening>) -> Answer<DiagnosticsView> {
+pub(crate) async fn diagnostics(
+    opening: State<'_, Opening>,
+    arguments: State<'_, Arguments>,
+) -> Answer<DiagnosticsView> {
     Ok(DiagnosticsView {
         findings: opening.house().await?.doctor().await?,
         system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         web_view: tauri::webview_version().ok(),
+        safe_graphics: arguments.safe_graphics,
     })
 }

@@ -46,7 +46,7 @@ fn status_of(line: &[u8]) -> Option<u16> {
 }
 
 fn problem(sentence: String) -> Problem {
-    Problem { code: ErrorCode::NotFound.name().to_owned(), sentence }
+    Problem { code: ErrorCode::NotFound.name().to_owned(), sentence, wording: None }
 }
 
 #[cfg(test)]

@@ -32,12 +32,12 @@ pub(crate) async fn save(
         Ok(Err(error)) => {
             Err(problem(ErrorCode::BadRequest, format!("The file could not be saved: {error}.")))
         }
-        Err(_) => Err(problem(ErrorCode::Draining, "Inglenook is shutting down.".to_owned())),
+        Err(_) => Err(nook_node::HouseError::gone().into()),
     }
 }
 
 fn problem(code: ErrorCode, sentence: String) -> Problem {
-    Problem { code: code.name().to_owned(), sentence }
+    Problem { code: code.name().to_owned(), sentence, wording: None }
 }
 
 /// A name that every system takes: letters, numbers and single spaces of the title.

@@ -13,11 +13,13 @@ use tauri::menu::{
 };
 use tauri::tray::{MouseButton, MouseButtonState, TrayIcon, TrayIconBuilder, TrayIconEvent};
 use tauri::{AppHandle, Manager, Wry};
+use tokio::sync::watch;
 
 use crate::app::Background;
 use crate::asks::Page;
 use crate::opening::Opening;
-use crate::{icons, leaving, texts, window};
+use crate::texts::{NAME, Speech, Texts};
+use crate::{icons, leaving, window};
 
 const STATUS: &str = "status";
 const SHARE: &str = "share";
@@ -39,6 +41,9 @@ pub(crate) struct Tray {
     pauses: [MenuItem<Wry>; 2],
     resume: MenuItem<Wry>,
     free_memory: MenuItem<Wry>,
+    chat: MenuItem<Wry>,
+    devices: MenuItem<Wry>,
+    quit: MenuItem<Wry>,
 }
 
 /// What the menu asks of the house.
@@ -70,13 +75,19 @@ pub(crate) fn create(app: &AppHandle) -> Option<Tray> {
 }
 
 fn build(app: &AppHandle) -> tauri::Result<Tray> {
-    let status = MenuItemBuilder::with_id(STATUS, texts::STARTING).enabled(false).build(app)?;
-    let share = CheckMenuItemBuilder::with_id(SHARE, texts::SHARE).enabled(false).build(app)?;
-    let entry = |id, text| MenuItemBuilder::with_id(id, text).enabled(false).build(app);
+    let texts = app.state::<Speech>().now();
+    let share = CheckMenuItemBuilder::with_id(SHARE, &texts.share).enabled(false).build(app)?;
+    let entry = |id, text: &str| MenuItemBuilder::with_id(id, text).build(app);
+    // What needs the house waits for it.
+    let later = |id, text: &str| MenuItemBuilder::with_id(id, text).enabled(false).build(app);
+    let status = later(STATUS, &texts.starting)?;
     let pauses =
-        [entry(PAUSE_HOUR, texts::PAUSE_HOUR)?, entry(PAUSE_TOMORROW, texts::PAUSE_TOMORROW)?];
-    let resume = entry(RESUME, texts::RESUME)?;
-    let free_memory = entry(FREE_MEMORY, texts::FREE_MEMORY)?;
+        [later(PAUSE_HOUR, &texts.pause_hour)?, later(PAUSE_TOMORROW, &texts.pause_tomorrow)?];
+    let resume = later(RESUME, &texts.resume)?;
+    let free_memory = later(FREE_MEMORY, &texts.free_memory)?;
+    let chat = entry(CHAT, &texts.open_chat)?;
+    let devices = entry(DEVICES, &texts.devices)?;
+    let quit = entry(QUIT, &texts.quit)?;
     let [pause_hour, pause_tomorrow] = &pauses;
     let menu = Menu::with_items(
         app,
@@ -88,23 +99,23 @@ fn build(app: &AppHandle) -> tauri::Result<Tray> {
             &resume,
             &free_memory,
             &PredefinedMenuItem::separator(app)?,
-            &MenuItemBuilder::with_id(CHAT, texts::OPEN_CHAT).build(app)?,
-            &MenuItemBuilder::with_id(DEVICES, texts::DEVICES).build(app)?,
+            &chat,
+            &devices,
             &PredefinedMenuItem::separator(app)?,
-            &MenuItemBuilder::with_id(QUIT, texts::QUIT).build(app)?,
+            &quit,
         ],
     )?;
     let icon = TrayIconBuilder::with_id("main")
         .icon(icons::of(SharingState::Idle))
         .icon_as_template(cfg!(target_os = "macos"))
-        .tooltip(texts::NAME)
+        .tooltip(NAME)
         .menu(&menu)
         // Windows people expect the window on a left click and the menu on a right one.
         .show_menu_on_left_click(!cfg!(target_os = "windows"))
         .on_menu_event(chosen)
         .on_tray_icon_event(clicked)
         .build(app)?;
-    Ok(Tray { icon, status, share, pauses, resume, free_memory })
+    Ok(Tray { icon, status, share, pauses, resume, free_memory, chat, devices, quit })
 }
 
 fn chosen(app: &AppHandle, event: MenuEvent) {
@@ -144,7 +155,7 @@ async fn fulfil(app: AppHandle, wish: Wish) {
     if let Err(error) = ask(&house, wish).await {
         tracing::warn!(%error, ?wish, "sharing stays as it was");
         if let Some(tray) = app.try_state::<Tray>() {
-            tray.show(&house.now(), None);
+            tray.show(&house.now(), None, app.state::<Speech>().now());
         }
     }
 }
@@ -163,30 +174,50 @@ async fn ask(house: &House, wish: Wish) -> Result<(), HouseError> {
 
 impl Tray {
     /// Says that there will be no house.
-    pub(crate) fn show_failure(&self) {
-        log(self.status.set_text(texts::NOT_RUNNING));
+    pub(crate) fn show_failure(&self, texts: &Texts) {
+        log(self.status.set_text(&texts.not_running));
         log(self.icon.set_icon(Some(icons::of(SharingState::Problem))));
     }
 
-    /// Follows the house until it is gone.
-    pub(crate) async fn follow(self, house: House) {
+    /// Follows the house until it is gone, in the language in use.
+    pub(crate) async fn follow(self, house: House, mut speech: watch::Receiver<&'static Texts>) {
         let mut view = house.view();
+        self.name_entries(*speech.borrow_and_update());
         let mut before: Option<SharingState> = None;
         log(self.free_memory.set_enabled(true));
         log(self.share.set_enabled(true));
         loop {
             let now = view.borrow_and_update().clone();
-            self.show(&now, before);
+            self.show(&now, before, *speech.borrow());
             before = Some(now.sharing.state);
-            if view.changed().await.is_err() {
-                return;
+            tokio::select! {
+                changed = view.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                // It lives as long as the program.
+                Ok(()) = speech.changed() => self.name_entries(*speech.borrow_and_update()),
             }
         }
     }
 
+    /// Names the entries in another language.
+    fn name_entries(&self, texts: &Texts) {
+        let [hour, tomorrow] = &self.pauses;
+        log(self.share.set_text(&texts.share));
+        log(hour.set_text(&texts.pause_hour));
+        log(tomorrow.set_text(&texts.pause_tomorrow));
+        log(self.resume.set_text(&texts.resume));
+        log(self.free_memory.set_text(&texts.free_memory));
+        log(self.chat.set_text(&texts.open_chat));
+        log(self.devices.set_text(&texts.devices));
+        log(self.quit.set_text(&texts.quit));
+    }
+
     /// Shows a view; the icon only where the state is another one, as setting it writes a file.
-    fn show(&self, view: &HouseView, before: Option<SharingState>) {
-        log(self.status.set_text(&view.sharing.status_line));
+    fn show(&self, view: &HouseView, before: Option<SharingState>, texts: &Texts) {
+        log(self.status.set_text(texts.status_line(view)));
         log(self.share.set_checked(view.sharing.on));
         let paused = view.sharing.paused.as_ref();
         let by_owner = paused.is_some_and(|paused| paused.reason == PauseReason::Owner);

@@ -15,7 +15,7 @@ use crate::asks::Page;
 use crate::news::News;
 use crate::opening::Opening;
 use crate::replies::Replies;
-use crate::{leaving, texts, tray_host};
+use crate::{leaving, page_watch, texts, tray_host};
 
 /// Label of the window; the capability names it too.
 pub(crate) const LABEL: &str = "main";
@@ -62,6 +62,7 @@ fn create(app: &AppHandle) -> tauri::Result<WebviewWindow> {
         .on_navigation(is_own)
         .on_new_window(|_, _| NewWindowResponse::Deny)
         .build()
+        .inspect(page_watch::watch_over)
 }
 
 /// Shows the window and gives it the focus; makes it where it is not there.

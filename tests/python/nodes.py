@@ -151,6 +151,11 @@ class ShownCode:
         self.code = "".join(code.groups())
         self.address = address.group(1)
 
+    def cancel(self) -> None:
+        """The node shows the code no longer."""
+        self._pairing.terminate()
+        self._pairing.wait(LEAVE_SECONDS)
+
     def wait_until_used(self) -> None:
         """Returns when another device has paired."""
         said, _ = self._pairing.communicate(timeout=ASK_SECONDS)

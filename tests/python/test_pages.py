@@ -3,7 +3,10 @@
 One story in one window, like `test_window.py`; no other device takes part.
 """
 
+import base64
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from selenium.common.exceptions import StaleElementReferenceException
@@ -11,12 +14,22 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from gui.app import App, Window
+from gui.app import App, Window, picture_of_screen
 from gui.sni import Panel, wait_until
 
 PROMPT = "Tell me a very long story about every room of the house."
 PAGES = ["devices", "models", "sharing", "privacy", "port", "checks", "settings"]
 REPLY_SECONDS = 60
+EMBER = Path(__file__).parents[2] / "crates" / "nook-store" / "ember" / "ember-q8_0.gguf"
+CHOOSE = """
+const [name, content] = arguments;
+const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
+const chosen = new DataTransfer();
+chosen.items.add(new File([bytes], name));
+const field = document.querySelector('[data-testid="attach"]');
+field.files = chosen.files;
+field.dispatchEvent(new Event("change", {bubbles: true}));
+"""
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +122,44 @@ def test_a_reply_and_its_route_are_there_after_the_page_was_loaded_anew(window: 
     window.find("prompt").clear()
 
 
+def test_a_pdf_is_attached_as_its_text(window: Window) -> None:
+    """Read in a worker of the page; one without text is refused in words."""
+    window.click("new-chat")
+    attach(window, "Leaves.pdf", pdf("BT /F 12 Tf 20 150 Td (Leaves change colour in autumn.) Tj ET"))
+    wait_until(lambda: "Leaves.pdf" in text_of(window, "file"), "the file", REPLY_SECONDS)
+    attach(window, "Scan.pdf", pdf("0.5 g 10 10 100 100 re f"))
+    wait_until(lambda: "pictures of pages" in text_of(window, "refused"), "the refusal", REPLY_SECONDS)
+    window.picture("chat-attached")
+    window.find("file").find_element(By.CSS_SELECTOR, "button").click()
+    wait_until(lambda: not window.all("file"), "an empty message")
+
+
+def attach(window: Window, name: str, content: bytes) -> None:
+    """Chooses a file as a person does, without the desktop's own dialog."""
+    window.driver.execute_script(CHOOSE, name, base64.b64encode(content).decode())
+
+
+def pdf(stream: str) -> bytes:
+    """A PDF of one page that is drawn by `stream`."""
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] "
+        "/Resources << /Font << /F 3 0 R >> >> /Contents 5 0 R >>",
+        f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+    ]
+    text, places = "%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(text))
+        text += f"{number} 0 obj\n{body}\nendobj\n"
+    start = len(text)
+    rows = "".join(f"{place:010} 00000 n \n" for place in places)
+    text += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{rows}"
+    text += f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n"
+    return text.encode("ascii")
+
+
 def test_a_chat_that_is_not_kept_is_in_no_list(window: Window) -> None:
     """It asks before it is left."""
     before = len(window.all("conversation"))
@@ -135,6 +186,28 @@ def test_every_page_shows(window: Window) -> None:
         )
         assert not wide, page
         window.picture(f"page-{page}")
+
+
+def test_a_models_file_is_chosen_in_the_desktops_own_dialog(window: Window) -> None:
+    """Typed into the dialog as a person does who knows the way."""
+    window.click("nav-models")
+    before = app_windows()
+    window.click("choose-model")
+    [dialog] = wait_until(lambda: app_windows() - before, "the dialog")
+    subprocess.run(["xdotool", "windowactivate", "--sync", dialog], check=True)
+    picture_of_screen("file-dialog")
+    subprocess.run(["xdotool", "type", "--delay", "30", str(EMBER)], check=True)
+    subprocess.run(["xdotool", "key", "Return"], check=True)
+    field = window.find("model-path")
+    wait_until(lambda: field.get_attribute("value") == str(EMBER), "the path")
+    assert app_windows() == before
+
+
+def app_windows() -> set[str]:
+    """Windows and dialogs of the app that are on the display."""
+    search = ["xdotool", "search", "--onlyvisible", "--class", "inglenook"]
+    done = subprocess.run(search, capture_output=True, text=True, check=False)
+    return set(done.stdout.split())
 
 
 def test_settings_are_kept_by_the_house_and_the_page(window: Window) -> None:

@@ -12,12 +12,16 @@ from pathlib import Path
 import pytest
 
 from gui.app import App, close_windows, picture_of_screen, windows
+from gui.notices import NoticeBoard
 from gui.sni import MenuEntry, Panel, TrayItem, wait_until
 from nodes import program
 
 SHARE, CHAT, DEVICES, QUIT = "Share this computer", "Open chat", "Devices…", "Quit"
 PAUSE_HOUR, PAUSE_TOMORROW = "Pause sharing for an hour", "Pause sharing until tomorrow"
 RESUME, FREE_MEMORY = "Go on sharing", "Free memory now"
+# Starts a program for which a folder takes the place of the system's batteries.
+MOUNT = 'mount --bind "$0" /sys/class/power_supply && exec "$@"'
+STAND_IN = ["unshare", "--mount", "sh", "-c", MOUNT]
 
 
 @pytest.fixture
@@ -42,6 +46,23 @@ def icon(panel: Panel, app: App) -> TrayItem:
     icon = panel.wait_for_icon()
     wait_until(lambda: enabled(panel, icon, SHARE), "the house to be up", 60)
     return icon
+
+
+@pytest.fixture
+def battery(tmp_path: Path) -> Path:
+    """A battery in a folder that stands in for the system's."""
+    battery = tmp_path / "power_supply" / "BAT0"
+    battery.mkdir(parents=True)
+    facts = {"type": "Battery", "scope": "System", "present": "1", "technology": "Li-ion"}
+    facts |= {"energy_full_design": "50000000", "energy_full": "50000000"}
+    facts |= {"energy_now": "25000000", "power_now": "10000000", "voltage_now": "12000000"}
+    facts |= {"voltage_min_design": "11000000", "status": "Charging", "capacity": "50"}
+    for name, value in facts.items():
+        (battery / name).write_text(f"{value}\n")
+    mounted = subprocess.run([*STAND_IN, str(battery.parent), "true"], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("SKIPPED (no mounts of one's own): a battery cannot be stood in for")
+    return battery
 
 
 def test_the_menu_opens_with_the_status_and_names_what_can_be_done(
@@ -103,6 +124,34 @@ def test_a_program_that_fills_the_screen_pauses_sharing(panel: Panel, icon: Tray
         game.terminate()
         game.wait(10)
     wait_until(lambda: status(panel, icon).startswith("Sharing ·"), "the end of the pause", 60)
+
+
+def test_a_battery_that_is_drained_pauses_sharing_and_is_told_once(
+    panel: Panel, battery: Path
+) -> None:
+    """A laptop that is unplugged: the menu says it, and so does a notice, as nobody looks."""
+    board = NoticeBoard(capabilities=("body",))
+    try:
+        wrapper = [*STAND_IN, str(battery.parent)]
+        app = App(words=["--hidden"], wrapper=wrapper)
+        settings = app.home / "settings.toml"
+        settings.write_text(settings.read_text().replace("on_battery = false", "on_battery = true"))
+        with app:
+            icon = panel.wait_for_icon()
+            wait_until(lambda: enabled(panel, icon, SHARE), "the house to be up", 60)
+            panel.click(icon, SHARE)
+            wait_until(lambda: status(panel, icon).startswith("Sharing ·"), "sharing")
+            (battery / "status").write_text("Discharging\n")
+            wait_until(lambda: "paused on battery" in status(panel, icon), "the pause", 30)
+            [notice] = wait_until(lambda: board.titled("Sharing is paused"), "the notice")
+            assert notice.actions == [], "this desktop takes no clicks"
+            assert not windows(), "nobody asked for the window"
+            assert len(board.notices) == 1
+            (battery / "status").write_text("Charging\n")
+            wait_until(lambda: status(panel, icon).startswith("Sharing ·"), "its end", 60)
+            assert len(board.notices) == 1
+    finally:
+        board.close()
 
 
 def test_sharing_is_switched_from_outside(panel: Panel, icon: TrayItem, app: App) -> None:

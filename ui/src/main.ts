@@ -20,6 +20,8 @@ async function start(target: HTMLElement): Promise<void> {
   const state = new WindowState(backend);
   state.look.follow();
   mount(MainWindow, { target, props: { state } });
+  // A house that did not start keeps no language; the window says so by itself.
+  backend.arrived(document.documentElement.lang).catch(() => undefined);
   await state.start();
 }
 

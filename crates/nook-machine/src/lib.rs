@@ -2,14 +2,18 @@
 //!
 //! [`Machine::look`] reads everything once, blocking for some milliseconds; `nook-node` calls it every
 //! few seconds while something hangs on it and decides what follows. Nothing here waits, remembers or
-//! decides. What a system does not tell is `None`, never a guess.
+//! decides. What a system does not tell is `None`, never a guess; nor does a library that panics here
+//! tell anything (`careful`).
 
 mod battery;
+mod careful;
 mod hours;
 mod load;
 mod screen;
 
 pub use hours::{next_morning, seconds_to_clock};
+
+use careful::Careful;
 
 /// What was seen in one look.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,18 +33,18 @@ pub struct Conditions {
 /// The machine, with what is kept between two looks: connections, and counters to compare with.
 #[derive(Debug, Default)]
 pub struct Machine {
-    battery: battery::Battery,
-    load: load::Load,
-    screen: screen::Screen,
+    battery: Careful<battery::Battery>,
+    load: Careful<load::Load>,
+    screen: Careful<screen::Screen>,
 }
 
 impl Machine {
     /// Reads everything once. Blocks for some milliseconds: never on a thread that others wait for.
     pub fn look(&mut self) -> Conditions {
         Conditions {
-            on_battery: self.battery.is_drained(),
-            others_load: self.load.of_others(),
-            full_screen: self.screen.is_filled(),
+            on_battery: self.battery.look("battery", battery::Battery::is_drained),
+            others_load: self.load.look("load", load::Load::of_others),
+            full_screen: self.screen.look("screen", screen::Screen::is_filled),
             minute_of_day: hours::minute_of_day(),
         }
     }

@@ -131,9 +131,8 @@ impl ChatBook {
     ) -> Result<T, HouseError> {
         let (answer, wait) = oneshot::channel();
         let job: Job = Box::new(move |books| drop(answer.send(job(books).map_err(told))));
-        let gone = || HouseError::new(ErrorCode::Draining, "Inglenook is shutting down.");
-        self.jobs.send(job).await.map_err(|_| gone())?;
-        wait.await.map_err(|_| gone())?
+        self.jobs.send(job).await.map_err(|_| HouseError::gone())?;
+        wait.await.map_err(|_| HouseError::gone())?
     }
 }
 
@@ -213,6 +212,10 @@ fn message_view(message: Message) -> MessageView {
             Some(known.map_or("It failed.", ErrorCode::sentence).to_owned())
         }
     };
+    let cut_code = match &message.finish {
+        Finish::Failed { code } => Some(code.clone()),
+        _ => None,
+    };
     // What a cut reply keeps is a part of what a whole one does.
     let route = message.route.as_deref();
     let summary = route.and_then(|json| serde_json::from_str::<ReplySummary>(json).ok());
@@ -230,6 +233,7 @@ fn message_view(message: Message) -> MessageView {
         summary,
         path,
         cut_because,
+        cut_code,
     }
 }
 

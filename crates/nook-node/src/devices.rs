@@ -20,7 +20,7 @@ use crate::adverts::{AdvertBook, Heard};
 use crate::house::{Answer, HouseError, PairTarget};
 use crate::models::sentence;
 use crate::state::{Inside, Seen, State, Window};
-use crate::views::{DeviceView, PairingView, Trust};
+use crate::views::{DeviceView, PairingView, Trust, Wording};
 
 /// Longest wait for a name typed as an address to be resolved.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
@@ -438,7 +438,8 @@ impl State {
             (None, [], []) => Err(HouseError::new(
                 ErrorCode::NotFound,
                 format!("No device {text:?} is paired with this one."),
-            )),
+            )
+            .worded(Wording::NoSuchDevice { name: text.to_owned() })),
             _ => Err(bad(format!("Several devices are called {text:?}: give the id instead."))),
         }
     }
@@ -466,7 +467,8 @@ async fn resolve(target: &PairTarget) -> Result<Vec<SocketAddr>, HouseError> {
         return Err(HouseError::new(
             ErrorCode::NotFound,
             "That device does not show a code now. Choose Show a code there, or type its address.",
-        ));
+        )
+        .worded(Wording::NoCodeShown));
     };
     let text = text.trim();
     let found = tokio::time::timeout(RESOLVE_LIMIT, tokio::net::lookup_host(text)).await;
@@ -474,23 +476,24 @@ async fn resolve(target: &PairTarget) -> Result<Vec<SocketAddr>, HouseError> {
         Ok(Ok(addresses)) => Ok(addresses.collect()),
         _ => Err(bad(format!(
             "{text:?} is not an address with a port, as shown beside the code: 192.168.1.20:40123."
-        ))),
+        ))
+        .worded(Wording::NoAddress { typed: text.to_owned() })),
     }
 }
 
 fn join_error(error: JoinError) -> HouseError {
-    let code = match &error {
-        JoinError::Unreachable | JoinError::NotPairing | JoinError::Lost => {
-            ErrorCode::ShardUnavailable
-        }
+    let (code, wording) = match &error {
+        JoinError::Unreachable => (ErrorCode::ShardUnavailable, Some(Wording::NobodyThere)),
+        JoinError::NotPairing => (ErrorCode::ShardUnavailable, Some(Wording::NoCodeShown)),
+        JoinError::Lost => (ErrorCode::ShardUnavailable, Some(Wording::PairingLost)),
         JoinError::Refused {
             error:
                 PairingError::WrongCode
                 | PairingError::RefusedByPeer { reason: RefusalReason::WrongCode, .. },
-        } => ErrorCode::TrustDenied,
-        JoinError::Refused { .. } | JoinError::NotStored => ErrorCode::BadRequest,
+        } => (ErrorCode::TrustDenied, Some(Wording::WrongCode)),
+        JoinError::Refused { .. } | JoinError::NotStored => (ErrorCode::BadRequest, None),
     };
-    HouseError::new(code, sentence(&error.to_string()))
+    HouseError { wording, ..HouseError::new(code, sentence(&error.to_string())) }
 }
 
 fn bad(sentence: String) -> HouseError {

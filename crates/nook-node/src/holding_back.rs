@@ -59,10 +59,12 @@ impl State {
         }
     }
 
-    /// The machine was looked at.
-    pub(crate) fn on_looked(&mut self, machine: Box<Machine>, conditions: Conditions) {
+    /// The machine was looked at; a look that panicked has seen nothing.
+    pub(crate) fn on_looked(&mut self, machine: Box<Machine>, conditions: Option<Conditions>) {
         self.holding_back.machine = Some(machine);
-        self.holding_back.conditions = Some(conditions);
+        if conditions.is_some() {
+            self.holding_back.conditions = conditions;
+        }
         if self.weigh() {
             self.apply_sharing();
         }
@@ -104,19 +106,12 @@ impl State {
         if !matters || early {
             return;
         }
-        let Some(mut machine) = back.machine.take() else { return };
+        let Some(machine) = back.machine.take() else { return };
         back.looked_at = Some(now);
         let inside = self.inside.clone();
         self.tasks.spawn_until_cancelled("machine", async move {
-            let looked = tokio::task::spawn_blocking(move || {
-                let conditions = machine.look();
-                (machine, conditions)
-            });
-            // A look that panicked in a foreign library is not repeated: the machine stays away, and
-            // what was seen before stands.
-            if let Ok((machine, conditions)) = looked.await {
-                let _ = inside.send(Inside::Looked(machine, conditions)).await;
-            }
+            let (machine, conditions) = looked(machine, Machine::look).await;
+            let _ = inside.send(Inside::Looked(machine, conditions)).await;
         });
     }
 
@@ -183,5 +178,37 @@ impl State {
             (PauseReason::Busy, _) => "paused while other programs are busy".to_owned(),
         };
         Some(PauseView { reason, sentence, until })
+    }
+}
+
+/// One look, in a thread of its own. One that panics has seen nothing, and costs the machine what it
+/// kept for the next one: that begins anew.
+async fn looked(
+    mut machine: Box<Machine>,
+    look: impl FnOnce(&mut Machine) -> Conditions + Send + 'static,
+) -> (Box<Machine>, Option<Conditions>) {
+    let looked = tokio::task::spawn_blocking(move || {
+        let conditions = look(&mut machine);
+        (machine, conditions)
+    });
+    match looked.await {
+        Ok((machine, conditions)) => (machine, Some(conditions)),
+        Err(error) => {
+            tracing::error!(%error, "a look at the machine failed; it is looked at again");
+            (Box::default(), None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn after_a_look_that_panics_there_is_a_machine_to_look_at_again() {
+        let (machine, seen) = looked(Box::default(), |_| panic!("on purpose")).await;
+        assert_eq!(seen, None);
+        let (_, seen) = looked(machine, Machine::look).await;
+        assert!(seen.is_some());
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, Sensitive};
+use nook_store::PortKey;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use asking::{
@@ -23,7 +24,7 @@ pub use asking::{
 use crate::chats::ChatAsk;
 use crate::views::{
     ConversationView, DeviceView, ExportAsk, HouseView, MessageView, ModelView, PairingView,
-    PipelineView, Problem, SettingAsk, Trust,
+    PipelineView, Problem, SettingAsk, Trust, Wording,
 };
 
 /// Commands that may wait for the loop; a caller beyond them waits at the door.
@@ -45,6 +46,7 @@ pub const REPLIES_WAITING_MAX: usize = 16;
 pub struct House {
     pub(crate) inbox: mpsc::Sender<Command>,
     pub(crate) view: watch::Receiver<Arc<HouseView>>,
+    pub(crate) port_key: watch::Receiver<PortKey>,
     pub(crate) tasks: Tasks,
     pub(crate) runtime_folder: Arc<Path>,
 }
@@ -70,6 +72,8 @@ pub struct HouseError {
     pub code: ErrorCode,
     /// What a person reads, with what to do.
     pub sentence: String,
+    /// The same for doors that speak other languages; absent where only the sentence says it.
+    pub wording: Option<Wording>,
 }
 
 /// Which device to pair with.
@@ -217,6 +221,13 @@ impl House {
     /// How the local port is to be opened.
     pub async fn port_settings(&self) -> Result<PortSettings, HouseError> {
         self.ask(Command::PortSettings).await
+    }
+
+    /// Whether this is the key of the port now, in a time that tells nothing about how much of it is
+    /// right. Asks nobody: wrong keys cost the house nothing.
+    #[must_use]
+    pub fn is_port_key(&self, presented: &str) -> bool {
+        self.port_key.borrow().is(presented)
     }
 
     /// The house as it is now.
@@ -372,8 +383,7 @@ impl House {
         self.ask(|answer| Command::ChangeSetting { setting, answer }).await
     }
 
-    /// Makes a new key of the port and returns it. A port that is open takes the old one until it is
-    /// opened anew.
+    /// Makes a new key of the port and returns it; from then on the old one opens nothing.
     pub async fn renew_port_key(&self) -> Result<Sensitive<String>, HouseError> {
         self.ask(Command::RenewPortKey).await
     }
@@ -427,22 +437,31 @@ impl HouseError {
     /// An error with its own sentence.
     #[must_use]
     pub fn new(code: ErrorCode, sentence: impl Into<String>) -> Self {
-        Self { code, sentence: sentence.into() }
+        Self { code, sentence: sentence.into(), wording: None }
     }
 
-    fn gone() -> Self {
-        Self::new(ErrorCode::Draining, "Inglenook is shutting down.")
+    /// The same error, with words for doors that speak other languages.
+    #[must_use]
+    pub fn worded(self, wording: Wording) -> Self {
+        Self { wording: Some(wording), ..self }
+    }
+
+    /// This program is being closed.
+    #[must_use]
+    pub fn gone() -> Self {
+        Self::new(ErrorCode::Draining, "Inglenook is shutting down.").worded(Wording::Leaving)
     }
 }
 
 impl From<ErrorCode> for HouseError {
     fn from(code: ErrorCode) -> Self {
-        Self::new(code, code.sentence())
+        Self::new(code, code.sentence()).worded(Wording::Code)
     }
 }
 
 impl From<HouseError> for Problem {
     fn from(error: HouseError) -> Self {
-        Self { code: error.code.name().to_owned(), sentence: error.sentence }
+        let HouseError { code, sentence, wording } = error;
+        Self { code: code.name().to_owned(), sentence, wording }
     }
 }

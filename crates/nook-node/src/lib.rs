@@ -53,9 +53,10 @@ pub use house::{
     ReplyPiece, Sampling, Sharing, StartedTurn, Turn, TurnText,
 };
 pub use log::log_filter;
+pub use nook_machine::seconds_to_clock;
 pub use nook_plan::even_split;
 pub use nook_shard::{WorkerCommand, worker_main};
-pub use start::{HouseOptions, StartError, runtime_folder, start};
+pub use start::{HouseOptions, StartError, WindowChoices, runtime_folder, start, window_choices};
 pub use vitals::{Vitals, WorkerVitals};
 
 /// The protocol version that this program speaks with other devices.

@@ -31,6 +31,8 @@ impl SettingsView {
             pause_in_full_screen: host.pause.in_full_screen,
             pause_when_busy_percent: host.pause.when_busy_percent.unwrap_or(0),
             quiet_hours: host.pause.quiet_hours.map_or_else(String::new, |hours| hours.to_string()),
+            notifications: settings.window.notifications,
+            safe_graphics: settings.window.safe_graphics,
         }
     }
 }
@@ -58,9 +60,10 @@ impl State {
 
     /// Makes a new key of the port.
     pub(crate) fn renew_port_key(&mut self) -> Result<Sensitive<String>, HouseError> {
-        self.port_key = PortKey::replace(&self.home).map_err(|error| {
+        let fresh = PortKey::replace(&self.home).map_err(|error| {
             HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
         })?;
+        self.port_key.send_replace(fresh);
         Ok(self.port_key())
     }
 }
@@ -106,6 +109,9 @@ fn written(setting: SettingAsk) -> Result<(&'static str, SettingValue), HouseErr
         SettingAsk::QuietHours(hours) => {
             ("distributed_inference.host.pause.quiet_hours", hours.as_str().into())
         }
+        SettingAsk::Notifications(on) => ("window.notifications", on.into()),
+        SettingAsk::SafeGraphics(on) => ("window.safe_graphics", on.into()),
+        SettingAsk::Language(code) => ("window.language", code.as_str().into()),
     })
 }
 
@@ -146,6 +152,9 @@ mod tests {
             SettingAsk::PauseInFullScreen(false),
             SettingAsk::PauseWhenBusyPercent(60),
             SettingAsk::QuietHours(" 9:05-10:00".to_owned()),
+            SettingAsk::Notifications(false),
+            SettingAsk::SafeGraphics(true),
+            SettingAsk::Language("de".to_owned()),
         ];
         let changes: Vec<_> = asks.into_iter().map(|ask| written(ask).unwrap()).collect();
         file.change(&changes).unwrap();
@@ -162,8 +171,11 @@ mod tests {
             pause_in_full_screen: false,
             pause_when_busy_percent: 60,
             quiet_hours: "09:05-10:00".to_owned(),
+            notifications: false,
+            safe_graphics: true,
         };
         assert_eq!(SettingsView::of(file.settings()), expected);
+        assert_eq!(file.settings().window.language.as_deref(), Some("de"));
         assert_eq!(
             SettingsView::of(nook_store::SettingsFile::load(&home).unwrap().settings()),
             expected

@@ -15,7 +15,7 @@ use crate::preferences::pooling_view;
 use crate::state::{Seen, State};
 use crate::views::{
     DeviceView, HouseView, LendView, MeView, MeasuredView, PipelineView, SettingsView,
-    SharingState, SharingView, Trust,
+    SharingState, SharingView, Trust, UnusedReason,
 };
 
 impl State {
@@ -137,6 +137,8 @@ impl State {
             };
             advert.shards.iter().filter(|shard| !shard.layers.is_empty()).map(lend).collect()
         });
+        let unused = self.unused(peer, link.is_some(), &lends, advert);
+        let (unused, unused_because) = unused.unzip();
         DeviceView {
             id: peer.id.to_string(),
             short_id: peer.id.short(),
@@ -152,7 +154,8 @@ impl State {
             last_seen: if link.is_some() { Some(clock::unix_seconds()) } else { peer.last_seen }
                 // A stamp that moves every second would publish a view every second.
                 .map(|seen| seen - seen % 60),
-            unused_because: self.unused_because(peer, link.is_some(), &lends, advert),
+            unused,
+            unused_because,
             lends,
         }
     }
@@ -199,37 +202,55 @@ impl State {
         Some(format!("The last reply did without it. {}", found.why))
     }
 
-    /// Why a paired device does not compute for this one, in plain words.
-    fn unused_because(
+    /// Why a paired device does not compute for this one, and the same in plain words.
+    fn unused(
         &self,
         peer: &Peer,
         connected: bool,
         lends: &[LendView],
         advert: Option<&nook_wire::Advert>,
-    ) -> Option<String> {
+    ) -> Option<(UnusedReason, String)> {
         let here =
             |lend: &LendView| self.catalogue.iter().any(|entry| entry.listed.name == lend.model);
         let reason = if peer.level == TrustLevel::Blocked {
-            "You have blocked it."
+            UnusedReason::Blocked
         } else if !connected {
-            "It does not answer: it is off, asleep, or on another network."
+            UnusedReason::Away
         } else if self.gate.admit(peer.id, Purpose::Borrow).is_err() {
-            "You have not allowed it to compute for you: set it to Trusted."
+            UnusedReason::NotAllowed
         } else if advert.is_none() {
-            "It does not share with this device now, or does not trust it yet."
+            UnusedReason::NotSharing
         } else if !lends.iter().any(here) {
-            "It holds none of the models that are on this device."
+            UnusedReason::NoModel
         } else if advert.is_some_and(|advert| advert.streams_free == 0) {
-            "All its streams are taken."
+            UnusedReason::Busy
         } else {
-            return self.left_out_because(peer);
+            return self.left_out_because(peer).map(|why| (UnusedReason::LeftOut, why));
         };
-        Some(reason.to_owned())
+        Some((reason, unused_sentence(reason).to_owned()))
     }
 
     pub(crate) fn model_name(&self, digest: ModelDigest) -> String {
         let known = self.catalogue.iter().find(|entry| entry.digest() == digest);
         known.map_or_else(|| digest.short(), |entry| entry.listed.name.clone())
+    }
+}
+
+/// The reason in plain words.
+fn unused_sentence(reason: UnusedReason) -> &'static str {
+    match reason {
+        UnusedReason::NotPaired => "It is not paired with this device.",
+        UnusedReason::Blocked => "You have blocked it.",
+        UnusedReason::Away => "It does not answer: it is off, asleep, or on another network.",
+        UnusedReason::NotAllowed => {
+            "You have not allowed it to compute for you: set it to Trusted."
+        }
+        UnusedReason::NotSharing => {
+            "It does not share with this device now, or does not trust it yet."
+        }
+        UnusedReason::NoModel => "It holds none of the models that are on this device.",
+        UnusedReason::Busy => "All its streams are taken.",
+        UnusedReason::LeftOut => "The last reply did without it.",
     }
 }
 
@@ -250,7 +271,8 @@ fn seen_view(tag: &Tag, seen: &Seen) -> DeviceView {
         streams_free: None,
         memory_free_bytes: None,
         last_seen: Some(seen.at - seen.at % 60),
-        unused_because: Some("It is not paired with this device.".to_owned()),
+        unused_because: Some(unused_sentence(UnusedReason::NotPaired).to_owned()),
+        unused: Some(UnusedReason::NotPaired),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::house::{ChatMessage, Dialog, GenerateRequest, HouseError, Prompt, Sampling};
 use crate::shelf::OpenModel;
-use crate::views::ChatRole;
+use crate::views::{ChatRole, Wording};
 
 /// The effort that asks for no thinking.
 const NO_EFFORT: &str = "none";
@@ -231,6 +231,7 @@ pub(crate) fn too_long(model: &OpenModel, tokens: usize) -> HouseError {
             "The prompt has {tokens} tokens; {name} can hold {window}. Start a new chat, or shorten it."
         ),
     )
+    .worded(Wording::PromptTooLong { tokens: tokens as u64, model: name.clone(), window })
 }
 
 fn sampler(model: &OpenModel, sampling: &Sampling) -> Result<Sampler, HouseError> {

@@ -20,6 +20,7 @@ use crate::prompt;
 use crate::reply::{CacheCosts, Teller, Walk, WalkSetup};
 use crate::shelf::{Listed, OpenModel};
 use crate::state::{Inside, State, Waiting};
+use crate::views::Wording;
 use crate::workers::Workers;
 
 /// What a reply needs of the house, as it was when the reply was asked for.
@@ -59,13 +60,15 @@ impl State {
             self.waiting.push_back(Waiting { request, conversation, answer });
             return;
         }
-        let _ = answer.send(Err(HouseError::new(
+        let running = self.replies_running();
+        let error = HouseError::new(
             ErrorCode::Busy,
             format!(
-                "This device makes {} replies, and {REPLIES_WAITING_MAX} wait. Try again shortly.",
-                self.replies_running()
+                "This device makes {running} replies, and {REPLIES_WAITING_MAX} wait. Try again shortly."
             ),
-        )));
+        );
+        let (running, waiting) = (running as u64, REPLIES_WAITING_MAX as u64);
+        let _ = answer.send(Err(error.worded(Wording::AllBusy { running, waiting })));
     }
 
     /// A reply of this device ended: the next one that waits begins.

@@ -135,14 +135,39 @@ pub async fn start(options: HouseOptions) -> Result<House, StartError> {
     let (commands, command_inbox) = mpsc::channel(INBOX_COMMANDS_MAX);
     let runtime_folder: Arc<Path> = read.home.runtime().into();
     let (state, inboxes) = assemble(read, options.worker, command_inbox, &tasks)?;
-    let view = state.view.subscribe();
+    let (view, port_key) = (state.view.subscribe(), state.port_key.subscribe());
     tasks.spawn("house", running::run(state, inboxes));
-    Ok(House { inbox: commands, view, tasks, runtime_folder })
+    Ok(House { inbox: commands, view, port_key, tasks, runtime_folder })
 }
 
 /// The folder where the sockets of the node at `home` lie; for whoever talks to it.
 pub fn runtime_folder(home: Option<&Path>) -> Result<PathBuf, StartError> {
     Ok(Home::runtime_of(&choice(home))?)
+}
+
+/// What a window has to know before there is a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WindowChoices {
+    /// The language that it spoke last, as a code such as `de`.
+    pub language: Option<String>,
+    /// Whether it is drawn without the graphics card.
+    pub safe_graphics: bool,
+}
+
+/// Reads them from the settings of `home`. Settings that cannot be read choose nothing: the start of
+/// the node says what is wrong with them.
+#[must_use]
+pub fn window_choices(home: Option<&Path>) -> WindowChoices {
+    match SettingsFile::glance(&choice(home)) {
+        Ok(settings) => {
+            let nook_store::WindowSettings { language, safe_graphics, .. } = settings.window;
+            WindowChoices { language, safe_graphics }
+        }
+        Err(error) => {
+            tracing::debug!(%error, "the window's choices are not known");
+            WindowChoices::default()
+        }
+    }
 }
 
 fn choice(home: Option<&Path>) -> HomeChoice {
@@ -239,7 +264,7 @@ fn assemble(
         home,
         settings,
         peers,
-        port_key,
+        port_key: watch::channel(port_key).0,
     };
     state.note("models", models.problem);
     state.take_back(read.measured);

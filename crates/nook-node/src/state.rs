@@ -70,8 +70,8 @@ pub(crate) enum Inside {
     Outlook(ModelDigest, Option<Box<Outlook>>),
     /// Devices are being measured.
     Probed(Probed),
-    /// The machine was looked at.
-    Looked(Box<Machine>, Conditions),
+    /// The machine was looked at; without conditions, the look failed.
+    Looked(Box<Machine>, Option<Conditions>),
     /// A guest's results are to go on to this device.
     NextHost { peer: PeerId, answer: oneshot::Sender<Result<Link, ErrorCode>> },
     /// A device brings steps in another's name.
@@ -156,7 +156,8 @@ pub(crate) struct State {
     pub(crate) settings: SettingsFile,
     pub(crate) peers: Peers,
     pub(crate) gate: Gate,
-    pub(crate) port_key: PortKey,
+    /// What programs at the port must present; doors hold receivers of it.
+    pub(crate) port_key: watch::Sender<PortKey>,
     pub(crate) links: Links,
     pub(crate) listen_port: u16,
     pub(crate) finder: Option<Finder>,
@@ -212,6 +213,6 @@ impl State {
 
     /// The bearer key of the port.
     pub(crate) fn port_key(&self) -> Sensitive<String> {
-        Sensitive(self.port_key.reveal().to_owned())
+        Sensitive(self.port_key.borrow().reveal().to_owned())
     }
 }

@@ -19,12 +19,16 @@ macro_rules! view {
 
 // Behind the macro, so that they have it.
 mod conversations;
+mod devices;
 mod settings;
+mod wording;
 
 pub use conversations::{
     ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView,
 };
+pub use devices::{DeviceView, LendView, UnusedReason};
 pub use settings::{SettingAsk, SettingsView};
+pub use wording::Wording;
 
 view! {
 /// The whole house as a window sees it.
@@ -147,52 +151,6 @@ enum Trust {
     Trusted,
     /// Another device of the same owner.
     Own,
-}
-}
-
-view! {
-/// Another device.
-struct DeviceView {
-    /// Full id; for a device that is only seen, the tag that it shows.
-    pub id: String,
-    /// A short form for lists.
-    pub short_id: String,
-    /// Its name, cleaned.
-    pub name: String,
-    /// Whether the two are paired.
-    pub paired: bool,
-    /// How far it is trusted.
-    pub trust: Trust,
-    /// Whether a link is up.
-    pub connected: bool,
-    /// Whether it offers a pairing code now.
-    pub pairing: bool,
-    /// Where it was last reached or seen, best first.
-    pub addresses: Vec<String>,
-    /// Round trip of the link in milliseconds, windowed minimum.
-    pub rtt_ms: Option<f64>,
-    /// What it offers to compute.
-    pub lends: Vec<LendView>,
-    /// Streams it still has free.
-    pub streams_free: Option<u16>,
-    /// Memory it still offers, in bytes.
-    pub memory_free_bytes: Option<u64>,
-    /// Seconds since 1970 when it was last heard; absent when never.
-    pub last_seen: Option<u64>,
-    /// Why it is not used, in plain words; absent when it is.
-    pub unused_because: Option<String>,
-}
-}
-
-view! {
-/// Layers that a device offers.
-struct LendView {
-    /// The model's name here, or the short digest when it is not on this device.
-    pub model: String,
-    /// First layer.
-    pub first_layer: u32,
-    /// Last layer, inclusive.
-    pub last_layer: u32,
 }
 }
 
@@ -399,8 +357,11 @@ view! {
 struct Problem {
     /// Stable code, see `nook_base::ErrorCode`.
     pub code: String,
-    /// What to tell the person, with what to do.
+    /// What to tell the person in English, with what to do.
     pub sentence: String,
+    /// The same for doors that speak other languages; absent where only the sentence says it.
+    #[serde(default)]
+    pub wording: Option<Wording>,
 }
 }
 

@@ -98,8 +98,8 @@ impl Workers {
     pub(crate) async fn get(&self, model: ModelDigest, name: &str) -> Result<Worker, HouseError> {
         let (answer, wait) = oneshot::channel();
         let request = Request::Get { model, name: name.to_owned(), answer };
-        self.requests.send(request).await.map_err(|_| gone())?;
-        wait.await.map_err(|_| gone())?
+        self.requests.send(request).await.map_err(|_| HouseError::gone())?;
+        wait.await.map_err(|_| HouseError::gone())?
     }
 
     /// What every worker is allowed from now on.
@@ -343,8 +343,4 @@ impl Stable {
         self.off.insert(model, sentence);
         self.problems.send_replace(self.off.values().cloned().collect());
     }
-}
-
-fn gone() -> HouseError {
-    HouseError::new(ErrorCode::Draining, "Inglenook is shutting down.")
 }

@@ -13,7 +13,6 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use subtle::ConstantTimeEq;
 
 use crate::error::ApiError;
 use crate::server::Port;
@@ -107,7 +106,7 @@ async fn check_key(port: &Port, headers: &HeaderMap) -> Result<(), ApiError> {
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         .map(|(_, key)| key.trim());
     match sent {
-        Some(sent) if bool::from(sent.as_bytes().ct_eq(port.key.as_bytes())) => Ok(()),
+        Some(sent) if port.house.is_port_key(sent) => Ok(()),
         Some(_) => {
             let Ok(_place) = port.wrong_keys.try_acquire() else {
                 return Err(ApiError::too_many("Too many wrong API keys. Try again shortly."));

@@ -12,7 +12,6 @@ use axum::routing::{get, post};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use nook_base::Sensitive;
 use nook_base::tasks::Tasks;
 use nook_node::{House, PortSettings};
 use tokio::net::{TcpListener, TcpStream};
@@ -42,7 +41,6 @@ pub struct Limits {
 pub(crate) struct Port {
     pub(crate) house: House,
     pub(crate) address: SocketAddr,
-    pub(crate) key: Arc<Sensitive<String>>,
     pub(crate) origins: Arc<Vec<String>>,
     pub(crate) limits: Limits,
     pub(crate) wrong_keys: Arc<Semaphore>,
@@ -108,7 +106,6 @@ pub async fn serve(
     let port = Port {
         house,
         address,
-        key: Arc::new(Sensitive(settings.key.0.clone())),
         origins: Arc::new(settings.allowed_origins.clone()),
         limits,
         wrong_keys: Arc::new(Semaphore::new(guard::WRONG_KEYS_MAX)),

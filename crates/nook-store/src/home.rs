@@ -113,6 +113,11 @@ impl Home {
         Ok(Self { data, runtime, tag, is_default, _held: Arc::new(held) })
     }
 
+    /// The data folder of the home at `choice`, without opening the home; made where it is missing.
+    pub(crate) fn data_of(choice: &HomeChoice) -> Result<PathBuf, HomeError> {
+        data_folder(choice, usual_folder())
+    }
+
     /// The folder for sockets of the home at `choice`, without opening the home: for whoever talks to
     /// the node that holds it.
     pub fn runtime_of(choice: &HomeChoice) -> Result<PathBuf, HomeError> {

@@ -44,7 +44,7 @@ pub use measured::{
 pub use peers::{PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers, PeersError};
 pub use port_key::{PortKey, PortKeyError};
 pub use settings::{
-    ActivationChoice, ChatSettings, DeviceSettings, HostSettings, InferenceSettings,
+    ActivationChoice, ChatSettings, DeviceSettings, GlanceError, HostSettings, InferenceSettings,
     NetworkSettings, NoQuietHours, PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS_KEYS,
-    SettingValue, Settings, SettingsError, SettingsFile,
+    SettingValue, Settings, SettingsError, SettingsFile, WindowSettings,
 };

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nook_base::{ActivationDtype, LayerRange};
 use nook_trust::{DeviceName, GatePolicy, TrustLevel};
 
-pub use file::{SETTINGS_KEYS, SettingValue, SettingsError, SettingsFile};
+pub use file::{GlanceError, SETTINGS_KEYS, SettingValue, SettingsError, SettingsFile};
 pub use pausing::{NoQuietHours, PauseSettings, QuietHours};
 use raw::RawSettings;
 
@@ -34,6 +34,8 @@ pub struct Settings {
     pub network: NetworkSettings,
     /// `[chat]`
     pub chat: ChatSettings,
+    /// `[window]`
+    pub window: WindowSettings,
     /// `[distributed_inference]`
     pub inference: InferenceSettings,
     /// `[distributed_inference.host]`
@@ -74,6 +76,18 @@ pub struct NetworkSettings {
 pub struct ChatSettings {
     /// How freely the model chooses its words, 0 to 2; 0 always takes the likeliest.
     pub temperature: f32,
+}
+
+/// The window and the tray; a node without them ignores it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowSettings {
+    /// The language that the window speaks, as a code such as `de`, so that the tray speaks it before
+    /// there is a page; absent until a page has said it.
+    pub language: Option<String>,
+    /// Whether the desktop may be asked to show a notice.
+    pub notifications: bool,
+    /// Whether the window is drawn without the graphics card.
+    pub safe_graphics: bool,
 }
 
 /// Running prompts over several devices.
@@ -197,6 +211,7 @@ impl RawSettings {
                 loopback: self.network.loopback,
             },
             chat: ChatSettings { temperature: temperature(self.chat.temperature)? },
+            window: self.window.resolve()?,
             inference: inference.resolve()?,
             host: host.resolve()?,
         })
@@ -212,6 +227,16 @@ fn temperature(value: f64) -> Result<f32, OutOfRange> {
         value: value.to_string(),
         expected: "a number from 0 to 2".to_owned(),
     })
+}
+
+impl raw::RawWindow {
+    fn resolve(self) -> Result<WindowSettings, OutOfRange> {
+        Ok(WindowSettings {
+            language: language("window.language", &self.language)?,
+            notifications: self.notifications,
+            safe_graphics: self.safe_graphics,
+        })
+    }
 }
 
 impl raw::RawInference {
@@ -329,6 +354,18 @@ fn level(key: &'static str, text: &str) -> Result<TrustLevel, OutOfRange> {
         .into_iter()
         .find(|level| level.name() == text)
         .ok_or_else(|| out_of_range(key, text, "`guest`, `trusted` or `own`"))
+}
+
+/// Two or three letters, as ISO 639 has them; nothing: none.
+fn language(key: &'static str, text: &str) -> Result<Option<String>, OutOfRange> {
+    let code = text.trim();
+    let is_code =
+        (2..=3).contains(&code.len()) && code.bytes().all(|letter| letter.is_ascii_lowercase());
+    match code {
+        "" => Ok(None),
+        code if is_code => Ok(Some(code.to_owned())),
+        _ => Err(out_of_range(key, text, "the code of a language, such as `de`")),
+    }
 }
 
 fn keyring(key: &'static str, text: &str) -> Result<KeyringChoice, OutOfRange> {

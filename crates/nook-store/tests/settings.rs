@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nook_base::{ActivationDtype, LayerRange};
 use nook_store::{
-    ActivationChoice, Home, HomeChoice, KeyringChoice, Pooling, SETTINGS_KEYS, SettingValue,
-    Settings, SettingsError, SettingsFile,
+    ActivationChoice, GlanceError, Home, HomeChoice, KeyringChoice, Pooling, SETTINGS_KEYS,
+    SettingValue, Settings, SettingsError, SettingsFile,
 };
 use nook_trust::TrustLevel;
 use proptest::prelude::*;
@@ -256,6 +256,7 @@ fn every_key_changes_something() {
         ("distributed_inference.activation_dtype", "fp32"),
         ("distributed_inference.host.layers", "2-5"),
         ("distributed_inference.host.pause.quiet_hours", "22:00-07:00"),
+        ("window.language", "de"),
     ];
     for key in SETTINGS_KEYS {
         if *key == "port.expose_to_lan" {
@@ -274,6 +275,18 @@ fn every_key_changes_something() {
     let house = House::with("[distributed_inference.host]\nlayers = \"2-5\"\n");
     let layers = house.load().unwrap().settings().host.layers;
     assert_eq!(layers, Some(LayerRange::new(2, 6).unwrap()));
+}
+
+#[test]
+fn settings_are_seen_without_opening_the_home_that_a_node_holds() {
+    let house = House::with("[window]\nlanguage = \"de\"\nsafe_graphics = true\n");
+    let held = HomeChoice::At(house.home.data().to_owned());
+    assert_eq!(SettingsFile::glance(&held).unwrap(), *house.load().unwrap().settings());
+    let seen = SettingsFile::glance(&held).unwrap().window;
+    assert_eq!((seen.language.as_deref(), seen.safe_graphics), (Some("de"), true));
+    let broken = House::with("[window]\nlanguage = \"../de\"\n");
+    let held = HomeChoice::At(broken.home.data().to_owned());
+    assert!(matches!(SettingsFile::glance(&held), Err(GlanceError::Settings(_))));
 }
 
 #[test]

@@ -27,8 +27,15 @@ WINDOW_TITLE = "Inglenook"
 class App:
     """The app as a desktop starts it."""
 
-    def __init__(self, name: str = "Kitchen laptop", words: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str = "Kitchen laptop",
+        words: Sequence[str] = (),
+        wrapper: Sequence[str] = (),
+    ) -> None:
+        """`words`: what the program is started with; `wrapper`: a program that starts it."""
         self._words = words
+        self._wrapper = wrapper
         self._folder = tempfile.TemporaryDirectory(prefix="inglenook-app-")
         self.home = Path(self._folder.name) / "home"
         self.port = free_port()
@@ -63,7 +70,7 @@ class App:
     def start(self, *words: str) -> subprocess.Popen:
         """Starts the program; a second time while it runs, as a second click on its icon does."""
         return subprocess.Popen(
-            [program(), *words],
+            [*self._wrapper, program(), *words],
             env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=self._log,

@@ -21,11 +21,12 @@ import type { SettingAsk } from '../generated/SettingAsk';
 import type { Trust } from '../generated/Trust';
 import type { TurnAsk } from '../generated/TurnAsk';
 import type { TurnView } from '../generated/TurnView';
+import { refusal } from '../strings/problems';
 
 export interface WindowListener {
   /** The house as it is; called once at the start and after every change. */
   house: (house: HouseView) => void;
-  /** The tray asked for a page. */
+  /** The tray, or a notice, asked for a page. */
   goTo: (page: Page) => void;
   /** Closing only minimised the window, because this desktop shows no tray icons. */
   noTray: () => void;
@@ -36,6 +37,10 @@ export interface WindowListener {
 export interface Backend {
   /** Starts the news for this window. */
   watch(listener: WindowListener): Promise<void>;
+  /** The page is there, and speaks this language: so does the tray. */
+  arrived(language: string): Promise<void>;
+  /** The page that the window shows now, so that no notice says what stands there. */
+  turnedTo(page: Page): Promise<void>;
 
   setSharing(on: boolean): Promise<void>;
   /** Lends nothing for an hour, or until the next morning. */
@@ -76,6 +81,8 @@ export interface Backend {
   /** Ends a reply; what was shown stays. Its stream still ends with `pipeline_aborted`. */
   stop(replyMessage: number): Promise<void>;
 
+  /** Asks for a model's file in the desktop's own dialog; null when none was chosen. */
+  chooseModelFile(): Promise<string | null>;
   /** Adds the GGUF file at a whole path; resolves once all of it was checked. */
   importModel(path: string): Promise<ModelView>;
   removeModel(name: string): Promise<void>;
@@ -85,7 +92,7 @@ export interface Backend {
 
   /** The key of the port, to be copied. */
   portKey(): Promise<string>;
-  /** Makes a new key; it works from the next start on. */
+  /** Makes a new key; the old one opens nothing any more. */
   renewPortKey(): Promise<string>;
   /** Asks the port as another program would; resolves to the status of its answer. */
   testPort(): Promise<number>;
@@ -103,8 +110,8 @@ export interface Backend {
 export class Refusal extends Error {
   readonly code: string;
 
-  constructor(problem: Problem) {
-    super(problem.sentence);
+  constructor(problem: Pick<Problem, 'code' | 'sentence'> & Partial<Problem>) {
+    super(refusal(problem));
     this.name = 'Refusal';
     this.code = problem.code;
   }

@@ -9,6 +9,7 @@ import type { ConversationView } from '../generated/ConversationView';
 import type { HouseView } from '../generated/HouseView';
 import type { MessageView } from '../generated/MessageView';
 import type { ModelView } from '../generated/ModelView';
+import type { Page } from '../generated/Page';
 import type { PauseView } from '../generated/PauseView';
 import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { ReplySummary } from '../generated/ReplySummary';
@@ -34,6 +35,10 @@ export class FakeBackend implements Backend {
   readonly saved: string[] = [];
   /** Links that were opened, newest last. */
   readonly opened: string[] = [];
+  /** What the page said that it speaks. */
+  language = '';
+  /** The page that it said it shows. */
+  shown: Page | null = null;
   #listener: WindowListener | null = null;
   #conversations: ConversationView[] = [];
   #messages = new Map<number, MessageView[]>();
@@ -63,7 +68,7 @@ export class FakeBackend implements Backend {
   }
 
   /** The tray asks for a page. */
-  trayGoesTo(page: 'chat' | 'devices'): void {
+  trayGoesTo(page: Page): void {
     this.#listener?.goTo(page);
   }
 
@@ -75,6 +80,16 @@ export class FakeBackend implements Backend {
   /** Files are dropped on the window. */
   drop(paths: string[]): void {
     this.#listener?.dropped(paths);
+  }
+
+  arrived(language: string): Promise<void> {
+    this.language = language;
+    return Promise.resolve();
+  }
+
+  turnedTo(page: Page): Promise<void> {
+    this.shown = page;
+    return Promise.resolve();
   }
 
   setSharing(on: boolean): Promise<void> {
@@ -144,7 +159,7 @@ export class FakeBackend implements Backend {
     this.change(() => {
       Object.assign(found, { paired: true, trust: 'guest', connected: true, pairing: false, rtt_ms: 1.8,
         id: 'kitchen5pc2m7qxt', short_id: 'kitchen5',
-        unused_because: 'It is a guest. Set its trust to Trusted to let it compute on your prompts.' });
+        unused_because: 'It is a guest. Set its trust to Trusted to let it compute on your prompts.', unused: 'not_allowed' });
     });
     return structuredClone(found);
   }
@@ -155,6 +170,7 @@ export class FakeBackend implements Backend {
         if (d.id !== device) continue;
         d.trust = trust;
         d.connected = trust !== 'blocked';
+        d.unused = trust === 'trusted' || trust === 'own' ? null : trust === 'blocked' ? 'blocked' : 'not_allowed';
         d.unused_because = trust === 'trusted' || trust === 'own' ? null
           : trust === 'blocked' ? 'You blocked it.' : 'It is a guest. Set its trust to Trusted to let it compute on your prompts.';
       }
@@ -251,6 +267,10 @@ export class FakeBackend implements Backend {
     return Promise.resolve();
   }
 
+  chooseModelFile(): Promise<string | null> {
+    return Promise.resolve('/models/gemma-2-2b.gguf');
+  }
+
   async importModel(path: string): Promise<ModelView> {
     await this.#pause(10);
     if (!path.endsWith('.gguf')) return refuse('bad_model', `${path} is not a GGUF file.`);
@@ -296,6 +316,7 @@ export class FakeBackend implements Backend {
       ],
       system: 'linux x86_64',
       web_view: '2.50.1',
+      safe_graphics: false,
     });
   }
 
@@ -316,7 +337,7 @@ export class FakeBackend implements Backend {
     const rest = whole.startsWith(reply.text) ? whole.slice(reply.text.length) : whole;
     const goesOn = reply.text !== '';
     const tokens = rest.match(/\s*\S{1,6}/g) ?? [];
-    Object.assign(reply, { finish: 'running', cut_because: null });
+    Object.assign(reply, { finish: 'running', cut_because: null, cut_code: null });
     onEvent({ kind: 'started', prompt_tokens: 24, route });
     await this.#pause(8);
     const middle = Math.floor(tokens.length / 2);
@@ -349,6 +370,7 @@ export class FakeBackend implements Backend {
 
   #cut(reply: MessageView, code: string, sentence: string, onEvent: (event: ReplyEvent) => void): void {
     reply.cut_because = sentence;
+    reply.cut_code = code;
     reply.finish = code === 'cancelled' ? 'stopped' : 'failed';
     onEvent({ kind: 'pipeline_aborted', code, sentence });
   }
@@ -363,7 +385,7 @@ export class FakeBackend implements Backend {
 
   #keep(conversation: number, parent: number | null, role: MessageView['role'], text: string): MessageView {
     const message: MessageView = { id: this.#nextId++, parent, role, text, created: now(), finish: 'complete', summary: null,
-      path: null, cut_because: null };
+      path: null, cut_because: null, cut_code: null };
     this.#messages.get(conversation)?.push(message);
     this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, updated: now() } : c));
     return message;

@@ -37,6 +37,8 @@ export const tauriBackend: Backend = {
     return ask('watch', { news });
   },
 
+  arrived: (language) => ask('arrived', { language }),
+  turnedTo: (page) => ask('turned_to', { page }),
   setSharing: (on) => ask('set_sharing', { on }),
   pauseSharing: (untilTomorrow) => ask('pause_sharing', { untilTomorrow }),
   resumeSharing: () => ask('resume_sharing'),
@@ -68,6 +70,7 @@ export const tauriBackend: Backend = {
   },
   stop: (replyMessage) => ask('stop', { replyMessage }),
 
+  chooseModelFile: () => ask('choose_model_file'),
   importModel: (path) => ask('import_model', { path }),
   removeModel: (name) => ask('remove_model', { name }),
   changeSetting: (setting) => ask('change_setting', { setting }),

@@ -1,10 +1,11 @@
 /**
- * Files of text in a message: read, checked, and written into the message as fenced code with the
+ * Files of text, and PDFs for their text, in a message: read, checked, and written into the message as fenced code with the
  * file's name, so that models, exports and searching see them as text like any other. Pure but for
  * reading a file.
  */
 import { bytes } from '../kit/words';
 import { t } from '../strings';
+import { PDF_BYTES_MAX, pdfText } from './pdf';
 
 /** A larger file is refused: it would not fit any window of a model here. */
 export const FILE_BYTES_MAX = 1_000_000;
@@ -28,11 +29,12 @@ const LANGUAGES: Record<string, string> = {
   swift: 'swift', toml: 'toml', ts: 'typescript', xml: 'xml', yaml: 'yaml', yml: 'yaml',
 };
 
-/** The file as text, or why it cannot be attached. */
-export async function read(file: File): Promise<Attachment | { refused: string }> {
+/** The file as text, or why it cannot be attached. `pdf`: what PDFs are read in; see `pdf.ts`. */
+export async function read(file: File, pdf?: Parameters<typeof pdfText>[1]): Promise<Attachment | { refused: string }> {
+  const start = new TextDecoder('latin1').decode(await file.slice(0, 5).arrayBuffer());
+  if (start === '%PDF-') return readPdf(file, pdf);
   if (file.size > FILE_BYTES_MAX) return { refused: t.chat.attachTooLarge(file.name, bytes(file.size)) };
   const raw = new Uint8Array(await file.arrayBuffer());
-  if (new TextDecoder('latin1').decode(raw.slice(0, 5)) === '%PDF-') return { refused: t.chat.attachPdf(file.name) };
   if (raw.includes(0)) return { refused: t.chat.attachNotText(file.name) };
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(raw).replace(/\r\n?/g, '\n');
@@ -40,6 +42,14 @@ export async function read(file: File): Promise<Attachment | { refused: string }
   } catch {
     return { refused: t.chat.attachNotText(file.name) };
   }
+}
+
+async function readPdf(file: File, pdf?: Parameters<typeof pdfText>[1]): Promise<Attachment | { refused: string }> {
+  if (file.size > PDF_BYTES_MAX) return { refused: t.chat.attachPdfTooLarge(file.name, bytes(file.size)) };
+  const outcome = await pdfText(new Uint8Array(await file.arrayBuffer()), pdf);
+  if ('none' in outcome) return { refused: t.chat.attachNoText[outcome.none](file.name) };
+  if (outcome.text.length > FILE_BYTES_MAX) return { refused: t.chat.attachTooLarge(file.name, bytes(outcome.text.length)) };
+  return { name: plainName(file.name), text: outcome.text };
 }
 
 /** A message with its files below it. */

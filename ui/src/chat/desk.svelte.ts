@@ -21,6 +21,8 @@ export class ChatDesk {
   draft = $state('');
   /** Files that go with the next message. */
   files = $state.raw<readonly Attachment[]>([]);
+  /** Whether a file is being read: a PDF takes a moment. */
+  attaching = $state(false);
   /** Why a file was not attached. */
   refused = $state<string | null>(null);
   #model = $state<string | null>(null);
@@ -73,15 +75,22 @@ export class ChatDesk {
   /** Attaches files to the next message. */
   async attach(chosen: readonly File[]): Promise<void> {
     this.refused = null;
-    for (const file of chosen) {
-      if (this.files.length >= FILES_MAX) {
-        this.refused = t.chat.attachTooMany(FILES_MAX);
-        return;
-      }
-      const outcome = await read(file);
-      if ('refused' in outcome) this.refused = outcome.refused;
-      else this.files = [...this.files.filter(({ name }) => name !== outcome.name), outcome];
+    this.attaching = true;
+    try {
+      for (const file of chosen) await this.#attachOne(file);
+    } finally {
+      this.attaching = false;
     }
+  }
+
+  async #attachOne(file: File): Promise<void> {
+    if (this.files.length >= FILES_MAX) {
+      this.refused = t.chat.attachTooMany(FILES_MAX);
+      return;
+    }
+    const outcome = await read(file);
+    if ('refused' in outcome) this.refused = outcome.refused;
+    else this.files = [...this.files.filter(({ name }) => name !== outcome.name), outcome];
   }
 
   detach(name: string): void {

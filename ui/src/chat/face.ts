@@ -8,6 +8,7 @@ import type { RouteView } from '../generated/RouteView';
 import type { Mark } from '../kit/markdown/marks';
 import { countWords, seconds } from '../kit/words';
 import { t } from '../strings';
+import { keptCut } from '../strings/problems';
 
 export type Phase = 'reading' | 'writing' | 'finished' | 'cut';
 
@@ -32,7 +33,8 @@ export function canGoOn({ finish, text }: Pick<ReplyFace, 'finish' | 'text'>): b
 
 /** A reply from the past, or one that is being made and was begun before this page was loaded. */
 export function faceOf(message: MessageView): ReplyFace {
-  const { summary, path, text, finish, cut_because: cut } = message;
+  const { summary, path, text, finish } = message;
+  const cut = keptCut(message);
   const way = summary ?? path;
   return {
     phase: finish === 'running' ? 'writing' : cut === null ? 'finished' : 'cut',

@@ -13,6 +13,7 @@ import type { RouteView } from '../generated/RouteView';
 import type { Mark } from '../kit/markdown/marks';
 import { countWords } from '../kit/words';
 import { t } from '../strings';
+import { cutText } from '../strings/problems';
 import { handOverText, type Phase, type ReplyFace, summarySpeed } from './face';
 
 const SHOW_EVERY_MS = 33;
@@ -85,7 +86,7 @@ export class LiveReply implements ReplyFace {
         break;
       case 'pipeline_aborted':
         this.finish = event.code === 'cancelled' ? 'stopped' : 'failed';
-        this.cut = event.sentence;
+        this.cut = cutText(event.code, event.sentence);
         this.note = null;
         this.phase = 'cut';
         if (this.route !== null) {

@@ -199,7 +199,7 @@ export class OpenChat {
   #add(id: number, parent: number | null, role: MessageView['role'], text: string): void {
     const created = Math.floor(Date.now() / 1000);
     const finish = role === 'user' ? ('complete' as const) : ('running' as const);
-    const message: MessageView = { id, parent, role, text, created, finish, summary: null, path: null, cut_because: null };
+    const message: MessageView = { id, parent, role, text, created, finish, summary: null, path: null, cut_because: null, cut_code: null };
     this.#messages = [...this.#messages, message];
     this.#choices = new Map([...this.#choices, [parent, id]]);
   }
@@ -209,7 +209,7 @@ export class OpenChat {
     if (this.liveId === null || live !== this.live || this.waiting !== null) return;
     const { text, summary, path, finish, cut } = live;
     this.#messages = this.#messages.map((message) =>
-      message.id === this.liveId ? { ...message, text, summary, path, finish, cut_because: cut } : message,
+      message.id === this.liveId ? { ...message, text, summary, path, finish, cut_because: cut, cut_code: null } : message,
     );
     if (finish === 'stopped') announcer.say(t.chat.announceStopped);
     else announcer.say(cut === null ? t.chat.finished(countWords(text)) : t.chat.announceCut(cut));

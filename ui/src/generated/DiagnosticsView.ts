@@ -16,4 +16,8 @@ system: string,
 /**
  * Version of what draws this window; absent where it does not say.
  */
-web_view: string | null, };
+web_view: string | null, 
+/**
+ * Whether the window is drawn without the graphics card now.
+ */
+safe_graphics: boolean, };

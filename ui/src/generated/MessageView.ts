@@ -41,6 +41,10 @@ summary: ReplySummary | null,
  */
 path: PathView | null, 
 /**
- * Why it was cut, in plain words; absent when it was not.
+ * Why it was cut, in plain English; absent when it was not.
  */
-cut_because: string | null, };
+cut_because: string | null, 
+/**
+ * The code of that, where an error cut it; see `nook_base::ErrorCode`.
+ */
+cut_code: string | null, };

@@ -3,4 +3,4 @@
 /**
  * A page of the window.
  */
-export type Page = "chat" | "devices";
+export type Page = "chat" | "devices" | "models" | "sharing" | "privacy" | "port" | "checks" | "settings";

@@ -53,4 +53,12 @@ pause_when_busy_percent: number,
 /**
  * Nothing is lent between these two times of every day, `22:00-07:00`; empty: never.
  */
-quiet_hours: string, };
+quiet_hours: string, 
+/**
+ * Whether the desktop may be asked to show a notice.
+ */
+notifications: boolean, 
+/**
+ * Whether the window is drawn without the graphics card, from the next start on.
+ */
+safe_graphics: boolean, };

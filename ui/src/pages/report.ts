@@ -32,6 +32,7 @@ export function redacted(text: string, house: HouseView): string {
 
 export function report(diagnostics: DiagnosticsView, house: HouseView): string {
   const lines = diagnostics.findings.map(({ verdict, subject, sentence }) => `${verdict.toUpperCase()} ${subject}: ${sentence}`);
-  const versions = [`Inglenook ${house.me.app_version}`, diagnostics.system, `web view ${diagnostics.web_view ?? '-'}`];
+  const versions = [`Inglenook ${house.me.app_version}`, diagnostics.system, `web view ${diagnostics.web_view ?? '-'}`,
+    diagnostics.safe_graphics ? 'safe graphics' : 'usual graphics'];
   return redacted([versions.join(', '), ...lines, ...house.problems].join('\n'), house);
 }

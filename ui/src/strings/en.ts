@@ -4,6 +4,11 @@
  * Another language is another object of the same type. Sentences with values are functions, so that
  * each language orders and inflects them its own way. One value after a colon; hint apart from error.
  */
+import type { ErrorCode } from '../generated/ErrorCode';
+import type { UnusedReason } from '../generated/UnusedReason';
+import shell from './shell/en.json';
+import { shareWords } from './shell/words';
+
 /** Names in a row and how many they are: other languages inflect by it. */
 type Together = (names: string, count: number) => string;
 
@@ -39,20 +44,8 @@ export const en = {
   },
 
   share: {
-    title: 'Share this computer',
+    ...shareWords(shell),
     off: 'Off: nothing is lent',
-    on: 'Sharing',
-    devices: (count: number) => (count === 0 ? 'no other device' : count === 1 ? '1 device' : `${count} devices`),
-    idle: 'idle',
-    pausedBecause: {
-      owner: (until: string) => (until === '' ? 'paused' : `paused until ${until}`),
-      quiet_hours: () => 'paused in quiet hours',
-      battery: () => 'paused on battery',
-      full_screen: () => 'paused while a program fills the screen',
-      busy: () => 'paused while other programs are busy',
-    },
-    answering: 'answering',
-    helping: (count: number) => (count === 1 ? 'helping with 1 reply' : `helping with ${count} replies`),
     failed: (reason: string) => `Sharing stays as it was: ${reason}`,
   },
 
@@ -111,12 +104,20 @@ export const en = {
     contextHint: (used: string, window: string) => `This chat takes about ${used} of the ${window} tokens that the model can hold.`,
     contextOver: 'This is more than the model can hold. Start a new chat, or shorten it.',
     attach: 'Attach',
-    attachHint: 'Text, Markdown or code',
+    attachHint: 'Text, Markdown, code or PDF',
     attached: (name: string, size: string) => `${name}, ${size}`,
     detach: (name: string) => `Remove ${name}`,
     attachTooLarge: (name: string, size: string) => `${name} is too large (${size}). At most 1 MB of text can be attached.`,
-    attachNotText: (name: string) => `${name} is no text. Text, Markdown and code can be attached.`,
-    attachPdf: (name: string) => `${name} is a PDF. Copy its text into a file and attach that.`,
+    attachNotText: (name: string) => `${name} is no text. Text, Markdown, code and PDFs can be attached.`,
+    attachPdfTooLarge: (name: string, size: string) => `${name} is too large (${size}). At most 25 MB of a PDF can be read.`,
+    attachNoText: {
+      encrypted: (name: string) => `${name} is locked with a password. Save it without one, and attach that.`,
+      scanned: (name: string) => `${name} holds pictures of pages, not text. Run it through text recognition first.`,
+      damaged: (name: string) => `${name} is a damaged PDF. Open it in another program and save it anew.`,
+      slow: (name: string) => `${name} takes too long to read. Copy the part that you need into a text file.`,
+      long: (name: string) => `${name} has too many pages. Attach the part that you need.`,
+    },
+    attaching: 'Reading the file…',
     attachTooMany: (count: number) => `At most ${count} files can be attached to a message.`,
     attachSize: (percent: number) => `The attached files take about ${percent} % of what the model can hold.`,
     reading: 'Reading…',
@@ -140,6 +141,7 @@ export const en = {
     lengthLimit: 'cut at the length limit',
     finished: (words: number) => `Reply finished: ${words} words.`,
     interrupted: 'Interrupted.',
+    closed: 'Inglenook was closed while this was written.',
     stopped: 'Stopped.',
     announceStopped: 'Reply stopped.',
     announceCut: (reason: string) => `Reply interrupted: ${reason}`,
@@ -198,6 +200,7 @@ export const en = {
     addTitle: 'Add a GGUF file',
     addText: 'The file is checked whole and used where it lies. You can also drop it on this window.',
     path: 'Path of the file',
+    choose: 'Choose…',
     add: 'Add',
     adding: 'Checking the file…',
     addedNow: (title: string) => `${title} is ready.`,
@@ -278,9 +281,9 @@ export const en = {
     copyKey: 'Copy the key',
     renew: 'New key',
     renewTitle: 'Make a new key?',
-    renewText: 'Programs need the new key from the next start of Inglenook on. Until then the old one works.',
+    renewText: 'From now on the old key opens nothing: give the new one to every program that uses this port.',
     renewYes: 'Make a new key',
-    renewed: 'There is a new key. It works from the next start of Inglenook on.',
+    renewed: 'There is a new key. The old one does not work any more.',
     test: 'Test',
     testing: 'Asking…',
     works: 'The port answers.',
@@ -319,6 +322,9 @@ export const en = {
     versions: 'Versions',
     system: 'System',
     webView: 'Window',
+    drawing: 'Drawing',
+    withCard: 'with the graphics card',
+    withoutCard: 'without the graphics card (safe graphics)',
     unknown: 'not known',
     log: 'Log',
     logText: 'Inglenook writes its log to the standard error of the program: start it in a terminal to read along, or look into the journal of your system. It never holds what you write.',
@@ -339,6 +345,10 @@ export const en = {
     program: 'This program',
     autostart: 'Start when I log in',
     autostartHint: 'In the tray, without a window.',
+    notifications: 'Show notices',
+    notificationsHint: 'When a device wants to join, a model is ready, or sharing pauses on battery. Nothing else.',
+    safeGraphics: 'Safe graphics',
+    safeGraphicsHint: 'Draws this window without the graphics card, from the next start on. For windows that stay blank.',
     others: 'Other computers',
     pooling: 'Use other computers',
     poolings: {
@@ -417,6 +427,16 @@ export const en = {
     lastSeen: 'Last heard',
     never: 'never',
     used: 'Ready to help.',
+    unused: {
+      not_paired: 'It is not paired with this computer.',
+      blocked: 'You have blocked it.',
+      away: 'It does not answer: it is off, asleep, or on another network.',
+      not_allowed: 'You have not allowed it to compute for you: set it to Trusted.',
+      not_sharing: 'It does not share with this computer now, or does not trust it yet.',
+      no_model: 'It holds none of the models that are on this computer.',
+      busy: 'All its places are taken.',
+      left_out: 'The last reply did without it.',
+    } satisfies Record<UnusedReason, string>,
     notUsed: 'Not used.',
     trust: (name: string) => `Trust in ${name}`,
     forget: 'Forget',
@@ -488,6 +508,44 @@ export const en = {
     enter: 'Enter',
     escape: 'Esc',
     show: 'Keyboard shortcuts',
+  },
+
+  problems: {
+    codes: {
+      experimental_disabled: 'Sharing is switched off on that device.',
+      shard_unavailable: 'No device in reach can compute a part of this model. Add a device, or choose a smaller model.',
+      pipeline_stalled: 'A device stopped answering and nobody could take over.',
+      weights_mismatch: 'The devices hold different versions of this model. Use the same file on both.',
+      bad_request: 'That cannot be done this way.',
+      trust_denied: 'The owner of that device has not allowed this. Raise its trust level there, under Devices.',
+      busy: 'That device is busy with as many replies as it allows. Try again shortly.',
+      version_mismatch: 'The devices run versions of Inglenook that do not understand each other. Update the older one.',
+      history_mismatch: 'The devices remember this chat differently; it has to be read again from the start.',
+      too_long: 'The conversation is longer than this model can hold. Start a new chat, or shorten it.',
+      draining: 'That device is leaving and takes no new work.',
+      out_of_memory: 'There is not enough free memory. Close something, or choose a smaller model.',
+      worker_crashed: 'The part of Inglenook that computes the model ended unexpectedly. Try again.',
+      corrupt_activation: 'A device sent back numbers that cannot be right. Its result was not used.',
+      rate_limited: 'Too many attempts. Wait a little, then try again.',
+      not_found: 'There is nothing of that name here.',
+      bad_model: 'The model file is damaged, or of a kind that is not supported.',
+      cancelled: 'Stopped.',
+      activation_overflow: 'Numbers of this model are too large for f16 activations. Use f32 for it.',
+    } satisfies Record<ErrorCode, string>,
+    promptTooLong: (tokens: string, model: string, window: string) =>
+      `The message has ${tokens} tokens with all that came before; ${model} can hold ${window}. Start a new chat, or shorten it.`,
+    allBusy: (running: string, waiting: string) =>
+      `This computer makes ${running} replies, and ${waiting} wait. Try again shortly.`,
+    leaving: 'Inglenook is shutting down.',
+    nobodyThere: 'No device answers at this address. Is the code still shown there?',
+    noCodeShown: 'That device does not show a code now. Choose Show a code there, or type its address.',
+    wrongCode: 'The code is not the one on the other screen.',
+    pairingLost: 'The connection to the other device was lost. Try again.',
+    noAddress: (typed: string) =>
+      `“${typed}” is not an address with a port, as shown beside the code: 192.168.1.20:40123.`,
+    noSuchDevice: (name: string) => `No device “${name}” is paired with this one.`,
+    httpsOnly: 'Only https links are opened.',
+    wholePath: 'Type the whole path of the file, from the root of the disk.',
   },
 
   time: {

@@ -58,6 +58,17 @@ describe('models', () => {
     expect((await screen.findByTestId('add-problem')).textContent).toContain('is not a GGUF file');
   });
 
+  it('takes the file that was chosen in a dialog, and leaves the field when none was', async () => {
+    await go('models');
+    const field = screen.getByTestId<HTMLInputElement>('model-path');
+    await user.click(screen.getByTestId('choose-model'));
+    await vi.waitFor(() => { expect(field.value).toBe('/models/gemma-2-2b.gguf'); });
+    vi.spyOn(backend, 'chooseModelFile').mockResolvedValue(null);
+    await user.click(screen.getByTestId('choose-model'));
+    await tick();
+    expect(field.value).toBe('/models/gemma-2-2b.gguf');
+  });
+
   it('removes one only after it was agreed to, and never the built-in one', async () => {
     await go('models');
     expect(screen.queryByRole('button', { name: /Remove Ember/ })).toBeNull();
@@ -122,7 +133,7 @@ describe('port', () => {
     await user.click(screen.getByTestId('renew-key'));
     await agree();
     await vi.waitFor(() => { expect(screen.getByTestId('port-key').textContent).toMatch(/^nook-n3w/); });
-    expect(screen.getAllByText(/from the next start of Inglenook on/).length).toBeGreaterThan(0);
+    expect(screen.getAllByText(/The old one does not work any more/).length).toBeGreaterThan(0);
   });
 
   it('shows settings without the key and copies them with it', async () => {
@@ -142,6 +153,16 @@ describe('port', () => {
 });
 
 describe('settings', () => {
+  it('switches notices off and safe graphics on, and the checks say how it is drawn now', async () => {
+    await go('settings');
+    expect(screen.getByTestId('notifications').getAttribute('aria-checked')).toBe('true');
+    await user.click(screen.getByTestId('notifications'));
+    await user.click(screen.getByTestId('safe-graphics'));
+    expect(backend.house.settings).toMatchObject({ notifications: false, safe_graphics: true });
+    await go('checks');
+    expect(screen.getByTestId('drawing').textContent).toBe('with the graphics card');
+  });
+
   it('change colours, size of text and pooling at once', async () => {
     await go('settings');
     await user.selectOptions(screen.getByTestId('theme'), 'dark');

@@ -1,9 +1,9 @@
-/** The pages of the window, in the order of the side bar. The tray knows the first two. Pure. */
+/** The pages of the window, in the order of the side bar. Pure. */
 import type { Page } from '../generated/Page';
 import type { IconName } from '../kit/icons';
 import { t } from '../strings';
 
-export type PageName = Page | 'models' | 'sharing' | 'privacy' | 'port' | 'checks' | 'settings';
+export type PageName = Page;
 
 export function pages(): { page: PageName; name: string; icon: IconName }[] {
   return [

@@ -55,12 +55,14 @@ export class WindowState {
     } catch (thrown) {
       this.problem = Refusal.sentence(thrown);
     }
+    void this.backend.turnedTo(this.page);
     await this.desk.list.load();
   }
 
   show(page: PageName): void {
     this.page = page;
     this.sideBar = false;
+    void this.backend.turnedTo(page);
   }
 
   startNew(): void {

@@ -194,6 +194,10 @@ describe('devices', () => {
     backend.trayGoesTo('chat');
     await tick();
     expect(screen.getByTestId('prompt')).toBeTruthy();
+    expect(backend.shown).toBe('chat');
+    backend.trayGoesTo('models');
+    await tick();
+    expect(backend.shown).toBe('models');
   });
 });
 

@@ -1,6 +1,6 @@
 //! Turns: what a person says goes into the tree of its conversation, and a reply to it begins.
 
-use nook_base::{ErrorCode, clock};
+use nook_base::clock;
 use nook_store::{ChatsError, Conversation, ConversationId, Finish, Message, MessageId, Role};
 use tokio::sync::oneshot;
 
@@ -58,10 +58,9 @@ impl State {
                 let (begun, wait) = oneshot::channel();
                 let (request, conversation) = (Box::new(request), Some(prepared.conversation.0));
                 let ask = Inside::Generate { request, conversation, answer: begun };
-                let gone = || HouseError::new(ErrorCode::Draining, "Inglenook is shutting down.");
-                house.send(ask).await.map_err(|_| gone())?;
+                house.send(ask).await.map_err(|_| HouseError::gone())?;
                 let reply_message = prepared.reply;
-                match wait.await.map_err(|_| gone())? {
+                match wait.await.map_err(|_| HouseError::gone())? {
                     Ok(reply) => Ok(StartedTurn {
                         conversation: prepared.conversation.0,
                         user_message: prepared.user.0,

@@ -55,8 +55,11 @@ struct MessageView {
     pub summary: Option<ReplySummary>,
     /// Who computed a reply that has no summary; absent when it was cut before that was known.
     pub path: Option<PathView>,
-    /// Why it was cut, in plain words; absent when it was not.
+    /// Why it was cut, in plain English; absent when it was not.
     pub cut_because: Option<String>,
+    /// The code of that, where an error cut it; see `nook_base::ErrorCode`.
+    #[serde(default)]
+    pub cut_code: Option<String>,
 }
 }
 

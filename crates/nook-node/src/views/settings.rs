@@ -31,6 +31,12 @@ struct SettingsView {
     pub pause_when_busy_percent: u32,
     /// Nothing is lent between these two times of every day, `22:00-07:00`; empty: never.
     pub quiet_hours: String,
+    /// Whether the desktop may be asked to show a notice.
+    #[serde(default)]
+    pub notifications: bool,
+    /// Whether the window is drawn without the graphics card, from the next start on.
+    #[serde(default)]
+    pub safe_graphics: bool,
 }
 }
 
@@ -62,5 +68,11 @@ enum SettingAsk {
     PauseWhenBusyPercent(u32),
     /// Between which times of every day nothing is lent, `22:00-07:00`; empty: never.
     QuietHours(String),
+    /// Whether the desktop may be asked to show a notice.
+    Notifications(bool),
+    /// Whether the window is drawn without the graphics card, from the next start on.
+    SafeGraphics(bool),
+    /// The language that the window speaks, as a code such as `de`.
+    Language(String),
 }
 }

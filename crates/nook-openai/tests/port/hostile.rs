@@ -19,6 +19,19 @@ async fn check(port: &Port, row: &str, request: &Request, status: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_renewed_key_acts_at_once_and_the_old_one_opens_nothing_any_more() {
+    let port = Port::open().await;
+    let with_old = port.request("GET", "/v1/models");
+    assert_eq!(port.ask(&with_old).await.status, 200);
+    let fresh = port.house.renew_port_key().await.unwrap();
+    check(&port, "the old key", &with_old, 401).await;
+    let with_new = with_old.but("Authorization", format!("Bearer {}", fresh.0));
+    assert_eq!(port.ask(&with_new).await.status, 200);
+    assert_eq!(port.house.port_settings().await.unwrap().key.0, fresh.0);
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn h1_only_the_names_of_this_machine_are_hosts() {
     let port = Port::open().await;
     let (number, list) = (port.number(), port.request("GET", "/v1/models"));

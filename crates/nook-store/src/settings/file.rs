@@ -11,7 +11,7 @@ use toml_edit::{Document, DocumentMut, Item, TableLike, Value};
 use super::raw::RawSettings;
 use super::{OutOfRange, Settings};
 use crate::durable::{self, FileError, Readers};
-use crate::home::Home;
+use crate::home::{Home, HomeChoice, HomeError};
 
 const FILE: &str = "settings.toml";
 
@@ -38,6 +38,9 @@ pub const SETTINGS_KEYS: &[&str] = &[
     "network.listen_port",
     "network.loopback",
     "chat.temperature",
+    "window.language",
+    "window.notifications",
+    "window.safe_graphics",
     "distributed_inference.enabled",
     "distributed_inference.pooling",
     "distributed_inference.max_shards_per_request",
@@ -133,6 +136,17 @@ pub enum SettingsError {
     File(#[from] FileError),
 }
 
+/// Settings that could not be read without opening their home.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GlanceError {
+    /// There is no such home.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The file.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
 fn place(path: &Path, line: Option<usize>) -> String {
     line.map_or_else(String::new, |line| format!(" ({}, line {line})", path.display()))
 }
@@ -164,6 +178,15 @@ impl SettingsFile {
         let mut file = Self { path, settings: Settings::default(), unknown_keys: Vec::new() };
         file.reload()?;
         Ok(file)
+    }
+
+    /// The settings of the home at `choice`, without opening it: for what has to be known before a node
+    /// runs. Nothing is written.
+    pub fn glance(choice: &HomeChoice) -> Result<Settings, GlanceError> {
+        let path = Home::data_of(choice)?.join(FILE);
+        let mut file = Self { path, settings: Settings::default(), unknown_keys: Vec::new() };
+        file.reload()?;
+        Ok(file.settings)
     }
 
     /// Reads the file again; says whether a setting changed. On an error the earlier ones stand.

@@ -13,6 +13,7 @@ pub(super) struct RawSettings {
     pub(super) gate: RawGate,
     pub(super) network: RawNetwork,
     pub(super) chat: RawChat,
+    pub(super) window: RawWindow,
     pub(super) distributed_inference: RawInference,
 }
 
@@ -53,6 +54,14 @@ pub(super) struct RawNetwork {
 #[serde(default)]
 pub(super) struct RawChat {
     pub(super) temperature: f64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct RawWindow {
+    pub(super) language: String,
+    pub(super) notifications: bool,
+    pub(super) safe_graphics: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -126,6 +135,12 @@ impl Default for RawGate {
 impl Default for RawChat {
     fn default() -> Self {
         Self { temperature: 0.7 }
+    }
+}
+
+impl Default for RawWindow {
+    fn default() -> Self {
+        Self { language: String::new(), notifications: true, safe_graphics: false }
     }
 }
 

@@ -54,6 +54,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("mdns-sd",            &["nook-find"]),
     ("memmap2",            &["nook-kernels"]),
     ("jiff",               &["nook-machine"]),
+    ("notify-rust",        &["inglenook"]),
     ("rusqlite",           &["nook-store"]),
     ("rustls*",            &["nook-link"]),
     ("schemars",           &["nook-openai"]),
@@ -62,6 +63,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("tokio-rustls",       &["nook-link"]),
     ("tokio-tungstenite",  &["nook-link"]),
     ("tungstenite",        &["nook-link"]),
+    ("webkit2gtk",         &["inglenook"]),
     ("winsafe",            &["nook-machine"]),
     ("x11rb",              &["nook-machine"]),
 ];

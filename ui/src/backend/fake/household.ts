@@ -28,6 +28,7 @@ function device(id: string, name: string, values: Partial<DeviceView>): DeviceVi
     memory_free_bytes: null,
     last_seen: NOW(),
     unused_because: null,
+    unused: null,
     ...values,
   };
 }
@@ -72,6 +73,7 @@ export function startingHouse(): HouseView {
         trust: 'guest',
         rtt_ms: 48,
         unused_because: 'It is a guest. Set its trust to Trusted to let it compute on your prompts.',
+        unused: 'not_allowed',
       }),
       device('tag:kitchen', 'Kitchen PC', {
         short_id: 'tag',
@@ -131,6 +133,8 @@ export function startingHouse(): HouseView {
       pause_in_full_screen: true,
       pause_when_busy_percent: 0,
       quiet_hours: '',
+      notifications: true,
+      safe_graphics: false,
     },
   };
 }

@@ -15,8 +15,11 @@ const FIELDS = {
   pause_in_full_screen: 'pause_in_full_screen',
   pause_when_busy_percent: 'pause_when_busy_percent',
   quiet_hours: 'quiet_hours',
-} as const satisfies Record<SettingAsk['key'], keyof SettingsView>;
+  notifications: 'notifications',
+  safe_graphics: 'safe_graphics',
+} as const satisfies Record<Exclude<SettingAsk['key'], 'language'>, keyof SettingsView>;
 
 export function changed(settings: SettingsView, { key, value }: SettingAsk): SettingsView {
-  return { ...settings, [FIELDS[key]]: value };
+  // The language is the tray's matter; the window's view does not hold it.
+  return key === 'language' ? settings : { ...settings, [FIELDS[key]]: value };
 }

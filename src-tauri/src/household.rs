@@ -1,0 +1,54 @@
+//! A house as the views show it, for tests.
+
+use nook_node::views::HouseView;
+use serde_json::{Value, json};
+
+/// A house at rest with two connected devices; `sharing` replaces what is said of lending.
+pub(crate) fn house(sharing: &Value) -> HouseView {
+    let mut resting = json!({
+        "on": true, "state": "sharing", "streams": 0, "streams_max": 4, "paused": null,
+        "status_line": "",
+    });
+    for (key, value) in sharing.as_object().expect("an object") {
+        resting[key] = value.clone();
+    }
+    serde_json::from_value(json!({
+        "me": {
+            "id": "a", "short_id": "a", "name": "Kitchen laptop", "app_version": "0.1.0",
+            "listen_port": 1, "key_kept_in": "a file", "memory_bytes": null,
+        },
+        "sharing": resting,
+        "devices": [device("Study PC", true), device("Attic PC", true)],
+        "models": [],
+        "pairing": null,
+        "port": {"on": true, "base_url": "", "problem": null},
+        "problems": [],
+        "settings": {
+            "lend": "trusted", "borrow": "trusted", "lend_memory_bytes": 1, "lend_streams": 4,
+            "pooling": "always", "local_prefix_layers": 1, "local_suffix_layers": 1,
+            "spot_checks_per_thousand": 0, "pause_on_battery": true, "pause_in_full_screen": true,
+            "pause_when_busy_percent": 0, "quiet_hours": "", "notifications": true,
+            "safe_graphics": false,
+        },
+    }))
+    .expect("a house")
+}
+
+/// A device; one that is not paired shows a pairing code.
+pub(crate) fn device(name: &str, paired: bool) -> Value {
+    json!({
+        "id": name, "short_id": name, "name": name, "paired": paired,
+        "trust": if paired { "trusted" } else { "unknown" }, "connected": paired,
+        "pairing": !paired, "addresses": [], "rtt_ms": null, "lends": [], "streams_free": null,
+        "memory_free_bytes": null, "last_seen": null, "unused_because": null,
+    })
+}
+
+/// A model.
+pub(crate) fn model(name: &str) -> Value {
+    json!({
+        "name": name, "title": name, "digest": name, "architecture": "llama",
+        "quantisation": "Q8_0", "layers": 4, "context_length": 512, "file_bytes": 1,
+        "built_in": false, "added": 0,
+    })
+}

@@ -1,0 +1,241 @@
+//! What a person should hear of while they do something else: a device that wants to join, a model that
+//! is ready, sharing that stopped because of the battery. Nothing else.
+//!
+//! [`Noticing`] compares each view of the house with the one before (pure); [`follow`] shows what comes of
+//! it through the desktop (`desktop_notices`), unless the owner has switched it off or sees it already in
+//! the window. A click leads to the page that it is about.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use nook_base::clock;
+use nook_node::House;
+use nook_node::views::{DeviceView, HouseView, PauseReason};
+use tauri::{AppHandle, Manager};
+
+use crate::asks::Page;
+use crate::desktop_notices::Desktop;
+use crate::page_watch::PageWatch;
+use crate::texts::{Speech, Texts, fill};
+use crate::window;
+
+/// The same is not said twice within this time: a plug with a loose contact, a code shown again.
+const QUIET: Duration = Duration::from_secs(10 * 60);
+
+/// Notices within [`QUIET`]; what comes beyond them is left out. Any device of the network can make
+/// names up and say that it shows a code.
+const NOTICES_MAX: usize = 8;
+
+/// Characters of a name that are shown; a desktop cuts longer ones anyhow.
+const NAME_CHARS_MAX: usize = 60;
+
+/// Something to hear of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// A device that is not paired shows a code.
+    Device {
+        /// Its name.
+        name: String,
+    },
+    /// A model was added.
+    Model {
+        /// The name to ask for it by.
+        name: String,
+    },
+    /// Nothing is lent while a battery is drained.
+    Battery,
+}
+
+impl Notice {
+    /// Headline and sentence.
+    pub(crate) fn words(&self, texts: &Texts) -> (String, String) {
+        let named = |text: &str, name: &str| {
+            let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+            fill(text, "name", &name)
+        };
+        let (title, text) = match self {
+            Self::Device { name } => (&texts.notice_device, named(&texts.notice_device_text, name)),
+            Self::Model { name } => (&texts.notice_model, named(&texts.notice_model_text, name)),
+            Self::Battery => (&texts.notice_battery, texts.notice_battery_text.clone()),
+        };
+        (title.clone(), text)
+    }
+
+    /// The page that shows it.
+    pub(crate) fn page(&self) -> Page {
+        match self {
+            Self::Device { .. } => Page::Devices,
+            Self::Model { .. } => Page::Models,
+            Self::Battery => Page::Sharing,
+        }
+    }
+
+    /// Whether somebody who looks at `page` sees it there. The line on sharing stands beside every page.
+    fn is_seen_on(&self, page: Page) -> bool {
+        *self == Self::Battery || self.page() == page
+    }
+}
+
+/// Finds what is worth a notice, from view to view.
+#[derive(Debug, Default)]
+pub(crate) struct Noticing {
+    /// Absent until the first view, which is news to nobody.
+    before: Option<Seen>,
+    said: VecDeque<(Instant, Notice)>,
+}
+
+/// What the last view showed.
+#[derive(Debug)]
+struct Seen {
+    joining: BTreeSet<String>,
+    models: BTreeSet<String>,
+    on_battery: bool,
+}
+
+impl Noticing {
+    /// What is new in this view.
+    pub(crate) fn see(&mut self, view: &HouseView, now: Instant) -> Vec<Notice> {
+        let seen = Seen::of(view);
+        let Some(before) = self.before.replace(seen) else { return Vec::new() };
+        let joining = view.devices.iter().filter(|device| wants_to_join(device));
+        let devices = joining
+            .filter(|device| !before.joining.contains(&device.id))
+            .map(|device| Notice::Device { name: device.name.clone() });
+        let added = view.models.iter().filter(|model| !before.models.contains(&model.digest));
+        let models = added.map(|model| Notice::Model { name: model.name.clone() });
+        let battery = (is_on_battery(view) && !before.on_battery).then_some(Notice::Battery);
+        let found: Vec<Notice> = devices.chain(models).chain(battery).collect();
+        found.into_iter().filter(|notice| self.may_say(notice, now)).collect()
+    }
+
+    fn may_say(&mut self, notice: &Notice, now: Instant) -> bool {
+        self.said.retain(|(at, _)| now.duration_since(*at) < QUIET);
+        let may = self.said.len() < NOTICES_MAX && self.said.iter().all(|(_, said)| said != notice);
+        if may {
+            self.said.push_back((now, notice.clone()));
+        }
+        may
+    }
+}
+
+impl Seen {
+    fn of(view: &HouseView) -> Self {
+        let joining = view.devices.iter().filter(|device| wants_to_join(device));
+        Self {
+            joining: joining.map(|device| device.id.clone()).collect(),
+            models: view.models.iter().map(|model| model.digest.clone()).collect(),
+            on_battery: is_on_battery(view),
+        }
+    }
+}
+
+fn wants_to_join(device: &DeviceView) -> bool {
+    device.pairing && !device.paired
+}
+
+fn is_on_battery(view: &HouseView) -> bool {
+    view.sharing.paused.as_ref().is_some_and(|pause| pause.reason == PauseReason::Battery)
+}
+
+/// Follows the house until it is gone.
+pub(crate) async fn follow(app: AppHandle, house: House) {
+    let mut view = house.view();
+    let mut noticing = Noticing::default();
+    let mut desktop = Desktop::default();
+    loop {
+        let now = view.borrow_and_update().clone();
+        for notice in noticing.see(&now, clock::now()) {
+            if now.settings.notifications && !is_seen(&app, &notice) {
+                let texts = app.state::<Speech>().now();
+                desktop.show(&notice, texts).await;
+            }
+        }
+        tokio::select! {
+            changed = view.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+            page = desktop.chosen() => window::show_page(&app, page),
+        }
+    }
+}
+
+/// Whether the window is in front and shows it.
+fn is_seen(app: &AppHandle, notice: &Notice) -> bool {
+    let window = app.get_webview_window(window::LABEL);
+    let in_front = window.is_some_and(|window| window.is_focused().unwrap_or(false));
+    in_front && app.state::<PageWatch>().page().is_some_and(|page| notice.is_seen_on(page))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::household::{device, house, model};
+
+    fn with_devices(devices: &[Value]) -> HouseView {
+        let mut view = house(&json!({}));
+        let read = |device: &Value| serde_json::from_value(device.clone()).unwrap();
+        view.devices = devices.iter().map(read).collect();
+        view
+    }
+
+    fn joining(name: &str) -> Notice {
+        Notice::Device { name: name.to_owned() }
+    }
+
+    #[test]
+    fn only_what_is_new_is_told_and_once() {
+        let now = clock::now();
+        let mut noticing = Noticing::default();
+        let calm = with_devices(&[device("Study PC", true)]);
+        let shown = with_devices(&[device("Study PC", true), device("Attic PC", false)]);
+        // What was so before the program started is no news.
+        assert_eq!(noticing.see(&shown, now), []);
+        assert_eq!(noticing.see(&calm, now), []);
+        assert_eq!(noticing.see(&shown, now), [joining("Attic PC")]);
+        assert_eq!(noticing.see(&shown, now), []);
+        assert_eq!(noticing.see(&calm, now), []);
+        assert_eq!(noticing.see(&shown, now + QUIET / 2), [], "so soon it is the same");
+        assert_eq!(noticing.see(&calm, now), []);
+        assert_eq!(noticing.see(&shown, now + QUIET), [joining("Attic PC")]);
+    }
+
+    #[test]
+    fn a_network_full_of_devices_does_not_fill_the_screen() {
+        let mut noticing = Noticing::default();
+        noticing.see(&with_devices(&[]), clock::now());
+        let many: Vec<Value> =
+            (0..50).map(|number| device(&format!("PC {number}"), false)).collect();
+        assert_eq!(noticing.see(&with_devices(&many), clock::now()).len(), NOTICES_MAX);
+    }
+
+    #[test]
+    fn a_model_and_the_battery_are_told_and_other_pauses_are_not() {
+        let now = clock::now();
+        let paused = |reason: &str| {
+            house(&json!({"paused": {"reason": reason, "sentence": "", "until": null}}))
+        };
+        let mut noticing = Noticing::default();
+        noticing.see(&house(&json!({})), now);
+        for reason in ["owner", "quiet_hours", "full_screen", "busy"] {
+            assert_eq!(noticing.see(&paused(reason), now), [], "{reason}");
+        }
+        assert_eq!(noticing.see(&paused("battery"), now), [Notice::Battery]);
+        let mut view = paused("battery");
+        view.models.push(serde_json::from_value(model("qwen")).unwrap());
+        assert_eq!(noticing.see(&view, now), [Notice::Model { name: "qwen".to_owned() }]);
+    }
+
+    #[test]
+    fn names_are_cut_and_nothing_is_said_twice_to_who_looks() {
+        let notice = joining(&"x".repeat(500));
+        let (title, text) = notice.words(Texts::of("en").unwrap());
+        assert_eq!(title, "A device wants to join");
+        assert!(text.len() < 200 && text.contains(&"x".repeat(NAME_CHARS_MAX)));
+        assert!(notice.is_seen_on(Page::Devices) && !notice.is_seen_on(Page::Chat));
+        assert!(Notice::Battery.is_seen_on(Page::Chat));
+    }
+}

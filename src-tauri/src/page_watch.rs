@@ -1,0 +1,234 @@
+//! Whether the page is there, and what is done where it does not come or keeps ending.
+//!
+//! A page says so with `arrived` and names the page that it turns to; `window` says when one is made. On
+//! Linux the graphics card is the usual reason for a window that stays blank (WebKitGTK with some
+//! drivers), so a page that is late, or that ends twice in a row, is tried once more without it: the
+//! program starts anew with the work-around of `graphics`, and the settings remember it. Where even that
+//! does not help, tray and port go on without a window. [`Patience`] decides (pure).
+
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only WebKitGTK says that the process of a page has ended")
+)]
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nook_base::clock;
+use nook_node::views::SharingState;
+use tauri::{AppHandle, Manager, WebviewWindow};
+use tokio::sync::watch;
+
+use crate::app::Background;
+use crate::arguments::Arguments;
+use crate::asks::Page;
+use crate::opening::Opening;
+use crate::{leaving, window};
+
+/// A page that has not come after so long will not: on a slow machine with a cold disk it takes a third
+/// of this.
+const PAGE_LIMIT: Duration = Duration::from_secs(25);
+
+/// Two ends within this time have one cause.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Longest wait for replies that are under way, before the program starts anew.
+const REPLIES_LIMIT: Duration = Duration::from_secs(60);
+
+/// What is known of the page.
+#[derive(Debug)]
+pub(crate) struct PageWatch {
+    /// Times that a page has come.
+    arrivals: watch::Sender<u64>,
+    /// Guards what the page shows and how much patience is left; held for single steps.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    page: Option<Page>,
+    patience: Patience,
+}
+
+/// How often a page may fail before something else is tried.
+#[derive(Debug, PartialEq, Eq)]
+struct Patience {
+    /// Whether the graphics card is left out already, or starting anew would change nothing.
+    is_last_way: bool,
+    ended: Option<Instant>,
+}
+
+/// What is done about a page that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Remedy {
+    LoadAnew,
+    StartWithoutCard,
+    GiveUp,
+}
+
+impl Patience {
+    /// The page's process ended by itself.
+    fn on_end(&mut self, now: Instant) -> Remedy {
+        let again = self.ended.is_some_and(|at| now.duration_since(at) < ENDS_WITHIN);
+        self.ended = Some(now);
+        if again { self.on_late() } else { Remedy::LoadAnew }
+    }
+
+    /// The page did not come.
+    fn on_late(&mut self) -> Remedy {
+        // Once is enough, whatever comes of it.
+        if std::mem::replace(&mut self.is_last_way, true) {
+            Remedy::GiveUp
+        } else {
+            Remedy::StartWithoutCard
+        }
+    }
+}
+
+impl PageWatch {
+    /// Nothing has come yet, in a program that was started so.
+    pub(crate) fn new(arguments: &Arguments) -> Self {
+        let is_last_way = arguments.safe_graphics || !cfg!(target_os = "linux");
+        let patience = Patience { is_last_way, ended: None };
+        Self { arrivals: watch::channel(0).0, state: Mutex::new(State { page: None, patience }) }
+    }
+
+    /// A page has come.
+    pub(crate) fn arrived(&self) {
+        self.arrivals.send_modify(|count| *count += 1);
+    }
+
+    /// The page that the window shows now.
+    pub(crate) fn turned_to(&self, page: Page) {
+        self.with(|state| state.page = Some(page));
+    }
+
+    /// The page that the window showed last; absent before it said so.
+    pub(crate) fn page(&self) -> Option<Page> {
+        self.with(|state| state.page)
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Watches over the page of a window that was just made.
+pub(crate) fn watch_over(window: &WebviewWindow) {
+    let app = window.app_handle().clone();
+    follow_ends(window);
+    let arrivals = app.state::<PageWatch>().arrivals.subscribe();
+    app.state::<Background>().run("page-watch", wait_for_page(app.clone(), arrivals));
+}
+
+async fn wait_for_page(app: AppHandle, mut arrivals: watch::Receiver<u64>) {
+    if tokio::time::timeout(PAGE_LIMIT, arrivals.changed()).await.is_ok() {
+        return;
+    }
+    // A window that was put away for good meanwhile has no page to wait for.
+    if app.get_webview_window(window::LABEL).is_some() {
+        tracing::warn!(seconds = PAGE_LIMIT.as_secs(), "the page of the window did not come");
+        let remedy = app.state::<PageWatch>().with(|state| state.patience.on_late());
+        apply(&app, remedy);
+    }
+}
+
+/// On Linux WebKit says when the process of a page ends by itself.
+#[cfg(target_os = "linux")]
+fn follow_ends(window: &WebviewWindow) {
+    use webkit2gtk::{WebProcessTerminationReason, WebViewExt};
+
+    let app = window.app_handle().clone();
+    let followed = window.with_webview(move |page| {
+        page.inner().connect_web_process_terminated(move |_, reason| {
+            if reason != WebProcessTerminationReason::TerminatedByApi {
+                on_end(&app, &format!("{reason:?}"));
+            }
+        });
+    });
+    if let Err(error) = followed {
+        tracing::warn!(%error, "nobody will notice when the page ends by itself");
+    }
+}
+
+/// The other systems' web views load their page anew by themselves, or show that it is gone.
+#[cfg(not(target_os = "linux"))]
+fn follow_ends(_window: &WebviewWindow) {}
+
+#[cfg(target_os = "linux")]
+fn on_end(app: &AppHandle, reason: &str) {
+    let remedy = app.state::<PageWatch>().with(|state| state.patience.on_end(clock::now()));
+    tracing::warn!(reason, ?remedy, "the page of the window ended by itself");
+    apply(app, remedy);
+}
+
+fn apply(app: &AppHandle, remedy: Remedy) {
+    match remedy {
+        Remedy::LoadAnew => {
+            let window = app.get_webview_window(window::LABEL);
+            if let Some(Err(error)) = window.map(|window| window.reload()) {
+                tracing::warn!(%error, "the page could not be loaded anew");
+            }
+        }
+        Remedy::StartWithoutCard => {
+            tracing::warn!("starting anew with safe graphics: without the graphics card");
+            app.state::<Background>().run("safe-graphics", start_anew(app.clone()));
+        }
+        Remedy::GiveUp => {
+            tracing::error!(
+                "the window does not work here; tray, port and `nook` go on without it"
+            );
+            if let Some(Err(error)) =
+                app.get_webview_window(window::LABEL).map(|window| window.destroy())
+            {
+                tracing::warn!(%error, "the blank window could not be ended");
+            }
+        }
+    }
+}
+
+/// Starts the program anew, when nothing is under way that it would cut off, or after a while.
+async fn start_anew(app: AppHandle) {
+    if let Some(house) = app.state::<Opening>().now() {
+        let mut view = house.view();
+        let idle = view.wait_for(|view| view.sharing.state != SharingState::Busy);
+        // Past the limit a reply is cut off, which its door says; a blank window says nothing at all.
+        let _ = tokio::time::timeout(REPLIES_LIMIT, idle).await;
+    }
+    leaving::start_anew(app).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Patience = Patience { is_last_way: false, ended: None };
+
+    #[test]
+    fn two_ends_in_a_row_are_tried_once_without_the_graphics_card() {
+        let start = clock::now();
+        let mut patience = FIRST;
+        assert_eq!(patience.on_end(start), Remedy::LoadAnew);
+        let soon = start + ENDS_WITHIN / 2;
+        assert_eq!(patience.on_end(soon), Remedy::StartWithoutCard);
+        assert_eq!(patience.on_end(soon), Remedy::GiveUp);
+    }
+
+    #[test]
+    fn ends_that_lie_far_apart_only_load_the_page_anew() {
+        let mut now = clock::now();
+        let mut patience = FIRST;
+        for _ in 0..5 {
+            assert_eq!(patience.on_end(now), Remedy::LoadAnew);
+            now += ENDS_WITHIN;
+        }
+    }
+
+    #[test]
+    fn a_page_that_does_not_come_without_the_card_either_is_given_up() {
+        let mut patience = FIRST;
+        assert_eq!(patience.on_late(), Remedy::StartWithoutCard);
+        let mut safe = Patience { is_last_way: true, ended: None };
+        assert_eq!(safe.on_late(), Remedy::GiveUp);
+    }
+}

@@ -1,0 +1,48 @@
+/** Promises of what the program says: in the language in use, and nothing lost that only English says. */
+import { afterEach, expect, it } from 'vitest';
+import type { DeviceView } from '../generated/DeviceView';
+import type { MessageView } from '../generated/MessageView';
+import { useLanguage } from './index';
+import { cutText, keptCut, refusal, unusedText } from './problems';
+
+const root = document.documentElement;
+const wrong = { code: 'trust_denied', sentence: 'The code is not the one on the other screen.', wording: { kind: 'wrong_code' as const } };
+const exact = { code: 'bad_model', sentence: 'The file ends in the middle of a tensor.', wording: null };
+
+afterEach(() => useLanguage('en', root));
+
+it('says a refusal in English as the program does', () => {
+  expect(refusal(exact)).toBe(exact.sentence);
+  expect(refusal({ code: 'busy', sentence: 'Try again shortly.' })).toBe('Try again shortly.');
+  expect(refusal({ code: 'never heard of', sentence: 'Something else.' })).toBe('Something else.');
+});
+
+it('says it in German, and adds what only the sentence says', async () => {
+  await useLanguage('de', root);
+  expect(refusal(wrong)).toBe('Der Code ist nicht der auf dem anderen Bildschirm.');
+  expect(refusal({ code: 'busy', sentence: 'Try again.', wording: { kind: 'code' } })).not.toContain('Try');
+  expect(refusal(exact)).toMatch(/^Die Modelldatei .* \(The file ends in the middle of a tensor\.\)$/);
+  const long = { kind: 'prompt_too_long' as const, tokens: 12_000, model: 'Ember', window: 1024 };
+  expect(refusal({ code: 'too_long', sentence: 'x', wording: long })).toContain('12.000');
+  expect(refusal({ code: 'never heard of', sentence: 'Something else.' })).toBe('Something else.');
+});
+
+it('says why a reply was cut, now and when it is read again', async () => {
+  const kept = { finish: 'failed', cut_because: 'A device stopped.', cut_code: 'pipeline_stalled' } as MessageView;
+  expect(cutText('pipeline_stalled', 'A device stopped.')).toBe('A device stopped.');
+  await useLanguage('de', root);
+  expect(cutText('pipeline_stalled', 'A device stopped.')).toBe(keptCut(kept));
+  expect(keptCut(kept)).not.toContain('device');
+  expect(keptCut({ ...kept, finish: 'interrupted', cut_code: null })).toContain('geschlossen');
+  expect(keptCut({ ...kept, finish: 'complete', cut_because: null, cut_code: null })).toBeNull();
+});
+
+it('says why a device is not used', async () => {
+  const away = { unused: 'away', unused_because: 'It does not answer.' } as DeviceView;
+  expect(unusedText(away)).toBe('It does not answer.');
+  expect(unusedText({ ...away, unused: null, unused_because: null })).toBe('');
+  await useLanguage('de', root);
+  expect(unusedText(away)).not.toContain('answer');
+  const left = { ...away, unused: 'left_out' as const, unused_because: 'The last reply did without it. 40 ms more.' };
+  expect(unusedText(left)).toContain('40 ms more');
+});
