@@ -109,7 +109,13 @@ async fn a_stopped_reply_keeps_words_and_route_and_goes_on_behind_them() {
     listen(&mut turn, u32::MAX).await;
     let whole = node.ended(conversation, reply).await;
     assert!(whole.text.starts_with(&cut.text) && whole.text.len() > cut.text.len());
-    assert!(whole.summary.unwrap().completion_tokens > path.completion_tokens);
+    let summary = whole.summary.unwrap();
+    assert!(summary.completion_tokens > path.completion_tokens);
+    // Who did what is kept with the message, for the tokens that came now.
+    let [part] = &summary.timeline[..] else { panic!("{:?}", summary.timeline) };
+    assert!(part.local && part.first_token == path.completion_tokens + 1, "{part:?}");
+    assert_eq!(part.last_token, summary.completion_tokens);
+    assert!(summary.total_ms >= part.prompt.compute_ms + part.reply.compute_ms, "{summary:?}");
     assert_eq!(node.messages(conversation).await.len(), 2, "nothing was added beside it");
     node.house.shut_down().await;
 }

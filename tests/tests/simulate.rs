@@ -14,7 +14,7 @@ fn a_small_simulation_judges_every_promise_and_finds_none_broken() {
     assert!(output.status.success(), "{said}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = report["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 6);
+    assert_eq!(rows.len(), 7);
     for row in rows {
         for key in ["row", "value", "unit", "target"] {
             assert!(!row[key].is_null(), "{key} is missing: {row}");

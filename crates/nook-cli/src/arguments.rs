@@ -257,6 +257,9 @@ pub(crate) struct Generate {
     /// Compute on this device only.
     #[arg(long)]
     pub(crate) alone: bool,
+    /// Print who did what under the reply. With `--json` it is always there.
+    #[arg(long)]
+    pub(crate) timeline: bool,
 }
 
 #[derive(Debug, Args)]

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use nook_control::{Answer, Client, GenerateWish, Request, SamplingWish, WishedMessage};
-use nook_node::views::{ChatRole, FinishReason, ReplyEvent, ReplySummary, RouteView};
+use nook_node::views::{ChatRole, FinishReason, PartView, ReplyEvent, ReplySummary, RouteView};
 use serde::Serialize;
 
 use crate::arguments::{Generate, SamplingChoice, Wish};
 use crate::door::Door;
 use crate::endings::Failure;
-use crate::output;
+use crate::{output, timeline};
 
 /// The JSON object that scripts read.
 #[derive(Debug, Serialize)]
@@ -25,6 +25,8 @@ pub(crate) struct Report {
     tokens_per_second: f64,
     first_token_ms: f64,
     failovers: Vec<Failover>,
+    total_ms: f64,
+    timeline: Vec<PartView>,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,6 +59,9 @@ pub(crate) async fn run(home: Option<PathBuf>, generate: Generate) -> anyhow::Re
             })
             .await?;
         finish(&generate.wish, &report);
+        if generate.timeline && !generate.wish.json {
+            timeline::print(&report.timeline, report.total_ms);
+        }
         anyhow::Ok(())
     }
     .await;
@@ -170,6 +175,8 @@ impl Report {
             tokens_per_second: summary.tokens_per_second,
             first_token_ms: summary.first_token_ms,
             failovers: failovers.collect(),
+            total_ms: summary.total_ms,
+            timeline: summary.timeline,
         }
     }
 

@@ -17,6 +17,7 @@ mod house;
 mod manual;
 mod output;
 mod pipeline;
+mod timeline;
 mod up;
 
 use std::ffi::OsStr;

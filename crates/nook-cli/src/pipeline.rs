@@ -78,6 +78,10 @@ fn last(decision: &DecisionView) -> Vec<String> {
             lines.push(format!("           over {}", route(&pooled.route)));
         }
     }
+    if let Some(whole) = &decision.whole {
+        lines.push(format!("  whole:   {}", prediction(&whole.prediction)));
+        lines.push(format!("           on {}, which then sees what is said", route(&whole.route)));
+    }
     if let Some(went) = &decision.went {
         lines.push(format!(
             "  went:    measured {:.1} tokens/s, first token after {:.0} ms",

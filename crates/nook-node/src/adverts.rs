@@ -10,7 +10,8 @@ use std::time::Instant;
 use nook_base::limits::ADVERT_LIFE;
 use nook_base::{ModelDigest, PeerId};
 use nook_plan::Offer;
-use nook_wire::Advert;
+use nook_trust::Admitted;
+use nook_wire::{Advert, WholeOffer};
 use tokio::sync::watch;
 
 /// An advert and when it was heard.
@@ -33,8 +34,26 @@ pub(crate) struct AdvertBook {
     pub(crate) suspected: BTreeSet<PeerId>,
     /// Devices that compute a model wrongly: asked for no layer of it.
     pub(crate) wrong: BTreeSet<(PeerId, ModelDigest)>,
+    /// Devices of the same person that run whole requests, where this device's owner wants that.
+    pub(crate) own: BTreeMap<PeerId, OwnDevice>,
     /// Names of all devices that are known, for people.
     pub(crate) names: BTreeMap<PeerId, String>,
+}
+
+/// A device of the same person that runs whole requests of this one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OwnDevice {
+    /// The gate's proof that a whole request may go there, as new as the book.
+    pub(crate) pass: Admitted,
+    /// The models.
+    pub(crate) offers: Vec<WholeOffer>,
+}
+
+impl OwnDevice {
+    /// What it says of `model`.
+    pub(crate) fn offer(&self, model: ModelDigest) -> Option<&WholeOffer> {
+        self.offers.iter().find(|offer| offer.model == model)
+    }
 }
 
 impl Heard {
@@ -72,6 +91,14 @@ impl AdvertBook {
         self.left_out.contains(&peer) || self.suspected.contains(&peer)
     }
 
+    /// The same where one device offers nothing.
+    pub(crate) fn without(&self, peer: PeerId) -> Self {
+        let mut book = self.clone();
+        book.heard.remove(&peer);
+        book.own.remove(&peer);
+        book
+    }
+
     /// A device's name for people.
     pub(crate) fn name(&self, peer: &PeerId) -> String {
         self.names.get(peer).cloned().unwrap_or_else(|| peer.short())
@@ -83,6 +110,15 @@ impl AdvertBook {
 pub(crate) async fn barred(mut book: watch::Receiver<Arc<AdvertBook>>, peer: PeerId) {
     if book.wait_for(|book| book.barred.contains(&peer)).await.is_err() {
         // The house is leaving, and every task with it.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Waits until a whole request may go to `peer` no more, or it offers none any more; for ever if that
+/// never happens.
+pub(crate) async fn own_no_more(mut book: watch::Receiver<Arc<AdvertBook>>, peer: PeerId) {
+    if book.wait_for(|book| !book.own.contains_key(&peer)).await.is_err() {
+        // As in `barred`.
         std::future::pending::<()>().await;
     }
 }

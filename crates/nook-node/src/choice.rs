@@ -7,6 +7,9 @@
 
 pub(crate) mod outlook;
 mod paces;
+mod whole;
+
+pub(crate) use whole::WholeChoice;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,8 +19,8 @@ use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId};
 use nook_model::ModelFile;
 use nook_plan::{
     Because, Decision, Device, Ends, EndsHeld, LeftOut, Line, ModelCosts, NarrowRows, NoPlan, Out,
-    Owner, Place, Prediction, Request, Route, Rows, Situation, Speed, Standing, Topology, Walk,
-    WholeElsewhere, greedy_cover, plan, plan_with_rows, rows_on,
+    Owner, Place, Prediction, Request, Route, Rows, Segment, Situation, Speed, Standing, Topology,
+    Walk, WholeElsewhere, greedy_cover, plan, plan_with_rows, rows_on,
 };
 use nook_store::Pooling;
 use nook_wire::ShardAdvert;
@@ -48,6 +51,8 @@ pub(crate) struct Question {
     pub(crate) narrow: Option<BTreeSet<PeerId>>,
     pub(crate) ends: Ends,
     pub(crate) hops_max: usize,
+    /// Whether everything may be computed on one other device of the same person.
+    pub(crate) whole: WholeElsewhere,
     pub(crate) facts: Facts,
 }
 
@@ -65,6 +70,8 @@ pub(crate) struct Encoded {
 /// A route and the reasons for it.
 #[derive(Debug)]
 pub(crate) struct Choice {
+    /// The device of the same person that is to run everything; then `route` is for when it cannot.
+    pub(crate) whole: Option<WholeChoice>,
     pub(crate) route: Route,
     /// How activations travel on it.
     pub(crate) dtype: ActivationDtype,
@@ -77,8 +84,32 @@ pub(crate) struct Choice {
 impl Question {
     /// Decides. Pure but for reading the book, which the caller holds still.
     pub(crate) fn choose(&self, told: &Encoded, book: &AdvertBook, now: Instant) -> Choice {
+        if self.reach == Reach::ThisDevice || self.whole == WholeElsewhere::Refused {
+            return self.choose_route(told, book, now);
+        }
+        let (planned, _) = self.plan(told, book, now, self.whole);
+        match self.choose_whole(&planned, book, now) {
+            Some(whole) => {
+                let because = self.because_whole(&whole, &planned, book);
+                // Where the reply goes on should that device be lost.
+                let apart = self.choose_route(told, &book.without(whole.peer), now);
+                Choice { whole: Some(whole), because, planned: Some(planned), ..apart }
+            }
+            None => {
+                let mut choice = self.choose_route(told, book, now);
+                if let (Some(Ok(chosen)), Ok(decision)) = (&mut choice.planned, planned) {
+                    chosen.whole = decision.whole;
+                }
+                choice
+            }
+        }
+    }
+
+    /// The route, with everything divided or here.
+    fn choose_route(&self, told: &Encoded, book: &AdvertBook, now: Instant) -> Choice {
         let layers = self.file.shape().layers;
         let alone = |because: &str, planned| Choice {
+            whole: None,
             route: Route::alone(layers)
                 .expect("a validated model has at least one layer, so this cuts nothing"),
             dtype: self.dtype,
@@ -88,15 +119,16 @@ impl Question {
         if self.reach == Reach::ThisDevice {
             return alone("This reply was to stay on this computer.", None);
         }
-        let (planned, rows) = self.plan(told, book, now);
+        let (planned, rows) = self.plan(told, book, now, WholeElsewhere::Refused);
         let wants_plan = self.pooling == Pooling::WhenFaster;
         if wants_plan && let Ok(decision) = &planned {
             let Walk::Route(route) = &decision.plan.walk else {
+                // The planner was told that nothing goes elsewhere whole, so this does not happen.
                 return alone("No whole reply is made elsewhere.", Some(planned));
             };
             let (route, mut because) = (route.clone(), sentence(decision.because).to_owned());
             let dtype = self.written(rows, book, &mut because);
-            return Choice { route, dtype, because, planned: Some(planned) };
+            return Choice { whole: None, route, dtype, because, planned: Some(planned) };
         }
         match self.cover(book, now) {
             Ok(route) => {
@@ -108,11 +140,12 @@ impl Question {
                      distributed_inference.pooling says."
                 };
                 let mut because = because.to_owned();
-                let rows = self.ask(told, book, now, |situation, narrow| {
+                let divided = (told, WholeElsewhere::Refused);
+                let rows = self.ask(divided, book, now, |situation, narrow| {
                     narrow.map_or(Rows::Wide, |narrow| rows_on(&route, situation, narrow))
                 });
                 let dtype = self.written(rows, book, &mut because);
-                Choice { route, dtype, because, planned: Some(planned) }
+                Choice { whole: None, route, dtype, because, planned: Some(planned) }
             }
             Err(why) => alone(&why, Some(planned)),
         }
@@ -124,8 +157,9 @@ impl Question {
         told: &Encoded,
         book: &AdvertBook,
         now: Instant,
+        whole: WholeElsewhere,
     ) -> (Result<Decision, NoPlan>, Rows) {
-        self.ask(told, book, now, |situation, narrow| match narrow {
+        self.ask((told, whole), book, now, |situation, narrow| match narrow {
             Some(narrow) => plan_with_rows(situation, narrow),
             None => (plan(situation), Rows::Wide),
         })
@@ -134,7 +168,7 @@ impl Question {
     /// Puts a question about this reply to the planner.
     fn ask<T>(
         &self,
-        told: &Encoded,
+        (told, whole): (&Encoded, WholeElsewhere),
         book: &AdvertBook,
         now: Instant,
         question: impl FnOnce(&Situation<'_>, Option<&NarrowRows<'_>>) -> T,
@@ -142,7 +176,7 @@ impl Question {
         let model = self.costs();
         let here = self.here(told);
         let others = self.others(book, now);
-        let request = self.request(told);
+        let request = Request { whole, ..self.request(told) };
         let row_bytes = ActivationDtype::Q8.row_bytes(self.file.shape().hidden) as u64;
         let narrow = self.narrow.as_ref();
         let narrow = narrow.map(|understood_by| NarrowRows { row_bytes, understood_by });
@@ -247,8 +281,13 @@ impl Question {
 
     fn other(&self, peer: PeerId, book: &AdvertBook, usable: bool, now: Instant) -> Device {
         let place = Place::Peer(peer);
-        let Known { speed, mut held, .. } =
+        let Known { mut speed, mut held, .. } =
             self.facts.speeds.get(&place).cloned().unwrap_or_default();
+        let whole = book.own.get(&peer).and_then(|own| own.offer(self.model));
+        if let (Some(us), true) = (whole.and_then(|it| it.ends_us), speed.ends.is_unknown()) {
+            // Only the device itself can have measured it.
+            speed.ends = nook_plan::Figure::Measured(Duration::from_micros(us.into()));
+        }
         let advert = book.heard.get(&peer).filter(|heard| heard.is_fresh(now));
         let advert = advert.map(|heard| &heard.advert);
         let shards = advert.into_iter().flat_map(|advert| &advert.shards);
@@ -272,11 +311,14 @@ impl Question {
         Device {
             place,
             standing,
-            // Whole requests go nowhere, and nothing else asks for this.
-            owner: Owner::Another,
+            // Nothing but whole requests asks for this, and they go only where one is offered.
+            owner: if whole.is_some() { Owner::Me } else { Owner::Another },
             computes,
             held,
-            ends: EndsHeld::ToLoad,
+            ends: match whole {
+                Some(offer) if offer.ends_held => EndsHeld::InMemory,
+                _ => EndsHeld::ToLoad,
+            },
             cached: Vec::new(),
             memory_free: advert.map_or(0, |advert| advert.memory_free_bytes),
             streams_free: advert.map_or(0, |advert| advert.streams_free),
@@ -307,43 +349,57 @@ fn with_prior(mut speed: Speed, shards: &[&ShardAdvert]) -> Speed {
 }
 
 impl Choice {
-    /// For the owner; `route` makes a route for people.
+    /// Who computes what.
+    pub(crate) fn segments(&self) -> Vec<Segment> {
+        match &self.whole {
+            Some(whole) => vec![everything_on(whole.peer, self.route.layers())],
+            None => self.route.segments().to_vec(),
+        }
+    }
+
+    /// For the owner; `route` makes stretches a route for people.
     pub(crate) fn view(
         &self,
         model: &str,
         prompt_tokens: u32,
         name: impl Fn(PeerId) -> String,
-        route: impl Fn(&Route) -> crate::views::RouteView,
+        route: impl Fn(&[Segment]) -> crate::views::RouteView,
     ) -> DecisionView {
-        let (alone, pooled, left_out) = match &self.planned {
-            None => (None, None, &[][..]),
+        let layers = self.route.layers();
+        let (alone, pools, left_out) = match &self.planned {
+            None => (None, [None, None], &[][..]),
             Some(Ok(decision)) => {
-                (Some(&decision.alone), decision.pooled.as_ref(), &decision.left_out[..])
+                let pools = [decision.pooled.as_ref(), decision.whole.as_ref()];
+                (Some(&decision.alone), pools, &decision.left_out[..])
             }
-            Some(Err(none)) => (None, None, &none.left_out[..]),
+            Some(Err(none)) => (None, [None, None], &none.left_out[..]),
         };
+        let [pooled, whole] = pools.map(|plan| {
+            plan.map(|plan| PooledView {
+                route: match &plan.walk {
+                    Walk::Route(pooled) => route(pooled.segments()),
+                    Walk::Whole(whole) => route(&[everything_on(whole.peer(), layers)]),
+                },
+                prediction: prediction(&plan.prediction),
+            })
+        });
         let impossible = match &self.planned {
             Some(Err(none)) => Some(none.alone.to_string()),
             _ => alone.and_then(|alone| alone.as_ref().err().map(ToString::to_string)),
         };
         // A reason not to use a device says nothing where it is used all the same.
-        let used: BTreeSet<Place> =
-            self.route.segments().iter().map(|segment| segment.place).collect();
+        let chosen = self.segments();
+        let used: BTreeSet<Place> = chosen.iter().map(|segment| segment.place).collect();
         let left_out = left_out.iter().filter(|out| !used.contains(&Place::Peer(out.peer)));
         DecisionView {
             model: model.to_owned(),
             prompt_tokens,
             because: self.because.clone(),
-            route: route(&self.route),
+            route: route(&chosen),
             alone: alone.and_then(|alone| alone.as_ref().ok().map(prediction)),
             alone_impossible: impossible,
-            pooled: pooled.and_then(|plan| match &plan.walk {
-                Walk::Route(pooled) => Some(PooledView {
-                    route: route(pooled),
-                    prediction: prediction(&plan.prediction),
-                }),
-                Walk::Whole(_) => None,
-            }),
+            pooled,
+            whole,
             left_out: left_out
                 .map(|LeftOut { peer, why }| LeftOutView {
                     device_id: peer.to_string(),
@@ -354,6 +410,11 @@ impl Choice {
             went: None,
         }
     }
+}
+
+/// A whole request on `peer`, as a stretch of a route.
+pub(crate) fn everything_on(peer: PeerId, layers: u32) -> Segment {
+    Segment { part: ModelPart::whole(layers), place: Place::Peer(peer) }
 }
 
 fn prediction(prediction: &Prediction) -> PredictionView {
@@ -371,6 +432,7 @@ fn sentence(because: Because) -> &'static str {
     match because {
         Because::AloneIsImpossible => "This device has not enough memory to make the reply alone.",
         Because::PoolIsFaster => "The reply is faster with other devices.",
+        Because::OwnDeviceIsFaster => "The reply is faster wholly on another device of yours.",
         Because::AloneIsFaster => "This device alone is faster, or nearly as fast.",
         Because::NobodyElseCan => "No measured device could help, and this one suffices.",
     }

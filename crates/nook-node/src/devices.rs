@@ -1,5 +1,6 @@
 //! Other devices: seen, paired, trusted, connected.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use nook_trust::{DeviceName, Gate, TrustLevel};
 use nook_wire::{Advert, Message};
 use tokio::sync::oneshot;
 
-use crate::adverts::{AdvertBook, Heard};
+use crate::adverts::{AdvertBook, Heard, OwnDevice};
 use crate::house::{Answer, HouseError, PairTarget};
 use crate::models::sentence;
 use crate::state::{Inside, Seen, State, Window};
@@ -61,11 +62,14 @@ impl State {
                     finder.reached(&peer);
                 }
                 self.problems.remove("version");
+                self.whole.gone(peer);
                 self.advertise_to(peer);
+                self.offer_whole_to(peer);
             }
             LinkEvent::Down { peer, reason, .. } => {
                 tracing::info!(?peer, %reason, "disconnected");
                 self.heard.remove(&peer);
+                self.whole.gone(peer);
                 self.wishes.household_changed();
                 self.publish_book();
             }
@@ -129,6 +133,7 @@ impl State {
                 self.heard.insert(peer, Heard { advert, at: clock::now() });
                 self.publish_book();
             }
+            Message::WholeOffers(offers) => self.on_whole_offers(peer, offers),
             Message::Draining { .. } => {
                 self.heard.remove(&peer);
                 self.publish_book();
@@ -159,6 +164,7 @@ impl State {
             left_out: self.left_out(clock::now()),
             suspected: self.suspected(clock::now()),
             wrong: self.probing.golden.wrong(clock::now()).collect(),
+            own: self.own_devices(),
             names: self
                 .peers
                 .list()
@@ -169,11 +175,26 @@ impl State {
         self.book.send_replace(Arc::new(book));
     }
 
+    /// Devices of the same person that would run whole requests of this one, where its owner wants that.
+    fn own_devices(&self) -> BTreeMap<PeerId, OwnDevice> {
+        let inference = &self.settings.settings().inference;
+        if !inference.enabled || !inference.whole_on_own_devices {
+            return BTreeMap::new();
+        }
+        let own = |peer: &PeerId| {
+            let pass = self.gate.admit(*peer, nook_trust::Purpose::RemoteWhole).ok()?;
+            let offers = self.links.link(*peer).and(self.whole.offers(*peer))?.offers.clone();
+            Some((*peer, OwnDevice { pass, offers }))
+        };
+        self.peers.list().iter().filter_map(|peer| own(&peer.id)).collect()
+    }
+
     /// Tells links, gate and finder who is paired now.
     pub(crate) fn peers_changed(&mut self) {
         let settings = self.settings.settings();
         self.gate = Gate::new(settings.gate, self.peers.levels());
         self.end_revoked_calls();
+        self.end_revoked_wholes();
         let connectable = self.peers.list().iter().filter(|peer| peer.level.may_connect());
         let known = connectable
             .map(|peer| KnownPeer { id: peer.id, addresses: peer.addresses.clone() })

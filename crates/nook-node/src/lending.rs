@@ -10,17 +10,19 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart};
+use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
 use nook_mux::Call;
 use nook_trust::Admitted;
-use nook_wire::{Message, Open, WireError, WireMessage, WorkerMessage};
+use nook_wire::{Message, Open, WholeAsk, WireError, WireMessage, WorkerMessage};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::forwarding::{self, Chains};
 use crate::lending::meter::Meter;
 use crate::passage::{self, Ends};
+use crate::shelf::Shelf;
 use crate::state::Inside;
+use crate::whole::{OwnGuest, hosting};
 use crate::workers::Workers;
 
 /// A model as it is lent: which file, and which of its layers.
@@ -49,6 +51,11 @@ pub(crate) struct Terms {
     pub(crate) house: mpsc::Sender<Inside>,
     /// Joins calls with those of other hosts.
     pub(crate) chains: Chains,
+    /// Where models are opened for whole requests.
+    pub(crate) shelf: Shelf,
+    /// What marks of the histories of whole requests are made with. A new one with new terms, under
+    /// which nothing is kept of what was before.
+    pub(crate) marks_key: Sensitive<[u8; 32]>,
 }
 
 /// Models that were lent; shared by the calls under the same terms.
@@ -69,9 +76,9 @@ impl Served {
     }
 }
 
-/// Serves one call of an admitted device.
+/// Serves one call of an admitted device; `own` where it is the owner's own besides.
 pub(crate) async fn lend(
-    admitted: Admitted,
+    (admitted, own): (Admitted, Option<OwnGuest>),
     mut call: Call<Message>,
     terms: Terms,
     inside: &mpsc::Sender<Inside>,
@@ -91,6 +98,14 @@ pub(crate) async fn lend(
         Ok(Begun::Relay(ticket)) => {
             forwarding::present(admitted.peer(), &ticket, call, inside).await;
         }
+        Ok(Begun::Whole(ask)) => match own {
+            Some(own) => hosting::host(own, &ask, call, &terms).await,
+            None => {
+                let peer = admitted.peer();
+                tracing::info!(?peer, "a whole request was refused: that device is not own here");
+                refuse(call, error(ErrorCode::TrustDenied, "")).await;
+            }
+        },
         Ok(Begun::Nothing) => {}
         Err(error) => {
             tracing::info!(peer = ?admitted.peer(), code = %error.code, "a call was refused");
@@ -118,6 +133,8 @@ enum Begun {
     },
     /// Steps of another device's stream; the gate is asked about that one.
     Relay(Box<nook_wire::Ticket>),
+    /// A whole request, of which no id has come yet.
+    Whole(Box<WholeAsk>),
     /// The other side has left.
     Nothing,
 }
@@ -134,6 +151,7 @@ async fn open(
     let open = match message {
         Message::Open(open) => open,
         Message::Relay(ticket) => return Ok(Begun::Relay(ticket)),
+        Message::WholeAsk(ask) => return Ok(Begun::Whole(ask)),
         _ => return Err(error(ErrorCode::BadRequest, "a call begins with OPEN")),
     };
     let lent = find(&terms.lent, &open)?;
@@ -183,14 +201,15 @@ fn find<'a>(lent: &'a [Lent], open: &Open) -> Result<&'a Lent, WireError> {
     Ok(same)
 }
 
-fn worker_error(problem: nook_shard::WorkerError) -> WireError {
+pub(crate) fn worker_error(problem: nook_shard::WorkerError) -> WireError {
     match problem {
         nook_shard::WorkerError::Refused { code, sentence } => WireError { code, sentence },
         other => error(ErrorCode::WorkerCrashed, &other.to_string()),
     }
 }
 
-fn error(code: ErrorCode, sentence: &str) -> WireError {
+/// The usual sentence where `sentence` is empty.
+pub(crate) fn error(code: ErrorCode, sentence: &str) -> WireError {
     let sentence = if sentence.is_empty() { code.sentence() } else { sentence };
     WireError { code, sentence: sentence.to_owned() }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`start()`] reads the home and starts the parts (`start`); the loop (`running`) owns the `state`
 //! and handles one thing at a time: commands of doors (`house`), what links and discovery report
-//! (`devices`), calls of other devices (`sharing`, `lending`, `forwarding`; held back by `holding_back`, which asks
+//! (`devices`), calls of other devices (`sharing`, `lending`, `forwarding`, `whole`; held back by `holding_back`, which asks
 //! `pausing`), replies (`replies`, `reply`), where
 //! they are computed (`choice`, by what `gauges` and `probing` have measured), which layers lie where
 //! (`placing`), kept conversations (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
@@ -45,6 +45,7 @@ mod start;
 mod state;
 pub mod views;
 mod vitals;
+mod whole;
 mod workers;
 
 pub use house::{

@@ -24,6 +24,7 @@ impl SettingsView {
             lend_memory_bytes: host.shard_max_bytes,
             lend_streams: host.max_concurrent_streams,
             pooling: pooling_view(inference.pooling),
+            whole_on_own_devices: inference.whole_on_own_devices,
             local_prefix_layers: inference.local_prefix_layers,
             local_suffix_layers: inference.local_suffix_layers,
             spot_checks_per_thousand: inference.spot_checks_per_thousand,
@@ -88,6 +89,9 @@ fn written(setting: SettingAsk) -> Result<(&'static str, SettingValue), HouseErr
             };
             ("distributed_inference.pooling", name.into())
         }
+        SettingAsk::WholeOnOwnDevices(on) => {
+            ("distributed_inference.whole_on_own_devices", on.into())
+        }
         SettingAsk::LocalPrefixLayers(layers) => {
             ("distributed_inference.local_prefix_layers", number(layers))
         }
@@ -145,6 +149,7 @@ mod tests {
             SettingAsk::LendMemoryBytes(7_000_999_999),
             SettingAsk::LendStreams(3),
             SettingAsk::Pooling(PoolingView::Always),
+            SettingAsk::WholeOnOwnDevices(true),
             SettingAsk::LocalPrefixLayers(2),
             SettingAsk::LocalSuffixLayers(4),
             SettingAsk::SpotChecksPerThousand(5),
@@ -164,6 +169,7 @@ mod tests {
             lend_memory_bytes: 7_000_000_000,
             lend_streams: 3,
             pooling: PoolingView::Always,
+            whole_on_own_devices: true,
             local_prefix_layers: 2,
             local_suffix_layers: 4,
             spot_checks_per_thousand: 5,

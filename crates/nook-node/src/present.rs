@@ -156,6 +156,7 @@ impl State {
                 .map(|seen| seen - seen % 60),
             unused,
             unused_because,
+            takes_whole: self.book.borrow().own.contains_key(&peer.id),
             lends,
         }
     }
@@ -273,6 +274,7 @@ fn seen_view(tag: &Tag, seen: &Seen) -> DeviceView {
         last_seen: Some(seen.at - seen.at % 60),
         unused_because: Some(unused_sentence(UnusedReason::NotPaired).to_owned()),
         unused: Some(UnusedReason::NotPaired),
+        takes_whole: false,
     }
 }
 

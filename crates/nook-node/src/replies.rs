@@ -7,7 +7,7 @@ use nook_base::limits::HOPS_MAX;
 use nook_base::{ActivationDtype, ErrorCode, ModelDigest, PeerId, Sensitive, clock};
 use nook_model::ModelFile;
 use nook_pipeline::FallBack;
-use nook_plan::{Ends, Route, Width};
+use nook_plan::{Ends, Route, WholeElsewhere, Width};
 use nook_store::ActivationChoice;
 use nook_wire::FEATURE_Q8;
 use tokio::sync::mpsc;
@@ -17,7 +17,7 @@ use crate::house::{
     Answer, GenerateRequest, HouseError, REPLIES_WAITING_MAX, REPLY_EVENTS_MAX, Reach, Reply,
 };
 use crate::prompt;
-use crate::reply::{CacheCosts, Teller, Walk, WalkSetup};
+use crate::reply::{self, CacheCosts, Given, Teller, WalkSetup};
 use crate::shelf::{Listed, OpenModel};
 use crate::state::{Inside, State, Waiting};
 use crate::views::Wording;
@@ -31,8 +31,9 @@ pub(crate) struct Desk {
     workers: Workers,
 }
 
-/// Where a reply is computed, and how activations travel there.
-type Way = (Route, ActivationDtype);
+/// Where a reply is computed, how activations travel there, and the device that is to run everything
+/// first, if one is.
+type Way = (Route, ActivationDtype, Option<Given>);
 
 impl State {
     /// Starts a reply, or lets it wait for its turn; the answer comes once its prompt is encoded.
@@ -119,9 +120,9 @@ impl State {
                     let form = ready.form.clone();
                     let reply = Reply { model: model_name, prompt_ids, form, events: receiver };
                     if answer.send(Ok(reply)).is_ok()
-                        && let Some(walk) = desk.walk(model, ready).await
+                        && let Some(setup) = desk.setup(model, ready).await
                     {
-                        walk.run().await;
+                        reply::run(setup).await;
                     }
                 }
                 Err(error) => {
@@ -192,8 +193,10 @@ impl State {
         Desk {
             question,
             workers: workers.clone(),
-            setup: Box::new(move |model, ready, (route, dtype), teller| WalkSetup {
+            setup: Box::new(move |model, ready, (route, dtype, whole), teller| WalkSetup {
                 model,
+                whole,
+                begun: None,
                 route,
                 ready,
                 dtype,
@@ -238,6 +241,10 @@ impl State {
                 width: if inference.allow_self_as_shard { Width::Free } else { Width::EndsOnly },
             },
             hops_max: (inference.max_shards_per_request as usize).min(HOPS_MAX),
+            whole: match inference.whole_on_own_devices {
+                true => WholeElsewhere::OnOwnDevices,
+                false => WholeElsewhere::Refused,
+            },
             facts: self.gauges.facts(model, clock::now()),
         }
     }
@@ -245,7 +252,7 @@ impl State {
 
 impl Desk {
     /// Decides and makes ready; `None` when the house is leaving.
-    async fn walk(self, model: Arc<OpenModel>, ready: prompt::Ready) -> Option<Walk> {
+    async fn setup(self, model: Arc<OpenModel>, ready: prompt::Ready) -> Option<WalkSetup> {
         let held = self.workers.held(model.listed.digest).await;
         let told = Encoded {
             prompt: u32::try_from(ready.ids.len()).unwrap_or(u32::MAX),
@@ -253,7 +260,12 @@ impl Desk {
             held,
             memory_free: 0,
         };
-        let (question, teller) = (self.question, self.teller);
+        let (mut question, teller) = (self.question, self.teller);
+        if ready.constraint.is_some() || ready.alternatives.is_some() {
+            // A form, and how likely each token was, are worked out from the logits, which stay where
+            // they are made.
+            question.whole = WholeElsewhere::Refused;
+        }
         let may_narrow = question.narrow.is_some();
         let book = teller.book.borrow().clone();
         // Sizing a large model looks at thousands of names, and the system is asked for its memory.
@@ -268,7 +280,11 @@ impl Desk {
             true => model.trails.written_as(&ready.ids).unwrap_or(choice.dtype),
             false => choice.dtype,
         };
-        Some(Walk::new((self.setup)(model, ready, (choice.route, dtype), teller)))
+        let whole = choice.whole.and_then(|whole| {
+            let own = teller.book.borrow().own.get(&whole.peer).cloned()?;
+            Some(Given { pass: own.pass, prediction: whole.prediction })
+        });
+        Some((self.setup)(model, ready, (choice.route, dtype, whole), teller))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
-use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, clock};
+use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, Sensitive, clock};
 use nook_mux::Call;
 use nook_plan::{Figure, Line, Place};
 use nook_trust::Purpose;
@@ -88,6 +88,8 @@ impl State {
                 served: lending::Served::default(),
                 house: self.inside.clone(),
                 chains: Chains::new(self.me.id, self.inside.clone(), self.book.subscribe()),
+                shelf: self.shelf.clone(),
+                marks_key: Sensitive(rand::random()),
             });
         }
         self.advertise();
@@ -189,6 +191,7 @@ impl State {
         self.advertised_at = Some(clock::now());
         for link in self.links.all() {
             self.advertise_to(link.peer());
+            self.offer_whole_to(link.peer());
         }
     }
 
@@ -259,6 +262,7 @@ impl State {
     /// A device begins a call: the gate decides, and only its proof leads to a worker (I-1).
     pub(crate) fn on_call(&mut self, peer: PeerId, call: Call<Message>) {
         let admitted = self.gate.admit(peer, Purpose::Lend);
+        let own = self.own_guest(peer);
         let refusal = match (admitted, &self.lending.terms) {
             (Ok(admitted), Some(terms)) => {
                 self.probing.stop_own();
@@ -269,7 +273,7 @@ impl State {
                 self.tasks.spawn_until_cancelled("lend", async move {
                     // A full queue loses the note; the advert is repeated anyway.
                     let _ = inside.try_send(Inside::Lending);
-                    lending::lend(admitted, call, terms, &inside).await;
+                    lending::lend((admitted, own), call, terms, &inside).await;
                     let _ = inside.try_send(Inside::Lending);
                 });
                 return;

@@ -23,7 +23,7 @@ use nook_store::{
 use nook_trust::{DeviceKey, DeviceName, Gate};
 use nook_wire::{
     FEATURE_DROP, FEATURE_FORWARD, FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8, FEATURE_RESUME,
-    Hello,
+    FEATURE_WHOLE, Hello,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -43,6 +43,7 @@ use crate::running::{self, Inboxes};
 use crate::shelf::Shelf;
 use crate::state::{Lending, State};
 use crate::views::PortView;
+use crate::whole::Wholes;
 use crate::workers::{WorkerSource, Workers};
 use crate::{PROTOCOL, models};
 
@@ -52,7 +53,8 @@ const FEATURES: u32 = FEATURE_RESUME
     | FEATURE_Q8
     | FEATURE_PLACEMENT
     | FEATURE_FORWARD
-    | FEATURE_DROP;
+    | FEATURE_DROP
+    | FEATURE_WHOLE;
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
@@ -241,6 +243,7 @@ fn assemble(
         holding_back: HoldingBack::default(),
         leases: Leases::default(),
         wishes: Wishes::default(),
+        whole: Wholes::default(),
         holdings: Holdings::default(),
         meters: Meters::default(),
         records: Records::default(),

@@ -35,6 +35,7 @@ use crate::records::{Note, Records};
 use crate::reply::Me;
 use crate::shelf::Shelf;
 use crate::views::{DecisionView, HouseView, ModelView, PortView};
+use crate::whole::Wholes;
 use crate::workers::Workers;
 
 /// What happens inside the node, besides commands, links and sightings.
@@ -174,6 +175,8 @@ pub(crate) struct State {
     /// Layers that this device asks others to hold.
     pub(crate) wishes: Wishes,
     pub(crate) meters: Meters,
+    /// Whole requests between this device and others of the same person.
+    pub(crate) whole: Wholes,
     /// What this device's workers hold.
     pub(crate) holdings: Holdings,
     /// How other devices did in the replies of this one.

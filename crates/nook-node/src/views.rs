@@ -21,6 +21,7 @@ macro_rules! view {
 mod conversations;
 mod devices;
 mod settings;
+mod timeline;
 mod wording;
 
 pub use conversations::{
@@ -28,6 +29,7 @@ pub use conversations::{
 };
 pub use devices::{DeviceView, LendView, UnusedReason};
 pub use settings::{SettingAsk, SettingsView};
+pub use timeline::{PartView, WorkView};
 pub use wording::Wording;
 
 view! {
@@ -284,6 +286,12 @@ struct ReplySummary {
     pub computed_tokens: u32,
     /// Hand-overs, in order.
     pub failovers: Vec<FailoverView>,
+    /// From asking to the last token, in milliseconds.
+    #[serde(default)]
+    pub total_ms: f64,
+    /// Who did what; those that were lost on the way come first.
+    #[serde(default)]
+    pub timeline: Vec<PartView>,
 }
 }
 
@@ -437,6 +445,10 @@ struct DecisionView {
     pub alone_impossible: Option<String>,
     /// The best route with others, chosen or not; absent when nobody could help.
     pub pooled: Option<PooledView>,
+    /// The best device of the same person for the whole reply, chosen or not; absent where that is
+    /// switched off, or none could.
+    #[serde(default)]
+    pub whole: Option<PooledView>,
     /// Paired devices without a part in the route.
     pub left_out: Vec<LeftOutView>,
     /// What was measured; absent until the reply has ended well.

@@ -226,6 +226,8 @@ mod tests {
             resumed_tokens: 0,
             computed_tokens: 5,
             failovers: Vec::new(),
+            total_ms: 0.0,
+            timeline: Vec::new(),
         };
         ReplyEvent::Done { summary }
     }

@@ -15,19 +15,22 @@ impl HistoryMark {
     pub const EMPTY: Self = Self([0; 16]);
 }
 
-/// The chain of marks of one prompt: entry `n` stands for the first `n` positions.
-pub(crate) struct Marks {
+/// The chain of marks of one history: entry `n` stands for the first `n` positions. `Debug` shows how
+/// many there are.
+pub struct Marks {
     key: Sensitive<[u8; 32]>,
     chain: Vec<HistoryMark>,
 }
 
 impl Marks {
-    pub(crate) fn new(key: Sensitive<[u8; 32]>) -> Self {
+    /// Of an empty history. Only with the same key do equal histories have equal marks.
+    #[must_use]
+    pub fn new(key: Sensitive<[u8; 32]>) -> Self {
         Self { key, chain: vec![HistoryMark::EMPTY] }
     }
 
     /// Extends the chain by one position.
-    pub(crate) fn push(&mut self, token: u32) {
+    pub fn push(&mut self, token: u32) {
         let mut link = [0; 20];
         link[..16].copy_from_slice(&self.at(u32::MAX).0);
         link[16..].copy_from_slice(&token.to_le_bytes());
@@ -38,9 +41,16 @@ impl Marks {
     }
 
     /// The mark of the first `positions` positions, or of all when there are fewer.
-    pub(crate) fn at(&self, positions: u32) -> HistoryMark {
+    #[must_use]
+    pub fn at(&self, positions: u32) -> HistoryMark {
         let last = self.chain.len() - 1;
         self.chain[last.min(positions as usize)]
+    }
+}
+
+impl std::fmt::Debug for Marks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Marks({})", self.chain.len() - 1)
     }
 }
 

@@ -48,7 +48,7 @@ pub use conduct::{
 pub use forecast::{DeviceForecast, Forecast};
 pub use gains::{GainBook, GainsSeen, OutOfBounds, Source, SpanGains, StepGains};
 pub use handover::HANDOVER_LIMIT;
-pub use history::HistoryMark;
+pub use history::{HistoryMark, Marks};
 pub use measure::{Failover, HopMeasure, HopVisit, Joint, Measure, StepSums, VISITS_KEPT_MAX};
 pub use message::{
     Action, AttemptId, CloseReason, Event, Handover, LocalAttempt, LogitRows, Priority, Report,

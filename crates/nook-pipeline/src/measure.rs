@@ -91,6 +91,13 @@ pub struct HopMeasure {
     pub prefill: StepSums,
     /// Steps of one position.
     pub decode: StepSums,
+    /// Rows that went to another device, in bytes, heads and framing not counted.
+    pub bytes_out: u64,
+    /// Rows that came back from it.
+    pub bytes_in: u64,
+    /// Positions of the history when its first and its last step were answered; absent before. Tells
+    /// for which tokens of a reply it computed, whatever was computed again.
+    pub history: Option<(u32, u32)>,
 }
 
 /// Sums over steps. What the host claims is cut to what really passed.
@@ -180,7 +187,8 @@ impl Visits {
 
 impl HopMeasure {
     pub(crate) fn new(place: Place, layers: LayerRange) -> Self {
-        Self { place, layers, prefill: StepSums::default(), decode: StepSums::default() }
+        let (prefill, decode) = (StepSums::default(), StepSums::default());
+        Self { place, layers, prefill, decode, bytes_out: 0, bytes_in: 0, history: None }
     }
 
     /// Books a step of `count` positions that took `took` in all.
@@ -194,6 +202,12 @@ impl HopMeasure {
         sums.compute_us += compute;
         sums.queue_us += queue;
         sums.wire_us += total - compute - queue;
+    }
+
+    /// Notes how long the history was when a step was answered.
+    pub(crate) fn reach(&mut self, positions: u32) {
+        let first = self.history.map_or(positions, |(first, _)| first);
+        self.history = Some((first, positions));
     }
 
     /// Whether there is anything to tell.

@@ -193,6 +193,10 @@ impl Pipeline {
         let Some(step) = self.take_answered(index, host_us, now) else {
             return;
         };
+        if self.stages[index].place() != Place::Local {
+            let bytes = activation.bytes().len() as u64;
+            self.stages[index].measure.bytes_in += bytes;
+        }
         self.settle_up_the_chain(index, step.step, now);
         if matches!(self.stages[index].role, Role::Witness(_)) {
             return self.on_testimony(index, &step, &activation, now);
@@ -292,11 +296,17 @@ impl Pipeline {
         now: Instant,
     ) -> Option<UnderWay> {
         let forwarded = self.is_chained(index);
+        let is_sent_to = self.stages[index].place() != Place::Local && !self.is_fed(index);
+        let history = self.positions();
         let stage = &mut self.stages[index];
         let step = stage.under_way.pop_front()?;
         let took = now.checked_duration_since(step.since).unwrap_or(Duration::ZERO);
         stage.pace.learn(step.count, took);
         stage.measure.add(step.count, took, host_us.0, host_us.1);
+        stage.measure.reach(history);
+        if let (true, Some(sent)) = (is_sent_to, &step.input) {
+            stage.measure.bytes_out += sent.bytes().len() as u64;
+        }
         let who = (stage.place(), stage.segment.part);
         let visit = HopVisit::new(who, (step.count, step.rows), took, host_us);
         self.visits.push(HopVisit { overlapped: step.overlapped, forwarded, ..visit });

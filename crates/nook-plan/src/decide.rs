@@ -55,6 +55,9 @@ pub enum Because {
     AloneIsImpossible,
     /// The pool is faster.
     PoolIsFaster,
+    /// One other device of the same person, which computes everything, is faster than this device and
+    /// than any pool.
+    OwnDeviceIsFaster,
     /// This device alone is faster, or nearly as fast.
     AloneIsFaster,
     /// No other device could help.
@@ -70,8 +73,11 @@ pub struct Decision {
     pub because: Because,
     /// What this device alone would cost, or why it cannot.
     pub alone: Result<Prediction, Impossible>,
-    /// The best plan with other devices, chosen or not.
+    /// The best plan over segments with other devices, chosen or not.
     pub pooled: Option<Plan>,
+    /// The best device of the same person for everything, chosen or not; absent where that is not
+    /// allowed, or none can.
+    pub whole: Option<Plan>,
     /// Every other device without a part in `plan`, by id.
     pub left_out: Vec<LeftOut>,
 }
@@ -92,10 +98,14 @@ pub struct NoPlan {
 pub fn plan(situation: &Situation<'_>) -> Result<Decision, NoPlan> {
     let others = by_id(situation.others);
     let alone = alone(situation);
-    let (pooled, tier) = pooled(situation, &others, alone.is_ok());
-    let (plan, because) = match (&alone, &pooled) {
+    let (Pools { divided: pooled, whole }, tier) = pools(situation, &others, alone.is_ok());
+    let (plan, because) = match (&alone, best_of(&pooled, &whole)) {
         (Ok(here), Some(pool)) if is_worth_it(here, &pool.prediction) => {
-            (pool.clone(), Because::PoolIsFaster)
+            let because = match pool.walk {
+                Walk::Route(_) => Because::PoolIsFaster,
+                Walk::Whole(_) => Because::OwnDeviceIsFaster,
+            };
+            (pool.clone(), because)
         }
         (Ok(here), Some(_)) => (here_alone(situation, *here), Because::AloneIsFaster),
         (Ok(here), None) => (here_alone(situation, *here), Because::NobodyElseCan),
@@ -111,7 +121,7 @@ pub fn plan(situation: &Situation<'_>) -> Result<Decision, NoPlan> {
     };
     let judged = Judged { situation, others: &others, tier, walk: Some(&plan.walk) };
     let left_out = explain(&judged);
-    Ok(Decision { plan, because, alone, pooled, left_out })
+    Ok(Decision { plan, because, alone, pooled, whole, left_out })
 }
 
 fn alone(situation: &Situation<'_>) -> Result<Prediction, Impossible> {
@@ -136,30 +146,49 @@ fn is_worth_it(alone: &Prediction, pool: &Prediction) -> bool {
     percent(pool, 100 + POOLING_GAIN_MIN_PERCENT) < percent(alone, 100)
 }
 
-/// The best plan with others, and among which devices it was looked for.
-fn pooled(situation: &Situation<'_>, others: &[&Device], can_alone: bool) -> (Option<Plan>, Tier) {
-    let measured = best_of(situation, others, Tier::Measured);
-    if measured.is_some() || can_alone {
-        return (measured, Tier::Measured);
-    }
-    (best_of(situation, others, Tier::All), Tier::All)
+/// What others could do.
+struct Pools {
+    /// The best plan over segments, both ends here.
+    divided: Option<Plan>,
+    /// The best device for everything.
+    whole: Option<Plan>,
 }
 
-fn best_of(situation: &Situation<'_>, others: &[&Device], tier: Tier) -> Option<Plan> {
+/// What others could do, and among which devices it was looked for.
+fn pools(situation: &Situation<'_>, others: &[&Device], can_alone: bool) -> (Pools, Tier) {
+    let of = |tier: Tier| Pools {
+        divided: divided(situation, others, tier),
+        whole: whole_elsewhere(situation, others, tier),
+    };
+    let measured = of(Tier::Measured);
+    if measured.divided.is_some() || measured.whole.is_some() || can_alone {
+        return (measured, Tier::Measured);
+    }
+    (of(Tier::All), Tier::All)
+}
+
+/// Prompt and reply leave this device only where that gains as much over the best pool as a pool must
+/// gain over this device alone.
+fn best_of<'a>(divided: &'a Option<Plan>, whole: &'a Option<Plan>) -> Option<&'a Plan> {
+    match (divided, whole) {
+        (Some(divided), Some(whole)) if is_worth_it(&divided.prediction, &whole.prediction) => {
+            Some(whole)
+        }
+        (divided, whole) => divided.as_ref().or(whole.as_ref()),
+    }
+}
+
+fn divided(situation: &Situation<'_>, others: &[&Device], tier: Tier) -> Option<Plan> {
     let chosen = choose(situation, others, tier);
-    let mut plans: Vec<Plan> = resumes(situation, others)
-        .into_iter()
-        .filter_map(|done| {
-            let spans = if done == 0 { Spans::Any } else { Spans::Cached };
-            let prices = Prices::new(situation, &chosen, done, spans, tier);
-            let route = route_of(situation, &chosen, &cheapest_pooled(&prices)?)?;
-            let prediction = predict(situation, &route).ok()?;
-            Some(Plan { shape: Shape::of(&route), walk: Walk::Route(route), prediction })
-        })
-        .collect();
-    plans.extend(whole_elsewhere(situation, others, tier));
+    let plans = resumes(situation, others).into_iter().filter_map(|done| {
+        let spans = if done == 0 { Spans::Any } else { Spans::Cached };
+        let prices = Prices::new(situation, &chosen, done, spans, tier);
+        let route = route_of(situation, &chosen, &cheapest_pooled(&prices)?)?;
+        let prediction = predict(situation, &route).ok()?;
+        Some(Plan { shape: Shape::of(&route), walk: Walk::Route(route), prediction })
+    });
     // The first of equals: the order of candidates does not hang on that of the devices.
-    plans.into_iter().min_by_key(|plan| plan.prediction.total)
+    plans.min_by_key(|plan| plan.prediction.total)
 }
 
 /// Numbers of positions from which the conversation might go on; 0 is always among them.

@@ -351,9 +351,61 @@ fn a_whole_request_goes_only_to_ones_own_device_and_only_where_allowed() {
     let request = Request { whole: WholeElsewhere::OnOwnDevices, ..chat() };
     let decision = decide(&request, &here, &others);
     assert_eq!(decision.plan.shape, Shape::WholeElsewhere { peer: PeerId([1; 32]) });
+    assert_eq!(decision.because, Because::OwnDeviceIsFaster);
+    assert_eq!(decision.whole.as_ref(), Some(&decision.plan));
     let refused = decide(&chat(), &here, &others);
     assert!(matches!(refused.plan.walk, Walk::Route(_)));
+    assert_eq!((refused.whole, refused.plan.clone()), (None, decision.pooled.unwrap()));
     assert!(decision.plan.prediction.total < refused.plan.prediction.total);
+}
+
+#[test]
+fn a_whole_request_leaves_only_where_it_gains_as_much_as_a_pool_must() {
+    let request = Request { whole: WholeElsewhere::OnOwnDevices, ..chat() };
+    let mine = |decode: u64, micros| Device {
+        owner: Owner::Me,
+        link: link(micros),
+        ..device(1, decode, 20_000)
+    };
+    // As fast as this device, or hardly faster: the words stay here.
+    for decode in [4000, 3960] {
+        let decision = decide(&request, &device(0, 4000, 20_000), &[mine(decode, 1_000)]);
+        assert_eq!(decision.plan.shape, Shape::Alone, "{decode}");
+        assert!(decision.whole.is_some(), "it is told what it would have taken");
+    }
+    // Whether it is worth it is a question to the pool that keeps the words here, and to this device.
+    let here = Device { memory_free: 10_000_000_000, ..device(0, 305, 20_000) };
+    let slow = Device { memory_free: 10_000_000_000, ..device(0, 4000, 1_000_000) };
+    let near = mine(300, 10);
+    let decision = decide(&request, &slow, std::slice::from_ref(&near));
+    let (pool, whole) = (decision.pooled.unwrap().prediction, decision.whole.unwrap().prediction);
+    let is_worth_it = whole.total.as_nanos() * 102 < pool.total.as_nanos() * 100;
+    assert_eq!(matches!(decision.plan.walk, Walk::Whole(_)), is_worth_it, "{pool:?} {whole:?}");
+    let decision = decide(&request, &here, &[near]);
+    assert!(matches!(decision.plan.walk, Walk::Route(_)), "{decision:?}");
+    // A device that was never measured is no reason to let words leave, where this one can do it.
+    let unknown = Device { speed: Speed::default(), ..mine(300, 10) };
+    let decision = decide(&request, &slow, &[unknown]);
+    assert_eq!((decision.plan.shape, decision.whole), (Shape::Alone, None));
+}
+
+#[test]
+fn the_whole_model_must_fit_where_the_whole_request_goes() {
+    let request = Request { whole: WholeElsewhere::OnOwnDevices, ..chat() };
+    let here = device(0, 4000, 1_000_000);
+    let mine = Device { owner: Owner::Me, ..device(1, 300, 20_000) };
+    let full = Device { held: vec![], memory_free: 100_000_000, ..mine.clone() };
+    let partly = Device { computes: vec![range(1, 32)], ..mine.clone() };
+    let taken = Device { streams_free: 0, ..mine.clone() };
+    let away = Device { standing: Standing::Out(Out::Absent), ..mine.clone() };
+    for device in [full, partly, taken, away] {
+        assert_eq!(
+            decide(&request, &here, std::slice::from_ref(&device)).whole,
+            None,
+            "{device:?}"
+        );
+    }
+    assert!(decide(&request, &here, &[mine]).whole.is_some());
 }
 
 #[test]

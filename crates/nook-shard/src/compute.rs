@@ -197,12 +197,14 @@ struct Bench {
     model: Option<(ModelDigest, LoadedModel, ModelFile)>,
     /// Layers that are there because another device asked, and for this device's own use never since.
     lent: BTreeSet<u32>,
+    /// Bytes of embedding, norm and head that are there for such a reason.
+    lent_ends: u64,
     line: Line,
 }
 
 impl Bench {
     fn new(account: Account) -> Self {
-        Self { account, model: None, lent: BTreeSet::new(), line: Line::default() }
+        Self { account, model: None, lent: BTreeSet::new(), lent_ends: 0, line: Line::default() }
     }
 
     fn run(mut self, mut inbox: mpsc::Receiver<Job>) {
@@ -256,6 +258,7 @@ impl Bench {
             }
             Job::ReleaseAll => {
                 self.lent.clear();
+                self.lent_ends = 0;
                 if let Some((_, loaded, _)) = &mut self.model {
                     release_all(loaded);
                     self.account.set_weights(loaded.weight_bytes());
@@ -285,7 +288,8 @@ impl Bench {
         if *held != digest {
             return Err(ErrorCode::WeightsMismatch.into());
         }
-        let wanted = missing_bytes(loaded, part);
+        let ends_wanted = missing_ends_bytes(loaded, part);
+        let wanted = missing_layers_bytes(loaded, part).saturating_add(ends_wanted);
         let new: Vec<u32> = part.layers.iter().filter(|at| !loaded.holds(&layer(*at))).collect();
         self.account.lend_weights(caller, wanted).map_err(|refusal| match refusal {
             Refusal::NoMemory { wanted, free } => Failure::new(
@@ -311,11 +315,16 @@ impl Bench {
         }
         self.account.set_weights(loaded.weight_bytes());
         match caller {
-            Caller::Guest(_) => self.lent.extend(new),
+            Caller::Guest(_) => {
+                self.lent.extend(new);
+                self.lent_ends = self.lent_ends.saturating_add(ends_wanted);
+            }
             Caller::Owner => {
                 let own = part.layers.iter().filter(|at| self.lent.remove(at));
-                let bytes = own.map(|at| loaded.part_bytes(&layer(at))).sum();
-                self.account.take_back_weights(bytes);
+                let bytes: u64 = own.map(|at| loaded.part_bytes(&layer(at))).sum();
+                let has_ends = part.embedding || part.head;
+                let ends = if has_ends { std::mem::take(&mut self.lent_ends) } else { 0 };
+                self.account.take_back_weights(bytes.saturating_add(ends));
             }
         }
         let took = clock::now().duration_since(started);
@@ -330,6 +339,11 @@ impl Bench {
         for at in layers.iter().filter(|at| self.lent.remove(at)) {
             self.account.take_back_weights(loaded.part_bytes(&layer(at)));
             loaded.release(LayerRange::with_len(at, 1));
+        }
+        if self.lent.is_empty() && self.lent_ends > 0 {
+            self.account.take_back_weights(std::mem::take(&mut self.lent_ends));
+            loaded.release_embedding();
+            loaded.release_head();
         }
         self.account.set_weights(loaded.weight_bytes());
         Ok(())
@@ -383,15 +397,21 @@ fn layer(at: u32) -> ModelPart {
     ModelPart::inner(LayerRange::with_len(at, 1))
 }
 
-/// Bytes that holding `part` adds to what is held.
-fn missing_bytes(loaded: &LoadedModel, part: ModelPart) -> u64 {
+/// Bytes that holding the layers of `part` adds to what is held.
+fn missing_layers_bytes(loaded: &LoadedModel, part: ModelPart) -> u64 {
+    let parts = part.layers.iter().map(layer);
+    parts.filter(|part| !loaded.holds(part)).map(|part| loaded.part_bytes(&part)).sum()
+}
+
+/// Bytes that holding the ends of `part` adds to what is held.
+fn missing_ends_bytes(loaded: &LoadedModel, part: ModelPart) -> u64 {
     let none = LayerRange::with_len(part.layers.start(), 0);
     let ends = [
         ModelPart { layers: none, embedding: part.embedding, head: false },
         ModelPart { layers: none, embedding: false, head: part.head },
     ];
-    let parts = part.layers.iter().map(layer).chain(ends);
-    parts.filter(|part| !loaded.holds(part)).map(|part| loaded.part_bytes(&part)).sum()
+    let missing = ends.iter().filter(|end| !loaded.holds(end));
+    missing.map(|end| loaded.part_bytes(end)).sum()
 }
 
 fn release_all(loaded: &mut LoadedModel) {

@@ -54,15 +54,16 @@ pub(crate) async fn open(
         match call.recv().await? {
             WorkerMessage::Peer(Message::Open(open)) => break of_guest(Caller::Guest(peer), open),
             WorkerMessage::Local(LocalMessage::OnBehalf { peer: named }) => peer = Some(named),
-            // The owner's own, which nothing of a guest's call can become.
+            // The kind is the own node's. Whoever it was asked for by name stays a guest, and is held to
+            // what guests may take; nothing of a guest's own call becomes this.
             WorkerMessage::Local(LocalMessage::OpenLocal {
                 part,
                 dtype,
                 positions_max,
                 resume,
                 ..
-            }) if peer.is_none() => {
-                let caller = Caller::Owner;
+            }) => {
+                let caller = peer.map_or(Caller::Owner, |peer| Caller::Guest(Some(peer)));
                 break Wish { caller, model: None, part, dtype, positions_max, resume };
             }
             WorkerMessage::Local(message) => {

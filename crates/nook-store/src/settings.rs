@@ -97,6 +97,10 @@ pub struct InferenceSettings {
     pub enabled: bool,
     /// When replies of this device use the others.
     pub pooling: Pooling,
+    /// Whether a whole request, prompt and reply, may be given to another device of the same person that
+    /// is faster. That device then sees the words; so this is off unless the owner switches it on, and
+    /// only devices that both sides mark `own` come into question.
+    pub whole_on_own_devices: bool,
     /// Most devices in one route.
     pub max_shards_per_request: u32,
     /// How long a shard may be silent; adverts live four times as long.
@@ -245,6 +249,7 @@ impl raw::RawInference {
         Ok(InferenceSettings {
             enabled: self.enabled,
             pooling: pooling("distributed_inference.pooling", &self.pooling)?,
+            whole_on_own_devices: self.whole_on_own_devices,
             max_shards_per_request: number(
                 "distributed_inference.max_shards_per_request",
                 self.max_shards_per_request,

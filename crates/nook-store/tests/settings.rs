@@ -48,6 +48,7 @@ fn a_missing_file_means_the_documented_defaults_and_stays_missing() {
     assert_eq!(settings.gate.remote_whole, TrustLevel::Own);
     assert_eq!(settings.inference.activation_dtype, ActivationChoice::Always(ActivationDtype::F16));
     assert_eq!(settings.inference.pooling, Pooling::WhenFaster);
+    assert!(!settings.inference.whole_on_own_devices, "words stay here unless the owner says so");
     assert_eq!(settings.inference.shard_health_timeout, Duration::from_secs(30));
     assert_eq!(settings.host.shard_max_bytes, 20_000_000_000);
     assert_eq!(settings.device.keyring, KeyringChoice::System);

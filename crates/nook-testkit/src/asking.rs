@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nook_base::ActivationDtype;
 use nook_control::{Client, ClientError, GenerateWish, ReplyLines, SamplingWish, WishedMessage};
-use nook_node::views::{ChatRole, FailoverView, FinishReason, ReplyEvent, RouteView, ShardState};
+use nook_node::views::{
+    ChatRole, FailoverView, FinishReason, PartView, ReplyEvent, RouteView, ShardState,
+};
 
 use crate::node::Node;
 
@@ -46,6 +48,10 @@ pub struct Told {
     pub computed: u32,
     /// From asking to the first token, in ms.
     pub first_token_ms: f64,
+    /// From asking to the last token, in ms.
+    pub total_ms: f64,
+    /// Who did what.
+    pub timeline: Vec<PartView>,
     /// Why it ended, if it ended well.
     pub finish: Option<FinishReason>,
     /// Code and sentence, if it ended early.
@@ -86,6 +92,21 @@ impl Wish {
         wish.0.text = None;
         wish.0.messages = Some(messages.iter().map(message).collect());
         wish
+    }
+
+    /// By chance from this seed.
+    #[must_use]
+    pub fn drawn(mut self, seed: u64) -> Self {
+        self.0.sampling =
+            SamplingWish { temperature: Some(0.9), seed: Some(seed), ..self.0.sampling };
+        self
+    }
+
+    /// Ending before this text.
+    #[must_use]
+    pub fn until(mut self, stop: &str) -> Self {
+        self.0.stop = vec![stop.to_owned()];
+        self
     }
 
     /// By another model.
@@ -218,6 +239,8 @@ impl Replying {
                 told.resumed = summary.resumed_tokens;
                 told.computed = summary.computed_tokens;
                 told.first_token_ms = summary.first_token_ms;
+                told.total_ms = summary.total_ms;
+                told.timeline = summary.timeline;
                 told.finish = Some(summary.finish_reason);
                 return Ok(false);
             }

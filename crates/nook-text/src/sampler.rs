@@ -146,6 +146,31 @@ impl Sampler {
         Ok(self)
     }
 
+    /// How it chooses.
+    #[must_use]
+    pub fn settings(&self) -> &SamplerSettings {
+        &self.settings
+    }
+
+    /// What is added to the logits of which tokens, as [`Self::with_biases`] was told; ascending.
+    pub fn biases(&self) -> impl Iterator<Item = (u32, f32)> {
+        self.shifts
+            .iter()
+            .filter(|(_, shift)| shift.bias != 0.0)
+            .map(|(id, shift)| (*id, shift.bias))
+    }
+
+    /// Goes on behind tokens that the same sampler has chosen elsewhere: what it chooses next is what it
+    /// would have chosen there.
+    pub fn go_on_after(&mut self, chosen: &[u32]) {
+        for id in chosen {
+            if self.draws() {
+                self.random.next_u64();
+            }
+            self.count(*id);
+        }
+    }
+
     /// Chooses a token, with nothing forbidden: see [`Self::sample_within`].
     pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32, SampleError> {
         self.sample_within(logits, history, None)
@@ -161,11 +186,21 @@ impl Sampler {
         allowed: Option<&TokenMask>,
     ) -> Result<u32, SampleError> {
         let id = self.choose(logits, history, allowed)?;
+        self.count(id);
+        Ok(id)
+    }
+
+    /// Notes that the reply has this token once more.
+    fn count(&mut self, id: u32) {
         if self.settings.frequency_penalty != 0.0 || self.settings.presence_penalty != 0.0 {
             let shift = self.shifts.0.entry(id).or_default();
             shift.count = shift.count.saturating_add(1);
         }
-        Ok(id)
+    }
+
+    /// Whether each token takes a random number.
+    fn draws(&self) -> bool {
+        !self.settings.is_greedy() && self.settings.top_k != 1
     }
 
     fn choose(

@@ -68,6 +68,43 @@ fn the_penalty_counts_only_within_its_window() {
 }
 
 #[test]
+fn a_sampler_goes_on_behind_tokens_that_another_one_chose() {
+    let logits = |step: u32| -> Vec<f32> {
+        (0..50_u32)
+            .map(|id| (id.wrapping_mul(2_654_435_761).rotate_left(step) % 97) as f32 / 20.0)
+            .collect()
+    };
+    let cases = [
+        ALL,
+        RawSamplerSettings { temperature: Some(0.0), ..ALL },
+        RawSamplerSettings { top_k: Some(1), ..ALL },
+        RawSamplerSettings { top_k: Some(5), frequency_penalty: Some(1.5), ..ALL },
+        RawSamplerSettings { presence_penalty: Some(2.0), repetition_penalty: Some(1.3), ..ALL },
+    ];
+    for raw in cases {
+        let fresh = || sampler(raw, 11).with_biases(&[(3, 2.0), (7, -1.0)]).unwrap();
+        let run = |sampler: &mut Sampler, history: &mut Vec<u32>, steps: std::ops::Range<u32>| {
+            for step in steps {
+                let id = sampler.sample(&logits(step), history).unwrap();
+                history.push(id);
+            }
+        };
+        let (mut one, mut whole) = (fresh(), Vec::new());
+        run(&mut one, &mut whole, 0..40);
+        for cut in [0, 1, 17, 39] {
+            let mut rest = whole[..cut as usize].to_vec();
+            let mut other = fresh();
+            other.go_on_after(&rest);
+            run(&mut other, &mut rest, cut..40);
+            assert_eq!(rest, whole, "{raw:?} cut at {cut}");
+        }
+        let (told, seed) = one.settings().raw();
+        assert_eq!(SamplerSettings::new(told, seed).unwrap(), *one.settings());
+        assert_eq!(one.biases().collect::<Vec<_>>(), [(3, 2.0), (7, -1.0)]);
+    }
+}
+
+#[test]
 fn greedy_takes_the_first_of_equals() {
     let mut greedy = Sampler::new(SamplerSettings::greedy());
     assert_eq!(greedy.sample(&[1.0, 3.0, 3.0], &[]), Ok(1));

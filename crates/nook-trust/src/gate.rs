@@ -19,7 +19,8 @@ pub enum Purpose {
     Borrow,
     /// Fetch model files from here.
     Copy,
-    /// Run a whole request: the prompt's text leaves this machine.
+    /// Run a whole request: prompt and reply are seen by the device that runs it. Each side asks its
+    /// own gate, the one that gives the request away and the one that takes it.
     RemoteWhole,
 }
 
@@ -32,7 +33,7 @@ pub struct GatePolicy {
     pub borrow: TrustLevel,
     /// Who may fetch model files from here.
     pub copy: TrustLevel,
-    /// On whom a whole request may run.
+    /// On whom a whole request may run, and whose may run here. Nothing below `own` counts.
     pub remote_whole: TrustLevel,
 }
 
@@ -92,16 +93,17 @@ impl GatePolicy {
         remote_whole: TrustLevel::Own,
     };
 
-    /// The least level for `purpose`. Never below guest: no setting opens the gate to strangers.
+    /// The least level for `purpose`. Never below guest: no setting opens the gate to strangers. Words
+    /// go to devices of the same person and to no others, whatever is set.
     #[must_use]
     pub fn minimum(&self, purpose: Purpose) -> TrustLevel {
-        let level = match purpose {
-            Purpose::Lend => self.lend,
-            Purpose::Borrow => self.borrow,
-            Purpose::Copy => self.copy,
-            Purpose::RemoteWhole => self.remote_whole,
+        let (level, least) = match purpose {
+            Purpose::Lend => (self.lend, TrustLevel::Guest),
+            Purpose::Borrow => (self.borrow, TrustLevel::Guest),
+            Purpose::Copy => (self.copy, TrustLevel::Guest),
+            Purpose::RemoteWhole => (self.remote_whole, TrustLevel::Own),
         };
-        level.max(TrustLevel::Guest)
+        level.max(least)
     }
 }
 

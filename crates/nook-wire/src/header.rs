@@ -83,6 +83,14 @@ pub enum Kind {
     Onward = 26,
     /// A result has gone on to the next host.
     Passed = 27,
+    /// To a device of the same person: models that it would run whole.
+    WholeOffers = 0x38,
+    /// To a device of the same person: please run this whole request.
+    WholeAsk = 0x39,
+    /// The head of tokens of its reply; they follow in chunks.
+    WholeTokens = 0x3a,
+    /// The reply is whole.
+    WholeEnd = 0x3b,
     /// Local: proof that the other end is our own worker.
     Auth = 0x40,
     /// Local: limits that the worker keeps.
@@ -153,7 +161,7 @@ impl fmt::Display for CallId {
 
 impl Kind {
     /// Every kind that this version understands, peers' kinds first.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 44] = [
         Self::Hello,
         Self::Advert,
         Self::Place,
@@ -178,6 +186,10 @@ impl Kind {
         Self::Relay,
         Self::Onward,
         Self::Passed,
+        Self::WholeOffers,
+        Self::WholeAsk,
+        Self::WholeTokens,
+        Self::WholeEnd,
         Self::Auth,
         Self::Configure,
         Self::Load,
@@ -218,6 +230,7 @@ impl Kind {
             | Self::Place
             | Self::Placed
             | Self::DropKept
+            | Self::WholeOffers
             | Self::Ping
             | Self::Pong => call == CallId::CONNECTION,
             Self::Open
@@ -233,7 +246,10 @@ impl Kind {
             | Self::Forward
             | Self::Relay
             | Self::Onward
-            | Self::Passed => call != CallId::CONNECTION,
+            | Self::Passed
+            | Self::WholeAsk
+            | Self::WholeTokens
+            | Self::WholeEnd => call != CallId::CONNECTION,
             _ => true,
         }
     }

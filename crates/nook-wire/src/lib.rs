@@ -4,7 +4,8 @@
 //! reads one and refuses everything that is not exactly right before it allocates for it.
 //!
 //! Two vocabularies share one codec through [`WireMessage`]: [`Message`] is all that may cross
-//! between two devices and cannot, by type, hold token ids, text or logits (invariant I-2);
+//! between two devices and has no field for token ids, text or logits (invariant I-2; the one exchange in
+//! which ids cross, as bytes of chunks and to a device of the same person, is [`whole`]);
 //! [`WorkerMessage`] adds what a node says to its own worker process. A connection is generic over
 //! one of them, so a frame of the wrong vocabulary is refused where bytes become a message.
 //!
@@ -23,6 +24,7 @@ pub mod message;
 pub mod placing;
 pub mod seq;
 pub mod tensor;
+pub mod whole;
 
 pub use caches::{
     CACHES_PIECE_BYTES_MAX, CachesAssembly, CachesHead, FEATURE_DROP, FEATURE_HANDOVER, KeptHistory,
@@ -39,3 +41,7 @@ pub use message::{
 pub use placing::{FEATURE_PLACEMENT, PlaceState, PlaceWish, Placed};
 pub use seq::{SeqCheck, SeqCounter, SeqError};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};
+pub use whole::{
+    FEATURE_WHOLE, IdsAssembly, WholeAsk, WholeFinish, WholeIds, WholeOffer, WholeOffers,
+    WholeSampling, WholeTokens, ids_for_own_device,
+};

@@ -1,7 +1,8 @@
 //! What may cross between two devices.
 //!
 //! Invariant I-2 lives in these types: positions, counts, digests, marks, timings and activation
-//! bytes cross; token ids, prompt or reply text and logits have no place to stand in. The only
+//! bytes cross; token ids, prompt or reply text and logits have no field to stand in. (What crosses to
+//! a device of the same person that runs a whole request is `whole`'s; its heads hold no ids either.) The only
 //! texts are a device's name, an app version and a sentence for people. `tests/vocabulary.rs`
 //! names every field, so that a new one has to be argued for.
 
@@ -17,6 +18,7 @@ use crate::forward::{Passed, Ticket};
 use crate::frame::{DecodeError, WireMessage, read_body, write_body};
 use crate::header::{FLAG_LAST_CHUNK, Kind};
 use crate::placing::{PlaceWish, Placed};
+use crate::whole::{WholeAsk, WholeFinish, WholeOffers, WholeTokens};
 use nook_base::limits::CHUNK_BYTES_MAX;
 
 /// Longest app version in HELLO, in bytes; a longer one is cut by the sender, refused by the receiver.
@@ -118,6 +120,17 @@ pub enum Message {
     },
     /// A result has gone on to the next host.
     Passed(Passed),
+    /// Models that the sender would run whole; only to a device of the same person, see [`crate::whole`].
+    WholeOffers(WholeOffers),
+    /// First on a call to a device of the same person: please run this whole request.
+    WholeAsk(Box<WholeAsk>),
+    /// The head of tokens of its reply, which follow in chunks.
+    WholeTokens(WholeTokens),
+    /// The reply is whole.
+    WholeEnd {
+        /// How it ended.
+        finish: WholeFinish,
+    },
 }
 
 /// Who speaks.
@@ -329,6 +342,10 @@ impl WireMessage for Message {
             Self::Relay(_) => Kind::Relay,
             Self::Onward { .. } => Kind::Onward,
             Self::Passed(_) => Kind::Passed,
+            Self::WholeOffers(_) => Kind::WholeOffers,
+            Self::WholeAsk(_) => Kind::WholeAsk,
+            Self::WholeTokens(_) => Kind::WholeTokens,
+            Self::WholeEnd { .. } => Kind::WholeEnd,
         }
     }
 
@@ -375,6 +392,10 @@ impl WireMessage for Message {
             Self::Forward(ticket) | Self::Relay(ticket) => write_body(ticket, out),
             Self::Onward { code } => write_body(code, out),
             Self::Passed(passed) => write_body(passed, out),
+            Self::WholeOffers(offers) => write_body(offers, out),
+            Self::WholeAsk(ask) => write_body(ask, out),
+            Self::WholeTokens(head) => write_body(head, out),
+            Self::WholeEnd { finish } => write_body(finish, out),
         }
     }
 
@@ -408,6 +429,10 @@ impl WireMessage for Message {
             Kind::Relay => Self::Relay(read_body(kind, read)?),
             Kind::Onward => Self::Onward { code: read_body(kind, read)? },
             Kind::Passed => Self::Passed(read_body(kind, read)?),
+            Kind::WholeOffers => Self::WholeOffers(read_body(kind, read)?),
+            Kind::WholeAsk => Self::WholeAsk(read_body(kind, read)?),
+            Kind::WholeTokens => Self::WholeTokens(read_body(kind, read)?),
+            Kind::WholeEnd => Self::WholeEnd { finish: read_body(kind, read)? },
             local => {
                 return Err(DecodeError::UnknownKind { number: local as u8 });
             }
@@ -426,7 +451,8 @@ impl WireMessage for Message {
         match self {
             Self::Step(head) => head.bulk,
             Self::Result(head) => head.bulk,
-            Self::Caches(_) => true,
+            // The ids of a long prompt follow it.
+            Self::Caches(_) | Self::WholeAsk(_) => true,
             _ => false,
         }
     }

@@ -9,8 +9,8 @@ use nook_base::{
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, Hello, HistoryMark, KeptHistory, Kind, LocalMessage,
     LogitRows, Message, Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, Ticket, WireError, WireMessage, WorkerMessage, decode,
-    encode,
+    ResumePoint, ShardAdvert, StepHead, Ticket, WholeAsk, WholeFinish, WholeOffer, WholeOffers,
+    WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -51,7 +51,7 @@ fn open(resume: Option<ResumePoint>) -> Open {
 type Golden<M> = Vec<(M, &'static str)>;
 
 fn between_devices() -> Golden<Message> {
-    [before_a_step(), steps_and_ends(), from_host_to_host()].concat()
+    [before_a_step(), steps_and_ends(), from_host_to_host(), whole_requests()].concat()
 }
 
 fn before_a_step() -> Golden<Message> {
@@ -206,6 +206,50 @@ fn from_host_to_host() -> Golden<Message> {
 
 fn part() -> ModelPart {
     ModelPart { layers: LayerRange::with_len(0, 2), embedding: true, head: false }
+}
+
+fn whole_requests() -> Golden<Message> {
+    let model = ModelDigest([0x3c; 32]);
+    let sampling = WholeSampling {
+        seed: 9,
+        temperature: 0.5,
+        top_k: 40,
+        top_p: 1.0,
+        min_p: 0.0,
+        repetition_penalty: 1.0,
+        repetition_window: 64,
+        frequency_penalty: 0.0,
+        presence_penalty: 0.5,
+    };
+    vec![
+        (
+            Message::WholeOffers(WholeOffers {
+                offers: vec![WholeOffer { model, ends_us: Some(700), ends_held: true }],
+            }),
+            "01380000000000000000000900000025 013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c01bc0501",
+        ),
+        (
+            Message::WholeAsk(Box::new(WholeAsk {
+                model,
+                prompt: 300,
+                biases: 2,
+                tokens_max: 200,
+                resume: 40,
+                sampling,
+            })),
+            "01390000010203050000000900000041 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3cac0202c80128090000003f280000803f000000000000803f40000000000000003f",
+        ),
+        (
+            Message::WholeTokens(WholeTokens {
+                positions: 301,
+                count: 1,
+                compute_us: 1500,
+                queue_us: 20,
+            }),
+            "013a0000010203050000000900000006 ad0201dc0b14",
+        ),
+        (Message::WholeEnd { finish: WholeFinish::Length }, "013b0000010203050000000900000001 01"),
+    ]
 }
 
 fn to_the_worker() -> Golden<LocalMessage> {

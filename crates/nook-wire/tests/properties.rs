@@ -7,8 +7,8 @@ use nook_base::{
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, Header, Hello, HistoryMark, KeptHistory, Kind, LocalMessage,
     LogitRows, Message, Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, WireError, WireMessage,
-    WorkerMessage, decode, encode,
+    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, WholeAsk, WholeFinish, WholeOffer,
+    WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -170,6 +170,40 @@ fn message() -> impl Strategy<Value = Message> {
         any::<(u64, u32, u32)>().prop_map(|n| {
             Message::Passed(Passed { step: n.0, compute_us: n.1, queue_us: n.2 })
         }),
+        whole(),
+    ]
+}
+
+fn whole() -> impl Strategy<Value = Message> {
+    let offer = (digest(), any::<(Option<u32>, bool)>());
+    let offer =
+        offer.prop_map(|(model, (ends_us, ends_held))| WholeOffer { model, ends_us, ends_held });
+    // Any bits but those of NaN, which equal nothing.
+    let number = || -1e9_f32..1e9_f32;
+    let sampling = (any::<(u64, u32, u32)>(), (number(), number(), number()));
+    let sampling = sampling.prop_map(|(n, f)| WholeSampling {
+        seed: n.0,
+        temperature: f.0,
+        top_k: n.1,
+        top_p: f.1,
+        min_p: f.2,
+        repetition_penalty: f.0,
+        repetition_window: n.2,
+        frequency_penalty: f.1,
+        presence_penalty: f.2,
+    });
+    prop_oneof![
+        vec(offer, 0..5).prop_map(|offers| Message::WholeOffers(WholeOffers { offers })),
+        (digest(), any::<(u32, u32, u32, u32)>(), sampling).prop_map(|(model, n, sampling)| {
+            let (prompt, biases, tokens_max, resume) = n;
+            let ask = WholeAsk { model, prompt, biases, tokens_max, resume, sampling };
+            Message::WholeAsk(Box::new(ask))
+        }),
+        any::<(u32, u32, u32, u32)>().prop_map(|(positions, count, compute_us, queue_us)| {
+            Message::WholeTokens(WholeTokens { positions, count, compute_us, queue_us })
+        }),
+        prop::sample::select(vec![WholeFinish::Stop, WholeFinish::Length])
+            .prop_map(|finish| Message::WholeEnd { finish }),
     ]
 }
 

@@ -11,8 +11,8 @@ use nook_base::{
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, DecodeError, Hello, HistoryMark, KeptHistory, Kind,
     LocalMessage, LogitRows, Message, Open, Passed, PlaceState, PlaceWish, Placed, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, Ticket, WireError, WireMessage, WorkerMessage, decode,
-    encode,
+    ResumePoint, ShardAdvert, StepHead, Ticket, WholeAsk, WholeFinish, WholeOffer, WholeOffers,
+    WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -33,13 +33,16 @@ impl HoldsNoText for HistoryMark {}
 impl HoldsNoText for PeerId {}
 impl HoldsNoText for [u8; 32] {}
 impl HoldsNoText for [[u8; 32]; 2] {}
+/// How freely tokens are chosen: settings of a client, bounded, one of each in a request.
+impl HoldsNoText for f32 {}
 impl<T: HoldsNoText> HoldsNoText for Option<T> {}
 
 /// Fields that hold no text.
 fn plain(_: &[&dyn HoldsNoText]) {}
 /// The only texts: who speaks, and sentences for people.
 fn named_text(_: &String) {}
-/// The only free bytes: those of an activation, whose head has fixed their number.
+/// The only free bytes: those of an activation, whose head has fixed their number. Behind a WHOLE ASK
+/// that was accepted, and behind WHOLE TOKENS, they are ids: to and from a device of the same person.
 fn activation_bytes(_: &Bytes) {}
 
 fn visit(message: &Message) {
@@ -120,7 +123,35 @@ fn visit(message: &Message) {
         Message::Passed(Passed { step, compute_us, queue_us }) => {
             plain(&[step, compute_us, queue_us]);
         }
+        Message::WholeOffers(WholeOffers { offers }) => {
+            for WholeOffer { model, ends_us, ends_held } in offers {
+                plain(&[model, ends_us, ends_held]);
+            }
+        }
+        Message::WholeAsk(ask) => visit_ask(ask),
+        Message::WholeTokens(WholeTokens { positions, count, compute_us, queue_us }) => {
+            plain(&[positions, count, compute_us, queue_us]);
+        }
+        Message::WholeEnd { finish: WholeFinish::Stop | WholeFinish::Length } => {}
     }
+}
+
+fn visit_ask(ask: &WholeAsk) {
+    let WholeAsk { model, prompt, biases, tokens_max, resume, sampling } = ask;
+    plain(&[model, prompt, biases, tokens_max, resume]);
+    let WholeSampling {
+        seed,
+        temperature,
+        top_k,
+        top_p,
+        min_p,
+        repetition_penalty,
+        repetition_window,
+        frequency_penalty,
+        presence_penalty,
+    } = sampling;
+    plain(&[seed, temperature, top_k, top_p, min_p]);
+    plain(&[repetition_penalty, repetition_window, frequency_penalty, presence_penalty]);
 }
 
 fn visit_ticket(ticket: &Ticket) {

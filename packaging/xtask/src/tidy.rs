@@ -12,6 +12,7 @@ use crate::tidy::layers::Edge;
 use crate::tidy::tree::Tree;
 
 mod bans;
+mod danger;
 mod documents;
 mod headers;
 mod layers;
@@ -71,6 +72,7 @@ fn findings(tree: &Tree, edges: &[Edge]) -> Vec<Finding> {
         sizes::check(tree),
         headers::check(tree),
         bans::check(tree),
+        danger::check(tree),
         words::check(tree),
         logging::check(tree),
         toplevel::check(tree),

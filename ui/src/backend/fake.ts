@@ -16,7 +16,7 @@ import type { ReplySummary } from '../generated/ReplySummary';
 import type { SettingAsk } from '../generated/SettingAsk';
 import type { TurnAsk } from '../generated/TurnAsk';
 import { Refusal, type Backend, type WindowListener } from './backend';
-import { DAD, GOOD_CODE, MUM, routeOf, startingHouse } from './fake/household';
+import { DAD, GOOD_CODE, MUM, routeOf, startingHouse, timelineOf } from './fake/household';
 import { changed } from './fake/settings';
 import { PAST, replyTo } from './fake/replies';
 
@@ -363,7 +363,8 @@ export class FakeBackend implements Backend {
     const seconds = Math.max(0.001, (Date.now() - started) / 1000);
     reply.summary = { model: turn.model, finish_reason: 'stop', prompt_tokens: 24, completion_tokens: tokens.length,
       route, tokens_per_second: tokens.length / seconds, first_token_ms: 412,
-      resumed_tokens: 0, computed_tokens: 24 + tokens.length, failovers };
+      resumed_tokens: 0, computed_tokens: 24 + tokens.length, failovers,
+      total_ms: 412 + seconds * 1000, timeline: timelineOf(route, 24, tokens.length) };
     reply.finish = 'complete';
     onEvent({ kind: 'done', summary: structuredClone(reply.summary) });
   }
@@ -432,6 +433,8 @@ function pastSummary(house: HouseView, text: string, handedOver: boolean): Reply
     first_token_ms: 412,
     resumed_tokens: 0,
     computed_tokens: 24 + tokens,
+    total_ms: 412 + (tokens * 1000) / 19,
+    timeline: timelineOf(routeOf(house, false), 24, tokens),
     failovers: handedOver ? [{ from, to, pause_ms: 310, after_tokens: Math.floor(tokens * 0.7) }] : [],
   };
 }

@@ -24,6 +24,8 @@ export interface ReplyFace {
   wordsPerSecond: number | null;
   firstWordMs: number | null;
   finish: MessageFinish;
+  /** How it was made in the end, with who did what. */
+  summary: ReplySummary | null;
 }
 
 /** Whether the model can be asked to go on with a reply. */
@@ -46,6 +48,7 @@ export function faceOf(message: MessageView): ReplyFace {
     wordsPerSecond: summary === null ? null : summarySpeed(summary, text),
     firstWordMs: summary?.first_token_ms ?? null,
     finish,
+    summary,
   };
 }
 

@@ -17,6 +17,8 @@ const summary = {
   resumed_tokens: 0,
   computed_tokens: 6,
   failovers: [],
+  total_ms: 900,
+  timeline: [],
 };
 
 beforeEach(() => { vi.useFakeTimers(); });

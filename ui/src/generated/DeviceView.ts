@@ -66,4 +66,8 @@ unused_because: string | null,
 /**
  * The same for doors that speak other languages.
  */
-unused: UnusedReason | null, };
+unused: UnusedReason | null, 
+/**
+ * Whether whole requests of this device may go to it now; it then sees what is said.
+ */
+takes_whole: boolean, };

@@ -27,6 +27,11 @@ lend_streams: number,
  */
 pooling: PoolingView, 
 /**
+ * Whether whole requests may be given to faster devices of the same person, which then see the
+ * words.
+ */
+whole_on_own_devices: boolean, 
+/**
  * Layers at the front that never leave this device.
  */
 local_prefix_layers: number, 

@@ -22,6 +22,12 @@ export function seconds(ms: number): string {
   return (ms / 1000).toLocaleString(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
+/** Milliseconds as seconds, where short ones matter too: `0.004`, `1.2`, `12`. */
+export function exactSeconds(ms: number): string {
+  const digits = ms < 100 ? 3 : ms < 1000 ? 2 : ms < 9950 ? 1 : 0;
+  return (ms / 1000).toLocaleString(locale, { maximumFractionDigits: digits });
+}
+
 /** A round trip: `0.4`, `48`. */
 export function milliseconds(ms: number): string {
   return ms.toLocaleString(locale, { maximumFractionDigits: ms < 10 ? 1 : 0 });

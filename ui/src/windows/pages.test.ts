@@ -123,6 +123,20 @@ it('privacy says who can take part, the honest sentence, and sets what stays', a
   expect(backend.house.settings).toMatchObject({ local_prefix_layers: 3, spot_checks_per_thousand: 20, borrow: 'own' });
 });
 
+it('privacy says what whole replies elsewhere mean before and after they are allowed', async () => {
+  await go('privacy');
+  const allow = screen.getByTestId('whole');
+  expect(backend.house.settings.whole_on_own_devices).toBe(false);
+  expect(screen.getByText(/Off, no other device sees a word/)).toBeTruthy();
+  expect(screen.getByTestId('privacy-meter').textContent).not.toContain('whole replies');
+  await user.click(allow);
+  expect(backend.house.settings.whole_on_own_devices).toBe(true);
+  backend.change((house) => { for (const d of house.devices) if (d.name === 'Dad’s PC') d.takes_whole = true; });
+  await tick();
+  expect(screen.getByTestId('privacy-meter').textContent).toContain('Dad’s PC may make whole replies, and then sees');
+  expect(screen.getByText(/unless a device of yours makes the whole reply/)).toBeTruthy();
+});
+
 describe('port', () => {
   beforeEach(() => go('port'));
 
@@ -219,6 +233,29 @@ describe('a chat', () => {
     await user.type(field, 'write a program{Enter}');
     await vi.waitFor(() => { expect(screen.getByTestId('person').textContent).toContain('write a program'); });
     await vi.waitFor(() => { expect(within(screen.getByTestId('person')).getByTestId('variants').textContent).toContain('2/2'); });
+  });
+
+  it('unfolds who did what under a reply, also after it is loaded again', async () => {
+    await say('a story');
+    state.desk.current.live = null;
+    await state.desk.current.load();
+    await tick();
+    await user.click(within(screen.getByTestId('timeline')).getByText('Who did what'));
+    const rows = await screen.findAllByTestId('timeline-row');
+    expect(rows.map((row) => within(row).getByRole('rowheader').textContent)).toContain('Dad’s PC');
+  });
+
+  it('says on which device the whole reply was made', async () => {
+    await say('a story');
+    const messages = await backend.messages(state.desk.current.id ?? 0);
+    const there = { device_id: 'dad', device: 'Dad’s PC', local: false, layers: [0, 27] as [number, number], embedding: true, head: true };
+    const whole = messages.map((m) => (m.summary ? { ...m, summary: { ...m.summary, route: { legs: [there] } } } : m));
+    vi.spyOn(backend, 'messages').mockResolvedValue(whole);
+    state.desk.current.live = null;
+    await state.desk.current.load();
+    await tick();
+    expect(screen.getByTestId('facts').textContent).toContain('on Dad’s PC');
+    expect(screen.getByTestId('route-ribbon').textContent).toContain('everything, the words too');
   });
 
   it('goes on after it was cut', async () => {

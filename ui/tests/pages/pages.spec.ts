@@ -38,6 +38,9 @@ for (const { name: look, chosen, zoom = 1 } of LOOKS) {
     await open(page, chosen);
     await openConversation(page);
     await isGood(page, look, 'chat');
+    await page.getByTestId('timeline').last().locator('summary').click();
+    await expect(page.getByTestId('timeline-row').first()).toBeVisible();
+    await isGood(page, look, 'timeline');
     for (const name of PAGES) {
       await goTo(page, name);
       await isGood(page, look, name);

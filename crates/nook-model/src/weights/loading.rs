@@ -62,8 +62,7 @@ impl Source for Loading<'_> {
     type Into = Held;
 
     fn together(&mut self, part: &impl Part) {
-        let mut measuring =
-            Measuring { file: self.file, arithmetic: self.arithmetic, bytes: 0 };
+        let mut measuring = Measuring { file: self.file, arithmetic: self.arithmetic, bytes: 0 };
         // What cannot be measured cannot be read either, and says why then.
         let measured = part.read(&mut measuring).is_ok();
         self.room = if measured { Room::with(measuring.bytes) } else { Room::default() };

@@ -10,7 +10,9 @@ use tokio::sync::mpsc;
 
 use super::ChatBook;
 use crate::house::{REPLY_EVENTS_MAX, Reply, ReplyPiece};
-use crate::views::{FailoverView, FinishReason, PathView, ReplyEvent, ReplySummary, RouteView};
+use crate::views::{
+    FailoverView, FinishReason, PartView, PathView, ReplyEvent, ReplySummary, RouteView,
+};
 
 /// How often a growing reply is written to the database.
 const SAVE_INTERVAL: Duration = Duration::from_millis(500);
@@ -20,16 +22,22 @@ const SAVE_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) struct Begun {
     tokens: u32,
     failovers: Vec<FailoverView>,
+    timeline: Vec<PartView>,
 }
 
 impl Begun {
     /// What a cut reply had.
     pub(super) fn of(message: &Message) -> Self {
         let json = message.route.as_deref().unwrap_or_default();
+        let timeline = serde_json::from_str::<ReplySummary>(json).map(|summary| summary.timeline);
         // A summary has all the fields of a path, so this reads both.
         serde_json::from_str::<PathView>(json).map_or_else(
             |_| Self::default(),
-            |path| Self { tokens: path.completion_tokens, failovers: path.failovers },
+            |path| Self {
+                tokens: path.completion_tokens,
+                failovers: path.failovers,
+                timeline: timeline.unwrap_or_default(),
+            },
         )
     }
 
@@ -43,6 +51,11 @@ impl Begun {
         summary.completion_tokens = summary.completion_tokens.saturating_add(self.tokens);
         let now = summary.failovers.into_iter().map(|failover| self.shifted(failover));
         summary.failovers = self.failovers.iter().cloned().chain(now).collect();
+        for part in &mut summary.timeline {
+            part.first_token = part.first_token.saturating_add(self.tokens);
+            part.last_token = part.last_token.saturating_add(self.tokens);
+        }
+        summary.timeline.splice(0..0, self.timeline.iter().cloned());
         summary
     }
 }
@@ -211,7 +224,7 @@ mod tests {
 
     use super::*;
     use crate::chats::message_view;
-    use crate::views::MessageFinish;
+    use crate::views::{MessageFinish, WorkView};
 
     fn route(device: &str) -> RouteView {
         let leg = crate::views::LegView {
@@ -235,6 +248,23 @@ mod tests {
 
     fn failover() -> FailoverView {
         FailoverView { from: "a".to_owned(), to: "b".to_owned(), pause_ms: 5.0, after_tokens: 1 }
+    }
+
+    fn part(first_token: u32, last_token: u32) -> PartView {
+        let (compute_ms, queue_ms, network_ms) = (3.0, 0.5, 1.0);
+        let work = WorkView { steps: 1, positions: 1, compute_ms, queue_ms, network_ms };
+        PartView {
+            device_id: "a".to_owned(),
+            device: "a".to_owned(),
+            local: false,
+            layers: Some([0, 5]),
+            first_token,
+            last_token,
+            prompt: work,
+            reply: work,
+            bytes_out: 7,
+            bytes_in: 7,
+        }
     }
 
     fn aborted() -> ReplyPiece {
@@ -296,16 +326,21 @@ mod tests {
             resumed_tokens: 0,
             computed_tokens: 5,
             failovers: vec![failover()],
+            total_ms: 4.0,
+            timeline: vec![part(1, 2)],
         };
         let pieces = vec![
             piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a") }),
             delta("two", 2),
             piece(ReplyEvent::Done { summary }),
         ];
-        let begun = Begun { tokens: 10, failovers: vec![failover()] };
+        let timeline = vec![part(1, 10)];
+        let begun = Begun { tokens: 10, failovers: vec![failover()], timeline };
         let summary = kept(begun, pieces).await.summary.unwrap();
         assert_eq!(summary.completion_tokens, 12);
         let places: Vec<_> = summary.failovers.iter().map(|one| one.after_tokens).collect();
         assert_eq!(places, [1, 11]);
+        let spans = summary.timeline.iter().map(|part| [part.first_token, part.last_token]);
+        assert_eq!(spans.collect::<Vec<_>>(), [[1, 10], [11, 12]]);
     }
 }

@@ -36,6 +36,7 @@ fn question(pooling: Pooling, facts: Facts) -> Question {
         narrow: None,
         ends: Ends { prefix: 1, suffix: 1, width: Width::Free },
         hops_max: 16,
+        whole: WholeElsewhere::Refused,
         facts,
     }
 }
@@ -108,9 +109,8 @@ fn book(now: Instant) -> AdvertBook {
 fn chosen(question: &Question, memory_free: u64) -> (Choice, DecisionView) {
     let now = now();
     let choice = question.choose(&told(memory_free), &book(now), now);
-    let route = |route: &Route| crate::views::RouteView {
-        legs: Vec::with_capacity(route.segments().len()),
-    };
+    let route =
+        |segments: &[Segment]| crate::views::RouteView { legs: Vec::with_capacity(segments.len()) };
     let view = choice.view("ember", 100, |peer| peer.short(), route);
     (choice, view)
 }
@@ -133,6 +133,7 @@ fn each_paired_device_stands_as_adverts_gate_and_conduct_say() {
         left_out: [peer(6)].into(),
         suspected: BTreeSet::new(),
         wrong: [(peer(8), MODEL)].into(),
+        own: [].into(),
         names: (1..=8).map(|number| (peer(number), number.to_string())).collect(),
     };
     let question = question(Pooling::WhenFaster, Facts::default());
@@ -332,4 +333,102 @@ fn what_is_known_of_paces_is_what_this_device_has_measured() {
     assert_ne!(local_only, forecast, "without the way a device is unknown");
     let nothing = question(Pooling::Always, Facts::default()).forecast(&book(now()));
     assert_eq!(nothing, nook_pipeline::Forecast::default());
+}
+
+/// A device of the same person, as the gate and its offers say.
+fn own_device(ends_us: Option<u32>) -> crate::adverts::OwnDevice {
+    let levels = [(peer(1), nook_trust::TrustLevel::Own)];
+    let gate = nook_trust::Gate::new(nook_trust::GatePolicy::DEFAULT, levels);
+    let pass = gate.admit(peer(1), nook_trust::Purpose::RemoteWhole).expect("it is own");
+    let offer = nook_wire::WholeOffer { model: MODEL, ends_us, ends_held: true };
+    crate::adverts::OwnDevice { pass, offers: vec![offer] }
+}
+
+/// Device 1 offers all layers, and to run everything.
+fn own_book(now: Instant, ends_us: Option<u32>) -> AdvertBook {
+    let mut book = book(now);
+    let heard = book.heard.get_mut(&peer(1)).expect("it is in the book");
+    for shard in &mut heard.advert.shards {
+        shard.layers = LayerRange::all(6);
+        shard.held = LayerRange::all(6);
+    }
+    AdvertBook { own: [(peer(1), own_device(ends_us))].into(), ..book }
+}
+
+fn chosen_from(question: &Question, book: &AdvertBook) -> Choice {
+    question.choose(&told(PLENTY), book, now())
+}
+
+#[test]
+fn a_whole_reply_goes_to_an_own_device_that_is_faster_by_the_usual_margin() {
+    let allowed = |here, there| Question {
+        whole: WholeElsewhere::OnOwnDevices,
+        ..question(Pooling::WhenFaster, measured(here, there))
+    };
+    let book = own_book(now(), Some(500));
+    let choice = chosen_from(&allowed(20_000, 200), &book);
+    let whole = choice.whole.expect("it is far faster");
+    assert_eq!(whole.peer, peer(1));
+    assert!(choice.because.starts_with("There, a device of yours"), "{}", choice.because);
+    // Should it be lost, it has no part in what follows.
+    assert!(choice.route.segments().iter().all(|segment| segment.place == Place::Local));
+    let [only] = choice.segments()[..] else { panic!("one stretch") };
+    assert_eq!((only.part, only.place), (ModelPart::whole(6), Place::Peer(peer(1))));
+    let view = choice.view(
+        "ember",
+        100,
+        |peer| peer.short(),
+        |segments| crate::views::RouteView { legs: Vec::with_capacity(segments.len()) },
+    );
+    let predicted = view.whole.expect("it is told what that takes").prediction;
+    assert!(predicted.tokens_per_second > view.alone.expect("alone").tokens_per_second);
+    assert!(view.left_out.is_empty(), "{:?}", view.left_out);
+
+    // As fast as this device: told, and not chosen.
+    let same = chosen_from(&allowed(200, 200), &book);
+    assert_eq!(same.whole, None);
+    let Some(Ok(decision)) = same.planned else { panic!("a plan is possible") };
+    assert!(decision.whole.is_some());
+    // Nobody has measured its ends, which only it can; then it says so, or it is not known.
+    let mut unmeasured = allowed(20_000, 200);
+    let there = unmeasured.facts.speeds.get_mut(&Place::Peer(peer(1))).expect("it was measured");
+    there.speed.ends = Figure::Unknown;
+    assert_eq!(chosen_from(&unmeasured, &own_book(now(), None)).whole, None);
+    assert!(chosen_from(&unmeasured, &own_book(now(), Some(500))).whole.is_some());
+}
+
+#[test]
+fn no_whole_reply_goes_where_somebody_has_not_said_so() {
+    let faster = || measured(20_000, 200);
+    let allowed =
+        |pooling| Question { whole: WholeElsewhere::OnOwnDevices, ..question(pooling, faster()) };
+    for pooling in [Pooling::WhenFaster, Pooling::Always] {
+        let own = own_book(now(), Some(500));
+        assert!(chosen_from(&allowed(pooling), &own).whole.is_some(), "{pooling:?}");
+        let kept = Question { reach: Reach::ThisDevice, ..allowed(pooling) };
+        let off = question(pooling, faster());
+        for question in [kept, off] {
+            assert_eq!(chosen_from(&question, &own).whole, None, "{pooling:?}");
+        }
+        // It offers layers, as any trusted device does, and no more.
+        let trusted = AdvertBook { own: [].into(), ..own.clone() };
+        // It offers another model.
+        let mut other = own.clone();
+        other.own.values_mut().for_each(|own| own.offers[0].model = ModelDigest([9; 32]));
+        let wrong = AdvertBook { wrong: [(peer(1), MODEL)].into(), ..own.clone() };
+        let mut taken = own.clone();
+        taken.heard.values_mut().for_each(|heard| heard.advert.streams_free = 0);
+        let mut off = own.clone();
+        off.heard.values_mut().for_each(|heard| heard.advert.sharing = false);
+        let gone = AdvertBook { heard: [].into(), ..own.clone() };
+        for book in [trusted, other, wrong, taken, off, gone] {
+            assert_eq!(chosen_from(&allowed(pooling), &book).whole, None, "{book:?}");
+        }
+    }
+    // Unmeasured, it is used where the owner wants others to be used always.
+    let unknown = Question { facts: Facts::default(), ..allowed(Pooling::Always) };
+    let whole = chosen_from(&unknown, &own_book(now(), None)).whole.expect("always");
+    assert_eq!((whole.peer, whole.prediction), (peer(1), None));
+    let failed = AdvertBook { left_out: [peer(1)].into(), ..own_book(now(), None) };
+    assert_eq!(chosen_from(&unknown, &failed).whole, None);
 }

@@ -1,11 +1,12 @@
 //! What a walk tells its door: names for ids, routes for people, the numbers at the end.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nook_base::{ModelDigest, PeerId, Sensitive};
 use nook_pipeline::{GainBook, HopMeasure, HopVisit, Joint, Measure, Report};
-use nook_plan::{Place, Route, Segment};
+use nook_plan::{Place, Segment};
+use nook_text::ReplyText;
 use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
@@ -76,6 +77,39 @@ impl Teller {
         let tokens = self.tokens;
         let event = ReplyEvent::TokenDelta { text, tokens };
         self.tell_piece(ReplyPiece { event, ids: Sensitive(vec![id]), odds }).await
+    }
+
+    /// Text that was held back, at the end of a reply.
+    pub(crate) async fn rest(&self, text: ReplyText) -> Result<(), ReaderLeft> {
+        let rest = text.finish().text;
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.tell(ReplyEvent::TokenDelta { text: rest, tokens: self.tokens }, Vec::new()).await
+    }
+
+    /// The device that made the whole reply was lost; whoever computes now has chosen the next token.
+    pub(crate) async fn relieved(
+        &mut self,
+        from: PeerId,
+        pause: Duration,
+        route: RouteView,
+    ) -> Result<(), ReaderLeft> {
+        metrics::counter!("distributed_inference_failovers_total").increment(1);
+        let mut to: Vec<String> = Vec::new();
+        for leg in &route.legs {
+            if !to.contains(&leg.device) {
+                to.push(leg.device.clone());
+            }
+        }
+        let failover = FailoverView {
+            from: self.name(Place::Peer(from)),
+            to: to.join(", "),
+            pause_ms: pause.as_secs_f64() * 1e3,
+            after_tokens: self.tokens,
+        };
+        self.failovers.push(failover.clone());
+        self.tell(ReplyEvent::ShardFailover { failover, route }, Vec::new()).await
     }
 
     /// What the pipeline reports, for people and counters.
@@ -161,7 +195,7 @@ impl Teller {
     /// Where the reply will be computed, and why: for the owner and the log.
     pub(crate) async fn decided(&self, model: &Listed, choice: &Choice, told: &Encoded) {
         let name = |peer| self.name(Place::Peer(peer));
-        let route = |route: &Route| self.route(route.segments().iter().copied());
+        let route = |segments: &[Segment]| self.route(segments.iter().copied());
         let view = choice.view(&model.name, told.prompt, name, route);
         let speed = |plan: Option<&PredictionView>| plan.map(|plan| plan.tokens_per_second);
         tracing::debug!(
@@ -199,7 +233,7 @@ impl Teller {
         }
     }
 
-    async fn tell_house(&self, note: Note) {
+    pub(crate) async fn tell_house(&self, note: Note) {
         // A house that is leaving remembers nothing.
         let _ = self.house.send(Inside::Conduct(note)).await;
     }
@@ -263,10 +297,14 @@ impl Teller {
             resumed_tokens: measure.resumed,
             computed_tokens: u32::try_from(computed).unwrap_or(u32::MAX),
             failovers: self.failovers.clone(),
+            total_ms: self
+                .last
+                .map_or(first_token_ms, |last| last.duration_since(self.asked).as_secs_f64() * 1e3),
+            timeline: self.timeline(&measure.hops, prompt_tokens),
         }
     }
 
-    fn name(&self, place: Place) -> String {
+    pub(crate) fn name(&self, place: Place) -> String {
         match place {
             Place::Local => self.me.name.clone(),
             Place::Peer(peer) => self.book.borrow().name(&peer),

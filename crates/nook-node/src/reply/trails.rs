@@ -11,7 +11,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nook_base::ActivationDtype;
+use nook_base::limits::PREFILL_CHUNK_TOKENS;
+use nook_base::{ActivationDtype, PeerId, Sensitive};
 use nook_link::Links;
 use nook_pipeline::{Resume, Trail};
 use nook_plan::{Offer, Place, Route, Segment};
@@ -20,6 +21,10 @@ use nook_wire::{FEATURE_HANDOVER, FEATURE_RESUME};
 /// Trails of one model; of more, the one that was left longest ago is forgotten, and the prompt that
 /// would have used it is computed whole. Our own worker keeps twice as many conversations in all.
 const TRAILS_MAX: usize = 16;
+
+/// Whole requests on other devices that are remembered, of one model; of more, the oldest is forgotten,
+/// and the next one that begins like it is computed from the beginning there.
+const ELSEWHERE_MAX: usize = 8;
 
 /// Positions that going back to the devices of an earlier reply must save, when the house would now
 /// choose others.
@@ -46,7 +51,33 @@ pub(crate) struct TrailBook {
 struct Kept {
     /// Each with the kept conversation that it belongs to. The one left longest ago comes first.
     trails: VecDeque<(Option<i64>, Trail)>,
+    /// As those: what other devices of the same person ran whole.
+    elsewhere: VecDeque<(Option<i64>, RanElsewhere)>,
     deleted: VecDeque<i64>,
+}
+
+/// A whole request that another device of the same person ran, and may remember.
+#[derive(Debug)]
+pub(crate) struct RanElsewhere {
+    pub(crate) peer: PeerId,
+    /// Tokens of its prompt.
+    pub(crate) prompt: usize,
+    /// Prompt and reply.
+    pub(crate) history: Sensitive<Vec<u32>>,
+}
+
+impl RanElsewhere {
+    /// Positions after which it may go on with `prompt`: where one of its steps ended. The last token was
+    /// chosen and not computed on; a prompt is read in pieces.
+    fn resumable(&self, prompt: &[u32]) -> u32 {
+        let same = self.history.iter().zip(prompt).take_while(|(one, other)| one == other).count();
+        let most = self.history.len().min(prompt.len()).saturating_sub(1);
+        let same = u32::try_from(same.min(most)).unwrap_or(u32::MAX);
+        match same as usize >= self.prompt {
+            true => same,
+            false => same - same % PREFILL_CHUNK_TOKENS,
+        }
+    }
 }
 
 /// Who could go on with an earlier reply at the moment.
@@ -59,7 +90,7 @@ impl TrailBook {
     /// Keeps a trail of a reply, which belongs to a kept conversation or to none. What nobody will go on
     /// with now comes back, for the hosts to be told (`dropping`).
     pub(crate) fn keep(&self, trail: Trail, conversation: Option<i64>) -> Vec<Trail> {
-        let Kept { trails, deleted } = &mut *self.kept();
+        let Kept { trails, deleted, .. } = &mut *self.kept();
         if conversation.is_some_and(|it| deleted.contains(&it)) {
             return vec![trail];
         }
@@ -70,7 +101,8 @@ impl TrailBook {
 
     /// The conversation is deleted: what it has left goes, and comes back for the hosts to be told.
     pub(crate) fn forget(&self, conversation: i64) -> Vec<Trail> {
-        let Kept { trails, deleted } = &mut *self.kept();
+        let Kept { trails, elsewhere, deleted } = &mut *self.kept();
+        elsewhere.retain(|(of, _)| *of != Some(conversation));
         while deleted.len() >= DELETED_MAX {
             deleted.pop_front();
         }
@@ -80,6 +112,25 @@ impl TrailBook {
             all.partition(|(of, _)| *of == Some(conversation));
         *trails = stay;
         gone.into_iter().map(|(_, trail)| trail).collect()
+    }
+
+    /// Keeps what another device has run whole.
+    pub(crate) fn keep_elsewhere(&self, ran: RanElsewhere, conversation: Option<i64>) {
+        let Kept { elsewhere, deleted, .. } = &mut *self.kept();
+        if conversation.is_some_and(|it| deleted.contains(&it)) {
+            return;
+        }
+        while elsewhere.len() >= ELSEWHERE_MAX {
+            elsewhere.pop_front();
+        }
+        elsewhere.push_back((conversation, ran));
+    }
+
+    /// Positions of `prompt` that `peer` may remember of a whole request; 0 for none.
+    pub(crate) fn known_elsewhere(&self, peer: PeerId, prompt: &[u32]) -> u32 {
+        let kept = self.kept();
+        let there = kept.elsewhere.iter().filter(|(_, ran)| ran.peer == peer);
+        there.map(|(_, ran)| ran.resumable(prompt)).max().unwrap_or(0)
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -332,5 +383,30 @@ mod tests {
         assert!(book.take(&[5, 6, 7], |_, _| true, |_| true).is_some());
         (0..2 * DELETED_MAX as i64).for_each(|number| drop(book.forget(number)));
         assert_eq!(book.kept().deleted.len(), DELETED_MAX);
+    }
+
+    #[test]
+    fn what_ran_elsewhere_goes_on_where_a_step_ended_and_with_its_device_alone() {
+        let book = TrailBook::default();
+        let [dad, mum] = [PeerId([1; 32]), PeerId([2; 32])];
+        let history: Vec<u32> = (0..400).collect();
+        let ran = |peer| RanElsewhere { peer, prompt: 300, history: Sensitive(history.clone()) };
+        assert_eq!(book.known_elsewhere(dad, &history), 0);
+        book.keep_elsewhere(ran(dad), Some(5));
+        let longer: Vec<u32> = (0..500).collect();
+        assert_eq!(book.known_elsewhere(dad, &longer), 399, "the last token was not computed on");
+        assert_eq!(book.known_elsewhere(dad, &history[..350]), 349, "something is left to compute");
+        assert_eq!(book.known_elsewhere(dad, &history[..290]), 256, "the end of a piece");
+        assert_eq!(book.known_elsewhere(dad, &[0, 1, 9]), 0);
+        assert_eq!(book.known_elsewhere(dad, &[]), 0);
+        assert_eq!(book.known_elsewhere(mum, &longer), 0, "another device");
+        drop(book.forget(5));
+        assert_eq!(book.known_elsewhere(dad, &longer), 0, "the conversation is deleted");
+        book.keep_elsewhere(ran(dad), Some(5));
+        assert_eq!(book.known_elsewhere(dad, &longer), 0, "it ended after that");
+        for number in 0..2 * ELSEWHERE_MAX as u8 {
+            book.keep_elsewhere(ran(PeerId([number; 32])), None);
+        }
+        assert_eq!(book.kept().elsewhere.len(), ELSEWHERE_MAX);
     }
 }

@@ -8,17 +8,17 @@ pub(crate) use opening::local_call;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nook_base::limits::{PREFILL_CHUNK_POOLED_TOKENS, PREFILL_CHUNK_TOKENS};
 use nook_base::tasks::Tasks;
 use nook_base::{Activation, ActivationDtype, ErrorCode, PeerId, Sensitive, clock};
 use nook_link::Links;
 use nook_pipeline::{
-    Action, AttemptId, CloseReason, Deadlines, Event, FallBack, Forecast, GainBook, LogitRows,
-    PREFILL_WINDOW, Pipeline, PipelineSettings, Priority, RETAINED_BYTES_MAX, SpotCheck,
+    Action, AttemptId, CloseReason, Deadlines, Event, FallBack, Forecast, GainBook, HopMeasure,
+    LogitRows, PREFILL_WINDOW, Pipeline, PipelineSettings, Priority, RETAINED_BYTES_MAX, SpotCheck,
 };
-use nook_plan::Route;
+use nook_plan::{Place, Route};
 use nook_text::ReplyText;
 use nook_trust::DeviceKey;
 use nook_wire::{HistoryMark, LocalMessage, Message, Open, ResumePoint, StepHead};
@@ -27,13 +27,14 @@ use tokio::task::JoinHandle;
 
 use crate::prompt::Ready;
 use crate::reply::choosing::{Chooser, Chosen};
+use crate::reply::elsewhere::{Begun, Given};
 use crate::reply::handover::{CacheCosts, Handovers};
 use crate::reply::leg::{Leg, LegEvent, Order};
 use crate::reply::telling::{ReaderLeft, Teller};
 use crate::reply::trails::Hosts;
 use crate::shelf::OpenModel;
 use crate::state::Inside;
-use crate::views::{FinishReason, ReplyEvent};
+use crate::views::{FinishReason, ReplyEvent, ShardState};
 use crate::workers::Workers;
 
 /// Events of legs that may wait; a leg beyond them waits, and with it the other side.
@@ -47,6 +48,10 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(crate) struct WalkSetup {
     pub(crate) model: Arc<OpenModel>,
+    /// Who makes all of it, where that was chosen; the rest is for when it does not see it through.
+    pub(crate) whole: Option<Given>,
+    /// What another device has begun, once it has not.
+    pub(crate) begun: Option<Begun>,
     pub(crate) route: Route,
     pub(crate) ready: Ready,
     pub(crate) dtype: ActivationDtype,
@@ -79,6 +84,10 @@ pub(crate) struct Walk {
     resumes_copy: bool,
     history: Vec<u32>,
     prompt_tokens: u32,
+    /// Who made the reply so far, and when it was last heard of; until the next token is chosen.
+    relieves: Option<(PeerId, Instant)>,
+    /// What that device has done.
+    done_elsewhere: Option<HopMeasure>,
     tokens_max: u32,
     chooser: Chooser,
     text: Option<ReplyText>,
@@ -109,7 +118,17 @@ struct Over;
 impl Walk {
     pub(crate) fn new(setup: WalkSetup) -> Self {
         let WalkSetup { model, route, ready, dtype, fall_back, failovers_max, .. } = setup;
-        let prompt_tokens = u32::try_from(ready.ids.len()).unwrap_or(u32::MAX);
+        let (begun, text) = match setup.begun {
+            Some(Begun { prompt_tokens, text, from, done }) => {
+                (Some((prompt_tokens, from, done)), text)
+            }
+            None => {
+                let text = ReplyText::new(model.tokenizer.clone(), ready.opening, ready.stops);
+                (None, text.spelling_out(ready.spelt))
+            }
+        };
+        let (prompt_tokens, relieves, done_elsewhere) =
+            begun.unwrap_or((u32::try_from(ready.ids.len()).unwrap_or(u32::MAX), None, None));
         let offers = setup.teller.book.borrow().offers(model.listed.digest, clock::now());
         let hosts = Hosts { offers: &offers, links: &setup.links };
         let (route, going_on) = model.trails.go_on(route, dtype, &ready.ids, &hosts);
@@ -145,10 +164,9 @@ impl Walk {
             prompt_tokens,
             tokens_max: ready.tokens_max,
             chooser: Chooser::new(ready.sampler, ready.constraint, ready.alternatives),
-            text: Some(
-                ReplyText::new(model.tokenizer.clone(), ready.opening, ready.stops)
-                    .spelling_out(ready.spelt),
-            ),
+            text: Some(text),
+            relieves,
+            done_elsewhere,
             history: ready.ids,
             finish: None,
             logits: Vec::new(),
@@ -183,8 +201,14 @@ impl Walk {
 
     async fn walk(&mut self) {
         let route = self.teller.route(self.pipeline.places());
-        let started = ReplyEvent::Started { prompt_tokens: self.prompt_tokens, route };
-        if self.teller.tell(started, Vec::new()).await.is_err() {
+        let first = match self.relieves {
+            None => ReplyEvent::Started { prompt_tokens: self.prompt_tokens, route },
+            Some((from, _)) => ReplyEvent::ShardStatus {
+                device: self.teller.name(Place::Peer(from)),
+                status: ShardState::Lost,
+            },
+        };
+        if self.teller.tell(first, Vec::new()).await.is_err() {
             return;
         }
         let mut event = Event::Begin { prompt: Sensitive(self.history.clone()) };
@@ -416,6 +440,11 @@ impl Walk {
                 return Err(Over);
             }
         };
+        if let Some((from, since)) = self.relieves.take() {
+            let pause = clock::now().duration_since(since);
+            let route = self.teller.route(self.pipeline.places());
+            self.teller.relieved(from, pause, route).await?;
+        }
         if self.model.tokenizer.is_end_of_turn(id) {
             self.finish_with(FinishReason::Stop);
             return Ok(());
@@ -452,13 +481,12 @@ impl Walk {
     /// Tells what was held back, then the numbers.
     async fn done(&mut self) -> Result<(), ReaderLeft> {
         if let Some(text) = self.text.take() {
-            let rest = text.finish().text;
-            if !rest.is_empty() {
-                let tokens = self.teller.tokens;
-                self.teller.tell(ReplyEvent::TokenDelta { text: rest, tokens }, Vec::new()).await?;
-            }
+            self.teller.rest(text).await?;
         }
-        let measure = self.pipeline.measure();
+        let mut measure = self.pipeline.measure();
+        if let Some(done) = self.done_elsewhere.take() {
+            measure.hops.insert(0, done);
+        }
         if let Some(construct) = measure.construct {
             metrics::histogram!("distributed_inference_pipeline_construct_ms")
                 .record(construct.as_secs_f64() * 1e3);

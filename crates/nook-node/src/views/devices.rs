@@ -38,6 +38,9 @@ struct DeviceView {
     /// The same for doors that speak other languages.
     #[serde(default)]
     pub unused: Option<UnusedReason>,
+    /// Whether whole requests of this device may go to it now; it then sees what is said.
+    #[serde(default)]
+    pub takes_whole: bool,
 }
 }
 

@@ -17,6 +17,10 @@ struct SettingsView {
     pub lend_streams: u32,
     /// When other devices are used.
     pub pooling: PoolingView,
+    /// Whether whole requests may be given to faster devices of the same person, which then see the
+    /// words.
+    #[serde(default)]
+    pub whole_on_own_devices: bool,
     /// Layers at the front that never leave this device.
     pub local_prefix_layers: u32,
     /// Layers at the end that never leave this device.
@@ -54,6 +58,8 @@ enum SettingAsk {
     LendStreams(u32),
     /// When other devices are used.
     Pooling(PoolingView),
+    /// Whether whole requests may be given to faster devices of the same person.
+    WholeOnOwnDevices(bool),
     /// Layers at the front that never leave this device.
     LocalPrefixLayers(u32),
     /// Layers at the end that never leave this device.

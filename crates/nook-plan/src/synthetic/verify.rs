@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use nook_base::LayerRange;
 
 use crate::{
-    Because, Decision, Device, NoPlan, Owner, Place, Situation, Standing, Walk, WholeElsewhere,
-    Width, plan,
+    Because, Decision, Device, NoPlan, Owner, POOLING_GAIN_MIN_PERCENT, Place, Prediction,
+    Situation, Standing, Walk, WholeElsewhere, Width, plan,
 };
 
 /// A promise that a decision breaks.
@@ -46,6 +46,36 @@ pub fn verify(situation: &Situation<'_>, decision: &Result<Decision, NoPlan>) ->
     broken
 }
 
+/// Words leave this device for one of the same person's, which can do everything, and for a gain.
+fn verify_whole(
+    situation: &Situation<'_>,
+    decision: &Decision,
+    device: Option<&Device>,
+) -> Vec<Broken> {
+    let Situation { model, .. } = *situation;
+    let is_mine = device.is_some_and(|device| device.owner == Owner::Me);
+    let is_free =
+        device.is_some_and(|device| device.standing == Standing::Ready && device.streams_free > 0);
+    let computes_all = device.is_some_and(|device| {
+        let mut layers = LayerRange::all(model.layers).iter();
+        layers.all(|layer| device.computes.iter().any(|range| range.contains_layer(layer)))
+    });
+    let gain = 100 + u128::from(POOLING_GAIN_MIN_PERCENT);
+    let whole = decision.plan.prediction.total.as_nanos();
+    let beats = |other: &Prediction| whole * gain < other.total.as_nanos() * 100;
+    let alone = decision.alone.as_ref().ok();
+    let pooled = decision.pooled.as_ref().map(|pool| &pool.prediction);
+    let promises = [
+        (is_mine, "a whole request goes to ones own device"),
+        (is_free, "a whole request goes where there is a stream for it"),
+        (computes_all, "a whole request goes where all layers are computed"),
+        (alone.is_none_or(beats), "a whole request leaves only when that beats this device"),
+        (pooled.is_none_or(beats), "a whole request leaves only when that beats the pool"),
+    ];
+    let broken = promises.iter().filter(|(holds, _)| !holds);
+    broken.map(|(_, what)| Broken((*what).to_owned())).collect()
+}
+
 fn verify_walk(situation: &Situation<'_>, decision: &Decision) -> Vec<Broken> {
     let mut broken = Vec::new();
     let mut must = |holds: bool, what: &str| {
@@ -57,10 +87,9 @@ fn verify_walk(situation: &Situation<'_>, decision: &Decision) -> Vec<Broken> {
     let route = match &decision.plan.walk {
         Walk::Route(route) => route,
         Walk::Whole(whole) => {
-            let device = others.iter().find(|other| other.place == Place::Peer(whole.peer()));
-            let is_mine = device.is_some_and(|device| device.owner == Owner::Me);
-            must(is_mine, "a whole request goes to ones own device");
             must(request.whole == WholeElsewhere::OnOwnDevices, "a whole request was allowed");
+            let device = others.iter().find(|other| other.place == Place::Peer(whole.peer()));
+            broken.extend(verify_whole(situation, decision, device));
             return broken;
         }
     };

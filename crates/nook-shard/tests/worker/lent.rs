@@ -86,3 +86,44 @@ async fn what_a_conversation_brought_is_freed_like_what_was_asked_for() {
     call.send(WorkerMessage::Peer(Message::Opened { position: 0 })).await.unwrap();
     assert!(matches!(call.recv().await, Ok(WorkerMessage::Peer(Message::Error(_)))));
 }
+
+/// Opens the whole model on `call`; the code where it is refused.
+async fn open_whole(call: &mut nook_mux::Call<WorkerMessage>) -> Result<(), ErrorCode> {
+    let opening = LocalMessage::OpenLocal {
+        session: 1,
+        part: ModelPart::whole(LAYERS),
+        dtype: nook_base::ActivationDtype::F16,
+        positions_max: 64,
+        resume: None,
+    };
+    call.send(opening.into()).await.unwrap();
+    match call.recv().await.unwrap() {
+        WorkerMessage::Peer(Message::Opened { position: 0 }) => Ok(()),
+        WorkerMessage::Peer(Message::Error(error)) => Err(error.code),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_request_of_a_guest_is_held_to_what_guests_may_take() {
+    let host = empty(1 << 30).await;
+    let mut call = host.worker.open_call_for(GUEST).await.unwrap();
+    assert_eq!(open_whole(&mut call).await, Ok(()));
+    let status = host.status().await;
+    assert_eq!((status.sessions, status.guest_sessions), (1, 1));
+    // Caches count as lent as well.
+    assert!(status.lent_bytes >= status.weight_bytes && status.weight_bytes > 0, "{status:?}");
+    drop(call);
+    host.until("the end of the conversation", |status| status.sessions == 0).await;
+    host.worker.release(LayerRange::all(LAYERS)).await.unwrap();
+    let status = host.status().await;
+    assert_eq!((status.held.len(), status.weight_bytes, status.lent_bytes), (0, 0, 0));
+
+    // What guests may not take the owner still may.
+    let tight = empty(1 << 10).await;
+    let mut guest = tight.worker.open_call_for(GUEST).await.unwrap();
+    assert_eq!(open_whole(&mut guest).await, Err(ErrorCode::OutOfMemory));
+    let mut own = tight.worker.open_call().await.unwrap();
+    assert_eq!(open_whole(&mut own).await, Ok(()));
+    assert_eq!(tight.status().await.guest_sessions, 0);
+}

@@ -189,10 +189,19 @@ async fn the_own_conversation_goes_on_too_and_no_guest_gets_at_it() {
     assert_eq!(opened, WorkerMessage::Peer(Message::Opened { position: 20 }));
     got.extend(turn(&mut call, 20, 30).await);
     assert_eq!(bits(&got), bits(&expected));
-    // A call in a guest's name cannot become the owner's.
+    call.close(None);
+    host.until("the parking", |status| status.parked == 1).await;
+    // A call in a guest's name stays the guest's, also where the own node asks for the whole model: what
+    // the owner has kept is not found, and it counts as lent.
+    let mut call = host.worker.open_call_for(PeerId([3; 32])).await.unwrap();
+    call.send(own(Some(point(8, 30)))).await.unwrap();
+    assert_eq!(answer(&mut call).await.err(), Some(FORGOTTEN));
     let mut call = host.worker.open_call_for(PeerId([3; 32])).await.unwrap();
     call.send(own(None)).await.unwrap();
-    assert_eq!(answer(&mut call).await.unwrap_err(), Refused(ErrorCode::BadRequest));
+    let opened = answer(&mut call).await.unwrap();
+    assert_eq!(opened, WorkerMessage::Peer(Message::Opened { position: 0 }));
+    let status = host.status().await;
+    assert_eq!((status.guest_sessions, status.parked), (1, 1));
 }
 
 #[tokio::test]

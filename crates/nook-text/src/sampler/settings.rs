@@ -111,6 +111,22 @@ impl SamplerSettings {
         }
     }
 
+    /// What would be asked for to get these settings, with the seed.
+    #[must_use]
+    pub fn raw(&self) -> (RawSamplerSettings, u64) {
+        let raw = RawSamplerSettings {
+            temperature: Some(self.temperature),
+            top_k: Some(self.top_k),
+            top_p: Some(self.top_p),
+            min_p: Some(self.min_p),
+            repetition_penalty: Some(self.repetition_penalty),
+            repetition_window: Some(self.repetition_window),
+            frequency_penalty: Some(self.frequency_penalty),
+            presence_penalty: Some(self.presence_penalty),
+        };
+        (raw, self.seed)
+    }
+
     /// Whether chance plays no part.
     #[must_use]
     pub fn is_greedy(&self) -> bool {

@@ -25,6 +25,8 @@ pub(crate) struct Crowd {
     pub(crate) households: u64,
     pub(crate) alone_possible: u64,
     pub(crate) pooled: u64,
+    /// Of those pooled: everything on one device of the same person.
+    pub(crate) whole: u64,
     pub(crate) impossible: u64,
     /// Of those pooled although alone is possible: how many times faster, in the middle case.
     pub(crate) gain_median: f64,
@@ -64,16 +66,17 @@ impl Report {
             return;
         }
         println!(
-            "| devices | households | alone possible | pooled | nothing possible | gain, median | hops |"
+            "| devices | households | alone possible | pooled | of these whole | nothing possible | gain, median | hops |"
         );
-        println!("| --- | --- | --- | --- | --- | --- | --- |");
+        println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
         for crowd in &self.crowds {
             println!(
-                "| {} | {} | {} | {} | {} | {:.2}× | {:.1} |",
+                "| {} | {} | {} | {} | {} | {} | {:.2}× | {:.1} |",
                 crowd.devices,
                 crowd.households,
                 crowd.alone_possible,
                 crowd.pooled,
+                crowd.whole,
                 crowd.impossible,
                 crowd.gain_median,
                 crowd.hops_mean

@@ -24,7 +24,7 @@ const REPEATS: usize = 5;
 
 /// All promises.
 pub(crate) fn rows(arguments: &Arguments) -> Vec<Row> {
-    let mut rows = vec![promises(arguments), best(arguments)];
+    let mut rows = vec![promises(arguments), wholes(arguments), best(arguments)];
     rows.extend(placements(arguments));
     rows.push(timed(arguments, "plan for 12 devices and 64 layers, slowest", 12, PLAN_TIME_MAX));
     rows.push(timed(arguments, "plan for 1,000 devices, slowest", CROWD, CROWD_TIME_MAX));
@@ -51,7 +51,10 @@ fn crowd(arguments: &Arguments, devices: u64) -> Crowd {
         let peers = decision.plan.peers().len();
         crowd.pooled += u64::from(peers > 0);
         hops += peers;
-        if let (Ok(alone), Because::PoolIsFaster) = (&decision.alone, decision.because) {
+        let is_faster =
+            matches!(decision.because, Because::PoolIsFaster | Because::OwnDeviceIsFaster);
+        crowd.whole += u64::from(matches!(decision.plan.walk, Walk::Whole(_)));
+        if let (Ok(alone), true) = (&decision.alone, is_faster) {
             gains.push(alone.total.as_secs_f64() / decision.plan.prediction.total.as_secs_f64());
         }
     }
@@ -75,6 +78,27 @@ fn promises(arguments: &Arguments) -> Row {
         arguments.households,
         broken,
     )
+}
+
+/// Where everything may be computed on one device of the same person: it is taken only for a gain, and
+/// never where that is not allowed. Cases are households where such a device could do it.
+fn wholes(arguments: &Arguments) -> Row {
+    let (mut broken, mut cases) = (Vec::new(), 0);
+    for seed in seeds(arguments) {
+        let mut household = household(seed);
+        household.request.whole = WholeElsewhere::OnOwnDevices;
+        let allowed = plan(&household.situation());
+        cases += u64::from(allowed.as_ref().is_ok_and(|decision| decision.whole.is_some()));
+        for found in verify(&household.situation(), &allowed) {
+            broken.push(format!("household {seed}, whole allowed: {}", found.0));
+        }
+        household.request.whole = WholeElsewhere::Refused;
+        let refused = plan(&household.situation());
+        if refused.is_ok_and(|decision| decision.whole.is_some()) {
+            broken.push(format!("household {seed}: a whole request though that is refused"));
+        }
+    }
+    counted("whole requests leave for own devices, where allowed, for a gain", cases, broken)
 }
 
 /// Against trying every walk, where that is possible.

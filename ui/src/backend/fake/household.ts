@@ -1,6 +1,7 @@
 /** The household that the fake backend starts with: four devices, one seen stranger, three models' worth of layers. */
 import type { DeviceView } from '../../generated/DeviceView';
 import type { HouseView } from '../../generated/HouseView';
+import type { PartView } from '../../generated/PartView';
 import type { RouteView } from '../../generated/RouteView';
 
 export const DAD = 'dads7pcq4xk2m6vt';
@@ -29,6 +30,7 @@ function device(id: string, name: string, values: Partial<DeviceView>): DeviceVi
     last_seen: NOW(),
     unused_because: null,
     unused: null,
+    takes_whole: false,
     ...values,
   };
 }
@@ -126,6 +128,7 @@ export function startingHouse(): HouseView {
       lend_memory_bytes: 4e9,
       lend_streams: 2,
       pooling: 'when_faster',
+      whole_on_own_devices: false,
       local_prefix_layers: 1,
       local_suffix_layers: 1,
       spot_checks_per_thousand: 0,
@@ -164,4 +167,31 @@ export function routeOf(house: HouseView, onlyHere: boolean): RouteView {
       { ...me, layers: [27, 27], embedding: false, head: true },
     ],
   };
+}
+
+/** What each leg of a route did for a reply of so many tokens: made-up figures that add up. */
+export function timelineOf(route: RouteView, prompt: number, tokens: number): PartView[] {
+  return route.legs.map((leg) => {
+    const layers = leg.layers === null ? 0 : leg.layers[1] - leg.layers[0] + 1;
+    const work = (steps: number, positions: number, each: number) => ({
+      steps,
+      positions,
+      compute_ms: steps === 0 ? 0 : positions * layers * each,
+      queue_ms: leg.local ? 0 : steps * 0.1,
+      network_ms: leg.local ? 0 : steps * 1.2,
+    });
+    const rows = leg.local ? 0 : (prompt + tokens - 1) * 7168;
+    return {
+      device_id: leg.device_id,
+      device: leg.device,
+      local: leg.local,
+      layers: leg.layers,
+      first_token: 1,
+      last_token: tokens,
+      prompt: work(1, prompt, 0.2),
+      reply: work(Math.max(0, tokens - 1), Math.max(0, tokens - 1), 1.1),
+      bytes_out: rows,
+      bytes_in: rows,
+    };
+  });
 }

@@ -8,6 +8,7 @@ const FIELDS = {
   lend_memory_bytes: 'lend_memory_bytes',
   lend_streams: 'lend_streams',
   pooling: 'pooling',
+  whole_on_own_devices: 'whole_on_own_devices',
   local_prefix_layers: 'local_prefix_layers',
   local_suffix_layers: 'local_suffix_layers',
   spot_checks_per_thousand: 'spot_checks_per_thousand',

@@ -31,6 +31,12 @@ it('says it in words', () => {
   );
 });
 
+it('says that the words are there too where another device makes the whole reply', () => {
+  const { pieces, sentence } = ribbon({ legs: [leg('dad', [0, 27], 'eh')] }, ['dad']);
+  expect(sentence).toBe('DAD: everything, the words too');
+  expect(pieces.map((p) => p.kept)).toEqual([false]);
+});
+
 it('gives a device the colour of its place in the house, whoever else takes part', () => {
   const alone = ribbon({ legs: [TWO_HELPERS[0], TWO_HELPERS[2]].filter((l) => l !== undefined) }, ['dad', 'mum']);
   const both = ribbon({ legs: TWO_HELPERS }, ['dad', 'mum']);

@@ -74,7 +74,7 @@ function byDevice(legs: LegView[]): [LegView, ...LegView[]][] {
 }
 
 function partOf(legs: LegView[], all: LegView[]): string {
-  if (legs.length === all.length) return t.route.all;
+  if (legs.length === all.length) return legs.every((leg) => leg.local) ? t.route.all : t.route.allThere;
   const parts: string[] = [];
   if (legs.some((leg) => leg.embedding || leg.head)) parts.push(t.route.words);
   const ranges = legs.flatMap((leg) => (leg.layers === null ? [] : [leg.layers]));

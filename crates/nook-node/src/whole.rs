@@ -1,0 +1,157 @@
+//! Whole requests between two devices of the same person: everything, from token ids to sampling, on one
+//! of them.
+//!
+//! This is the only case in which ids leave the asking device, so it has three locks. The asker's owner
+//! switches it on (`distributed_inference.whole_on_own_devices`); the asker's gate says that the other
+//! device is its owner's own, and what it yields lies in the advert book (`adverts::OwnDevice`), so that a
+//! reply has a proof of the moment; the host's gate says the same of the asker, and only then does the host
+//! answer, and only after that answer do ids go out. Each side notices at once when its lock falls.
+//!
+//! Here is what both say to each other beforehand, on the connection: which models a host would run whole.
+//! The asker's part of a request is `reply::elsewhere`, the host's is [`hosting`].
+
+pub(crate) mod hosting;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nook_base::{LayerRange, PeerId, clock};
+use nook_mux::CallReceiver;
+use nook_plan::Place;
+use nook_trust::{Admitted, Purpose};
+use nook_wire::{FEATURE_WHOLE, IdsAssembly, Message, WholeIds, WholeOffer, WholeOffers};
+use tokio_util::sync::CancellationToken;
+
+use crate::state::State;
+
+/// What is known of other devices of the same person. At most one entry for each linked device.
+#[derive(Debug, Default)]
+pub(crate) struct Wholes {
+    /// What each would run whole for this device.
+    heard: BTreeMap<PeerId, WholeOffers>,
+    /// What each was told last.
+    told: BTreeMap<PeerId, WholeOffers>,
+    /// Ends what runs here whole for one device, when it is its owner's own no more.
+    cuts: BTreeMap<PeerId, CancellationToken>,
+}
+
+/// A device that may have whole requests run here, as the gate has just said.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnGuest {
+    pass: Admitted,
+    /// Cancelled when the gate says so no more.
+    revoked: CancellationToken,
+}
+
+impl Wholes {
+    /// A link is gone: what was said on it is void.
+    pub(crate) fn gone(&mut self, peer: PeerId) {
+        self.heard.remove(&peer);
+        self.told.remove(&peer);
+    }
+
+    /// What `peer` offers.
+    pub(crate) fn offers(&self, peer: PeerId) -> Option<&WholeOffers> {
+        self.heard.get(&peer).filter(|offers| !offers.offers.is_empty())
+    }
+}
+
+impl State {
+    /// A device says what it would run whole for this one.
+    pub(crate) fn on_whole_offers(&mut self, peer: PeerId, offers: WholeOffers) {
+        self.whole.heard.insert(peer, offers);
+        self.publish_book();
+    }
+
+    /// Tells a device of the same person what would be run whole for it, where that has changed. One that
+    /// is not, or that does not know of such requests, is told nothing.
+    pub(crate) fn offer_whole_to(&mut self, peer: PeerId) {
+        let Some(link) = self.links.link(peer) else { return };
+        if link.hello().features & FEATURE_WHOLE == 0 {
+            return;
+        }
+        let offers = match self.gate.admit(peer, Purpose::RemoteWhole) {
+            Ok(pass) => self.whole_offers(&pass),
+            Err(_) => WholeOffers::default(),
+        };
+        if offers == self.whole.told.get(&peer).cloned().unwrap_or_default() {
+            return;
+        }
+        self.whole.told.insert(peer, offers.clone());
+        self.tasks.spawn_until_cancelled("whole-offers", async move {
+            // A link that is gone is told again when it is back.
+            let _ = link.mux().send(Message::WholeOffers(offers)).await;
+        });
+    }
+
+    /// The models of which all layers are lent now.
+    fn whole_offers(&self, _pass: &Admitted) -> WholeOffers {
+        let Some(terms) = &self.lending.terms else { return WholeOffers::default() };
+        let now = clock::now();
+        let offer = |lent: &crate::lending::Lent| {
+            let entry = self.catalogue.iter().find(|entry| entry.digest() == lent.model)?;
+            if lent.layers != LayerRange::all(entry.layers()) {
+                return None;
+            }
+            let facts = self.gauges.facts(lent.model, now);
+            let known = facts.speeds.get(&Place::Local).cloned().unwrap_or_default();
+            let ends = known.speed.ends.measured();
+            let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+            Some(WholeOffer {
+                model: lent.model,
+                ends_us: ends.map(us),
+                ends_held: known.head_held,
+            })
+        };
+        WholeOffers { offers: terms.lent.iter().filter_map(offer).collect() }
+    }
+
+    /// What `peer` needs to have whole requests run here; absent where the gate does not let it.
+    pub(crate) fn own_guest(&mut self, peer: PeerId) -> Option<OwnGuest> {
+        let pass = self.gate.admit(peer, Purpose::RemoteWhole).ok()?;
+        let revoked =
+            self.whole.cuts.entry(peer).or_insert_with(|| self.tasks.token().child_token());
+        Some(OwnGuest { pass, revoked: revoked.clone() })
+    }
+
+    /// Ends what runs whole for devices that are the owner's own no more.
+    pub(crate) fn end_revoked_wholes(&mut self) {
+        let gate = &self.gate;
+        self.whole.cuts.retain(|peer, cut| {
+            let stays = gate.admit(*peer, Purpose::RemoteWhole).is_ok();
+            if !stays {
+                cut.cancel();
+            }
+            stays
+        });
+    }
+}
+
+/// Why ids did not come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NoIds {
+    /// The other side has left.
+    Gone,
+    /// It has said something else, or in the wrong number.
+    Wrong(String),
+}
+
+/// Reads ids whose head was just received.
+pub(crate) async fn read_ids(
+    from: &mut CallReceiver<Message>,
+    assembly: Result<IdsAssembly, nook_wire::TensorError>,
+) -> Result<WholeIds, NoIds> {
+    let wrong = |error: nook_wire::TensorError| NoIds::Wrong(error.to_string());
+    let mut assembly = assembly.map_err(wrong)?;
+    loop {
+        match from.recv().await {
+            Ok(Message::Chunk(chunk)) => {
+                if let Some(ids) = assembly.take(chunk).map_err(wrong)? {
+                    return Ok(ids);
+                }
+            }
+            Ok(_) => return Err(NoIds::Wrong("something else came between ids".to_owned())),
+            Err(_) => return Err(NoIds::Gone),
+        }
+    }
+}
