@@ -2,7 +2,7 @@
 import { defineConfig } from '@playwright/test';
 
 /** Not 1420: whoever works on the pages has `npm run dev` there. */
-const PORT = 1421;
+const PORT = Number(process.env['PAGES_PORT'] ?? 1421);
 
 export default defineConfig({
   testDir: 'tests/pages',
@@ -13,6 +13,7 @@ export default defineConfig({
   reporter: 'list',
   // Only what hangs takes this long, also where a machine has much else to do.
   timeout: 180_000,
+  expect: { timeout: 60_000 },
   use: {
     baseURL: `http://127.0.0.1:${String(PORT)}/`,
     viewport: { width: 1100, height: 800 },
@@ -27,7 +28,7 @@ export default defineConfig({
     { name: 'bench', testMatch: '*.bench.ts' },
   ],
   webServer: {
-    command: `npx vite --port ${String(PORT)}`,
+    command: `npx vite --strictPort --port ${String(PORT)}`,
     url: `http://127.0.0.1:${String(PORT)}/`,
     timeout: 120_000,
     reuseExistingServer: false,

@@ -13,8 +13,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const START_MS = 60_000;
-const LEAVE_MS = 15_000;
+// They end a test that hangs; a busy machine may take a good part of each.
+const START_MS = 120_000;
+const LEAVE_MS = 60_000;
+// Ports below those that the system gives to connections: nobody takes one between its choice and its use.
+const [PORT_MIN, PORT_MAX] = [12_000, 32_000];
 
 /** One device: a process and a home. */
 export class Node {
@@ -101,12 +104,19 @@ function environment() {
   return { ...rest, INGLENOOK_KEYRING: "off" };
 }
 
+/** A port of this machine that nobody uses now. */
 async function freePort() {
-  const probe = createServer();
-  probe.listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address();
-  probe.close();
-  await once(probe, "close");
-  return port;
+  for (;;) {
+    const port = PORT_MIN + Math.floor(Math.random() * (PORT_MAX - PORT_MIN));
+    const probe = createServer();
+    try {
+      probe.listen(port, "127.0.0.1");
+      await once(probe, "listening");
+    } catch {
+      continue;
+    }
+    probe.close();
+    await once(probe, "close");
+    return port;
+  }
 }

@@ -7,18 +7,28 @@ when its `with` block does.
 
 import json
 import os
+import random
 import re
+import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-START_SECONDS = 60
-ASK_SECONDS = 60
-LEAVE_SECONDS = 15
+# They end a test that hangs; a busy machine may take a good part of each.
+START_SECONDS = 120
+ASK_SECONDS = 120
+LEAVE_SECONDS = 60
+# How long a slowed process runs at a time, and how much slower that makes it.
+RUN_SECONDS = 0.005
+SLOW_TIMES = 16
+# Ports below those that the system gives to connections: nobody takes one between its choice and its use.
+PORTS = range(12_000, 32_000)
 # What `nook pair` prints: the code in two groups of three, and the address to type.
 CODE = re.compile(r"\b(\d{3}) *(\d{3})\b")
 ADDRESS = re.compile(r"\b(\d+\.\d+\.\d+\.\d+:\d+)\b")
@@ -79,6 +89,10 @@ class Node:
         """The process of the node, for a test that takes it away."""
         assert self._process
         return self._process.pid
+
+    def workers(self) -> list[int]:
+        """Its worker processes."""
+        return [pid for pid in processes() if parent_of(pid) == self.process_id]
 
     def key(self) -> str:
         """The key of the OpenAI-compatible port."""
@@ -186,17 +200,94 @@ def program() -> str:
     return found
 
 
+class Slowed:
+    """Processes that run for a small part of the time only, until the `with` block or [end].
+
+    A reply under way is then far from its end when a test gets to do something, on a busy machine too.
+    `find` is asked again and again, so a worker that starts meanwhile is slowed as well.
+    """
+
+    def __init__(self, find: Callable[[], Iterable[int]]) -> None:
+        self._find = find
+        self._stopped: set[int] = set()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Slowed":
+        self._stop()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """From now on they run freely."""
+        self._ending.set()
+        self._thread.join()
+        self._go_on()
+
+    def _run(self) -> None:
+        while not self._ending.wait(RUN_SECONDS * (SLOW_TIMES - 1)):
+            self._go_on()
+            time.sleep(RUN_SECONDS)
+            self._stop()
+
+    def _stop(self) -> None:
+        for pid in self._find():
+            send(pid, signal.SIGSTOP)
+            self._stopped.add(pid)
+
+    def _go_on(self) -> None:
+        for pid in self._stopped:
+            send(pid, signal.SIGCONT)
+        self._stopped.clear()
+
+
+def processes() -> list[int]:
+    """Numbers of all processes."""
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def parent_of(pid: int) -> int | None:
+    """Who started a process that still runs."""
+    try:
+        # The name in parentheses may hold anything; what follows does not.
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return None
+    return None if state in "ZX" else int(parent)
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    """Sends a signal; a process that has gone is no error."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
 def free_port() -> int:
-    """A port of this machine that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port of this machine that nobody uses now, and that no connection is given."""
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("every port is taken")
 
 
 def is_open(port: int) -> bool:
     """Whether somebody listens on a port of this machine."""
     try:
-        socket.create_connection(("127.0.0.1", port), 0.2).close()
+        socket.create_connection(("127.0.0.1", port), 5).close()
     except OSError:
         return False
     return True

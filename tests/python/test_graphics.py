@@ -50,7 +50,7 @@ def test_a_page_that_keeps_ending_is_tried_once_without_the_graphics_card(panel:
         # Without the card there is nothing more to try: the window ends, and all else goes on.
         second = kill_page(app, set())
         kill_page(app, second)
-        wait_until(lambda: not windows(), "the end of the blank window", 30)
+        wait_until(lambda: not windows(), "the end of the blank window", START_SECONDS)
         assert app.is_running() and port_answers(app)
         starts = re.findall(r"starting anew with safe graphics", log()[said_before:])
         assert len(starts) == 1, starts
@@ -64,12 +64,12 @@ def test_what_was_remembered_is_used_at_the_next_start_until_it_is_taken_back(pa
         wait_until(lambda: "safe_graphics = true" in settings(app), "the memory", START_SECONDS)
         assert SAFE <= variables(app.process.pid)
         app.process.terminate()
-        assert app.process.wait(30) == 0
+        assert app.process.wait(60) == 0
         app.process = app.start()
         wait_until(windows, "the window", START_SECONDS)
         assert SAFE <= variables(app.process.pid)
         app.process.terminate()
-        assert app.process.wait(30) == 0
+        assert app.process.wait(60) == 0
         file = app.home / "settings.toml"
         file.write_text(settings(app).replace("safe_graphics = true", "safe_graphics = false"))
         app.process = app.start()

@@ -44,7 +44,7 @@ def story() -> Iterator[Story]:
     app = App("Kitchen laptop")
     with Node("Study PC") as first, Node("Attic <b>PC</b>") as second, Node("Hall PC") as third:
         with Window(app) as window:
-            window.find("prompt", 60)
+            window.find("prompt")
             window.find("first-next")  # The house is up.
             yield Story(panel, board, window, app, [first, second, third])
     board.close()
@@ -102,7 +102,7 @@ def test_tray_and_notices_speak_the_language_of_the_window(story: Story) -> None
     story.panel.click(icon, "Eine Stunde nicht teilen")
     wait_until(lambda: labels(story)[0].startswith("Teilen pausiert bis "), "the pause, in German")
     story.panel.click(icon, "Weiter teilen")
-    story.window.find("prompt", 60)
+    story.window.find("prompt")
     code = story.others[2].show_code()
     [notice] = wait_until(lambda: story.board.titled(JOIN_GERMAN), "the notice", SEEN_SECONDS)
     assert notice.text.startswith("Hall PC zeigt einen Kopplungscode.")

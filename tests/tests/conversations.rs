@@ -12,6 +12,7 @@ use nook_node::views::{
 use nook_node::{
     ChatStart, House, HouseOptions, Reach, StartedTurn, Turn, TurnText, WorkerCommand,
 };
+use nook_testkit::Throttle;
 
 /// A test that waits longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,6 +58,13 @@ impl Node {
         self.house.messages(conversation).await.unwrap()
     }
 
+    /// Its worker, slow from now on: whatever is stopped in its middle is far from its end then.
+    async fn slow(&self) -> Throttle {
+        let mut turn = self.say(None, new("Hello", None)).await;
+        listen(&mut turn, 1).await;
+        Throttle::start(nook_testkit::workers_of(&self.house).await.unwrap(), 16)
+    }
+
     /// The reply as it is kept once it has ended.
     async fn ended(&self, conversation: i64, reply: i64) -> MessageView {
         let wait = async {
@@ -94,10 +102,11 @@ async fn listen(turn: &mut StartedTurn, tokens: u32) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_reply_keeps_words_and_route_and_goes_on_behind_them() {
     let node = Node::start().await;
+    let slow = node.slow().await;
     let mut turn = node.say(None, new("Tell me a story about a fox.", None)).await;
     let (conversation, reply) = (turn.conversation, turn.reply_message);
     listen(&mut turn, 12).await;
-    drop(turn);
+    drop((turn, slow));
     let cut = node.ended(conversation, reply).await;
     assert_eq!(cut.finish, MessageFinish::Stopped);
     assert!(!cut.text.is_empty());

@@ -5,14 +5,16 @@ use std::future::Future;
 use std::time::Duration;
 
 use nook_base::LayerRange;
-use nook_testkit::{Device, Garbage, Household, Lender, NodePlan, Replying, Signal, Told, Wish};
+use nook_testkit::{
+    Device, Garbage, Household, Lender, NodePlan, Replying, Signal, Throttle, Told, Wish,
+};
 use nook_wire::Kind;
 
 const ASKING: &str = "Kitchen laptop";
 const FIRST: &str = "Study PC";
 const SECOND: &str = "Attic PC";
 
-/// Tokens of a reply: many more than are said while something is done to a helper.
+/// Tokens of a reply: many more than are said before something is done to a helper.
 const TOKENS: u32 = 160;
 
 /// When something is done.
@@ -56,10 +58,10 @@ where
     F: Future<Output = anyhow::Result<()>>,
 {
     let undisturbed = house.asking().answer(&wish().alone()).await?;
-    let mut reply = house.asking().reply(&wish()).await?;
-    let route = reply.until(AFTER).await?;
-    assert!(route.uses(FIRST), "{route:?}");
+    let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
+    assert!(reply.told().uses(FIRST), "{:?}", reply.told());
     fault(house).await?;
+    drop(held);
     finish(reply, &undisturbed).await
 }
 
@@ -69,17 +71,6 @@ async fn finish(reply: Replying, undisturbed: &Told) -> anyhow::Result<Told> {
     assert_eq!(told.text, undisturbed.text);
     assert_eq!(told.finish, undisturbed.finish);
     Ok(told)
-}
-
-/// Holds the reply between two tokens while something slow is done to a helper.
-async fn between_tokens<F>(house: &mut Household, change: F) -> anyhow::Result<()>
-where
-    F: AsyncFnOnce(&mut Household) -> anyhow::Result<()>,
-{
-    house.node_mut(0).signal_workers(Signal::Stop);
-    let changed = change(house).await;
-    house.node_mut(0).signal_workers(Signal::Continue);
-    changed
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,10 +92,10 @@ async fn f2_a_helper_frozen_for_thirty_seconds_changes_nothing_and_comes_back() 
 {
     let mut house = split().await?;
     let undisturbed = house.asking().answer(&wish().alone()).await?;
-    let mut reply = house.asking().reply(&wish()).await?;
-    reply.until(AFTER).await?;
+    let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
     house.node_mut(1).signal(Signal::Stop);
     house.node_mut(1).signal_workers(Signal::Stop);
+    drop(held);
     let frozen = tokio::time::sleep(Duration::from_secs(30));
     let told = finish(reply, &undisturbed).await?;
     assert!(!told.uses(FIRST), "{told:?}");
@@ -137,11 +128,12 @@ async fn f1_a_helper_whose_worker_alone_is_killed_changes_nothing() -> anyhow::R
 async fn f1_another_helper_that_holds_the_layers_takes_over() -> anyhow::Result<()> {
     let mut house = doubled().await?;
     let undisturbed = house.asking().answer(&wish().alone()).await?;
-    let mut reply = house.asking().reply(&wish()).await?;
-    let uses_first = reply.until(AFTER).await?.uses(FIRST);
+    let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
+    let uses_first = reply.told().uses(FIRST);
     let (active, spare) = if uses_first { (1, 2) } else { (2, 1) };
     let (lost, taken) = (house.node(active).name(), house.node(spare).name());
     house.node_mut(active).signal(Signal::Kill);
+    drop(held);
     let told = finish(reply, &undisturbed).await?;
     assert_eq!(told.devices(), [ASKING, taken, ASKING], "{told:?}");
     assert_eq!((&*told.failovers[0].from, &*told.failovers[0].to), (lost, taken));
@@ -153,12 +145,13 @@ async fn f1_another_helper_that_holds_the_layers_takes_over() -> anyhow::Result<
 async fn f2_a_helper_whose_worker_hangs_is_relieved_by_the_other() -> anyhow::Result<()> {
     let mut house = doubled().await?;
     let undisturbed = house.asking().answer(&wish().alone()).await?;
-    let mut reply = house.asking().reply(&wish()).await?;
-    let uses_first = reply.until(AFTER).await?.uses(FIRST);
+    let (mut reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
+    let uses_first = reply.told().uses(FIRST);
     let (active, spare) = if uses_first { (1, 2) } else { (2, 1) };
     let taken = house.node(spare).name();
     // Its node lives and answers pings: only the step that never comes tells.
     house.node_mut(active).signal_workers(Signal::Stop);
+    drop(held);
     reply.until_lost().await?;
     // Awake again, it answers a step that nobody waits for any more, over a link that stands.
     house.node_mut(active).signal_workers(Signal::Continue);
@@ -170,9 +163,10 @@ async fn f2_a_helper_whose_worker_hangs_is_relieved_by_the_other() -> anyhow::Re
     assert!(!told.fell_back, "{told:?}");
     let again = house.asking().answer(&wish()).await?;
     assert_eq!(again.ids, undisturbed.ids);
-    let view = house.asking().view().await?;
-    let paired = view.devices.iter().filter(|device| device.paired);
-    assert_eq!(paired.filter(|device| device.connected).count(), 2, "{view:?}");
+    let both = |view: &nook_node::views::HouseView| {
+        view.devices.iter().filter(|device| device.paired && device.connected).count() == 2
+    };
+    house.asking().until("both links stand", both).await?;
     Ok(())
 }
 
@@ -230,14 +224,18 @@ async fn f1_a_helper_killed_while_it_replays_for_another_changes_nothing() -> an
     let mut house = doubled().await?;
     let long = Wish::text(&LONG.repeat(24), 40);
     let undisturbed = house.asking().answer(&long.clone().alone()).await?;
-    let mut reply = house.asking().reply(&long).await?;
-    let uses_first = reply.until(AFTER).await?.uses(FIRST);
+    let (mut reply, held) = house.asking().held_reply(&long, AFTER).await?;
+    let uses_first = reply.told().uses(FIRST);
     let (active, spare) = if uses_first { (1, 2) } else { (2, 1) };
     let (lost, taken) = (house.node(active).name(), house.node(spare).name());
+    // Slow, so that it is not through when it dies.
+    let slow = Throttle::start(vec![house.node(spare).pid()], 16);
     house.node_mut(active).signal(Signal::Kill);
+    drop(held);
     reply.until_lost().await?;
     // It has all of a long history to compute again, and has not even a worker yet.
     house.node_mut(spare).signal(Signal::Kill);
+    drop(slow);
     let told = finish(reply, &undisturbed).await?;
     assert_eq!(told.lost, [lost, taken], "{told:?}");
     assert!(told.devices().iter().all(|device| *device == ASKING), "{told:?}");
@@ -267,10 +265,11 @@ async fn f1_a_helper_that_is_gone_between_a_prompt_and_its_answer_changes_nothin
 async fn f5_a_helper_twenty_times_slower_changes_nothing() -> anyhow::Result<()> {
     let mut house = doubled().await?;
     let undisturbed = house.asking().answer(&wish().alone()).await?;
-    let mut reply = house.asking().reply(&wish()).await?;
-    let uses_first = reply.until(AFTER).await?.uses(FIRST);
+    let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
+    let uses_first = reply.told().uses(FIRST);
     let active = if uses_first { 1 } else { 2 };
     let slow = house.node_mut(active).throttle_workers(20);
+    drop(held);
     finish(reply, &undisturbed).await?;
     drop(slow);
     Ok(())
@@ -284,9 +283,10 @@ async fn f6_the_only_holder_dies_and_nobody_may_stand_in() -> anyhow::Result<()>
     ])
     .await?;
     let undisturbed = house.asking().answer(&wish()).await?;
-    let mut reply = house.asking().reply(&wish()).await?;
-    assert!(reply.until(AFTER).await?.uses(FIRST));
+    let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
+    assert!(reply.told().uses(FIRST), "{:?}", reply.told());
     house.node_mut(1).signal(Signal::Kill);
+    drop(held);
     let told = reply.end().await?;
     let (code, sentence) = told.aborted.as_ref().expect("a clear end");
     assert_eq!(code, "shard_unavailable", "{sentence}");
@@ -331,12 +331,9 @@ async fn a_worker_of_the_asking_device_that_dies_is_started_once_more() -> anyho
 #[tokio::test(flavor = "multi_thread")]
 async fn f12_a_helper_that_stops_sharing_mid_reply_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
-    let told = check(&mut house, async |house| {
-        between_tokens(house, async |house| house.node(1).share(false).await).await
-    })
-    .await?;
+    let told = check(&mut house, async |house| house.node(1).share(false).await).await?;
     assert!(!told.uses(FIRST), "{told:?}");
-    assert_eq!(house.node(1).view().await?.sharing.streams, 0);
+    house.node(1).until("no stream is left", |view| view.sharing.streams == 0).await?;
     // Drained, not broken off: nobody was booked as lost.
     assert!(!house.asking().log().contains("left out"), "{}", house.asking().log());
     // With the worker goes all the memory that it took.
@@ -347,10 +344,7 @@ async fn f12_a_helper_that_stops_sharing_mid_reply_changes_nothing() -> anyhow::
 #[tokio::test(flavor = "multi_thread")]
 async fn a_helper_that_leaves_in_order_mid_reply_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
-    let told = check(&mut house, async |house| {
-        between_tokens(house, async |house| house.node_mut(1).leave().await).await
-    })
-    .await?;
+    let told = check(&mut house, async |house| house.node_mut(1).leave().await).await?;
     assert!(!told.uses(FIRST), "{told:?}");
     Ok(())
 }

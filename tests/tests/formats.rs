@@ -19,9 +19,10 @@ async fn over_eight_bits_a_takeover_by_this_device_changes_no_token() -> anyhow:
     let mut house = Household::sharing(plans).await?;
     let undisturbed = house.asking().answer(&wish()).await?;
     assert!(undisturbed.uses(HELPER) && undisturbed.ids.len() == TOKENS as usize);
-    let mut reply = house.asking().reply(&wish()).await?;
-    assert!(reply.until(8).await?.uses(HELPER));
+    let (reply, held) = house.asking().held_reply(&wish(), 8).await?;
+    assert!(reply.told().uses(HELPER), "{:?}", reply.told());
     house.node_mut(1).signal(Signal::Kill);
+    drop(held);
     let told = reply.whole().await?;
     assert!(told.fell_back, "{told:?}");
     assert_eq!(told.ids, undisturbed.ids);

@@ -86,10 +86,11 @@ where
     // A first one, so that both have a worker, and the chain is seen to be one.
     house.asking().answer(&wish()).await?;
     assert!(!went_on(house.node(1)).await?.is_empty(), "results went on");
-    let mut reply = house.asking().reply(&wish()).await?;
-    let told = reply.until(AFTER).await?;
+    let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
+    let told = reply.told();
     assert_eq!(told.devices(), [ASKING, FIRST, SECOND, ASKING], "{told:?}");
     fault(house).await?;
+    drop(held);
     let told = reply.whole().await?;
     assert_eq!(told.ids, undisturbed.ids, "{:?}", told.failovers);
     assert_eq!(told.text, undisturbed.text);
@@ -206,9 +207,9 @@ async fn hosts_that_hand_results_on_log_and_keep_nothing_of_a_reply_even_at_trac
     let told = house.asking().answer(&wish).await?;
     assert!(!went_on(house.node(1)).await?.is_empty(), "results went on");
     // A path on which something goes wrong.
-    let mut reply = house.asking().reply(&wish).await?;
-    reply.until(AFTER).await?;
+    let (reply, held) = house.asking().held_reply(&wish, AFTER).await?;
     house.node_mut(2).signal_workers(Signal::Kill);
+    drop(held);
     assert_eq!(reply.whole().await?.ids, told.ids);
     let whole: Vec<u32> = told.prompt_ids.iter().chain(&told.ids).copied().collect();
     let secrets = Secrets::new()

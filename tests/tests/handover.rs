@@ -2,7 +2,7 @@
 //! one of an undisturbed household.
 
 use nook_node::views::ChatRole;
-use nook_testkit::{Household, NodePlan, Signal, Told, Wish};
+use nook_testkit::{Household, NodePlan, Told, Wish};
 
 const ASKING: &str = "Kitchen laptop";
 const FIRST: &str = "Study PC";
@@ -18,7 +18,7 @@ const MOVED: &str = "positions goes on elsewhere";
 ///
 /// After a resume no activations of the first turn are here any more, so that computing the layers again
 /// would begin at the token ids: moving is always chosen.
-async fn second_turn(house: &mut Household, leaving: usize) -> anyhow::Result<(Told, Told)> {
+async fn second_turn(house: &Household, leaving: usize) -> anyhow::Result<(Told, Told)> {
     let long = "Tell me a story about a lighthouse and a snail that climbs it. ".repeat(10);
     let mut messages = vec![(ChatRole::User, long)];
     let first = house.asking().answer(&Wish::chat(&messages, TOKENS)).await?;
@@ -26,13 +26,11 @@ async fn second_turn(house: &mut Household, leaving: usize) -> anyhow::Result<(T
     messages.push((ChatRole::User, "And then?".to_owned()));
     let wish = Wish::chat(&messages, TOKENS);
     let undisturbed = house.asking().answer(&wish.clone().alone()).await?;
-    let mut reply = house.asking().reply(&wish).await?;
-    assert!(reply.until(5).await?.uses(house.node(leaving).name()));
     // Held between two tokens while the owner of the helper changes the setting.
-    house.node_mut(0).signal_workers(Signal::Stop);
-    let stopped = house.node(leaving).share(false).await;
-    house.node_mut(0).signal_workers(Signal::Continue);
-    stopped?;
+    let (reply, held) = house.asking().held_reply(&wish, 5).await?;
+    assert!(reply.told().uses(house.node(leaving).name()), "{:?}", reply.told());
+    house.node(leaving).share(false).await?;
+    drop(held);
     Ok((reply.whole().await?, undisturbed))
 }
 
@@ -44,7 +42,7 @@ fn assert_same(told: &Told, undisturbed: &Told) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_helper_goes_on_with_what_the_leaving_one_remembers() -> anyhow::Result<()> {
-    let mut house = Household::sharing([
+    let house = Household::sharing([
         NodePlan::new(ASKING),
         NodePlan::new(FIRST).offering("1-4"),
         NodePlan::new(SECOND).offering("1-4"),
@@ -52,7 +50,7 @@ async fn another_helper_goes_on_with_what_the_leaving_one_remembers() -> anyhow:
     .await?;
     let probe = house.asking().answer(&Wish::text("Once", 4)).await?;
     let (leaving, staying) = if probe.uses(FIRST) { (1, 2) } else { (2, 1) };
-    let (told, undisturbed) = second_turn(&mut house, leaving).await?;
+    let (told, undisturbed) = second_turn(&house, leaving).await?;
     assert_same(&told, &undisturbed);
     assert_eq!(told.devices(), [ASKING, house.node(staying).name(), ASKING], "{told:?}");
     let log = house.asking().log();
@@ -63,13 +61,13 @@ async fn another_helper_goes_on_with_what_the_leaving_one_remembers() -> anyhow:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn this_device_goes_on_with_what_the_leaving_helper_remembers() -> anyhow::Result<()> {
-    let mut house = Household::sharing([
+    let house = Household::sharing([
         NodePlan::new(ASKING),
         NodePlan::new(FIRST).offering("1-2"),
         NodePlan::new(SECOND).offering("3-4"),
     ])
     .await?;
-    let (told, undisturbed) = second_turn(&mut house, 1).await?;
+    let (told, undisturbed) = second_turn(&house, 1).await?;
     assert_same(&told, &undisturbed);
     assert!(told.fell_back && told.uses(SECOND) && !told.uses(FIRST), "{told:?}");
     let log = house.asking().log();

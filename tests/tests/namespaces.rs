@@ -56,10 +56,11 @@ where
 {
     let wish = Wish::text("Once upon a time", TOKENS);
     let undisturbed = street.house.asking().answer(&wish.clone().alone()).await?;
-    let mut reply = street.house.asking().reply(&wish).await?;
-    let before = reply.until(10).await?;
+    let (reply, held) = street.house.asking().held_reply(&wish, 10).await?;
+    let before = reply.told();
     assert!(before.uses(NAMES[1]) && before.uses(NAMES[2]), "{before:?}");
     fault(street).await?;
+    drop(held);
     let told = reply.whole().await?;
     assert_eq!(told.ids, undisturbed.ids, "{told:?}");
     assert_eq!(told.text, undisturbed.text);

@@ -37,15 +37,18 @@ impl Scene {
     async fn check(&self, wish: &Wish, after: usize, weather: Weather) -> anyhow::Result<Told> {
         let asking = self.house.asking();
         let undisturbed = asking.answer(&wish.clone().alone()).await?;
-        let mut reply = asking.reply(wish).await?;
-        let before = if after == 0 {
+        let reply = if after == 0 {
+            let mut reply = asking.reply(wish).await?;
             self.proxy.set(weather);
-            reply.until_started().await?
+            reply.until_started().await?;
+            reply
         } else {
-            reply.until(after).await?
+            let (reply, held) = asking.held_reply(wish, after).await?;
+            self.proxy.set(weather);
+            drop(held);
+            reply
         };
-        assert!(before.uses(FAR), "{before:?}");
-        self.proxy.set(weather);
+        assert!(reply.told().uses(FAR), "{:?}", reply.told());
         let told = reply.whole().await?;
         assert_eq!(told.ids, undisturbed.ids, "{told:?}");
         assert_eq!(told.text, undisturbed.text);

@@ -51,11 +51,12 @@ async fn a_helper_that_became_slow_is_left_for_one_that_is_known_to_be_faster() 
         house.node(idle).share(true).await?;
         until_lends(house.asking(), name, true).await?;
     }
-    let mut reply = house.asking().reply(&wish()).await?;
-    let uses_first = reply.until(AFTER).await?.uses(FIRST);
+    let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
+    let uses_first = reply.told().uses(FIRST);
     let (active, spare) = if uses_first { (1, 2) } else { (2, 1) };
     let (slow, fast) = (house.node(active).name(), house.node(spare).name());
     let _throttle = house.node_mut(active).throttle_workers(60);
+    drop(held);
     let told = reply.whole().await?;
     assert_eq!(told.ids, undisturbed.ids);
     assert!(!told.uses(slow), "{told:?}");
@@ -69,11 +70,12 @@ async fn a_helper_that_became_slow_is_left_for_one_that_is_known_to_be_faster() 
 async fn a_helper_that_hung_is_not_the_first_choice_of_the_next_reply() -> anyhow::Result<()> {
     let mut house = doubled().await?;
     let undisturbed = house.asking().answer(&wish().alone()).await?;
-    let mut reply = house.asking().reply(&wish()).await?;
-    let uses_first = reply.until(AFTER).await?.uses(FIRST);
+    let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
+    let uses_first = reply.told().uses(FIRST);
     let active = if uses_first { 1 } else { 2 };
     let name = house.node(active).name();
     house.node_mut(active).signal_workers(Signal::Stop);
+    drop(held);
     let told = reply.whole().await?;
     assert_eq!(told.ids, undisturbed.ids);
     assert!(!told.uses(name), "{told:?}");

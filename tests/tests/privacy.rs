@@ -51,9 +51,9 @@ async fn i2_a_helper_is_sent_no_text_and_no_token_ids() -> anyhow::Result<()> {
     assert_eq!(told.devices(), ["Kitchen laptop", HELPER, RECORDER, "Kitchen laptop"]);
     let secrets = secrets_of(&told);
     // A second reply in which the other helper dies: what is replayed is looked through as well.
-    let mut reply = house.asking().reply(&wish(60)).await?;
-    reply.until(10).await?;
+    let (reply, held) = house.asking().held_reply(&wish(60), 10).await?;
     house.node_mut(1).signal(Signal::Kill);
+    drop(held);
     assert_eq!(reply.whole().await?.ids, told.ids);
 
     let recorded = lender.recorded();
@@ -96,13 +96,13 @@ async fn f15_nothing_of_a_reply_is_logged_or_kept_even_at_trace() -> anyhow::Res
     let told = house.asking().answer(&wish(40)).await?;
     assert!(told.uses(HELPER) && told.uses(RECORDER), "{told:?}");
     // Paths on which something goes wrong.
-    let mut reply = house.asking().reply(&wish(40)).await?;
-    reply.until(10).await?;
+    let (reply, held) = house.asking().held_reply(&wish(40), 10).await?;
     house.node_mut(1).signal_workers(Signal::Kill);
+    drop(held);
     assert_eq!(reply.whole().await?.ids, told.ids);
-    let mut reply = house.asking().reply(&wish(40)).await?;
-    reply.until(10).await?;
+    let (reply, held) = house.asking().held_reply(&wish(40), 10).await?;
     house.node_mut(0).signal_workers(Signal::Kill);
+    drop(held);
     assert_eq!(reply.whole().await?.ids, told.ids);
     let endless = CANARY.repeat(200);
     let refused = house.asking().reply(&Wish::text(&endless, 40)).await;

@@ -130,9 +130,10 @@ async fn a_helper_killed_in_turn_two_changes_nothing() -> anyhow::Result<()> {
     let mut house = house().await?;
     let (_, messages) = first_turn(&house).await?;
     let wish = Wish::chat(&messages, TOKENS);
-    let mut reply = house.asking().reply(&wish).await?;
-    assert!(reply.until(5).await?.uses(SECOND));
+    let (reply, held) = house.asking().held_reply(&wish, 5).await?;
+    assert!(reply.told().uses(SECOND), "{:?}", reply.told());
     house.node_mut(2).signal(Signal::Kill);
+    drop(held);
     let second = reply.whole().await?;
     assert!(second.resumed > 0 && !second.uses(SECOND), "{second:?}");
     assert_eq!(second.failovers.len(), 1, "{second:?}");

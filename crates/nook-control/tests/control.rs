@@ -12,11 +12,15 @@ use nook_control::{
 };
 use nook_node::views::{ChatRole, ReplyEvent, Trust};
 use nook_node::{House, HouseOptions, WorkerCommand};
+use nook_testkit::Throttle;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A test that waits longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How much slower than usual a reply is made that is to be held.
+const SLOW: u32 = 16;
 
 /// As many connections as are served at once.
 const CONNECTIONS_MAX: usize = 32;
@@ -189,13 +193,25 @@ async fn a_reply_comes_line_by_line_with_its_ids_and_one_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_stops_its_reply_also_while_it_waits() {
     let node = Node::start().await;
+    // It has a worker then, which stands still from the first word of the next reply on.
+    let mut before = node.client.generate(wish(Some("x"), None, 1)).await.unwrap();
+    while before.next().await.unwrap().is_some() {}
+    let slow = Throttle::start(nook_testkit::workers_of(&node.house).await.unwrap(), SLOW);
     let mut first = node.client.generate(long_wish()).await.unwrap();
     assert!(first.next().await.unwrap().is_some());
+    let held = slow.stand_still();
     // One reply at a time is made: this one waits, and leaves while it does.
-    let second = node.client.generate(long_wish());
-    let waiting = tokio::time::timeout(Duration::from_millis(100), second).await;
-    assert!(waiting.is_err(), "it did not wait");
-    drop(first);
+    let mut second = Box::pin(node.client.generate(long_wish()));
+    let is_waiting = async {
+        while node.house.vitals().await.unwrap().replies_waiting == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        _ = &mut second => panic!("it did not wait"),
+        waits = tokio::time::timeout(PATIENCE, is_waiting) => waits.expect("it should wait"),
+    }
+    drop((first, second, held));
     node.wait_until_idle().await;
     let mut third = node.client.generate(wish(Some("x"), None, 1)).await.unwrap();
     assert!(third.next().await.unwrap().is_some());

@@ -11,7 +11,10 @@ use nook_find::{
 };
 use tokio::sync::mpsc;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often a standing subscription is renewed.
+const CENSUS: Duration = Duration::from_secs(40);
 
 fn peer(number: u32) -> PeerId {
     let mut id = [0; 32];
@@ -115,14 +118,14 @@ async fn a_flood_of_ten_thousand_strangers_leaves_the_paired_devices() {
 }
 
 #[tokio::test]
-async fn a_closed_subscription_is_renewed_within_five_seconds() {
+async fn a_closed_subscription_is_renewed_long_before_the_next_census() {
     let (air, tasks) = (Air::new(), Tasks::new());
     let (_finder, mut sightings) = start(&air, 1, &tasks);
     air.say(&forged(2, &["192.168.1.9:4000"]));
     assert_eq!(tag_of(&next(&mut sightings).await), Tag::of(&peer(2)));
     air.close_subscriptions();
     air.say(&forged(3, &["192.168.1.9:4000"]));
-    let renewed = tokio::time::timeout(Duration::from_secs(5), next(&mut sightings)).await;
+    let renewed = tokio::time::timeout(CENSUS / 2, next(&mut sightings)).await;
     assert_eq!(renewed.map(|s| tag_of(&s)), Ok(Tag::of(&peer(3))));
     assert!(tasks.shut_down(PATIENCE).await);
 }

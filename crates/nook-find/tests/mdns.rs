@@ -10,9 +10,9 @@ use nook_find::{
 use tokio::sync::mpsc;
 
 /// Long enough for a loaded machine; a working one needs half a second.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
-const SHUT_DOWN_LIMIT: Duration = Duration::from_secs(5);
+const SHUT_DOWN_LIMIT: Duration = Duration::from_secs(60);
 
 struct Node {
     peer: PeerId,

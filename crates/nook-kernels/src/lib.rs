@@ -25,9 +25,9 @@
 //! operations with an implementation for each (`simd` for products of bytes, `attention::lanes`).
 //! Either way the plain one is the oracle of the others, and tests compare every bit.
 //!
-//! `unsafe` code is of three kinds: code for an instruction set (each call guarded by an [`Isa`], which
-//! is proof that the processor has it), threads writing disjoint parts of one output (`shared`), and
-//! the lending of work to threads (`pool`).
+//! `unsafe` code is of four kinds: code for an instruction set (each call guarded by an [`Isa`], which
+//! is proof that the processor has it), threads writing disjoint parts of one output (`shared`),
+//! the lending of work to threads (`pool`), and one function of the C library ([`heap`]).
 
 mod activations;
 pub mod attention;
@@ -37,6 +37,7 @@ pub mod cache;
 pub mod compute;
 pub mod dot;
 pub mod elementary;
+pub mod heap;
 pub mod isa;
 pub mod matrix;
 mod packed;

@@ -41,6 +41,7 @@ pub use error::{Fault, ModelError};
 pub use file::ModelFile;
 pub use handover::{HandoverError, LayerExport};
 pub use loaded::{LoadOptions, LoadedModel, Precision};
+pub use nook_kernels::heap;
 pub use pass::{BatchError, BatchPiece};
 pub use session::{Input, LogitRows, Output, ResumeError, Session, StepError, TruncateError};
 pub use shape::ModelShape;

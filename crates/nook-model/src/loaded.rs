@@ -206,6 +206,19 @@ impl LoadedModel {
         with_inventory!(&mut self.executor, inventory => inventory.release_head());
     }
 
+    /// For when nothing will be computed for a while: gives back the buffers between two steps, which the
+    /// next step makes anew, and what the allocator still holds of everything that was freed.
+    pub fn rest(&mut self) {
+        match &mut self.executor {
+            Executor::Cpu(cpu) => {
+                *cpu.workspaces.get_mut().unwrap_or_else(PoisonError::into_inner) = Vec::new();
+            }
+            #[cfg(feature = "candle")]
+            Executor::Card(_) => {}
+        }
+        nook_kernels::heap::give_back();
+    }
+
     /// The layers that are held: ranges in order that do not touch.
     #[must_use]
     pub fn held(&self) -> Vec<LayerRange> {

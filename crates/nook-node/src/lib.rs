@@ -35,6 +35,7 @@ mod preferences;
 mod present;
 mod probing;
 mod prompt;
+mod quiet;
 mod records;
 mod replies;
 pub mod reply;

@@ -216,6 +216,7 @@ impl State {
         self.look_at_placement();
         self.survey();
         self.show_meters();
+        self.rest_when_quiet();
         self.keep_measured();
         let before = self.settings.settings().clone();
         match self.settings.reload() {

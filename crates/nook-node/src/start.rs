@@ -37,6 +37,7 @@ use crate::keeping::Keeping;
 use crate::meters::Meters;
 use crate::placing::{Leases, Wishes};
 use crate::probing::Probing;
+use crate::quiet::Quiet;
 use crate::records::Records;
 use crate::reply::Me;
 use crate::running::{self, Inboxes};
@@ -251,6 +252,7 @@ fn assemble(
         gauges: Gauges::default(),
         last_decision: None,
         probing: Probing::default(),
+        quiet: Quiet::default(),
         workers,
         shelf: Shelf::default(),
         library,

@@ -31,6 +31,7 @@ use crate::keeping::Keeping;
 use crate::meters::Meters;
 use crate::placing::{Leases, Loaded, Wishes};
 use crate::probing::{Probed, Probing};
+use crate::quiet::Quiet;
 use crate::records::{Note, Records};
 use crate::reply::Me;
 use crate::shelf::Shelf;
@@ -188,6 +189,8 @@ pub(crate) struct State {
     /// The last reply and what was decided for it.
     pub(crate) last_decision: Option<(u64, DecisionView)>,
     pub(crate) probing: Probing,
+    /// Whether memory is to be given back.
+    pub(crate) quiet: Quiet,
     pub(crate) workers: Workers,
     pub(crate) shelf: Shelf,
     pub(crate) library: Library,

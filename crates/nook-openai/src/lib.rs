@@ -23,6 +23,7 @@ mod knobs;
 mod messages;
 mod models;
 mod openapi;
+mod recorder;
 mod request;
 mod responses;
 mod server;

@@ -11,13 +11,13 @@ use axum::Router;
 use axum::routing::{get, post};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::PrometheusHandle;
 use nook_base::tasks::Tasks;
 use nook_node::{House, PortSettings};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::{chat, completions, embeddings, guard, models, openapi, responses};
+use crate::{chat, completions, embeddings, guard, models, openapi, recorder, responses};
 
 /// Largest header, in bytes; a larger one is answered 431.
 const HEADER_BYTES_MAX: usize = 64 << 10;
@@ -110,8 +110,9 @@ pub async fn serve(
         limits,
         wrong_keys: Arc::new(Semaphore::new(guard::WRONG_KEYS_MAX)),
         embeddings: embeddings::Queue::new(),
-        metrics: recorder(),
+        metrics: recorder::handle(),
     };
+    tasks.spawn_until_cancelled("port-meters", recorder::condense(port.metrics.clone()));
     let router = router(port);
     let seats = Arc::new(Semaphore::new(limits.connections));
     for listener in [Some(listener), sibling(address).await].into_iter().flatten() {
@@ -216,20 +217,5 @@ async fn healthz() -> &'static str {
 }
 
 async fn metrics(axum::extract::State(port): axum::extract::State<Port>) -> String {
-    port.metrics.run_upkeep();
     port.metrics.render()
-}
-
-/// One recorder a process: a second port (tests) shares the first one's.
-fn recorder() -> PrometheusHandle {
-    static RECORDER: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
-    RECORDER
-        .get_or_init(|| match PrometheusBuilder::new().install_recorder() {
-            Ok(handle) => handle,
-            Err(error) => {
-                tracing::warn!(%error, "another recorder is set: /metrics shows nothing");
-                PrometheusBuilder::new().build_recorder().handle()
-            }
-        })
-        .clone()
 }

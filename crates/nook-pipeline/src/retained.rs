@@ -42,6 +42,7 @@ impl Retained {
 
     /// Adds the rows of the next positions; `rows` has this log's width and type.
     pub(crate) fn append(&mut self, rows: Activation) {
+        let rows = alone(rows);
         self.bytes += rows.bytes().len();
         let position = self.end;
         self.end = position.saturating_add(rows.tokens());
@@ -104,6 +105,13 @@ impl Retained {
     }
 }
 
+/// The same rows in memory of their own. What came in one frame is a slice of the buffer that the frame was
+/// read into, with room for many: kept as it is, a row of 1 KB would hold some 64 KB, counted as one.
+fn alone(rows: Activation) -> Activation {
+    let bytes = Bytes::copy_from_slice(rows.bytes());
+    Activation::new(rows.tokens(), rows.hidden(), rows.dtype(), bytes).unwrap_or(rows)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +126,17 @@ mod tests {
             log.append(Activation::from_f32(&rows, 2, ActivationDtype::F32).unwrap());
         }
         log
+    }
+
+    #[test]
+    fn a_row_that_is_kept_holds_no_more_memory_than_is_counted() {
+        // As a connection reads: one row at the beginning of a buffer for many.
+        let buffer = Bytes::from(vec![0; 64 << 10]);
+        let row = Activation::new(1, 2, ActivationDtype::F32, buffer.slice(..8)).unwrap();
+        let mut log = Retained::new(2, ActivationDtype::F32);
+        log.append(row);
+        assert_eq!((log.bytes(), log.rows(0, 1).unwrap().bytes().len()), (8, 8));
+        assert!(buffer.is_unique(), "the buffer is nobody else's any more");
     }
 
     proptest! {

@@ -418,4 +418,5 @@ fn release_all(loaded: &mut LoadedModel) {
     loaded.release(LayerRange::all(loaded.file().shape().layers));
     loaded.release_embedding();
     loaded.release_head();
+    loaded.rest();
 }

@@ -10,9 +10,13 @@ use nook_node::views::{
 };
 
 use crate::node::Node;
+use crate::process::{Standstill, Throttle};
 
 /// Longest wait for the next event of a reply; beyond it the reply counts as hanging.
 const EVENT_LIMIT: Duration = Duration::from_secs(60);
+
+/// How much slower than usual a reply is made that is to be held in its middle.
+const SLOW: u32 = 16;
 
 /// A greedy reply that is wanted.
 #[derive(Debug, Clone)]
@@ -149,6 +153,24 @@ impl Node {
     /// Begins a reply.
     pub async fn reply(&self, wish: &Wish) -> Result<Replying, ClientError> {
         wish.ask(self.client()).await
+    }
+
+    /// Begins a reply, follows it until `tokens` were said, and holds it there: something can be done in its
+    /// middle, however slowly the test gets to it. It goes on when the standstill is dropped.
+    ///
+    /// Until then this node's workers, which must run by now, are slow: on a fast machine a reply would be at
+    /// its end before its first tokens are heard of here.
+    pub async fn held_reply(
+        &self,
+        wish: &Wish,
+        tokens: usize,
+    ) -> anyhow::Result<(Replying, Standstill)> {
+        let workers = self.workers();
+        anyhow::ensure!(!workers.is_empty(), "{} has no worker to hold", self.name());
+        let slow = Throttle::start(workers, SLOW);
+        let mut reply = self.reply(wish).await?;
+        reply.until(tokens).await?;
+        Ok((reply, slow.stand_still()))
     }
 
     /// A whole reply; one that ends early is an error.

@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use nook_base::clock;
 
 /// Longest wait for a namespace to be there.
-const ENTER_LIMIT: Duration = Duration::from_secs(10);
+const ENTER_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(10);

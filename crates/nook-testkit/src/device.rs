@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use crate::node::Node;
 
 /// Longest wait for a link or an answer.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(20);

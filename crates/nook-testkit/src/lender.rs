@@ -30,7 +30,7 @@ use crate::program::nook;
 const MEMORY_USUAL: u64 = 1 << 30;
 
 /// Longest wait for a message.
-const SENT_LIMIT: Duration = Duration::from_secs(30);
+const SENT_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often it is looked for.
 const LOOK: Duration = Duration::from_millis(10);

@@ -32,7 +32,7 @@ pub use household::Household;
 pub use lender::{Garbage, Lender, Recorded};
 pub use node::Node;
 pub use plan::NodePlan;
-pub use process::{Signal, Throttle, signal};
+pub use process::{Signal, Standstill, Throttle, signal, workers_of};
 pub use program::nook;
 pub use proxy::{Cable, Proxy, Weather};
 pub use secrets::{Secrets, files_below};

@@ -20,10 +20,10 @@ use crate::program::nook;
 use crate::secrets::files_below;
 
 /// Longest wait for anything that a node is to show; a busy machine of two cores needs a part of it.
-const STATE_LIMIT: Duration = Duration::from_secs(40);
+const STATE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Longest wait for a node to end in order.
-const LEAVE_LIMIT: Duration = Duration::from_secs(15);
+const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -237,10 +237,10 @@ impl Node {
         children(self.child.id())
     }
 
-    /// Waits until it has no worker process any more, and so none of their memory.
+    /// Waits until it has no worker process any more, and so none of their memory, and knows it.
     pub async fn until_no_worker(&self) -> anyhow::Result<()> {
         let end = clock::now() + STATE_LIMIT;
-        while !self.workers().is_empty() {
+        while !self.workers().is_empty() || !self.vitals().await?.workers.is_empty() {
             if clock::now() >= end {
                 bail!("{}: a worker is still there after {STATE_LIMIT:?}", self.name());
             }

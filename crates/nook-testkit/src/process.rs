@@ -3,9 +3,11 @@
 use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+use nook_node::{House, HouseError};
 
 /// How long a throttled process runs at a time.
 const RUNS: Duration = Duration::from_millis(5);
@@ -35,39 +37,90 @@ pub fn signal(pid: u32, signal: Signal) {
     let _ = Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
-/// Processes that run for a small part of the time only. Dropping it lets them go on freely.
+/// Processes that stand still. Dropping it lets them go on.
 #[derive(Debug)]
-pub struct Throttle {
-    ends: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+pub struct Standstill {
+    pids: Vec<u32>,
 }
 
-impl Throttle {
-    /// Makes them about `factor` times slower from now on.
-    pub(crate) fn start(pids: Vec<u32>, factor: u32) -> Self {
-        let ends = Arc::<AtomicBool>::default();
-        let seen = Arc::clone(&ends);
-        let thread = thread::spawn(move || {
-            let all = |kind| pids.iter().for_each(|pid| signal(*pid, kind));
-            while !seen.load(Ordering::Relaxed) {
-                all(Signal::Stop);
-                thread::sleep(RUNS * factor.saturating_sub(1));
-                all(Signal::Continue);
-                thread::sleep(RUNS);
-            }
-        });
-        Self { ends, thread: Some(thread) }
+impl Standstill {
+    /// Stops them.
+    #[must_use]
+    pub fn of(pids: Vec<u32>) -> Self {
+        pids.iter().for_each(|pid| signal(*pid, Signal::Stop));
+        Self { pids }
     }
 }
 
-impl Drop for Throttle {
+impl Drop for Standstill {
     fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
+        self.pids.iter().for_each(|pid| signal(*pid, Signal::Continue));
+    }
+}
+
+/// Processes that run for a small part of the time only. Dropping it lets them go on freely.
+#[derive(Debug)]
+pub struct Throttle {
+    pids: Vec<u32>,
+    wish: Arc<AtomicU8>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How throttled processes are to go on; each is looked at while they stand still.
+const SLOWLY: u8 = 0;
+const FREELY: u8 = 1;
+const NOT_AT_ALL: u8 = 2;
+
+impl Throttle {
+    /// Makes them about `factor` times slower from now on; they stand still when this returns.
+    #[must_use]
+    pub fn start(pids: Vec<u32>, factor: u32) -> Self {
+        let wish = Arc::new(AtomicU8::new(SLOWLY));
+        let (seen, theirs) = (Arc::clone(&wish), pids.clone());
+        let all = move |kind| theirs.iter().for_each(|pid| signal(*pid, kind));
+        all(Signal::Stop);
+        let thread = thread::spawn(move || {
+            loop {
+                thread::sleep(RUNS * factor.saturating_sub(1));
+                match seen.load(Ordering::Relaxed) {
+                    NOT_AT_ALL => return,
+                    FREELY => return all(Signal::Continue),
+                    _ => {}
+                }
+                all(Signal::Continue);
+                thread::sleep(RUNS);
+                all(Signal::Stop);
+            }
+        });
+        Self { pids, wish, thread: Some(thread) }
+    }
+
+    /// From now on they stand still.
+    #[must_use]
+    pub fn stand_still(mut self) -> Standstill {
+        self.end(NOT_AT_ALL);
+        Standstill { pids: std::mem::take(&mut self.pids) }
+    }
+
+    fn end(&mut self, wish: u8) {
+        self.wish.store(wish, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // It can only have ended.
             let _ = thread.join();
         }
     }
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        self.end(FREELY);
+    }
+}
+
+/// The worker processes of a house in this process.
+pub async fn workers_of(house: &House) -> Result<Vec<u32>, HouseError> {
+    let vitals = house.vitals().await?;
+    Ok(vitals.workers.into_iter().map(|worker| worker.pid).collect())
 }
 
 /// The processes that `parent` has started and that still run.

@@ -7,21 +7,33 @@ are the `data-testid`s that the pages promise; [Window] knows nothing else of th
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from selenium import webdriver
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.options import ArgOptions
 from selenium.webdriver.remote.webelement import WebElement
 
 from gui.sni import wait_until
-from nodes import free_port, is_open, write_settings
+from nodes import free_port, is_open, processes, write_settings
 
-LEAVE_SECONDS = 20
-DRIVER_SECONDS = 20
+LEAVE_SECONDS = 60
 WINDOW_TITLE = "Inglenook"
+# What an element says that is being painted anew, or still on its way to its place.
+NOT_YET = (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    StaleElementReferenceException,
+)
+Found = TypeVar("Found")
 
 
 class App:
@@ -82,6 +94,11 @@ class App:
         config = Path(self._folder.name) / "config"
         return dict(os.environ, INGLENOOK_HOME=str(self.home), XDG_CONFIG_HOME=str(config))
 
+    def workers(self) -> list[int]:
+        """Its worker processes, whoever started the app."""
+        home = f"INGLENOOK_HOME={self.home}\0".encode()
+        return [pid for pid in processes() if is_worker(pid) and home in environment_of(pid)]
+
     def is_running(self) -> bool:
         """Whether the process is alive."""
         return self.process is not None and self.process.poll() is None
@@ -116,12 +133,12 @@ class Window:
     """The app's window, driven through WebDriver. WebKitWebDriver starts the app itself."""
 
     def __init__(self, app: App) -> None:
-        self._app = app
+        self.app = app
 
     def __enter__(self) -> "Window":
         port = free_port()
         # Without this variable the app opens a window that WebDriver may not drive.
-        environment = dict(self._app.environment(), TAURI_WEBVIEW_AUTOMATION="true")
+        environment = dict(self.app.environment(), TAURI_WEBVIEW_AUTOMATION="true")
         self._log = (out() / "webdriver.log").open("ab")
         self._driver_process = subprocess.Popen(
             ["WebKitWebDriver", f"--port={port}", "--host=127.0.0.1"],
@@ -130,7 +147,7 @@ class Window:
             stdout=self._log,
             stderr=self._log,
         )
-        wait_until(lambda: is_open(port), "WebKitWebDriver", DRIVER_SECONDS)
+        wait_until(lambda: is_open(port), "WebKitWebDriver")
         options = ArgOptions()
         options.set_capability("browserName", "wry")
         options.set_capability("webkitgtk:browserOptions", {"binary": program(), "args": []})
@@ -149,30 +166,67 @@ class Window:
             self.driver.quit()
         finally:
             self._driver_process.terminate()
-            self._driver_process.wait(LEAVE_SECONDS)
+            try:
+                self._driver_process.wait(LEAVE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._driver_process.kill()
+                self._driver_process.wait()
             self._log.close()
 
     def all(self, test_id: str) -> list[WebElement]:
         """All elements with this `data-testid`, in the order of the page."""
         return self.driver.find_elements(By.CSS_SELECTOR, f'[data-testid="{test_id}"]')
 
-    def find(self, test_id: str, seconds: float = 15) -> WebElement:
+    def find(self, test_id: str) -> WebElement:
         """The one visible element with this `data-testid`; waits for it."""
 
         def visible() -> list[WebElement]:
-            return [element for element in self.all(test_id) if element.is_displayed()]
+            try:
+                return [element for element in self.all(test_id) if element.is_displayed()]
+            except StaleElementReferenceException:
+                return []
 
-        return wait_until(visible, f"{test_id} on the page", seconds)[0]
+        return wait_until(visible, f"{test_id} on the page")[0]
+
+    def done(self, work: Callable[[], Found]) -> Found:
+        """Does something to the page; again where it was painted anew in the middle of it."""
+        results: list[Found] = []
+
+        def is_done() -> bool:
+            try:
+                results.append(work())
+            except NOT_YET:
+                return False
+            return True
+
+        wait_until(is_done, "the page to keep still")
+        return results[0]
 
     def click(self, test_id: str) -> None:
         """Clicks an element."""
-        self.find(test_id).click()
+        self.done(lambda: self.find(test_id).click())
 
-    def type(self, test_id: str, text: str) -> None:
-        """Types into an empty field."""
-        field = self.find(test_id)
-        field.clear()
-        field.send_keys(text)
+    def text(self, test_id: str) -> str:
+        """What stands there now."""
+        return self.done(lambda: self.find(test_id).text.strip())
+
+    def until_text(self, test_id: str, wanted: str) -> None:
+        """Waits until these very words stand there."""
+        wait_until(lambda: self.text(test_id) == wanted, f"{wanted!r} in {test_id}")
+
+    def value(self, test_id: str) -> str:
+        """What a field holds."""
+        return self.done(lambda: self.find(test_id).get_attribute("value") or "")
+
+    def type(self, test_id: str, text: str, *keys: str) -> None:
+        """Types into a field that is emptied before."""
+
+        def typed() -> None:
+            field = self.find(test_id)
+            field.clear()
+            field.send_keys(text, *keys)
+
+        self.done(typed)
 
     def watch_reply(self, stop_at_once: bool = False) -> None:
         """From now on the page itself notes every text that the newest reply shows.
@@ -212,6 +266,22 @@ def close_windows() -> None:
     """Closes the visible windows as a person does: by asking, not by force."""
     for window in windows():
         subprocess.run(["wmctrl", "-i", "-c", hex(int(window))], check=True)
+
+
+def is_worker(pid: int) -> bool:
+    """Whether a process is a worker of some node."""
+    try:
+        return b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def environment_of(pid: int) -> bytes:
+    """The variables with which a process was started."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
 
 
 def picture_of_screen(name: str) -> Path:

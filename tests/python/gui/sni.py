@@ -19,7 +19,9 @@ from dbus_fast.service import ServiceInterface, dbus_method, dbus_property, dbus
 WATCHER_NAME = "org.kde.StatusNotifierWatcher"
 ITEM_INTERFACE = "org.kde.StatusNotifierItem"
 MENU_INTERFACE = "com.canonical.dbusmenu"
-CALL_SECONDS = 10
+CALL_SECONDS = 60
+# They end a test that hangs; a busy machine may take a good part of it.
+WAIT_SECONDS = 60
 # What GDBus answers for a path at which nothing is exported, and for an interface that is not there.
 NOT_THERE = {
     "org.freedesktop.DBus.Error.UnknownMethod",
@@ -117,7 +119,7 @@ class Panel:
         self._watcher: Watcher
         self._run(self._start())
 
-    def wait_for_icon(self, seconds: float = 30) -> TrayItem:
+    def wait_for_icon(self, seconds: float = WAIT_SECONDS) -> TrayItem:
         """The first icon that registers."""
         self._run(asyncio.wait_for(self._watcher.registered.wait(), seconds))
         return self._watcher.items[0]
@@ -143,10 +145,10 @@ class Panel:
         return wait_until(lambda: self._menu_now(item), "a menu on the bus", CALL_SECONDS)
 
     def _menu_now(self, item: TrayItem) -> list[MenuEntry]:
-        path = self.properties(item).get("Menu")
-        if not path:
-            return []
         try:
+            path = self.properties(item).get("Menu")
+            if not path:
+                return []
             self._call(self._menu_call(item, path, "AboutToShow", "i", [0]))
             layout = self._call(self._menu_call(item, path, "GetLayout", "iias", [0, -1, []]))
         except NotOnTheBusError:
@@ -154,12 +156,19 @@ class Panel:
         return [entry for entry in flat(layout[1]) if entry.label]
 
     def click(self, item: TrayItem, label: str) -> None:
-        """Clicks the entry with this label. Numbers change, labels are what a person sees."""
-        entries = {entry.label: entry for entry in self.menu(item)}
-        assert label in entries, f"{label!r} is not in the menu: {list(entries)}"
+        """Clicks the entry with this label. Numbers change, labels are what a person sees.
+
+        A person clicks what can be clicked: that is waited for.
+        """
+
+        def possible() -> MenuEntry | None:
+            fits = (entry for entry in self.menu(item) if entry.label == label and entry.enabled)
+            return next(fits, None)
+
+        entry = wait_until(possible, f"{label!r} to be possible")
         path = self.properties(item)["Menu"]
         now = int(time.time()) & 0xFFFF_FFFF
-        body = [entries[label].number, "clicked", Variant("i", 0), now]
+        body = [entry.number, "clicked", Variant("i", 0), now]
         self._call(self._menu_call(item, path, "Event", "isvu", body))
 
     def close(self) -> None:
@@ -215,7 +224,7 @@ def flat(node: list) -> list[MenuEntry]:
     return entries
 
 
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = 20) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> Any:
     """Looks again until `condition` gives something true; a failure says what was waited for."""
     end = time.monotonic() + seconds
     while True:

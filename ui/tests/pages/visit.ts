@@ -32,6 +32,7 @@ export async function open(page: Page, { theme, language, size, isNew = false }:
 export async function goTo(page: Page, name: (typeof PAGES)[number] | 'chat'): Promise<void> {
   await openSideBar(page);
   await page.getByTestId(`nav-${name}`).click();
+  await expect(page.locator('main h1, main [data-testid="prompt"]').first()).toBeVisible();
   await settle(page);
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
 /// What ends a test that hangs; nothing is timed by it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Device {
     pub(crate) id: PeerId,

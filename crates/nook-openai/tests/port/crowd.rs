@@ -1,10 +1,12 @@
 //! Many clients at once, and clients that leave.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use nook_node::house::REPLIES_WAITING_MAX;
 use nook_openai::Limits;
+use nook_testkit::Standstill;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -14,8 +16,9 @@ use crate::kit::{Port, body, long_body};
 /// One reply at a time.
 const ONE_AT_A_TIME: &str = "[distributed_inference]\nmax_concurrent_pipelines = 1\n";
 
-/// Starts a stream and reads until its first words.
-async fn begin_stream(port: &Port) -> TcpStream {
+/// Starts a stream, reads until its first words, and holds it there.
+async fn begin_stream(port: &Port) -> (TcpStream, Standstill) {
+    let slow = port.slow().await;
     let mut stream = port.connect().await;
     stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
     let mut seen = Vec::new();
@@ -25,7 +28,7 @@ async fn begin_stream(port: &Port) -> TcpStream {
         assert!(count > 0, "it ended: {}", String::from_utf8_lossy(&seen));
         seen.extend_from_slice(&piece[..count]);
     }
-    stream
+    (stream, slow.stand_still())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,8 +48,20 @@ async fn row_36_beyond_the_queue_the_answer_is_429() {
     let first = begin_stream(&port).await;
     let more = 5;
     let short = port.chat(&body(&json!({"max_tokens": 1})));
-    let asked = (0..REPLIES_WAITING_MAX + more).map(|_| port.ask(&short));
-    let answers = join_all(asked).await;
+    let answered = AtomicUsize::new(0);
+    let asked = (0..REPLIES_WAITING_MAX + more).map(async |_| {
+        let answer = port.ask(&short).await;
+        answered.fetch_add(1, Ordering::Relaxed);
+        answer
+    });
+    // While the first one is held, nobody is answered but those who are refused.
+    let goes_on = async {
+        while answered.load(Ordering::Relaxed) < more {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        drop(first);
+    };
+    let (answers, ()) = tokio::join!(join_all(asked), goes_on);
     let (refused, waited): (Vec<_>, Vec<_>) =
         answers.iter().partition(|answer| answer.status == 429);
     assert_eq!((refused.len(), waited.len()), (more, REPLIES_WAITING_MAX));
@@ -55,7 +70,6 @@ async fn row_36_beyond_the_queue_the_answer_is_429() {
         assert_eq!(answer.error_code(), "rate_limit_exceeded");
         assert_eq!(answer.header("retry-after"), Some("2"));
     }
-    drop(first);
     port.wait_until_idle().await;
     port.close().await;
 }

@@ -18,6 +18,9 @@ async fn check(port: &Port, row: &str, request: &Request, status: u16) {
     assert_eq!(answer.header("cache-control"), Some("no-store"), "{row}");
 }
 
+/// Bursts of wrong keys, one of which must be one.
+const BURSTS_MAX: usize = 20;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewed_key_acts_at_once_and_the_old_one_opens_nothing_any_more() {
     let port = Port::open().await;
@@ -145,13 +148,19 @@ async fn h3_many_wrong_keys_are_slowed_down_while_the_good_one_works() {
     let port = Port::open().await;
     let good = port.request("GET", "/v1/models");
     let wrong = good.clone().but("Authorization", "Bearer wrong");
-    let guesses = futures_util::future::join_all((0..40).map(|_| port.ask(&wrong)));
-    let (guesses, worked) = tokio::join!(guesses, port.ask(&good));
-    assert_eq!(worked.status, 200);
-    let count = |status| guesses.iter().filter(|guess| guess.status == status).count();
-    assert_eq!(count(401) + count(429), 40);
-    assert!(count(429) > 0, "nothing slowed them down");
-    let refused = guesses.iter().find(|guess| guess.status == 429).unwrap();
+    let mut refused = None;
+    // A burst that a busy machine stretches over seconds is slow enough as it is; then there is another.
+    for _ in 0..BURSTS_MAX {
+        let guesses = futures_util::future::join_all((0..40).map(|_| port.ask(&wrong)));
+        let (guesses, worked) = tokio::join!(guesses, port.ask(&good));
+        assert_eq!(worked.status, 200);
+        assert!(guesses.iter().all(|guess| [401, 429].contains(&guess.status)));
+        refused = guesses.into_iter().find(|guess| guess.status == 429);
+        if refused.is_some() {
+            break;
+        }
+    }
+    let refused = refused.expect("nothing slowed them down");
     assert!(refused.header("retry-after").is_some());
     assert_eq!(port.ask(&good).await.status, 200);
     port.close().await;
@@ -234,12 +243,14 @@ async fn h4_a_huge_body_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn h4_and_t1_slow_senders_are_cut_off() {
     let short = Duration::from_millis(200);
-    let limits = Limits { header: short, body: short, ..Limits::USUAL };
-    let port = Port::open_with(limits, "").await;
+    // Only one of the two is short: a sender that the system holds up is none that the test means.
+    let port = Port::open_with(Limits { body: short, ..Limits::USUAL }, "").await;
     let chunked = port.chat("").without("Content-Length").with("Transfer-Encoding", "chunked");
     check(&port, "a body that never ends", &chunked, 408).await;
     let promised = port.chat("{").but("Content-Length", "100");
     check(&port, "a body that stops", &promised, 408).await;
+    port.close().await;
+    let port = Port::open_with(Limits { header: short, ..Limits::USUAL }, "").await;
     for sent in ["", "GET /v1/mod", "GET /v1/models HTTP/1.1\r\nHost: x\r\n"] {
         let mut stream = port.connect().await;
         stream.write_all(sent.as_bytes()).await.unwrap();

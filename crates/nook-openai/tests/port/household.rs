@@ -40,6 +40,7 @@ async fn row_4_a_reply_that_breaks_ends_in_an_error_and_in_no_false_stop() {
     let (lending, _lending_home) = kit::house("Desk", "").await;
     befriend(&asking, &lending).await;
     let port = Port::of(asking, home, Limits::USUAL).await;
+    let mut slow = Some(port.slow().await);
     let mut stream = port.connect().await;
     stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
     let mut seen = String::new();
@@ -54,6 +55,7 @@ async fn row_4_a_reply_that_breaks_ends_in_an_error_and_in_no_false_stop() {
         if !gone && seen.contains("\"delta\":{\"content\"") {
             gone = true;
             lending.shut_down().await;
+            drop(slow.take());
         }
     }
     assert!(gone, "{seen}");

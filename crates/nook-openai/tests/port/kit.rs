@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nook_node::{House, HouseOptions, PortSettings, WorkerCommand};
 use nook_openai::{Limits, PortHandle};
+use nook_testkit::Throttle;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,6 +12,9 @@ use tokio::net::TcpStream;
 
 /// A test that waits longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How much slower than usual [`Port::slow`] is.
+const SLOW: u32 = 16;
 
 /// The origin that the ports of these tests allow.
 pub(crate) const LISTED_ORIGIN: &str = "http://localhost:3000";
@@ -142,6 +146,14 @@ impl Port {
         let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
         read.expect("the answer should come and end").expect("the answer should be readable");
         Answer::parse(&answer)
+    }
+
+    /// Makes a first reply, and lets its worker be slow from then on: replies that something is to be done
+    /// to in their middle are far from their end then, however slowly the test gets to it.
+    pub(crate) async fn slow(&self) -> Throttle {
+        let first = self.ask(&self.chat(&body(&json!({"max_tokens": 1})))).await;
+        assert_eq!(first.status, 200, "{}", first.text());
+        Throttle::start(nook_testkit::workers_of(&self.house).await.unwrap(), SLOW)
     }
 
     /// Waits until this device computes nothing for anybody.

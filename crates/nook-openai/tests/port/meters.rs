@@ -97,6 +97,7 @@ async fn a_helper_that_goes_is_counted_and_so_is_whoever_stood_in() {
     let port = Port::of(asking.clone(), home, Limits::USUAL).await;
     befriend(&asking, &lending).await;
     let before = read(&port).await;
+    let mut slow = Some(port.slow().await);
     let mut stream = port.connect().await;
     stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
     let (mut seen, mut gone) = (String::new(), false);
@@ -110,6 +111,7 @@ async fn a_helper_that_goes_is_counted_and_so_is_whoever_stood_in() {
         if !gone && seen.contains("\"delta\":{\"content\"") {
             gone = true;
             lending.shut_down().await;
+            drop(slow.take());
         }
     }
     assert!(gone && seen.contains("[DONE]"), "{seen}");

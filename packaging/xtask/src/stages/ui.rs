@@ -51,9 +51,16 @@ pub(crate) fn pages(round: &mut Round) -> Result<Outcome> {
         .args(["run", "pages"])
         .env("CHROMIUM", &browser)
         .env("PICTURES", &pictures)
+        .env("PAGES_PORT", free_port()?.to_string())
         .within(PAGES_LIMIT)
         .run()?;
     Ok(Outcome::Passed { note: format!("pictures in {}", pictures.display()) })
+}
+
+/// A port that nobody uses now: two runs on one machine must not meet.
+fn free_port() -> Result<u16> {
+    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
 }
 
 /// Whether the pages are in the tree.

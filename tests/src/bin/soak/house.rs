@@ -24,11 +24,8 @@ const MODEL: &str = "ember";
 /// Idle seconds after which a worker frees all it holds: so few that a census need not wait long.
 const IDLE_SECONDS: &str = "3";
 
-/// One thread for each worker, as five of them share this machine. The system's allocator (of Linux; others
-/// take no notice) keeps one heap and gives its free end back: by itself it keeps a heap for every thread
-/// that ever allocated, whose free parts are no leak and grow for an hour.
-const ENVIRONMENT: [&str; 3] =
-    ["INGLENOOK_THREADS=1", "MALLOC_ARENA_MAX=1", "MALLOC_TRIM_THRESHOLD_=131072"];
+/// One thread for each worker, as five of them share this machine.
+const ENVIRONMENT: [&str; 1] = ["INGLENOOK_THREADS=1"];
 
 /// Longest wait for all to know and to lend again.
 const WHOLE_LIMIT: Duration = Duration::from_secs(90);
