@@ -44,20 +44,14 @@ pub(crate) fn run(arguments: Arguments, language: Option<&str>) -> anyhow::Resul
     tauri::async_runtime::set(runtime.handle().clone());
     let (opener, opening) = opening();
     let background = Background { tasks: Tasks::new(), runtime: runtime.handle().clone() };
-    let app = with_plugins(Builder::default())
+    let app = with_parts(with_plugins(Builder::default()), arguments, language)
         .manage(background)
-        .manage(Whereabouts::new(arguments.page_kept.unwrap_or(window::PAGE_KEPT)))
         .manage(opening)
-        .manage(Leaving::default())
-        .manage(News::default())
-        .manage(arguments)
-        .manage(PageWatch::new(&arguments))
-        .manage(Speech::new(language))
-        .manage(Replies::default())
         .invoke_handler(tauri::generate_handler![
             commands::arrived,
             commands::cancel_pairing,
             page_commands::autostart,
+            page_commands::change_download,
             page_commands::change_setting,
             page_commands::choose_model_file,
             commands::confine_conversation,
@@ -66,6 +60,7 @@ pub(crate) fn run(arguments: Arguments, language: Option<&str>) -> anyhow::Resul
             page_commands::diagnostics,
             commands::export_conversation,
             commands::forget,
+            page_commands::found_models,
             page_commands::free_memory,
             commands::import_conversation,
             page_commands::import_model,
@@ -75,6 +70,7 @@ pub(crate) fn run(arguments: Arguments, language: Option<&str>) -> anyhow::Resul
             commands::open_link,
             page_commands::pause_sharing,
             page_commands::port_key,
+            page_commands::pull_model,
             commands::quit,
             page_commands::remove_model,
             commands::rename_conversation,
@@ -105,6 +101,17 @@ pub(crate) fn run(arguments: Arguments, language: Option<&str>) -> anyhow::Resul
         }
     });
     Ok(())
+}
+
+fn with_parts(builder: Builder<Wry>, arguments: Arguments, language: Option<&str>) -> Builder<Wry> {
+    builder
+        .manage(Whereabouts::new(arguments.page_kept.unwrap_or(window::PAGE_KEPT)))
+        .manage(Leaving::default())
+        .manage(News::default())
+        .manage(arguments)
+        .manage(PageWatch::new(&arguments))
+        .manage(Speech::new(language))
+        .manage(Replies::default())
 }
 
 fn with_plugins(builder: Builder<Wry>) -> Builder<Wry> {

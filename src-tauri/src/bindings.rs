@@ -54,6 +54,8 @@ fn generate() -> BTreeMap<String, String> {
     asks::DiagnosticsView::export_all(&config).unwrap();
     views::ExportAsk::export_all(&config).unwrap();
     views::SettingAsk::export_all(&config).unwrap();
+    views::DownloadAsk::export_all(&config).unwrap();
+    views::FoundView::export_all(&config).unwrap();
     let mut files = read_folder(folder.path());
     files.insert("ErrorCode.ts".to_owned(), error_codes());
     files

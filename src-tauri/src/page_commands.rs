@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use nook_base::ErrorCode;
 use nook_node::PauseFor;
-use nook_node::views::{ModelView, Problem, SettingAsk, Wording};
+use nook_node::views::{
+    DownloadAsk, DownloadView, FoundView, ModelView, Problem, SettingAsk, Wording,
+};
 use tauri::{AppHandle, State, WebviewWindow};
 use tauri_plugin_autostart::ManagerExt;
 use tauri_plugin_dialog::DialogExt;
@@ -42,6 +44,30 @@ pub(crate) async fn choose_model_file(window: WebviewWindow) -> Option<String> {
     });
     let file = wait.await.ok().flatten()?;
     file.into_path().ok().map(|path| path.display().to_string())
+}
+
+/// Begins a download, or goes on with it; the house shows how far it is.
+#[tauri::command]
+pub(crate) async fn pull_model(
+    source: String,
+    opening: State<'_, Opening>,
+) -> Answer<DownloadView> {
+    Ok(opening.house().await?.pull(source, None).await?)
+}
+
+#[tauri::command]
+pub(crate) async fn change_download(
+    key: String,
+    ask: DownloadAsk,
+    opening: State<'_, Opening>,
+) -> Answer<()> {
+    Ok(opening.house().await?.change_download(key, ask).await?)
+}
+
+/// Model files of other programs on this computer.
+#[tauri::command]
+pub(crate) async fn found_models(opening: State<'_, Opening>) -> Answer<Vec<FoundView>> {
+    Ok(opening.house().await?.found_models().await?)
 }
 
 #[tauri::command]

@@ -78,6 +78,8 @@ def test_the_first_start_asks_and_is_over(window: Window) -> None:
     window.click("first-next")
     window.find("first-share")
     window.click("first-skip")
+    window.find("first-model")
+    window.click("first-skip")
     window.click("first-next")
     wait_until(lambda: not window.all("first-start"), "the end of the first start")
     window.click("nav-devices")

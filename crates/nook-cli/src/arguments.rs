@@ -145,17 +145,42 @@ pub(crate) enum Switch {
 
 #[derive(Debug, Args)]
 pub(crate) struct Models {
-    /// What to do; without it, list them.
+    /// What to do; without it, list models and downloads.
     #[command(subcommand)]
     pub(crate) action: Option<ModelsAction>,
-    /// Print JSON.
-    #[arg(long)]
+    /// Print JSON; while downloading, a line for each step.
+    #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsAction {
-    /// Add a GGUF file.
+    /// List the models that can be downloaded by name, and whether this household has room for them.
+    Catalog,
+    /// Download a model, or go on with a download.
+    Pull {
+        /// A name from `nook models catalog`, `hf:owner/repository/file.gguf`, or an https address.
+        source: String,
+        /// What to call it (default: its name in the catalogue, else after the file).
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Let a download rest; what came is kept.
+    Pause {
+        /// The model's name to be, or the key of the download.
+        download: String,
+    },
+    /// Go on with a download that rests or has failed.
+    Resume {
+        /// The model's name to be, or the key of the download.
+        download: String,
+    },
+    /// End a download; what came is kept until it is removed.
+    Cancel {
+        /// The model's name to be, or the key of the download.
+        download: String,
+    },
+    /// Add a GGUF file. It is used where it lies.
     Import {
         /// The file.
         file: PathBuf,
@@ -163,7 +188,10 @@ pub(crate) enum ModelsAction {
         #[arg(long)]
         name: Option<String>,
     },
-    /// Remove a model from the library.
+    /// List GGUF files that other programs on this computer hold; `import` uses them where they lie.
+    Found,
+    /// Remove a model from the library, or a download with what came of it.
+    #[command(visible_alias = "rm")]
     Remove {
         /// Its name.
         name: String,

@@ -1,17 +1,16 @@
-//! The short commands: pairing, devices, sharing, models, doctor, key.
+//! The short commands: pairing, devices, sharing, doctor, key.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use nook_control::{Answer, Client, DeviceTarget, Request};
 use nook_node::doctor::Verdict;
 use nook_node::views::{DeviceView, HouseView, Trust};
 
 use crate::arguments::{
-    Devices, DevicesAction, Doctor, DoctorSubject, Models, ModelsAction, Pair, Share, Switch,
-    TrustChoice,
+    Devices, DevicesAction, Doctor, DoctorSubject, Pair, Share, Switch, TrustChoice,
 };
 use crate::door::Door;
 use crate::endings::Failure;
@@ -199,51 +198,6 @@ pub(crate) async fn share(home: Option<PathBuf>, share: Share) -> anyhow::Result
     }
     output::line(view(&door.client).await?.sharing.status_line);
     Ok(ExitCode::SUCCESS)
-}
-
-pub(crate) async fn models(home: Option<PathBuf>, models: Models) -> anyhow::Result<ExitCode> {
-    let door = Door::open(home).await?;
-    let outcome = list_models(&door.client, models).await;
-    door.close().await;
-    outcome.map(|()| ExitCode::SUCCESS)
-}
-
-async fn list_models(client: &Client, models: Models) -> anyhow::Result<()> {
-    match models.action {
-        Some(ModelsAction::Import { file, name }) => {
-            let file = std::path::absolute(&file)
-                .with_context(|| format!("cannot resolve {}", file.display()))?;
-            if let Answer::Model(model) = client.ask(Request::ImportModel { file, name }).await? {
-                output::line(format!("{} is here: {} layers", model.name, model.layers));
-            }
-        }
-        Some(ModelsAction::Remove { name }) => {
-            client.ask(Request::RemoveModel { name }).await?;
-        }
-        None => {
-            let view = view(client).await?;
-            if models.json {
-                output::json(&view.models);
-                return Ok(());
-            }
-            let row = |model: &nook_node::views::ModelView| {
-                vec![
-                    model.name.clone(),
-                    model.architecture.clone(),
-                    model.quantisation.clone(),
-                    model.layers.to_string(),
-                    model.context_length.to_string(),
-                    format!("{:.1} MB", model.file_bytes as f64 / 1e6),
-                    model.digest.chars().take(12).collect(),
-                ]
-            };
-            output::table(
-                &["NAME", "KIND", "QUANT", "LAYERS", "CONTEXT", "SIZE", "DIGEST"],
-                &view.models.iter().map(row).collect::<Vec<_>>(),
-            );
-        }
-    }
-    Ok(())
 }
 
 pub(crate) async fn doctor(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Result<ExitCode> {

@@ -15,6 +15,7 @@ mod endings;
 mod generate;
 mod house;
 mod manual;
+mod models;
 mod output;
 mod pipeline;
 mod timeline;
@@ -59,7 +60,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Pair(pair) => ask::pair(home, pair).await,
         Command::Devices(devices) => ask::devices(home, devices).await,
         Command::Share(share) => ask::share(home, share).await,
-        Command::Models(models) => ask::models(home, models).await,
+        Command::Models(models) => models::run(home, models).await,
         Command::Doctor(doctor) => ask::doctor(home, doctor).await,
         Command::Key => ask::key(home).await,
         Command::Generate(wish) => generate::run(home, wish).await,

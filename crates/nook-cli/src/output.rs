@@ -1,9 +1,10 @@
 //! The only place of this program that prints.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the output module")]
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 /// Whether standard output stands in the middle of a line. A process has one standard output, so this
@@ -34,6 +35,27 @@ pub(crate) fn json(value: &impl Serialize) {
         Ok(text) => line(text),
         Err(error) => eprintln!("error: cannot write JSON: {error}"),
     }
+}
+
+/// One JSON value on one line: for programs that read along.
+pub(crate) fn json_line(value: &impl Serialize) {
+    match serde_json::to_string(value) {
+        Ok(text) => line(text),
+        Err(error) => eprintln!("error: cannot write JSON: {error}"),
+    }
+}
+
+/// A bar of bytes on the terminal; none where standard error is no terminal.
+pub(crate) fn bar() -> Option<ProgressBar> {
+    if !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let bar = ProgressBar::no_length();
+    let form = "{bar:30} {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {msg}";
+    if let Ok(style) = ProgressStyle::with_template(form) {
+        bar.set_style(style);
+    }
+    Some(bar)
 }
 
 /// What is going on, for people; not part of the result.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use nook_base::{ActivationDtype, Sensitive};
 use nook_node::doctor::Finding;
 use nook_node::views::{
-    ChatRole, DeviceView, HouseView, ModelView, PairingView, PipelineView, Problem, ReplyEvent,
-    Trust,
+    ChatRole, DeviceView, DownloadAsk, DownloadView, FoundView, HouseView, ModelView, PairingView,
+    PipelineView, Problem, ReplyEvent, Trust,
 };
 use nook_node::{ChatMessage, GenerateRequest, Prompt, Reach, Sampling, Vitals};
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,22 @@ pub enum Request {
         /// Its name.
         name: String,
     },
+    /// Begin a download, or go on with it.
+    Pull {
+        /// An id of the catalogue, `hf:owner/repository/file.gguf`, or an https address.
+        source: String,
+        /// What to call the model; absent: after its file.
+        name: Option<String>,
+    },
+    /// Pause, resume, cancel or delete a download.
+    Download {
+        /// Its key, or the name of the model to be.
+        key: String,
+        /// What to do.
+        ask: DownloadAsk,
+    },
+    /// Model files of other programs on this device.
+    FoundModels,
     /// Look at everything that usually goes wrong.
     Doctor,
     /// How replies are divided, and what that is decided by.
@@ -177,6 +193,10 @@ pub enum Answer {
     Device(DeviceView),
     /// The model now in the library.
     Model(ModelView),
+    /// The download that was asked for.
+    Download(DownloadView),
+    /// Model files of other programs.
+    Found(Vec<FoundView>),
     /// What was found.
     Findings(Vec<Finding>),
     /// How replies are divided.

@@ -138,6 +138,9 @@ async fn answer(house: &House, request: Request) -> Result<Answer, HouseError> {
             house.import_model(file, name).await.map(Answer::Model)
         }
         Request::RemoveModel { name } => house.remove_model(name).await.map(done),
+        Request::Pull { source, name } => house.pull(source, name).await.map(Answer::Download),
+        Request::Download { key, ask } => house.change_download(key, ask).await.map(done),
+        Request::FoundModels => house.found_models().await.map(Answer::Found),
         Request::Doctor => house.doctor().await.map(Answer::Findings),
         Request::Pipeline => house.pipeline().await.map(|view| Answer::Pipeline(Box::new(view))),
         Request::Vitals => house.vitals().await.map(Answer::Vitals),

@@ -5,7 +5,7 @@ use nook_model::ModelFile;
 
 use crate::lending::Lent;
 use crate::shelf::Listed;
-use crate::views::ModelView;
+use crate::views::{FitView, ModelView};
 
 /// Positions for which a guest's cache is counted when it is decided how many layers fit.
 const TYPICAL_POSITIONS: u32 = 4096;
@@ -17,6 +17,8 @@ pub(crate) struct Entry {
     pub(crate) file: ModelFile,
     pub(crate) built_in: bool,
     pub(crate) added: u64,
+    /// Whether the file is deleted with its entry.
+    pub(crate) owned: bool,
 }
 
 impl Entry {
@@ -28,7 +30,7 @@ impl Entry {
         self.file.shape().layers
     }
 
-    pub(crate) fn view(&self) -> ModelView {
+    pub(crate) fn view(&self, fit: FitView) -> ModelView {
         ModelView {
             name: self.listed.name.clone(),
             title: self.file.name().to_owned(),
@@ -40,6 +42,8 @@ impl Entry {
             file_bytes: self.file.file_bytes(),
             built_in: self.built_in,
             added: self.added,
+            owned: self.owned,
+            fit,
         }
     }
 

@@ -228,23 +228,7 @@ impl Question {
     }
 
     fn costs(&self) -> ModelCosts {
-        let shape = self.file.shape();
-        let one = |layer| LayerRange::with_len(layer, 1);
-        let weights = |layer| self.file.weight_bytes(&ModelPart::inner(one(layer)));
-        let caches = |layer| self.file.cache_bytes(one(layer), CACHE_POSITIONS);
-        let ends = ModelPart { layers: LayerRange::all(0), embedding: true, head: true };
-        ModelCosts {
-            layers: shape.layers,
-            layer_bytes: (0..shape.layers).map(weights).max().unwrap_or(0),
-            kv_bytes: (0..shape.layers)
-                .map(|layer| caches(layer).div_ceil(u64::from(CACHE_POSITIONS)))
-                .max()
-                .unwrap_or(0),
-            ends_bytes: self.file.weight_bytes(&ends),
-            row_bytes: self.dtype.row_bytes(shape.hidden) as u64,
-            // Every family that is understood may be cut at every layer.
-            uncuttable: Vec::new(),
-        }
+        costs(&self.file, self.dtype)
     }
 
     fn here(&self, told: &Encoded) -> Device {
@@ -328,6 +312,27 @@ impl Question {
             link: self.facts.links.get(&peer).copied().unwrap_or_default(),
             hands_to: self.facts.hands_to(peer),
         }
+    }
+}
+
+/// What a model asks of devices, counted by its own file.
+pub(crate) fn costs(file: &ModelFile, dtype: ActivationDtype) -> ModelCosts {
+    let shape = file.shape();
+    let one = |layer| LayerRange::with_len(layer, 1);
+    let weights = |layer| file.weight_bytes(&ModelPart::inner(one(layer)));
+    let caches = |layer| file.cache_bytes(one(layer), CACHE_POSITIONS);
+    let ends = ModelPart { layers: LayerRange::all(0), embedding: true, head: true };
+    ModelCosts {
+        layers: shape.layers,
+        layer_bytes: (0..shape.layers).map(weights).max().unwrap_or(0),
+        kv_bytes: (0..shape.layers)
+            .map(|layer| caches(layer).div_ceil(u64::from(CACHE_POSITIONS)))
+            .max()
+            .unwrap_or(0),
+        ends_bytes: file.weight_bytes(&ends),
+        row_bytes: dtype.row_bytes(shape.hidden) as u64,
+        // Every family that is understood may be cut at every layer.
+        uncuttable: Vec::new(),
     }
 }
 

@@ -23,8 +23,8 @@ pub use asking::{
 
 use crate::chats::ChatAsk;
 use crate::views::{
-    ConversationView, DeviceView, ExportAsk, HouseView, MessageView, ModelView, PairingView,
-    PipelineView, Problem, SettingAsk, Trust, Wording,
+    ConversationView, DeviceView, DownloadAsk, DownloadView, ExportAsk, FoundView, HouseView,
+    MessageView, ModelView, PairingView, PipelineView, Problem, SettingAsk, Trust, Wording,
 };
 
 /// Commands that may wait for the loop; a caller beyond them waits at the door.
@@ -185,6 +185,9 @@ pub(crate) enum Command {
     SetName { name: String, answer: Answer<()> },
     ImportModel { file: PathBuf, name: Option<String>, answer: Answer<ModelView> },
     RemoveModel { name: String, answer: Answer<()> },
+    Pull { source: String, name: Option<String>, answer: Answer<DownloadView> },
+    Download { key: String, ask: DownloadAsk, answer: Answer<()> },
+    FoundModels(Answer<Vec<FoundView>>),
     Generate { request: Box<GenerateRequest>, answer: Answer<Reply> },
     Embed { request: EmbedRequest, answer: Answer<Embedded> },
     Say { turn: Turn, answer: Answer<StartedTurn> },
@@ -299,6 +302,27 @@ impl House {
     /// Removes a model from the library; files outside the library folder are left alone.
     pub async fn remove_model(&self, name: String) -> Result<(), HouseError> {
         self.ask(|answer| Command::RemoveModel { name, answer }).await
+    }
+
+    /// Begins a download, or goes on with the one of the same file. `source` is an id of the catalogue,
+    /// `hf:owner/repository/file.gguf` or an https address; the model joins the library once it is here
+    /// and checked. It goes on without whoever asked, and after a restart.
+    pub async fn pull(
+        &self,
+        source: String,
+        name: Option<String>,
+    ) -> Result<DownloadView, HouseError> {
+        self.ask(|answer| Command::Pull { source, name, answer }).await
+    }
+
+    /// Pauses, resumes, cancels or deletes the download `key` (a key, or the model's name to be).
+    pub async fn change_download(&self, key: String, ask: DownloadAsk) -> Result<(), HouseError> {
+        self.ask(|answer| Command::Download { key, ask, answer }).await
+    }
+
+    /// Model files of other programs on this device that could be used where they lie.
+    pub async fn found_models(&self) -> Result<Vec<FoundView>, HouseError> {
+        self.ask(Command::FoundModels).await
     }
 
     /// Starts a reply.

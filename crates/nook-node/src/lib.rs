@@ -5,7 +5,7 @@
 //! (`devices`), calls of other devices (`sharing`, `lending`, `forwarding`, `whole`; held back by `holding_back`, which asks
 //! `pausing`), replies (`replies`, `reply`), where
 //! they are computed (`choice`, by what `gauges` and `probing` have measured), which layers lie where
-//! (`placing`), kept conversations (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
+//! (`placing`), model files from the network and of other programs (`downloads`, `found`) and whether they fit (`fits`), kept conversations (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
 //! made in one place (`present`) from plain types ([`views`]).
 //! [`inspect`] looks into model files without a running node.
 
@@ -15,9 +15,12 @@ mod chats;
 mod choice;
 mod devices;
 pub mod doctor;
+mod downloads;
 mod dropping;
 mod embed;
+mod fits;
 mod forwarding;
+mod found;
 mod gauges;
 mod holding_back;
 mod holdings;

@@ -59,6 +59,7 @@ fn entry(model: &ModelEntry) -> Result<Entry, HouseError> {
         file: open_file(&model.path)?,
         built_in: model.built_in,
         added: model.imported,
+        owned: model.owned,
     })
 }
 
@@ -112,21 +113,25 @@ impl State {
         name: Option<String>,
         answer: Answer<ModelView>,
     ) {
-        let outcome = staged.and_then(|staged| {
-            let adopted = self.library.adopt(staged, name.as_deref(), clock::unix_seconds());
-            let model = adopted.map_err(|error| {
-                HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
-            })?;
-            let entry = entry(&model)?;
-            let view = entry.view();
-            self.catalogue.retain(|known| known.digest() != entry.digest());
-            self.catalogue.push(entry);
-            Ok(view)
-        });
-        if outcome.is_ok() {
-            self.library_changed();
-        }
+        let outcome = staged.and_then(|staged| self.take_in(staged, name.as_deref()));
         let _ = answer.send(outcome);
+    }
+
+    /// Takes a checked file into the list; what is lent follows.
+    pub(crate) fn take_in(
+        &mut self,
+        staged: Staged,
+        name: Option<&str>,
+    ) -> Result<ModelView, HouseError> {
+        let adopted = self.library.adopt(staged, name, clock::unix_seconds());
+        let model = adopted.map_err(|error| {
+            HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
+        })?;
+        let entry = entry(&model)?;
+        self.catalogue.retain(|known| known.digest() != entry.digest());
+        self.catalogue.push(entry.clone());
+        self.library_changed();
+        Ok(entry.view(self.fits.of_model(entry.digest())))
     }
 
     /// Takes a model off the list.
@@ -149,6 +154,7 @@ impl State {
         self.catalogue
             .sort_by(|a, b| (!a.built_in, &a.listed.name).cmp(&(!b.built_in, &b.listed.name)));
         self.relist_lent();
+        self.look_at_fits();
     }
 }
 

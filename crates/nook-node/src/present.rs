@@ -41,10 +41,17 @@ impl State {
                 listen_port: self.listen_port,
                 key_kept_in: self.key_kept_in.clone(),
                 memory_bytes: crate::replies::memory_total(),
+                disk_free_bytes: self.downloads.disk_free(),
             },
             sharing: self.sharing_view(),
             devices: self.device_views(),
-            models: self.catalogue.iter().map(crate::catalogue::Entry::view).collect(),
+            models: self
+                .catalogue
+                .iter()
+                .map(|it| it.view(self.fits.of_model(it.digest())))
+                .collect(),
+            catalogue: self.catalogue_views(),
+            downloads: self.download_views(),
             pairing: self.pairing_view(),
             port: self.port.clone(),
             problems: self.problem_sentences(),

@@ -134,6 +134,13 @@ impl State {
             Command::RemoveModel { name, answer } => {
                 let _ = answer.send(self.remove_model(&name));
             }
+            Command::Pull { source, name, answer } => {
+                let _ = answer.send(self.pull(&source, name.as_deref()));
+            }
+            Command::Download { key, ask, answer } => {
+                let _ = answer.send(self.change_download(&key, ask));
+            }
+            Command::FoundModels(answer) => self.look_elsewhere(answer),
             Command::Generate { request, answer } => self.generate(*request, None, answer),
             Command::Embed { request, answer } => self.embed(request, answer),
             Command::Say { turn, answer } => self.say(turn, answer),
@@ -173,6 +180,8 @@ impl State {
             }
             Inside::Window { number, event } => self.on_window(number, event),
             Inside::Imported { staged, name, answer } => self.imported(*staged, name, answer),
+            Inside::Downloaded { key, outcome } => self.on_downloaded(&key, *outcome),
+            Inside::Stocked(stocked) => self.on_stocked(*stocked),
             Inside::Lending => self.on_lending(),
             Inside::AdvertDue => self.on_advert_due(),
             Inside::Generate { request, conversation, answer } => {
@@ -218,6 +227,8 @@ impl State {
         self.show_meters();
         self.rest_when_quiet();
         self.keep_measured();
+        self.look_at_fits();
+        self.downloads.look(now);
         let before = self.settings.settings().clone();
         match self.settings.reload() {
             Ok(true) => self.settings_changed(&before),

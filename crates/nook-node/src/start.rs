@@ -29,6 +29,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
 use crate::chats::ChatBook;
+use crate::downloads::Downloads;
+use crate::fits::Fits;
 use crate::gauges::Gauges;
 use crate::holding_back::HoldingBack;
 use crate::holdings::Holdings;
@@ -96,6 +98,12 @@ pub enum StartError {
     /// The models.
     #[error(transparent)]
     Library(#[from] nook_store::LibraryError),
+    /// The list of downloads.
+    #[error(transparent)]
+    Downloads(#[from] nook_store::DownloadsError),
+    /// The catalogue of models.
+    #[error(transparent)]
+    Catalogue(#[from] nook_fetch::CatalogueError),
     /// The certificate for links.
     #[error(transparent)]
     Certificate(#[from] nook_link::IdentityError),
@@ -124,6 +132,7 @@ struct Read {
     chats: Chats,
     library: Library,
     models: models::Found,
+    downloads: Downloads,
     keeping: Keeping,
     measured: Measured,
 }
@@ -184,6 +193,7 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
     let peers = Peers::load(&home)?;
     let library = Library::open(&home, clock::unix_seconds(), models::digest_of)?;
     let models = models::read(&library);
+    let downloads = Downloads::open(&home)?;
     let port_key = PortKey::load_or_create(&home)?;
     let chats = Chats::open(&home)?;
     let file = MeasuredFile::of(&home);
@@ -203,6 +213,7 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         chats,
         library,
         models,
+        downloads,
         keeping,
         measured,
     })
@@ -220,9 +231,7 @@ fn assemble(
     let identity = Identity::new(key)?;
     let (links, link_events) = start_links(&settings, identity.clone(), &me, tasks)?;
     let listen_port = links.local_addr().map_or(0, |address| address.port());
-    let folder = home.runtime().to_owned();
-    let limits = worker_limits(&settings);
-    let workers = Workers::start(WorkerSource { command: worker, folder, limits }, tasks);
+    let workers = start_workers(worker, &home, &settings, tasks);
     let chats = ChatBook::start(chats).map_err(|source| StartError::Thread { source })?;
     let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
     let gate = Gate::new(settings.settings().gate, peers.levels());
@@ -257,6 +266,8 @@ fn assemble(
         shelf: Shelf::default(),
         library,
         catalogue: models.entries,
+        downloads: read.downloads,
+        fits: Fits::default(),
         chats,
         port: closed_port(&settings),
         replies: Arc::new(()),
@@ -284,6 +295,8 @@ fn settle(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
     state.peers_changed();
     state.weigh();
     state.apply_sharing();
+    state.look_at_fits();
+    state.start_downloads();
     state.publish();
     sightings
 }
@@ -376,6 +389,16 @@ impl State {
     }
 }
 
+fn start_workers(
+    command: WorkerCommand,
+    home: &Home,
+    settings: &SettingsFile,
+    tasks: &Tasks,
+) -> Workers {
+    let folder = home.runtime().to_owned();
+    Workers::start(WorkerSource { command, folder, limits: worker_limits(settings) }, tasks)
+}
+
 fn worker_limits(settings: &SettingsFile) -> WorkerLimits {
     let host = &settings.settings().host;
     // The node lends a stream before a worker hears of it, exactly and over all workers. A worker takes one
@@ -416,6 +439,7 @@ fn empty_view() -> crate::views::HouseView {
             listen_port: 0,
             key_kept_in: String::new(),
             memory_bytes: None,
+            disk_free_bytes: None,
         },
         sharing: SharingView {
             on: false,
@@ -427,6 +451,8 @@ fn empty_view() -> crate::views::HouseView {
         },
         devices: Vec::new(),
         models: Vec::new(),
+        catalogue: Vec::new(),
+        downloads: Vec::new(),
         pairing: None,
         port: PortView { on: false, base_url: String::new(), problem: None },
         problems: Vec::new(),

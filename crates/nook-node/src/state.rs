@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, Sensitive};
+use nook_fetch::{FetchError, Fetched};
 use nook_find::{Finder, Tag};
 use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
 use nook_link::{Link, Links};
@@ -23,6 +24,8 @@ use crate::adverts::{AdvertBook, Heard};
 use crate::catalogue::Entry;
 use crate::chats::ChatBook;
 use crate::choice::outlook::Outlook;
+use crate::downloads::{Downloads, Stocked};
+use crate::fits::Fits;
 use crate::gauges::Gauges;
 use crate::holding_back::HoldingBack;
 use crate::holdings::{Holdings, Surveyed};
@@ -52,6 +55,10 @@ pub(crate) enum Inside {
         name: Option<String>,
         answer: Answer<ModelView>,
     },
+    /// A download ended, with its file or without.
+    Downloaded { key: String, outcome: Box<Result<Fetched, FetchError>> },
+    /// A file that was downloaded was checked and may be listed.
+    Stocked(Box<Stocked>),
     /// A kept conversation wants a reply.
     Generate { request: Box<GenerateRequest>, conversation: Option<i64>, answer: Answer<Reply> },
     /// A guest's stream began or ended.
@@ -195,6 +202,9 @@ pub(crate) struct State {
     pub(crate) shelf: Shelf,
     pub(crate) library: Library,
     pub(crate) catalogue: Vec<Entry>,
+    pub(crate) downloads: Downloads,
+    /// Which models the household has memory for.
+    pub(crate) fits: Fits,
     pub(crate) chats: ChatBook,
     pub(crate) port: PortView,
     /// Each reply under way holds a clone, so that whatever ends it is counted.

@@ -20,6 +20,7 @@ macro_rules! view {
 // Behind the macro, so that they have it.
 mod conversations;
 mod devices;
+mod models;
 mod settings;
 mod timeline;
 mod wording;
@@ -28,6 +29,9 @@ pub use conversations::{
     ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView,
 };
 pub use devices::{DeviceView, LendView, UnusedReason};
+pub use models::{
+    CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, FoundView, ModelView,
+};
 pub use settings::{SettingAsk, SettingsView};
 pub use timeline::{PartView, WorkView};
 pub use wording::Wording;
@@ -43,6 +47,10 @@ struct HouseView {
     pub devices: Vec<DeviceView>,
     /// Models on this device, built-in first, then by name.
     pub models: Vec<ModelView>,
+    /// Models that could be here, smallest first.
+    pub catalogue: Vec<CatalogueView>,
+    /// Models on their way, oldest first.
+    pub downloads: Vec<DownloadView>,
     /// The open pairing window of this device, if any.
     pub pairing: Option<PairingView>,
     /// The local OpenAI-compatible port.
@@ -71,6 +79,8 @@ struct MeView {
     pub key_kept_in: String,
     /// All memory of this device, in bytes; absent where the system does not say.
     pub memory_bytes: Option<u64>,
+    /// Room on the disk of the models, in bytes, rounded; absent where the system does not say.
+    pub disk_free_bytes: Option<u64>,
 }
 }
 
@@ -153,32 +163,6 @@ enum Trust {
     Trusted,
     /// Another device of the same owner.
     Own,
-}
-}
-
-view! {
-/// A model on this device.
-struct ModelView {
-    /// The name to ask for it by.
-    pub name: String,
-    /// The publisher's name for it.
-    pub title: String,
-    /// Digest that devices must agree on, hexadecimal.
-    pub digest: String,
-    /// GGUF architecture.
-    pub architecture: String,
-    /// Kind of quantisation.
-    pub quantisation: String,
-    /// Transformer layers.
-    pub layers: u32,
-    /// Most positions.
-    pub context_length: u32,
-    /// Size of the file.
-    pub file_bytes: u64,
-    /// Whether it came with the program.
-    pub built_in: bool,
-    /// Seconds since 1970 when it came here.
-    pub added: u64,
 }
 }
 

@@ -1,7 +1,8 @@
 //! What one installation keeps: identity, settings, paired devices, the port's key, chats, models.
 //!
 //! Everything begins with a [`Home`], which holds the data folder exclusively. Each kind of data has
-//! one owner value (`SettingsFile`, `Peers`, `PortKey`, `Chats`, `Library`, `MeasuredFile`) that reads at start and
+//! one owner value (`SettingsFile`, `Peers`, `PortKey`, `Chats`, `Library`, `Downloads`,
+//! `MeasuredFile`) that reads at start and
 //! writes through at once: a change counts when it is on the disk, and a failed write leaves the old
 //! state in force, in memory and in the file. A file that cannot be understood is an error with its
 //! place and what to do; it is never taken for an empty one and never overwritten.
@@ -10,7 +11,9 @@
 //! and no secret or text of a chat is in any `Debug` output.
 
 mod chats;
+mod downloads;
 mod durable;
+mod elsewhere;
 mod home;
 mod identity;
 mod json;
@@ -26,7 +29,9 @@ pub use chats::{
     IMPORTED_MESSAGES_MAX, INSTRUCTIONS_BYTES_MAX, ImportedMessage, LISTED_MAX, MESSAGE_BYTES_MAX,
     Message, MessageId, Role, TITLE_CHARS_MAX,
 };
+pub use downloads::{DOWNLOADS_MAX, DownloadEntry, DownloadWish, Downloads, DownloadsError};
 pub use durable::{Deed, FileError};
+pub use elsewhere::{Elsewhere, FOUND_MAX, FoundFile, Keeper};
 pub use home::{HOME_VARIABLE, Home, HomeChoice, HomeError, SOCKET_PATH_BYTES_MAX};
 pub use identity::{
     IdentityError, KEYRING_VARIABLE, KeyringChoice, Where, WhyFile, load_or_mint, public_id,

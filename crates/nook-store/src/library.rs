@@ -178,6 +178,14 @@ impl Library {
         names::resolve(&self.models, name)
     }
 
+    /// The name that a model will have: `wished`, if it can be had, else one made of its file's.
+    pub fn name_for(&self, wished: Option<&str>, file: &Path) -> Result<String, ImportError> {
+        match wished {
+            Some(name) => names::check_new(&self.models, name),
+            None => Ok(names::make(&self.models, file)),
+        }
+    }
+
     /// What copies and checks files for [`Library::adopt`], on any thread.
     #[must_use]
     pub fn stager(&self) -> Stager {

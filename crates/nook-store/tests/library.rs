@@ -109,6 +109,29 @@ fn a_link_in_embers_place_is_replaced_and_its_target_left_alone() {
 }
 
 #[test]
+fn a_file_that_moves_in_stays_where_it_is_until_it_is_adopted() {
+    let house = House::new();
+    let mut library = house.open().unwrap();
+    let bad = house.file("download-1.gguf", b"bad");
+    let refused = library.stager().stage(&bad, Take::Move, digest_of).unwrap_err();
+    assert!(matches!(refused, ImportError::BadModel { .. }), "{refused}");
+    let source = house.file("download-2.gguf", b"moved");
+    drop(library.stager().stage(&source, Take::Move, digest_of).unwrap());
+    assert!(bad.exists() && source.exists(), "nothing is lost that was not adopted");
+
+    let entry = import(&mut library, &source, Take::Move, Some("qwen3-4b")).unwrap();
+    assert!(!source.exists() && entry.owned, "{entry:?}");
+    assert_eq!(house.in_library(), ["ember-q8_0.gguf", "qwen3-4b.gguf"]);
+    let library = house.open().unwrap();
+    assert_eq!(library.resolve("qwen3-4b"), Ok(&entry));
+    // The same model once more is known already; its file is nobody's but the caller's.
+    let again = house.file("download-3.gguf", b"moved");
+    let mut library = house.open().unwrap();
+    assert_eq!(import(&mut library, &again, Take::Move, Some("other")).unwrap(), entry);
+    assert!(again.exists());
+}
+
+#[test]
 fn imports_survive_a_restart_in_each_way_of_taking() {
     let house = House::new();
     let mut library = house.open().unwrap();

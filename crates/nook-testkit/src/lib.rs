@@ -5,13 +5,14 @@
 //! a reply, so that a test can do something at a chosen token. [`Device`] is a device under the test's
 //! control, [`Lender`] one that computes with a real worker and keeps all that it is sent.
 //! [`Secrets`] looks for what must not be found. [`Bridge`] is a network of its own, made of
-//! namespaces, [`Proxy`] a bad cable between two devices.
+//! namespaces, [`Proxy`] a bad cable between two devices, [`FileServer`] a bad server of model files.
 //!
 //! Everything that is started here ends with its owner, also when a test fails.
 
 mod asking;
 mod bridge;
 mod device;
+mod file_server;
 mod fixtures;
 mod footprint;
 mod household;
@@ -26,6 +27,7 @@ mod secrets;
 pub use asking::{Leg, Replying, Told, Wish};
 pub use bridge::Bridge;
 pub use device::{Asked, Device};
+pub use file_server::{Fault, FileServer, Request as FileRequest, Served};
 pub use fixtures::{Case, chat_cases, fixture, skip, story_cases};
 pub use footprint::Footprint;
 pub use household::Household;

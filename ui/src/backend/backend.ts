@@ -7,7 +7,10 @@
 import type { ConversationView } from '../generated/ConversationView';
 import type { DeviceView } from '../generated/DeviceView';
 import type { DiagnosticsView } from '../generated/DiagnosticsView';
+import type { DownloadAsk } from '../generated/DownloadAsk';
+import type { DownloadView } from '../generated/DownloadView';
 import type { ExportAsk } from '../generated/ExportAsk';
+import type { FoundView } from '../generated/FoundView';
 import type { HouseView } from '../generated/HouseView';
 import type { JoinTarget } from '../generated/JoinTarget';
 import type { MessageView } from '../generated/MessageView';
@@ -86,6 +89,11 @@ export interface Backend {
   /** Adds the GGUF file at a whole path; resolves once all of it was checked. */
   importModel(path: string): Promise<ModelView>;
   removeModel(name: string): Promise<void>;
+  /** Begins a download: an id of the catalogue, `hf:…` or an https address. The house shows how far it is. */
+  pullModel(source: string): Promise<DownloadView>;
+  changeDownload(key: string, ask: DownloadAsk): Promise<void>;
+  /** Model files of other programs that could be used where they lie. */
+  foundModels(): Promise<FoundView[]>;
 
   /** Changes one setting; the next house shows it. */
   changeSetting(setting: SettingAsk): Promise<void>;

@@ -6,6 +6,9 @@
  * “refuse” does not start at all.
  */
 import type { ConversationView } from '../generated/ConversationView';
+import type { DownloadAsk } from '../generated/DownloadAsk';
+import type { DownloadView } from '../generated/DownloadView';
+import type { FoundView } from '../generated/FoundView';
 import type { HouseView } from '../generated/HouseView';
 import type { MessageView } from '../generated/MessageView';
 import type { ModelView } from '../generated/ModelView';
@@ -16,6 +19,7 @@ import type { ReplySummary } from '../generated/ReplySummary';
 import type { SettingAsk } from '../generated/SettingAsk';
 import type { TurnAsk } from '../generated/TurnAsk';
 import { Refusal, type Backend, type WindowListener } from './backend';
+import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { DAD, GOOD_CODE, MUM, routeOf, startingHouse, timelineOf } from './fake/household';
 import { changed } from './fake/settings';
 import { PAST, replyTo } from './fake/replies';
@@ -26,6 +30,9 @@ export interface FakeOptions {
   /** Whether there are conversations already. */
   past: boolean;
 }
+
+/** A tenth of a download takes as long as so many tokens. */
+const PIECE_TOKENS = 25;
 
 const now = () => Math.floor(Date.now() / 1000);
 
@@ -49,9 +56,11 @@ export class FakeBackend implements Backend {
   #autostart = false;
   #key = 'nook-fak3K3yfak3K3yfak3K3yfak3K3yfak3K3yfak3K3yf';
   readonly #options: FakeOptions;
+  readonly #downloads: FakeDownloads;
 
   constructor(options: Partial<FakeOptions> = {}) {
     this.#options = { tokenMs: 40, past: true, ...options };
+    this.#downloads = new FakeDownloads((edit) => { this.change(edit); }, this.#options.tokenMs * PIECE_TOKENS);
     if (this.#options.past) this.#remember();
   }
 
@@ -75,6 +84,11 @@ export class FakeBackend implements Backend {
   /** The person closed the window on a desktop without a tray. */
   closedWithoutTray(): void {
     this.#listener?.noTray();
+  }
+
+  /** Pieces of a download come, in tenths of it. */
+  piecesCome(key: string, count: number): void {
+    for (let piece = 0; piece < count; piece += 1) this.#downloads.come(key);
   }
 
   /** Files are dropped on the window. */
@@ -276,7 +290,7 @@ export class FakeBackend implements Backend {
     if (!path.endsWith('.gguf')) return refuse('bad_model', `${path} is not a GGUF file.`);
     const name = (path.split(/[\\/]/).at(-1) ?? path).replace(/\.gguf$/, '');
     const model: ModelView = { name, title: name, digest: 'aa00', architecture: 'llama', quantisation: 'Q4_K_M', layers: 32,
-      context_length: 4096, file_bytes: 4e9, built_in: false, added: now() };
+      context_length: 4096, file_bytes: 4e9, built_in: false, added: now(), owned: false, fit: HERE };
     this.change((house) => { house.models = [...house.models, model]; });
     return model;
   }
@@ -284,6 +298,21 @@ export class FakeBackend implements Backend {
   removeModel(name: string): Promise<void> {
     this.change((house) => { house.models = house.models.filter((model) => model.name !== name); });
     return Promise.resolve();
+  }
+
+  async pullModel(source: string): Promise<DownloadView> {
+    await this.#pause(1);
+    return this.#downloads.begin(this.house, source)
+      ?? refuse('bad_request', `“${source}” names no file that can be downloaded. Write hf:owner/repository/file.gguf or an https address.`);
+  }
+
+  changeDownload(key: string, ask: DownloadAsk): Promise<void> {
+    this.#downloads.ask(key, ask);
+    return Promise.resolve();
+  }
+
+  foundModels(): Promise<FoundView[]> {
+    return Promise.resolve(FOUND);
   }
 
   changeSetting(setting: SettingAsk): Promise<void> {

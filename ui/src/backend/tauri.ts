@@ -73,6 +73,10 @@ export const tauriBackend: Backend = {
   chooseModelFile: () => ask('choose_model_file'),
   importModel: (path) => ask('import_model', { path }),
   removeModel: (name) => ask('remove_model', { name }),
+  pullModel: (source) => ask('pull_model', { source }),
+  // The command's own argument is called `ask` too.
+  changeDownload: (key, what) => ask('change_download', { key, ask: what }),
+  foundModels: () => ask('found_models'),
   changeSetting: (setting) => ask('change_setting', { setting }),
   portKey: () => ask('port_key'),
   renewPortKey: () => ask('renew_port_key'),

@@ -31,4 +31,8 @@ key_kept_in: string,
 /**
  * All memory of this device, in bytes; absent where the system does not say.
  */
-memory_bytes: number | null, };
+memory_bytes: number | null, 
+/**
+ * Room on the disk of the models, in bytes, rounded; absent where the system does not say.
+ */
+disk_free_bytes: number | null, };

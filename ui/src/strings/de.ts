@@ -1,5 +1,6 @@
 /** Every text of the window, in German. */
 import type { Strings } from './index';
+import { models } from './models/de';
 import shell from './shell/de.json';
 import { shareWords } from './shell/words';
 
@@ -172,31 +173,7 @@ export const de: Strings = {
     { name: 'Programmieren', text: 'Du hilfst beim Programmieren. Antworte zuerst mit Programmtext, dann mit wenigen Sätzen zum Warum. Sage, wenn du nicht sicher bist.' },
   ],
 
-  models: {
-    title: 'Modelle',
-    lead: (count, size) => (count === 1 ? `Ein Modell, ${size} auf diesem Datenträger.` : `${count} Modelle, ${size} auf diesem Datenträger.`),
-    builtIn: 'kam mit Inglenook',
-    added: (when) => `hinzugefügt ${when}`,
-    facts: (architecture, layers, tokens) => `${architecture}, ${layers} Schichten, fasst ${tokens} Token`,
-    fitHere: 'Passt auf diesen Computer.',
-    fitWith: (names) => `Passt zusammen mit ${names}.`,
-    fitNot: 'Zu groß für die Computer, die gerade da sind.',
-    fitUnknown: 'Dieses System sagt nicht, wie viel Arbeitsspeicher es hat.',
-    remove: 'Entfernen',
-    removeName: (name) => `${name} entfernen`,
-    removeTitle: (name) => `${name} entfernen?`,
-    removeText: 'Inglenook vergisst das Modell. Eine Datei in einem deiner Ordner bleibt dort liegen.',
-    removeYes: 'Entfernen',
-    removeNo: 'Behalten',
-    addTitle: 'Eine GGUF-Datei hinzufügen',
-    addText: 'Die Datei wird ganz geprüft und dort benutzt, wo sie liegt. Du kannst sie auch auf dieses Fenster ziehen.',
-    path: 'Pfad der Datei',
-    choose: 'Wählen…',
-    add: 'Hinzufügen',
-    adding: 'Prüft die Datei…',
-    addedNow: (title) => `${title} ist bereit.`,
-    notAdded: (reason) => `Nicht hinzugefügt: ${reason}`,
-  },
+  models,
 
   sharing: {
     title: 'Teilen',
@@ -362,6 +339,11 @@ export const de: Strings = {
     share: 'Dürfen andere Computer diesen benutzen?',
     shareText: 'Aus, bis du es sagst. Nur Geräte, die du koppelst und denen du vertraust, können ihn benutzen, in diesen Grenzen:',
     shareLimits: (memory, streams) => `höchstens ${memory} Arbeitsspeicher, ${streams} Antworten gleichzeitig.`,
+    model: 'Ein Modell für diesen Computer',
+    modelNone: 'Hier ist keines zu empfehlen. Du kannst später eines hinzufügen, unter Modelle.',
+    modelText: (name, size) => `${name}, ${size}. Es lädt im Hintergrund; du kannst währenddessen losreden.`,
+    modelGet: 'Herunterladen',
+    modelHere: 'Es ist schon da.',
     others: 'Hast du einen weiteren Computer?',
     othersText: 'Installiere Inglenook auch dort, und kopple die beiden mit einem Code aus sechs Ziffern.',
     othersGo: 'Gerät hinzufügen',

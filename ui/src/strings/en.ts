@@ -6,6 +6,7 @@
  */
 import type { ErrorCode } from '../generated/ErrorCode';
 import type { UnusedReason } from '../generated/UnusedReason';
+import { models } from './models/en';
 import shell from './shell/en.json';
 import { shareWords } from './shell/words';
 
@@ -182,31 +183,7 @@ export const en = {
     { name: 'Programmer', text: 'You help with programs. Answer with code first, then a few sentences on why. Say so when you are not sure.' },
   ],
 
-  models: {
-    title: 'Models',
-    lead: (count: number, size: string) => (count === 1 ? `One model, ${size} on this disk.` : `${count} models, ${size} on this disk.`),
-    builtIn: 'came with Inglenook',
-    added: (when: string) => `added ${when}`,
-    facts: (architecture: string, layers: number, tokens: string) => `${architecture}, ${layers} layers, holds ${tokens} tokens`,
-    fitHere: 'Fits on this computer.',
-    fitWith: (names: string) => `Fits with ${names}.`,
-    fitNot: 'Too large for the computers that are here now.',
-    fitUnknown: 'This system does not say how much memory it has.',
-    remove: 'Remove',
-    removeName: (name: string) => `Remove ${name}`,
-    removeTitle: (name: string) => `Remove ${name}?`,
-    removeText: 'Inglenook forgets the model. A file that lies in a folder of yours stays there.',
-    removeYes: 'Remove it',
-    removeNo: 'Keep it',
-    addTitle: 'Add a GGUF file',
-    addText: 'The file is checked whole and used where it lies. You can also drop it on this window.',
-    path: 'Path of the file',
-    choose: 'Choose…',
-    add: 'Add',
-    adding: 'Checking the file…',
-    addedNow: (title: string) => `${title} is ready.`,
-    notAdded: (reason: string) => `Not added: ${reason}`,
-  },
+  models,
 
   sharing: {
     title: 'Sharing',
@@ -372,6 +349,11 @@ export const en = {
     share: 'May other computers use this one?',
     shareText: 'Off until you say so. Only devices that you pair and trust can use it, within these limits:',
     shareLimits: (memory: string, streams: number) => `at most ${memory} of memory, ${streams} replies at once.`,
+    model: 'A model for this computer',
+    modelNone: 'No model is recommended here. You can add one later, under Models.',
+    modelText: (name: string, size: string) => `${name}, ${size}. It loads in the background; you can chat meanwhile.`,
+    modelGet: 'Download it',
+    modelHere: 'It is here already.',
     others: 'Have you another computer?',
     othersText: 'Install Inglenook there too and pair the two with a code of six digits.',
     othersGo: 'Add a device',

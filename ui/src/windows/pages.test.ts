@@ -80,6 +80,66 @@ describe('models', () => {
   it('says where each one fits', async () => {
     await go('models');
     expect(screen.getAllByTestId('model-row').map((row) => row.textContent.includes('Fits on this computer.'))).toEqual([true, true]);
+    const rows = screen.getAllByTestId('catalogue-row').map((row) => row.textContent);
+    expect(rows[0]).toContain('recommended for this computer');
+    expect(rows.filter((row) => row.includes('Fits with Dad’s PC.'))).toHaveLength(1);
+    expect(rows.filter((row) => row.includes('Too large'))).toHaveLength(1);
+  });
+
+  it('downloads one of the catalogue, which is here in the end', async () => {
+    await go('models');
+    await user.click(screen.getByTestId('get-qwen3-4b'));
+    expect(await screen.findByTestId('download')).toBeTruthy();
+    expect(screen.queryByTestId('get-qwen3-4b')).toBeNull();
+    backend.piecesCome('qwen3-4b.gguf-1', 4);
+    await vi.waitFor(() => { expect(screen.getByTestId('download-state').textContent).toContain('36 seconds left'); });
+    expect(screen.getByRole<HTMLProgressElement>('progressbar').value).toBe(40);
+    backend.piecesCome('qwen3-4b.gguf-1', 6);
+    await vi.waitFor(() => { expect(screen.getAllByTestId('model-row')).toHaveLength(3); });
+    expect(screen.queryByTestId('download')).toBeNull();
+    await user.click(screen.getByRole('button', { name: 'Remove Qwen3 4B' }));
+    expect((await screen.findByTestId('confirm')).textContent).toContain('frees 2.5 GB');
+  });
+
+  it('lets a download rest, go on, and be deleted after a question', async () => {
+    backend.change((house) => {
+      house.downloads = [{ key: 'k', name: 'big', origin: 'o/r', file: 'big.gguf', state: 'failed', have_bytes: 1e9, file_bytes: 4e9,
+        bytes_per_second: null, seconds_left: null, problem: 'The disk has not enough room.' }];
+    });
+    await go('models');
+    expect(screen.getByTestId('download-problem').textContent).toContain('not enough room');
+    const asked = vi.spyOn(backend, 'changeDownload');
+    await user.click(screen.getByTestId('download-resume'));
+    await user.click(await screen.findByTestId('download-pause'));
+    await vi.waitFor(() => { expect(screen.getByTestId('download').dataset['state']).toBe('paused'); });
+    await user.click(screen.getByTestId('download-delete'));
+    await agree();
+    await vi.waitFor(() => { expect(screen.queryByTestId('download')).toBeNull(); });
+    expect(asked.mock.calls).toEqual([['k', 'resume'], ['k', 'pause'], ['k', 'delete']]);
+  });
+
+  it('takes an address in the field for files, and says why another one is none', async () => {
+    await go('models');
+    const pulled = vi.spyOn(backend, 'pullModel');
+    await user.type(screen.getByTestId('model-path'), 'hf:o/r/m.zip');
+    await user.click(screen.getByTestId('add-model'));
+    expect((await screen.findByTestId('add-problem')).textContent).toContain('names no file');
+    await user.clear(screen.getByTestId('model-path'));
+    await user.type(screen.getByTestId('model-path'), 'hf:o/r/m.gguf');
+    await user.click(screen.getByTestId('add-model'));
+    await screen.findByTestId('download');
+    expect(pulled.mock.calls.at(-1)).toEqual(['hf:o/r/m.gguf']);
+  });
+
+  it('offers what other programs hold, and uses it where it lies', async () => {
+    await go('models');
+    const imported = vi.spyOn(backend, 'importModel');
+    expect(screen.queryAllByTestId('found-row')).toHaveLength(0);
+    await user.click(screen.getByTestId('find-models'));
+    expect(await screen.findAllByTestId('found-row')).toHaveLength(2);
+    await user.click(screen.getByRole('button', { name: 'Use gemma3:4b' }));
+    await vi.waitFor(() => { expect(screen.getAllByTestId('found-row')).toHaveLength(1); });
+    expect(imported.mock.calls).toEqual([['/data/ollama/blobs/sha256-0a1b.gguf']]);
   });
 });
 
@@ -196,13 +256,16 @@ describe('settings', () => {
 });
 
 describe('the first start', () => {
-  it('asks name, sharing and devices, and chatting works beside it', async () => {
+  it('asks name, sharing, a model and devices, and chatting works beside it', async () => {
     const card = screen.getByTestId('first-start');
     await user.clear(within(card).getByTestId('first-name'));
     await user.type(within(card).getByTestId('first-name'), 'Attic{Enter}');
     await screen.findByTestId('first-share');
     expect(backend.house.me.name).toBe('Attic');
     await user.click(screen.getByTestId('first-skip'));
+    await user.click(await screen.findByTestId('first-model'));
+    expect(await screen.findByTestId('download')).toBeTruthy();
+    await user.click(screen.getByTestId('first-next'));
     await user.click(screen.getByTestId('first-devices'));
     expect(await screen.findByTestId('show-code')).toBeTruthy();
     await go('chat');

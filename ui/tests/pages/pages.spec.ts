@@ -57,6 +57,25 @@ test('the first start is good, and chatting works beside it', async ({ page }) =
   await expect(page.getByTestId('reply').last()).toHaveAttribute('data-phase', 'finished', { timeout: 60_000 });
 });
 
+test('a model is downloaded, rests, goes on and is there, and the page is good all the while', async ({ page }) => {
+  await open(page, { theme: 'light' });
+  await goTo(page, 'models');
+  await page.getByTestId('find-models').click();
+  await expect(page.getByTestId('found-row')).toHaveCount(2);
+  await page.getByTestId('get-qwen3-4b').click();
+  await expect(page.getByTestId('download')).toHaveAttribute('data-state', 'loading');
+  await page.getByTestId('download-pause').click();
+  await expect(page.getByTestId('download')).toHaveAttribute('data-state', 'paused');
+  await isGood(page, 'light', 'models-download');
+  await page.getByTestId('download-delete').click();
+  await isGood(page, 'light', 'models-delete');
+  await page.getByTestId('confirm-no').click();
+  await page.getByTestId('download-resume').click();
+  await expect(page.getByTestId('model-row')).toHaveCount(3, { timeout: 60_000 });
+  await expect(page.getByTestId('download')).toHaveCount(0);
+  await settle(page);
+});
+
 test('what is set on the page of sharing is what the house has then', async ({ page }) => {
   await open(page, {});
   await goTo(page, 'sharing');

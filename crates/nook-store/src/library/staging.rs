@@ -24,6 +24,9 @@ pub enum Take {
     Link,
     /// Not at all: it is used where it is, as long as it is there.
     InPlace,
+    /// Whole, out of its place: for what this program loaded itself beside the library. It stays
+    /// where it is until it is adopted.
+    Move,
 }
 
 /// A file that did not come into the library, or a name that it cannot have. Nothing changed.
@@ -83,8 +86,9 @@ pub struct Stager {
 pub struct Staged {
     folder: PathBuf,
     source: PathBuf,
-    /// The copy; `None` for a file that stays in place.
+    /// The copy; `None` for a file that stays in place, or has not moved yet.
     copy: Option<PathBuf>,
+    moves: bool,
     digest: ModelDigest,
     bytes: u64,
 }
@@ -114,10 +118,11 @@ impl Stager {
             folder: self.folder.clone(),
             source: real,
             copy: None,
+            moves: take == Take::Move,
             digest: ModelDigest([0; 32]),
             bytes: found.len(),
         };
-        if take != Take::InPlace {
+        if matches!(take, Take::Copy | Take::Link) {
             let temporary = durable::temporary_beside(&self.folder.join("import"));
             staged.copy = Some(temporary.clone());
             let linked = take == Take::Link && fs::hard_link(&staged.source, &temporary).is_ok();
@@ -158,8 +163,10 @@ impl Staged {
     /// Gives the file its place, named after `name`; says where it is and whether it is the library's
     /// own.
     pub(super) fn settle(mut self, name: &str) -> Result<(PathBuf, bool), FileError> {
-        let Some(copy) = &self.copy else {
-            return Ok((self.source.clone(), false));
+        let from = match &self.copy {
+            Some(copy) => copy,
+            None if self.moves => &self.source,
+            None => return Ok((self.source.clone(), false)),
         };
         // A file without an entry is left by a start that was killed, or the user's: it stays, and
         // this one gets a number.
@@ -169,7 +176,7 @@ impl Staged {
             .map(|file| self.folder.join(file))
             .find(|path| fs::symlink_metadata(path).is_err())
             .unwrap_or_else(|| self.folder.join(format!("{name}.gguf")));
-        let settled = fs::rename(copy, &path).and_then(|()| durable::flush_folder_of(&path));
+        let settled = fs::rename(from, &path).and_then(|()| durable::flush_folder_of(&path));
         settled.map_err(|error| FileError::new(&path, Deed::Write, &error))?;
         self.copy = None;
         Ok((path, true))

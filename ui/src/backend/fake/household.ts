@@ -3,6 +3,7 @@ import type { DeviceView } from '../../generated/DeviceView';
 import type { HouseView } from '../../generated/HouseView';
 import type { PartView } from '../../generated/PartView';
 import type { RouteView } from '../../generated/RouteView';
+import { HERE, startingCatalogue } from './models';
 
 export const DAD = 'dads7pcq4xk2m6vt';
 export const MUM = 'mumsl4ptp6rz3wbn';
@@ -47,6 +48,7 @@ export function startingHouse(): HouseView {
       listen_port: 4588,
       key_kept_in: 'the keyring of this account',
       memory_bytes: 8.2e9,
+      disk_free_bytes: 84.3e9,
     },
     sharing: {
       on: true,
@@ -105,6 +107,8 @@ export function startingHouse(): HouseView {
         file_bytes: 4_186_816,
         built_in: true,
         added: NOW(),
+        owned: true,
+        fit: HERE,
       },
       {
         name: model,
@@ -117,8 +121,12 @@ export function startingHouse(): HouseView {
         file_bytes: 4_700_000_000,
         built_in: false,
         added: NOW(),
+        owned: true,
+        fit: HERE,
       },
     ],
+    catalogue: startingCatalogue(),
+    downloads: [],
     pairing: null,
     port: { on: true, base_url: 'http://127.0.0.1:4587/v1', problem: null },
     problems: [],

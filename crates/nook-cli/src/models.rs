@@ -1,0 +1,305 @@
+//! `nook models`: what is here, what could be, and fetching it.
+//!
+//! The node owns downloads: this only asks and shows. A download that was asked of a running node goes
+//! on when this command ends; without one, the command's own node keeps what came for the next time.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use indicatif::ProgressBar;
+use nook_control::{Answer, Client, Request};
+use nook_node::views::{
+    CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, HouseView, ModelView,
+};
+
+use crate::arguments::{Models, ModelsAction};
+use crate::ask::view;
+use crate::door::Door;
+use crate::output;
+
+/// How often a download is looked at; the node looks once a second.
+const LOOK: Duration = Duration::from_millis(300);
+
+pub(crate) async fn run(home: Option<PathBuf>, models: Models) -> anyhow::Result<ExitCode> {
+    let door = Door::open(home).await?;
+    let outcome = obey(&door, models).await;
+    door.close().await;
+    outcome
+}
+
+async fn obey(door: &Door, models: Models) -> anyhow::Result<ExitCode> {
+    let (client, json) = (&door.client, models.json);
+    let change = async |key: String, ask: DownloadAsk| {
+        client.ask(Request::Download { key, ask }).await.map(|_| ())
+    };
+    match models.action {
+        None => list(&view(client).await?, json),
+        Some(ModelsAction::Catalog) => catalogue(&view(client).await?, json),
+        Some(ModelsAction::Found) => found(client, json).await?,
+        Some(ModelsAction::Pull { source, name }) => return pull(door, source, name, json).await,
+        Some(ModelsAction::Pause { download }) => change(download, DownloadAsk::Pause).await?,
+        Some(ModelsAction::Cancel { download }) => change(download, DownloadAsk::Cancel).await?,
+        Some(ModelsAction::Resume { download }) => {
+            let view = view(client).await?;
+            let Some(known) = view.downloads.iter().find(|it| is_called(it, &download)) else {
+                bail!("no download is called `{download}`; nook models lists them");
+            };
+            let key = known.key.clone();
+            change(key.clone(), DownloadAsk::Resume).await?;
+            return follow(door, &key, known.name.clone(), json).await;
+        }
+        Some(ModelsAction::Import { file, name }) => import(client, file, name).await?,
+        Some(ModelsAction::Remove { name }) => {
+            let view = view(client).await?;
+            let is_model = view.models.iter().any(|it| it.name.eq_ignore_ascii_case(&name));
+            match view.downloads.iter().find(|it| is_called(it, &name)) {
+                Some(download) if !is_model => {
+                    change(download.key.clone(), DownloadAsk::Delete).await?;
+                }
+                _ => {
+                    client.ask(Request::RemoveModel { name }).await?;
+                }
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_called(download: &DownloadView, name: &str) -> bool {
+    download.key == name || download.name.eq_ignore_ascii_case(name)
+}
+
+async fn import(client: &Client, file: PathBuf, name: Option<String>) -> anyhow::Result<()> {
+    let file =
+        std::path::absolute(&file).with_context(|| format!("cannot resolve {}", file.display()))?;
+    if let Answer::Model(model) = client.ask(Request::ImportModel { file, name }).await? {
+        output::line(is_here(&model));
+    }
+    Ok(())
+}
+
+async fn pull(
+    door: &Door,
+    source: String,
+    name: Option<String>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    match door.client.ask(Request::Pull { source, name }).await? {
+        Answer::Download(download) => follow(door, &download.key, download.name, json).await,
+        _ => bail!("the node did not begin the download"),
+    }
+}
+
+/// Shows a download until it is over or this command is interrupted.
+async fn follow(door: &Door, key: &str, name: String, json: bool) -> anyhow::Result<ExitCode> {
+    let bar = if json { None } else { output::bar() };
+    let mut shown: Option<DownloadView> = None;
+    loop {
+        let house = view(&door.client).await?;
+        let Some(now) = house.downloads.iter().find(|it| it.key == key) else {
+            if let Some(bar) = bar {
+                bar.finish_and_clear();
+            }
+            return over(&house, &name, json);
+        };
+        if shown.as_ref() != Some(now) {
+            tell(now, shown.as_ref(), bar.as_ref(), json);
+            shown = Some(now.clone());
+        }
+        match now.state {
+            DownloadState::Failed => {
+                bail!("{}", now.problem.as_deref().unwrap_or("the download failed"))
+            }
+            DownloadState::Paused | DownloadState::Cancelled => {
+                output::note(format!("{name} rests: nook models resume {name}"));
+                return Ok(ExitCode::FAILURE);
+            }
+            _ => {}
+        }
+        tokio::select! {
+            () = nook_control::asked_by_the_system() => {
+                if let Some(bar) = bar {
+                    bar.abandon();
+                }
+                output::note(match door.is_own() {
+                    true => format!("What came of {name} is kept: nook models pull {name}"),
+                    false => format!("{name} goes on in the running node: nook models cancel {name}"),
+                });
+                return Ok(ExitCode::FAILURE);
+            }
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+/// It is in the list no more: the model is here, or somebody deleted the download.
+fn over(house: &HouseView, name: &str, json: bool) -> anyhow::Result<ExitCode> {
+    let Some(model) = house.models.iter().find(|it| it.name.eq_ignore_ascii_case(name)) else {
+        bail!(
+            "{name} is neither here nor on its way: its download was deleted, or it is here under another name (nook models)"
+        );
+    };
+    if json {
+        output::json_line(model);
+    } else {
+        output::line(is_here(model));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(now: &DownloadView, before: Option<&DownloadView>, bar: Option<&ProgressBar>, json: bool) {
+    if json {
+        output::json_line(now);
+        return;
+    }
+    let problem = now.problem.as_deref();
+    let Some(bar) = bar else {
+        if before
+            .is_none_or(|before| (before.state, before.problem.as_deref()) != (now.state, problem))
+        {
+            let more = problem.map(|text| format!(" ({text})")).unwrap_or_default();
+            output::note(format!("{}: {}{more}", now.name, state_word(now.state)));
+        }
+        return;
+    };
+    if let Some(bytes) = now.file_bytes {
+        bar.set_length(bytes);
+    }
+    bar.set_position(now.have_bytes);
+    let pace = match (now.bytes_per_second, now.seconds_left) {
+        (Some(rate), Some(left)) => format!("{:.1} MB/s, {} left", rate / 1e6, duration(left)),
+        _ => state_word(now.state).to_owned(),
+    };
+    bar.set_message(match problem {
+        Some(problem) => format!("{pace}: {problem}"),
+        None => pace,
+    });
+}
+
+fn list(house: &HouseView, json: bool) {
+    if json {
+        return output::json(&house.models);
+    }
+    let row = |model: &ModelView| {
+        vec![
+            model.name.clone(),
+            model.architecture.clone(),
+            model.quantisation.clone(),
+            model.layers.to_string(),
+            model.context_length.to_string(),
+            size(model.file_bytes),
+            fit_words(&model.fit),
+            model.digest.chars().take(12).collect(),
+        ]
+    };
+    output::table(
+        &["NAME", "KIND", "QUANT", "LAYERS", "CONTEXT", "SIZE", "FITS", "DIGEST"],
+        &house.models.iter().map(row).collect::<Vec<_>>(),
+    );
+    if house.downloads.is_empty() {
+        return;
+    }
+    output::line("");
+    let row = |download: &DownloadView| {
+        let of =
+            download.file_bytes.map(|bytes| format!(" of {}", size(bytes))).unwrap_or_default();
+        vec![
+            download.name.clone(),
+            state_word(download.state).to_owned(),
+            format!("{}{of}", size(download.have_bytes)),
+            download.origin.clone(),
+            download.problem.clone().unwrap_or_default(),
+        ]
+    };
+    output::table(
+        &["DOWNLOAD", "STATE", "HERE", "FROM", "NOTE"],
+        &house.downloads.iter().map(row).collect::<Vec<_>>(),
+    );
+}
+
+fn catalogue(house: &HouseView, json: bool) {
+    if json {
+        return output::json(&house.catalogue);
+    }
+    let row = |entry: &CatalogueView| {
+        let mark = match (&entry.here, &entry.download, entry.recommended) {
+            (Some(_), ..) => "here",
+            (None, Some(_), _) => "on its way",
+            (None, None, true) => "recommended",
+            (None, None, false) => "",
+        };
+        vec![
+            entry.id.clone(),
+            format!("{}B", entry.billions),
+            entry.quantisation.clone(),
+            size(entry.file_bytes),
+            fit_words(&entry.fit),
+            entry.licence.clone(),
+            mark.to_owned(),
+            entry.about_en.clone(),
+        ]
+    };
+    output::table(
+        &["NAME", "PARAMETERS", "QUANT", "SIZE", "FITS", "LICENCE", "", ""],
+        &house.catalogue.iter().map(row).collect::<Vec<_>>(),
+    );
+}
+
+async fn found(client: &Client, json: bool) -> anyhow::Result<()> {
+    let Answer::Found(found) = client.ask(Request::FoundModels).await? else {
+        bail!("the node did not say what it found");
+    };
+    if json {
+        output::json(&found);
+        return Ok(());
+    }
+    if found.is_empty() {
+        output::line("No other program that is known here holds a model that can be used.");
+        return Ok(());
+    }
+    let rows = found.into_iter().map(|it| {
+        vec![it.program, it.name, it.architecture, it.quantisation, size(it.file_bytes), it.path]
+    });
+    output::table(&["PROGRAM", "NAME", "KIND", "QUANT", "SIZE", "FILE"], &rows.collect::<Vec<_>>());
+    Ok(())
+}
+
+fn is_here(model: &ModelView) -> String {
+    format!("{} is here: {} layers", model.name, model.layers)
+}
+
+fn size(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    if bytes < 1e9 { format!("{:.1} MB", bytes / 1e6) } else { format!("{:.1} GB", bytes / 1e9) }
+}
+
+fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{:.1} h", seconds as f64 / 3600.0),
+    }
+}
+
+fn fit_words(fit: &FitView) -> String {
+    match fit.kind {
+        FitKind::Here => "here".to_owned(),
+        FitKind::With => format!("with {}", fit.devices.join(" and ")),
+        FitKind::Nowhere => "no".to_owned(),
+        FitKind::Unknown => "?".to_owned(),
+    }
+}
+
+fn state_word(state: DownloadState) -> &'static str {
+    match state {
+        DownloadState::Waiting => "waiting",
+        DownloadState::Connecting => "connecting",
+        DownloadState::Loading => "loading",
+        DownloadState::Checking => "checking",
+        DownloadState::Paused => "paused",
+        DownloadState::Cancelled => "cancelled",
+        DownloadState::Failed => "failed",
+    }
+}

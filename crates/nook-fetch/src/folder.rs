@@ -1,0 +1,255 @@
+//! The folder of unfinished downloads, and one file's place in it.
+//!
+//! For a file with the key `k` there are `k.partial` (its bytes so far), `k.json` (what the server
+//! said of it), `k.gguf` (whole and checked, until it is taken away) and `k.lock`. The lock is the
+//! operating system's on an open file, so a killed process leaves none behind; who holds it owns all
+//! files of the key. Names are made here and nowhere else.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::error::FetchError;
+
+/// Readable letters of a key, before the digits that make it one of a kind.
+const KEY_NAME_BYTES_MAX: usize = 64;
+
+/// Bytes of the digest in a key.
+const KEY_DIGEST_BYTES: usize = 6;
+
+/// Tries to get a lock whose file its last owner just removed.
+const CLAIMS_MAX: u32 = 3;
+
+/// A name for the files of one source: lower-case letters, digits, `-`, `_` and `.`, never first a
+/// dot. The only thing of a source that becomes part of a path.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileKey(String);
+
+/// Where downloads lie until they are whole.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// One file's place, held alone while this lives.
+#[derive(Debug)]
+pub struct Slot {
+    folder: PathBuf,
+    key: FileKey,
+    lock: File,
+}
+
+impl FileKey {
+    /// The key of the source that is written `text` and whose file is called `name`.
+    pub(crate) fn of(name: &str, text: &str) -> Self {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+        let stem = name.strip_suffix(".gguf").unwrap_or(name);
+        let readable: String = stem.chars().take(KEY_NAME_BYTES_MAX).map(plain).collect();
+        let readable = readable.trim_matches('.').to_ascii_lowercase();
+        let digest = Sha256::digest(text.as_bytes());
+        let digits = data_encoding::HEXLOWER.encode(digest.get(..KEY_DIGEST_BYTES).unwrap_or(&[]));
+        Self(format!("{}-{digits}", if readable.is_empty() { "model" } else { &readable }))
+    }
+
+    /// The key that `text` is, if it is one: for lists that were kept in a file.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let plain =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
+        let longest = KEY_NAME_BYTES_MAX + 1 + 2 * KEY_DIGEST_BYTES;
+        let good = !text.is_empty() && text.len() <= longest && text.bytes().all(plain);
+        (good && !text.starts_with('.')).then(|| Self(text.to_owned()))
+    }
+
+    /// The key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Folder {
+    /// The downloads at `path`, a folder that only this user can write; it is made when the first
+    /// one begins.
+    #[must_use]
+    pub fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes the place of `key`, alone; waits for the disk.
+    pub fn claim(&self, key: &FileKey) -> Result<Slot, FetchError> {
+        make_private(&self.path).map_err(|error| FetchError::disk(&self.path, &error))?;
+        let path = file_of(&self.path, key, "lock");
+        for _ in 0..CLAIMS_MAX {
+            let opened = File::options().write(true).create(true).truncate(false).open(&path);
+            let lock = opened.map_err(|error| FetchError::disk(&path, &error))?;
+            match lock.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => break,
+                Err(TryLockError::Error(error)) => return Err(FetchError::disk(&path, &error)),
+            }
+            if is_still_at(&lock, &path) {
+                return Ok(Slot { folder: self.path.clone(), key: key.clone(), lock });
+            }
+        }
+        Err(FetchError::Busy { file: key.as_str().to_owned() })
+    }
+
+    /// Deletes everything of `key`; fails while somebody writes it. Waits for the disk.
+    pub fn discard(&self, key: &FileKey) -> Result<(), FetchError> {
+        self.claim(key)?.discard()
+    }
+
+    /// Bytes that unfinished and finished downloads take, locks and notes counted.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let Ok(entries) = fs::read_dir(&self.path) else { return 0 };
+        let long = |entry: fs::DirEntry| entry.metadata().map(|found| found.len()).unwrap_or(0);
+        entries.flatten().map(long).sum()
+    }
+
+    /// Bytes of `key` that are here already.
+    #[must_use]
+    pub fn bytes_of(&self, key: &FileKey) -> u64 {
+        let long =
+            |kind| fs::symlink_metadata(file_of(&self.path, key, kind)).map_or(0, |it| it.len());
+        long("partial").max(long("gguf"))
+    }
+}
+
+impl Slot {
+    /// Deletes the note, the bytes and the lock.
+    pub fn discard(self) -> Result<(), FetchError> {
+        for path in [self.partial(), self.whole(), self.note()] {
+            remove(&path).map_err(|error| FetchError::disk(&path, &error))?;
+        }
+        // While the lock is held: whoever opened the file before sees that it is gone.
+        let _ = fs::remove_file(file_of(&self.folder, &self.key, "lock"));
+        drop(self.lock);
+        Ok(())
+    }
+
+    pub(crate) fn partial(&self) -> PathBuf {
+        file_of(&self.folder, &self.key, "partial")
+    }
+
+    pub(crate) fn whole(&self) -> PathBuf {
+        file_of(&self.folder, &self.key, "gguf")
+    }
+
+    pub(crate) fn note(&self) -> PathBuf {
+        file_of(&self.folder, &self.key, "json")
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn file_of(folder: &Path, key: &FileKey, kind: &str) -> PathBuf {
+    folder.join(format!("{}.{kind}", key.0))
+}
+
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Whether the locked file is the one that others find under its name.
+fn is_still_at(lock: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let same = |one: &fs::Metadata, other: &fs::Metadata| {
+            (one.dev(), one.ino()) == (other.dev(), other.ino())
+        };
+        let found = lock.metadata().ok().zip(fs::symlink_metadata(path).ok());
+        found.is_some_and(|(locked, named)| same(&locked, &named))
+    }
+    #[cfg(not(unix))]
+    {
+        // Here a file that is open keeps its name until it is closed.
+        let _ = lock;
+        path.exists()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> FileKey {
+        FileKey::of("Qwen3-4B-Q4_K_M.gguf", "hf:Qwen/Qwen3-4B-GGUF/Qwen3-4B-Q4_K_M.gguf")
+    }
+
+    #[test]
+    fn keys_are_plain_names_whatever_the_server_calls_its_files() {
+        assert!(key().as_str().starts_with("qwen3-4b-q4_k_m-"));
+        for name in [
+            "../../etc/passwd",
+            "..",
+            ".gguf",
+            "",
+            "a/b\\c:d|e\0f.gguf",
+            "Ünï.gguf",
+            &"x".repeat(900),
+        ] {
+            let key = FileKey::of(name, name);
+            assert_eq!(FileKey::parse(key.as_str()).as_ref(), Some(&key), "{name:?} -> {key:?}");
+            assert!(!key.as_str().contains(['/', '\\', ':']), "{key:?}");
+        }
+        assert_ne!(FileKey::of("m.gguf", "one"), FileKey::of("m.gguf", "two"));
+        for odd in ["", ".x", "a/b", "A", "..", &"x".repeat(200)] {
+            assert_eq!(FileKey::parse(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn one_file_has_one_writer_and_a_dead_one_holds_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::at(home.path().join("downloads"));
+        let slot = folder.claim(&key()).unwrap();
+        let second = folder.claim(&key()).unwrap_err();
+        assert!(
+            matches!(&second, FetchError::Busy { file } if file.starts_with("qwen3-4b")),
+            "{second}"
+        );
+        assert!(matches!(folder.discard(&key()), Err(FetchError::Busy { .. })));
+        folder.claim(&FileKey::of("other.gguf", "other")).unwrap();
+        drop(slot);
+        folder.claim(&key()).unwrap();
+    }
+
+    #[test]
+    fn what_is_discarded_is_gone_with_everything_that_was_made_for_it() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::at(home.path().join("downloads"));
+        let slot = folder.claim(&key()).unwrap();
+        fs::write(slot.partial(), b"12345").unwrap();
+        fs::write(slot.note(), b"{}").unwrap();
+        assert_eq!((folder.bytes_of(&key()), folder.bytes()), (5, 7));
+        slot.discard().unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!((folder.bytes_of(&key()), folder.bytes()), (0, 0));
+        // Nothing is nothing to complain of.
+        folder.discard(&key()).unwrap();
+    }
+}

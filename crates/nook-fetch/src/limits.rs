@@ -1,0 +1,61 @@
+//! Every limit of a download, and what happens there.
+
+use std::time::Duration;
+
+/// Largest file that is fetched; a larger one is refused before the first byte. Models of the 70B
+/// class are not what a household runs, and 14B in sixteen bits is 28 GB.
+pub const FILE_BYTES_MAX: u64 = 64 << 30;
+
+/// What stays free on the disk: a download that would leave less is refused before it starts. A full
+/// system disk breaks other programs, and the chats of this one.
+pub const DISK_RESERVE_BYTES: u64 = 1 << 30;
+
+/// How often what was written is made durable and noted. A power cut or a kill costs at most this
+/// much of the way; what lies beyond the note is fetched again, never believed.
+pub const SYNC_EVERY_BYTES: u64 = 64 << 20;
+
+/// Bytes that are gathered before they are written: one visit to the disk's threads for each.
+pub(crate) const WRITE_BYTES: usize = 1 << 20;
+
+/// Most redirects from one server to the next; one more ends the download.
+pub const REDIRECTS_MAX: usize = 6;
+
+/// Longest address; browsers take no longer ones either.
+pub const URL_BYTES_MAX: usize = 2048;
+
+/// Longest wait that a server may ask for between two tries; a longer wish counts as this.
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
+
+/// How patient a download is.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Longest wait for a connection.
+    pub connect: Duration,
+    /// Longest time without a byte; then the connection is given up and the download goes on with a
+    /// new one.
+    pub stall: Duration,
+    /// Wait before the first new try; it doubles with each try that brought nothing new.
+    pub wait_first: Duration,
+    /// Longest wait between two tries.
+    pub wait_max: Duration,
+    /// Tries in a row that brought no byte further than ever before; then the download ends, and what
+    /// was loaded stays.
+    pub tries_max: u32,
+}
+
+impl Pace {
+    /// The product's: a router that restarts takes two minutes, and these tries last about four.
+    pub const USUAL: Self = Self {
+        connect: Duration::from_secs(20),
+        stall: Duration::from_secs(60),
+        wait_first: Duration::from_secs(1),
+        wait_max: Duration::from_secs(60),
+        tries_max: 9,
+    };
+
+    /// The wait after so many tries without anything new, from 1.
+    pub(crate) fn wait(&self, tries: u32) -> Duration {
+        let doublings = tries.saturating_sub(1).min(16);
+        self.wait_first.saturating_mul(1 << doublings).min(self.wait_max)
+    }
+}

@@ -1,0 +1,340 @@
+//! Where one file comes from, as a person or the catalogue writes it. Pure.
+//!
+//! Two forms: `hf:owner/repository/file.gguf` (with `@revision` at the end where one is meant) for
+//! files of Hugging Face, or a whole https address. Addresses of that site's pages are understood as
+//! the files that they show. http is taken for this machine itself only.
+
+use std::fmt;
+use std::str::FromStr;
+
+use reqwest::Url;
+
+use crate::folder::FileKey;
+use crate::limits::URL_BYTES_MAX;
+
+const HUB_PREFIX: &str = "hf:";
+const HUB_USUAL: &str = "https://huggingface.co";
+const HUB_HOSTS: &[&str] = &["huggingface.co", "www.huggingface.co", "hf.co"];
+const BRANCH_USUAL: &str = "main";
+const ENDING: &str = ".gguf";
+
+/// Longest part of a repository's path, in bytes; the site allows 96.
+const PART_BYTES_MAX: usize = 128;
+
+/// Most folders above a file in a repository.
+const PARTS_MAX: usize = 8;
+
+/// One file of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file of a repository on Hugging Face, or a mirror of it.
+    Hub {
+        /// Who publishes it.
+        owner: String,
+        /// The repository.
+        repository: String,
+        /// Path of the file in it.
+        file: String,
+        /// Branch, tag or commit; absent: the main branch.
+        revision: Option<String>,
+    },
+    /// A file with an address of its own.
+    Web(Url),
+}
+
+/// The server that stands behind `hf:`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hub(Url);
+
+/// An address that is no server for `hf:`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{shown}` is no address of a mirror of Hugging Face: {why}")]
+pub struct HubError {
+    shown: String,
+    why: String,
+}
+
+/// A text that names no file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{shown}` names no file that can be downloaded: {why}. Write hf:owner/repository/file.gguf or an https address"
+)]
+pub struct SourceError {
+    shown: String,
+    why: String,
+}
+
+impl Hub {
+    /// The site itself.
+    #[must_use]
+    pub fn usual() -> Self {
+        Self(Url::parse(HUB_USUAL).expect("this constant is an address"))
+    }
+
+    /// A mirror, as the variable `HF_ENDPOINT` of other programs names it.
+    pub fn at(address: &str) -> Result<Self, HubError> {
+        let refused = |why: &str| HubError { shown: shown(address), why: why.to_owned() };
+        let url = Url::parse(address.trim()).map_err(|error| refused(&error.to_string()))?;
+        check_url(&url).map_err(refused)?;
+        if url.query().is_some() {
+            return Err(refused("it has a query"));
+        }
+        Ok(Self(url))
+    }
+}
+
+impl Source {
+    /// The address to ask, with `hub` behind `hf:`.
+    #[must_use]
+    pub fn url(&self, hub: &Hub) -> Url {
+        match self {
+            Self::Web(url) => url.clone(),
+            Self::Hub { owner, repository, file, revision } => {
+                let mut url = hub.0.clone();
+                let revision = revision.as_deref().unwrap_or(BRANCH_USUAL);
+                let parts = [owner, repository, "resolve", revision];
+                // Fails only for addresses that cannot have a path, which are none of http's.
+                if let Ok(mut path) = url.path_segments_mut() {
+                    path.pop_if_empty().extend(parts).extend(file.split('/'));
+                }
+                url
+            }
+        }
+    }
+
+    /// Name of the file, for people. Never a path: see [`Source::key`].
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        let path = match self {
+            Self::Hub { file, .. } => file,
+            Self::Web(url) => url.path(),
+        };
+        path.rsplit('/').next().unwrap_or(path)
+    }
+
+    /// Who has it, for people: `Qwen/Qwen3-4B-GGUF` or the server.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        match self {
+            Self::Hub { owner, repository, .. } => format!("{owner}/{repository}"),
+            Self::Web(url) => url.host_str().unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// A name for a model made of it: the file's, without ending.
+    #[must_use]
+    pub fn model_name(&self) -> &str {
+        let name = self.file_name();
+        let cut = name.len().saturating_sub(ENDING.len());
+        name.get(..cut).unwrap_or(name)
+    }
+
+    /// Its place in a [`crate::Folder`].
+    #[must_use]
+    pub fn key(&self) -> FileKey {
+        FileKey::of(self.file_name(), &self.to_string())
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Web(url) => f.write_str(url.as_str()),
+            Self::Hub { owner, repository, file, revision } => {
+                write!(f, "{HUB_PREFIX}{owner}/{repository}/{file}")?;
+                revision.as_ref().map_or(Ok(()), |revision| write!(f, "@{revision}"))
+            }
+        }
+    }
+}
+
+impl FromStr for Source {
+    type Err = SourceError;
+
+    fn from_str(text: &str) -> Result<Self, SourceError> {
+        let refused = |why: &str| SourceError { shown: shown(text), why: why.to_owned() };
+        let text = text.trim();
+        if let Some(rest) = text.strip_prefix(HUB_PREFIX) {
+            let (path, revision) = match rest.split_once('@') {
+                Some((path, revision)) => (path, Some(revision)),
+                None => (rest, None),
+            };
+            let parts: Vec<&str> = path.split('/').collect();
+            return hub(&parts, revision).map_err(refused);
+        }
+        let url = Url::parse(text).map_err(|_| refused("it is no address"))?;
+        check_url(&url).map_err(refused)?;
+        if url.host_str().is_some_and(|host| HUB_HOSTS.contains(&host)) {
+            return hub_page(&url).map_err(refused);
+        }
+        let source = Self::Web(url);
+        check_file(source.file_name()).map_err(refused)?;
+        Ok(source)
+    }
+}
+
+/// Whether something may be fetched from there: https, or http on this machine itself; no user in
+/// the address, which would end up in lists and logs.
+pub(crate) fn check_url(url: &Url) -> Result<(), &'static str> {
+    match url.scheme() {
+        "https" => {}
+        "http" if is_this_machine(url) => {}
+        "http" => return Err("http is not secure; https is needed"),
+        _ => return Err("only https is fetched"),
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("an address with a user name or password is not taken");
+    }
+    if url.as_str().len() > URL_BYTES_MAX {
+        return Err("it is too long");
+    }
+    Ok(())
+}
+
+/// Whether an address is one of this machine alone.
+pub(crate) fn is_this_machine(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// A file of the hub from the parts of its path.
+fn hub(parts: &[&str], revision: Option<&str>) -> Result<Source, &'static str> {
+    let [owner, repository, file @ ..] = parts else {
+        return Err("owner, repository and file are needed");
+    };
+    let named = [*owner, *repository].into_iter().chain(file.iter().copied());
+    if file.is_empty() || file.len() > PARTS_MAX || !named.chain(revision).all(is_plain_part) {
+        return Err("owner, repository and file have letters, digits, `-`, `_`, `+` and `.`");
+    }
+    check_file(file.last().copied().unwrap_or_default())?;
+    Ok(Source::Hub {
+        owner: (*owner).to_owned(),
+        repository: (*repository).to_owned(),
+        file: file.join("/"),
+        revision: revision.filter(|it| *it != BRANCH_USUAL).map(str::to_owned),
+    })
+}
+
+/// A page or a file of the site, as copied from a browser: `/owner/repository/blob/main/file`.
+fn hub_page(url: &Url) -> Result<Source, &'static str> {
+    let parts: Vec<&str> = url.path_segments().map(Iterator::collect).unwrap_or_default();
+    match parts.as_slice() {
+        [owner, repository, "blob" | "resolve" | "raw", revision, file @ ..] => {
+            let path: Vec<&str> =
+                [*owner, *repository].into_iter().chain(file.iter().copied()).collect();
+            hub(&path, Some(revision))
+        }
+        _ => Err("it is the page of a repository, not of one file"),
+    }
+}
+
+fn check_file(name: &str) -> Result<(), &'static str> {
+    let lower = name.to_ascii_lowercase();
+    let Some(stem) = lower.strip_suffix(ENDING) else {
+        return Err("only GGUF files are models here, and their names end in .gguf");
+    };
+    if is_piece(stem) {
+        return Err(
+            "it is one piece of a model that was cut into several files; take one in a single file",
+        );
+    }
+    Ok(())
+}
+
+/// Whether a name ends as llama.cpp names pieces: `-00001-of-00003`.
+fn is_piece(stem: &str) -> bool {
+    let digits = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    stem.rsplit_once("-of-").is_some_and(|(before, count)| {
+        digits(count) && before.rsplit_once('-').is_some_and(|(_, number)| digits(number))
+    })
+}
+
+/// Whether a part of a path stands for itself in a path and in an address.
+fn is_plain_part(part: &str) -> bool {
+    let first =
+        part.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
+    first && part.len() <= PART_BYTES_MAX && part.bytes().all(plain)
+}
+
+/// What came from outside goes into a sentence without control characters, and cut.
+fn shown(text: &str) -> String {
+    text.chars().take(120).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, canonical: &str, address: &str) {
+        let source: Source = text.parse().unwrap();
+        assert_eq!(source.to_string(), canonical);
+        assert_eq!(source.url(&Hub::usual()).as_str(), address);
+        assert_eq!(
+            canonical.parse::<Source>().unwrap(),
+            source,
+            "the canonical text says the same"
+        );
+    }
+
+    #[test]
+    fn each_form_leads_to_its_address() {
+        let file = "https://huggingface.co/Qwen/Qwen3-4B-GGUF/resolve/main/Qwen3-4B-Q4_K_M.gguf";
+        let short = "hf:Qwen/Qwen3-4B-GGUF/Qwen3-4B-Q4_K_M.gguf";
+        check(short, short, file);
+        check(&format!(" {short}@main\n"), short, file);
+        check(file, short, file);
+        check(&file.replace("resolve", "blob"), short, file);
+        check(&format!("{file}?download=true"), short, file);
+        check(
+            "hf:o/r/folder/m.GGUF@0f3a",
+            "hf:o/r/folder/m.GGUF@0f3a",
+            "https://huggingface.co/o/r/resolve/0f3a/folder/m.GGUF",
+        );
+        let other = "https://example.org/models/a%20b.gguf?token=1";
+        check(other, other, other);
+        let near = "http://127.0.0.1:8080/a.gguf";
+        check(near, near, near);
+        check("http://[::1]/a.gguf", "http://[::1]/a.gguf", "http://[::1]/a.gguf");
+    }
+
+    #[test]
+    fn a_mirror_stands_in_for_the_site() {
+        let hub = Hub::at("https://mirror.example/hub/").unwrap();
+        let source: Source = "hf:o/r/m.gguf".parse().unwrap();
+        assert_eq!(source.url(&hub).as_str(), "https://mirror.example/hub/o/r/resolve/main/m.gguf");
+        for refused in ["http://mirror.example", "ftp://x", "https://a:b@x", "https://x/?q=1", ""] {
+            assert!(Hub::at(refused).is_err(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_file_is_refused_with_a_way_out() {
+        for text in [
+            "",
+            "qwen",
+            "hf:",
+            "hf:owner/file.gguf",
+            "hf:../../etc/passwd.gguf",
+            "hf:o/../r/m.gguf",
+            "hf:o/r/.hidden.gguf",
+            "hf:o/r/m.gguf@../x",
+            "hf:o/r/m.safetensors",
+            "hf:o/r/m-00001-of-00003.gguf",
+            "hf:o/r/a b.gguf",
+            "http://example.org/m.gguf",
+            "http://127.0.0.1.example.org/m.gguf",
+            "file:///tmp/m.gguf",
+            "https://user@example.org/m.gguf",
+            "https://huggingface.co/Qwen/Qwen3-4B-GGUF",
+            "https://example.org/m.zip",
+        ] {
+            let error = text.parse::<Source>().unwrap_err().to_string();
+            assert!(error.contains("hf:owner/repository/file.gguf"), "{text}: {error}");
+        }
+        let long = format!("https://example.org/{}.gguf", "a".repeat(URL_BYTES_MAX));
+        assert!(long.parse::<Source>().is_err());
+    }
+}

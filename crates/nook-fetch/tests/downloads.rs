@@ -1,0 +1,429 @@
+//! Downloads against a real server on this machine that behaves as badly as it is told.
+
+#[path = "../../nook-testkit/src/file_server.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the household's tests use the rest")]
+mod file_server;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use file_server::{Fault, FileServer, Served};
+use nook_fetch::{
+    DISK_RESERVE_BYTES, FILE_BYTES_MAX, FetchError, Fetched, Fetcher, Folder, Hub, Order, Pace,
+    Phase, Pin, Progress, Room, Source,
+};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+const PATH: &str = "/o/r/resolve/main/model.gguf";
+const MEGABYTE: usize = 1 << 20;
+
+/// Impatient where a test waits for it, patient where only a busy machine would be noticed.
+const PACE: Pace = Pace {
+    connect: Duration::from_secs(10),
+    stall: Duration::from_secs(3),
+    wait_first: Duration::from_millis(1),
+    wait_max: Duration::from_millis(5),
+    tries_max: 4,
+};
+
+/// A disk with as much room as the test says.
+#[derive(Debug)]
+struct Disk(AtomicU64);
+
+impl Room for Disk {
+    fn free(&self, _: &Path) -> std::io::Result<u64> {
+        Ok(self.0.load(Ordering::SeqCst))
+    }
+}
+
+struct Desk {
+    server: FileServer,
+    _home: tempfile::TempDir,
+    folder: Folder,
+    disk: Arc<Disk>,
+    fetcher: Fetcher,
+    pin: Option<String>,
+    told: watch::Sender<Progress>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let server = FileServer::start().expect("a server");
+        let home = tempfile::tempdir().expect("a folder");
+        let folder = Folder::at(home.path().join("downloads"));
+        let disk = Arc::new(Disk(AtomicU64::new(u64::MAX)));
+        let hub = Hub::at(&server.address()).expect("an address of this machine");
+        let fetcher = Fetcher::new(hub, PACE, disk.clone());
+        let told = watch::Sender::new(Progress::default());
+        Self { server, _home: home, folder, disk, fetcher, pin: None, told }
+    }
+
+    /// Serves `bytes` as the hub does: its digest in the origin's own field.
+    fn serve(&self, bytes: &[u8]) -> Served {
+        Served::file(bytes.to_vec(), "\"storage\"")
+            .with("X-Linked-Etag", &format!("\"{}\"", sha256(bytes)))
+            .with("X-Linked-Size", &bytes.len().to_string())
+    }
+
+    fn order(&self) -> Order {
+        let source: Source = "hf:o/r/model.gguf".parse().expect("a source");
+        Order { source, pin: Pin { sha256: self.pin.clone() } }
+    }
+
+    async fn fetch(&self) -> Result<Fetched, FetchError> {
+        self.fetch_until(&CancellationToken::new()).await
+    }
+
+    async fn fetch_until(&self, stop: &CancellationToken) -> Result<Fetched, FetchError> {
+        self.fetcher.fetch(&self.folder, &self.order(), stop, &self.told).await
+    }
+
+    fn bytes_here(&self) -> u64 {
+        self.folder.bytes_of(&self.order().source.key())
+    }
+
+    /// Where each request wanted to begin.
+    fn begins(&self) -> Vec<u64> {
+        let from = |request: &file_server::Request| {
+            let range = request.range.as_deref().unwrap_or("bytes=0-");
+            range.trim_start_matches("bytes=").trim_end_matches('-').parse().expect("a number")
+        };
+        self.server.asked().iter().map(from).collect()
+    }
+
+    #[track_caller]
+    fn check_whole(fetched: &Fetched, bytes: &[u8]) {
+        assert!(fs::read(&fetched.path).expect("a file") == bytes, "the bytes are the server's");
+        assert_eq!(fetched.sha256, sha256(bytes));
+        assert_eq!(fetched.bytes, bytes.len() as u64);
+    }
+}
+
+/// A file that begins as models do; `kind` makes its bytes differ.
+fn model(length: usize, kind: u8) -> Vec<u8> {
+    let noise = (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 ^ kind);
+    b"GGUF".iter().copied().chain(noise).take(length).collect()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_comes_whole_checked_and_once() {
+    let (desk, bytes) = (Desk::new(), model(3 * MEGABYTE + 17, 0));
+    desk.server.serve(PATH, desk.serve(&bytes).with("X-Repo-Commit", "0a1b"));
+    let fetched = desk.fetch().await.unwrap();
+    Desk::check_whole(&fetched, &bytes);
+    assert!(fetched.verified);
+    assert_eq!(fetched.commit.as_deref(), Some("0a1b"));
+    let told = desk.told.borrow().clone();
+    assert_eq!(
+        (told.phase, told.have, told.bytes),
+        (Phase::Finishing, fetched.bytes, Some(fetched.bytes))
+    );
+    drop(fetched);
+    // It was not taken away yet: nobody is asked for it again.
+    Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
+    assert_eq!(desk.begins(), [0]);
+    desk.fetch().await.unwrap().slot.discard().unwrap();
+    assert_eq!(desk.folder.bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_breaks_off_or_stalls_goes_on_where_it_was() {
+    let (desk, bytes) = (Desk::new(), model(5 * MEGABYTE, 1));
+    let (cut, stall) = (MEGABYTE + 333, 2 * MEGABYTE);
+    let served = desk.serve(&bytes).failing(Fault::CutAfter(cut)).failing(Fault::StallAfter(stall));
+    desk.server.serve(PATH, served);
+    Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
+    let first = cut as u64;
+    assert_eq!(desk.begins(), [0, first, first + stall as u64]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_keeps_what_came_and_the_next_run_goes_on_there() {
+    let (desk, bytes) = (Desk::new(), model(4 * MEGABYTE, 2));
+    let kept = MEGABYTE + 5;
+    desk.server.serve(PATH, desk.serve(&bytes).failing(Fault::StallAfter(kept)));
+    let (stop, mut heard) = (CancellationToken::new(), desk.told.subscribe());
+    let stopping = async {
+        heard.wait_for(|progress| progress.have >= kept as u64).await.unwrap();
+        stop.cancel();
+    };
+    let (stopped, ()) = tokio::join!(desk.fetch_until(&stop), stopping);
+    assert_eq!(stopped.unwrap_err(), FetchError::Stopped);
+    assert_eq!(desk.bytes_here(), kept as u64);
+    // A new run, as after a restart of the program.
+    Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
+    assert_eq!(desk.begins(), [0, kept as u64]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_knows_no_ranges_begins_anew_and_nothing_is_doubled() {
+    let (desk, bytes) = (Desk::new(), model(2 * MEGABYTE, 3));
+    let served = Served { ranges: false, ..desk.serve(&bytes) };
+    desk.server.serve(PATH, served.failing(Fault::CutAfter(MEGABYTE)));
+    Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
+    assert_eq!(desk.begins(), [0, MEGABYTE as u64]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_versions_of_a_file_are_never_mixed() {
+    let (old, new) = (model(3 * MEGABYTE, 4), model(3 * MEGABYTE, 5));
+    // With the publisher's digest, with a tag alone, and with nothing to tell versions apart.
+    for marks in ["digest", "tag", "none"] {
+        let desk = Desk::new();
+        let serve = |bytes: &[u8], etag: &str| match marks {
+            "digest" => Served { etag: Some("\"same\"".to_owned()), ..desk.serve(bytes) },
+            "tag" => Served::file(bytes.to_vec(), etag),
+            _ => Served { etag: None, ..Served::file(bytes.to_vec(), "") },
+        };
+        desk.server.serve(PATH, serve(&old, "\"old\"").failing(Fault::StallAfter(MEGABYTE)));
+        let (stop, mut heard) = (CancellationToken::new(), desk.told.subscribe());
+        let changing = async {
+            heard.wait_for(|progress| progress.have >= MEGABYTE as u64).await.unwrap();
+            stop.cancel();
+        };
+        let (stopped, ()) = tokio::join!(desk.fetch_until(&stop), changing);
+        assert_eq!(stopped.unwrap_err(), FetchError::Stopped, "{marks}");
+        desk.server.serve(PATH, serve(&new, "\"new\""));
+        let fetched = desk.fetch().await.unwrap();
+        Desk::check_whole(&fetched, &new);
+        assert_eq!(fetched.verified, marks == "digest", "{marks}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_not_what_its_publisher_says_is_deleted() {
+    let (desk, bytes) = (Desk::new(), model(MEGABYTE, 6));
+    let other = sha256(b"another file");
+    let served =
+        Served::file(bytes.clone(), "\"1\"").with("X-Linked-Etag", &format!("\"{other}\""));
+    desk.server.serve(PATH, served);
+    let error = desk.fetch().await.unwrap_err();
+    assert_eq!(error, FetchError::Digest { expected: other, found: sha256(&bytes) });
+    assert_eq!(desk.folder.bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pinned_digest_wins_over_the_servers_word() {
+    let (mut desk, bytes) = (Desk::new(), model(MEGABYTE, 7));
+    desk.pin = Some(sha256(b"what the catalogue knows"));
+    desk.server.serve(PATH, desk.serve(&bytes));
+    let error = desk.fetch().await.unwrap_err();
+    assert!(matches!(error, FetchError::NotTheOne { .. }), "{error}");
+    assert_eq!(desk.bytes_here(), 0, "nothing was loaded");
+    // A server that names none is found out at the end.
+    desk.server.serve(PATH, Served::file(bytes.clone(), "\"1\""));
+    let error = desk.fetch().await.unwrap_err();
+    assert!(matches!(error, FetchError::Digest { .. }), "{error}");
+    desk.pin = Some(sha256(&bytes));
+    let fetched = desk.fetch().await.unwrap();
+    Desk::check_whole(&fetched, &bytes);
+    assert!(fetched.verified);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_origin_speaks_for_the_file_wherever_it_sends_the_download() {
+    let (desk, bytes) = (Desk::new(), model(2 * MEGABYTE, 8));
+    let storage = FileServer::start().unwrap();
+    // The storage has marks of its own, and no say in what the file is.
+    let stored = Served::file(bytes.clone(), "\"part-hash-4\"")
+        .with("X-Linked-Etag", &format!("\"{}\"", sha256(b"a lie")));
+    storage.serve("/blob?sig=1", stored.failing(Fault::CutAfter(MEGABYTE)));
+    let origin = Served::redirect(&format!("{}/blob?sig=1", storage.address()))
+        .with("X-Linked-Etag", &format!("\"{}\"", sha256(&bytes)))
+        .with("X-Linked-Size", &bytes.len().to_string());
+    desk.server.serve(PATH, origin);
+    let fetched = desk.fetch().await.unwrap();
+    Desk::check_whole(&fetched, &bytes);
+    assert!(fetched.verified);
+    let asked = storage.asked();
+    assert_eq!(asked[1].range.as_deref(), Some(format!("bytes={MEGABYTE}-").as_str()));
+    assert_eq!(desk.begins(), [0, MEGABYTE as u64], "the origin is asked first, each time");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redirects_have_an_end_and_never_leave_this_machine_in_the_clear() {
+    let desk = Desk::new();
+    desk.server.serve(PATH, Served::redirect(PATH));
+    let error = desk.fetch().await.unwrap_err();
+    assert!(matches!(error, FetchError::Redirect { .. }), "{error}");
+    let asked = desk.server.asked().len();
+    assert_eq!(asked, nook_fetch::REDIRECTS_MAX + 1);
+    for to in ["http://example.org/model.gguf", "file:///etc/passwd", "ftp://127.0.0.1/x"] {
+        desk.server.serve(PATH, Served::redirect(to));
+        let error = desk.fetch().await.unwrap_err();
+        assert!(matches!(error, FetchError::Redirect { .. }), "{to}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_will_not_get_better_ends_at_once_and_what_may_is_tried_again() {
+    let desk = Desk::new();
+    let sentences = [
+        (404, "no such file"),
+        (401, "with your account"),
+        (403, "with your account"),
+        (418, "status 418"),
+    ];
+    for (asked, (status, why)) in (1..).zip(sentences) {
+        desk.server.serve(PATH, Served::default().failing(Fault::Status(status, Vec::new())));
+        let error = desk.fetch().await.unwrap_err();
+        assert!(error.to_string().contains(why), "{status}: {error}");
+        assert_eq!(desk.server.asked().len(), asked, "{status} is asked once");
+    }
+    let bytes = model(1000, 9);
+    let later = vec![("Retry-After".to_owned(), "0".to_owned())];
+    let served = desk.serve(&bytes).failing(Fault::Status(429, later));
+    let served = served.failing(Fault::Status(500, Vec::new()));
+    desk.server.serve(PATH, served.failing(Fault::Status(503, Vec::new())));
+    Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
+    // A path that nobody serves.
+    let source: Source = "hf:o/r/other.gguf".parse().unwrap();
+    let order = Order { source, pin: Pin::default() };
+    let stop = CancellationToken::new();
+    let gone = desk.fetcher.fetch(&desk.folder, &order, &stop, &desk.told).await.unwrap_err();
+    assert!(gone.to_string().contains("no such file"), "{gone}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_lies_about_lengths_fills_no_disk_and_holds_nobody_up() {
+    let (desk, bytes) = (Desk::new(), model(MEGABYTE, 10));
+    // It promises more than it has, once.
+    desk.server.serve(PATH, desk.serve(&bytes).failing(Fault::ClaimLength(9 << 20)));
+    Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
+    desk.folder.discard(&desk.order().source.key()).unwrap();
+    // It sends more than the origin promised.
+    let short = Served::file(bytes.clone(), "\"1\"")
+        .with("X-Linked-Etag", &format!("\"{}\"", sha256(&bytes)))
+        .with("X-Linked-Size", "1000");
+    desk.server.serve(PATH, short);
+    let error = desk.fetch().await.unwrap_err();
+    assert!(matches!(error, FetchError::TooLong { bytes: 1000, .. }), "{error}");
+    assert_eq!(desk.folder.bytes(), 0);
+    // It claims what no household has room for.
+    let huge = desk.serve(&bytes).failing(Fault::ClaimLength(FILE_BYTES_MAX + 1));
+    desk.server.serve(PATH, Served { fields: Vec::new(), ..huge });
+    let error = desk.fetch().await.unwrap_err();
+    assert_eq!(error, FetchError::TooLarge { bytes: FILE_BYTES_MAX + 1 });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_brings_nothing_new_is_given_up_and_the_bytes_stay() {
+    let (desk, bytes) = (Desk::new(), model(3 * MEGABYTE, 11));
+    let mut served = desk.serve(&bytes).failing(Fault::CutAfter(2 * MEGABYTE));
+    for _ in 0..PACE.tries_max {
+        served = served.failing(Fault::CutAfter(0));
+    }
+    desk.server.serve(PATH, served);
+    let error = desk.fetch().await.unwrap_err();
+    let FetchError::GaveUp { tries, .. } = &error else { panic!("{error}") };
+    assert_eq!(*tries, PACE.tries_max);
+    assert_eq!(desk.bytes_here(), 2 * MEGABYTE as u64);
+    Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_there_is_given_up_too() {
+    let desk = Desk::new();
+    let source: Source = "http://127.0.0.1:9/model.gguf".parse().unwrap();
+    let order = Order { source, pin: Pin::default() };
+    let stop = CancellationToken::new();
+    let error = desk.fetcher.fetch(&desk.folder, &order, &stop, &desk.told).await.unwrap_err();
+    assert!(matches!(error, FetchError::GaveUp { .. }), "{error}");
+    assert!(!error.to_string().contains("http://"), "no address is told on: {error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_nobody_vouches_for_gets_no_request() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut tls = rustls::ServerConnection::new(self_signed()).unwrap();
+        // The client refuses the certificate, so not one byte of a request arrives.
+        let refused = std::iter::repeat_with(|| tls.complete_io(&mut stream));
+        refused.take(8).any(|step| step.is_err())
+    });
+    let desk = Desk::new();
+    let source: Source = format!("https://127.0.0.1:{port}/model.gguf").parse().unwrap();
+    let order = Order { source, pin: Pin::default() };
+    let stop = CancellationToken::new();
+    let error = desk.fetcher.fetch(&desk.folder, &order, &stop, &desk.told).await.unwrap_err();
+    if matches!(error, FetchError::Certificates { .. }) {
+        // A system without any certificate asks nobody at all.
+        return;
+    }
+    assert!(matches!(error, FetchError::Untrusted { .. }), "{error}");
+    assert!(server.join().unwrap(), "the handshake broke off");
+}
+
+fn self_signed() -> Arc<rustls::ServerConfig> {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("one");
+    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider);
+    let config =
+        config.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
+    Arc::new(config.with_single_cert(vec![made.cert.der().clone()], key).expect("its key"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_file_has_one_writer() {
+    let (desk, bytes) = (Desk::new(), model(2 * MEGABYTE, 12));
+    desk.server.serve(PATH, desk.serve(&bytes).failing(Fault::StallAfter(MEGABYTE)));
+    let (stop, mut heard) = (CancellationToken::new(), desk.told.subscribe());
+    let second = async {
+        heard.wait_for(|progress| progress.have >= MEGABYTE as u64).await.unwrap();
+        let other = watch::Sender::new(Progress::default());
+        let order = desk.order();
+        let refused = desk.fetcher.fetch(&desk.folder, &order, &stop, &other).await;
+        stop.cancel();
+        refused.unwrap_err()
+    };
+    let (first, second) = tokio::join!(desk.fetch_until(&stop), second);
+    assert!(matches!(second, FetchError::Busy { .. }), "{second}");
+    assert!(matches!(first, Err(FetchError::Stopped) | Ok(_)), "{first:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_without_room_is_said_before_the_first_byte() {
+    let (desk, bytes) = (Desk::new(), model(3 * MEGABYTE, 13));
+    desk.server.serve(PATH, desk.serve(&bytes).failing(Fault::CutAfter(MEGABYTE)));
+    let needed = bytes.len() as u64;
+    desk.disk.0.store(DISK_RESERVE_BYTES + needed - 1, Ordering::SeqCst);
+    let error = desk.fetch().await.unwrap_err();
+    assert_eq!(error, FetchError::NoRoom { needed, free: DISK_RESERVE_BYTES + needed - 1 });
+    assert!(error.to_string().contains("Delete a model"), "{error}");
+    assert_eq!(desk.bytes_here(), 0);
+    desk.disk.0.store(DISK_RESERVE_BYTES + needed, Ordering::SeqCst);
+    Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_in_place_of_a_model_is_not_kept() {
+    let desk = Desk::new();
+    let page = b"<!doctype html><title>Hotel Wi-Fi</title>".to_vec();
+    desk.server.serve(PATH, Served::file(page, "\"1\""));
+    let error = desk.fetch().await.unwrap_err();
+    assert!(matches!(error, FetchError::NotGguf { .. }), "{error}");
+    assert!(error.to_string().contains("log-in"), "{error}");
+    assert_eq!(desk.folder.bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_unknown_length_comes_whole_and_counts_as_unchecked() {
+    let (desk, bytes) = (Desk::new(), model(MEGABYTE + 1, 14));
+    let served = Served { no_length: true, ..Served::file(bytes.clone(), "\"1\"") };
+    desk.server.serve(PATH, served);
+    let fetched = desk.fetch().await.unwrap();
+    Desk::check_whole(&fetched, &bytes);
+    assert!(!fetched.verified);
+}

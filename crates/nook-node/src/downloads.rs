@@ -1,0 +1,299 @@
+//! Models on their way here: which run, how far they are, and taking in what is whole.
+//!
+//! The list is the store's and outlives the program; `nook-fetch` loads each file in a task of its own;
+//! what is whole is checked by the same eyes as an import (`models`) and moves into the library. Doors
+//! ask through [`State::pull`] and [`State::change_download`], and see [`DownloadView`]s whose figures
+//! change at each look of the house loop, once a second. A window may close and a node may restart: what
+//! was to run goes on.
+
+mod endings;
+mod shown;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nook_base::{ErrorCode, clock, env};
+use nook_fetch::{Catalogue, Fetcher, FileKey, Folder, Hub, Order, Pace, Pin, Progress, Pulse};
+use nook_fetch::{Room as _, Source, SystemRoom};
+use nook_store::{DownloadEntry, DownloadWish, Home};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::house::HouseError;
+use crate::models::sentence;
+use crate::start::StartError;
+use crate::state::{Inside, State};
+use crate::views::{DownloadAsk, DownloadView};
+
+pub(crate) use endings::Stocked;
+
+/// Downloads that run at once; further ones wait for one to end. More would only share the line.
+const RUNNING_MAX: usize = 2;
+
+/// Names the server behind `hf:`, as for other programs.
+const HUB_VARIABLE: &str = "HF_ENDPOINT";
+
+/// Free room is told in these steps, so that the house does not change with every log line.
+const ROOM_GRAIN_BYTES: u64 = 100 << 20;
+
+/// The downloads of this node.
+#[derive(Debug)]
+pub(crate) struct Downloads {
+    list: nook_store::Downloads,
+    catalogue: Catalogue,
+    fetcher: Fetcher,
+    folder: Folder,
+    /// Those with a task, by key.
+    under_way: BTreeMap<String, UnderWay>,
+    /// Why those that failed did, by key.
+    troubles: BTreeMap<String, String>,
+    disk_free: Option<u64>,
+    /// What the variable for the server says, where that cannot be used.
+    hub_problem: Option<String>,
+}
+
+/// A download with a task.
+#[derive(Debug)]
+struct UnderWay {
+    stop: CancellationToken,
+    told: watch::Receiver<Progress>,
+    /// As it was at the last look.
+    shown: Progress,
+    pulse: Pulse,
+    stage: Stage,
+}
+
+/// What its task does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Fetches.
+    Loading,
+    /// Was told to end.
+    Stopping,
+    /// Was told to end, and its files are to go.
+    Deleting,
+    /// Has the file and checks what it is.
+    Checking,
+}
+
+impl Downloads {
+    /// Reads the list of `home`. Nothing runs yet.
+    pub(crate) fn open(home: &Home) -> Result<Self, StartError> {
+        let list = nook_store::Downloads::load(home)?;
+        let catalogue = Catalogue::built_in()?;
+        let (hub, hub_problem) = match env::text(HUB_VARIABLE).map(|text| Hub::at(&text)) {
+            None => (Hub::usual(), None),
+            Some(Ok(hub)) => (hub, None),
+            Some(Err(error)) => (Hub::usual(), Some(sentence(&error.to_string()))),
+        };
+        let folder = Folder::at(list.folder().to_owned());
+        Ok(Self {
+            list,
+            catalogue,
+            fetcher: Fetcher::new(hub, Pace::USUAL, Arc::new(SystemRoom)),
+            folder,
+            under_way: BTreeMap::new(),
+            troubles: BTreeMap::new(),
+            disk_free: disk_free(home.data()),
+            hub_problem,
+        })
+    }
+
+    pub(crate) fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// Room on the disk, as it was at the last look.
+    pub(crate) fn disk_free(&self) -> Option<u64> {
+        self.disk_free
+    }
+
+    /// Takes a look at how far those that run are.
+    pub(crate) fn look(&mut self, now: Instant) {
+        for under_way in self.under_way.values_mut() {
+            under_way.shown = under_way.told.borrow_and_update().clone();
+            under_way.pulse.look(now, under_way.shown.have);
+        }
+        // The folder of the downloads may not be there yet; that of the library is.
+        self.disk_free = self.folder.path().parent().and_then(disk_free);
+    }
+
+    /// The download that a person means: its key, or the name of the model to be.
+    fn find(&self, wanted: &str) -> Option<&DownloadEntry> {
+        let entries = self.list.entries();
+        let by_key = entries.iter().find(|entry| entry.key == wanted);
+        by_key.or_else(|| entries.iter().find(|entry| entry.name.eq_ignore_ascii_case(wanted)))
+    }
+
+    /// What is fetched for an entry of the list. The catalogue's pin counts as it is now.
+    fn order(&self, entry: &DownloadEntry) -> Result<(Order, FileKey), String> {
+        let source: Source = entry.source.parse().map_err(|error| format!("{error}"))?;
+        let pin = self.catalogue.of_source(&source).map(|it| it.order.pin.clone());
+        let key = source.key();
+        if key.as_str() != entry.key {
+            return Err("the list of downloads was changed by hand; delete this entry".to_owned());
+        }
+        Ok((Order { source, pin: pin.unwrap_or_default() }, key))
+    }
+
+    /// The next one to begin, while there is room for it.
+    fn next(&self) -> Option<DownloadEntry> {
+        let running = self.under_way.values().filter(|it| it.stage != Stage::Checking).count();
+        let waits = |entry: &&DownloadEntry| {
+            entry.wish == DownloadWish::Run
+                && !self.under_way.contains_key(&entry.key)
+                && !self.troubles.contains_key(&entry.key)
+        };
+        let next = self.list.entries().iter().find(waits);
+        next.filter(|_| running < RUNNING_MAX).cloned()
+    }
+}
+
+impl State {
+    /// Begins a download, or resumes the one of the same file.
+    pub(crate) fn pull(
+        &mut self,
+        wanted: &str,
+        name: Option<&str>,
+    ) -> Result<DownloadView, HouseError> {
+        let (order, usual_name) = self.order_for(wanted)?;
+        let key = order.source.key();
+        let known = self.downloads.find(key.as_str()).map(|entry| entry.name.clone());
+        let name = match (name, known) {
+            (None, Some(known)) => known,
+            (name, _) => self.name_for(name.or(usual_name.as_deref()), &order.source)?,
+        };
+        let entry = DownloadEntry {
+            key: key.as_str().to_owned(),
+            source: order.source.to_string(),
+            name,
+            wish: DownloadWish::Run,
+            added: clock::unix_seconds(),
+        };
+        self.downloads.list.put(entry).map_err(|error| refused(&error.to_string()))?;
+        self.downloads.troubles.remove(key.as_str());
+        tracing::info!(download = key.as_str(), "asked for");
+        self.start_downloads();
+        let view = self.download_views().into_iter().find(|view| view.key == key.as_str());
+        view.ok_or_else(|| refused("the download is not in the list"))
+    }
+
+    /// Pauses, resumes, cancels or deletes a download.
+    pub(crate) fn change_download(
+        &mut self,
+        wanted: &str,
+        ask: DownloadAsk,
+    ) -> Result<(), HouseError> {
+        let Some(entry) = self.downloads.find(wanted).cloned() else {
+            let shown: String = wanted.chars().take(80).flat_map(char::escape_debug).collect();
+            return Err(HouseError::new(
+                ErrorCode::NotFound,
+                format!("No download is called `{shown}`; nook models lists them."),
+            ));
+        };
+        let key = entry.key.clone();
+        let wish = match ask {
+            DownloadAsk::Delete => return self.delete_download(&key),
+            DownloadAsk::Resume => DownloadWish::Run,
+            DownloadAsk::Pause => DownloadWish::Pause,
+            DownloadAsk::Cancel => DownloadWish::Cancel,
+        };
+        self.wish_download(entry, wish)?;
+        self.downloads.troubles.remove(&key);
+        if ask != DownloadAsk::Resume
+            && let Some(under_way) = self.downloads.under_way.get_mut(&key)
+            && under_way.stage == Stage::Loading
+        {
+            under_way.stage = Stage::Stopping;
+            under_way.stop.cancel();
+        }
+        self.start_downloads();
+        Ok(())
+    }
+
+    /// Begins what waits, as far as there is room.
+    pub(crate) fn start_downloads(&mut self) {
+        if let Some(problem) = self.downloads.hub_problem.take() {
+            self.note("downloads", Some(problem));
+        }
+        while let Some(entry) = self.downloads.next() {
+            match self.downloads.order(&entry) {
+                Ok((order, _)) => self.begin_download(entry.key, order),
+                Err(why) => {
+                    self.downloads.troubles.insert(entry.key, sentence(&why));
+                }
+            }
+        }
+    }
+
+    fn begin_download(&mut self, key: String, order: Order) {
+        let stop = self.tasks.token().child_token();
+        let have = self.downloads.folder.bytes_of(&order.source.key());
+        let shown = Progress { have, ..Progress::default() };
+        let (tell, told) = watch::channel(shown.clone());
+        let (pulse, stage) = (Pulse::default(), Stage::Loading);
+        let under_way = UnderWay { stop: stop.clone(), told, shown, pulse, stage };
+        self.downloads.under_way.insert(key.clone(), under_way);
+        let (fetcher, folder) = (self.downloads.fetcher.clone(), self.downloads.folder.clone());
+        let inside = self.inside.clone();
+        // It watches its own token, a child of the node's, so that what came is made durable first.
+        self.tasks.spawn("download", async move {
+            let outcome = fetcher.fetch(&folder, &order, &stop, &tell).await;
+            // A closed inbox means that the node is leaving; the file is found again then.
+            let _ = inside.send(Inside::Downloaded { key, outcome: Box::new(outcome) }).await;
+        });
+    }
+
+    /// What `wanted` means, and what such a model is called here.
+    fn order_for(&self, wanted: &str) -> Result<(Order, Option<String>), HouseError> {
+        let catalogue = &self.downloads.catalogue;
+        if let Some(entry) = catalogue.get(wanted.trim()) {
+            return Ok((entry.order.clone(), Some(entry.id.clone())));
+        }
+        let parsed: Result<Source, _> = wanted.parse();
+        let source = parsed.map_err(|error| {
+            let ids: Vec<&str> = catalogue.entries().iter().map(|it| it.id.as_str()).collect();
+            refused(&format!("{error}; or one of the catalogue: {}", ids.join(", ")))
+        })?;
+        Ok(match catalogue.of_source(&source) {
+            Some(entry) => (entry.order.clone(), Some(entry.id.clone())),
+            None => (Order { source, pin: Pin::default() }, None),
+        })
+    }
+
+    /// A name that the model can have once it is here, known before anything is loaded.
+    fn name_for(&self, wished: Option<&str>, source: &Source) -> Result<String, HouseError> {
+        let file = Path::new(source.file_name());
+        let name = self.library.name_for(wished, file);
+        let name = name.map_err(|error| refused(&error.to_string()))?;
+        let is_taken = |entry: &DownloadEntry| entry.name.eq_ignore_ascii_case(&name);
+        let key = source.key();
+        let mut others = self.downloads.list.entries().iter().filter(|it| it.key != key.as_str());
+        if others.any(is_taken) {
+            return Err(refused(&format!(
+                "a download is called `{name}` already; choose another name"
+            )));
+        }
+        Ok(name)
+    }
+
+    fn wish_download(
+        &mut self,
+        entry: DownloadEntry,
+        wish: DownloadWish,
+    ) -> Result<(), HouseError> {
+        let entry = DownloadEntry { wish, ..entry };
+        self.downloads.list.put(entry).map_err(|error| refused(&error.to_string()))
+    }
+}
+
+fn disk_free(folder: &Path) -> Option<u64> {
+    let free = SystemRoom.free(folder).ok()?;
+    Some(free / ROOM_GRAIN_BYTES * ROOM_GRAIN_BYTES)
+}
+
+fn refused(why: &str) -> HouseError {
+    HouseError::new(ErrorCode::BadRequest, sentence(why))
+}

@@ -1,0 +1,108 @@
+//! Catalogue and downloads as doors show them.
+
+use nook_fetch::{Phase, Source};
+use nook_store::{DownloadEntry, DownloadWish};
+
+use super::{Downloads, Stage, UnderWay};
+use crate::state::State;
+use crate::views::{CatalogueView, DownloadState, DownloadView, FitKind};
+
+impl State {
+    pub(crate) fn download_views(&self) -> Vec<DownloadView> {
+        let downloads = &self.downloads;
+        downloads.list.entries().iter().map(|entry| downloads.view(entry)).collect()
+    }
+
+    pub(crate) fn catalogue_views(&self) -> Vec<CatalogueView> {
+        let downloads = &self.downloads;
+        let recommended = self.recommended();
+        let entries = downloads.catalogue.entries().iter();
+        let view = |entry: &nook_fetch::CatalogueEntry| {
+            let key = entry.order.source.key();
+            let mut names = self.catalogue.iter().map(|model| &model.listed.name);
+            CatalogueView {
+                id: entry.id.clone(),
+                name: entry.name.clone(),
+                licence: entry.licence.clone(),
+                origin: entry.repository.clone(),
+                quantisation: entry.quantisation.clone(),
+                file_bytes: entry.bytes,
+                billions: entry.billions,
+                languages: entry.languages.clone(),
+                about_en: entry.about.en.clone(),
+                about_de: entry.about.de.clone(),
+                fit: self.fits.of_entry(&entry.id),
+                recommended: recommended.as_deref() == Some(entry.id.as_str()),
+                here: names.find(|name| name.eq_ignore_ascii_case(&entry.id)).cloned(),
+                download: downloads.find(key.as_str()).map(|entry| entry.key.clone()),
+            }
+        };
+        entries.map(view).collect()
+    }
+
+    /// The best-ranked model that fits on this device; else the best-ranked that fits with others;
+    /// else the smallest.
+    fn recommended(&self) -> Option<String> {
+        let entries = self.downloads.catalogue.entries();
+        let best = |kind: FitKind| {
+            let fitting = entries.iter().filter(|it| self.fits.of_entry(&it.id).kind == kind);
+            fitting.min_by_key(|entry| entry.rank)
+        };
+        let found = best(FitKind::Here).or_else(|| best(FitKind::With));
+        found.or_else(|| entries.first()).map(|entry| entry.id.clone())
+    }
+}
+
+impl Downloads {
+    fn view(&self, entry: &DownloadEntry) -> DownloadView {
+        let source: Option<Source> = entry.source.parse().ok();
+        let under_way = self.under_way.get(&entry.key);
+        let trouble = self.troubles.get(&entry.key);
+        let guess = source.as_ref().and_then(|source| self.catalogue.of_source(source));
+        let bytes = under_way.and_then(|it| it.shown.bytes).or(guess.map(|it| it.bytes));
+        let have = match (under_way, &source) {
+            (Some(under_way), _) => under_way.shown.have,
+            (None, Some(source)) => self.folder.bytes_of(&source.key()),
+            (None, None) => 0,
+        };
+        let is_loading = under_way.is_some_and(|it| it.is_loading());
+        let pulse = under_way.filter(|_| is_loading).map(|it| &it.pulse);
+        let left = bytes.map(|bytes| bytes.saturating_sub(have));
+        DownloadView {
+            key: entry.key.clone(),
+            name: entry.name.clone(),
+            origin: source.as_ref().map(Source::origin).unwrap_or_default(),
+            file: source.as_ref().map(|it| it.file_name().to_owned()).unwrap_or_default(),
+            state: state(entry.wish, under_way, trouble.is_some()),
+            have_bytes: have,
+            file_bytes: bytes,
+            // A whole number: a figure that trembles behind the comma says nothing.
+            bytes_per_second: pulse.and_then(|it| it.per_second()).map(f64::round),
+            seconds_left: pulse.zip(left).and_then(|(it, left)| it.seconds_for(left)),
+            problem: trouble.cloned().or_else(|| under_way.and_then(|it| it.shown.trouble.clone())),
+        }
+    }
+}
+
+impl UnderWay {
+    fn is_loading(&self) -> bool {
+        self.stage == Stage::Loading && self.shown.phase == Phase::Loading
+    }
+}
+
+fn state(wish: DownloadWish, under_way: Option<&UnderWay>, failed: bool) -> DownloadState {
+    let rests = match wish {
+        _ if failed => DownloadState::Failed,
+        DownloadWish::Run => DownloadState::Waiting,
+        DownloadWish::Pause => DownloadState::Paused,
+        DownloadWish::Cancel => DownloadState::Cancelled,
+    };
+    let Some(under_way) = under_way else { return rests };
+    match (under_way.stage, under_way.shown.phase) {
+        (Stage::Stopping | Stage::Deleting, _) => rests,
+        (Stage::Loading, Phase::Reading) if under_way.shown.have == 0 => DownloadState::Connecting,
+        (Stage::Checking, _) | (_, Phase::Finishing | Phase::Reading) => DownloadState::Checking,
+        (Stage::Loading, Phase::Loading) => DownloadState::Loading,
+        (Stage::Loading, Phase::Asking | Phase::Waiting) => DownloadState::Connecting,
+    }
+}

@@ -1,0 +1,235 @@
+//! Whether a model fits into the memory of this household, before anything is loaded.
+//!
+//! The planner answers, with its own figures for weights and caches: can this device make the usual
+//! reply alone, can it with the devices that offer memory now, or not at all. Speeds say nothing here.
+//! The answers hang on what is here and who offers what, so they are worked out when that changes and
+//! kept until then.
+
+use std::collections::BTreeMap;
+
+use nook_base::limits::{HOPS_MAX, PREFILL_CHUNK_POOLED_TOKENS};
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, PeerId, clock};
+use nook_fetch::Costs;
+use nook_plan::{
+    Device, Ends, EndsHeld, Link, ModelCosts, Owner, Place, Request, Situation, Speed, Standing,
+    Walk, WholeElsewhere, Width, plan,
+};
+
+use crate::choice::outlook::PROMPT_TOKENS_USUAL;
+use crate::choice::{REPLY_TOKENS_EXPECTED, costs};
+use crate::state::State;
+use crate::views::{FitKind, FitView};
+
+/// Positions of the conversation that must have room: a few pages.
+const POSITIONS: u32 = 4096;
+
+/// Quarters of this device's memory that a model may take; the rest of the computer needs some too.
+const QUARTERS: u64 = 3;
+
+/// Devices that are counted, those with the most memory first: more never make a fit that these do
+/// not, in a household.
+const LENDERS_MAX: usize = 8;
+
+/// Bytes of a number in a cache and in a hidden state on its way: both are f16.
+const F16_BYTES: u64 = 2;
+
+/// What fits where.
+#[derive(Debug, Default)]
+pub(crate) struct Fits {
+    known_for: Option<Basis>,
+    models: BTreeMap<ModelDigest, FitView>,
+    catalogue: BTreeMap<String, FitView>,
+}
+
+/// What the answers hang on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Basis {
+    /// All memory of this device; absent where the system does not say.
+    here: Option<u64>,
+    lenders: Vec<Lender>,
+    ends: (u32, u32),
+    models: Vec<ModelDigest>,
+}
+
+/// A device that offers memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Lender {
+    peer: PeerId,
+    name: String,
+    bytes: u64,
+}
+
+impl Fits {
+    pub(crate) fn of_model(&self, digest: ModelDigest) -> FitView {
+        self.models.get(&digest).cloned().unwrap_or_else(unknown)
+    }
+
+    pub(crate) fn of_entry(&self, id: &str) -> FitView {
+        self.catalogue.get(id).cloned().unwrap_or_else(unknown)
+    }
+}
+
+impl State {
+    /// Works the answers out anew where something they hang on has changed.
+    pub(crate) fn look_at_fits(&mut self) {
+        let basis = self.basis();
+        if self.fits.known_for.as_ref() == Some(&basis) {
+            return;
+        }
+        let dtype = ActivationDtype::F16;
+        let models = self.catalogue.iter();
+        let models = models.map(|it| (it.digest(), basis.fit(&costs(&it.file, dtype)))).collect();
+        let entries = self.downloads.catalogue().entries().iter();
+        let catalogue =
+            entries.map(|it| (it.id.clone(), basis.fit(&costs_of(&it.costs)))).collect();
+        self.fits = Fits { known_for: Some(basis), models, catalogue };
+    }
+
+    fn basis(&self) -> Basis {
+        let (book, now) = (self.book.borrow(), clock::now());
+        let offers = book.heard.iter().filter(|(_, heard)| {
+            heard.is_fresh(now) && heard.advert.sharing && heard.advert.memory_free_bytes > 0
+        });
+        let mut lenders: Vec<Lender> = offers
+            .map(|(peer, heard)| Lender {
+                peer: *peer,
+                name: self.name_of(*peer),
+                bytes: heard.advert.memory_free_bytes,
+            })
+            .collect();
+        lenders.sort_by_key(|lender| (std::cmp::Reverse(lender.bytes), lender.peer));
+        lenders.truncate(LENDERS_MAX);
+        let inference = &self.settings.settings().inference;
+        Basis {
+            here: crate::replies::memory_total(),
+            lenders,
+            ends: (inference.local_prefix_layers, inference.local_suffix_layers),
+            models: self.catalogue.iter().map(crate::catalogue::Entry::digest).collect(),
+        }
+    }
+}
+
+impl Basis {
+    fn fit(&self, model: &ModelCosts) -> FitView {
+        let Some(all) = self.here else { return unknown() };
+        let here = device(Place::Local, model, all / 4 * QUARTERS);
+        let lender = |lender: &Lender| device(Place::Peer(lender.peer), model, lender.bytes);
+        let others: Vec<Device> = self.lenders.iter().map(lender).collect();
+        let (prefix, suffix) = self.ends;
+        let request = Request {
+            prompt: PROMPT_TOKENS_USUAL,
+            reply: REPLY_TOKENS_EXPECTED,
+            positions: POSITIONS,
+            chunk: PREFILL_CHUNK_POOLED_TOKENS,
+            ends: Ends { prefix, suffix, width: Width::Free },
+            hops_max: HOPS_MAX,
+            whole: WholeElsewhere::Refused,
+        };
+        let situation = Situation { model, request: &request, here: &here, others: &others };
+        let Ok(decision) = plan(&situation) else { return none() };
+        if decision.alone.is_ok() {
+            return FitView { kind: FitKind::Here, devices: Vec::new() };
+        }
+        let Walk::Route(route) = &decision.plan.walk else { return none() };
+        // A route may come by the same device twice; people read it once.
+        let is_used = |lender: &&Lender| {
+            route.segments().iter().any(|it| it.place == Place::Peer(lender.peer))
+        };
+        let used = self.lenders.iter().filter(is_used);
+        let devices = used.map(|lender| lender.name.clone()).collect();
+        FitView { kind: FitKind::With, devices }
+    }
+}
+
+/// A device that may hold any layers as far as its memory goes, with nothing in it yet.
+fn device(place: Place, model: &ModelCosts, memory_free: u64) -> Device {
+    Device {
+        place,
+        standing: Standing::Ready,
+        owner: Owner::Another,
+        computes: vec![LayerRange::all(model.layers)],
+        held: Vec::new(),
+        ends: EndsHeld::ToLoad,
+        cached: Vec::new(),
+        memory_free,
+        streams_free: u16::MAX,
+        queue_depth: 0,
+        wait: None,
+        speed: Speed::default(),
+        link: Link::default(),
+        hands_to: Vec::new(),
+    }
+}
+
+/// As the catalogue knows a model that is not here.
+fn costs_of(costs: &Costs) -> ModelCosts {
+    let Costs { layers, hidden, kv_width, layer_bytes, ends_bytes } = *costs;
+    // Keys and values.
+    let kv_bytes = u64::from(kv_width).saturating_mul(2 * F16_BYTES);
+    let row_bytes = u64::from(hidden).saturating_mul(F16_BYTES);
+    ModelCosts { layers, layer_bytes, kv_bytes, ends_bytes, row_bytes, uncuttable: Vec::new() }
+}
+
+fn unknown() -> FitView {
+    FitView { kind: FitKind::Unknown, devices: Vec::new() }
+}
+
+fn none() -> FitView {
+    FitView { kind: FitKind::Nowhere, devices: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GB: u64 = 1_000_000_000;
+
+    fn basis(here: Option<u64>, lenders: &[(u8, u64)]) -> Basis {
+        let lender = |(number, gigabytes): &(u8, u64)| Lender {
+            peer: PeerId([*number; 32]),
+            name: format!("PC {number}"),
+            bytes: gigabytes * GB,
+        };
+        let lenders = lenders.iter().map(lender).collect();
+        Basis { here: here.map(|it| it * GB), lenders, ends: (1, 1), models: Vec::new() }
+    }
+
+    /// A model of so many gigabytes in forty layers.
+    #[track_caller]
+    fn check(gigabytes: u64, basis: &Basis, expected: &str) {
+        let costs = Costs {
+            layers: 40,
+            hidden: 5120,
+            kv_width: 1024,
+            layer_bytes: gigabytes * GB / 42,
+            ends_bytes: gigabytes * GB / 21,
+        };
+        let fit = basis.fit(&costs_of(&costs));
+        let found = format!("{:?} {}", fit.kind, fit.devices.join("+"));
+        assert_eq!(found.trim(), expected, "{gigabytes} GB with {basis:?}");
+    }
+
+    #[test]
+    fn a_model_fits_here_with_others_or_nowhere() {
+        check(4, &basis(Some(8), &[]), "Here");
+        check(9, &basis(Some(8), &[]), "Nowhere");
+        check(9, &basis(Some(8), &[(1, 12)]), "With PC 1");
+        check(9, &basis(None, &[(1, 12)]), "Unknown");
+        check(60, &basis(Some(8), &[(1, 12)]), "Nowhere");
+        // Neither lender has room for what is missing here; both together have.
+        check(20, &basis(Some(8), &[(1, 9), (2, 9)]), "With PC 1+PC 2");
+        // Who fits alone needs nobody, however large the others are.
+        check(4, &basis(Some(16), &[(1, 64)]), "Here");
+    }
+
+    #[test]
+    fn the_smallest_of_the_catalogue_fits_everywhere_and_the_largest_does_not() {
+        let list = nook_fetch::Catalogue::built_in().unwrap();
+        let kind = |at: usize, basis: &Basis| basis.fit(&costs_of(&list.entries()[at].costs)).kind;
+        let last = list.entries().len() - 1;
+        assert_eq!(kind(0, &basis(Some(2), &[])), FitKind::Here);
+        assert_eq!(kind(last, &basis(Some(8), &[])), FitKind::Nowhere);
+        assert_eq!(kind(last, &basis(Some(8), &[(1, 10)])), FitKind::With);
+        assert_eq!(kind(last, &basis(Some(16), &[])), FitKind::Here);
+    }
+}

@@ -1,0 +1,172 @@
+//! Models as the doors show them: those that are here, those that could be, and those on their way.
+
+use serde::{Deserialize, Serialize};
+
+view! {
+/// A model on this device.
+struct ModelView {
+    /// The name to ask for it by.
+    pub name: String,
+    /// The publisher's name for it.
+    pub title: String,
+    /// Digest that devices must agree on, hexadecimal.
+    pub digest: String,
+    /// GGUF architecture.
+    pub architecture: String,
+    /// Kind of quantisation.
+    pub quantisation: String,
+    /// Transformer layers.
+    pub layers: u32,
+    /// Most positions.
+    pub context_length: u32,
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// Whether it came with the program.
+    pub built_in: bool,
+    /// Seconds since 1970 when it came here.
+    pub added: u64,
+    /// Whether its file is deleted with it; else it lies in a folder of the owner and stays.
+    pub owned: bool,
+    /// Whether this household has the memory for it.
+    pub fit: FitView,
+}
+}
+
+view! {
+/// Whether a household has the memory for a model.
+struct FitView {
+    /// Where it fits.
+    pub kind: FitKind,
+    /// The devices that it takes beside this one; only with `with`.
+    pub devices: Vec<String>,
+}
+}
+
+view! {
+/// Where a model fits.
+#[derive(Copy, Eq)]
+enum FitKind {
+    /// On this device alone.
+    Here,
+    /// With others.
+    With,
+    /// Not on the devices that are here now.
+    Nowhere,
+    /// The system does not say how much memory there is.
+    Unknown,
+}
+}
+
+view! {
+/// A model of the catalogue.
+struct CatalogueView {
+    /// What to ask for it by.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The publisher's licence.
+    pub licence: String,
+    /// Where it comes from, `owner/repository`.
+    pub origin: String,
+    /// Kind of quantisation.
+    pub quantisation: String,
+    /// About as many bytes as its file has.
+    pub file_bytes: u64,
+    /// Parameters, in thousands of millions.
+    pub billions: f64,
+    /// Languages it was made for, as two letters.
+    pub languages: Vec<String>,
+    /// What it is good for, in English.
+    pub about_en: String,
+    /// The same in German.
+    pub about_de: String,
+    /// Whether this household has the memory for it.
+    pub fit: FitView,
+    /// Whether it is the one to begin with here.
+    pub recommended: bool,
+    /// The name of the model here, once it is.
+    pub here: Option<String>,
+    /// The key of its download, while there is one.
+    pub download: Option<String>,
+}
+}
+
+view! {
+/// A model on its way here.
+struct DownloadView {
+    /// What to ask for it by.
+    pub key: String,
+    /// What the model will be called here.
+    pub name: String,
+    /// Where it comes from: a repository or a server.
+    pub origin: String,
+    /// The file's name there.
+    pub file: String,
+    /// What it does.
+    pub state: DownloadState,
+    /// Bytes that are here.
+    pub have_bytes: u64,
+    /// Length of the file; absent while nobody has said.
+    pub file_bytes: Option<u64>,
+    /// Bytes that come each second; absent while none do.
+    pub bytes_per_second: Option<f64>,
+    /// Seconds that it will take at this speed.
+    pub seconds_left: Option<u64>,
+    /// What is wrong, in one sentence.
+    pub problem: Option<String>,
+}
+}
+
+view! {
+/// What a download does.
+#[derive(Copy, Eq)]
+enum DownloadState {
+    /// Waits for others to end.
+    Waiting,
+    /// Asks the server, or tries again in a moment.
+    Connecting,
+    /// Takes bytes.
+    Loading,
+    /// Has all bytes; they are being checked.
+    Checking,
+    /// Rests until the owner resumes it.
+    Paused,
+    /// Is not wanted now; what came is kept.
+    Cancelled,
+    /// Ended with a problem; what came is kept unless that says otherwise.
+    Failed,
+}
+}
+
+view! {
+/// What is to be done with a download.
+#[derive(Copy, Eq)]
+enum DownloadAsk {
+    /// Let it rest.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Stop it and keep what came.
+    Cancel,
+    /// Stop it and delete what came.
+    Delete,
+}
+}
+
+view! {
+/// A model file of another program on this device.
+struct FoundView {
+    /// Whose it is.
+    pub program: String,
+    /// Its name there.
+    pub name: String,
+    /// Where it is.
+    pub path: String,
+    /// Its size.
+    pub file_bytes: u64,
+    /// GGUF architecture.
+    pub architecture: String,
+    /// Kind of quantisation.
+    pub quantisation: String,
+}
+}

@@ -1,0 +1,237 @@
+//! Models from the network through a real node: loaded, checked, listed, answering.
+
+use std::process::{Command, Stdio};
+
+use nook_control::{Answer, Request};
+use nook_node::views::{DownloadAsk, DownloadState, DownloadView};
+use nook_testkit::{Fault, FileServer, Household, Node, NodePlan, Served, Wish, nook};
+use sha2::{Digest as _, Sha256};
+
+const NAME: &str = "amber";
+const PATH: &str = "/models/amber.gguf";
+const PROMPT: &str = "Once upon a time";
+/// Less than the built-in model has.
+const PIECE: usize = 1 << 20;
+
+struct Desk {
+    house: Household,
+    server: FileServer,
+    /// A model of its own: the built-in one under another name, so with the same answers.
+    bytes: Vec<u8>,
+}
+
+impl Desk {
+    async fn new() -> anyhow::Result<Self> {
+        let house = Household::strangers([NodePlan::new("Kitchen laptop")]).await?;
+        let (file, _) = house.asking().built_in().await?;
+        let bytes = renamed(std::fs::read(file)?);
+        assert!(bytes.len() > 2 * PIECE, "{} bytes", bytes.len());
+        Ok(Self { house, server: FileServer::start()?, bytes })
+    }
+
+    fn node(&self) -> &Node {
+        self.house.asking()
+    }
+
+    fn served(&self) -> Served {
+        Served::file(self.bytes.clone(), "\"1\"")
+    }
+
+    async fn pull(&self) -> anyhow::Result<DownloadView> {
+        let source = format!("{}{PATH}", self.server.address());
+        let name = Some(NAME.to_owned());
+        match self.node().client().ask(Request::Pull { source, name }).await? {
+            Answer::Download(download) => Ok(download),
+            other => anyhow::bail!("{other:?} to a wish for a model"),
+        }
+    }
+
+    async fn change(&self, ask: DownloadAsk) -> anyhow::Result<()> {
+        Ok(self.node().do_this(Request::Download { key: NAME.to_owned(), ask }).await?)
+    }
+
+    async fn until_state(&self, wanted: DownloadState) -> anyhow::Result<DownloadView> {
+        let is_so = |it: &DownloadView| it.state == wanted;
+        let view = self
+            .node()
+            .until(&format!("{wanted:?}"), |view| view.downloads.iter().any(is_so))
+            .await?;
+        Ok(view.downloads.into_iter().find(is_so).expect("it was there"))
+    }
+
+    async fn until_here(&self) -> anyhow::Result<()> {
+        let is_here = |it: &nook_node::views::ModelView| it.name == NAME && it.owned;
+        self.node()
+            .until("the model is here", |view| {
+                view.models.iter().any(is_here) && view.downloads.is_empty()
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Names of what lies in the folder of downloads.
+    fn litter(&self) -> Vec<String> {
+        let folder = self.node().home().join("models/downloads");
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+}
+
+/// The same model with another letter in its name, which makes it another model.
+fn renamed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let key = b"general.name";
+    let at = bytes.windows(key.len()).position(|it| it == key).expect("it has a name");
+    // Behind the key: the kind of the value, its length, its first letter.
+    let letter = at + key.len() + 4 + 8;
+    bytes[letter] = b'A';
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_is_pulled_joins_the_library_and_answers() -> anyhow::Result<()> {
+    let desk = Desk::new().await?;
+    desk.server.serve(PATH, desk.served().failing(Fault::CutAfter(PIECE)));
+    let begun = desk.pull().await?;
+    assert_eq!((begun.name.as_str(), begun.file.as_str()), (NAME, "amber.gguf"));
+    desk.until_here().await?;
+    assert_eq!(desk.server.asked()[1].range.as_deref(), Some(format!("bytes={PIECE}-").as_str()));
+    assert_eq!(desk.litter(), Vec::<String>::new());
+
+    let ember = desk.node().answer(&Wish::text(PROMPT, 24)).await?;
+    let amber = desk.node().answer(&Wish::text(PROMPT, 24).by(NAME)).await?;
+    assert_eq!((amber.ids.len(), &amber.ids), (24, &ember.ids));
+    // It is deleted with its file.
+    let file = desk.node().home().join("models/amber.gguf");
+    assert!(file.exists());
+    desk.node().do_this(Request::RemoveModel { name: NAME.to_owned() }).await?;
+    assert!(!file.exists());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_download_outlives_its_node_and_goes_on_where_it_was() -> anyhow::Result<()> {
+    let mut desk = Desk::new().await?;
+    desk.server.serve(PATH, desk.served().failing(Fault::StallAfter(PIECE)));
+    desk.pull().await?;
+    let piece = PIECE as u64;
+    let came = |it: &DownloadView| it.have_bytes == piece && it.state == DownloadState::Loading;
+    desk.node().until("a piece came", |view| view.downloads.iter().any(came)).await?;
+    desk.house.node_mut(0).leave().await?;
+    desk.house.node_mut(0).start_again().await?;
+    desk.until_here().await?;
+    let asked = desk.server.asked();
+    assert_eq!(asked[1].range.as_deref(), Some(format!("bytes={PIECE}-").as_str()), "{asked:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_download_rests_goes_on_and_is_deleted_as_its_owner_says() -> anyhow::Result<()> {
+    let mut desk = Desk::new().await?;
+    let stalling = desk.served().failing(Fault::StallAfter(PIECE)).failing(Fault::StallAfter(0));
+    desk.server.serve(PATH, stalling);
+    desk.pull().await?;
+    desk.until_state(DownloadState::Loading).await?;
+    desk.node().until("a piece came", |view| view.downloads[0].have_bytes > 0).await?;
+    desk.change(DownloadAsk::Pause).await?;
+    let paused = desk.until_state(DownloadState::Paused).await?;
+    assert_eq!(paused.have_bytes, PIECE as u64);
+    // Rest is kept over a restart: nothing is asked for.
+    desk.house.node_mut(0).leave().await?;
+    desk.house.node_mut(0).start_again().await?;
+    desk.until_state(DownloadState::Paused).await?;
+    assert_eq!(desk.server.asked().len(), 1);
+    desk.change(DownloadAsk::Resume).await?;
+    desk.until_state(DownloadState::Loading).await?;
+    desk.change(DownloadAsk::Cancel).await?;
+    let cancelled = desk.until_state(DownloadState::Cancelled).await?;
+    assert_eq!(cancelled.have_bytes, PIECE as u64, "what came is kept");
+    desk.change(DownloadAsk::Delete).await?;
+    desk.node().until("it is gone", |view| view.downloads.is_empty()).await?;
+    let mut tries = 0;
+    while !desk.litter().is_empty() {
+        tries += 1;
+        assert!(tries < 400, "{:?}", desk.litter());
+        desk.node().view().await?;
+        tokio::task::yield_now().await;
+    }
+    // And from the beginning once more.
+    desk.pull().await?;
+    desk.until_here().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_model_or_no_source_is_refused_in_words() -> anyhow::Result<()> {
+    let desk = Desk::new().await?;
+    let noise: Vec<u8> = b"GGUF".iter().copied().chain((0..5000).map(|it| it as u8)).collect();
+    desk.server.serve(PATH, Served::file(noise, "\"1\""));
+    desk.pull().await?;
+    let failed = desk.until_state(DownloadState::Failed).await?;
+    let problem = failed.problem.unwrap_or_default();
+    assert!(problem.contains("no model that can be used"), "{problem}");
+    assert!(desk.litter().is_empty(), "nothing vouches for it: {:?}", desk.litter());
+    // The list of models is what it was.
+    assert_eq!(desk.node().view().await?.models.len(), 1);
+
+    let ask = async |source: &str, name: Option<&str>| {
+        let (source, name) = (source.to_owned(), name.map(str::to_owned));
+        let refused = desk.node().client().ask(Request::Pull { source, name }).await;
+        refused.expect_err("it names nothing").to_string()
+    };
+    let unknown = ask("gpt-9", None).await;
+    assert!(unknown.contains("qwen3-4b") && unknown.contains("hf:"), "{unknown}");
+    assert!(ask("http://example.org/m.gguf", None).await.contains("https"));
+    assert!(ask("https://example.org/m.gguf", Some("ember")).await.contains("ember"));
+    assert!(ask("https://example.org/m.gguf", Some("../up")).await.contains("letters"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_loads_by_itself_and_tells_programs_how_far_it_is() -> anyhow::Result<()> {
+    let desk = Desk::new().await?;
+    let digest: String = Sha256::digest(&desk.bytes).iter().map(|it| format!("{it:02x}")).collect();
+    // As the hub answers: the origin names length, digest and commit, and sends on to its storage.
+    let storage = format!("{}/blob?sig=1", desk.server.address());
+    let origin = Served::redirect(&storage)
+        .with("X-Linked-Etag", &format!("\"{digest}\""))
+        .with("X-Linked-Size", &desk.bytes.len().to_string())
+        .with("X-Repo-Commit", "0a1b2c");
+    desk.server.serve("/o/r/resolve/main/amber.gguf", origin);
+    desk.server.serve("/blob?sig=1", desk.served().failing(Fault::CutAfter(PIECE)));
+
+    let home = desk.house.folder().join("alone");
+    std::fs::create_dir_all(&home)?;
+    std::fs::write(home.join("settings.toml"), "[network]\nlisten_port = 0\nloopback = true\n")?;
+    let program = nook()?;
+    let run = move |words: &[&str]| {
+        let mut command = Command::new(program);
+        command.arg("--home").arg(&home).arg("models").args(words).stdin(Stdio::null());
+        command.env("INGLENOOK_KEYRING", "off").env("HF_ENDPOINT", desk.server.address());
+        command.env_remove("INGLENOOK_HOME").output()
+    };
+    let ran = tokio::task::spawn_blocking(move || {
+        let pulled = run(&["pull", "hf:o/r/amber.gguf", "--json"])?;
+        Ok::<_, std::io::Error>((
+            pulled,
+            run(&["--json"])?,
+            run(&["pull", "hf:o/r/gone.gguf"])?,
+            run(&["rm", "amber"])?,
+        ))
+    });
+    let (pulled, listed, gone, removed) = ran.await??;
+    let said = String::from_utf8_lossy(&pulled.stdout).into_owned();
+    assert!(pulled.status.success(), "{said}{}", String::from_utf8_lossy(&pulled.stderr));
+    let lines: Vec<serde_json::Value> =
+        said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let (last, steps) = lines.split_last().expect("it says something");
+    assert_eq!((&last["name"], &last["owned"]), (&"amber".into(), &true.into()), "{said}");
+    assert!(!steps.is_empty() && steps.iter().all(|step| step["key"].is_string()), "{said}");
+
+    let listed: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout)?;
+    let names: Vec<_> = listed.iter().map(|model| model["name"].clone()).collect();
+    assert_eq!(names, ["ember", "amber"]);
+    assert!(!gone.status.success());
+    let why = String::from_utf8_lossy(&gone.stderr).into_owned();
+    assert!(why.contains("no such file"), "{why}");
+    assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+    Ok(())
+}

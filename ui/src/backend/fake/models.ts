@@ -1,0 +1,109 @@
+/** The fake household's catalogue, what its other programs hold, and downloads that come in ten pieces. */
+import type { CatalogueView } from '../../generated/CatalogueView';
+import type { DownloadAsk } from '../../generated/DownloadAsk';
+import type { DownloadView } from '../../generated/DownloadView';
+import type { FitView } from '../../generated/FitView';
+import type { FoundView } from '../../generated/FoundView';
+import type { HouseView } from '../../generated/HouseView';
+import type { ModelView } from '../../generated/ModelView';
+
+const PIECES = 10;
+
+export const HERE: FitView = { kind: 'here', devices: [] };
+
+function entry(id: string, name: string, file_bytes: number, values: Partial<CatalogueView>): CatalogueView {
+  return { id, name, licence: 'Apache-2.0', origin: `Qwen/${name.replace(' ', '-')}-GGUF`, quantisation: 'Q4_K_M', file_bytes,
+    billions: file_bytes / 6e8, languages: ['en', 'de', 'fr', 'es'], about_en: 'Clever for its size; many languages.',
+    about_de: 'Klug für seine Größe; viele Sprachen.', fit: HERE, recommended: false, here: null, download: null, ...values };
+}
+
+export function startingCatalogue(): CatalogueView[] {
+  return [
+    entry('smollm2-360m', 'SmolLM2 360M', 386e6, { quantisation: 'Q8_0', origin: 'HuggingFaceTB/SmolLM2-360M-Instruct-GGUF', languages: ['en'] }),
+    entry('qwen3-1.7b', 'Qwen3 1.7B', 1.83e9, { quantisation: 'Q8_0' }),
+    entry('qwen3-4b', 'Qwen3 4B', 2_497_280_256, { recommended: true, about_en: 'The best balance for most computers.', about_de: 'Die beste Mischung für die meisten Computer.' }),
+    entry('qwen3-8b', 'Qwen3 8B', 5.03e9, { fit: { kind: 'with', devices: ['Dad’s PC'] } }),
+    entry('qwen3-14b', 'Qwen3 14B', 9_001_752_960, { fit: { kind: 'nowhere', devices: [] } }),
+  ];
+}
+
+export const FOUND: FoundView[] = [
+  { program: 'LM Studio', name: 'Mistral-7B-Instruct-v0.3-Q4_K_M', path: '/data/lm/Mistral-7B-Instruct-v0.3-Q4_K_M.gguf',
+    file_bytes: 4.37e9, architecture: 'llama', quantisation: 'Q4_K_M' },
+  { program: 'Ollama', name: 'gemma3:4b', path: '/data/ollama/blobs/sha256-0a1b.gguf', file_bytes: 3.3e9, architecture: 'gemma3', quantisation: 'Q4_K_M' },
+];
+
+/** Downloads of a house; `change` edits it and tells the page. */
+export class FakeDownloads {
+  readonly #change: (edit: (house: HouseView) => void) => void;
+  /** Milliseconds between two pieces; 0 when a test lets them come. */
+  readonly #pieceMs: number;
+
+  constructor(change: (edit: (house: HouseView) => void) => void, pieceMs: number) {
+    this.#change = change;
+    this.#pieceMs = pieceMs;
+  }
+
+  /** Begins; null for what names no file. */
+  begin(house: HouseView, source: string): DownloadView | null {
+    const known = house.catalogue.find((one) => one.id === source);
+    if (!known && !/^(hf|https):.*\.gguf$/.test(source)) return null;
+    const file = known ? `${known.id}.gguf` : (source.split('/').at(-1) ?? source);
+    const key = `${file}-1`;
+    const download: DownloadView = { key, name: file.replace(/\.gguf$/, ''), origin: known?.origin ?? 'o/r', file, state: 'connecting',
+      have_bytes: 0, file_bytes: known?.file_bytes ?? 1e9, bytes_per_second: null, seconds_left: null, problem: null };
+    this.#change((now) => {
+      now.downloads = [...now.downloads.filter((one) => one.key !== key), download];
+      for (const one of now.catalogue) if (one.id === source) one.download = key;
+    });
+    this.#wait(key);
+    return download;
+  }
+
+  ask(key: string, ask: DownloadAsk): void {
+    this.#change((house) => {
+      if (ask === 'delete') {
+        house.downloads = house.downloads.filter((one) => one.key !== key);
+        for (const one of house.catalogue) if (one.download === key) one.download = null;
+        return;
+      }
+      const state = ({ pause: 'paused', cancel: 'cancelled', resume: 'connecting' } as const)[ask];
+      for (const one of house.downloads) {
+        if (one.key === key) Object.assign(one, { state, bytes_per_second: null, seconds_left: null, problem: null });
+      }
+    });
+    if (ask === 'resume') this.#wait(key);
+  }
+
+  /** A piece of a download comes, unless it rests; says whether more will. */
+  come(key: string): boolean {
+    let more = false;
+    this.#change((house) => {
+      const one = house.downloads.find((download) => download.key === key);
+      if (!one || (one.state !== 'connecting' && one.state !== 'loading')) return;
+      const all = one.file_bytes ?? 0;
+      const have = Math.min(all, (all * (Math.round((one.have_bytes * PIECES) / all) + 1)) / PIECES);
+      more = have < all;
+      const rate = all / 60;
+      Object.assign(one, { state: 'loading', have_bytes: have, bytes_per_second: rate, seconds_left: Math.round((all - have) / rate) });
+      if (!more) arrive(house, key);
+    });
+    return more;
+  }
+
+  #wait(key: string): void {
+    if (this.#pieceMs > 0) setTimeout(() => { if (this.come(key)) this.#wait(key); }, this.#pieceMs);
+  }
+}
+
+/** The download becomes a model. */
+function arrive(house: HouseView, key: string): void {
+  const done = house.downloads.find((one) => one.key === key);
+  if (!done) return;
+  const entry = house.catalogue.find((one) => one.download === key);
+  const model: ModelView = { name: done.name, title: entry?.name ?? done.name, digest: 'bb00', architecture: 'qwen3', quantisation: 'Q4_K_M',
+    layers: 36, context_length: 40960, file_bytes: done.file_bytes ?? done.have_bytes, built_in: false, added: Math.floor(Date.now() / 1000), owned: true, fit: HERE };
+  house.downloads = house.downloads.filter((one) => one.key !== key);
+  house.models = [...house.models, model];
+  if (entry) Object.assign(entry, { here: done.name, download: null });
+}

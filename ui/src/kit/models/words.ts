@@ -1,0 +1,51 @@
+/** Models, their memory and their downloads in words. Pure. */
+import type { CatalogueView } from '../../generated/CatalogueView';
+import type { DownloadView } from '../../generated/DownloadView';
+import type { FitView } from '../../generated/FitView';
+import { locale, t } from '../../strings';
+import { bytes, listOf, speed } from '../words';
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+
+/** Whether the household has the memory for a model. */
+export function fitWords({ kind, devices }: FitView): string {
+  if (kind === 'with') return t.models.fitWith(listOf(devices));
+  return { here: t.models.fitHere, nowhere: t.models.fitNot, unknown: t.models.fitUnknown }[kind];
+}
+
+/** What a model of the catalogue is good for, in the window's language where it is known. */
+export function aboutWords(entry: CatalogueView): string {
+  return locale.startsWith('de') ? entry.about_de : entry.about_en;
+}
+
+/** `Q4_K_M · 2.5 GB · Apache-2.0 · English and German`. */
+export function entryFacts(entry: CatalogueView): string {
+  const names = new Intl.DisplayNames([locale], { type: 'language', fallback: 'code' });
+  const languages = listOf(entry.languages.map((code) => names.of(code) ?? code));
+  return [entry.quantisation, bytes(entry.file_bytes), entry.licence, languages].join(' · ');
+}
+
+/** How much is here: `1.2 GB of 4.7 GB`. */
+export function partWords({ have_bytes: have, file_bytes: all }: DownloadView): string {
+  return all === null ? bytes(have) : t.models.part(bytes(have), bytes(all));
+}
+
+/** What a download does: `12 MB a second, 4 minutes left`. */
+export function stateWords(download: DownloadView): string {
+  const { state, bytes_per_second: rate, seconds_left: left } = download;
+  if (state !== 'loading' || rate === null) return t.models.states[state];
+  const pace = t.models.pace(bytes(rate));
+  return left === null ? pace : `${pace}, ${timeLeft(left)}`;
+}
+
+/** Whole per cent; null while nobody knows the length. */
+export function percent({ have_bytes: have, file_bytes: all }: DownloadView): number | null {
+  return all === null || all === 0 ? null : Math.min(100, Math.floor((100 * have) / all));
+}
+
+function timeLeft(seconds: number): string {
+  if (seconds < MINUTE) return t.models.secondsLeft(Math.max(1, Math.round(seconds)));
+  if (seconds < HOUR) return t.models.minutesLeft(Math.round(seconds / MINUTE));
+  return t.models.hoursLeft(speed(seconds / HOUR));
+}
