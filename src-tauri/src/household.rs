@@ -16,10 +16,13 @@ pub(crate) fn house(sharing: &Value) -> HouseView {
         "me": {
             "id": "a", "short_id": "a", "name": "Kitchen laptop", "app_version": "0.1.0",
             "listen_port": 1, "key_kept_in": "a file", "memory_bytes": null,
+            "disk_free_bytes": null,
         },
         "sharing": resting,
         "devices": [device("Study PC", true), device("Attic PC", true)],
         "models": [],
+        "catalogue": [],
+        "downloads": [],
         "pairing": null,
         "port": {"on": true, "base_url": "", "problem": null},
         "problems": [],
@@ -49,6 +52,6 @@ pub(crate) fn model(name: &str) -> Value {
     json!({
         "name": name, "title": name, "digest": name, "architecture": "llama",
         "quantisation": "Q8_0", "layers": 4, "context_length": 512, "file_bytes": 1,
-        "built_in": false, "added": 0,
+        "built_in": false, "added": 0, "owned": false, "fit": {"kind": "here", "devices": []},
     })
 }

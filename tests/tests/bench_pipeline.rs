@@ -30,7 +30,7 @@ fn a_quick_bench_tells_every_row() {
     assert!(output.status.success(), "{said}");
     let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = rows.as_array().expect("a list of rows");
-    assert_eq!(rows.len(), 57, "{rows:#?}");
+    assert_eq!(rows.len(), 58, "{rows:#?}");
     for row in rows {
         assert!(row["row"].is_string() && row["unit"].is_string(), "{row}");
         assert!(row["value"].as_f64().is_some_and(|value| value >= 0.0), "{row}");

@@ -146,7 +146,9 @@ fn the_json_of_a_household_has_exactly_the_documented_fields() -> anyhow::Result
             "prompt_ids",
             "route",
             "text",
-            "tokens_per_second"
+            "timeline",
+            "tokens_per_second",
+            "total_ms"
         ]
     );
     assert_eq!(fields(&said["route"][0]), ["device", "embedding", "head", "layers"]);
