@@ -85,24 +85,12 @@ def kill_page(app: App, before: set[str]) -> set[str]:
     """
 
     def at_work() -> set[str]:
-        return {number for number in pages(app) - before if threads(number) >= AT_WORK_THREADS}
+        return {number for number in app.pages() - before if threads(number) >= AT_WORK_THREADS}
 
     found = wait_until(at_work, "a page", START_SECONDS)
     for number in found:
         os.kill(int(number), signal.SIGKILL)
     return before | found
-
-
-def pages(app: App) -> set[str]:
-    """Processes in which WebKit shows this app's pages."""
-    assert app.process
-    done = subprocess.run(
-        ["pgrep", "--parent", str(app.process.pid), "WebKitWeb"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return set(done.stdout.split())
 
 
 def threads(process: str) -> int:

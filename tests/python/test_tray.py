@@ -197,12 +197,12 @@ def test_a_page_that_nobody_looks_at_gives_its_memory_back(panel: Panel) -> None
     with App(words=["--hidden", "--keep-page=1"]) as app:
         icon = panel.wait_for_icon()
         until_up(panel, icon)
-        assert not pages(app), "a page that nobody asked for"
+        assert not app.pages(), "a page that nobody asked for"
         panel.click(icon, CHAT)
         wait_until(windows, "the window")
-        wait_until(lambda: pages(app), "its page")
+        wait_until(lambda: app.pages(), "its page")
         close_windows()
-        wait_until(lambda: not pages(app), "the page's end")
+        wait_until(lambda: not app.pages(), "the page's end")
         assert app.is_running() and share_entry(panel, icon).enabled
         panel.click(icon, DEVICES)
         wait_until(windows, "a new window")
@@ -309,18 +309,6 @@ def enabled(panel: Panel, icon: TrayItem, label: str) -> bool:
 def wmctrl(*words: str) -> bool:
     """Asks the window manager; false when there is no such window yet."""
     return subprocess.run(["wmctrl", *words], check=False).returncode == 0
-
-
-def pages(app: App) -> list[str]:
-    """Processes in which WebKit shows this app's pages."""
-    assert app.process
-    done = subprocess.run(
-        ["pgrep", "--parent", str(app.process.pid), "WebKitWeb"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.split()
 
 
 def ask(app: App, prompt: str, tokens: int) -> http.client.HTTPResponse:

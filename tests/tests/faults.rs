@@ -67,9 +67,7 @@ where
 
 async fn finish(reply: Replying, undisturbed: &Told) -> anyhow::Result<Told> {
     let told = reply.whole().await?;
-    assert_eq!(told.ids, undisturbed.ids, "{:?}", told.failovers);
-    assert_eq!(told.text, undisturbed.text);
-    assert_eq!(told.finish, undisturbed.finish);
+    told.assert_says(undisturbed);
     Ok(told)
 }
 

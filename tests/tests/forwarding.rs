@@ -92,9 +92,7 @@ where
     fault(house).await?;
     drop(held);
     let told = reply.whole().await?;
-    assert_eq!(told.ids, undisturbed.ids, "{:?}", told.failovers);
-    assert_eq!(told.text, undisturbed.text);
-    assert_eq!(told.finish, undisturbed.finish);
+    told.assert_says(&undisturbed);
     Ok(told)
 }
 

@@ -46,8 +46,7 @@ async fn second_turn(house: &Household, helpers: &[usize]) -> anyhow::Result<Mov
 }
 
 fn assert_same(told: &Told, undisturbed: &Told) {
-    assert_eq!(told.ids, undisturbed.ids, "{told:?}");
-    assert_eq!((&told.text, told.finish), (&undisturbed.text, undisturbed.finish));
+    told.assert_says(undisturbed);
     assert!(told.resumed > 0 && told.lost.is_empty(), "{told:?}");
 }
 

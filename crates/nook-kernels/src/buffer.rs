@@ -61,7 +61,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Room {
-    /// Bytes of a room that buffer of `length` bytes takes.
+    /// Bytes of a room that a buffer of `length` bytes takes.
     pub(crate) fn taken_by(length: usize) -> usize {
         length.saturating_add(ALIGNED - 1) / ALIGNED * ALIGNED
     }

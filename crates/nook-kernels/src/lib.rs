@@ -25,9 +25,10 @@
 //! operations with an implementation for each (`simd` for products of bytes, `attention::lanes`).
 //! Either way the plain one is the oracle of the others, and tests compare every bit.
 //!
-//! `unsafe` code is of four kinds: code for an instruction set (each call guarded by an [`Isa`], which
+//! `unsafe` code is of five kinds: code for an instruction set (each call guarded by an [`Isa`], which
 //! is proof that the processor has it), threads writing disjoint parts of one output (`shared`),
-//! the lending of work to threads (`pool`), and one function of the C library ([`heap`]).
+//! the lending of work to threads (`pool`), buffers that are parts of one mapping (`buffer`), and one
+//! function of the C library ([`heap`]).
 
 mod activations;
 pub mod attention;

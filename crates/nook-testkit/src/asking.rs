@@ -287,6 +287,13 @@ impl Told {
     pub fn uses(&self, device: &str) -> bool {
         self.route.iter().any(|leg| leg.device == device)
     }
+
+    /// Asserts that this reply says what `other` said, and ended as it did.
+    #[track_caller]
+    pub fn assert_says(&self, other: &Self) {
+        assert_eq!(self.ids, other.ids, "{self:?}");
+        assert_eq!((&self.text, self.finish), (&other.text, other.finish), "{self:?}");
+    }
 }
 
 fn legs(route: &RouteView) -> Vec<Leg> {

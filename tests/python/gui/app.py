@@ -99,6 +99,17 @@ class App:
         home = f"INGLENOOK_HOME={self.home}\0".encode()
         return [pid for pid in processes() if is_worker(pid) and home in environment_of(pid)]
 
+    def pages(self) -> set[str]:
+        """Processes in which WebKit shows its pages."""
+        assert self.process
+        done = subprocess.run(
+            ["pgrep", "--parent", str(self.process.pid), "WebKitWeb"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return set(done.stdout.split())
+
     def is_running(self) -> bool:
         """Whether the process is alive."""
         return self.process is not None and self.process.poll() is None

@@ -95,13 +95,19 @@ impl Teller {
         pause: Duration,
         route: RouteView,
     ) -> Result<(), ReaderLeft> {
-        metrics::counter!("distributed_inference_failovers_total").increment(1);
         let mut to: Vec<String> = Vec::new();
         for leg in &route.legs {
             if !to.contains(&leg.device) {
                 to.push(leg.device.clone());
             }
         }
+        let failover = self.failed_over(from, &to, pause);
+        self.tell(ReplyEvent::ShardFailover { failover, route }, Vec::new()).await
+    }
+
+    /// Counts and keeps that `to` took over from `from`.
+    fn failed_over(&mut self, from: PeerId, to: &[String], pause: Duration) -> FailoverView {
+        metrics::counter!("distributed_inference_failovers_total").increment(1);
         let failover = FailoverView {
             from: self.name(Place::Peer(from)),
             to: to.join(", "),
@@ -109,7 +115,7 @@ impl Teller {
             after_tokens: self.tokens,
         };
         self.failovers.push(failover.clone());
-        self.tell(ReplyEvent::ShardFailover { failover, route }, Vec::new()).await
+        failover
     }
 
     /// What the pipeline reports, for people and counters.
@@ -141,15 +147,8 @@ impl Teller {
                 },
             },
             Report::ShardFailover { from, to, pause, .. } => {
-                metrics::counter!("distributed_inference_failovers_total").increment(1);
                 let to: Vec<_> = to.into_iter().map(|place| self.name(place)).collect();
-                let failover = FailoverView {
-                    from: self.name(Place::Peer(from)),
-                    to: to.join(", "),
-                    pause_ms: pause.as_secs_f64() * 1e3,
-                    after_tokens: self.tokens,
-                };
-                self.failovers.push(failover.clone());
+                let failover = self.failed_over(from, &to, pause);
                 ReplyEvent::ShardFailover { failover, route }
             }
             Report::FallbackToLocal { .. } => {

@@ -3,9 +3,8 @@
 use nook_node::views::Trust;
 use nook_node::{House, PairTarget, Sharing};
 use nook_openai::Limits;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::kit::{self, Port, long_body};
+use crate::kit::{self, Port};
 
 /// The asking house must not compute the middle layers itself, though it would be faster.
 pub(crate) const ASKING: &str =
@@ -40,25 +39,13 @@ async fn row_4_a_reply_that_breaks_ends_in_an_error_and_in_no_false_stop() {
     let (lending, _lending_home) = kit::house("Desk", "").await;
     befriend(&asking, &lending).await;
     let port = Port::of(asking, home, Limits::USUAL).await;
-    let mut slow = Some(port.slow().await);
-    let mut stream = port.connect().await;
-    stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
-    let mut seen = String::new();
-    let mut gone = false;
-    loop {
-        let mut piece = [0; 4096];
-        let count = stream.read(&mut piece).await.unwrap();
-        if count == 0 {
-            break;
-        }
-        seen.push_str(&String::from_utf8_lossy(&piece[..count]));
-        if !gone && seen.contains("\"delta\":{\"content\"") {
-            gone = true;
+    let slow = port.slow().await;
+    let seen = port
+        .stream_and(async || {
             lending.shut_down().await;
-            drop(slow.take());
-        }
-    }
-    assert!(gone, "{seen}");
+            drop(slow);
+        })
+        .await;
     assert!(seen.contains("data: {\"error\":{\"message\":"), "{seen}");
     assert!(!seen.contains("\"finish_reason\":\""), "{seen}");
     assert!(!seen.contains("[DONE]"), "{seen}");

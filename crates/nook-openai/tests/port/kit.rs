@@ -156,6 +156,29 @@ impl Port {
         Throttle::start(nook_testkit::workers_of(&self.house).await.unwrap(), SLOW)
     }
 
+    /// Streams a long reply and reads it to its end, whatever that is. Once its first words have come,
+    /// `act` is done, and the reading goes on behind it. What came, headers and framing too.
+    pub(crate) async fn stream_and(&self, act: impl AsyncFnOnce()) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(&self.chat(&long_body(true)).bytes()).await.unwrap();
+        let (mut seen, mut act) = (String::new(), Some(act));
+        loop {
+            let mut piece = [0; 4096];
+            let count = stream.read(&mut piece).await.unwrap();
+            if count == 0 {
+                break;
+            }
+            seen.push_str(&String::from_utf8_lossy(&piece[..count]));
+            if seen.contains("\"delta\":{\"content\"")
+                && let Some(act) = act.take()
+            {
+                act().await;
+            }
+        }
+        assert!(act.is_none(), "no word came: {seen}");
+        seen
+    }
+
     /// Waits until this device computes nothing for anybody.
     pub(crate) async fn wait_until_idle(&self) {
         let mut view = self.house.view();

@@ -6,10 +6,9 @@ use nook_base::LayerRange;
 use nook_node::views::Trust;
 use nook_openai::Limits;
 use nook_testkit::{Device, Garbage, Lender, Signal, files_below, signal};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::household::{ASKING, befriend};
-use crate::kit::{self, Port, body, long_body};
+use crate::kit::{self, Port, body};
 
 /// A house that uses the helper, and may go on without it.
 const POOLED: &str = "[distributed_inference]\npooling = \"always\"\n";
@@ -97,24 +96,14 @@ async fn a_helper_that_goes_is_counted_and_so_is_whoever_stood_in() {
     let port = Port::of(asking.clone(), home, Limits::USUAL).await;
     befriend(&asking, &lending).await;
     let before = read(&port).await;
-    let mut slow = Some(port.slow().await);
-    let mut stream = port.connect().await;
-    stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
-    let (mut seen, mut gone) = (String::new(), false);
-    loop {
-        let mut piece = [0; 4096];
-        let count = stream.read(&mut piece).await.unwrap();
-        seen.push_str(&String::from_utf8_lossy(&piece[..count]));
-        if count == 0 {
-            break;
-        }
-        if !gone && seen.contains("\"delta\":{\"content\"") {
-            gone = true;
+    let slow = port.slow().await;
+    let seen = port
+        .stream_and(async || {
             lending.shut_down().await;
-            drop(slow.take());
-        }
-    }
-    assert!(gone && seen.contains("[DONE]"), "{seen}");
+            drop(slow);
+        })
+        .await;
+    assert!(seen.contains("[DONE]"), "{seen}");
     let text = read(&port).await;
     for name in
         ["distributed_inference_failovers_total", "distributed_inference_fallback_to_local_total"]
@@ -185,24 +174,16 @@ async fn a_helper_that_is_late_is_relieved_by_a_spare_and_that_is_counted() {
     drop(tokio::time::timeout(Duration::from_secs(60), both).await.expect("both lend").unwrap());
     let name = "distributed_inference_hedges_total{won=\"yes\"}";
     let before = values(&read(&port).await, name).iter().sum::<f64>();
-    let mut stream = port.connect().await;
-    stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
-    let (mut seen, mut frozen) = (String::new(), None);
-    loop {
-        let mut piece = [0; 4096];
-        let count = stream.read(&mut piece).await.unwrap();
-        seen.push_str(&String::from_utf8_lossy(&piece[..count]));
-        if count == 0 {
-            break;
-        }
-        if frozen.is_none() && seen.contains("\"delta\":{\"content\"") {
+    let mut frozen = None;
+    let seen = port
+        .stream_and(async || {
             frozen = match serving(&first).await {
                 Some(pid) => Some(pid),
                 None => serving(&second).await,
             };
             signal(frozen.expect("one of them serves"), Signal::Stop);
-        }
-    }
+        })
+        .await;
     signal(frozen.expect("the reply has begun"), Signal::Continue);
     assert!(seen.contains("[DONE]"), "{seen}");
     let text = until(&port, &[name]).await;

@@ -61,8 +61,7 @@ async fn a_long_prompt_holds_up_nobodys_decode() {
             }
         }
     };
-    // Held up, none would have been answered before the prompt. How many were is this machine's affair.
-    assert!(answered > 0, "no step was answered while the prompt was read");
+    assert!(answered >= 5, "{answered} steps were answered while the prompt was read");
     assert!(compute > 0 && queued > 0, "{compute} and {queued}");
     assert_eq!(bits(&rows), bits(&host.alone(part, 2, 500)));
     assert_eq!(bits(&got), bits(&host.alone(part, 1, 1 + answered)));
