@@ -18,7 +18,7 @@ use crate::replies::Replies;
 use crate::texts::Speech;
 use crate::tray::{self, Tray};
 use crate::window::Whereabouts;
-use crate::{commands, notices, page_commands, starting, tray_host, window};
+use crate::{commands, notices, page_commands, second_start, starting, tray_host, window};
 
 /// Work of the app itself, beside that of the house: starting it, ending it, single clicks.
 pub(crate) struct Background {
@@ -37,6 +37,10 @@ impl Background {
 /// Runs the app until it is told to quit.
 /// `language`: the one that the window spoke last.
 pub(crate) fn run(arguments: Arguments, language: Option<&str>) -> anyhow::Result<()> {
+    let program = tauri::generate_context!();
+    if second_start::is_handed_over(&program.config().identifier) {
+        return Ok(());
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -92,7 +96,7 @@ pub(crate) fn run(arguments: Arguments, language: Option<&str>) -> anyhow::Resul
             set_up(app.handle(), arguments, opener);
             Ok(())
         })
-        .build(tauri::generate_context!())
+        .build(program)
         .context("cannot open the window system")?;
     app.run(|_, event| {
         // Without a code the last window is gone, which does not end an app that lives in the tray.

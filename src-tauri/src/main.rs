@@ -29,6 +29,7 @@ mod page_watch;
 mod port_test;
 mod replies;
 mod saving;
+mod second_start;
 mod starting;
 mod texts;
 mod tray;
