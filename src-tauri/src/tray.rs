@@ -76,7 +76,9 @@ pub(crate) fn create(app: &AppHandle) -> Option<Tray> {
 
 fn build(app: &AppHandle) -> tauri::Result<Tray> {
     let texts = app.state::<Speech>().now();
-    let share = CheckMenuItemBuilder::with_id(SHARE, &texts.share).enabled(false).build(app)?;
+    // An entry begins checked unless told otherwise, and nothing is lent before the house says so.
+    let share = CheckMenuItemBuilder::with_id(SHARE, &texts.share).checked(false).enabled(false);
+    let share = share.build(app)?;
     let entry = |id, text: &str| MenuItemBuilder::with_id(id, text).build(app);
     // What needs the house waits for it.
     let later = |id, text: &str| MenuItemBuilder::with_id(id, text).enabled(false).build(app);

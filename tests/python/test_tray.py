@@ -83,6 +83,21 @@ def test_the_menu_opens_with_the_status_and_names_what_can_be_done(
     assert not share_entry(panel, icon).checked, "nothing is shared before somebody says so"
 
 
+def test_a_start_never_shows_a_share_that_nobody_chose(panel: Panel, app: App) -> None:
+    """From the first menu on the bus until the house is up, the check is off."""
+    assert app.process
+    icon = panel.wait_for_icon()
+    seen: list[MenuEntry] = []
+
+    def is_up() -> bool:
+        first, *entries = panel.menu(icon)
+        seen.extend(entry for entry in entries if entry.label == SHARE)
+        return first.label.startswith("Not sharing ·")
+
+    wait_until(is_up, "its first status line")
+    assert seen and not any(entry.checked for entry in seen)
+
+
 def test_sharing_is_switched_in_the_menu_and_the_icon_says_so(panel: Panel, icon: TrayItem) -> None:
     """The check mark, the status line and the icon change together, both ways."""
     before = status(panel, icon)
