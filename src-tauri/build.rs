@@ -4,6 +4,7 @@ use std::path::Path;
 
 /// What the page may ask for; `capabilities/main.json` allows exactly these.
 const COMMANDS: &[&str] = &[
+    "add_port_key",
     "arrived",
     "autostart",
     "cancel_pairing",
@@ -29,6 +30,7 @@ const COMMANDS: &[&str] = &[
     "pull_model",
     "quit",
     "remove_model",
+    "remove_port_key",
     "rename_conversation",
     "renew_port_key",
     "resume_sharing",

@@ -52,6 +52,7 @@ pub(crate) fn run(arguments: Arguments, language: Option<&str>) -> anyhow::Resul
         .manage(background)
         .manage(opening)
         .invoke_handler(tauri::generate_handler![
+            page_commands::add_port_key,
             commands::arrived,
             commands::cancel_pairing,
             page_commands::autostart,
@@ -78,6 +79,7 @@ pub(crate) fn run(arguments: Arguments, language: Option<&str>) -> anyhow::Resul
             commands::quit,
             page_commands::remove_model,
             commands::rename_conversation,
+            page_commands::remove_port_key,
             page_commands::renew_port_key,
             page_commands::resume_sharing,
             commands::say,

@@ -129,6 +129,17 @@ pub(crate) async fn renew_port_key(opening: State<'_, Opening>) -> Answer<String
     Ok(opening.house().await?.renew_port_key().await?.0)
 }
 
+/// A new key for one program; it is told this once.
+#[tauri::command]
+pub(crate) async fn add_port_key(opening: State<'_, Opening>, name: String) -> Answer<String> {
+    Ok(opening.house().await?.add_port_key(name).await?.0)
+}
+
+#[tauri::command]
+pub(crate) async fn remove_port_key(opening: State<'_, Opening>, name: String) -> Answer<()> {
+    Ok(opening.house().await?.remove_port_key(name).await?)
+}
+
 /// Asks the port as another program would; returns the status that it answers with.
 #[tauri::command]
 pub(crate) async fn test_port(opening: State<'_, Opening>) -> Answer<u16> {

@@ -42,8 +42,8 @@ pub(crate) enum Command {
     Generate(Generate),
     /// Look at everything that usually goes wrong, and say what to do.
     Doctor(Doctor),
-    /// Print the key of the OpenAI-compatible port.
-    Key,
+    /// Print the key of the OpenAI-compatible port; make or remove keys of single programs.
+    Key(KeyWish),
     /// Try it all on this one machine: a household of three nodes that pair and answer together.
     House(House),
     /// Look inside: model files, token ids, rendered templates, logits. Needs no running node.
@@ -306,4 +306,32 @@ pub(crate) struct House {
     /// Keep the homes of the nodes, and say where they are.
     #[arg(long)]
     pub(crate) keep: bool,
+}
+
+/// Which key of the port.
+#[derive(Debug, Args)]
+pub(crate) struct KeyWish {
+    /// Print one JSON object instead of words.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// What to do; without a word the main key is printed.
+    #[command(subcommand)]
+    pub(crate) deed: Option<KeyDeed>,
+}
+
+/// What to do with the keys of single programs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyDeed {
+    /// List the keys of single programs.
+    List,
+    /// Make a key for one program and print it, which nothing can do again.
+    Add {
+        /// What it is to be called, such as `Zed`.
+        name: String,
+    },
+    /// Take the key of one program back: from now on it opens nothing.
+    Remove {
+        /// What it is called.
+        name: String,
+    },
 }

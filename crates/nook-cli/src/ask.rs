@@ -232,15 +232,6 @@ async fn examine(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Result<ExitCo
     Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-pub(crate) async fn key(home: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let door = Door::open(home).await?;
-    let answer = door.client.ask(Request::PortKey).await;
-    door.close().await;
-    let Answer::PortKey(key) = answer? else { bail!("the node did not say its key") };
-    output::line(key.0);
-    Ok(ExitCode::SUCCESS)
-}
-
 pub(crate) async fn view(client: &Client) -> anyhow::Result<HouseView> {
     match client.ask(Request::View).await? {
         Answer::View(view) => Ok(*view),

@@ -14,6 +14,7 @@ mod door;
 mod endings;
 mod generate;
 mod house;
+mod keys;
 mod manual;
 mod models;
 mod output;
@@ -62,7 +63,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Share(share) => ask::share(home, share).await,
         Command::Models(models) => models::run(home, models).await,
         Command::Doctor(doctor) => ask::doctor(home, doctor).await,
-        Command::Key => ask::key(home).await,
+        Command::Key(wish) => keys::run(home, wish).await,
         Command::Generate(wish) => generate::run(home, wish).await,
         Command::Chat(chat) => chat::run(home, chat).await,
         Command::House(house) => house::run(house).await,

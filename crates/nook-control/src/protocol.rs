@@ -88,8 +88,18 @@ pub enum Request {
     Pipeline,
     /// What is under way, counted.
     Vitals,
-    /// The bearer key of the OpenAI-compatible port.
+    /// The main bearer key of the OpenAI-compatible port.
     PortKey,
+    /// Make a key of the port for one program.
+    AddPortKey {
+        /// What it is to be called.
+        name: String,
+    },
+    /// Take the key of one program back.
+    RemovePortKey {
+        /// What it is called.
+        name: String,
+    },
     /// Start a reply; events follow.
     Generate(GenerateWish),
     /// End the node in order. The answer says that it begins to leave.
@@ -203,7 +213,7 @@ pub enum Answer {
     Pipeline(Box<PipelineView>),
     /// What is under way.
     Vitals(Vitals),
-    /// The bearer key of the port.
+    /// A bearer key of the port.
     PortKey(Key),
 }
 

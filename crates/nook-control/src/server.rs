@@ -147,6 +147,10 @@ async fn answer(house: &House, request: Request) -> Result<Answer, HouseError> {
         Request::PortKey => {
             house.port_settings().await.map(|port| Answer::PortKey(Key(port.key.0)))
         }
+        Request::AddPortKey { name } => {
+            house.add_port_key(name).await.map(|key| Answer::PortKey(Key(key.0)))
+        }
+        Request::RemovePortKey { name } => house.remove_port_key(name).await.map(done),
         Request::Generate(_) | Request::ShutDown => unreachable!("attend answers these itself"),
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, Sensitive};
-use nook_store::PortKey;
+use nook_store::{PortKeyHolder, PortKeys};
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use asking::{
@@ -24,7 +24,8 @@ pub use asking::{
 use crate::chats::ChatAsk;
 use crate::views::{
     ConversationView, DeviceView, DownloadAsk, DownloadView, ExportAsk, FoundView, HouseView,
-    MessageView, ModelView, PairingView, PipelineView, Problem, SettingAsk, Trust, Wording,
+    MessageView, ModelView, PairingView, PipelineView, PortRequestView, Problem, SettingAsk, Trust,
+    Wording,
 };
 
 /// Commands that may wait for the loop; a caller beyond them waits at the door.
@@ -46,7 +47,7 @@ pub const REPLIES_WAITING_MAX: usize = 16;
 pub struct House {
     pub(crate) inbox: mpsc::Sender<Command>,
     pub(crate) view: watch::Receiver<Arc<HouseView>>,
-    pub(crate) port_key: watch::Receiver<PortKey>,
+    pub(crate) port_keys: watch::Receiver<PortKeys>,
     pub(crate) tasks: Tasks,
     pub(crate) runtime_folder: Arc<Path>,
 }
@@ -58,7 +59,7 @@ pub struct PortSettings {
     pub on: bool,
     /// Where; always an address of this machine alone.
     pub address: SocketAddr,
-    /// The bearer key.
+    /// The main bearer key.
     pub key: Sensitive<String>,
     /// Web origins that may use it.
     pub allowed_origins: Vec<String>,
@@ -194,6 +195,9 @@ pub(crate) enum Command {
     Chats(ChatAsk),
     ChangeSetting { setting: SettingAsk, answer: Answer<()> },
     RenewPortKey(Answer<Sensitive<String>>),
+    AddPortKey { name: String, answer: Answer<Sensitive<String>> },
+    RemovePortKey { name: String, answer: Answer<()> },
+    PortRequest(PortRequestView),
     PortSettings(Answer<PortSettings>),
     PortState { on: bool, base_url: String, problem: Option<String>, answer: Answer<()> },
     Doctor(Answer<Vec<crate::doctor::Finding>>),
@@ -226,11 +230,11 @@ impl House {
         self.ask(Command::PortSettings).await
     }
 
-    /// Whether this is the key of the port now, in a time that tells nothing about how much of it is
-    /// right. Asks nobody: wrong keys cost the house nothing.
+    /// Whose key of the port this is now, if it is one, in a time that tells nothing about how much of
+    /// it is right. Asks nobody: wrong keys cost the house nothing.
     #[must_use]
-    pub fn is_port_key(&self, presented: &str) -> bool {
-        self.port_key.borrow().is(presented)
+    pub fn port_key_holder(&self, presented: &str) -> Option<PortKeyHolder> {
+        self.port_keys.borrow().holder(presented)
     }
 
     /// The house as it is now.
@@ -407,9 +411,24 @@ impl House {
         self.ask(|answer| Command::ChangeSetting { setting, answer }).await
     }
 
-    /// Makes a new key of the port and returns it; from then on the old one opens nothing.
+    /// Makes a new main key of the port and returns it; from then on the old one opens nothing.
     pub async fn renew_port_key(&self) -> Result<Sensitive<String>, HouseError> {
         self.ask(Command::RenewPortKey).await
+    }
+
+    /// Makes a key of the port for one program, and tells it: nothing can tell it again.
+    pub async fn add_port_key(&self, name: String) -> Result<Sensitive<String>, HouseError> {
+        self.ask(|answer| Command::AddPortKey { name, answer }).await
+    }
+
+    /// Takes the key of one program back: from now on it opens nothing.
+    pub async fn remove_port_key(&self, name: String) -> Result<(), HouseError> {
+        self.ask(|answer| Command::RemovePortKey { name, answer }).await
+    }
+
+    /// Tells the house how a program's request went. One that finds no place is not listed.
+    pub fn note_port_request(&self, request: PortRequestView) {
+        let _ = self.inbox.try_send(Command::PortRequest(request));
     }
 
     /// Tells the house how its local port stands, so that all doors show the same.

@@ -34,6 +34,7 @@ mod models;
 mod passage;
 mod pausing;
 mod placing;
+mod port;
 mod preferences;
 mod present;
 mod probing;
@@ -61,6 +62,7 @@ pub use log::log_filter;
 pub use nook_machine::seconds_to_clock;
 pub use nook_plan::even_split;
 pub use nook_shard::{WorkerCommand, worker_main};
+pub use nook_store::PortKeyHolder;
 pub use start::{HouseOptions, StartError, WindowChoices, runtime_folder, start, window_choices};
 pub use vitals::{Vitals, WorkerVitals};
 

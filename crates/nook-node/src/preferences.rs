@@ -3,8 +3,8 @@
 //! One source for each choice: doors see [`SettingsView`] in the view of the house, and a change goes
 //! through the file, so that a hand edit and a click end in the same place.
 
-use nook_base::{ErrorCode, Sensitive};
-use nook_store::{Pooling, PortKey, SettingValue, Settings};
+use nook_base::ErrorCode;
+use nook_store::{Pooling, SettingValue, Settings};
 use nook_trust::TrustLevel;
 
 use crate::devices;
@@ -57,15 +57,6 @@ impl State {
             self.settings_changed(&before);
         }
         Ok(())
-    }
-
-    /// Makes a new key of the port.
-    pub(crate) fn renew_port_key(&mut self) -> Result<Sensitive<String>, HouseError> {
-        let fresh = PortKey::replace(&self.home).map_err(|error| {
-            HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
-        })?;
-        self.port_key.send_replace(fresh);
-        Ok(self.port_key())
     }
 }
 

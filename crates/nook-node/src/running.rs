@@ -155,9 +155,16 @@ impl State {
                 let _ = answer.send(self.change_setting(setting));
             }
             Command::RenewPortKey(answer) => drop(answer.send(self.renew_port_key())),
+            Command::AddPortKey { name, answer } => {
+                let _ = answer.send(self.add_port_key(&name));
+            }
+            Command::RemovePortKey { name, answer } => {
+                let _ = answer.send(self.remove_port_key(&name));
+            }
+            Command::PortRequest(request) => self.note_port_request(request),
             Command::PortSettings(answer) => drop(answer.send(Ok(self.port_settings()))),
             Command::PortState { on, base_url, problem, answer } => {
-                self.port = crate::views::PortView { on, base_url, problem };
+                (self.port.on, self.port.base_url, self.port.problem) = (on, base_url, problem);
                 let _ = answer.send(Ok(()));
             }
             Command::Doctor(answer) => drop(answer.send(Ok(self.examine()))),

@@ -18,7 +18,7 @@ use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
 use nook_mux::PingPolicy;
 use nook_shard::{WorkerCommand, WorkerLimits};
 use nook_store::{
-    Chats, Home, HomeChoice, Library, Measured, MeasuredFile, Peers, PortKey, SettingsFile, Where,
+    Chats, Home, HomeChoice, Library, Measured, MeasuredFile, Peers, PortKeys, SettingsFile, Where,
 };
 use nook_trust::{DeviceKey, DeviceName, Gate};
 use nook_wire::{
@@ -91,7 +91,7 @@ pub enum StartError {
     Peers(#[from] nook_store::PeersError),
     /// The port's key.
     #[error(transparent)]
-    PortKey(#[from] nook_store::PortKeyError),
+    PortKey(#[from] nook_store::PortKeysError),
     /// The conversations.
     #[error(transparent)]
     Chats(#[from] nook_store::ChatsError),
@@ -128,7 +128,7 @@ struct Read {
     key: DeviceKey,
     kept: Where,
     peers: Peers,
-    port_key: PortKey,
+    port_keys: PortKeys,
     chats: Chats,
     library: Library,
     models: models::Found,
@@ -147,9 +147,9 @@ pub async fn start(options: HouseOptions) -> Result<House, StartError> {
     let (commands, command_inbox) = mpsc::channel(INBOX_COMMANDS_MAX);
     let runtime_folder: Arc<Path> = read.home.runtime().into();
     let (state, inboxes) = assemble(read, options.worker, command_inbox, &tasks)?;
-    let (view, port_key) = (state.view.subscribe(), state.port_key.subscribe());
+    let (view, port_keys) = (state.view.subscribe(), state.port_keys.subscribe());
     tasks.spawn("house", running::run(state, inboxes));
-    Ok(House { inbox: commands, view, port_key, tasks, runtime_folder })
+    Ok(House { inbox: commands, view, port_keys, tasks, runtime_folder })
 }
 
 /// The folder where the sockets of the node at `home` lie; for whoever talks to it.
@@ -194,7 +194,7 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
     let library = Library::open(&home, clock::unix_seconds(), models::digest_of)?;
     let models = models::read(&library);
     let downloads = Downloads::open(&home)?;
-    let port_key = PortKey::load_or_create(&home)?;
+    let port_keys = PortKeys::load_or_create(&home)?;
     let chats = Chats::open(&home)?;
     let file = MeasuredFile::of(&home);
     let measured = file.load(clock::unix_seconds()).unwrap_or_else(|error| {
@@ -209,7 +209,7 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         key,
         kept,
         peers,
-        port_key,
+        port_keys,
         chats,
         library,
         models,
@@ -225,7 +225,7 @@ fn assemble(
     commands: mpsc::Receiver<crate::house::Command>,
     tasks: &Tasks,
 ) -> Result<(State, Inboxes), StartError> {
-    let Read { home, settings, key, kept, peers, port_key, chats, library, models, .. } = read;
+    let Read { home, settings, key, kept, peers, port_keys, chats, library, models, .. } = read;
     let me = Me { id: key.peer_id(), name: device_name(&settings) };
     let signer = Arc::new(key.clone());
     let identity = Identity::new(key)?;
@@ -280,7 +280,7 @@ fn assemble(
         home,
         settings,
         peers,
-        port_key: watch::channel(port_key).0,
+        port_keys: watch::channel(port_keys).0,
     };
     state.note("models", models.problem);
     state.take_back(read.measured);
@@ -297,13 +297,14 @@ fn settle(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
     state.apply_sharing();
     state.look_at_fits();
     state.start_downloads();
+    state.list_port_keys();
     state.publish();
     sightings
 }
 
 fn closed_port(settings: &SettingsFile) -> PortView {
     let base_url = format!("http://{}/v1", settings.settings().port.address);
-    PortView { on: false, base_url, problem: None }
+    PortView::closed(base_url)
 }
 
 fn start_links(
@@ -454,7 +455,7 @@ fn empty_view() -> crate::views::HouseView {
         catalogue: Vec::new(),
         downloads: Vec::new(),
         pairing: None,
-        port: PortView { on: false, base_url: String::new(), problem: None },
+        port: PortView::closed(String::new()),
         problems: Vec::new(),
         settings: SettingsView::of(&nook_store::Settings::default()),
     }

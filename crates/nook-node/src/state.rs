@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::tasks::Tasks;
-use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, Sensitive};
+use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_fetch::{FetchError, Fetched};
 use nook_find::{Finder, Tag};
 use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
@@ -14,7 +14,7 @@ use nook_link::{Link, Links};
 use nook_machine::{Conditions, Machine};
 use nook_mux::Call;
 use nook_pipeline::Trail;
-use nook_store::{Home, Library, Peers, PortKey, SettingsFile, Staged};
+use nook_store::{Home, Library, Peers, PortKeys, SettingsFile, Staged};
 use nook_trust::{DeviceKey, Gate, Ticket};
 use nook_wire::Message;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -166,7 +166,7 @@ pub(crate) struct State {
     pub(crate) peers: Peers,
     pub(crate) gate: Gate,
     /// What programs at the port must present; doors hold receivers of it.
-    pub(crate) port_key: watch::Sender<PortKey>,
+    pub(crate) port_keys: watch::Sender<PortKeys>,
     pub(crate) links: Links,
     pub(crate) listen_port: u16,
     pub(crate) finder: Option<Finder>,
@@ -225,10 +225,5 @@ impl State {
     /// Replies of this device that are under way.
     pub(crate) fn replies_running(&self) -> usize {
         Arc::strong_count(&self.replies).saturating_sub(1)
-    }
-
-    /// The bearer key of the port.
-    pub(crate) fn port_key(&self) -> Sensitive<String> {
-        Sensitive(self.port_key.borrow().reveal().to_owned())
     }
 }

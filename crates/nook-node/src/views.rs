@@ -21,6 +21,7 @@ macro_rules! view {
 mod conversations;
 mod devices;
 mod models;
+mod port;
 mod settings;
 mod timeline;
 mod wording;
@@ -32,6 +33,7 @@ pub use devices::{DeviceView, LendView, UnusedReason};
 pub use models::{
     CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, FoundView, ModelView,
 };
+pub use port::{PortKeyView, PortRequestView, PortView};
 pub use settings::{SettingAsk, SettingsView};
 pub use timeline::{PartView, WorkView};
 pub use wording::Wording;
@@ -177,18 +179,6 @@ struct PairingView {
     pub expires: u64,
     /// Wrong codes that may still be typed.
     pub tries_left: u8,
-}
-}
-
-view! {
-/// The local OpenAI-compatible port.
-struct PortView {
-    /// Whether it listens.
-    pub on: bool,
-    /// `http://127.0.0.1:4587/v1`.
-    pub base_url: String,
-    /// Why it does not listen, when it should.
-    pub problem: Option<String>,
 }
 }
 

@@ -10,7 +10,9 @@ use nook_node::{GenerateRequest, House, HouseError, PieceOdds, Reply};
 use nook_text::{Said, SaidParser};
 
 use crate::error::{ApiError, from_code};
+use crate::guard::Caller;
 use crate::models;
+use crate::report::Report;
 use crate::server::Port;
 
 /// A reply that is being read.
@@ -21,6 +23,8 @@ pub(crate) struct Asked {
     parser: SaidParser,
     /// Names the answer in the log.
     id: String,
+    /// What the owner will see of it; absent where no request is behind it.
+    report: Option<Report>,
 }
 
 /// What a reply tells next.
@@ -39,18 +43,20 @@ impl Asked {
     /// Asks for a reply; comes back once its prompt is encoded.
     pub(crate) async fn begin(
         port: &Port,
+        caller: Caller,
         request: GenerateRequest,
         id: &str,
     ) -> Result<Self, ApiError> {
         let asked = port.house.generate(request.clone()).await;
         let reply = asked.map_err(|error| named(port, error))?;
-        Ok(Self { again: Some((port.house.clone(), request)), ..Self::told(reply, id) })
+        let report = Some(Report::new(port.house.clone(), caller, reply.model.clone()));
+        Ok(Self { again: Some((port.house.clone(), request)), report, ..Self::told(reply, id) })
     }
 
     /// A reply that was asked for already, and cannot be again.
     pub(crate) fn told(reply: Reply, id: &str) -> Self {
         let parser = SaidParser::new(reply.form.clone());
-        Self { again: None, reply, parser, id: id.to_owned() }
+        Self { again: None, reply, parser, id: id.to_owned(), report: None }
     }
 
     /// The model that answers.
@@ -81,6 +87,7 @@ impl Asked {
                 ReplyEvent::Started { .. } => {}
                 ReplyEvent::Done { summary } => {
                     log_end(&self.id, &summary);
+                    self.report.iter_mut().for_each(|report| report.answered(&summary));
                     return Heard::End { pieces: self.parser.finish(), summary };
                 }
                 ReplyEvent::PipelineAborted { code, sentence } => {
@@ -127,8 +134,9 @@ impl Asked {
         }
     }
 
-    fn broken(&self, code: ErrorCode, sentence: String) -> Heard {
+    fn broken(&mut self, code: ErrorCode, sentence: String) -> Heard {
         tracing::info!(request = self.id, %code, "a program's request ended early");
+        self.report.iter_mut().for_each(|report| report.broke(code));
         Heard::Broken(from_code(code, sentence))
     }
 }

@@ -1,13 +1,14 @@
 //! `POST /v1/chat/completions`, whole or streamed.
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use nook_base::clock;
 use nook_text::Said;
 
 use crate::asking::{Asked, Heard};
 use crate::error::ApiError;
+use crate::guard::Caller;
 use crate::request::Body;
 use crate::server::Port;
 use crate::shapes::{
@@ -27,12 +28,13 @@ pub(crate) struct Completion {
 /// Makes a reply.
 pub(crate) async fn complete(
     State(port): State<Port>,
+    Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
     let wish = sent.understand(&port.house.now())?;
     let id = new_id("chatcmpl-");
-    let asked = Asked::begin(&port, wish.request, &id).await?;
+    let asked = Asked::begin(&port, caller, wish.request, &id).await?;
     let model = asked.model().to_owned();
     let completion = Completion { id, created: clock::unix_seconds(), model };
     if wish.stream {

@@ -4,10 +4,10 @@
 
 use std::collections::VecDeque;
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use nook_base::{Sensitive, clock};
 use nook_node::views::HouseView;
 use nook_node::{GenerateRequest, PieceOdds, Prompt, Reach};
@@ -20,6 +20,7 @@ use crate::asking::{Asked, Heard};
 use crate::body;
 use crate::chat::{Completion, new_id};
 use crate::error::ApiError;
+use crate::guard::Caller;
 use crate::knobs::{Knobs, Stop, StreamOptions, model_name, refuse, stops, tokens_max};
 use crate::server::Port;
 use crate::shapes::{TextChoice, TextCompletion, TextLogprobs, Usage, finish_reason};
@@ -92,6 +93,7 @@ struct Wish {
 /// Continues texts.
 pub(crate) async fn complete(
     State(port): State<Port>,
+    Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
@@ -100,11 +102,12 @@ pub(crate) async fn complete(
     let Some(first) = wish.asking.pop_front() else {
         return Err(ApiError::bad("prompt", "There must be a prompt."));
     };
-    let asked = Asked::begin(&port, first.request, &id).await?;
+    let asked = Asked::begin(&port, caller.clone(), first.request, &id).await?;
     let model = asked.model().to_owned();
     let completion = Completion { id, created: clock::unix_seconds(), model };
     let choices = Choices {
         port,
+        caller,
         completion,
         asked,
         asking: wish.asking,
@@ -188,6 +191,7 @@ impl SentPrompt {
 /// The choices of one answer, as they are made.
 struct Choices {
     port: Port,
+    caller: Caller,
     completion: Completion,
     asked: Asked,
     /// Prompts whose turn has not come.
@@ -232,7 +236,8 @@ impl Choices {
     /// Begins with the next prompt; `false` when there is none.
     async fn go_on(&mut self) -> Result<bool, ApiError> {
         let Some(Asking { request, echo }) = self.asking.pop_front() else { return Ok(false) };
-        self.asked = Asked::begin(&self.port, request, &self.completion.id).await?;
+        self.asked =
+            Asked::begin(&self.port, self.caller.clone(), request, &self.completion.id).await?;
         self.index += 1;
         self.offset = 0;
         self.echo = echo;

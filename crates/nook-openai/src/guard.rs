@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use nook_node::PortKeyHolder;
 
 use crate::error::ApiError;
 use crate::server::Port;
@@ -26,8 +27,15 @@ pub(crate) const WRONG_KEYS_MAX: usize = 8;
 /// How long the answer to a wrong key takes.
 const WRONG_KEY_PAUSE: Duration = Duration::from_millis(250);
 
+/// Who sent a request that was let through; handlers find it in the request's extensions.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// The name of the key that was presented; absent for the main one.
+    pub(crate) key: Option<String>,
+}
+
 /// Lets a request through, or answers it.
-pub(crate) async fn check(State(port): State<Port>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: Next) -> Response {
     let origin = match inspect(&port, &request) {
         Ok(origin) => origin,
         Err(error) => return harden(error.into_response(), None),
@@ -36,9 +44,13 @@ pub(crate) async fn check(State(port): State<Port>, request: Request, next: Next
         return harden(preflight(&request), origin.as_ref());
     }
     let open = matches!(request.uri().path(), "/healthz" | "/health");
-    let checked = if open { Ok(()) } else { check_key(&port, request.headers()).await };
-    let response = match checked.and_then(|()| check_content_type(&request)) {
-        Ok(()) => answer(request, next).await,
+    let checked = if open { Ok(None) } else { check_key(&port, request.headers()).await };
+    let checked = checked.and_then(|key| check_content_type(&request).map(|()| key));
+    let response = match checked {
+        Ok(key) => {
+            request.extensions_mut().insert(Caller { key });
+            answer(request, next).await
+        }
         Err(error) => error.into_response(),
     };
     harden(response, origin.as_ref())
@@ -98,25 +110,29 @@ fn is_here(port: &Port, host: &str) -> bool {
     known.iter().any(|name| host.eq_ignore_ascii_case(&format!("{name}:{number}")))
 }
 
-async fn check_key(port: &Port, headers: &HeaderMap) -> Result<(), ApiError> {
+/// The name of the key that fits; none for the main one.
+async fn check_key(port: &Port, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let sent = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         .map(|(_, key)| key.trim());
-    match sent {
-        Some(sent) if port.house.is_port_key(sent) => Ok(()),
-        Some(_) => {
+    let Some(sent) = sent else {
+        return Err(ApiError::unauthorized(
+            "An API key is needed: `nook key` prints it, Settings shows it.",
+        ));
+    };
+    match port.house.port_key_holder(sent) {
+        Some(PortKeyHolder::Main) => Ok(None),
+        Some(PortKeyHolder::Named(name)) => Ok(Some(name)),
+        None => {
             let Ok(_place) = port.wrong_keys.try_acquire() else {
                 return Err(ApiError::too_many("Too many wrong API keys. Try again shortly."));
             };
             tokio::time::sleep(WRONG_KEY_PAUSE).await;
             Err(ApiError::unauthorized("The API key is not the one of this house."))
         }
-        None => Err(ApiError::unauthorized(
-            "An API key is needed: `nook key` prints it, Settings shows it.",
-        )),
     }
 }
 

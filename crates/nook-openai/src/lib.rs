@@ -24,6 +24,7 @@ mod messages;
 mod models;
 mod openapi;
 mod recorder;
+mod report;
 mod request;
 mod responses;
 mod server;

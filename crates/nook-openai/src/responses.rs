@@ -10,10 +10,10 @@ mod shape;
 
 use std::collections::VecDeque;
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use nook_base::clock;
 use nook_node::views::ReplySummary;
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ use crate::asking::{Asked, Heard};
 use crate::body;
 use crate::chat::new_id;
 use crate::error::ApiError;
+use crate::guard::Caller;
 use crate::server::Port;
 use crate::shapes::finish_reason;
 use crate::stream::{self, Outgoing, comment};
@@ -33,12 +34,13 @@ use shape::{Incomplete, ResponseError, ResponseUsage};
 /// Makes a response.
 pub(crate) async fn respond(
     State(port): State<Port>,
+    Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
     let wish = sent.understand(&port.house.now())?;
     let id = new_id("resp_");
-    let asked = Asked::begin(&port, wish.request, &id).await?;
+    let asked = Asked::begin(&port, caller, wish.request, &id).await?;
     let mut object = wish.object;
     object.id = id;
     object.created_at = clock::unix_seconds();

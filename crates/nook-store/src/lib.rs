@@ -1,7 +1,7 @@
 //! What one installation keeps: identity, settings, paired devices, the port's key, chats, models.
 //!
 //! Everything begins with a [`Home`], which holds the data folder exclusively. Each kind of data has
-//! one owner value (`SettingsFile`, `Peers`, `PortKey`, `Chats`, `Library`, `Downloads`,
+//! one owner value (`SettingsFile`, `Peers`, `PortKeys`, `Chats`, `Library`, `Downloads`,
 //! `MeasuredFile`) that reads at start and
 //! writes through at once: a change counts when it is on the disk, and a failed write leaves the old
 //! state in force, in memory and in the file. A file that cannot be understood is an error with its
@@ -22,6 +22,7 @@ mod library;
 mod measured;
 mod peers;
 mod port_key;
+mod port_keys;
 mod settings;
 
 pub use chats::{
@@ -48,6 +49,9 @@ pub use measured::{
 };
 pub use peers::{PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers, PeersError};
 pub use port_key::{PortKey, PortKeyError};
+pub use port_keys::{
+    NamedPortKey, PORT_KEY_NAME_CHARS_MAX, PORT_KEYS_MAX, PortKeyHolder, PortKeys, PortKeysError,
+};
 pub use settings::{
     ActivationChoice, ChatSettings, DeviceSettings, GlanceError, HostSettings, InferenceSettings,
     NetworkSettings, NoQuietHours, PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS_KEYS,

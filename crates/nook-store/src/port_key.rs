@@ -1,4 +1,4 @@
-//! The bearer key of the local port: 256 random bits, made at the first start, kept 0600.
+//! The main bearer key of the local port: 256 random bits, made at the first start, kept 0600.
 
 use std::path::PathBuf;
 
@@ -53,12 +53,19 @@ impl PortKey {
 
     /// Makes a new key; programs that hold the old one are locked out from then on.
     pub fn replace(home: &Home) -> Result<Self, PortKeyError> {
+        let key = Self::mint()?;
+        let line = Zeroizing::new(format!("{}\n", key.reveal()));
+        durable::write(&home.file(FILE), line.as_bytes(), Readers::Owner)?;
+        Ok(key)
+    }
+
+    /// A key that is nowhere yet.
+    pub(crate) fn mint() -> Result<Self, PortKeyError> {
         let mut secret = Zeroizing::new([0_u8; 32]);
         rand::rngs::OsRng
             .try_fill_bytes(secret.as_mut_slice())
             .map_err(|_| PortKeyError::NoRandomness)?;
         let text = format!("{PREFIX}{}", BASE64URL_NOPAD.encode(secret.as_slice()));
-        durable::write(&home.file(FILE), format!("{text}\n").as_bytes(), Readers::Owner)?;
         Ok(Self(Sensitive(text)))
     }
 

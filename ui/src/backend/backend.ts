@@ -102,6 +102,9 @@ export interface Backend {
   portKey(): Promise<string>;
   /** Makes a new key; the old one opens nothing any more. */
   renewPortKey(): Promise<string>;
+  /** A new key for one program; it is told this once. */
+  addPortKey(name: string): Promise<string>;
+  removePortKey(name: string): Promise<void>;
   /** Asks the port as another program would; resolves to the status of its answer. */
   testPort(): Promise<number>;
 

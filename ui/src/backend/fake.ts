@@ -329,6 +329,17 @@ export class FakeBackend implements Backend {
     return Promise.resolve(this.#key);
   }
 
+  addPortKey(name: string): Promise<string> {
+    const added = Math.floor(Date.now() / 1000);
+    this.change((house) => { house.port.keys.push({ name: name.trim(), added }); });
+    return Promise.resolve('nook-0n3Pr0gramK3y0n3Pr0gramK3y0n3Pr0gramK3y0n3P');
+  }
+
+  removePortKey(name: string): Promise<void> {
+    this.change((house) => { house.port.keys = house.port.keys.filter((key) => key.name !== name); });
+    return Promise.resolve();
+  }
+
   testPort(): Promise<number> {
     return Promise.resolve(200);
   }

@@ -80,6 +80,8 @@ export const tauriBackend: Backend = {
   changeSetting: (setting) => ask('change_setting', { setting }),
   portKey: () => ask('port_key'),
   renewPortKey: () => ask('renew_port_key'),
+  addPortKey: (name) => ask('add_port_key', { name }),
+  removePortKey: (name) => ask('remove_port_key', { name }),
   testPort: () => ask('test_port'),
   diagnostics: () => ask('diagnostics'),
 

@@ -19,6 +19,37 @@ async fn check(port: &Port, row: &str, request: &Request, status: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_program_with_a_key_of_its_own_is_named_in_the_log_and_shut_out_alone() {
+    let port = Port::open().await;
+    let main = port.request("GET", "/v1/models");
+    let zed = port.house.add_port_key("Zed".to_owned()).await.unwrap();
+    let prompt = json!({"model": "ember", "prompt": "Once", "max_tokens": 3, "temperature": 0});
+    let asks = port.request("POST", "/v1/completions").with("Content-Type", "application/json");
+    let asks = asks.body(prompt.to_string().as_bytes());
+    let as_zed = asks.clone().but("Authorization", format!("Bearer {}", zed.0));
+    assert_eq!(port.ask(&as_zed).await.status, 200);
+    assert_eq!(port.ask(&asks).await.status, 200);
+    let mut view = port.house.view();
+    let two = view.wait_for(|house| house.port.requests.len() == 2).await.unwrap().clone();
+    let told: Vec<_> =
+        two.port.requests.iter().map(|one| (one.key.as_deref(), one.tokens)).collect();
+    assert_eq!(told, [(None, 3), (Some("Zed"), 3)], "newest first");
+    let request = &two.port.requests[0];
+    assert!(request.error.is_none() && request.tokens_per_second > 0.0);
+    assert_eq!(
+        (request.model.as_str(), request.devices.as_slice()),
+        ("ember", &[two.me.name.clone()][..])
+    );
+    assert_eq!(two.port.keys.len(), 1);
+    assert!(!serde_json::to_string(&*two).unwrap().contains(&zed.0), "the key is told once");
+    port.house.remove_port_key("zed".to_owned()).await.unwrap();
+    check(&port, "a removed key", &as_zed, 401).await;
+    assert_eq!(port.ask(&main).await.status, 200);
+    let again = port.house.remove_port_key("zed".to_owned()).await.unwrap_err();
+    assert_eq!(again.code, nook_base::ErrorCode::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_renewed_key_acts_at_once_and_the_old_one_opens_nothing_any_more() {
     let port = Port::open().await;
     let with_old = port.request("GET", "/v1/models");

@@ -128,7 +128,17 @@ export function startingHouse(): HouseView {
     catalogue: startingCatalogue(),
     downloads: [],
     pairing: null,
-    port: { on: true, base_url: 'http://127.0.0.1:4587/v1', problem: null },
+    port: {
+      on: true,
+      base_url: 'http://127.0.0.1:4587/v1',
+      problem: null,
+      keys: [{ name: 'Zed', added: NOW() - 3 * 86_400 }],
+      requests: [
+        { ended: NOW() - 40, key: 'Zed', model, devices: ['Mia’s laptop', 'Dad’s PC'], tokens: 212, tokens_per_second: 9.4, error: null },
+        { ended: NOW() - 900, key: null, model: 'ember', devices: ['Mia’s laptop'], tokens: 64, tokens_per_second: 88, error: null },
+        { ended: NOW() - 7200, key: 'Zed', model, devices: [], tokens: 0, tokens_per_second: 0, error: 'cancelled' },
+      ],
+    },
     problems: [],
     settings: {
       lend: 'trusted',

@@ -1,0 +1,73 @@
+//! `nook key`: the main key of the port, and keys of single programs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use nook_control::{Answer, Client, Request};
+
+use crate::arguments::{KeyDeed, KeyWish};
+use crate::ask;
+use crate::door::Door;
+use crate::output;
+
+/// Does what was wished.
+pub(crate) async fn run(home: Option<PathBuf>, wish: KeyWish) -> anyhow::Result<ExitCode> {
+    let door = Door::open(home).await?;
+    let done = obey(&door.client, &wish).await;
+    door.close().await;
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+async fn obey(client: &Client, wish: &KeyWish) -> anyhow::Result<()> {
+    match &wish.deed {
+        None => told(client, wish.json, None, Request::PortKey).await,
+        Some(KeyDeed::Add { name }) => {
+            let request = Request::AddPortKey { name: name.clone() };
+            told(client, wish.json, Some(name), request).await?;
+            output::note("It is shown this once. Take it back with `nook key remove`.");
+            Ok(())
+        }
+        Some(KeyDeed::Remove { name }) => {
+            client.ask(Request::RemovePortKey { name: name.clone() }).await?;
+            if wish.json {
+                output::line(serde_json::json!({ "removed": name }).to_string());
+            } else {
+                output::line(format!("The key `{name}` opens nothing any more."));
+            }
+            Ok(())
+        }
+        Some(KeyDeed::List) => list(client, wish.json).await,
+    }
+}
+
+/// Prints the key that `request` brings.
+async fn told(
+    client: &Client,
+    json: bool,
+    name: Option<&str>,
+    request: Request,
+) -> anyhow::Result<()> {
+    let Answer::PortKey(key) = client.ask(request).await? else {
+        bail!("the node did not say the key")
+    };
+    if json {
+        output::line(serde_json::json!({ "name": name, "key": key.0 }).to_string());
+    } else {
+        output::line(key.0);
+    }
+    Ok(())
+}
+
+async fn list(client: &Client, json: bool) -> anyhow::Result<()> {
+    let keys = ask::view(client).await?.port.keys;
+    if json {
+        output::line(serde_json::to_string(&keys)?);
+    } else if keys.is_empty() {
+        output::note("No program has a key of its own; `nook key add NAME` makes one.");
+    }
+    for key in keys.iter().filter(|_| !json) {
+        output::line(&key.name);
+    }
+    Ok(())
+}
