@@ -6,7 +6,9 @@ use anyhow::Context as _;
 use nook_base::tasks::Tasks;
 use nook_node::House;
 use nook_node::views::{Problem, SettingAsk};
-use tauri::{AppHandle, Builder, DragDropEvent, Manager, RunEvent, Window, WindowEvent, Wry};
+use tauri::{
+    AppHandle, Builder, Context, DragDropEvent, Manager, RunEvent, Window, WindowEvent, Wry,
+};
 use tauri_plugin_window_state::StateFlags;
 
 use crate::arguments::Arguments;
@@ -18,7 +20,7 @@ use crate::replies::Replies;
 use crate::texts::Speech;
 use crate::tray::{self, Tray};
 use crate::window::Whereabouts;
-use crate::{commands, notices, page_commands, second_start, starting, tray_host, window};
+use crate::{commands, notices, page_commands, starting, tray_host, window};
 
 /// Work of the app itself, beside that of the house: starting it, ending it, single clicks.
 pub(crate) struct Background {
@@ -36,11 +38,11 @@ impl Background {
 
 /// Runs the app until it is told to quit.
 /// `language`: the one that the window spoke last.
-pub(crate) fn run(arguments: Arguments, language: Option<&str>) -> anyhow::Result<()> {
-    let program = tauri::generate_context!();
-    if second_start::is_handed_over(&program.config().identifier) {
-        return Ok(());
-    }
+pub(crate) fn run(
+    program: Context<Wry>,
+    arguments: Arguments,
+    language: Option<&str>,
+) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -100,13 +102,15 @@ pub(crate) fn run(arguments: Arguments, language: Option<&str>) -> anyhow::Resul
         })
         .build(program)
         .context("cannot open the window system")?;
-    app.run(|_, event| {
-        // Without a code the last window is gone, which does not end an app that lives in the tray.
-        if let RunEvent::ExitRequested { code: None, api, .. } = event {
-            api.prevent_exit();
-        }
-    });
+    app.run(|_, event| stay(&event));
     Ok(())
+}
+
+/// Without a code the last window is gone, which does not end an app that lives in the tray.
+fn stay(event: &RunEvent) {
+    if let RunEvent::ExitRequested { code: None, api, .. } = event {
+        api.prevent_exit();
+    }
 }
 
 fn with_parts(builder: Builder<Wry>, arguments: Arguments, language: Option<&str>) -> Builder<Wry> {
@@ -198,7 +202,7 @@ async fn live(app: AppHandle, tray: Option<Tray>, opener: Opener, arguments: Arg
             opener.fail(Problem {
                 code: nook_base::ErrorCode::ShardUnavailable.name().to_owned(),
                 sentence: error.to_string(),
-                wording: None,
+                wording: Some(error.wording()),
             });
             return;
         }

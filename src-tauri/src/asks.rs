@@ -5,7 +5,7 @@
 
 use nook_base::Sensitive;
 use nook_node::doctor::Finding;
-use nook_node::views::HouseView;
+use nook_node::views::{HouseView, Problem};
 use nook_node::{ChatStart, PairTarget, Reach, StartedTurn, Turn, TurnText};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,8 @@ pub(crate) enum WindowNews {
     Dropped {
         /// Where they lie.
         paths: Vec<String>,
+        /// Why one more of them cannot be named here.
+        refused: Option<Problem>,
     },
 }
 

@@ -13,8 +13,10 @@ pub(crate) use elsewhere::Desktop;
 #[cfg(target_os = "linux")]
 mod on_linux {
     use std::collections::{HashMap, VecDeque};
+    use std::time::Duration;
 
     use futures_util::StreamExt;
+    use zbus::connection::Builder;
     use zbus::zvariant::Value;
 
     use crate::asks::Page;
@@ -23,6 +25,10 @@ mod on_linux {
 
     /// Notices whose clicks are still waited for; the oldest is forgotten then.
     const OPEN_MAX: usize = 16;
+
+    /// Longest wait for the desktop to take a notice, which may have to start the program that shows it.
+    /// Past it this notice is given up, and the next one connects anew.
+    const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
     /// The desktop decides how long a notice stays.
     const AS_THE_DESKTOP_LIKES: i32 = -1;
@@ -77,10 +83,22 @@ mod on_linux {
     impl Desktop {
         /// Shows a notice. A desktop without notices is no trouble: what they say stands in the window too.
         pub(crate) async fn show(&mut self, notice: &Notice, texts: &Texts) {
-            if let Err(error) = self.try_show(notice, texts).await {
-                tracing::info!(%error, "this desktop shows no notices");
-                self.connected = None;
+            self.show_within(ANSWER_LIMIT, Builder::session, notice, texts).await;
+        }
+
+        async fn show_within(
+            &mut self,
+            limit: Duration,
+            bus: impl FnOnce() -> zbus::Result<Builder<'static>>,
+            notice: &Notice,
+            texts: &Texts,
+        ) {
+            match tokio::time::timeout(limit, self.try_show(bus, notice, texts)).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => tracing::info!(%error, "this desktop shows no notices"),
+                Err(_) => tracing::warn!(?limit, "this desktop does not answer; a notice is lost"),
             }
+            self.connected = None;
         }
 
         /// The page of the next notice that somebody clicks.
@@ -101,9 +119,14 @@ mod on_linux {
             }
         }
 
-        async fn try_show(&mut self, notice: &Notice, texts: &Texts) -> zbus::Result<()> {
+        async fn try_show(
+            &mut self,
+            bus: impl FnOnce() -> zbus::Result<Builder<'static>>,
+            notice: &Notice,
+            texts: &Texts,
+        ) -> zbus::Result<()> {
             if self.connected.is_none() {
-                self.connected = Some(Connected::new().await?);
+                self.connected = Some(Connected::over(bus()?).await?);
             }
             match &mut self.connected {
                 Some(connected) => connected.show(notice, texts).await,
@@ -113,8 +136,8 @@ mod on_linux {
     }
 
     impl Connected {
-        async fn new() -> zbus::Result<Self> {
-            let bus = zbus::Connection::session().await?;
+        async fn over(bus: Builder<'static>) -> zbus::Result<Self> {
+            let bus = bus.build().await?;
             let notices = NotificationsProxy::new(&bus).await?;
             let can = notices.get_capabilities().await?;
             let can = |what: &str| can.iter().any(|able| able == what);
@@ -155,7 +178,24 @@ mod on_linux {
 
     #[cfg(test)]
     mod tests {
-        use super::as_text;
+        use std::os::unix::net::UnixStream;
+        use std::time::Duration;
+
+        use zbus::connection::Builder;
+
+        use super::{Desktop, as_text};
+        use crate::notices::Notice;
+        use crate::texts::Texts;
+
+        #[tokio::test]
+        async fn a_desktop_that_never_answers_holds_nothing_up() {
+            let (ours, _silent) = UnixStream::pair().unwrap();
+            let mut desktop = Desktop::default();
+            let bus = || Ok(Builder::async_io_unix_stream(ours));
+            let english = Texts::of("en").unwrap();
+            desktop.show_within(Duration::ZERO, bus, &Notice::Battery, english).await;
+            assert!(desktop.connected.is_none(), "the next notice connects anew");
+        }
 
         #[test]
         fn no_name_becomes_markup() {

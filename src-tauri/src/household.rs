@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// A house at rest with two connected devices; `sharing` replaces what is said of lending.
 pub(crate) fn house(sharing: &Value) -> HouseView {
     let mut resting = json!({
-        "on": true, "state": "sharing", "streams": 0, "streams_max": 4, "paused": null,
+        "on": true, "state": "sharing", "answering": false, "streams": 0, "streams_max": 4, "paused": null,
         "status_line": "",
     });
     for (key, value) in sharing.as_object().expect("an object") {
@@ -24,7 +24,7 @@ pub(crate) fn house(sharing: &Value) -> HouseView {
         "catalogue": [],
         "downloads": [],
         "pairing": null,
-        "port": {"on": true, "base_url": "", "problem": null},
+        "port": {"on": true, "base_url": "", "problem": null, "keys": [], "requests": []},
         "problems": [],
         "settings": {
             "lend": "trusted", "borrow": "trusted", "lend_memory_bytes": 1, "lend_streams": 4,

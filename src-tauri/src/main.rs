@@ -25,6 +25,7 @@ mod news;
 mod notices;
 mod opening;
 mod page_commands;
+mod page_paths;
 mod page_watch;
 mod port_test;
 mod replies;
@@ -61,7 +62,11 @@ fn run() -> anyhow::Result<()> {
     let choices = nook_node::window_choices(None);
     arguments.safe_graphics |= choices.safe_graphics;
     graphics::prepare(arguments.safe_graphics)?;
-    app::run(arguments, choices.language.as_deref())
+    let program = tauri::generate_context!();
+    if second_start::is_handed_over(&program.config().identifier) {
+        return Ok(());
+    }
+    app::run(program, arguments, choices.language.as_deref())
 }
 
 fn start_log() {

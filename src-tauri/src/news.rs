@@ -11,6 +11,7 @@ use nook_node::House;
 use tauri::ipc::Channel;
 
 use crate::asks::{Page, WindowNews};
+use crate::page_paths;
 
 /// Shortest time between two views: a busy house changes more often than anybody can see.
 const VIEW_PAUSE: Duration = Duration::from_millis(50);
@@ -75,8 +76,7 @@ impl News {
 
     /// Says which files were dropped on the window; beyond [`DROPPED_MAX`] they are left out.
     pub(crate) fn dropped(&self, paths: &[PathBuf]) {
-        let paths = paths.iter().take(DROPPED_MAX).map(|path| path.display().to_string());
-        let news = WindowNews::Dropped { paths: paths.collect() };
+        let news = news_of(paths);
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(channel) = &state.channel {
             tell(channel, news);
@@ -92,6 +92,17 @@ impl News {
     }
 }
 
+fn news_of(dropped: &[PathBuf]) -> WindowNews {
+    let (mut paths, mut refused) = (Vec::new(), None);
+    for path in dropped.iter().take(DROPPED_MAX) {
+        match page_paths::text_of(path) {
+            Ok(text) => paths.push(text),
+            Err(problem) => refused = Some(problem),
+        }
+    }
+    WindowNews::Dropped { paths, refused }
+}
+
 /// Whether the page could be told.
 fn tell(channel: &Channel<WindowNews>, news: WindowNews) -> bool {
     match channel.send(news) {
@@ -100,5 +111,23 @@ fn tell(channel: &Channel<WindowNews>, news: WindowNews) -> bool {
             tracing::debug!(%error, "the window does not listen any more");
             false
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_dropped_file_whose_path_is_no_text_is_refused_and_the_others_come() {
+        let latin = PathBuf::from(OsStr::from_bytes(b"/a/caf\xe9.gguf"));
+        let WindowNews::Dropped { paths, refused } = news_of(&[latin, "/a/b.gguf".into()]) else {
+            panic!("no news of dropped files");
+        };
+        assert_eq!(paths, ["/a/b.gguf"]);
+        assert!(refused.unwrap().sentence.contains("/a/caf"));
     }
 }

@@ -16,7 +16,7 @@ use crate::arguments::Arguments;
 use crate::asks::DiagnosticsView;
 use crate::commands::Answer;
 use crate::opening::Opening;
-use crate::port_test;
+use crate::{page_paths, port_test};
 
 /// Adds the GGUF file at a path that the person typed or dropped here.
 #[tauri::command]
@@ -35,15 +35,15 @@ pub(crate) async fn import_model(path: String, opening: State<'_, Opening>) -> A
 /// Asks for the file of a model in the desktop's own dialog; nothing when none was chosen. A page is
 /// never told where a file lies that is chosen in its own field.
 #[tauri::command]
-pub(crate) async fn choose_model_file(window: WebviewWindow) -> Option<String> {
+pub(crate) async fn choose_model_file(window: WebviewWindow) -> Answer<Option<String>> {
     let (chosen, wait) = oneshot::channel();
     let dialog = window.dialog().file().set_parent(&window).add_filter("GGUF", &["gguf"]);
     dialog.pick_file(move |file| {
         // The page may be gone meanwhile.
         let _ = chosen.send(file);
     });
-    let file = wait.await.ok().flatten()?;
-    file.into_path().ok().map(|path| path.display().to_string())
+    let file = wait.await.ok().flatten().and_then(|file| file.into_path().ok());
+    file.map(|path| page_paths::text_of(&path)).transpose()
 }
 
 /// Begins a download, or goes on with it; the house shows how far it is.
@@ -114,7 +114,7 @@ fn autostart_problem(error: tauri_plugin_autostart::Error) -> Problem {
     Problem {
         code: ErrorCode::BadRequest.name().to_owned(),
         sentence: format!("The start at login cannot be changed here: {error}."),
-        wording: None,
+        wording: Some(Wording::LoginStart { reason: error.to_string() }),
     }
 }
 

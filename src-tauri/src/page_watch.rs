@@ -15,7 +15,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nook_base::clock;
-use nook_node::views::SharingState;
 use tauri::{AppHandle, Manager, WebviewWindow};
 use tokio::sync::watch;
 
@@ -48,6 +47,25 @@ pub(crate) struct PageWatch {
 struct State {
     page: Option<Page>,
     patience: Patience,
+    /// Waits that were begun; only the newest has a say.
+    waits: u64,
+}
+
+/// A page is on its way: who gets this waits for it, with [`PageWatch::is_late`].
+#[must_use]
+#[derive(Debug)]
+struct Wait {
+    number: u64,
+    arrivals: watch::Receiver<u64>,
+}
+
+/// What is done about a page that is not there, with what is needed for it.
+#[derive(Debug)]
+enum Step {
+    /// The page that is loaded anew may not come either.
+    LoadAnew(Wait),
+    StartWithoutCard,
+    GiveUp,
 }
 
 /// How often a page may fail before something else is tried.
@@ -90,7 +108,8 @@ impl PageWatch {
     pub(crate) fn new(arguments: &Arguments) -> Self {
         let is_last_way = arguments.safe_graphics || !cfg!(target_os = "linux");
         let patience = Patience { is_last_way, ended: None };
-        Self { arrivals: watch::channel(0).0, state: Mutex::new(State { page: None, patience }) }
+        let state = State { page: None, patience, waits: 0 };
+        Self { arrivals: watch::channel(0).0, state: Mutex::new(state) }
     }
 
     /// A page has come.
@@ -108,6 +127,43 @@ impl PageWatch {
         self.with(|state| state.page)
     }
 
+    /// A page is being loaded. Whoever waited for the one before waits no more.
+    fn begin(&self) -> Wait {
+        let number = self.with(|state| {
+            state.waits += 1;
+            state.waits
+        });
+        Wait { number, arrivals: self.arrivals.subscribe() }
+    }
+
+    /// Waits for the page; whether it is not there after `limit`, and nothing else was begun meanwhile.
+    async fn is_late(&self, mut wait: Wait, limit: Duration) -> bool {
+        let came = tokio::time::timeout(limit, wait.arrivals.changed()).await.is_ok();
+        !came && self.with(|state| state.waits == wait.number)
+    }
+
+    /// What is to be done about a page that did not come.
+    fn on_late(&self) -> Step {
+        let remedy = self.with(|state| state.patience.on_late());
+        self.step(remedy)
+    }
+
+    /// What is to be done about a page whose process ended by itself.
+    fn on_end(&self, now: Instant) -> Step {
+        let remedy = self.with(|state| state.patience.on_end(now));
+        self.step(remedy)
+    }
+
+    /// Whatever is done, nobody waits for the page as it was before.
+    fn step(&self, remedy: Remedy) -> Step {
+        let wait = self.begin();
+        match remedy {
+            Remedy::LoadAnew => Step::LoadAnew(wait),
+            Remedy::StartWithoutCard => Step::StartWithoutCard,
+            Remedy::GiveUp => Step::GiveUp,
+        }
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -115,22 +171,21 @@ impl PageWatch {
 
 /// Watches over the page of a window that was just made.
 pub(crate) fn watch_over(window: &WebviewWindow) {
-    let app = window.app_handle().clone();
+    let app = window.app_handle();
     follow_ends(window);
-    let arrivals = app.state::<PageWatch>().arrivals.subscribe();
-    app.state::<Background>().run("page-watch", wait_for_page(app.clone(), arrivals));
+    wait_for_page(app, app.state::<PageWatch>().begin());
 }
 
-async fn wait_for_page(app: AppHandle, mut arrivals: watch::Receiver<u64>) {
-    if tokio::time::timeout(PAGE_LIMIT, arrivals.changed()).await.is_ok() {
-        return;
-    }
-    // A window that was put away for good meanwhile has no page to wait for.
-    if app.get_webview_window(window::LABEL).is_some() {
-        tracing::warn!(seconds = PAGE_LIMIT.as_secs(), "the page of the window did not come");
-        let remedy = app.state::<PageWatch>().with(|state| state.patience.on_late());
-        apply(&app, remedy);
-    }
+fn wait_for_page(app: &AppHandle, wait: Wait) {
+    let waiting = app.clone();
+    app.state::<Background>().run("page-watch", async move {
+        let is_late = waiting.state::<PageWatch>().is_late(wait, PAGE_LIMIT).await;
+        // A window that was put away for good meanwhile has no page to wait for.
+        if is_late && waiting.get_webview_window(window::LABEL).is_some() {
+            tracing::warn!(seconds = PAGE_LIMIT.as_secs(), "the page of the window did not come");
+            apply(&waiting, waiting.state::<PageWatch>().on_late());
+        }
+    });
 }
 
 /// On Linux WebKit says when the process of a page ends by itself.
@@ -157,24 +212,25 @@ fn follow_ends(_window: &WebviewWindow) {}
 
 #[cfg(target_os = "linux")]
 fn on_end(app: &AppHandle, reason: &str) {
-    let remedy = app.state::<PageWatch>().with(|state| state.patience.on_end(clock::now()));
-    tracing::warn!(reason, ?remedy, "the page of the window ended by itself");
-    apply(app, remedy);
+    let step = app.state::<PageWatch>().on_end(clock::now());
+    tracing::warn!(reason, ?step, "the page of the window ended by itself");
+    apply(app, step);
 }
 
-fn apply(app: &AppHandle, remedy: Remedy) {
-    match remedy {
-        Remedy::LoadAnew => {
+fn apply(app: &AppHandle, step: Step) {
+    match step {
+        Step::LoadAnew(wait) => {
             let window = app.get_webview_window(window::LABEL);
             if let Some(Err(error)) = window.map(|window| window.reload()) {
                 tracing::warn!(%error, "the page could not be loaded anew");
             }
+            wait_for_page(app, wait);
         }
-        Remedy::StartWithoutCard => {
+        Step::StartWithoutCard => {
             tracing::warn!("starting anew with safe graphics: without the graphics card");
             app.state::<Background>().run("safe-graphics", start_anew(app.clone()));
         }
-        Remedy::GiveUp => {
+        Step::GiveUp => {
             tracing::error!(
                 "the window does not work here; tray, port and `nook` go on without it"
             );
@@ -191,7 +247,7 @@ fn apply(app: &AppHandle, remedy: Remedy) {
 async fn start_anew(app: AppHandle) {
     if let Some(house) = app.state::<Opening>().now() {
         let mut view = house.view();
-        let idle = view.wait_for(|view| view.sharing.state != SharingState::Busy);
+        let idle = view.wait_for(|view| !view.sharing.answering && view.sharing.streams == 0);
         // Past the limit a reply is cut off, which its door says; a blank window says nothing at all.
         let _ = tokio::time::timeout(REPLIES_LIMIT, idle).await;
     }
@@ -222,6 +278,40 @@ mod tests {
             assert_eq!(patience.on_end(now), Remedy::LoadAnew);
             now += ENDS_WITHIN;
         }
+    }
+
+    fn watch() -> PageWatch {
+        let watch = PageWatch::new(&Arguments::default());
+        watch.with(|state| state.patience = FIRST);
+        watch
+    }
+
+    fn loads_anew(step: Step) -> Wait {
+        match step {
+            Step::LoadAnew(wait) => wait,
+            other => panic!("expected a wait, not {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_that_is_loaded_anew_is_waited_for_too() {
+        let watch = watch();
+        let wait = loads_anew(watch.on_end(clock::now()));
+        assert!(watch.is_late(wait, Duration::ZERO).await, "it does not come");
+        assert!(matches!(watch.on_late(), Step::StartWithoutCard));
+    }
+
+    #[tokio::test]
+    async fn one_page_is_late_once_and_one_that_came_never() {
+        let watch = watch();
+        let first = watch.begin();
+        let second = loads_anew(watch.on_end(clock::now()));
+        assert!(!watch.is_late(first, Duration::ZERO).await, "another took its place");
+        watch.arrived();
+        assert!(!watch.is_late(second, Duration::ZERO).await);
+        let third = watch.begin();
+        assert!(matches!(watch.on_late(), Step::StartWithoutCard));
+        assert!(!watch.is_late(third, Duration::ZERO).await, "the program starts anew already");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use nook_base::ErrorCode;
-use nook_node::views::Problem;
+use nook_node::views::{Problem, Wording};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -20,9 +20,13 @@ const FIRST_LINE_BYTES_MAX: usize = 64;
 pub(crate) async fn ask(address: SocketAddr, key: &str) -> Result<u16, Problem> {
     match tokio::time::timeout(ANSWER_LIMIT, status(address, key)).await {
         Ok(Ok(Some(status))) => Ok(status),
-        Ok(Ok(None)) => Err(problem("Something else than Inglenook answers there.".to_owned())),
-        Ok(Err(error)) => Err(problem(format!("Nothing answers there: {error}."))),
-        Err(_) => Err(problem("Nothing has answered there for five seconds.".to_owned())),
+        Ok(Ok(None)) => {
+            Err(problem("Something else than Inglenook answers there.", Wording::PortForeign))
+        }
+        Ok(Err(error)) => {
+            Err(problem(format!("Nothing answers there: {error}."), Wording::PortSilent))
+        }
+        Err(_) => Err(problem("Nothing has answered there for five seconds.", Wording::PortSilent)),
     }
 }
 
@@ -45,8 +49,9 @@ fn status_of(line: &[u8]) -> Option<u16> {
     std::str::from_utf8(words.next()?).ok()?.parse().ok()
 }
 
-fn problem(sentence: String) -> Problem {
-    Problem { code: ErrorCode::NotFound.name().to_owned(), sentence, wording: None }
+fn problem(sentence: impl Into<String>, wording: Wording) -> Problem {
+    let code = ErrorCode::NotFound.name().to_owned();
+    Problem { code, sentence: sentence.into(), wording: Some(wording) }
 }
 
 #[cfg(test)]

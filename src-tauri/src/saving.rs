@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use nook_base::ErrorCode;
-use nook_node::views::Problem;
+use nook_node::views::{Problem, Wording};
 use tauri::{AppHandle, Manager};
 
 /// Longest name of a file, in characters, without its ending and number.
@@ -22,7 +22,8 @@ pub(crate) async fn save(
 ) -> Result<String, Problem> {
     let paths = app.path();
     let folder = paths.download_dir().or_else(|_| paths.home_dir()).map_err(|error| {
-        problem(ErrorCode::NotFound, format!("There is no folder for downloads: {error}."))
+        let sentence = format!("There is no folder for downloads: {error}.");
+        problem(ErrorCode::NotFound, sentence, error.to_string())
     })?;
     let name = file_name(title);
     let saved =
@@ -30,14 +31,16 @@ pub(crate) async fn save(
     match saved.await {
         Ok(Ok(path)) => Ok(path.display().to_string()),
         Ok(Err(error)) => {
-            Err(problem(ErrorCode::BadRequest, format!("The file could not be saved: {error}.")))
+            let sentence = format!("The file could not be saved: {error}.");
+            Err(problem(ErrorCode::BadRequest, sentence, error.to_string()))
         }
         Err(_) => Err(nook_node::HouseError::gone().into()),
     }
 }
 
-fn problem(code: ErrorCode, sentence: String) -> Problem {
-    Problem { code: code.name().to_owned(), sentence, wording: None }
+fn problem(code: ErrorCode, sentence: String, reason: String) -> Problem {
+    let wording = Some(Wording::NotSaved { reason });
+    Problem { code: code.name().to_owned(), sentence, wording }
 }
 
 /// A name that every system takes: letters, numbers and single spaces of the title.

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use nook_node::views::Wording;
 use nook_node::{House, HouseOptions, StartError, WorkerCommand};
 
 /// Why there is no house.
@@ -14,6 +15,16 @@ pub(crate) enum HouseStartError {
     /// The node itself did not start.
     #[error(transparent)]
     Node(#[from] StartError),
+}
+
+impl HouseStartError {
+    /// The same for the window's catalogues.
+    pub(crate) fn wording(&self) -> Wording {
+        match self {
+            Self::OwnFile(_) => Wording::NotStarted { reason: self.to_string() },
+            Self::Node(error) => error.wording(),
+        }
+    }
 }
 
 /// Starts everything. A door that does not open is a problem to show, not a reason to have no house.

@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use nook_node::views::{HouseView, PauseReason, PauseView, SharingState};
+use nook_node::views::{HouseView, PauseReason, PauseView};
 use serde::Deserialize;
 use tokio::sync::watch;
 
@@ -129,7 +129,7 @@ impl Texts {
             more => fill(&self.many_devices, "count", &more.to_string()),
         };
         let doing = match sharing.streams {
-            0 if sharing.state == SharingState::Busy => self.answering.clone(),
+            0 if sharing.answering => self.answering.clone(),
             0 => self.idle.clone(),
             1 => self.helping_one.clone(),
             more => fill(&self.helping_many, "count", &more.to_string()),
@@ -205,13 +205,46 @@ mod tests {
     }
 
     #[test]
+    fn the_tray_says_in_english_what_the_node_says() {
+        let english = Texts::of("en").unwrap();
+        let owner = [(PauseReason::Owner, Some(1_750_000_000)), (PauseReason::Owner, None)];
+        let others = [
+            PauseReason::QuietHours,
+            PauseReason::Battery,
+            PauseReason::FullScreen,
+            PauseReason::Busy,
+        ];
+        let pauses = owner.into_iter().chain(others.map(|reason| (reason, None)));
+        let pauses = pauses.map(|(reason, until)| {
+            Some(PauseView { reason, sentence: nook_node::pause_words(reason, until), until })
+        });
+        for paused in pauses.chain([None]) {
+            for (on, answering) in [(true, true), (true, false), (false, true), (false, false)] {
+                for state in ["idle", "sharing", "paused", "busy", "problem"] {
+                    for (streams, connected) in [(0, 0), (0, 1), (0, 2), (1, 2), (3, 2)] {
+                        let mut house = house(&json!({
+                            "on": on, "answering": answering, "state": state, "streams": streams,
+                        }));
+                        house.sharing.paused.clone_from(&paused);
+                        for (number, device) in house.devices.iter_mut().enumerate() {
+                            device.connected = number < connected;
+                        }
+                        let said = nook_node::status_line(&house.sharing, connected);
+                        assert_eq!(english.status_line(&house), said, "{:?}", house.sharing);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_line_on_sharing_says_whether_with_whom_and_what() {
         let english = Texts::of("en").unwrap();
         let german = Texts::of("de").unwrap();
         for (sharing, line, zeile) in [
             (json!({}), "Sharing · 2 devices · idle", "Teilt · 2 Geräte · untätig"),
             (
-                json!({"on": false, "state": "busy"}),
+                json!({"on": false, "state": "busy", "answering": true}),
                 "Not sharing · 2 devices · answering",
                 "Teilt nicht · 2 Geräte · antwortet",
             ),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gui.app import App, out, windows
+from gui.app import App, windows
 from gui.sni import Panel, wait_until
 from nodes import is_open, program
 
@@ -34,7 +34,6 @@ def panel() -> Iterator[Panel]:
 
 def test_a_page_that_keeps_ending_is_tried_once_without_the_graphics_card(panel: Panel) -> None:
     """In the same process, with a new program; the log and the settings say so; it is tried once."""
-    said_before = len(log())
     with App() as app:
         assert app.process
         number = app.process.pid
@@ -52,7 +51,7 @@ def test_a_page_that_keeps_ending_is_tried_once_without_the_graphics_card(panel:
         kill_page(app, second)
         wait_until(lambda: not windows(), "the end of the blank window", START_SECONDS)
         assert app.is_running() and port_answers(app)
-        starts = re.findall(r"starting anew with safe graphics", log()[said_before:])
+        starts = re.findall(r"starting anew with safe graphics", app.log.read_text(errors="replace"))
         assert len(starts) == 1, starts
 
 
@@ -110,12 +109,6 @@ def variables(process: int) -> set[str]:
 def settings(app: App) -> str:
     """The settings as they are on the disk."""
     return (app.home / "settings.toml").read_text()
-
-
-def log() -> str:
-    """What the app wrote so far, in this run and before."""
-    file = out() / "app.log"
-    return file.read_text(errors="replace") if file.exists() else ""
 
 
 def port_answers(app: App) -> bool:

@@ -4,8 +4,10 @@ A window in front, driven through WebDriver, and other real devices: what is wor
 once, leads to its page, and is not said to somebody who sees it already.
 """
 
+import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,14 +41,16 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """The window of an app on a desktop with notices, and three other devices."""
+    """The window of an app on a desktop with notices, and four other devices."""
     panel, board = Panel(), NoticeBoard()
     app = App("Kitchen laptop")
-    with Node("Study PC") as first, Node("Attic <b>PC</b>") as second, Node("Hall PC") as third:
+    with ExitStack() as stack:
+        names = ("Study PC", "Attic <b>PC</b>", "Hall PC", "Loft PC")
+        others = [stack.enter_context(Node(name)) for name in names]
         with Window(app) as window:
             window.find("prompt")
             window.find("first-next")  # The house is up.
-            yield Story(panel, board, window, app, [first, second, third])
+            yield Story(panel, board, window, app, others)
     board.close()
     panel.close()
 
@@ -65,13 +69,19 @@ def test_a_device_that_shows_a_code_is_told_and_a_click_leads_to_it(story: Story
 
 
 def test_whoever_sees_it_is_not_told(story: Story) -> None:
-    """The page of devices is in front, and the device shows its code there."""
+    """The page of devices is in front, and the device shows its code there. Notices come in order, so
+    the next one shows that there was none."""
     before = len(story.board.notices)
     story.window.click("nav-devices")
-    code = story.others[1].show_code()
+    seen_one = story.others[1].show_code()
     wait_until(lambda: "shows a code now" in seen(story, "Attic"), "the device", SEEN_SECONDS)
-    assert len(story.board.notices) == before
-    code.cancel()
+    story.window.click("nav-chat")
+    story.window.find("prompt")
+    told_one = story.others[2].show_code()
+    wait_until(lambda: joining(story, before, "Hall PC"), "the next notice", SEEN_SECONDS)
+    assert [text.split(" shows")[0] for text in texts(story, before)] == ["Hall PC"]
+    seen_one.cancel()
+    told_one.cancel()
 
 
 def test_a_model_that_was_added_is_told(story: Story) -> None:
@@ -103,29 +113,56 @@ def test_tray_and_notices_speak_the_language_of_the_window(story: Story) -> None
     wait_until(lambda: labels(story)[0].startswith("Teilen pausiert bis "), "the pause, in German")
     story.panel.click(icon, "Weiter teilen")
     story.window.find("prompt")
-    code = story.others[2].show_code()
+    code = story.others[3].show_code()
     [notice] = wait_until(lambda: story.board.titled(JOIN_GERMAN), "the notice", SEEN_SECONDS)
-    assert notice.text.startswith("Hall PC zeigt einen Kopplungscode.")
+    assert notice.text.startswith("Loft PC zeigt einen Kopplungscode.")
     code.cancel()
 
 
 def test_notices_can_be_switched_off(story: Story) -> None:
-    """Then nothing is said, whatever happens."""
+    """Then nothing is said of what happens while the chat is in front; switched on again, only what
+    happens from then on."""
+    before = len(story.board.notices)
+    switch_notices(story, to="false")
+    with Node("Cellar PC") as quiet, Node("Garden PC") as told:
+        code = quiet.show_code()
+        wait_until(lambda: shows_code(story.app, "Cellar PC"), "the device", SEEN_SECONDS)
+        code.cancel()
+        switch_notices(story, to="true")
+        code = told.show_code()
+        wait_until(lambda: joining(story, before, "Garden PC"), "the next notice", SEEN_SECONDS)
+        code.cancel()
+    assert [text.split(" zeigt")[0] for text in texts(story, before)] == ["Garden PC"]
+
+
+def switch_notices(story: Story, to: str) -> None:
+    """Switches notices in the settings, and goes back to the chat."""
     story.window.click("nav-settings")
     story.window.click("notifications")
-    wait_until(
-        lambda: story.window.find("notifications").get_attribute("aria-checked") == "false",
-        "the switch",
-    )
-    before = len(story.board.notices)
+
+    def is_switched() -> bool:
+        switch = story.window.find("notifications")
+        return switch.get_attribute("aria-checked") == to
+
+    wait_until(lambda: story.window.done(is_switched), "the switch")
     story.window.click("nav-chat")
-    with Node("Cellar PC") as late:
-        code = late.show_code()
-        wait_until(lambda: "Cellar PC" in ask(story.app, "devices"), "the device", SEEN_SECONDS)
-        story.window.click("nav-devices")
-        wait_until(lambda: seen(story, "Cellar"), "the device on the page", SEEN_SECONDS)
-        code.cancel()
-    assert len(story.board.notices) == before
+    story.window.find("prompt")
+
+
+def joining(story: Story, before: int, name: str) -> bool:
+    """Whether a notice after the first `before` tells of this device."""
+    return any(text.startswith(name) for text in texts(story, before))
+
+
+def texts(story: Story, before: int) -> list[str]:
+    """What the notices after the first `before` say."""
+    return [notice.text for notice in story.board.notices[before:]]
+
+
+def shows_code(app: App, name: str) -> bool:
+    """Whether the app's node knows that a device shows a code."""
+    devices = json.loads(ask(app, "devices", "--json"))
+    return any(device["name"] == name and device["pairing"] for device in devices)
 
 
 def heading(story: Story) -> str:

@@ -19,7 +19,7 @@ import pytest
 from gui.app import App, Window, close_windows, windows
 from gui.sni import Panel, wait_until
 from nodes import program, write_settings
-from test_tray import CHAT, QUIT, SHARE, enabled, share_entry
+from test_tray import CHAT, QUIT, SHARE, share_entry, until_up
 from test_window import Story, ask, route
 
 ROOT = Path(os.environ.get("PACKAGE_ROOT", "/"))
@@ -117,7 +117,6 @@ def test_the_window_answers_a_prompt() -> None:
     """The real window, a reply of the built-in model, computed here."""
     panel = Panel()
     app = App(ME)
-    app._log = subprocess.DEVNULL  # WebKitWebDriver starts this one.
     try:
         with Window(app) as window:
             story = Story(panel, window, app)
@@ -136,7 +135,7 @@ def test_the_tray_switches_and_quits() -> None:
         with App(ME) as app:
             assert app.process
             icon = panel.wait_for_icon()
-            wait_until(lambda: enabled(panel, icon, SHARE), "the house to be up", 60)
+            until_up(panel, icon)
             panel.click(icon, SHARE)
             wait_until(lambda: share_entry(panel, icon).checked, "the check mark")
             assert app.start("--toggle-share").wait(30) == 0

@@ -158,7 +158,7 @@ def test_a_battery_that_is_drained_pauses_sharing_and_is_told_once(
         settings.write_text(settings.read_text().replace("on_battery = false", "on_battery = true"))
         with app:
             icon = panel.wait_for_icon()
-            wait_until(lambda: enabled(panel, icon, SHARE), "the house to be up", 60)
+            until_up(panel, icon)
             panel.click(icon, SHARE)
             wait_until(lambda: status(panel, icon).startswith("Sharing ·"), "sharing")
             (battery / "status").write_text("Discharging\n")

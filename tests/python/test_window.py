@@ -50,7 +50,6 @@ def story() -> Iterator[Story]:
         Node(FIRST, layers=FIRST_LAYERS) as first,
         Node(SECOND, layers=SECOND_LAYERS) as second,
     ):
-        app._log = subprocess.DEVNULL  # WebKitWebDriver starts this one.
         with Window(app) as window:
             yield Story(panel, window, app, [first, second])
     panel.close()

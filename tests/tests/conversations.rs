@@ -112,12 +112,14 @@ async fn a_stopped_reply_keeps_words_and_route_and_goes_on_behind_them() {
     assert!(!cut.text.is_empty());
     let path = cut.path.expect("who computed it is known");
     assert!(path.route.legs.iter().all(|leg| leg.local) && path.completion_tokens >= 12);
+    assert!(matches!(&cut.stretches[..], [all] if all.at == 0 && all.route == path.route));
 
     let mut turn = node.say(Some(conversation), TurnText::More(reply)).await;
     assert_eq!(turn.reply_message, reply);
     listen(&mut turn, u32::MAX).await;
     let whole = node.ended(conversation, reply).await;
     assert!(whole.text.starts_with(&cut.text) && whole.text.len() > cut.text.len());
+    assert_eq!(whole.stretches, cut.stretches, "the same route went on");
     let summary = whole.summary.unwrap();
     assert!(summary.completion_tokens > path.completion_tokens);
     // Who did what is kept with the message, for the tokens that came now.

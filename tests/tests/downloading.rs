@@ -1,15 +1,29 @@
 //! Models from the network through a real node: loaded, checked, listed, answering.
 
+#[cfg(unix)]
+use std::io::{BufRead as _, BufReader, Write as _};
+#[cfg(unix)]
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
+#[cfg(unix)]
+use std::{sync::mpsc, thread, time::Duration};
 
+use anyhow::Context as _;
 use nook_control::{Answer, Request};
-use nook_node::views::{DownloadAsk, DownloadState, DownloadView};
+use nook_node::views::{DownloadAsk, DownloadState, DownloadView, HouseView};
 use nook_testkit::{Fault, FileServer, Household, Node, NodePlan, Served, Wish, nook};
+#[cfg(unix)]
+use nook_testkit::{Signal, signal};
 use sha2::{Digest as _, Sha256};
 
 const NAME: &str = "amber";
 const PATH: &str = "/models/amber.gguf";
 const PROMPT: &str = "Once upon a time";
+/// Most looks at a folder that becomes empty.
+const LOOKS_MAX: u32 = 20_000;
+/// Longest wait for a program that was asked to end.
+#[cfg(unix)]
+const END_LIMIT: Duration = Duration::from_secs(60);
 /// Less than the built-in model has.
 const PIECE: usize = 1 << 20;
 
@@ -60,13 +74,21 @@ impl Desk {
     }
 
     async fn until_here(&self) -> anyhow::Result<()> {
-        let is_here = |it: &nook_node::views::ModelView| it.name == NAME && it.owned;
-        self.node()
-            .until("the model is here", |view| {
-                view.models.iter().any(is_here) && view.downloads.is_empty()
-            })
-            .await?;
+        self.node().until("the model is here", is_here).await?;
         Ok(())
+    }
+
+    /// Waits until nothing lies in the folder of downloads.
+    async fn until_no_litter(&self) -> anyhow::Result<()> {
+        // The node says nothing of files that no download has: each look is a question to it, which
+        // takes its time.
+        for _ in 0..LOOKS_MAX {
+            if self.litter().is_empty() {
+                return Ok(());
+            }
+            self.node().view().await?;
+        }
+        anyhow::bail!("still there: {:?}", self.litter())
     }
 
     /// Names of what lies in the folder of downloads.
@@ -85,6 +107,11 @@ fn renamed(mut bytes: Vec<u8>) -> Vec<u8> {
     let letter = at + key.len() + 4 + 8;
     bytes[letter] = b'A';
     bytes
+}
+
+/// Whether the model has joined the library, and no download is left.
+fn is_here(view: &HouseView) -> bool {
+    view.models.iter().any(|it| it.name == NAME && it.owned) && view.downloads.is_empty()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,16 +174,83 @@ async fn a_download_rests_goes_on_and_is_deleted_as_its_owner_says() -> anyhow::
     assert_eq!(cancelled.have_bytes, PIECE as u64, "what came is kept");
     desk.change(DownloadAsk::Delete).await?;
     desk.node().until("it is gone", |view| view.downloads.is_empty()).await?;
-    let mut tries = 0;
-    while !desk.litter().is_empty() {
-        tries += 1;
-        assert!(tries < 400, "{:?}", desk.litter());
-        desk.node().view().await?;
-        tokio::task::yield_now().await;
-    }
+    desk.until_no_litter().await?;
     // And from the beginning once more.
     desk.pull().await?;
     desk.until_here().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_deleted_and_asked_for_again_at_once_comes() -> anyhow::Result<()> {
+    let desk = Desk::new().await?;
+    for round in 1..=8 {
+        // With nothing under way any more, and files of its own on the disk.
+        desk.server.serve(PATH, Served::default().failing(Fault::Status(404, Vec::new())));
+        desk.pull().await?;
+        let failed = desk.until_state(DownloadState::Failed).await?;
+        let problem = failed.problem.context("it says why")?.sentence;
+        assert!(problem.contains("no such file"), "round {round}: {problem}");
+        let stalls = (0..9).map(|_| Fault::StallAfter(PIECE)).collect();
+        desk.server.serve(PATH, Served { faults: stalls, ..desk.served() });
+        // Some of these wishes come when it was just deleted, and is being deleted still.
+        tokio::try_join!(
+            desk.change(DownloadAsk::Delete),
+            desk.pull(),
+            desk.pull(),
+            desk.pull(),
+            desk.pull(),
+        )?;
+        desk.pull().await?;
+        let now = desk
+            .node()
+            .until("it loads, is here, or has failed", |view| {
+                let over = [DownloadState::Loading, DownloadState::Failed];
+                is_here(view) || view.downloads.iter().any(|it| over.contains(&it.state))
+            })
+            .await?;
+        assert!(now.downloads.iter().all(|it| it.problem.is_none()), "round {round}");
+        if is_here(&now) {
+            // Every stall brings a piece, so it may have come before anybody looked.
+            return Ok(());
+        }
+        desk.change(DownloadAsk::Delete).await?;
+    }
+    desk.server.serve(PATH, desk.served());
+    desk.pull().await?;
+    desk.until_here().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_no_download_asks_for_are_deleted_at_the_next_start() -> anyhow::Result<()> {
+    let mut desk = Desk::new().await?;
+    desk.server.serve(PATH, desk.served().failing(Fault::StallAfter(PIECE)));
+    desk.pull().await?;
+    desk.node().until("a piece came", |view| view.downloads[0].have_bytes > 0).await?;
+    desk.change(DownloadAsk::Pause).await?;
+    desk.until_state(DownloadState::Paused).await?;
+    desk.house.node_mut(0).leave().await?;
+    let mut wanted = desk.litter();
+    // What a node leaves that is killed while it deletes, and a file of the owner's.
+    let folder = desk.node().home().join("models/downloads");
+    for kind in ["partial", "json", "gguf", "lock"] {
+        std::fs::write(folder.join(format!("gone-0123456789ab.{kind}")), b"left")?;
+    }
+    std::fs::write(folder.join("mine.gguf"), b"mine")?;
+    desk.house.node_mut(0).start_again().await?;
+    wanted.push("mine.gguf".to_owned());
+    wanted.sort();
+    for _ in 0..LOOKS_MAX {
+        if desk.litter().len() == wanted.len() {
+            break;
+        }
+        desk.node().view().await?;
+    }
+    let mut left = desk.litter();
+    left.sort();
+    assert_eq!(left, wanted);
+    let paused = desk.until_state(DownloadState::Paused).await?;
+    assert_eq!(paused.have_bytes, PIECE as u64);
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,7 +260,7 @@ async fn what_is_no_model_or_no_source_is_refused_in_words() -> anyhow::Result<(
     desk.server.serve(PATH, Served::file(noise, "\"1\""));
     desk.pull().await?;
     let failed = desk.until_state(DownloadState::Failed).await?;
-    let problem = failed.problem.unwrap_or_default();
+    let problem = failed.problem.map(|problem| problem.sentence).unwrap_or_default();
     assert!(problem.contains("no model that can be used"), "{problem}");
     assert!(desk.litter().is_empty(), "nothing vouches for it: {:?}", desk.litter());
     // The list of models is what it was.
@@ -201,6 +295,8 @@ async fn the_command_line_loads_by_itself_and_tells_programs_how_far_it_is() -> 
     let home = desk.house.folder().join("alone");
     std::fs::create_dir_all(&home)?;
     std::fs::write(home.join("settings.toml"), "[network]\nlisten_port = 0\nloopback = true\n")?;
+    let file = desk.house.folder().join("amber.gguf");
+    std::fs::write(&file, &desk.bytes)?;
     let program = nook()?;
     let run = move |words: &[&str]| {
         let mut command = Command::new(program);
@@ -210,14 +306,18 @@ async fn the_command_line_loads_by_itself_and_tells_programs_how_far_it_is() -> 
     };
     let ran = tokio::task::spawn_blocking(move || {
         let pulled = run(&["pull", "hf:o/r/amber.gguf", "--json"])?;
-        Ok::<_, std::io::Error>((
-            pulled,
-            run(&["--json"])?,
-            run(&["pull", "hf:o/r/gone.gguf"])?,
-            run(&["rm", "amber"])?,
-        ))
+        let listed = run(&["--json"])?;
+        let gone = run(&["pull", "hf:o/r/gone.gguf"])?;
+        let objects = [
+            run(&["pause", "gone", "--json"])?,
+            run(&["cancel", "gone", "--json"])?,
+            run(&["rm", "gone", "--json"])?,
+            run(&["rm", "amb", "--json"])?,
+            run(&["import", "--json", &file.display().to_string()])?,
+        ];
+        Ok::<_, std::io::Error>((pulled, listed, gone, objects, run(&["rm", "amber"])?))
     });
-    let (pulled, listed, gone, removed) = ran.await??;
+    let (pulled, listed, gone, objects, removed) = ran.await??;
     let said = String::from_utf8_lossy(&pulled.stdout).into_owned();
     assert!(pulled.status.success(), "{said}{}", String::from_utf8_lossy(&pulled.stderr));
     let lines: Vec<serde_json::Value> =
@@ -232,6 +332,85 @@ async fn the_command_line_loads_by_itself_and_tells_programs_how_far_it_is() -> 
     assert!(!gone.status.success());
     let why = String::from_utf8_lossy(&gone.stderr).into_owned();
     assert!(why.contains("no such file"), "{why}");
+    let objects: Vec<serde_json::Value> = objects
+        .iter()
+        .map(|it| serde_json::from_slice(&it.stdout).with_context(|| format!("{it:?}")))
+        .collect::<Result<_, _>>()?;
+    assert_eq!((&objects[0]["name"], &objects[0]["state"]), (&"gone".into(), &"paused".into()));
+    assert_eq!(objects[1]["state"], "cancelled");
+    let removed_is = |what: &str, kind: &str| serde_json::json!({ "removed": what, "kind": kind });
+    assert_eq!(objects[2..4], [removed_is("gone", "download"), removed_is("amber", "model")]);
+    assert_eq!((&objects[4]["name"], &objects[4]["owned"]), (&"amber".into(), &false.into()));
     assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+    assert!(removed.stdout.is_empty(), "{removed:?}");
+    Ok(())
+}
+
+/// The door of a node that closes in the middle: what is asked goes on to the node until the second
+/// wish for the view, which is never answered.
+#[cfg(unix)]
+fn door_that_hangs(
+    listener: &UnixListener,
+    node: &str,
+    hangs: &mpsc::SyncSender<()>,
+    over: &mpsc::Receiver<()>,
+) -> std::io::Result<()> {
+    let mut views = 0;
+    for stream in listener.incoming() {
+        let (mut asking, mut line) = (BufReader::new(stream?), String::new());
+        if asking.read_line(&mut line)? == 0 {
+            continue; // Only looked whether somebody is here.
+        }
+        views += u32::from(line.trim() == "\"view\"");
+        if views == 2 {
+            // The connection stays open until the test is over.
+            let _ = hangs.send(());
+            let _ = over.recv();
+            return Ok(());
+        }
+        let mut to_node = UnixStream::connect(node)?;
+        to_node.write_all(line.as_bytes())?;
+        let mut answer = String::new();
+        BufReader::new(to_node).read_line(&mut answer)?;
+        asking.get_mut().write_all(answer.as_bytes())?;
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_pull_ends_also_while_it_waits_for_the_node() -> anyhow::Result<()> {
+    let desk = Desk::new().await?;
+    desk.server.serve(PATH, desk.served().failing(Fault::StallAfter(PIECE)));
+    let home = desk.house.folder().join("hanging");
+    let runtime = nook_node::runtime_folder(Some(&home))?;
+    let socket = nook_control::socket_name(&runtime);
+    let node = nook_control::socket_name(desk.node().runtime());
+    let listener = UnixListener::bind(socket)?;
+    let ((hangs, hung), (done, over)) = (mpsc::sync_channel(1), mpsc::sync_channel(1));
+    let door = thread::spawn(move || door_that_hangs(&listener, &node, &hangs, &over));
+    let source = format!("{}{PATH}", desk.server.address());
+    let mut command = Command::new(nook()?);
+    command.arg("--home").arg(&home).args(["models", "pull", &source]).stdin(Stdio::null());
+    let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+    let pid = child.id();
+    let interrupting = tokio::task::spawn_blocking(move || {
+        hung.recv_timeout(END_LIMIT)?;
+        signal(pid, Signal::Terminate);
+        anyhow::Ok(())
+    });
+    interrupting.await??;
+    let waiting = tokio::task::spawn_blocking(move || child.wait_with_output());
+    let ended = tokio::time::timeout(END_LIMIT, waiting).await;
+    if ended.is_err() {
+        signal(pid, Signal::Kill);
+    }
+    let output = ended.context("the signal was lost")???;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("goes on in the running node"), "{said}");
+    done.send(())?;
+    door.join().expect("it does not panic")?;
+    std::fs::remove_dir_all(runtime)?;
     Ok(())
 }

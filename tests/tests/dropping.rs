@@ -1,4 +1,5 @@
-//! A chat that is deleted leaves nothing with the devices that computed for it.
+//! A chat that is deleted leaves nothing with the devices that computed for it, parts of the model or all;
+//! one that stays knows which of them computed which words.
 //!
 //! The asking node lives in this process, because chats are the window's and have no other door; the
 //! host, and the workers of both, are processes of their own.
@@ -11,7 +12,7 @@ use nook_node::views::{ReplyEvent, ReplySummary, Trust};
 use nook_node::{
     ChatStart, House, HouseOptions, PairTarget, Reach, Turn, TurnText, Vitals, WorkerCommand,
 };
-use nook_testkit::{Household, Node, NodePlan, nook};
+use nook_testkit::{Household, Node, NodePlan, Signal, nook};
 
 const ASKING: &str = "Kitchen laptop";
 const HELPER: &str = "Study PC";
@@ -22,38 +23,55 @@ const QUESTION: &str = "Tell me a story about a lighthouse and a snail that clim
 /// Longest wait for what a worker gives back soon after it was asked to.
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// An asking node in this process, and a host that lends it all inner layers.
+/// An asking node in this process, and a host.
 struct Scene {
     asking: House,
     house: Household,
+    /// What each conversation leaves here, in conversations kept.
+    here: u16,
     _home: tempfile::TempDir,
 }
 
-async fn scene() -> anyhow::Result<Scene> {
+/// A host that lends all inner layers; the two ends of the model are here.
+async fn divided() -> anyhow::Result<Scene> {
+    let scene = scene("", NodePlan::new(HELPER).offering("1-4"), Trust::Trusted, 2).await?;
+    let mut view = scene.asking.view();
+    view.wait_for(|view| view.devices.iter().any(|device| !device.lends.is_empty())).await?;
+    Ok(scene)
+}
+
+/// A host of the same person that runs requests whole; nothing of them is computed here.
+async fn whole() -> anyhow::Result<Scene> {
+    let lets_words_out = "whole_on_own_devices = true\n";
+    let scene = scene(lets_words_out, NodePlan::new(HELPER), Trust::Own, 0).await?;
+    let mut view = scene.asking.view();
+    view.wait_for(|view| view.devices.iter().any(|device| device.takes_whole)).await?;
+    Ok(scene)
+}
+
+async fn scene(more: &str, host: NodePlan, trust: Trust, here: u16) -> anyhow::Result<Scene> {
     let home = tempfile::Builder::new().prefix("nook-drop-").tempdir()?;
     let settings = format!(
         "[device]\nname = \"{ASKING}\"\nkeyring = \"off\"\n[network]\nlisten_port = 0\n\
-         loopback = true\n[distributed_inference]\npooling = \"always\"\n"
+         loopback = true\n[distributed_inference]\npooling = \"always\"\n{more}"
     );
     std::fs::write(home.path().join("settings.toml"), settings)?;
     let program = tokio::task::spawn_blocking(nook).await??;
     let worker = WorkerCommand { program: program.into(), arguments: vec!["worker".into()] };
     let options = HouseOptions { home: Some(home.path().to_owned()), worker };
     let asking = nook_node::start(options).await?;
-    let house = Household::strangers([NodePlan::new(HELPER).offering("1-4")]).await?;
+    let house = Household::strangers([host]).await?;
     let host = house.node(0);
     let Answer::Pairing(window) = host.client().ask(Request::ShowCode).await? else {
         anyhow::bail!("no code was shown");
     };
     let address = window.addresses.last().context("a code comes with an address")?.clone();
     let device = asking.join(PairTarget::Address(address), window.code).await?;
-    asking.set_trust(device.id, Trust::Trusted).await?;
+    asking.set_trust(device.id, trust).await?;
     host.until("it is paired", |view| !view.devices.is_empty()).await?;
-    host.trust(ASKING, Trust::Trusted).await?;
+    host.trust(ASKING, trust).await?;
     host.share(true).await?;
-    let mut view = asking.view();
-    view.wait_for(|view| view.devices.iter().any(|device| !device.lends.is_empty())).await?;
-    Ok(Scene { asking, house, _home: home })
+    Ok(Scene { asking, house, here, _home: home })
 }
 
 impl Scene {
@@ -78,7 +96,9 @@ impl Scene {
         let start = ChatStart { temporary, ..ChatStart::default() };
         let turn = turn(None, start, TurnText::New { text: asks(about), parent: None });
         let (conversation, summary) = self.say(turn).await?;
-        assert!(summary.route.legs.iter().any(|leg| leg.device == HELPER), "{summary:?}");
+        let legs = &summary.route.legs;
+        assert!(legs.iter().any(|leg| leg.device == HELPER), "{summary:?}");
+        assert_eq!(legs.iter().any(|leg| leg.local), self.here > 0, "{summary:?}");
         Ok(conversation)
     }
 
@@ -86,9 +106,8 @@ impl Scene {
     async fn until_kept(&self, count: u16) -> anyhow::Result<u64> {
         let is_so = |vitals: &Vitals| !vitals.workers.is_empty() && kept(vitals) == count;
         let vitals = self.host().until_vitals(&format!("{count} are kept"), is_so).await?;
-        // The two ends of the model are here: a conversation each.
         let here = async {
-            while kept(&self.asking.vitals().await?) != 2 * count {
+            while kept(&self.asking.vitals().await?) != self.here * count {
                 tokio::task::yield_now().await;
             }
             anyhow::Ok(())
@@ -113,7 +132,15 @@ fn turn(conversation: Option<i64>, start: ChatStart, text: TurnText) -> Turn {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_chat_is_dropped_by_its_hosts_at_once_and_the_others_go_on() -> anyhow::Result<()>
 {
-    let scene = scene().await?;
+    check_deleting(divided().await?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_chat_is_dropped_by_the_device_that_ran_it_whole() -> anyhow::Result<()> {
+    check_deleting(whole().await?).await
+}
+
+async fn check_deleting(scene: Scene) -> anyhow::Result<()> {
     let stays = scene.begin("Stay.", false).await?;
     let one = scene.until_kept(1).await?;
     assert!(one > 0);
@@ -140,7 +167,16 @@ async fn a_deleted_chat_is_dropped_by_its_hosts_at_once_and_the_others_go_on() -
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_that_is_deleted_while_it_is_answered_leaves_nothing_either() -> anyhow::Result<()> {
-    let scene = scene().await?;
+    check_deleting_early(divided().await?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_that_is_deleted_while_it_runs_whole_elsewhere_leaves_nothing_there()
+-> anyhow::Result<()> {
+    check_deleting_early(whole().await?).await
+}
+
+async fn check_deleting_early(scene: Scene) -> anyhow::Result<()> {
     let text = TurnText::New { text: asks("Go away."), parent: None };
     let mut started = scene.asking.say(turn(None, ChatStart::default(), text)).await?;
     let mut is_deleted = false;
@@ -156,6 +192,37 @@ async fn a_chat_that_is_deleted_while_it_is_answered_leaves_nothing_either() -> 
     };
     scene.host().until_vitals("the stream is over", is_over).await?;
     assert_eq!(scene.until_kept(0).await?, 0);
+    scene.asking.shut_down().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_reply_knows_which_devices_computed_which_of_its_words() -> anyhow::Result<()> {
+    let mut scene = divided().await?;
+    // Starts the worker, which is slow from then on, so that it is lost far from the end.
+    scene.begin("Stay.", false).await?;
+    let mut slow = Some(scene.house.node_mut(0).throttle_workers(16));
+    let text = TurnText::New { text: asks("Stay too."), parent: None };
+    let mut started = scene.asking.say(turn(None, ChatStart::default(), text)).await?;
+    while let Some(piece) = started.reply.events.recv().await {
+        match piece.event {
+            ReplyEvent::TokenDelta { tokens, .. } if tokens >= 5 && slow.take().is_some() => {
+                scene.house.node_mut(0).signal(Signal::Kill);
+            }
+            ReplyEvent::PipelineAborted { sentence, .. } => anyhow::bail!(sentence),
+            _ => {}
+        }
+    }
+    let messages = scene.asking.messages(started.conversation).await?;
+    let reply = messages.last().context("there is a reply")?;
+    let summary = reply.summary.as_ref().context("it is whole")?;
+    let [with, without] = &reply.stretches[..] else { anyhow::bail!("{:?}", reply.stretches) };
+    assert_eq!((with.at, with.after_tokens), (0, 0));
+    assert!(with.route.legs.iter().any(|leg| leg.device == HELPER), "{with:?}");
+    assert!(without.route.legs.iter().all(|leg| leg.local), "{without:?}");
+    assert_eq!(without.after_tokens, summary.failovers[0].after_tokens);
+    let units = reply.text.encode_utf16().count() as u64;
+    assert!((5..units).contains(&u64::from(without.at)), "{} of {units}", without.at);
     scene.asking.shut_down().await;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! A helper whose answers cannot be right: the reply does not show it, and its owner is told.
 
 use nook_base::{ActivationDtype, LayerRange};
+use nook_node::views::{DeviceTrouble, Trouble, TroubleView, WrongResult};
 use nook_testkit::{Garbage, Household, Lender, NodePlan, Wish};
 
 const ASKING: &str = "Kitchen laptop";
@@ -34,6 +35,14 @@ async fn checking(
     Ok((house, lender))
 }
 
+/// Whether the broken helper's owner is told that what it sent is wrong in just this way.
+fn is_suspected(problem: &TroubleView, expected: WrongResult) -> bool {
+    matches!(&problem.trouble, Some(Trouble::Device {
+        device,
+        trouble: DeviceTrouble::Suspect { wrong, .. },
+    }) if device == BROKEN && *wrong == expected)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn t9_garbage_is_refused_computed_elsewhere_and_told() -> anyhow::Result<()> {
     let (house, lender) = house("1-2", LayerRange::with_len(3, 2)).await?;
@@ -41,8 +50,13 @@ async fn t9_garbage_is_refused_computed_elsewhere_and_told() -> anyhow::Result<(
     let undisturbed = asking.answer(&wish().alone()).await?;
     let whole = asking.answer(&wish()).await?;
     assert!(whole.uses(BROKEN) && whole.ids == undisturbed.ids, "{whole:?}");
-    let kinds = [Garbage::NotANumber, Garbage::Zero, Garbage::Copy, Garbage::Thousandfold];
-    for kind in kinds {
+    let kinds = [
+        (Garbage::NotANumber, WrongResult::NotFinite),
+        (Garbage::Zero, WrongResult::ZeroRow),
+        (Garbage::Copy, WrongResult::Copy),
+        (Garbage::Thousandfold, WrongResult::MuchLarger),
+    ];
+    for (kind, expected) in kinds {
         lender.answer_with(Some(kind));
         let told = asking.answer(&wish()).await?;
         assert_eq!(told.ids, undisturbed.ids, "{kind:?}");
@@ -51,13 +65,18 @@ async fn t9_garbage_is_refused_computed_elsewhere_and_told() -> anyhow::Result<(
         assert!(told.uses(HONEST) || told.lost.iter().any(|lost| lost == HONEST), "{told:?}");
         asking
             .until("its owner is told", |view| {
-                view.problems
-                    .iter()
-                    .any(|problem| problem.contains(BROKEN) && problem.contains("cannot be right"))
+                view.problems.iter().any(|problem| {
+                    problem.sentence.contains(BROKEN)
+                        && problem.sentence.contains("cannot be right")
+                })
             })
             .await?;
         let blamed = asking.view().await?.problems;
-        assert!(!blamed.iter().any(|problem| problem.contains(HONEST)), "{kind:?} {blamed:?}");
+        assert!(blamed.iter().any(|problem| is_suspected(problem, expected)), "{blamed:?}");
+        assert!(
+            !blamed.iter().any(|problem| problem.sentence.contains(HONEST)),
+            "{kind:?} {blamed:?}"
+        );
         lender.answer_with(None);
         // The only holder is asked again all the same, and a whole reply clears its name. Where a busy machine
         // makes it late in one, the next one is as good.
@@ -73,7 +92,7 @@ async fn t9_garbage_is_refused_computed_elsewhere_and_told() -> anyhow::Result<(
         assert!(again.uses(BROKEN), "{kind:?} {again:?}");
         asking
             .until("it is forgiven", |view| {
-                !view.problems.iter().any(|problem| problem.contains("cannot be right"))
+                !view.problems.iter().any(|problem| problem.sentence.contains("cannot be right"))
             })
             .await?;
     }
@@ -93,7 +112,7 @@ async fn who_failed_twice_is_left_out_while_somebody_else_has_the_layers() -> an
     }
     asking
         .until("its owner is told", |view| {
-            view.problems.iter().any(|problem| problem.contains("left out of replies"))
+            view.problems.iter().any(|problem| problem.sentence.contains("left out of replies"))
         })
         .await?;
     let told = asking.answer(&wish()).await?;
@@ -116,7 +135,7 @@ async fn t9_other_layers_look_right_and_only_a_second_computation_finds_them() -
         if spot_checks > 0 {
             asking
                 .until("its owner is told", |view| {
-                    view.problems.iter().any(|problem| problem.contains(BROKEN))
+                    view.problems.iter().any(|problem| problem.sentence.contains(BROKEN))
                 })
                 .await?;
         }

@@ -11,7 +11,8 @@ const HELPER: &str = "Study PC";
 const TOLD: &str = "otherwise than this computer does";
 
 fn is_told(view: &HouseView) -> bool {
-    view.problems.iter().any(|problem| problem.contains(HELPER) && problem.contains(TOLD))
+    let told = |sentence: &str| sentence.contains(HELPER) && sentence.contains(TOLD);
+    view.problems.iter().any(|problem| told(&problem.sentence))
 }
 
 /// A node that asks once, so that it looks at who could help, and whoever offers it layers.

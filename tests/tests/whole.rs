@@ -6,11 +6,13 @@ use nook_base::{ErrorCode, LayerRange, ModelDigest};
 use nook_control::Request;
 use nook_link::LinkEvent;
 use nook_mux::Call;
+use nook_node::Vitals;
 use nook_node::views::{ChatRole, HouseView, PipelineView, Trust};
 use nook_testkit::{Device, Household, Lender, Node, NodePlan, Secrets, Signal, Told, Wish};
 use nook_wire::{
-    FEATURE_WHOLE, IdsAssembly, Kind, Message, WholeAsk, WholeFinish, WholeOffer, WholeOffers,
-    WholeSampling, WireMessage as _, chunks_of, ids_for_own_device,
+    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, IdsAssembly, KeptHistory, Kind, Message, WholeAsk,
+    WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireMessage as _,
+    chunks_of, ids_for_own_device,
 };
 
 const ASKING: &str = "Kitchen laptop";
@@ -188,6 +190,13 @@ async fn the_loss_of_the_device_loses_and_doubles_no_word() -> anyhow::Result<()
 async fn who_is_own_no_more_hears_nothing_more_on_either_side() -> anyhow::Result<()> {
     let mut house = whole_house().await?;
     let undisturbed = house.asking().answer(&wish(60).alone()).await?;
+    // What was kept of an earlier request goes, though it may still help with layers.
+    assert_eq!(house.asking().answer(&wish(8)).await?.devices(), [FAST]);
+    until_kept(house.node(1), 1).await?;
+    house.node(1).trust(ASKING, Trust::Trusted).await?;
+    until_kept(house.node(1), 0).await?;
+    house.node(1).trust(ASKING, Trust::Own).await?;
+    house.asking().until("whole requests may go there", takes_whole).await?;
     let host_says_so =
         async |house: &mut Household| house.node(1).trust(ASKING, Trust::Trusted).await;
     let told = check_loss(&mut house, &wish(60), &undisturbed, host_says_so).await?;
@@ -317,26 +326,77 @@ async fn the_host_itself_refuses_whole_requests_of_all_but_its_owners_devices() 
     assert_eq!(error.code, ErrorCode::BadRequest);
     // And a request that is as it should be.
     let mut call = asked(&device, node, ask(model, 3, 4)).await?.expect("an own device may");
-    for chunk in chunks_of(ids_for_own_device(&[1, 2, 3], &[])) {
+    let (said, finish, kept) = answered(&mut call, &[1, 2, 3]).await?;
+    assert!(said == 4 || finish == WholeFinish::Stop, "{said} tokens");
+    assert_eq!(kept, None, "a device that does not understand the name is told none");
+    node.share(false).await?;
+    let refused = refusal(&device, node, ask(model, 3, 4)).await?;
+    assert_eq!(refused, Some(ErrorCode::ExperimentalDisabled));
+    Ok(())
+}
+
+/// Sends the ids of a request that was accepted; how many tokens came, and what was said at the end.
+async fn answered(
+    call: &mut Call<Message>,
+    prompt: &[u32],
+) -> anyhow::Result<(usize, WholeFinish, Option<WholeKept>)> {
+    for chunk in chunks_of(ids_for_own_device(prompt, &[])) {
         call.send(Message::Chunk(chunk)).await?;
     }
-    let mut said = Vec::new();
-    let finish = loop {
+    let mut said = 0;
+    loop {
         match call.recv().await? {
             Message::WholeTokens(head) if head.count == 0 => {}
             Message::WholeTokens(head) => {
                 let mut ids = IdsAssembly::of_tokens(&head)?;
                 let Message::Chunk(chunk) = call.recv().await? else { panic!("no ids came") };
-                said.extend(ids.take(chunk)?.expect("one chunk").ids.0);
+                said += ids.take(chunk)?.expect("one chunk").ids.len();
             }
-            Message::WholeEnd { finish } => break finish,
+            Message::WholeEnd { finish, kept } => return Ok((said, finish, kept)),
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// Waits until so many conversations are kept there.
+async fn until_kept(node: &Node, count: u16) -> anyhow::Result<()> {
+    let is_so = |vitals: &Vitals| {
+        let kept: u16 = vitals.workers.iter().map(|worker| worker.parked).sum();
+        !vitals.workers.is_empty() && kept == count
     };
-    assert!(said.len() == 4 || finish == WholeFinish::Stop, "{} tokens", said.len());
-    node.share(false).await?;
-    let refused = refusal(&device, node, ask(model, 3, 4)).await?;
-    assert_eq!(refused, Some(ErrorCode::ExperimentalDisabled));
+    node.until_vitals(&format!("{count} are kept"), is_so).await.map(|_| ())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_is_kept_under_the_name_that_its_asker_has_heard_and_else_not_at_all()
+-> anyhow::Result<()> {
+    let sharing = ("distributed_inference.host.serve_shards", "true");
+    let house = Household::strangers([NodePlan::new(FAST).with(sharing.0, sharing.1)]).await?;
+    let node = house.asking();
+    let (_, model) = node.built_in().await?;
+    let mut device = Device::understanding(OTHER, FEATURE_WHOLE | FEATURE_WHOLE_KEPT)?;
+    let peer = device.pair_with(node, Trust::Own).await?;
+    // It is kept while the asker may still be listening; an end out of order says that it was not.
+    let mut call = asked(&device, node, ask(model, 3, 4)).await?.expect("an own device may");
+    let (.., unheard) = answered(&mut call, &[1, 2, 3]).await?;
+    until_kept(node, 1).await?;
+    call.close(Some(ErrorCode::Cancelled));
+    until_kept(node, 0).await?;
+    let mut kept = Vec::new();
+    for first in [4, 5] {
+        let mut call = asked(&device, node, ask(model, 3, 4)).await?.expect("an own device may");
+        let (.., name) = answered(&mut call, &[first, 2, 3]).await?;
+        call.close(None);
+        kept.extend(name);
+        until_kept(node, u16::try_from(kept.len())?).await?;
+    }
+    let [one, other] = kept[..] else { panic!("no name: {kept:?}") };
+    assert!(one.mark != other.mark && unheard.is_some_and(|it| it.position >= 3), "{unheard:?}");
+    let link = device.until_linked(peer).await?;
+    for (left, WholeKept { position, mark }) in [(1, other), (0, one)] {
+        link.mux().send(Message::DropKept(KeptHistory { model, position, mark })).await?;
+        until_kept(node, left).await?;
+    }
     Ok(())
 }
 
@@ -364,7 +424,8 @@ async fn offers_are_told_to_own_devices_and_taken_back() -> anyhow::Result<()> {
     let offers = until_offers(&mut device).await?;
     assert_eq!(offers.offers.iter().map(|offer| offer.model).collect::<Vec<_>>(), [model]);
     node.trust(OTHER, Trust::Trusted).await?;
-    assert_eq!(until_offers(&mut device).await?, WholeOffers::default());
+    // What was offered before may have been said once more meanwhile.
+    while until_offers(&mut device).await? != WholeOffers::default() {}
     Ok(())
 }
 
@@ -450,6 +511,61 @@ async fn what_a_device_offers_counts_only_while_it_is_own() -> anyhow::Result<()
     };
     assert!(told.uses(ASKING), "{told:?}");
     assert!(!asked.contains(&Kind::WholeAsk), "{asked:?}");
+    Ok(())
+}
+
+/// Plays a device that takes the next whole request, says that a token has come, and then `ends` with no id
+/// sent. What the asker has to say of that device afterwards; its reply is made without it.
+async fn check_end_before_ids(
+    ends: impl AsyncFnOnce(Call<Message>) -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<String>> {
+    let house = Household::strangers([asking()]).await?;
+    let node = house.asking();
+    let mut device = offering(node).await?;
+    let alone = node.answer(&wish(12).alone()).await?;
+    let reply = node.reply(&wish(12)).await?;
+    let mut call = loop {
+        if let LinkEvent::IncomingCall { call, .. } = device.next_event().await? {
+            break call;
+        }
+    };
+    let Message::WholeAsk(ask) = call.recv().await? else { panic!("not asked") };
+    call.send(Message::Opened { position: 0 }).await?;
+    while !matches!(call.recv().await?, Message::Chunk(chunk) if chunk.last) {}
+    let positions = ask.prompt;
+    let head = WholeTokens { positions, count: 1, compute_us: 1, queue_us: 1 };
+    call.send(Message::WholeTokens(head)).await?;
+    ends(call).await?;
+    let mut asked = Vec::new();
+    let told = tokio::select! {
+        told = reply.whole() => told?,
+        () = refuse_all(&mut device, &mut asked) => panic!("the links have ended"),
+    };
+    assert_eq!(told.ids, alone.ids);
+    let problems = node.view().await?.problems;
+    let sentences = problems.into_iter().map(|problem| problem.sentence);
+    Ok(sentences.filter(|sentence| sentence.contains(FAST)).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_stops_before_the_ids_of_a_token_is_no_suspect() -> anyhow::Result<()> {
+    for code in [ErrorCode::Draining, ErrorCode::TrustDenied] {
+        let stops = check_end_before_ids(async |mut call| {
+            call.send(Message::refusal(code)).await?;
+            call.close(Some(code));
+            Ok(())
+        });
+        assert_eq!(stops.await?, [""; 0], "{code:?}");
+    }
+    // One that answers something else is.
+    let strange = check_end_before_ids(async |mut call| {
+        call.send(Message::Opened { position: 0 }).await?;
+        // It stays, so that nothing else is wrong with it.
+        assert!(call.recv().await.is_err());
+        Ok(())
+    });
+    let problems = strange.await?;
+    assert!(problems.iter().any(|problem| problem.contains("cannot be right")), "{problems:?}");
     Ok(())
 }
 

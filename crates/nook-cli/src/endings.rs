@@ -16,7 +16,7 @@ pub(crate) const STATUSES: [(u8, &str); 5] = [
 ];
 
 /// Variables of the environment that this program reads.
-pub(crate) const VARIABLES: [(&str, &str); 6] = [
+pub(crate) const VARIABLES: [(&str, &str); 17] = [
     ("INGLENOOK_HOME", "The data folder, where --home names none."),
     (
         "INGLENOOK_LOG",
@@ -32,6 +32,40 @@ pub(crate) const VARIABLES: [(&str, &str); 6] = [
     (
         "INGLENOOK_DEVICE",
         "Where models compute: cpu, and in builds for graphics cards cuda, cuda:1 or metal.",
+    ),
+    (
+        "HF_ENDPOINT",
+        "The server behind hf: and the catalogue (default: https://huggingface.co); a mirror of that site.",
+    ),
+    (
+        "INGLENOOK_MIRRORS",
+        "Servers that are asked, in their order, where that one does not give a file; with commas between \
+         them.",
+    ),
+    (
+        "HTTPS_PROXY",
+        "The proxy for downloads, as a URL; https_proxy is read where this is not set.",
+    ),
+    ("ALL_PROXY", "The same, where neither of those is set; also all_proxy."),
+    (
+        "NO_PROXY",
+        "Servers that downloads reach without the proxy, with commas between them; also no_proxy.",
+    ),
+    (
+        "SSL_CERT_FILE",
+        "On Linux: the certificates that downloads trust (default: the system's); SSL_CERT_DIR names folders \
+         of them.",
+    ),
+    (
+        "OLLAMA_MODELS",
+        "Where Ollama keeps models, for `nook models found`; looked at beside its usual folders.",
+    ),
+    ("LLAMA_CACHE", "The same for llama.cpp."),
+    ("HF_HUB_CACHE", "The same for what Hugging Face's own programs have loaded."),
+    ("HF_HOME", "The folder above that one, where it is called hub."),
+    (
+        "XDG_RUNTIME_DIR",
+        "Where sockets lie, on systems that have it; else in the folder for temporary files.",
     ),
     (
         "NO_COLOR",
@@ -86,6 +120,9 @@ pub(crate) fn help() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
     use anyhow::Context as _;
 
     use super::*;
@@ -105,5 +142,49 @@ mod tests {
         }
         assert_eq!(exit_code(&anyhow::anyhow!("another")), ExitCode::FAILURE);
         assert!(STATUSES.iter().map(|(status, _)| *status).eq(0..5), "in order, none left out");
+    }
+
+    /// Set by the system itself, for every program.
+    const OF_THE_SYSTEM: [&str; 1] = ["DISPLAY"];
+
+    /// What stands before the name of a variable where it is read or defined.
+    const MARKS: [&str; 4] = ["env::text(\"", "env::raw(\"", "named(\"", "_VARIABLE: &str = \""];
+
+    /// Names of variables in the sources below `folder`.
+    fn read_below(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                read_below(&path, found);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                for mark in MARKS {
+                    let names = text.split(mark).skip(1).filter_map(|rest| rest.split('"').next());
+                    let is_name =
+                        |name: &&str| name.bytes().all(|it| it.is_ascii_uppercase() || it == b'_');
+                    found.extend(
+                        names.filter(is_name).filter(|it| !it.is_empty()).map(str::to_owned),
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_variable_that_is_read_is_explained() {
+        let mut found = BTreeSet::new();
+        for krate in
+            std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).unwrap().flatten()
+        {
+            if krate.file_name() != "nook-testkit" {
+                read_below(&krate.path().join("src"), &mut found);
+            }
+        }
+        assert!(found.len() > 10, "{found:?}");
+        let is_explained = |name: &str| {
+            VARIABLES.iter().any(|(known, what)| *known == name && what.ends_with('.'))
+        };
+        found.retain(|name| !OF_THE_SYSTEM.contains(&name.as_str()) && !is_explained(name));
+        assert!(found.is_empty(), "help does not tell of {found:?}");
     }
 }

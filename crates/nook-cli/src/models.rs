@@ -13,6 +13,7 @@ use nook_control::{Answer, Client, Request};
 use nook_node::views::{
     CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, HouseView, ModelView,
 };
+use serde::Serialize;
 
 use crate::arguments::{Models, ModelsAction};
 use crate::ask::view;
@@ -31,38 +32,23 @@ pub(crate) async fn run(home: Option<PathBuf>, models: Models) -> anyhow::Result
 
 async fn obey(door: &Door, models: Models) -> anyhow::Result<ExitCode> {
     let (client, json) = (&door.client, models.json);
-    let change = async |key: String, ask: DownloadAsk| {
-        client.ask(Request::Download { key, ask }).await.map(|_| ())
-    };
     match models.action {
         None => list(&view(client).await?, json),
         Some(ModelsAction::Catalog) => catalogue(&view(client).await?, json),
         Some(ModelsAction::Found) => found(client, json).await?,
         Some(ModelsAction::Pull { source, name }) => return pull(door, source, name, json).await,
-        Some(ModelsAction::Pause { download }) => change(download, DownloadAsk::Pause).await?,
-        Some(ModelsAction::Cancel { download }) => change(download, DownloadAsk::Cancel).await?,
+        Some(ModelsAction::Pause { download }) => {
+            rest(client, &download, DownloadAsk::Pause, json).await?;
+        }
+        Some(ModelsAction::Cancel { download }) => {
+            rest(client, &download, DownloadAsk::Cancel, json).await?;
+        }
         Some(ModelsAction::Resume { download }) => {
-            let view = view(client).await?;
-            let Some(known) = view.downloads.iter().find(|it| is_called(it, &download)) else {
-                bail!("no download is called `{download}`; nook models lists them");
-            };
-            let key = known.key.clone();
-            change(key.clone(), DownloadAsk::Resume).await?;
-            return follow(door, &key, known.name.clone(), json).await;
+            let known = change(client, &download, DownloadAsk::Resume).await?;
+            return follow(door, &known.key, known.name, json).await;
         }
-        Some(ModelsAction::Import { file, name }) => import(client, file, name).await?,
-        Some(ModelsAction::Remove { name }) => {
-            let view = view(client).await?;
-            let is_model = view.models.iter().any(|it| it.name.eq_ignore_ascii_case(&name));
-            match view.downloads.iter().find(|it| is_called(it, &name)) {
-                Some(download) if !is_model => {
-                    change(download.key.clone(), DownloadAsk::Delete).await?;
-                }
-                _ => {
-                    client.ask(Request::RemoveModel { name }).await?;
-                }
-            }
-        }
+        Some(ModelsAction::Import { file, name }) => import(client, file, name, json).await?,
+        Some(ModelsAction::Remove { name }) => remove(client, name, json).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -71,11 +57,71 @@ fn is_called(download: &DownloadView, name: &str) -> bool {
     download.key == name || download.name.eq_ignore_ascii_case(name)
 }
 
-async fn import(client: &Client, file: PathBuf, name: Option<String>) -> anyhow::Result<()> {
+/// Asks for something of the download that a person calls `wanted`; as it was before.
+async fn change(client: &Client, wanted: &str, ask: DownloadAsk) -> anyhow::Result<DownloadView> {
+    let downloads = view(client).await?.downloads;
+    let Some(known) = downloads.into_iter().find(|it| is_called(it, wanted)) else {
+        bail!("no download is called `{wanted}`; nook models lists them");
+    };
+    client.ask(Request::Download { key: known.key.clone(), ask }).await?;
+    Ok(known)
+}
+
+/// Lets a download rest. Programs hear how far it is.
+async fn rest(client: &Client, wanted: &str, ask: DownloadAsk, json: bool) -> anyhow::Result<()> {
+    let key = change(client, wanted, ask).await?.key;
+    if json {
+        let downloads = view(client).await?.downloads;
+        let Some(now) = downloads.iter().find(|it| it.key == key) else {
+            bail!("the download of {wanted} was over just then; nook models lists what is here");
+        };
+        output::json(now);
+    }
+    Ok(())
+}
+
+async fn import(
+    client: &Client,
+    file: PathBuf,
+    name: Option<String>,
+    json: bool,
+) -> anyhow::Result<()> {
     let file =
         std::path::absolute(&file).with_context(|| format!("cannot resolve {}", file.display()))?;
-    if let Answer::Model(model) = client.ask(Request::ImportModel { file, name }).await? {
-        output::line(is_here(&model));
+    match client.ask(Request::ImportModel { file, name }).await? {
+        Answer::Model(model) if json => output::json(&model),
+        Answer::Model(model) => output::line(is_here(&model)),
+        _ => bail!("the node did not say what it took in"),
+    }
+    Ok(())
+}
+
+/// What was removed, for programs.
+#[derive(Serialize)]
+struct Removed {
+    /// Its name.
+    removed: String,
+    /// `model` or `download`.
+    kind: &'static str,
+}
+
+async fn remove(client: &Client, name: String, json: bool) -> anyhow::Result<()> {
+    let before = view(client).await?;
+    let is_model = before.models.iter().any(|it| it.name.eq_ignore_ascii_case(&name));
+    let is_download = before.downloads.iter().any(|it| is_called(it, &name));
+    let removed = if is_download && !is_model {
+        let download = change(client, &name, DownloadAsk::Delete).await?;
+        Removed { removed: download.name, kind: "download" }
+    } else {
+        client.ask(Request::RemoveModel { name: name.clone() }).await?;
+        // The node also takes the beginning of a name, or a digest.
+        let left = view(client).await?.models;
+        let mut gone = before.models.into_iter();
+        let gone = gone.find(|it| left.iter().all(|left| left.digest != it.digest));
+        Removed { removed: gone.map_or(name, |it| it.name), kind: "model" }
+    };
+    if json {
+        output::json(&removed);
     }
     Ok(())
 }
@@ -95,14 +141,40 @@ async fn pull(
 /// Shows a download until it is over or this command is interrupted.
 async fn follow(door: &Door, key: &str, name: String, json: bool) -> anyhow::Result<ExitCode> {
     let bar = if json { None } else { output::bar() };
+    // One wait for the whole time: a signal that nobody waits for just then would be lost, because the
+    // first wait takes it away from the system.
+    tokio::select! {
+        biased;
+        () = nook_control::asked_by_the_system() => {
+            if let Some(bar) = bar {
+                bar.abandon();
+            }
+            output::note(match door.is_own() {
+                true => format!("What came of {name} is kept: nook models resume {name}"),
+                false => format!("{name} goes on in the running node: nook models cancel {name}"),
+            });
+            Ok(ExitCode::FAILURE)
+        }
+        ended = show(&door.client, key, &name, bar.clone(), json) => ended,
+    }
+}
+
+/// Shows a download until it is over.
+async fn show(
+    client: &Client,
+    key: &str,
+    name: &str,
+    bar: Option<ProgressBar>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let mut shown: Option<DownloadView> = None;
     loop {
-        let house = view(&door.client).await?;
+        let house = view(client).await?;
         let Some(now) = house.downloads.iter().find(|it| it.key == key) else {
             if let Some(bar) = bar {
                 bar.finish_and_clear();
             }
-            return over(&house, &name, json);
+            return over(&house, name, json);
         };
         if shown.as_ref() != Some(now) {
             tell(now, shown.as_ref(), bar.as_ref(), json);
@@ -110,7 +182,7 @@ async fn follow(door: &Door, key: &str, name: String, json: bool) -> anyhow::Res
         }
         match now.state {
             DownloadState::Failed => {
-                bail!("{}", now.problem.as_deref().unwrap_or("the download failed"))
+                bail!("{}", problem_of(now).unwrap_or("the download failed"))
             }
             DownloadState::Paused | DownloadState::Cancelled => {
                 output::note(format!("{name} rests: nook models resume {name}"));
@@ -118,19 +190,7 @@ async fn follow(door: &Door, key: &str, name: String, json: bool) -> anyhow::Res
             }
             _ => {}
         }
-        tokio::select! {
-            () = nook_control::asked_by_the_system() => {
-                if let Some(bar) = bar {
-                    bar.abandon();
-                }
-                output::note(match door.is_own() {
-                    true => format!("What came of {name} is kept: nook models pull {name}"),
-                    false => format!("{name} goes on in the running node: nook models cancel {name}"),
-                });
-                return Ok(ExitCode::FAILURE);
-            }
-            () = tokio::time::sleep(LOOK) => {}
-        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -154,11 +214,9 @@ fn tell(now: &DownloadView, before: Option<&DownloadView>, bar: Option<&Progress
         output::json_line(now);
         return;
     }
-    let problem = now.problem.as_deref();
+    let problem = problem_of(now);
     let Some(bar) = bar else {
-        if before
-            .is_none_or(|before| (before.state, before.problem.as_deref()) != (now.state, problem))
-        {
+        if before.is_none_or(|before| (before.state, problem_of(before)) != (now.state, problem)) {
             let more = problem.map(|text| format!(" ({text})")).unwrap_or_default();
             output::note(format!("{}: {}{more}", now.name, state_word(now.state)));
         }
@@ -176,6 +234,11 @@ fn tell(now: &DownloadView, before: Option<&DownloadView>, bar: Option<&Progress
         Some(problem) => format!("{pace}: {problem}"),
         None => pace,
     });
+}
+
+/// What is wrong with a download, in words.
+fn problem_of(download: &DownloadView) -> Option<&str> {
+    download.problem.as_ref().map(|problem| problem.sentence.as_str())
 }
 
 fn list(house: &HouseView, json: bool) {
@@ -210,7 +273,7 @@ fn list(house: &HouseView, json: bool) {
             state_word(download.state).to_owned(),
             format!("{}{of}", size(download.have_bytes)),
             download.origin.clone(),
-            download.problem.clone().unwrap_or_default(),
+            problem_of(download).unwrap_or_default().to_owned(),
         ]
     };
     output::table(

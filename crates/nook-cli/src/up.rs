@@ -22,7 +22,7 @@ pub(crate) async fn run(home: Option<PathBuf>, up: Up) -> anyhow::Result<ExitCod
         output::line(format!("programs on this machine: {} (key: `nook key`)", view.port.base_url));
     }
     for problem in &view.problems {
-        output::note(format!("note: {problem}"));
+        output::note(format!("note: {}", problem.sentence));
     }
     interrupted(&house).await;
     output::note("leaving …");

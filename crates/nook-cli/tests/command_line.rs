@@ -6,8 +6,10 @@
 
 #![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
 
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// What a terminal is told to change colours and weights.
 const ESCAPE: u8 = 0x1b;
@@ -113,7 +115,7 @@ fn a_terminal_gets_colours_unless_its_owner_refuses_them() {
         script.env("TERM", "xterm-256color").env("INGLENOOK_LOG", "debug");
         script.env("INGLENOOK_KEYRING", "off").env_remove("NO_COLOR").env_remove("INGLENOOK_HOME");
         script.envs(no_color.map(|value| ("NO_COLOR", value)));
-        script.stdin(std::process::Stdio::null());
+        script.stdin(Stdio::null());
         script.output().map(|output| output.stdout)
     };
     if on_terminal("--version", None).is_err() {
@@ -202,4 +204,30 @@ fn a_household_tells_what_went_wrong_on_a_line_of_its_own() {
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.lines().any(|line| line.starts_with("error: ")), "{error}");
+}
+
+/// Help names these variables; a library reads them, so what counts is what it does with them.
+#[test]
+fn downloads_go_through_the_proxy_that_the_environment_names() {
+    let names = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+    for name in names {
+        let home = home();
+        let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut command = nook(home.path());
+        for other in names.iter().chain(&["NO_PROXY", "no_proxy", "REQUEST_METHOD"]) {
+            command.env_remove(other);
+        }
+        command.env(name, format!("http://{}", proxy.local_addr().unwrap()));
+        command.args(["models", "pull", "https://models.invalid/m.gguf"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        // It asks as soon as its node has started; a program that never asks is ended by nobody but
+        // whoever runs the tests.
+        let (stream, _) = proxy.accept().unwrap();
+        let mut asked = String::new();
+        BufReader::new(stream).read_line(&mut asked).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(asked.starts_with("CONNECT models.invalid:443 "), "{name}: {asked}");
+    }
 }

@@ -122,7 +122,9 @@ async fn everything_that_the_owner_may_ask_is_answered() {
     assert_eq!(window.code.chars().filter(char::is_ascii_digit).count(), 6);
     assert!(matches!(ask(Request::CancelPairing).await, Ok(Answer::Done)));
     let Ok(Answer::Findings(found)) = ask(Request::Doctor).await else { panic!("no findings") };
-    assert!(!found.is_empty());
+    let subjects: Vec<&str> = found.iter().map(|finding| finding.subject.as_str()).collect();
+    assert!(subjects.starts_with(&["identity", "links", "discovery", "port"]), "{subjects:?}");
+    assert!(found.iter().all(|finding| finding.condition.is_some()), "words for all: {found:?}");
     let Ok(Answer::PortKey(key)) = ask(Request::PortKey).await else { panic!("no key") };
     assert_eq!(key.0, node.house.port_settings().await.unwrap().key.0);
     assert!(!format!("{key:?}").contains(&key.0), "a key must not be shown by accident");

@@ -34,13 +34,15 @@ pub(crate) struct Linked {
 }
 
 /// Which version of a file a server has. Bytes of two versions are never mixed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Version {
     /// The publisher's digest, hexadecimal. Where there is one, nothing else decides.
     pub(crate) sha256: Option<String>,
     /// A strong entity tag, or the time of the last change: what `If-Range` takes.
     pub(crate) validator: Option<String>,
+    /// Whose mark that is: marks of two servers say nothing of each other.
+    pub(crate) server: Option<String>,
     /// Length of the whole file.
     pub(crate) bytes: Option<u64>,
     /// The commit of the repository, for people.
@@ -96,16 +98,48 @@ impl Version {
             && match (&self.sha256, &other.sha256) {
                 (Some(one), Some(other)) => one == other,
                 // Without a digest on both sides, only the server's own mark can say so.
-                _ => self.validator.is_some() && self.validator == other.validator,
+                _ => {
+                    self.validator.is_some()
+                        && (&self.validator, &self.server) == (&other.validator, &other.server)
+                }
             }
+    }
+
+    /// All that is known of a version when `self` is what was said last and `known` what was said of
+    /// the same one before: a server need not say everything each time.
+    pub(crate) fn or(self, known: &Self) -> Self {
+        let (validator, server) = match self.validator {
+            Some(validator) => (Some(validator), self.server),
+            None => (known.validator.clone(), known.server.clone()),
+        };
+        Self {
+            sha256: self.sha256.or_else(|| known.sha256.clone()),
+            validator,
+            server,
+            bytes: self.bytes.or(known.bytes),
+            commit: self.commit.or_else(|| known.commit.clone()),
+        }
     }
 }
 
+/// An answer as it came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Received<'a> {
+    pub(crate) status: StatusCode,
+    pub(crate) fields: &'a HeaderMap,
+    /// What the origin itself said on the way here.
+    pub(crate) linked: &'a Linked,
+    /// The origin, as `https://host`.
+    pub(crate) server: &'a str,
+}
+
 /// Reads an answer to a request for everything from `asked` on.
-pub(crate) fn read(status: StatusCode, fields: &HeaderMap, linked: &Linked, asked: u64) -> Verdict {
+pub(crate) fn read(received: Received<'_>, asked: u64) -> Verdict {
+    let Received { status, fields, linked, server } = received;
     let version = |bytes: Option<u64>| Version {
         sha256: linked.sha256.clone(),
         validator: validator(fields),
+        server: Some(server.to_owned()),
         bytes: linked.bytes.or(bytes),
         commit: linked.commit.clone(),
     };
@@ -203,7 +237,10 @@ mod tests {
 
     fn answer(status: u16, lines: &str, asked: u64) -> Verdict {
         let fields = fields(lines);
-        read(StatusCode::from_u16(status).unwrap(), &fields, &Linked::read(&fields), asked)
+        let status = StatusCode::from_u16(status).unwrap();
+        let linked = Linked::read(&fields);
+        let server = "https://a.example";
+        read(Received { status, fields: &fields, linked: &linked, server }, asked)
     }
 
     #[track_caller]
@@ -292,6 +329,7 @@ mod tests {
         let version = |sha256: Option<&str>, validator: Option<&str>, bytes| Version {
             sha256: sha256.map(str::to_owned),
             validator: validator.map(str::to_owned),
+            server: Some("a".to_owned()),
             bytes,
             commit: None,
         };
@@ -304,5 +342,29 @@ mod tests {
         assert!(plain.is_same(&version(None, Some("1"), None)));
         assert!(!plain.is_same(&version(None, Some("2"), Some(9))));
         assert!(!version(None, None, Some(9)).is_same(&version(None, None, Some(9))));
+        // Two servers may call two files `1`.
+        let elsewhere = |version: Version| Version { server: Some("b".to_owned()), ..version };
+        assert!(!plain.is_same(&elsewhere(plain.clone())));
+        assert!(one.is_same(&elsewhere(one.clone())));
+    }
+
+    #[test]
+    fn what_is_not_said_again_is_not_forgotten() {
+        let known = Version {
+            sha256: Some("aa".to_owned()),
+            validator: Some("1".to_owned()),
+            server: Some("a".to_owned()),
+            bytes: Some(9),
+            commit: Some("0a1b".to_owned()),
+        };
+        assert_eq!(Version::default().or(&known), known);
+        let moved = Version {
+            validator: Some("2".to_owned()),
+            server: Some("b".to_owned()),
+            ..Version::default()
+        };
+        let both = moved.or(&known);
+        assert_eq!((both.validator.as_deref(), both.server.as_deref()), (Some("2"), Some("b")));
+        assert_eq!((both.sha256.as_deref(), both.bytes), (Some("aa"), Some(9)));
     }
 }

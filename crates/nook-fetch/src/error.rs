@@ -61,10 +61,12 @@ pub enum FetchError {
         why: String,
     },
     /// Larger than anything that is fetched.
-    #[error("the file has {bytes} bytes; at most {} are downloaded", crate::FILE_BYTES_MAX)]
+    #[error("the file has at least {bytes} bytes; at most {most} are downloaded")]
     TooLarge {
-        /// What the server says.
+        /// What the server says, or what had come when its file was given up.
         bytes: u64,
+        /// The limit.
+        most: u64,
     },
     /// The bytes are not those of a model file.
     #[error(
@@ -74,14 +76,14 @@ pub enum FetchError {
         /// The server.
         host: String,
     },
-    /// The server has another file than the catalogue pins.
+    /// The server has another file than the catalogue pins, or than a server says that comes before it.
     #[error(
-        "{host} now has another file under this name than the catalogue knows ({found} instead of {expected}); nothing was loaded"
+        "{host} has another file under this name than the one that is meant ({found} instead of {expected}); nothing was taken from there"
     )]
     NotTheOne {
         /// The server.
         host: String,
-        /// What the catalogue pins.
+        /// What it should be.
         expected: String,
         /// What the server names.
         found: String,
@@ -104,13 +106,13 @@ pub enum FetchError {
         /// The promise.
         bytes: u64,
     },
-    /// Not enough room, seen before the start.
+    /// Not enough room, seen before the start or on the way.
     #[error(
         "the disk has not enough room: the download needs {needed} bytes more and leaves {} free, {free} are free now. Delete a model or other files, then resume",
         crate::DISK_RESERVE_BYTES
     )]
     NoRoom {
-        /// Bytes still to come.
+        /// Bytes still to come; of a file of unknown length, those until the next look.
         needed: u64,
         /// Bytes free.
         free: u64,
@@ -143,12 +145,42 @@ pub enum FetchError {
         /// Why.
         reason: String,
     },
+    /// Several servers were asked, and none gave the file.
+    #[error("{} servers were asked and none gave the file. {}", errors.len(), listed(errors))]
+    Nowhere {
+        /// What each of them came to, in order.
+        errors: Vec<Self>,
+    },
     /// A task of this program was lost.
     #[error("the download was interrupted inside this program; resume it")]
     Lost,
 }
 
 impl FetchError {
+    /// Whether another server may do better.
+    pub(crate) fn is_of_the_server(&self) -> bool {
+        match self {
+            Self::NotThere { .. }
+            | Self::Refused { .. }
+            | Self::Unexpected { .. }
+            | Self::GaveUp { .. }
+            | Self::Redirect { .. }
+            | Self::TooLarge { .. }
+            | Self::NotGguf { .. }
+            | Self::NotTheOne { .. }
+            | Self::Digest { .. }
+            | Self::TooLong { .. }
+            | Self::Untrusted { .. } => true,
+            Self::Stopped
+            | Self::Busy { .. }
+            | Self::NoRoom { .. }
+            | Self::Disk { .. }
+            | Self::Certificates { .. }
+            | Self::Nowhere { .. }
+            | Self::Lost => false,
+        }
+    }
+
     pub(crate) fn disk(file: &std::path::Path, error: &std::io::Error) -> Self {
         let full = matches!(
             error.kind(),
@@ -156,4 +188,9 @@ impl FetchError {
         );
         Self::Disk { file: file.to_owned(), reason: error.to_string(), full }
     }
+}
+
+fn listed(errors: &[FetchError]) -> String {
+    let sentences: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    sentences.join("; ")
 }

@@ -5,6 +5,7 @@
 //! operating system's on an open file, so a killed process leaves none behind; who holds it owns all
 //! files of the key. Names are made here and nowhere else.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -108,12 +109,15 @@ impl Folder {
         self.claim(key)?.discard()
     }
 
-    /// Bytes that unfinished and finished downloads take, locks and notes counted.
+    /// The keys of which something is here, in order. Waits for the disk.
+    ///
+    /// They are known by their locks, which are made first and removed last: a file that somebody put
+    /// here by hand has none, and is nobody's business.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        let Ok(entries) = fs::read_dir(&self.path) else { return 0 };
-        let long = |entry: fs::DirEntry| entry.metadata().map(|found| found.len()).unwrap_or(0);
-        entries.flatten().map(long).sum()
+    pub fn keys(&self) -> BTreeSet<FileKey> {
+        let Ok(entries) = fs::read_dir(&self.path) else { return BTreeSet::new() };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter_map(|name| FileKey::parse(name.strip_suffix(".lock")?)).collect()
     }
 
     /// Bytes of `key` that are here already.
@@ -245,11 +249,24 @@ mod tests {
         let slot = folder.claim(&key()).unwrap();
         fs::write(slot.partial(), b"12345").unwrap();
         fs::write(slot.note(), b"{}").unwrap();
-        assert_eq!((folder.bytes_of(&key()), folder.bytes()), (5, 7));
+        assert_eq!(folder.bytes_of(&key()), 5);
         slot.discard().unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert_eq!((folder.bytes_of(&key()), folder.bytes()), (0, 0));
+        assert_eq!(folder.bytes_of(&key()), 0);
         // Nothing is nothing to complain of.
         folder.discard(&key()).unwrap();
+    }
+
+    #[test]
+    fn what_lies_here_is_known_by_its_lock_and_other_files_are_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::at(home.path().join("downloads"));
+        assert!(folder.keys().is_empty(), "there is no folder yet");
+        let other = FileKey::of("other.gguf", "other");
+        drop((folder.claim(&key()).unwrap(), folder.claim(&other).unwrap()));
+        for name in ["mine.gguf", "mine.partial", ".tmp1.lock", "A.lock", "notes.txt"] {
+            fs::write(folder.path().join(name), b"mine").unwrap();
+        }
+        assert_eq!(folder.keys(), [other, key()].into());
     }
 }

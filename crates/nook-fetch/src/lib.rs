@@ -23,6 +23,7 @@ mod part;
 mod progress;
 mod redirects;
 mod room;
+mod run;
 mod source;
 
 pub use catalogue::{About, Catalogue, CatalogueEntry, CatalogueError, Costs};
@@ -30,8 +31,9 @@ pub use error::FetchError;
 pub use fetching::{Fetched, Fetcher, Order, Pin};
 pub use folder::{FileKey, Folder, Slot};
 pub use limits::{
-    DISK_RESERVE_BYTES, FILE_BYTES_MAX, Pace, REDIRECTS_MAX, SYNC_EVERY_BYTES, URL_BYTES_MAX,
+    DISK_RESERVE_BYTES, FILE_BYTES_MAX, HUBS_MAX, Limits, Pace, REDIRECTS_MAX, SYNC_EVERY_BYTES,
+    URL_BYTES_MAX,
 };
 pub use progress::{Phase, Progress, Pulse};
 pub use room::{Room, SystemRoom};
-pub use source::{Hub, HubError, Source, SourceError};
+pub use source::{Hub, HubError, Hubs, Source, SourceError};

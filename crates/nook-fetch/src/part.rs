@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::answer::Version;
 use crate::error::FetchError;
 use crate::folder::{Slot, remove};
-use crate::limits::{SYNC_EVERY_BYTES, WRITE_BYTES};
+use crate::limits::WRITE_BYTES;
 
 const VERSION: u64 = 1;
 
@@ -46,6 +46,7 @@ pub(crate) struct Part {
     version: Option<Version>,
     written: u64,
     synced: u64,
+    sync_every: u64,
 }
 
 /// A file that was whole before anything was asked.
@@ -69,9 +70,11 @@ pub(crate) enum Left {
 
 impl Part {
     /// Opens what is there of `source` and reads it for its digest; `told` hears how far that is.
+    /// What comes is made durable after every `sync_every` bytes.
     pub(crate) fn open(
         slot: Slot,
         source: &str,
+        sync_every: u64,
         stop: &CancellationToken,
         told: impl Fn(u64),
     ) -> Result<Left, FetchError> {
@@ -94,7 +97,7 @@ impl Part {
         let version = note.filter(|_| synced > 0).map(|note| note.file);
         let source = source.to_owned();
         let hasher = Sha256::new();
-        let mut part = Self { slot, source, file, hasher, version, written: 0, synced };
+        let mut part = Self { slot, source, file, hasher, version, written: 0, synced, sync_every };
         part.read_again(synced, stop, told)?;
         Ok(Left::Part(part))
     }
@@ -104,21 +107,37 @@ impl Part {
         self.written
     }
 
+    /// Bytes that outlast a power cut.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced
+    }
+
     /// Which version of the file they belong to.
     pub(crate) fn version(&self) -> Option<&Version> {
         self.version.as_ref()
+    }
+
+    /// The digest of the whole file, if one of `servers` named it.
+    pub(crate) fn digest_by(&self, servers: &[String]) -> Option<String> {
+        let version = self.version.as_ref()?;
+        let is_theirs = version.server.as_ref().is_some_and(|server| servers.contains(server));
+        version.sha256.clone().filter(|_| is_theirs)
     }
 
     pub(crate) fn folder(&self) -> &Path {
         self.slot.folder()
     }
 
-    /// What follows belongs to `version`; bytes of another one are dropped.
+    /// What follows belongs to `version`; bytes of another one are dropped. What was known of the same
+    /// version stays known.
     pub(crate) fn begin(&mut self, version: Version) -> Result<(), FetchError> {
-        let goes_on = self.version.as_ref().is_some_and(|known| known.is_same(&version));
-        if !goes_on {
-            self.empty()?;
-        }
+        let version = match &self.version {
+            Some(known) if known.is_same(&version) => version.or(known),
+            _ => {
+                self.empty()?;
+                version
+            }
+        };
         self.version = Some(version);
         self.keep()
     }
@@ -151,7 +170,7 @@ impl Part {
                 Err(error) => return Err(self.failed(&error)),
             }
         }
-        if self.written.saturating_sub(self.synced) >= SYNC_EVERY_BYTES {
+        if self.written.saturating_sub(self.synced) >= self.sync_every {
             self.keep()?;
         }
         Ok(())
@@ -185,12 +204,8 @@ impl Part {
         let path = self.slot.whole();
         fs::rename(self.slot.partial(), &path).map_err(|error| self.failed(&error))?;
         flush(self.slot.folder());
-        let version = self.version.take().unwrap_or(Version {
-            sha256: None,
-            validator: None,
-            bytes: Some(self.written),
-            commit: None,
-        });
+        let unknown = Version { bytes: Some(self.written), ..Version::default() };
+        let version = self.version.take().unwrap_or(unknown);
         Ok(Whole { slot: self.slot, path, bytes: self.written, sha256, version })
     }
 
@@ -283,9 +298,12 @@ mod tests {
     use super::*;
     use crate::folder::{FileKey, Folder};
 
+    /// Bytes of these tests never come to so many.
+    const SYNC_EVERY: u64 = 1 << 20;
+
     fn version(bytes: u64) -> Version {
         let mark = Some("\"1\"".to_owned());
-        Version { sha256: None, validator: mark, bytes: Some(bytes), commit: None }
+        Version { validator: mark, bytes: Some(bytes), ..Version::default() }
     }
 
     fn claim(folder: &Folder) -> Slot {
@@ -293,7 +311,8 @@ mod tests {
     }
 
     fn open(folder: &Folder) -> Part {
-        match Part::open(claim(folder), "m", &CancellationToken::new(), |_| {}).unwrap() {
+        match Part::open(claim(folder), "m", SYNC_EVERY, &CancellationToken::new(), |_| {}).unwrap()
+        {
             Left::Part(part) => part,
             Left::Whole(whole) => panic!("{whole:?}"),
         }
@@ -336,6 +355,24 @@ mod tests {
         part.keep().unwrap();
         drop(part);
         assert_eq!(open(&folder).written(), 2);
+    }
+
+    #[test]
+    fn a_server_that_says_less_the_next_time_makes_nothing_forgotten() {
+        let (_home, folder) = folder();
+        let said =
+            Version { sha256: Some("0".repeat(64)), commit: Some("0a".into()), ..version(6) };
+        let mut part = open(&folder);
+        part.begin(said.clone()).unwrap();
+        part.append(b"abc").unwrap();
+        part.keep().unwrap();
+        drop(part);
+        let mut part = open(&folder);
+        part.begin(Version { bytes: None, ..version(6) }).unwrap();
+        assert_eq!((part.written(), part.version()), (3, Some(&said)));
+        part.append(b"def").unwrap();
+        let error = part.finish(None).unwrap_err();
+        assert!(matches!(error, FetchError::Digest { .. }), "{error}");
     }
 
     #[test]
@@ -382,14 +419,14 @@ mod tests {
         part.append(b"abc").unwrap();
         let wrong = part.finish(Some(&"0".repeat(64))).unwrap_err();
         assert!(matches!(wrong, FetchError::Digest { .. }), "{wrong}");
-        assert_eq!(folder.bytes(), 0);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 
         let mut part = open(&folder);
         part.begin(version(3)).unwrap();
         part.append(b"abc").unwrap();
         drop(part.finish(None).unwrap());
         let stop = CancellationToken::new();
-        let left = Part::open(claim(&folder), "m", &stop, |_| {}).unwrap();
+        let left = Part::open(claim(&folder), "m", SYNC_EVERY, &stop, |_| {}).unwrap();
         assert!(matches!(&left, Left::Whole(whole) if whole.bytes == 3), "{left:?}");
         drop(left);
         // Cut off behind its back: it is not whole any more.

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use reqwest::Url;
 
 use crate::folder::FileKey;
-use crate::limits::URL_BYTES_MAX;
+use crate::limits::{HUBS_MAX, URL_BYTES_MAX};
 
 const HUB_PREFIX: &str = "hf:";
 const HUB_USUAL: &str = "https://huggingface.co";
@@ -42,9 +42,13 @@ pub enum Source {
     Web(Url),
 }
 
-/// The server that stands behind `hf:`.
+/// A server that stands behind `hf:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hub(Url);
+
+/// The servers that stand behind `hf:`, in the order in which they are asked. There is at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hubs(Vec<Hub>);
 
 /// An address that is no server for `hf:`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,7 +87,42 @@ impl Hub {
     }
 }
 
+impl Hubs {
+    /// The site itself, alone.
+    #[must_use]
+    pub fn usual() -> Self {
+        Self(vec![Hub::usual()])
+    }
+
+    /// `first`, else the site itself; behind it the addresses in `more`, with commas between them. Who
+    /// is named twice is asked once.
+    pub fn read(first: Option<&str>, more: Option<&str>) -> Result<Self, HubError> {
+        let mut hubs = vec![first.map_or_else(|| Ok(Hub::usual()), Hub::at)?];
+        let more = more.unwrap_or_default();
+        for address in more.split(',').filter(|text| !text.trim().is_empty()) {
+            let hub = Hub::at(address)?;
+            if !hubs.contains(&hub) {
+                hubs.push(hub);
+            }
+        }
+        if hubs.len() > HUBS_MAX {
+            let why = format!("with it there would be more than {HUBS_MAX} servers");
+            return Err(HubError { shown: shown(more), why });
+        }
+        Ok(Self(hubs))
+    }
+}
+
 impl Source {
+    /// The addresses to ask, in order, with `hubs` behind `hf:`. At least one.
+    #[must_use]
+    pub fn urls(&self, hubs: &Hubs) -> Vec<Url> {
+        match self {
+            Self::Web(url) => vec![url.clone()],
+            Self::Hub { .. } => hubs.0.iter().map(|hub| self.url(hub)).collect(),
+        }
+    }
+
     /// The address to ask, with `hub` behind `hf:`.
     #[must_use]
     pub fn url(&self, hub: &Hub) -> Url {
@@ -119,14 +158,6 @@ impl Source {
             Self::Hub { owner, repository, .. } => format!("{owner}/{repository}"),
             Self::Web(url) => url.host_str().unwrap_or_default().to_owned(),
         }
-    }
-
-    /// A name for a model made of it: the file's, without ending.
-    #[must_use]
-    pub fn model_name(&self) -> &str {
-        let name = self.file_name();
-        let cut = name.len().saturating_sub(ENDING.len());
-        name.get(..cut).unwrap_or(name)
     }
 
     /// Its place in a [`crate::Folder`].
@@ -308,6 +339,31 @@ mod tests {
         for refused in ["http://mirror.example", "ftp://x", "https://a:b@x", "https://x/?q=1", ""] {
             assert!(Hub::at(refused).is_err(), "{refused}");
         }
+    }
+
+    #[test]
+    fn several_servers_are_asked_in_the_order_in_which_they_are_named() {
+        let source: Source = "hf:o/r/m.gguf".parse().unwrap();
+        let hosts = |first: Option<&str>, more: Option<&str>| {
+            let urls = source.urls(&Hubs::read(first, more).unwrap());
+            urls.iter().map(|url| url.host_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(hosts(None, None), ["huggingface.co"]);
+        assert_eq!(hosts(Some("https://a.example"), None), ["a.example"]);
+        let more = "https://b.example, https://huggingface.co,";
+        assert_eq!(hosts(None, Some(more)), ["huggingface.co", "b.example"]);
+        let all = hosts(Some("https://a.example"), Some(more));
+        assert_eq!(all, ["a.example", "b.example", "huggingface.co"]);
+        // An address of its own is asked there and nowhere else.
+        let web: Source = "https://example.org/m.gguf".parse().unwrap();
+        let hubs = Hubs::read(None, Some(more)).unwrap();
+        assert_eq!(web.urls(&hubs).len(), 1);
+        for refused in ["http://b.example", "b.example", "https://b.example https://c.example"] {
+            assert!(Hubs::read(None, Some(refused)).is_err(), "{refused}");
+        }
+        let many: Vec<String> = (0..HUBS_MAX).map(|at| format!("https://x{at}.example")).collect();
+        let error = Hubs::read(None, Some(&many.join(","))).unwrap_err().to_string();
+        assert!(error.contains("more than 4 servers"), "{error}");
     }
 
     #[test]

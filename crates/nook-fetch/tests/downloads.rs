@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use file_server::{Fault, FileServer, Served};
 use nook_fetch::{
-    DISK_RESERVE_BYTES, FILE_BYTES_MAX, FetchError, Fetched, Fetcher, Folder, Hub, Order, Pace,
-    Phase, Pin, Progress, Room, Source,
+    DISK_RESERVE_BYTES, FILE_BYTES_MAX, FetchError, Fetched, Fetcher, Folder, Hubs, Limits, Order,
+    Pace, Phase, Pin, Progress, Room, Source,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -29,15 +29,23 @@ const PACE: Pace = Pace {
     wait_first: Duration::from_millis(1),
     wait_max: Duration::from_millis(5),
     tries_max: 4,
+    tries_before_next: 2,
 };
+
+const LIMITS: Limits =
+    Limits { pace: PACE, file_bytes_max: FILE_BYTES_MAX, sync_every_bytes: 2 * MEGABYTE as u64 };
 
 /// A disk with as much room as the test says.
 #[derive(Debug)]
-struct Disk(AtomicU64);
+struct Disk {
+    free: AtomicU64,
+    /// What other programs write between two looks.
+    shrinks_by: AtomicU64,
+}
 
 impl Room for Disk {
     fn free(&self, _: &Path) -> std::io::Result<u64> {
-        Ok(self.0.load(Ordering::SeqCst))
+        Ok(self.free.fetch_sub(self.shrinks_by.load(Ordering::SeqCst), Ordering::SeqCst))
     }
 }
 
@@ -53,14 +61,27 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
+        Self::with(LIMITS, None)
+    }
+
+    /// A desk that asks `next` after its own server.
+    fn with(limits: Limits, next: Option<&FileServer>) -> Self {
         let server = FileServer::start().expect("a server");
         let home = tempfile::tempdir().expect("a folder");
         let folder = Folder::at(home.path().join("downloads"));
-        let disk = Arc::new(Disk(AtomicU64::new(u64::MAX)));
-        let hub = Hub::at(&server.address()).expect("an address of this machine");
-        let fetcher = Fetcher::new(hub, PACE, disk.clone());
+        let disk = Arc::new(Disk { free: AtomicU64::new(u64::MAX), shrinks_by: AtomicU64::new(0) });
+        let next = next.map(FileServer::address);
+        let hubs = Hubs::read(Some(&server.address()), next.as_deref());
+        let hubs = hubs.expect("addresses of this machine");
+        let fetcher = Fetcher::new(hubs, limits, disk.clone());
         let told = watch::Sender::new(Progress::default());
         Self { server, _home: home, folder, disk, fetcher, pin: None, told }
+    }
+
+    /// Two servers: that of the desk, and the one that is asked next.
+    fn mirrored() -> (Self, FileServer) {
+        let next = FileServer::start().expect("a server");
+        (Self::with(LIMITS, Some(&next)), next)
     }
 
     /// Serves `bytes` as the hub does: its digest in the origin's own field.
@@ -87,13 +108,27 @@ impl Desk {
         self.folder.bytes_of(&self.order().source.key())
     }
 
+    /// How many files lie in the folder, of whatever kind.
+    fn files_here(&self) -> usize {
+        fs::read_dir(self.folder.path()).expect("a folder").count()
+    }
+
+    /// Loads until the server stalls, and stops there.
+    async fn fetch_until_stalled(&self, at: usize) {
+        let (stop, mut heard) = (CancellationToken::new(), self.told.subscribe());
+        let stopping = async {
+            let heard = heard.wait_for(|progress| progress.have >= at as u64).await;
+            drop(heard.expect("it loads"));
+            stop.cancel();
+        };
+        let (stopped, ()) = tokio::join!(self.fetch_until(&stop), stopping);
+        assert_eq!(stopped.expect_err("it was stopped"), FetchError::Stopped);
+        assert_eq!(self.bytes_here(), at as u64);
+    }
+
     /// Where each request wanted to begin.
     fn begins(&self) -> Vec<u64> {
-        let from = |request: &file_server::Request| {
-            let range = request.range.as_deref().unwrap_or("bytes=0-");
-            range.trim_start_matches("bytes=").trim_end_matches('-').parse().expect("a number")
-        };
-        self.server.asked().iter().map(from).collect()
+        begins(&self.server)
     }
 
     #[track_caller]
@@ -102,6 +137,14 @@ impl Desk {
         assert_eq!(fetched.sha256, sha256(bytes));
         assert_eq!(fetched.bytes, bytes.len() as u64);
     }
+}
+
+fn begins(server: &FileServer) -> Vec<u64> {
+    let from = |request: &file_server::Request| {
+        let range = request.range.as_deref().unwrap_or("bytes=0-");
+        range.trim_start_matches("bytes=").trim_end_matches('-').parse().expect("a number")
+    };
+    server.asked().iter().map(from).collect()
 }
 
 /// A file that begins as models do; `kind` makes its bytes differ.
@@ -132,7 +175,7 @@ async fn a_file_comes_whole_checked_and_once() {
     Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
     assert_eq!(desk.begins(), [0]);
     desk.fetch().await.unwrap().slot.discard().unwrap();
-    assert_eq!(desk.folder.bytes(), 0);
+    assert_eq!(desk.files_here(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,14 +194,7 @@ async fn a_stop_keeps_what_came_and_the_next_run_goes_on_there() {
     let (desk, bytes) = (Desk::new(), model(4 * MEGABYTE, 2));
     let kept = MEGABYTE + 5;
     desk.server.serve(PATH, desk.serve(&bytes).failing(Fault::StallAfter(kept)));
-    let (stop, mut heard) = (CancellationToken::new(), desk.told.subscribe());
-    let stopping = async {
-        heard.wait_for(|progress| progress.have >= kept as u64).await.unwrap();
-        stop.cancel();
-    };
-    let (stopped, ()) = tokio::join!(desk.fetch_until(&stop), stopping);
-    assert_eq!(stopped.unwrap_err(), FetchError::Stopped);
-    assert_eq!(desk.bytes_here(), kept as u64);
+    desk.fetch_until_stalled(kept).await;
     // A new run, as after a restart of the program.
     Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
     assert_eq!(desk.begins(), [0, kept as u64]);
@@ -185,13 +221,7 @@ async fn two_versions_of_a_file_are_never_mixed() {
             _ => Served { etag: None, ..Served::file(bytes.to_vec(), "") },
         };
         desk.server.serve(PATH, serve(&old, "\"old\"").failing(Fault::StallAfter(MEGABYTE)));
-        let (stop, mut heard) = (CancellationToken::new(), desk.told.subscribe());
-        let changing = async {
-            heard.wait_for(|progress| progress.have >= MEGABYTE as u64).await.unwrap();
-            stop.cancel();
-        };
-        let (stopped, ()) = tokio::join!(desk.fetch_until(&stop), changing);
-        assert_eq!(stopped.unwrap_err(), FetchError::Stopped, "{marks}");
+        desk.fetch_until_stalled(MEGABYTE).await;
         desk.server.serve(PATH, serve(&new, "\"new\""));
         let fetched = desk.fetch().await.unwrap();
         Desk::check_whole(&fetched, &new);
@@ -208,7 +238,7 @@ async fn a_file_that_is_not_what_its_publisher_says_is_deleted() {
     desk.server.serve(PATH, served);
     let error = desk.fetch().await.unwrap_err();
     assert_eq!(error, FetchError::Digest { expected: other, found: sha256(&bytes) });
-    assert_eq!(desk.folder.bytes(), 0);
+    assert_eq!(desk.files_here(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -307,12 +337,13 @@ async fn a_server_that_lies_about_lengths_fills_no_disk_and_holds_nobody_up() {
     desk.server.serve(PATH, short);
     let error = desk.fetch().await.unwrap_err();
     assert!(matches!(error, FetchError::TooLong { bytes: 1000, .. }), "{error}");
-    assert_eq!(desk.folder.bytes(), 0);
+    assert_eq!(desk.files_here(), 0);
     // It claims what no household has room for.
     let huge = desk.serve(&bytes).failing(Fault::ClaimLength(FILE_BYTES_MAX + 1));
     desk.server.serve(PATH, Served { fields: Vec::new(), ..huge });
     let error = desk.fetch().await.unwrap_err();
-    assert_eq!(error, FetchError::TooLarge { bytes: FILE_BYTES_MAX + 1 });
+    let (bytes, most) = (FILE_BYTES_MAX + 1, FILE_BYTES_MAX);
+    assert_eq!(error, FetchError::TooLarge { bytes, most });
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -398,12 +429,12 @@ async fn a_disk_without_room_is_said_before_the_first_byte() {
     let (desk, bytes) = (Desk::new(), model(3 * MEGABYTE, 13));
     desk.server.serve(PATH, desk.serve(&bytes).failing(Fault::CutAfter(MEGABYTE)));
     let needed = bytes.len() as u64;
-    desk.disk.0.store(DISK_RESERVE_BYTES + needed - 1, Ordering::SeqCst);
+    desk.disk.free.store(DISK_RESERVE_BYTES + needed - 1, Ordering::SeqCst);
     let error = desk.fetch().await.unwrap_err();
     assert_eq!(error, FetchError::NoRoom { needed, free: DISK_RESERVE_BYTES + needed - 1 });
     assert!(error.to_string().contains("Delete a model"), "{error}");
     assert_eq!(desk.bytes_here(), 0);
-    desk.disk.0.store(DISK_RESERVE_BYTES + needed, Ordering::SeqCst);
+    desk.disk.free.store(DISK_RESERVE_BYTES + needed, Ordering::SeqCst);
     Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
 }
 
@@ -415,7 +446,7 @@ async fn a_page_in_place_of_a_model_is_not_kept() {
     let error = desk.fetch().await.unwrap_err();
     assert!(matches!(error, FetchError::NotGguf { .. }), "{error}");
     assert!(error.to_string().contains("log-in"), "{error}");
-    assert_eq!(desk.folder.bytes(), 0);
+    assert_eq!(desk.files_here(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -426,4 +457,194 @@ async fn a_file_of_unknown_length_comes_whole_and_counts_as_unchecked() {
     let fetched = desk.fetch().await.unwrap();
     Desk::check_whole(&fetched, &bytes);
     assert!(!fetched.verified);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_unknown_length_ends_at_the_largest_that_is_taken() {
+    let most = 3 * MEGABYTE as u64;
+    let desk = Desk::with(Limits { file_bytes_max: most, ..LIMITS }, None);
+    let endless = Served::file(model(5 * MEGABYTE, 15), "\"1\"");
+    desk.server.serve(PATH, Served { no_length: true, ..endless });
+    let error = desk.fetch().await.unwrap_err();
+    let FetchError::TooLarge { bytes, most: limit } = error else { panic!("{error}") };
+    assert!(bytes > most && limit == most, "{error}");
+    assert_eq!(desk.files_here(), 0, "it can become nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_others_fill_on_the_way_is_not_filled_to_its_end() {
+    for no_length in [false, true] {
+        let (desk, bytes) = (Desk::new(), model(8 * MEGABYTE, 16));
+        let served = Served { no_length, ..Served::file(bytes.clone(), "\"1\"") };
+        desk.server.serve(PATH, served);
+        let step = LIMITS.sync_every_bytes;
+        // Enough at the first look, and not at the second.
+        desk.disk.free.store(DISK_RESERVE_BYTES + 9 * MEGABYTE as u64, Ordering::SeqCst);
+        desk.disk.shrinks_by.store(8 * MEGABYTE as u64, Ordering::SeqCst);
+        let error = desk.fetch().await.unwrap_err();
+        assert!(matches!(error, FetchError::NoRoom { .. }), "{error}");
+        let here = desk.bytes_here();
+        assert!((step..2 * step).contains(&here), "{here} of {}", bytes.len());
+        // With room again it goes on there.
+        desk.disk.free.store(u64::MAX, Ordering::SeqCst);
+        Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
+        assert_eq!(desk.begins(), [0, here]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_say_the_length_again_cannot_cut_a_file_short() {
+    let (desk, bytes) = (Desk::new(), model(3 * MEGABYTE, 17));
+    let plain = Served::file(bytes.clone(), "\"1\"");
+    desk.server.serve(PATH, plain.clone().failing(Fault::StallAfter(MEGABYTE)));
+    desk.fetch_until_stalled(MEGABYTE).await;
+    // A piece of a whole that is as long as it may be, and a connection that ends in the middle.
+    let vague = Served { no_total: true, no_length: true, ..plain };
+    desk.server.serve(PATH, vague.failing(Fault::CutAfter(MEGABYTE)));
+    Desk::check_whole(&desk.fetch().await.unwrap(), &bytes);
+    assert_eq!(desk.begins(), [0, 1, 2].map(|at| at * MEGABYTE as u64));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_digest_that_is_named_once_holds_until_the_end() {
+    for is_damaged in [false, true] {
+        let (desk, bytes) = (Desk::new(), model(3 * MEGABYTE, 18));
+        desk.server.serve(PATH, desk.serve(&bytes).failing(Fault::StallAfter(MEGABYTE)));
+        desk.fetch_until_stalled(MEGABYTE).await;
+        // The same mark, no digest any more.
+        let mut rest = bytes.clone();
+        rest[2 * MEGABYTE] ^= u8::from(is_damaged);
+        desk.server.serve(PATH, Served::file(rest, "\"storage\""));
+        match desk.fetch().await {
+            Ok(fetched) if !is_damaged => {
+                Desk::check_whole(&fetched, &bytes);
+                assert!(fetched.verified);
+            }
+            Err(FetchError::Digest { expected, .. }) if is_damaged => {
+                assert_eq!(expected, sha256(&bytes));
+                assert_eq!(desk.files_here(), 0);
+            }
+            other => panic!("damaged: {is_damaged}: {other:?}"),
+        }
+        assert_eq!(desk.begins(), [0, MEGABYTE as u64]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_server_gives_what_the_first_does_not_have() {
+    let ((desk, next), bytes) = (Desk::mirrored(), model(MEGABYTE, 19));
+    next.serve(PATH, desk.serve(&bytes));
+    let page = Served::file(b"<!doctype html>".to_vec(), "\"1\"");
+    let bad = [
+        Served::default().failing(Fault::Status(404, Vec::new())),
+        Served::default().failing(Fault::Status(403, Vec::new())),
+        Served::redirect("http://example.org/model.gguf"),
+        page,
+    ];
+    for (asked, served) in (1..).zip(bad) {
+        desk.server.serve(PATH, served);
+        let fetched = desk.fetch().await.unwrap();
+        Desk::check_whole(&fetched, &bytes);
+        fetched.slot.discard().unwrap();
+        assert_eq!((desk.server.asked().len(), next.asked().len()), (asked, asked));
+    }
+    // None of them has it: each says so for itself.
+    desk.server.serve(PATH, Served::redirect("http://example.org/model.gguf"));
+    next.serve(PATH, Served::default().failing(Fault::Status(404, Vec::new())));
+    let error = desk.fetch().await.unwrap_err();
+    let FetchError::Nowhere { errors } = &error else { panic!("{error}") };
+    assert!(matches!(errors[..], [FetchError::Redirect { .. }, FetchError::NotThere { .. }]));
+    assert!(error.to_string().contains("2 servers") && error.to_string().contains("status 404"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trouble_of_this_computer_is_no_reason_to_ask_another_server() {
+    let ((desk, next), bytes) = (Desk::mirrored(), model(MEGABYTE, 20));
+    desk.server.serve(PATH, desk.serve(&bytes));
+    desk.disk.free.store(0, Ordering::SeqCst);
+    let error = desk.fetch().await.unwrap_err();
+    assert!(matches!(error, FetchError::NoRoom { .. }), "{error}");
+    assert_eq!(next.asked().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_of_two_servers_make_one_file_only_where_a_digest_says_that_it_is_one() {
+    for has_digest in [true, false] {
+        let ((desk, next), bytes) = (Desk::mirrored(), model(3 * MEGABYTE, 21));
+        let other = model(3 * MEGABYTE, 22);
+        let (first, second) = match has_digest {
+            true => (desk.serve(&bytes), desk.serve(&bytes)),
+            // The same mark on two servers says nothing.
+            false => (Served::file(other, "\"1\""), Served::file(bytes.clone(), "\"1\"")),
+        };
+        let dying = first.failing(Fault::CutAfter(MEGABYTE)).failing(Fault::CutAfter(0));
+        desk.server.serve(PATH, dying);
+        next.serve(PATH, second);
+        let fetched = desk.fetch().await.unwrap();
+        Desk::check_whole(&fetched, &bytes);
+        assert_eq!(fetched.verified, has_digest);
+        let piece = MEGABYTE as u64;
+        assert_eq!(desk.begins(), [0, piece]);
+        let expected = if has_digest { vec![piece] } else { vec![piece, 0] };
+        assert_eq!(begins(&next), expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_file_of_a_mirror_never_ends_as_a_model() {
+    let (good, bad) = (model(2 * MEGABYTE, 23), model(2 * MEGABYTE, 24));
+    let lie = |bytes: &[u8]| {
+        let named = format!("\"{}\"", sha256(&good));
+        Served::file(bytes.to_vec(), "\"1\"").with("X-Linked-Etag", &named)
+    };
+    let honest = |bytes: &[u8]| {
+        Served::file(bytes.to_vec(), "\"1\"")
+            .with("X-Linked-Etag", &format!("\"{}\"", sha256(bytes)))
+    };
+    let half = lie(&bad).failing(Fault::CutAfter(MEGABYTE)).failing(Fault::CutAfter(0));
+    let mirrors = [
+        ("names its own digest", honest(&bad)),
+        ("names none", Served::file(bad.clone(), "\"1\"")),
+        ("names the right one for wrong bytes", lie(&bad)),
+        ("begins with wrong bytes", half),
+    ];
+    for (what, mirror) in mirrors {
+        let (mut desk, next) = Desk::mirrored();
+        desk.pin = Some(sha256(&good));
+        desk.server.serve(PATH, mirror.clone());
+        next.serve(PATH, lie(&good));
+        let fetched = desk.fetch().await.unwrap_or_else(|error| panic!("{what}: {error}"));
+        Desk::check_whole(&fetched, &good);
+        assert!(fetched.verified, "{what}");
+        // With nobody who has the right one there is none.
+        fetched.slot.discard().unwrap();
+        desk.server.serve(PATH, mirror);
+        next.serve(PATH, lie(&bad));
+        let error = desk.fetch().await.unwrap_err();
+        assert!(matches!(error, FetchError::Nowhere { .. }), "{what}: {error}");
+        assert_eq!(desk.bytes_here(), 0, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_first_server_says_of_a_file_binds_the_next() {
+    let (good, bad) = (model(2 * MEGABYTE, 25), model(2 * MEGABYTE, 26));
+    let (desk, next) = Desk::mirrored();
+    // It was named in an earlier run, by a server that says nothing at all today.
+    desk.server.serve(PATH, desk.serve(&good).failing(Fault::StallAfter(MEGABYTE)));
+    desk.fetch_until_stalled(MEGABYTE).await;
+    desk.server.serve(PATH, Served::default().failing(Fault::Status(404, Vec::new())));
+    next.serve(PATH, desk.serve(&bad));
+    let error = desk.fetch().await.unwrap_err();
+    let FetchError::Nowhere { errors } = &error else { panic!("{error}") };
+    assert!(matches!(errors[1], FetchError::NotTheOne { .. }), "{error}");
+    assert_eq!(desk.bytes_here(), MEGABYTE as u64, "what came from the first is kept");
+    // Named just now, by a server that then breaks off.
+    let (desk, next) = Desk::mirrored();
+    let dying = desk.serve(&good).failing(Fault::CutAfter(0)).failing(Fault::CutAfter(0));
+    desk.server.serve(PATH, dying);
+    next.serve(PATH, desk.serve(&bad));
+    let error = desk.fetch().await.unwrap_err();
+    let FetchError::Nowhere { errors } = &error else { panic!("{error}") };
+    assert!(matches!(errors[1], FetchError::NotTheOne { .. }), "{error}");
 }

@@ -1,12 +1,14 @@
 //! Kept conversations: the thread that owns their database, and what doors ask of it.
 //!
 //! SQLite may wait for the disk, so it has a thread of its own; jobs come in order and answer for
-//! themselves. `turns` says something and has it answered, `keeping` saves a reply while it grows,
-//! `exchange` makes files of conversations and conversations of files. Temporary conversations live
-//! in a second database, in memory; the id tells which one is meant.
+//! themselves. `turns` says something and has it answered, `keeping` saves a reply while it grows, with
+//! the `stretches` of its text that each route computed, `exchange` makes files of conversations and
+//! conversations of files. Temporary conversations live in a second database, in memory; the id tells
+//! which one is meant.
 
 mod exchange;
 mod keeping;
+mod stretches;
 mod turns;
 
 use nook_base::{ErrorCode, Sensitive};
@@ -19,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::house::{Answer, HouseError, Reach};
 use crate::views::{
     ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView, ReplySummary,
+    Wording,
 };
 
 /// Jobs that may wait for the database; a caller beyond them is told that it is busy.
@@ -232,6 +235,7 @@ fn message_view(message: Message) -> MessageView {
         finish: finish_view(&message.finish),
         summary,
         path,
+        stretches: route.map(stretches::read).unwrap_or_default(),
         cut_because,
         cut_code,
     }
@@ -257,12 +261,22 @@ fn finish_view(finish: &Finish) -> MessageFinish {
 }
 
 fn told(error: ChatsError) -> HouseError {
-    let code = match error {
+    let code = match &error {
         ChatsError::NoConversation | ChatsError::NoMessage => ErrorCode::NotFound,
         ChatsError::TooLong { .. } => ErrorCode::TooLong,
         _ => ErrorCode::BadRequest,
     };
-    HouseError::new(code, crate::models::sentence(&error.to_string()))
+    let wording = match &error {
+        ChatsError::NoConversation => Some(Wording::ChatGone),
+        ChatsError::NoMessage => Some(Wording::MessageGone),
+        ChatsError::DiskFull { .. } => Some(Wording::DiskFull),
+        ChatsError::BadImport { .. } => Some(Wording::NoChat),
+        ChatsError::Damaged { reason, .. } | ChatsError::Database { reason, .. } => {
+            Some(Wording::ChatsUnusable { reason: reason.clone() })
+        }
+        _ => None,
+    };
+    HouseError { wording, ..HouseError::new(code, crate::models::sentence(&error.to_string())) }
 }
 
 #[cfg(test)]

@@ -410,6 +410,7 @@ impl Choice {
                     device_id: peer.to_string(),
                     device: name(*peer),
                     why: why.to_string(),
+                    reason: Some((*why).into()),
                 })
                 .collect(),
             went: None,

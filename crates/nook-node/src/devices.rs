@@ -1,5 +1,7 @@
 //! Other devices: seen, paired, trusted, connected.
 
+mod joining;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -7,21 +9,18 @@ use std::time::Duration;
 
 use nook_base::{ErrorCode, PeerId, Sensitive, clock};
 use nook_find::{Advertisement, Sighting, Tag};
-use nook_link::pairing::{
-    JoinError, NotStored, OfferConfig, OfferError, PairedPeer, PairingEvent, StorePeer,
-};
+use nook_link::pairing::{NotStored, OfferConfig, OfferError, PairedPeer, PairingEvent, StorePeer};
 use nook_link::{KnownPeer, LinkEvent};
-use nook_store::Peer;
-use nook_trust::pairing::{Introduction, PairingCode, PairingError, RefusalReason};
+use nook_store::{Peer, PeersError};
+use nook_trust::pairing::{Introduction, PairingCode};
 use nook_trust::{DeviceName, Gate, TrustLevel};
 use nook_wire::{Advert, Message};
 use tokio::sync::oneshot;
 
 use crate::adverts::{AdvertBook, Heard, OwnDevice};
 use crate::house::{Answer, HouseError, PairTarget};
-use crate::models::sentence;
 use crate::state::{Inside, Seen, State, Window};
-use crate::views::{DeviceView, PairingView, Trust, Wording};
+use crate::views::{DeviceTrouble, DeviceView, PairingView, Trouble, TroubleView, Trust, Wording};
 
 /// Longest wait for a name typed as an address to be resolved.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
@@ -56,13 +55,14 @@ impl State {
                 let peer = link.peer();
                 tracing::info!(?peer, remote = %link.remote(), "connected");
                 let noted = self.peers.note_reached(peer, link.listens_at(), clock::unix_seconds());
-                self.note("peers", noted.err().map(|error| error.to_string()));
+                self.note("peers", noted.err().map(|error| not_saved(&error)));
                 self.take_name(peer, &link.hello().device_name);
                 if let Some(finder) = &self.finder {
                     finder.reached(&peer);
                 }
                 self.problems.remove("version");
                 self.whole.gone(peer);
+                self.bulletins.linked(peer, link.mux().clone(), &self.tasks);
                 self.advertise_to(peer);
                 self.offer_whole_to(peer);
             }
@@ -70,6 +70,7 @@ impl State {
                 tracing::info!(?peer, %reason, "disconnected");
                 self.heard.remove(&peer);
                 self.whole.gone(peer);
+                self.bulletins.gone(peer);
                 self.wishes.household_changed();
                 self.publish_book();
             }
@@ -81,30 +82,27 @@ impl State {
             LinkEvent::RefusedByPeer { peer } => {
                 let name = self.name_of(peer);
                 tracing::warn!(?peer, "it does not know this device any more");
-                self.note(
-                    "refused",
-                    Some(format!("{name} does not know this device any more: pair them again.")),
-                );
+                let words = format!("{name} does not know this device any more: pair them again.");
+                self.note("refused", [TroubleView::with(&name, words, DeviceTrouble::Forgot)]);
             }
             LinkEvent::VersionMismatch { peer, .. } => {
                 let name = self.name_of(peer);
-                self.note(
-                    "version",
-                    Some(format!(
-                        "{name} runs a version of Inglenook that this one does not understand. \
-                         Update the older one."
-                    )),
+                let words = format!(
+                    "{name} runs a version of Inglenook that this one does not understand. Update \
+                     the older one."
                 );
+                let trouble = DeviceTrouble::OtherVersion;
+                self.note("version", [TroubleView::with(&name, words, trouble)]);
             }
             LinkEvent::SameIdTwice { peer, kept, refused } => {
                 let name = self.name_of(peer);
-                self.note(
-                    "twin",
-                    Some(format!(
-                        "Two computers present themselves as {name} ({kept} and {refused}): one \
-                         was copied from the other. Remove Inglenook's data folder on the copy."
-                    )),
+                let words = format!(
+                    "Two computers present themselves as {name} ({kept} and {refused}): one was \
+                     copied from the other. Remove Inglenook's data folder on the copy."
                 );
+                let (kept, refused) = (kept.to_string(), refused.to_string());
+                let trouble = DeviceTrouble::Twice { kept, refused };
+                self.note("twin", [TroubleView::with(&name, words, trouble)]);
             }
         }
     }
@@ -114,7 +112,7 @@ impl State {
         let name = DeviceName::sanitised(said);
         if self.peers.get(peer).is_some_and(|known| known.name != name) {
             let renamed = self.peers.rename(peer, name);
-            self.note("peers", renamed.err().map(|error| error.to_string()));
+            self.note("peers", renamed.err().map(|error| not_saved(&error)));
             self.publish_book();
         }
     }
@@ -224,11 +222,11 @@ impl State {
         };
         let (offer, mut events) =
             self.pairing.offer(config, self.storing(), &self.tasks).map_err(|error| {
-                let code = match &error {
-                    OfferError::Refused { .. } => ErrorCode::RateLimited,
-                    OfferError::Port { .. } => ErrorCode::BadRequest,
+                let (code, wording) = match &error {
+                    OfferError::Refused { .. } => (ErrorCode::RateLimited, Wording::Code),
+                    OfferError::Port { .. } => (ErrorCode::BadRequest, Wording::NoPairingPort),
                 };
-                HouseError::new(code, error.to_string())
+                HouseError::new(code, error.to_string()).worded(wording)
             })?;
         self.windows += 1;
         let number = self.windows;
@@ -278,7 +276,7 @@ impl State {
         let code = match PairingCode::parse(code) {
             Ok(code) => code,
             Err(error) => {
-                let _ = answer.send(Err(bad(error.to_string())));
+                let _ = answer.send(Err(bad(error.to_string()).worded(Wording::NotSixDigits)));
                 return;
             }
         };
@@ -294,7 +292,7 @@ impl State {
                 let peer = pairing
                     .join(&addresses, &code, introduction, &storing)
                     .await
-                    .map_err(join_error)?;
+                    .map_err(joining::refusal)?;
                 let id = peer.id.to_string();
                 // The loop published the new device before it told the exchange that it is stored.
                 let house = view.borrow().clone();
@@ -329,7 +327,7 @@ impl State {
             }
             Err(error) => {
                 tracing::error!(%error, "a new device could not be saved");
-                self.note("peers", Some(error.to_string()));
+                self.note("peers", [not_saved(&error)]);
                 false
             }
         }
@@ -469,17 +467,24 @@ impl State {
         self.peers.get(peer).map_or_else(|| peer.short(), |peer| peer.name.as_str().to_owned())
     }
 
-    /// Sets or clears the problem of one subject.
-    pub(crate) fn note(&mut self, subject: &'static str, sentence: Option<String>) {
-        match sentence {
-            Some(sentence) => {
-                self.problems.insert(subject, sentence);
-            }
-            None => {
-                self.problems.remove(subject);
-            }
+    /// Sets the problems of one subject; none clears it.
+    pub(crate) fn note(
+        &mut self,
+        subject: &'static str,
+        troubles: impl IntoIterator<Item = TroubleView>,
+    ) {
+        let troubles: Vec<TroubleView> = troubles.into_iter().collect();
+        if troubles.is_empty() {
+            self.problems.remove(subject);
+        } else {
+            self.problems.insert(subject, troubles);
         }
     }
+}
+
+/// The list of paired devices is not on the disk as it is here.
+fn not_saved(error: &PeersError) -> TroubleView {
+    TroubleView::of_error(error, Trouble::DevicesNotSaved { reason: error.to_string() })
 }
 
 /// Resolves a typed address. The port is that of the pairing window, shown beside the code.
@@ -500,21 +505,6 @@ async fn resolve(target: &PairTarget) -> Result<Vec<SocketAddr>, HouseError> {
         ))
         .worded(Wording::NoAddress { typed: text.to_owned() })),
     }
-}
-
-fn join_error(error: JoinError) -> HouseError {
-    let (code, wording) = match &error {
-        JoinError::Unreachable => (ErrorCode::ShardUnavailable, Some(Wording::NobodyThere)),
-        JoinError::NotPairing => (ErrorCode::ShardUnavailable, Some(Wording::NoCodeShown)),
-        JoinError::Lost => (ErrorCode::ShardUnavailable, Some(Wording::PairingLost)),
-        JoinError::Refused {
-            error:
-                PairingError::WrongCode
-                | PairingError::RefusedByPeer { reason: RefusalReason::WrongCode, .. },
-        } => (ErrorCode::TrustDenied, Some(Wording::WrongCode)),
-        JoinError::Refused { .. } | JoinError::NotStored => (ErrorCode::BadRequest, None),
-    };
-    HouseError { wording, ..HouseError::new(code, sentence(&error.to_string())) }
 }
 
 fn bad(sentence: String) -> HouseError {

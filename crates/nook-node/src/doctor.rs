@@ -3,15 +3,18 @@
 use serde::{Deserialize, Serialize};
 
 /// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 pub struct Finding {
     /// How it stands.
     pub verdict: Verdict,
     /// What was looked at.
     pub subject: String,
-    /// What was found and, where it is not well, what to do.
+    /// What was found and, where it is not well, what to do; in English.
     pub sentence: String,
+    /// The same for doors that speak other languages; absent where only the sentence says it.
+    #[serde(default)]
+    pub condition: Option<Condition>,
 }
 
 /// How a thing stands.
@@ -30,108 +33,128 @@ pub enum Verdict {
 use nook_find::Health;
 use nook_trust::Purpose;
 
-use crate::present::find_problem;
+use crate::present::find_trouble;
 use crate::state::State;
+use crate::views::{Condition, TroubleView};
 
 impl State {
     /// Looks at everything that usually goes wrong.
     pub(crate) fn examine(&self) -> Vec<Finding> {
         let mut findings = vec![
-            finding(
-                Verdict::Well,
-                "identity",
-                format!(
-                    "{} ({}), key kept in {}",
-                    self.me.name,
-                    self.me.id.short(),
-                    self.key_kept_in
-                ),
-            ),
-            finding(
-                Verdict::Well,
-                "links",
-                format!(
-                    "listening on port {}, {} connected",
-                    self.listen_port,
-                    self.links.all().len()
-                ),
-            ),
+            self.examine_identity(),
+            self.examine_links(),
             self.examine_discovery(),
             self.examine_port(),
         ];
         findings.extend(self.peers.list().iter().map(|peer| self.examine_peer(peer)));
-        findings.push(finding(
-            if self.catalogue.is_empty() { Verdict::Problem } else { Verdict::Well },
-            "models",
-            match self.catalogue.len() {
-                0 => "none; import one with `nook models import FILE`".to_owned(),
-                some => format!("{some} here"),
-            },
-        ));
+        findings.push(self.examine_models());
         let other = self.workers.problems().borrow().clone();
-        let other = other.into_iter().chain(self.problems.values().cloned());
-        let other = other.chain(self.record_sentences(nook_base::clock::now()));
-        findings.extend(other.map(|sentence| finding(Verdict::Problem, "trouble", sentence)));
+        let other = other.into_iter().chain(self.problems.values().flatten().cloned());
+        let other = other.chain(self.record_troubles(nook_base::clock::now()));
+        findings.extend(other.map(|other| trouble("trouble", other)));
         findings
+    }
+
+    fn examine_identity(&self) -> Finding {
+        let (name, short_id, key) =
+            (self.me.name.clone(), self.me.id.short(), self.key_place.clone());
+        let sentence = format!("{name} ({short_id}), key kept in {}", key.words());
+        let condition = Condition::Identity { name, short_id, key };
+        finding(Verdict::Well, "identity", sentence, condition)
+    }
+
+    fn examine_links(&self) -> Finding {
+        let (port, connected) = (self.listen_port, count(self.links.all().len()));
+        let sentence = format!("listening on port {port}, {connected} connected");
+        finding(Verdict::Well, "links", sentence, Condition::Listening { port, connected })
     }
 
     /// Being found and being reachable are two things; this is the first.
     fn examine_discovery(&self) -> Finding {
+        let subject = "discovery";
         let Some(finder) = &self.finder else {
             let sentence = "devices cannot be looked for on this machine; typed addresses work";
-            return finding(Verdict::Problem, "discovery", sentence.to_owned());
+            return finding(Verdict::Problem, subject, sentence, Condition::DiscoveryAbsent);
         };
         let health = finder.health().borrow().clone();
-        match find_problem(&health) {
-            Some(problem) => finding(Verdict::Problem, "discovery", problem),
-            None if health == Health::Working => finding(
-                Verdict::Well,
-                "discovery",
-                format!("multicast works, {} devices seen", self.seen.len()),
-            ),
+        match find_trouble(&health) {
+            Some(found) => trouble(subject, found),
+            None if health == Health::Working => {
+                let seen = count(self.seen.len());
+                let sentence = format!("multicast works, {seen} devices seen");
+                finding(Verdict::Well, subject, sentence, Condition::DiscoveryWorks { seen })
+            }
             None => finding(
                 Verdict::Note,
-                "discovery",
-                "this device has not heard its own advert yet; look again in ten seconds"
-                    .to_owned(),
+                subject,
+                "this device has not heard its own advert yet; look again in ten seconds",
+                Condition::DiscoveryUncertain,
             ),
         }
     }
 
     fn examine_port(&self) -> Finding {
+        let subject = "port";
         match (&self.port.problem, self.port.on) {
-            (Some(problem), _) => finding(Verdict::Problem, "port", problem.clone()),
-            (None, true) => finding(Verdict::Well, "port", self.port.base_url.clone()),
-            (None, false) => finding(Verdict::Note, "port", "not open".to_owned()),
+            (Some(problem), _) => trouble(subject, problem.clone()),
+            (None, true) => {
+                let base_url = self.port.base_url.clone();
+                let condition = Condition::PortOpen { base_url: base_url.clone() };
+                finding(Verdict::Well, subject, base_url, condition)
+            }
+            (None, false) => finding(Verdict::Note, subject, "not open", Condition::PortClosed),
         }
     }
 
     fn examine_peer(&self, peer: &nook_store::Peer) -> Finding {
-        let name = peer.name.as_str();
+        let device = peer.name.as_str().to_owned();
         let subject = "device";
         let Some(link) = self.links.link(peer.id) else {
-            return finding(
-                Verdict::Note,
-                subject,
-                format!(
-                    "{name} does not answer. If it is on: is it on the same network, and does its \
-                     firewall allow Inglenook?"
-                ),
+            let sentence = format!(
+                "{device} does not answer. If it is on: is it on the same network, and does its \
+                 firewall allow Inglenook?"
             );
+            return finding(Verdict::Note, subject, sentence, Condition::DeviceAway { device });
         };
-        let rtt = link.rtt().map_or_else(
-            || "not measured yet".to_owned(),
-            |rtt| format!("{:.1} ms", rtt.as_secs_f64() * 1e3),
-        );
-        let may = |purpose, yes: &str, no: &str| {
-            if self.gate.admit(peer.id, purpose).is_ok() { yes.to_owned() } else { no.to_owned() }
+        let round_trip_ms = link.rtt().map(|rtt| rtt.as_secs_f64() * 1e3);
+        let rtt =
+            round_trip_ms.map_or_else(|| "not measured yet".to_owned(), |ms| format!("{ms:.1} ms"));
+        let may = |purpose| self.gate.admit(peer.id, purpose).is_ok();
+        let (may_compute, may_use) = (may(Purpose::Borrow), may(Purpose::Lend));
+        let borrow =
+            if may_compute { "may compute for this device" } else { "may not compute for it" };
+        let lend =
+            if may_use { "may use what is shared here" } else { "may not use what is shared" };
+        let sentence = format!("{device}: round trip {rtt}; it {borrow} and {lend}");
+        let condition = Condition::DeviceConnected { device, round_trip_ms, may_compute, may_use };
+        finding(Verdict::Well, subject, sentence, condition)
+    }
+
+    fn examine_models(&self) -> Finding {
+        let count = count(self.catalogue.len());
+        let (verdict, sentence) = match count {
+            0 => (Verdict::Problem, "none; import one with `nook models import FILE`".to_owned()),
+            some => (Verdict::Well, format!("{some} here")),
         };
-        let borrow = may(Purpose::Borrow, "may compute for this device", "may not compute for it");
-        let lend = may(Purpose::Lend, "may use what is shared here", "may not use what is shared");
-        finding(Verdict::Well, subject, format!("{name}: round trip {rtt}; it {borrow} and {lend}"))
+        finding(verdict, "models", sentence, Condition::Models { count })
     }
 }
 
-fn finding(verdict: Verdict, subject: &str, sentence: String) -> Finding {
-    Finding { verdict, subject: subject.to_owned(), sentence }
+fn finding(
+    verdict: Verdict,
+    subject: &str,
+    sentence: impl Into<String>,
+    condition: Condition,
+) -> Finding {
+    let (subject, sentence) = (subject.to_owned(), sentence.into());
+    Finding { verdict, subject, sentence, condition: Some(condition) }
+}
+
+fn trouble(subject: &str, TroubleView { sentence, trouble }: TroubleView) -> Finding {
+    let condition = trouble.map(|trouble| Condition::Trouble { trouble });
+    Finding { verdict: Verdict::Problem, subject: subject.to_owned(), sentence, condition }
+}
+
+fn count(things: usize) -> u32 {
+    u32::try_from(things).unwrap_or(u32::MAX)
 }

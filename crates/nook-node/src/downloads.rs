@@ -8,6 +8,7 @@
 
 mod endings;
 mod shown;
+mod troubles;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::{ErrorCode, clock, env};
-use nook_fetch::{Catalogue, Fetcher, FileKey, Folder, Hub, Order, Pace, Pin, Progress, Pulse};
+use nook_fetch::{Catalogue, Fetcher, FileKey, Folder, Hubs, Limits, Order, Pin, Progress, Pulse};
 use nook_fetch::{Room as _, Source, SystemRoom};
 use nook_store::{DownloadEntry, DownloadWish, Home};
 use tokio::sync::watch;
@@ -25,7 +26,7 @@ use crate::house::HouseError;
 use crate::models::sentence;
 use crate::start::StartError;
 use crate::state::{Inside, State};
-use crate::views::{DownloadAsk, DownloadView};
+use crate::views::{DownloadAsk, DownloadView, Problem, Trouble, TroubleView};
 
 pub(crate) use endings::Stocked;
 
@@ -34,6 +35,9 @@ const RUNNING_MAX: usize = 2;
 
 /// Names the server behind `hf:`, as for other programs.
 const HUB_VARIABLE: &str = "HF_ENDPOINT";
+
+/// Names servers that are asked where that one does not give a file.
+const MIRRORS_VARIABLE: &str = "INGLENOOK_MIRRORS";
 
 /// Free room is told in these steps, so that the house does not change with every log line.
 const ROOM_GRAIN_BYTES: u64 = 100 << 20;
@@ -45,13 +49,15 @@ pub(crate) struct Downloads {
     catalogue: Catalogue,
     fetcher: Fetcher,
     folder: Folder,
-    /// Those with a task, by key.
+    /// Those with a task, by key; also such as are in the list no more, until their files are gone.
     under_way: BTreeMap<String, UnderWay>,
     /// Why those that failed did, by key.
-    troubles: BTreeMap<String, String>,
+    troubles: BTreeMap<String, Problem>,
     disk_free: Option<u64>,
-    /// What the variable for the server says, where that cannot be used.
+    /// What the variables for the servers say, where that cannot be used.
     hub_problem: Option<String>,
+    /// Files of downloads that were deleted while a node left or was killed.
+    orphans: Vec<FileKey>,
 }
 
 /// A download with a task.
@@ -72,7 +78,8 @@ enum Stage {
     Loading,
     /// Was told to end.
     Stopping,
-    /// Was told to end, and its files are to go.
+    /// Was told to end, and its files are to go; or deletes them. Asked for again meanwhile, the
+    /// download begins when this is over.
     Deleting,
     /// Has the file and checks what it is.
     Checking,
@@ -83,17 +90,20 @@ impl Downloads {
     pub(crate) fn open(home: &Home) -> Result<Self, StartError> {
         let list = nook_store::Downloads::load(home)?;
         let catalogue = Catalogue::built_in()?;
-        let (hub, hub_problem) = match env::text(HUB_VARIABLE).map(|text| Hub::at(&text)) {
-            None => (Hub::usual(), None),
-            Some(Ok(hub)) => (hub, None),
-            Some(Err(error)) => (Hub::usual(), Some(sentence(&error.to_string()))),
+        let (first, more) = (env::text(HUB_VARIABLE), env::text(MIRRORS_VARIABLE));
+        let (hubs, hub_problem) = match Hubs::read(first.as_deref(), more.as_deref()) {
+            Ok(hubs) => (hubs, None),
+            Err(error) => (Hubs::usual(), Some(sentence(&error.to_string()))),
         };
         let folder = Folder::at(list.folder().to_owned());
+        let is_listed = |key: &FileKey| list.entries().iter().any(|it| it.key == key.as_str());
+        let orphans = folder.keys().into_iter().filter(|key| !is_listed(key)).collect();
         Ok(Self {
             list,
             catalogue,
-            fetcher: Fetcher::new(hub, Pace::USUAL, Arc::new(SystemRoom)),
+            fetcher: Fetcher::new(hubs, Limits::USUAL, Arc::new(SystemRoom)),
             folder,
+            orphans,
             under_way: BTreeMap::new(),
             troubles: BTreeMap::new(),
             disk_free: disk_free(home.data()),
@@ -140,7 +150,8 @@ impl Downloads {
 
     /// The next one to begin, while there is room for it.
     fn next(&self) -> Option<DownloadEntry> {
-        let running = self.under_way.values().filter(|it| it.stage != Stage::Checking).count();
+        let loads = |it: &&UnderWay| matches!(it.stage, Stage::Loading | Stage::Stopping);
+        let running = self.under_way.values().filter(loads).count();
         let waits = |entry: &&DownloadEntry| {
             entry.wish == DownloadWish::Run
                 && !self.under_way.contains_key(&entry.key)
@@ -148,6 +159,13 @@ impl Downloads {
         };
         let next = self.list.entries().iter().find(waits);
         next.filter(|_| running < RUNNING_MAX).cloned()
+    }
+}
+
+impl UnderWay {
+    fn new(stop: CancellationToken, told: watch::Receiver<Progress>, stage: Stage) -> Self {
+        let shown = told.borrow().clone();
+        Self { stop, told, shown, pulse: Pulse::default(), stage }
     }
 }
 
@@ -216,13 +234,15 @@ impl State {
     /// Begins what waits, as far as there is room.
     pub(crate) fn start_downloads(&mut self) {
         if let Some(problem) = self.downloads.hub_problem.take() {
-            self.note("downloads", Some(problem));
+            let trouble = Trouble::DownloadServer { reason: problem.clone() };
+            self.note("downloads", [TroubleView::new(problem, trouble)]);
         }
+        self.delete_orphans();
         while let Some(entry) = self.downloads.next() {
             match self.downloads.order(&entry) {
                 Ok((order, _)) => self.begin_download(entry.key, order),
                 Err(why) => {
-                    self.downloads.troubles.insert(entry.key, sentence(&why));
+                    self.downloads.troubles.insert(entry.key, refused(&why).into());
                 }
             }
         }
@@ -231,10 +251,8 @@ impl State {
     fn begin_download(&mut self, key: String, order: Order) {
         let stop = self.tasks.token().child_token();
         let have = self.downloads.folder.bytes_of(&order.source.key());
-        let shown = Progress { have, ..Progress::default() };
-        let (tell, told) = watch::channel(shown.clone());
-        let (pulse, stage) = (Pulse::default(), Stage::Loading);
-        let under_way = UnderWay { stop: stop.clone(), told, shown, pulse, stage };
+        let (tell, told) = watch::channel(Progress { have, ..Progress::default() });
+        let under_way = UnderWay::new(stop.clone(), told, Stage::Loading);
         self.downloads.under_way.insert(key.clone(), under_way);
         let (fetcher, folder) = (self.downloads.fetcher.clone(), self.downloads.folder.clone());
         let inside = self.inside.clone();

@@ -1,8 +1,9 @@
 //! Conversations that nobody will go on with: whoever still keeps something of them drops it.
 //!
-//! The asking half ([`State::forget_chat`], [`State::drop_trails`]) runs when a chat is deleted, when a
-//! temporary one ends, and when a trail makes room for a younger one: it names the conversation to every
-//! device of the trail, this one's worker included. The hosting half ([`State::on_drop_kept`]) hands the
+//! The asking half ([`State::forget_chat`], [`State::drop_unwanted`]) runs when a chat is deleted, when a
+//! temporary one ends, when a trail makes room for a younger one, and when the devices of one could not all
+//! be told in time that it is kept: it names the conversation to every device of the trail, this one's
+//! worker included, and to the device that ran it whole. The hosting half ([`State::on_drop_kept`]) hands the
 //! name to the worker, which frees the memory at once. Nothing is answered and nothing is repeated: a
 //! device that is not connected, or too busy to listen, keeps what it has no longer than
 //! `shard_eviction_idle_seconds`, as it always did.
@@ -11,10 +12,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nook_base::{ModelDigest, PeerId};
-use nook_pipeline::Trail;
 use nook_plan::Place;
-use nook_wire::{FEATURE_DROP, HistoryMark, KeptHistory, Message};
+use nook_wire::{FEATURE_DROP, HistoryMark, KeptHistory, Message, WholeKept};
 
+use crate::reply::Unwanted;
 use crate::state::State;
 
 /// Longest wait for one device to be told; handing a message over takes no time unless a link is stuck.
@@ -23,15 +24,15 @@ const TELL_LIMIT: Duration = Duration::from_secs(2);
 impl State {
     /// A conversation is deleted, or a temporary one has ended: what its replies left goes.
     pub(crate) fn forget_chat(&self, conversation: i64) {
-        for (model, trails) in self.shelf.forget(conversation) {
-            self.drop_trails(model, &trails);
+        for (model, unwanted) in self.shelf.forget(conversation) {
+            self.drop_unwanted(model, &unwanted);
         }
     }
 
-    /// Tells everybody who keeps something of `trails`, each device in a task of its own, so that one that
+    /// Tells everybody who keeps something of what is unwanted, each device in a task of its own, so that one that
     /// does not listen keeps nobody from hearing it.
-    pub(crate) fn drop_trails(&self, model: ModelDigest, trails: &[Trail]) {
-        for (place, kept) in named(model, trails) {
+    pub(crate) fn drop_unwanted(&self, model: ModelDigest, unwanted: &Unwanted) {
+        for (place, kept) in named(model, unwanted) {
             let (links, workers) = (self.links.clone(), self.workers.clone());
             self.tasks.spawn_until_cancelled("drop-kept", async move {
                 let told = async {
@@ -64,16 +65,24 @@ impl State {
 }
 
 /// What each place keeps, each conversation once.
-fn named(model: ModelDigest, trails: &[Trail]) -> BTreeMap<Place, Vec<KeptHistory>> {
+fn named(model: ModelDigest, unwanted: &Unwanted) -> BTreeMap<Place, Vec<KeptHistory>> {
     let mut places = BTreeMap::<Place, Vec<KeptHistory>>::new();
-    for trail in trails {
+    let mut name = |place, position, mark| {
+        let kept = KeptHistory { model, position, mark };
+        let known = places.entry(place).or_default();
+        if !known.contains(&kept) {
+            known.push(kept);
+        }
+    };
+    for trail in &unwanted.trails {
         let (position, mark) = trail.name();
-        let kept = KeptHistory { model, position, mark: HistoryMark(mark.0) };
         for segment in trail.segments() {
-            let known = places.entry(segment.place).or_default();
-            if !known.contains(&kept) {
-                known.push(kept);
-            }
+            name(segment.place, position, HistoryMark(mark.0));
+        }
+    }
+    for ran in &unwanted.elsewhere {
+        if let Some(WholeKept { position, mark }) = ran.kept {
+            name(Place::Peer(ran.peer), position, mark);
         }
     }
     places

@@ -37,7 +37,7 @@ use nook_wire::{FEATURE_FORWARD, Message, Open, WireError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::adverts::AdvertBook;
-use crate::lending::refuse;
+use crate::lending::{opening, refuse};
 use crate::state::{Inside, State};
 
 pub(crate) use feed::{Fed, Feed};
@@ -240,14 +240,15 @@ pub(crate) async fn relay_or_refuse(
     error: WireError,
     inside: mpsc::Sender<Inside>,
 ) {
-    match call.recv().await {
-        Ok(Message::Relay(ticket)) => present(peer, &ticket, call, &inside).await,
-        Ok(_) => {
+    match opening(&mut call).await {
+        Ok(Some(Message::Relay(ticket))) => present(peer, &ticket, call, &inside).await,
+        Ok(Some(_)) => {
             tracing::info!(?peer, code = %error.code, "a call was refused");
             refuse(call, error).await;
         }
         // The other side has left already.
-        Err(_) => {}
+        Ok(None) => {}
+        Err(late) => refuse(call, late).await,
     }
 }
 

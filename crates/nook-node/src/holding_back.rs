@@ -7,12 +7,14 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use nook_base::{ErrorCode, clock};
+use nook_base::clock;
 use nook_machine::{Conditions, Machine};
 
 use crate::house::{HouseError, PauseFor, Sharing};
 use crate::pausing::Pausing;
+use crate::preferences::not_changed;
 use crate::state::{Inside, State};
+use crate::status_line::pause_words;
 use crate::views::{PauseReason, PauseView};
 
 /// Between two looks at the machine.
@@ -150,9 +152,7 @@ impl State {
 
     fn pause_until(&mut self, until: u64) -> Result<(), HouseError> {
         let until = i64::try_from(until).unwrap_or(i64::MAX);
-        self.settings
-            .change(&[(UNTIL_KEY, until.into())])
-            .map_err(|error| HouseError::new(ErrorCode::BadRequest, error.to_string()))?;
+        self.settings.change(&[(UNTIL_KEY, until.into())]).map_err(|error| not_changed(&error))?;
         if self.weigh() {
             self.apply_sharing();
         }
@@ -167,17 +167,7 @@ impl State {
         let reason = self.holding_back.reason?;
         let until = self.settings.settings().host.pause.until;
         let until = (reason == PauseReason::Owner).then_some(until);
-        let sentence = match (reason, until) {
-            (PauseReason::Owner, Some(until)) => {
-                format!("paused until {}", nook_machine::seconds_to_clock(until))
-            }
-            (PauseReason::Owner, None) => "paused".to_owned(),
-            (PauseReason::QuietHours, _) => "paused in quiet hours".to_owned(),
-            (PauseReason::Battery, _) => "paused on battery".to_owned(),
-            (PauseReason::FullScreen, _) => "paused while a program fills the screen".to_owned(),
-            (PauseReason::Busy, _) => "paused while other programs are busy".to_owned(),
-        };
-        Some(PauseView { reason, sentence, until })
+        Some(PauseView { reason, sentence: pause_words(reason, until), until })
     }
 }
 

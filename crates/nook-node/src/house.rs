@@ -24,8 +24,8 @@ pub use asking::{
 use crate::chats::ChatAsk;
 use crate::views::{
     ConversationView, DeviceView, DownloadAsk, DownloadView, ExportAsk, FoundView, HouseView,
-    MessageView, ModelView, PairingView, PipelineView, PortRequestView, Problem, SettingAsk, Trust,
-    Wording,
+    MessageView, ModelView, PairingView, PipelineView, PortRequestView, Problem, SettingAsk,
+    TroubleView, Trust, Wording,
 };
 
 /// Commands that may wait for the loop; a caller beyond them waits at the door.
@@ -199,7 +199,7 @@ pub(crate) enum Command {
     RemovePortKey { name: String, answer: Answer<()> },
     PortRequest(PortRequestView),
     PortSettings(Answer<PortSettings>),
-    PortState { on: bool, base_url: String, problem: Option<String>, answer: Answer<()> },
+    PortState { on: bool, base_url: String, problem: Option<TroubleView>, answer: Answer<()> },
     Doctor(Answer<Vec<crate::doctor::Finding>>),
     Pipeline(Answer<PipelineView>),
     Vitals(Answer<crate::vitals::Vitals>),
@@ -436,7 +436,7 @@ impl House {
         &self,
         on: bool,
         base_url: String,
-        problem: Option<String>,
+        problem: Option<TroubleView>,
     ) -> Result<(), HouseError> {
         self.ask(|answer| Command::PortState { on, base_url, problem, answer }).await
     }

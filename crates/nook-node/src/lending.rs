@@ -9,6 +9,7 @@ mod meter;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
 use nook_mux::Call;
@@ -24,6 +25,12 @@ use crate::shelf::Shelf;
 use crate::state::Inside;
 use crate::whole::{OwnGuest, hosting};
 use crate::workers::Workers;
+
+/// Longest wait for the first message of a call, and for room to refuse one. A connection makes a call out of
+/// its first frame, so an honest one has said what it wants already. Who opens calls and says nothing on them
+/// is refused with [`ErrorCode::PipelineStalled`] then; until then each has taken one of the calls that its
+/// connection may have open, and neither a stream nor a worker.
+const OPENING_LIMIT: Duration = Duration::from_secs(10);
 
 /// A model as it is lent: which file, and which of its layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,9 +124,18 @@ pub(crate) async fn lend(
 /// Answers a call that cannot be served; the code and the sentence are all that leaves.
 pub(crate) async fn refuse(mut call: Call<Message>, error: WireError) {
     let code = error.code;
-    // The other side may have left already; then there is nobody to tell.
-    let _ = call.send(Message::Error(error)).await;
+    // The other side may have left already, or take nothing; then there is nobody to tell.
+    let _ = tokio::time::timeout(OPENING_LIMIT, call.send(Message::Error(error))).await;
     call.close(Some(code));
+}
+
+/// What a call begins with; `None` where the other side has left. An error is for the other side: it has
+/// said nothing for too long.
+pub(crate) async fn opening(call: &mut Call<Message>) -> Result<Option<Message>, WireError> {
+    match tokio::time::timeout(OPENING_LIMIT, call.recv()).await {
+        Ok(message) => Ok(message.ok()),
+        Err(_) => Err(error(ErrorCode::PipelineStalled, "nothing was asked on this call in time")),
+    }
 }
 
 /// What a call of an admitted device begins with.
@@ -145,7 +161,7 @@ async fn open(
     call: &mut Call<Message>,
     terms: &Terms,
 ) -> Result<Begun, WireError> {
-    let Ok(message) = call.recv().await else {
+    let Some(message) = opening(call).await? else {
         return Ok(Begun::Nothing);
     };
     let open = match message {

@@ -2,14 +2,15 @@
 //!
 //! [`start()`] reads the home and starts the parts (`start`); the loop (`running`) owns the `state`
 //! and handles one thing at a time: commands of doors (`house`), what links and discovery report
-//! (`devices`), calls of other devices (`sharing`, `lending`, `forwarding`, `whole`; held back by `holding_back`, which asks
+//! (`devices`), what linked devices are told (`bulletins`), calls of other devices (`sharing`, `lending`, `forwarding`, `whole`; held back by `holding_back`, which asks
 //! `pausing`), replies (`replies`, `reply`), where
 //! they are computed (`choice`, by what `gauges` and `probing` have measured), which layers lie where
 //! (`placing`), model files from the network and of other programs (`downloads`, `found`) and whether they fit (`fits`), kept conversations (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
-//! made in one place (`present`) from plain types ([`views`]).
+//! made in one place (`present`, `status_line`) from plain types ([`views`]).
 //! [`inspect`] looks into model files without a running node.
 
 mod adverts;
+mod bulletins;
 mod catalogue;
 mod chats;
 mod choice;
@@ -48,6 +49,7 @@ mod sharing;
 mod shelf;
 mod start;
 mod state;
+mod status_line;
 pub mod views;
 mod vitals;
 mod whole;
@@ -64,6 +66,7 @@ pub use nook_plan::even_split;
 pub use nook_shard::{WorkerCommand, worker_main};
 pub use nook_store::PortKeyHolder;
 pub use start::{HouseOptions, StartError, WindowChoices, runtime_folder, start, window_choices};
+pub use status_line::{pause_words, status_line};
 pub use vitals::{Vitals, WorkerVitals};
 
 /// The protocol version that this program speaks with other devices.

@@ -1,22 +1,25 @@
 //! The library as the house uses it: reading it at the start, adding and removing models.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use nook_base::{ErrorCode, ModelDigest, clock};
 use nook_model::ModelFile;
-use nook_store::{FileState, Library, LibraryError, ModelEntry, ResolveError, Staged, Take};
+use nook_store::{
+    FileState, ImportError, Library, LibraryError, ModelEntry, ResolveError, Staged, Take,
+};
 
 use crate::catalogue::Entry;
 use crate::house::{Answer, HouseError};
 use crate::shelf::{Listed, open_file};
 use crate::state::{Inside, State};
-use crate::views::ModelView;
+use crate::views::{ModelView, Trouble, TroubleView, Wording};
 
 /// What the library held at the start.
 pub(crate) struct Found {
     pub(crate) entries: Vec<Entry>,
-    /// Models whose file is missing or damaged, in words.
-    pub(crate) problem: Option<String>,
+    /// Models whose file is missing or damaged.
+    pub(crate) broken: Vec<TroubleView>,
 }
 
 /// What a model file is: validated, then hashed whole. For the library, which knows no GGUF.
@@ -33,12 +36,24 @@ pub(crate) fn read(library: &Library) -> Found {
             Ok(entry) => entries.push(entry),
             Err(error) => {
                 tracing::warn!(model = model.name, %error, "left out");
-                broken.push(format!("{} cannot be used: {error}", model.name));
+                let words = format!("{} cannot be used: {error}.", model.name);
+                broken.push(TroubleView::new(words, unusable(model, &error)));
             }
         }
     }
-    let problem = (!broken.is_empty()).then(|| broken.join(" "));
-    Found { entries, problem }
+    Found { entries, broken }
+}
+
+/// What keeps a listed model from being used.
+fn unusable(model: &ModelEntry, error: &HouseError) -> Trouble {
+    let (name, file) = (model.name.clone(), model.path.display().to_string());
+    match model.state() {
+        FileState::Missing => Trouble::ModelFileGone { model: name, file },
+        FileState::Changed => Trouble::ModelFileChanged { model: name, file },
+        FileState::Present => {
+            Trouble::ModelUnreadable { model: name, reason: error.sentence.clone() }
+        }
+    }
 }
 
 /// A listed model with its header. Its length must be what it was when all of it was checked.
@@ -79,6 +94,7 @@ impl State {
                 ErrorCode::BadModel,
                 format!("The file of {} is missing or damaged; import it again.", found.name),
             )
+            .worded(Wording::ModelUnusable { model: found.name.clone() })
         })
     }
 
@@ -93,7 +109,9 @@ impl State {
         self.tasks.spawn_until_cancelled("import", async move {
             let staged = tokio::task::spawn_blocking(move || {
                 stager.stage(&file, Take::InPlace, digest_of).map_err(|error| {
-                    HouseError::new(ErrorCode::BadModel, sentence(&error.to_string()))
+                    let wording = import_wording(&error);
+                    let error = HouseError::new(ErrorCode::BadModel, sentence(&error.to_string()));
+                    HouseError { wording, ..error }
                 })
             });
             let staged = match staged.await {
@@ -125,7 +143,9 @@ impl State {
     ) -> Result<ModelView, HouseError> {
         let adopted = self.library.adopt(staged, name, clock::unix_seconds());
         let model = adopted.map_err(|error| {
-            HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
+            let wording = import_wording(&error);
+            let error = HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()));
+            HouseError { wording, ..error }
         })?;
         let entry = entry(&model)?;
         self.catalogue.retain(|known| known.digest() != entry.digest());
@@ -155,6 +175,24 @@ impl State {
             .sort_by(|a, b| (!a.built_in, &a.listed.name).cmp(&(!b.built_in, &b.listed.name)));
         self.relist_lent();
         self.look_at_fits();
+    }
+}
+
+/// Why a file did not come into the library, where the window has words for it.
+fn import_wording(error: &ImportError) -> Option<Wording> {
+    let shown = |path: &Path| path.display().to_string();
+    match error {
+        ImportError::NotAFile { path } => Some(Wording::NoFile { file: shown(path) }),
+        ImportError::SourceChanged { path } => Some(Wording::FileChanges { file: shown(path) }),
+        ImportError::BadModel { path, reason } => {
+            Some(Wording::NoModel { file: shown(path), reason: reason.clone() })
+        }
+        ImportError::NameTaken { name } => Some(Wording::NameTaken { name: name.clone() }),
+        ImportError::File(file) if file.kind == ErrorKind::StorageFull => Some(Wording::DiskFull),
+        ImportError::BadName { .. }
+        | ImportError::Full
+        | ImportError::NoSuchModel
+        | ImportError::File(_) => None,
     }
 }
 

@@ -4,14 +4,14 @@
 //! through the file, so that a hand edit and a click end in the same place.
 
 use nook_base::ErrorCode;
-use nook_store::{Pooling, SettingValue, Settings};
+use nook_store::{Pooling, SettingValue, Settings, SettingsError};
 use nook_trust::TrustLevel;
 
 use crate::devices;
 use crate::house::HouseError;
 use crate::models::sentence;
 use crate::state::State;
-use crate::views::{PoolingView, SettingAsk, SettingsView, Trust};
+use crate::views::{PoolingView, SettingAsk, SettingsView, Trouble, Trust, Wording};
 
 const BYTES_PER_MEGABYTE: u64 = 1_000_000;
 
@@ -50,13 +50,36 @@ impl State {
     pub(crate) fn change_setting(&mut self, setting: SettingAsk) -> Result<(), HouseError> {
         let before = self.settings.settings().clone();
         let change = written(setting)?;
-        self.settings.change(&[change]).map_err(|error| {
-            HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
-        })?;
+        self.settings.change(&[change]).map_err(|error| not_changed(&error))?;
         if before != *self.settings.settings() {
             self.settings_changed(&before);
         }
         Ok(())
+    }
+}
+
+/// Why a choice of the owner was not kept.
+pub(crate) fn not_changed(error: &SettingsError) -> HouseError {
+    HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
+        .worded(Wording::Trouble { trouble: Box::new(settings_trouble(error)) })
+}
+
+/// What keeps the settings from being read or changed.
+pub(crate) fn settings_trouble(error: &SettingsError) -> Trouble {
+    let number = |count: &usize| u32::try_from(*count).unwrap_or(u32::MAX);
+    match error {
+        SettingsError::Broken { path, line, column, reason } => Trouble::SettingsBroken {
+            file: path.display().to_string(),
+            line: number(line),
+            column: number(column),
+            reason: reason.clone(),
+        },
+        SettingsError::BadValue { key, value, expected, .. } => Trouble::SettingUnfit {
+            setting: (*key).to_owned(),
+            value: value.clone(),
+            reason: expected.clone(),
+        },
+        other => Trouble::SettingsUnusable { reason: other.to_string() },
     }
 }
 
@@ -185,5 +208,25 @@ mod tests {
             let refused = written(SettingAsk::Borrow(trust)).unwrap_err();
             assert_eq!(refused.code, ErrorCode::BadRequest);
         }
+    }
+
+    #[test]
+    fn a_settings_file_that_cannot_be_used_is_told_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let choice = nook_store::HomeChoice::At(folder.path().to_owned());
+        let home = nook_store::Home::open(&choice).unwrap();
+        let mut file = nook_store::SettingsFile::load(&home).unwrap();
+        let quiet = written(SettingAsk::QuietHours("late".to_owned())).unwrap();
+        let refused = not_changed(&file.change(&[quiet]).unwrap_err());
+        let Some(Wording::Trouble { trouble }) = &refused.wording else { panic!("{refused:?}") };
+        let Trouble::SettingUnfit { setting, value, .. } = &**trouble else {
+            panic!("{trouble:?}")
+        };
+        assert!(setting.ends_with("quiet_hours") && value.contains("late"), "{setting}: {value}");
+        let at = file.path().to_owned();
+        std::fs::write(&at, "a = 1\n= 2\n").unwrap();
+        let broken = settings_trouble(&nook_store::SettingsFile::load(&home).unwrap_err());
+        let Trouble::SettingsBroken { file, line: 2, .. } = &broken else { panic!("{broken:?}") };
+        assert_eq!(*file, at.display().to_string());
     }
 }

@@ -13,9 +13,10 @@ use crate::devices;
 use crate::house::Sharing;
 use crate::preferences::pooling_view;
 use crate::state::{Seen, State};
+use crate::status_line::status_line;
 use crate::views::{
-    DeviceView, HouseView, LendView, MeView, MeasuredView, PipelineView, SettingsView,
-    SharingState, SharingView, Trust, UnusedReason,
+    DeviceView, HouseView, KeyPlace, LendView, MeView, MeasuredView, PipelineView, SettingsView,
+    SharingState, SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
 };
 
 impl State {
@@ -39,7 +40,8 @@ impl State {
                 name: self.me.name.clone(),
                 app_version: env!("CARGO_PKG_VERSION").to_owned(),
                 listen_port: self.listen_port,
-                key_kept_in: self.key_kept_in.clone(),
+                key_kept_in: self.key_place.words(),
+                key_place: Some(self.key_place.clone()),
                 memory_bytes: crate::replies::memory_total(),
                 disk_free_bytes: self.downloads.disk_free(),
             },
@@ -54,17 +56,17 @@ impl State {
             downloads: self.download_views(),
             pairing: self.pairing_view(),
             port: self.port.clone(),
-            problems: self.problem_sentences(),
+            problems: self.troubles(),
             settings: SettingsView::of(self.settings.settings()),
         }
     }
 
-    fn problem_sentences(&self) -> Vec<String> {
-        let mut problems: Vec<String> = self.workers.problems().borrow().clone();
-        problems.extend(self.problems.values().cloned());
-        problems.extend(self.record_sentences(clock::now()));
+    fn troubles(&self) -> Vec<TroubleView> {
+        let mut problems: Vec<TroubleView> = self.workers.problems().borrow().clone();
+        problems.extend(self.problems.values().flatten().cloned());
+        problems.extend(self.record_troubles(clock::now()));
         if let Some(finder) = &self.finder {
-            problems.extend(find_problem(&finder.health().borrow()));
+            problems.extend(find_trouble(&finder.health().borrow()));
         }
         problems.extend(self.port.problem.clone());
         problems
@@ -84,31 +86,19 @@ impl State {
             (false, false, true) => SharingState::Sharing,
             (false, false, false) => SharingState::Idle,
         };
-        let connected = self.links.all().len();
-        let devices = match connected {
-            0 => "no other device".to_owned(),
-            1 => "1 device".to_owned(),
-            more => format!("{more} devices"),
-        };
-        let doing = match (streams, replies) {
-            (0, 0) => "idle".to_owned(),
-            (0, _) => "answering".to_owned(),
-            (1, _) => "helping with 1 reply".to_owned(),
-            (more, _) => format!("helping with {more} replies"),
-        };
-        let word = match &paused {
-            Some(paused) => format!("Sharing {}", paused.sentence),
-            None if on => "Sharing".to_owned(),
-            None => "Not sharing".to_owned(),
-        };
-        SharingView {
+        let mut view = SharingView {
             on,
             state,
+            answering: replies > 0,
             streams,
             streams_max: self.lending.streams_max,
             paused,
-            status_line: format!("{word} · {devices} · {doing}"),
-        }
+            status_line: String::new(),
+        };
+        let is_connected = |peer: &&Peer| self.links.link(peer.id).is_some();
+        let connected = self.peers.list().iter().filter(is_connected).count();
+        view.status_line = status_line(&view, connected);
+        view
     }
 
     fn device_views(&self) -> Vec<DeviceView> {
@@ -145,7 +135,10 @@ impl State {
             advert.shards.iter().filter(|shard| !shard.layers.is_empty()).map(lend).collect()
         });
         let unused = self.unused(peer, link.is_some(), &lends, advert);
-        let (unused, unused_because) = unused.unzip();
+        let (unused, unused_because, left_out) = match unused {
+            Some(Unused { reason, sentence, left_out }) => (Some(reason), Some(sentence), left_out),
+            None => (None, None, None),
+        };
         DeviceView {
             id: peer.id.to_string(),
             short_id: peer.id.short(),
@@ -163,6 +156,7 @@ impl State {
                 .map(|seen| seen - seen % 60),
             unused,
             unused_because,
+            left_out,
             takes_whole: self.book.borrow().own.contains_key(&peer.id),
             lends,
         }
@@ -203,21 +197,23 @@ impl State {
     }
 
     /// Why the last reply did without a device that could help.
-    fn left_out_because(&self, peer: &Peer) -> Option<String> {
+    fn left_out_because(&self, peer: &Peer) -> Option<Unused> {
         let id = peer.id.to_string();
         let mut left_out = self.last_decision.iter().flat_map(|(_, decision)| &decision.left_out);
         let found = left_out.find(|out| out.device_id == id)?;
-        Some(format!("The last reply did without it. {}", found.why))
+        let reason = UnusedReason::LeftOut;
+        let sentence = format!("{} {}", unused_sentence(reason), found.why);
+        Some(Unused { reason, sentence, left_out: found.reason })
     }
 
-    /// Why a paired device does not compute for this one, and the same in plain words.
+    /// Why a paired device does not compute for this one.
     fn unused(
         &self,
         peer: &Peer,
         connected: bool,
         lends: &[LendView],
         advert: Option<&nook_wire::Advert>,
-    ) -> Option<(UnusedReason, String)> {
+    ) -> Option<Unused> {
         let here =
             |lend: &LendView| self.catalogue.iter().any(|entry| entry.listed.name == lend.model);
         let reason = if peer.level == TrustLevel::Blocked {
@@ -233,14 +229,32 @@ impl State {
         } else if advert.is_some_and(|advert| advert.streams_free == 0) {
             UnusedReason::Busy
         } else {
-            return self.left_out_because(peer).map(|why| (UnusedReason::LeftOut, why));
+            return self.left_out_because(peer);
         };
-        Some((reason, unused_sentence(reason).to_owned()))
+        Some(Unused { reason, sentence: unused_sentence(reason).to_owned(), left_out: None })
     }
 
     pub(crate) fn model_name(&self, digest: ModelDigest) -> String {
         let known = self.catalogue.iter().find(|entry| entry.digest() == digest);
         known.map_or_else(|| digest.short(), |entry| entry.listed.name.clone())
+    }
+}
+
+/// Why a device is not used.
+struct Unused {
+    reason: UnusedReason,
+    /// The same in plain words.
+    sentence: String,
+    left_out: Option<WhyLeftOut>,
+}
+
+impl KeyPlace {
+    /// In English, to go on after "kept in".
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Keychain => "the system's keychain".to_owned(),
+            Self::File { path } => format!("the file {path}"),
+        }
     }
 }
 
@@ -281,24 +295,28 @@ fn seen_view(tag: &Tag, seen: &Seen) -> DeviceView {
         last_seen: Some(seen.at - seen.at % 60),
         unused_because: Some(unused_sentence(UnusedReason::NotPaired).to_owned()),
         unused: Some(UnusedReason::NotPaired),
+        left_out: None,
         takes_whole: false,
     }
 }
 
-/// What keeps devices from finding each other, in plain words.
-pub(crate) fn find_problem(health: &Health) -> Option<String> {
-    match health {
-        Health::Unknown | Health::Working => None,
-        Health::OwnAdvertUnheard { .. } => Some(
+/// What keeps devices from finding each other.
+pub(crate) fn find_trouble(health: &Health) -> Option<TroubleView> {
+    Some(match health {
+        Health::Unknown | Health::Working => return None,
+        Health::OwnAdvertUnheard { .. } => TroubleView::new(
             "This network or a firewall keeps devices from finding each other. Paired devices and \
-             typed addresses still work; allow UDP port 5353 to find new ones."
-                .to_owned(),
+             typed addresses still work; allow UDP port 5353 to find new ones.",
+            Trouble::DiscoveryUnheard,
         ),
-        Health::TwinSeen => Some(
+        Health::TwinSeen => TroubleView::new(
             "Another computer presents itself as this one: its data folder was copied. Remove \
-             Inglenook's data folder on the copy."
-                .to_owned(),
+             Inglenook's data folder on the copy.",
+            Trouble::CopySeen,
         ),
-        Health::Refused { reason } => Some(format!("Devices cannot be looked for: {reason}.")),
-    }
+        Health::Refused { reason } => TroubleView::new(
+            format!("Devices cannot be looked for: {reason}."),
+            Trouble::DiscoveryRefused { reason: reason.clone() },
+        ),
+    })
 }

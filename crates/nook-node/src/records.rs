@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nook_base::{LayerRange, ModelDigest, PeerId, clock};
-use nook_pipeline::{Conduct, ConductRecord, GainBook, HopVisit, Joint, SpanGains};
+use nook_pipeline::{Conduct, ConductRecord, Corrupt, GainBook, HopVisit, Joint, SpanGains};
 use nook_plan::{Place, Probe};
 
 use crate::probing::golden::Subject;
 use crate::state::State;
-use crate::views::{DecisionView, ReplySpeedView};
+use crate::views::{DecisionView, DeviceTrouble, ReplySpeedView, TroubleView, WrongResult};
 
 /// Models whose gains are remembered; of more, those with the highest digests start without.
 const MODELS_MAX: usize = 64;
@@ -26,8 +26,8 @@ pub(crate) enum Note {
     Failed(PeerId),
     /// It let a deadline pass.
     Late(PeerId),
-    /// What it answered cannot be right; a sentence without its capital and full stop.
-    Suspect(PeerId, String),
+    /// What it answered cannot be right.
+    Suspect(PeerId, Suspicion),
     /// Where a reply will be computed, and why.
     Decided { reply: u64, decision: Box<DecisionView> },
     /// How a reply went in the end.
@@ -46,12 +46,26 @@ pub(crate) enum Note {
     SeenThrough { model: ModelDigest, peers: Vec<PeerId>, gains: GainBook },
 }
 
+/// What is held against a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Suspicion {
+    pub(crate) wrong: WrongResult,
+    /// The same in English, without its capital and full stop.
+    pub(crate) reason: String,
+}
+
+impl From<&Corrupt> for Suspicion {
+    fn from(corrupt: &Corrupt) -> Self {
+        Self { wrong: corrupt.into(), reason: corrupt.to_string() }
+    }
+}
+
 /// What is remembered. Suspects are forgotten with the node; the rest is kept for a while (`keeping`).
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     conduct: Conduct,
     /// Why a device is suspect, until it sees a reply through.
-    suspects: BTreeMap<PeerId, String>,
+    suspects: BTreeMap<PeerId, TroubleView>,
     gains: BTreeMap<ModelDigest, Arc<GainBook>>,
     /// When each model was learned of last, in seconds since 1970.
     learned: BTreeMap<ModelDigest, u64>,
@@ -147,16 +161,16 @@ impl State {
                 }
             }
             Note::Late(peer) => self.records.conduct.late(peer, now),
-            Note::Suspect(peer, reason) => {
+            Note::Suspect(peer, Suspicion { wrong, reason }) => {
                 let name = self.name_of(peer);
                 tracing::warn!(?peer, reason, "a result cannot be right");
-                self.records.suspects.insert(
-                    peer,
-                    format!(
-                        "{name} sent back a result that cannot be right ({reason}). It was not \
-                         used. If it happens again, check the memory and the graphics driver there."
-                    ),
+                let words = format!(
+                    "{name} sent back a result that cannot be right ({reason}). It was not used. \
+                     If it happens again, check the memory and the graphics driver there."
                 );
+                let trouble = DeviceTrouble::Suspect { wrong, reason };
+                let trouble = TroubleView::with(&name, words, trouble);
+                self.records.suspects.insert(peer, trouble);
             }
             Note::SeenThrough { model, peers, gains } => {
                 self.records.learn(model, &gains);
@@ -203,23 +217,25 @@ impl State {
     }
 
     /// What the owner should know about devices that failed.
-    pub(crate) fn record_sentences(&self, now: Instant) -> Vec<String> {
+    pub(crate) fn record_troubles(&self, now: Instant) -> Vec<TroubleView> {
         let left_out = self.records.conduct.all_left_out(now).filter_map(|peer| {
             let minutes = self.records.conduct.left_out(peer, now)?.as_secs().div_ceil(60);
             let name = self.name_of(peer);
             let plural = if minutes == 1 { "" } else { "s" };
-            Some(format!(
+            let words = format!(
                 "{name} failed repeatedly and is left out of replies for {minutes} more \
                  minute{plural}."
-            ))
+            );
+            Some(TroubleView::with(&name, words, DeviceTrouble::LeftOut { minutes }))
         });
         let wrong = self.probing.golden.wrong(now).map(|(peer, model)| {
             let (name, model) = (self.name_of(peer), self.model_name(model));
-            format!(
+            let words = format!(
                 "{name} computes {model} otherwise than this computer does and is not used for it. \
                  Update Inglenook on both; if that does not help, import the model there anew and \
                  check the memory and the graphics driver."
-            )
+            );
+            TroubleView::with(&name, words, DeviceTrouble::ComputesOtherwise { model })
         });
         let suspects = self.records.suspects.values().cloned();
         suspects.chain(wrong).chain(left_out).collect()

@@ -26,7 +26,7 @@ use std::time::Duration;
 pub(crate) use elsewhere::Given;
 pub(crate) use handover::CacheCosts;
 pub(crate) use telling::{Me, Teller};
-pub(crate) use trails::TrailBook;
+pub(crate) use trails::{TrailBook, Unwanted};
 pub(crate) use walk::{WalkSetup, local_call};
 
 /// A reader that takes no event for this long has left without saying so; its reply ends.

@@ -15,7 +15,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::chats::ChatAsk;
 use crate::house::{Command, HouseError};
+use crate::preferences::settings_trouble;
 use crate::state::{Inside, State};
+use crate::views::TroubleView;
 
 /// How often the house looks at what changes by itself: adverts that grow old, links, problems.
 const LOOK: Duration = Duration::from_secs(1);
@@ -131,14 +133,21 @@ impl State {
             Command::Forget { device, answer } => drop(answer.send(self.forget(&device))),
             Command::SetName { name, answer } => drop(answer.send(self.set_name(&name))),
             Command::ImportModel { file, name, answer } => self.import(file, name, answer),
+            // Whoever changes the lists of models and downloads looks at them next, and may be quick.
             Command::RemoveModel { name, answer } => {
-                let _ = answer.send(self.remove_model(&name));
+                let removed = self.remove_model(&name);
+                self.publish();
+                let _ = answer.send(removed);
             }
             Command::Pull { source, name, answer } => {
-                let _ = answer.send(self.pull(&source, name.as_deref()));
+                let begun = self.pull(&source, name.as_deref());
+                self.publish();
+                let _ = answer.send(begun);
             }
             Command::Download { key, ask, answer } => {
-                let _ = answer.send(self.change_download(&key, ask));
+                let changed = self.change_download(&key, ask);
+                self.publish();
+                let _ = answer.send(changed);
             }
             Command::FoundModels(answer) => self.look_elsewhere(answer),
             Command::Generate { request, answer } => self.generate(*request, None, answer),
@@ -155,11 +164,9 @@ impl State {
                 let _ = answer.send(self.change_setting(setting));
             }
             Command::RenewPortKey(answer) => drop(answer.send(self.renew_port_key())),
-            Command::AddPortKey { name, answer } => {
-                let _ = answer.send(self.add_port_key(&name));
-            }
+            Command::AddPortKey { name, answer } => drop(answer.send(self.add_port_key(&name))),
             Command::RemovePortKey { name, answer } => {
-                let _ = answer.send(self.remove_port_key(&name));
+                drop(answer.send(self.remove_port_key(&name)))
             }
             Command::PortRequest(request) => self.note_port_request(request),
             Command::PortSettings(answer) => drop(answer.send(Ok(self.port_settings()))),
@@ -188,6 +195,7 @@ impl State {
             Inside::Window { number, event } => self.on_window(number, event),
             Inside::Imported { staged, name, answer } => self.imported(*staged, name, answer),
             Inside::Downloaded { key, outcome } => self.on_downloaded(&key, *outcome),
+            Inside::Deleted { key } => self.on_deleted(&key),
             Inside::Stocked(stocked) => self.on_stocked(*stocked),
             Inside::Lending => self.on_lending(),
             Inside::AdvertDue => self.on_advert_due(),
@@ -210,7 +218,7 @@ impl State {
             Inside::NextHost { peer, answer } => drop(answer.send(self.next_host(peer))),
             Inside::Relay { carrier, ticket, call } => self.on_relay(carrier, &ticket, call),
             Inside::Conduct(note) => self.on_conduct(note),
-            Inside::Unwanted(model, trails) => self.drop_trails(model, &trails),
+            Inside::Unwanted(model, unwanted) => self.drop_unwanted(model, &unwanted),
             Inside::ChatEnded(conversation) => self.forget_chat(conversation),
         }
     }
@@ -239,8 +247,10 @@ impl State {
         let before = self.settings.settings().clone();
         match self.settings.reload() {
             Ok(true) => self.settings_changed(&before),
-            Ok(false) => self.note("settings", None),
-            Err(error) => self.note("settings", Some(error.to_string())),
+            Ok(false) => self.note("settings", []),
+            Err(error) => {
+                self.note("settings", [TroubleView::of_error(&error, settings_trouble(&error))])
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use crate::forwarding::{self, Chains};
 use crate::house::{HouseError, Sharing};
 use crate::lending::{self, Lent, Terms};
 use crate::passage::DRAIN_LIMIT;
+use crate::preferences::not_changed;
 use crate::state::{Inside, State};
 
 /// Waited beyond [`DRAIN_LIMIT`] for calls that end by themselves then.
@@ -52,9 +53,7 @@ impl State {
     pub(crate) fn set_sharing(&mut self, sharing: Sharing) -> Result<(), HouseError> {
         let on = sharing == Sharing::On;
         let key = "distributed_inference.host.serve_shards";
-        self.settings
-            .change(&[(key, on.into())])
-            .map_err(|error| HouseError::new(ErrorCode::BadRequest, error.to_string()))?;
+        self.settings.change(&[(key, on.into())]).map_err(|error| not_changed(&error))?;
         self.apply_sharing();
         Ok(())
     }
@@ -189,17 +188,14 @@ impl State {
     /// Tells every device that may use it what is lent now.
     pub(crate) fn advertise(&mut self) {
         self.advertised_at = Some(clock::now());
-        for link in self.links.all() {
-            self.advertise_to(link.peer());
-            self.offer_whole_to(link.peer());
+        for peer in self.bulletins.peers() {
+            self.advertise_to(peer);
+            self.offer_whole_to(peer);
         }
     }
 
     /// Tells one device; one that may not use anything hears that nothing is shared.
     pub(crate) fn advertise_to(&self, peer: PeerId) {
-        let Some(link) = self.links.link(peer) else {
-            return;
-        };
         let advert = match self.gate.admit(peer, Purpose::Lend) {
             Ok(_) => self.advert(),
             Err(_) => Advert {
@@ -210,10 +206,7 @@ impl State {
                 memory_free_bytes: 0,
             },
         };
-        self.tasks.spawn_until_cancelled("advert", async move {
-            // A link that is gone is told again when it is back.
-            let _ = link.mux().send(Message::Advert(advert)).await;
-        });
+        self.bulletins.post(peer, Message::Advert(advert));
     }
 
     pub(crate) fn advert(&self) -> Advert {
@@ -304,7 +297,7 @@ impl State {
     }
 
     /// What workers keep of a device's conversations between two calls goes with its leave to call.
-    fn drop_kept(&self, peer: Option<PeerId>) {
+    pub(crate) fn drop_kept(&self, peer: Option<PeerId>) {
         let workers = self.workers.clone();
         self.tasks.spawn_until_cancelled("forget", async move { workers.forget(peer).await });
     }

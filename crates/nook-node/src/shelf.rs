@@ -9,11 +9,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nook_base::{ErrorCode, ModelDigest};
 use nook_model::{ModelFile, ModelShape};
-use nook_pipeline::Trail;
 use nook_text::{ChatTemplate, GrammarError, Grammars, Tokenizer};
 
 use crate::house::HouseError;
-use crate::reply::TrailBook;
+use crate::reply::{TrailBook, Unwanted};
 
 /// Models kept open; the one that was opened first goes when another comes.
 const OPEN_MODELS_MAX: usize = 8;
@@ -67,7 +66,7 @@ impl Shelf {
     }
 
     /// A kept conversation was deleted: nothing of it is gone on with. What its replies left of each model.
-    pub(crate) fn forget(&self, conversation: i64) -> Vec<(ModelDigest, Vec<Trail>)> {
+    pub(crate) fn forget(&self, conversation: i64) -> Vec<(ModelDigest, Unwanted)> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.iter().map(|(digest, model)| (*digest, model.trails.forget(conversation))).collect()
     }

@@ -18,16 +18,18 @@ use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
 use nook_mux::PingPolicy;
 use nook_shard::{WorkerCommand, WorkerLimits};
 use nook_store::{
-    Chats, Home, HomeChoice, Library, Measured, MeasuredFile, Peers, PortKeys, SettingsFile, Where,
+    Chats, Home, HomeChoice, HomeError, Library, Measured, MeasuredFile, Peers, PortKeys,
+    SettingsFile, Where,
 };
 use nook_trust::{DeviceKey, DeviceName, Gate};
 use nook_wire::{
     FEATURE_DROP, FEATURE_FORWARD, FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8, FEATURE_RESUME,
-    FEATURE_WHOLE, Hello,
+    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, Hello,
 };
 use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
+use crate::bulletins::Bulletins;
 use crate::chats::ChatBook;
 use crate::downloads::Downloads;
 use crate::fits::Fits;
@@ -38,6 +40,7 @@ use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings};
 use crate::keeping::Keeping;
 use crate::meters::Meters;
 use crate::placing::{Leases, Wishes};
+use crate::preferences::{not_changed, settings_trouble};
 use crate::probing::Probing;
 use crate::quiet::Quiet;
 use crate::records::Records;
@@ -45,7 +48,7 @@ use crate::reply::Me;
 use crate::running::{self, Inboxes};
 use crate::shelf::Shelf;
 use crate::state::{Lending, State};
-use crate::views::PortView;
+use crate::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
 use crate::whole::Wholes;
 use crate::workers::{WorkerSource, Workers};
 use crate::{PROTOCOL, models};
@@ -57,7 +60,8 @@ const FEATURES: u32 = FEATURE_RESUME
     | FEATURE_PLACEMENT
     | FEATURE_FORWARD
     | FEATURE_DROP
-    | FEATURE_WHOLE;
+    | FEATURE_WHOLE
+    | FEATURE_WHOLE_KEPT;
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
@@ -79,7 +83,7 @@ pub struct HouseOptions {
 pub enum StartError {
     /// The data folder.
     #[error(transparent)]
-    Home(#[from] nook_store::HomeError),
+    Home(#[from] HomeError),
     /// The settings.
     #[error(transparent)]
     Settings(#[from] nook_store::SettingsError),
@@ -119,6 +123,22 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+}
+
+impl StartError {
+    /// The same for doors that speak other languages.
+    #[must_use]
+    pub fn wording(&self) -> Wording {
+        match self {
+            Self::Home(HomeError::AlreadyRunning { data, .. }) => {
+                Wording::AlreadyRuns { folder: data.display().to_string() }
+            }
+            Self::Settings(error) => {
+                Wording::Trouble { trouble: Box::new(settings_trouble(error)) }
+            }
+            other => Wording::NotStarted { reason: other.to_string() },
+        }
+    }
 }
 
 /// What was read from the home, before anything runs.
@@ -238,7 +258,7 @@ fn assemble(
     let mut state = State {
         me,
         key: signer,
-        key_kept_in: kept_in(&kept),
+        key_place: key_place(&kept),
         pairing: Arc::new(Pairing::new(identity)),
         gate,
         links,
@@ -249,6 +269,7 @@ fn assemble(
         seen: BTreeMap::new(),
         heard: BTreeMap::new(),
         book: watch::channel(Arc::new(AdvertBook::default())).0,
+        bulletins: Bulletins::default(),
         lending: Lending::default(),
         holding_back: HoldingBack::default(),
         leases: Leases::default(),
@@ -282,7 +303,7 @@ fn assemble(
         peers,
         port_keys: watch::channel(port_keys).0,
     };
-    state.note("models", models.problem);
+    state.note("models", models.broken);
     state.take_back(read.measured);
     let sightings = settle(&mut state);
     let inboxes = Inboxes { commands, inside: inside_inbox, links: link_events, sightings };
@@ -352,7 +373,9 @@ fn start_finder(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
         }
         Err(error) => {
             tracing::warn!(%error, "devices cannot be looked for");
-            state.note("find", Some(format!("Devices cannot be looked for: {error}.")));
+            let reason = error.to_string();
+            let words = format!("Devices cannot be looked for: {reason}.");
+            state.note("find", [TroubleView::new(words, Trouble::DiscoveryRefused { reason })]);
             None
         }
     }
@@ -362,9 +385,8 @@ impl State {
     /// Renames this device for everybody who sees it.
     pub(crate) fn set_name(&mut self, name: &str) -> Result<(), crate::HouseError> {
         let clean = DeviceName::sanitised(name);
-        self.settings.change(&[("device.name", clean.as_str().into())]).map_err(|error| {
-            crate::HouseError::new(nook_base::ErrorCode::BadRequest, error.to_string())
-        })?;
+        let change = ("device.name", clean.as_str().into());
+        self.settings.change(&[change]).map_err(|error| not_changed(&error))?;
         self.apply_name();
         self.announce();
         Ok(())
@@ -422,10 +444,10 @@ fn device_name(settings: &SettingsFile) -> String {
     name.as_str().to_owned()
 }
 
-fn kept_in(kept: &Where) -> String {
+fn key_place(kept: &Where) -> KeyPlace {
     match kept {
-        Where::Keyring => "the system's keychain".to_owned(),
-        Where::File { path, .. } => format!("the file {}", path.display()),
+        Where::Keyring => KeyPlace::Keychain,
+        Where::File { path, .. } => KeyPlace::File { path: path.display().to_string() },
     }
 }
 
@@ -439,6 +461,7 @@ fn empty_view() -> crate::views::HouseView {
             app_version: String::new(),
             listen_port: 0,
             key_kept_in: String::new(),
+            key_place: None,
             memory_bytes: None,
             disk_free_bytes: None,
         },
@@ -446,6 +469,7 @@ fn empty_view() -> crate::views::HouseView {
             on: false,
             state: SharingState::Idle,
             streams: 0,
+            answering: false,
             streams_max: 0,
             paused: None,
             status_line: String::new(),

@@ -13,7 +13,6 @@ use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
 use nook_link::{Link, Links};
 use nook_machine::{Conditions, Machine};
 use nook_mux::Call;
-use nook_pipeline::Trail;
 use nook_store::{Home, Library, Peers, PortKeys, SettingsFile, Staged};
 use nook_trust::{DeviceKey, Gate, Ticket};
 use nook_wire::Message;
@@ -21,6 +20,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::adverts::{AdvertBook, Heard};
+use crate::bulletins::Bulletins;
 use crate::catalogue::Entry;
 use crate::chats::ChatBook;
 use crate::choice::outlook::Outlook;
@@ -36,9 +36,9 @@ use crate::placing::{Leases, Loaded, Wishes};
 use crate::probing::{Probed, Probing};
 use crate::quiet::Quiet;
 use crate::records::{Note, Records};
-use crate::reply::Me;
+use crate::reply::{Me, Unwanted};
 use crate::shelf::Shelf;
-use crate::views::{DecisionView, HouseView, ModelView, PortView};
+use crate::views::{DecisionView, HouseView, KeyPlace, ModelView, PortView, TroubleView};
 use crate::whole::Wholes;
 use crate::workers::Workers;
 
@@ -57,6 +57,8 @@ pub(crate) enum Inside {
     },
     /// A download ended, with its file or without.
     Downloaded { key: String, outcome: Box<Result<Fetched, FetchError>> },
+    /// The files of a download that was deleted are gone.
+    Deleted { key: String },
     /// A file that was downloaded was checked and may be listed.
     Stocked(Box<Stocked>),
     /// A kept conversation wants a reply.
@@ -86,7 +88,7 @@ pub(crate) enum Inside {
     /// A device brings steps in another's name.
     Relay { carrier: PeerId, ticket: Box<Ticket>, call: Call<Message> },
     /// Nobody will go on with what these replies with a model left.
-    Unwanted(ModelDigest, Vec<Trail>),
+    Unwanted(ModelDigest, Unwanted),
     /// A temporary conversation made room for another.
     ChatEnded(i64),
     /// A reply has something to tell about the devices that compute for it.
@@ -159,7 +161,7 @@ pub(crate) struct State {
     pub(crate) me: Me,
     /// Signs the tickets of this device's replies.
     pub(crate) key: Arc<DeviceKey>,
-    pub(crate) key_kept_in: String,
+    pub(crate) key_place: KeyPlace,
     // Held for its lock too: no second node uses this home.
     pub(crate) home: Home,
     pub(crate) settings: SettingsFile,
@@ -176,6 +178,8 @@ pub(crate) struct State {
     pub(crate) seen: BTreeMap<Tag, Seen>,
     pub(crate) heard: BTreeMap<PeerId, Heard>,
     pub(crate) book: watch::Sender<Arc<AdvertBook>>,
+    /// What is said to the devices that are linked.
+    pub(crate) bulletins: Bulletins,
     pub(crate) lending: Lending,
     pub(crate) holding_back: HoldingBack,
     /// Layers that other devices asked this one to hold.
@@ -213,8 +217,8 @@ pub(crate) struct State {
     ///
     /// [`REPLIES_WAITING_MAX`]: crate::house::REPLIES_WAITING_MAX
     pub(crate) waiting: VecDeque<Waiting>,
-    /// Problems by subject; the newest sentence of each.
-    pub(crate) problems: BTreeMap<&'static str, String>,
+    /// Problems by subject; the newest of each.
+    pub(crate) problems: BTreeMap<&'static str, Vec<TroubleView>>,
     pub(crate) advertised_at: Option<Instant>,
     pub(crate) inside: mpsc::Sender<Inside>,
     pub(crate) view: watch::Sender<Arc<HouseView>>,

@@ -18,24 +18,30 @@ macro_rules! view {
 }
 
 // Behind the macro, so that they have it.
+mod condition;
 mod conversations;
 mod devices;
+mod download_trouble;
 mod models;
 mod port;
 mod settings;
 mod timeline;
+mod trouble;
 mod wording;
 
+pub use condition::Condition;
 pub use conversations::{
-    ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView,
+    ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView, StretchView,
 };
-pub use devices::{DeviceView, LendView, UnusedReason};
+pub use devices::{DeviceView, LendView, UnusedReason, WhyLeftOut};
+pub use download_trouble::DownloadTrouble;
 pub use models::{
     CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, FoundView, ModelView,
 };
 pub use port::{PortKeyView, PortRequestView, PortView};
 pub use settings::{SettingAsk, SettingsView};
 pub use timeline::{PartView, WorkView};
+pub use trouble::{DeviceTrouble, Trouble, TroubleView, WrongResult};
 pub use wording::Wording;
 
 view! {
@@ -57,8 +63,8 @@ struct HouseView {
     pub pairing: Option<PairingView>,
     /// The local OpenAI-compatible port.
     pub port: PortView,
-    /// Problems in plain words, worst first; empty when all is well.
-    pub problems: Vec<String>,
+    /// Problems, worst first; empty when all is well.
+    pub problems: Vec<TroubleView>,
     /// What the owner has chosen, as far as the window shows it.
     pub settings: SettingsView,
 }
@@ -77,12 +83,30 @@ struct MeView {
     pub app_version: String,
     /// Port on which paired devices reach this one.
     pub listen_port: u16,
-    /// Where the identity's secret key is kept, in words.
+    /// Where the identity's secret key is kept, in English.
     pub key_kept_in: String,
+    /// The same for doors that speak other languages.
+    #[serde(default)]
+    pub key_place: Option<KeyPlace>,
     /// All memory of this device, in bytes; absent where the system does not say.
     pub memory_bytes: Option<u64>,
     /// Room on the disk of the models, in bytes, rounded; absent where the system does not say.
     pub disk_free_bytes: Option<u64>,
+}
+}
+
+view! {
+/// Where a secret key is kept.
+#[derive(Eq)]
+#[serde(tag = "kind")]
+enum KeyPlace {
+    /// In the system's keychain.
+    Keychain,
+    /// In a file that only its owner can read.
+    File {
+        /// Which one.
+        path: String,
+    },
 }
 }
 
@@ -93,6 +117,9 @@ struct SharingView {
     pub on: bool,
     /// What is going on; selects the tray icon.
     pub state: SharingState,
+    /// Whether replies of this device are made now.
+    #[serde(default)]
+    pub answering: bool,
     /// Streams of other devices that run here now.
     pub streams: u16,
     /// Most such streams.
@@ -475,8 +502,11 @@ struct LeftOutView {
     pub device_id: String,
     /// Its name.
     pub device: String,
-    /// Why, in one sentence.
+    /// Why, in one English sentence.
     pub why: String,
+    /// The same for doors that speak other languages.
+    #[serde(default)]
+    pub reason: Option<WhyLeftOut>,
 }
 }
 

@@ -12,14 +12,16 @@
 
 pub(crate) mod hosting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nook_base::{LayerRange, PeerId, clock};
-use nook_mux::CallReceiver;
+use nook_base::{ErrorCode, LayerRange, PeerId, clock};
+use nook_mux::{CallError, CallReceiver};
 use nook_plan::Place;
 use nook_trust::{Admitted, Purpose};
-use nook_wire::{FEATURE_WHOLE, IdsAssembly, Message, WholeIds, WholeOffer, WholeOffers};
+use nook_wire::{
+    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, IdsAssembly, Message, WholeIds, WholeOffer, WholeOffers,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::state::State;
@@ -29,8 +31,8 @@ use crate::state::State;
 pub(crate) struct Wholes {
     /// What each would run whole for this device.
     heard: BTreeMap<PeerId, WholeOffers>,
-    /// What each was told last.
-    told: BTreeMap<PeerId, WholeOffers>,
+    /// Who was told anything on the link that there is.
+    told: BTreeSet<PeerId>,
     /// Ends what runs here whole for one device, when it is its owner's own no more.
     cuts: BTreeMap<PeerId, CancellationToken>,
 }
@@ -41,6 +43,8 @@ pub(crate) struct OwnGuest {
     pass: Admitted,
     /// Cancelled when the gate says so no more.
     revoked: CancellationToken,
+    /// Whether it understands the name of what is kept for it.
+    hears_kept: bool,
 }
 
 impl Wholes {
@@ -63,8 +67,9 @@ impl State {
         self.publish_book();
     }
 
-    /// Tells a device of the same person what would be run whole for it, where that has changed. One that
-    /// is not, or that does not know of such requests, is told nothing.
+    /// Tells a device of the same person what would be run whole for it, with every advert. One that is not,
+    /// or that does not know of such requests, is told nothing; but who was told something hears for as long
+    /// as it is linked that there is nothing any more.
     pub(crate) fn offer_whole_to(&mut self, peer: PeerId) {
         let Some(link) = self.links.link(peer) else { return };
         if link.hello().features & FEATURE_WHOLE == 0 {
@@ -74,14 +79,11 @@ impl State {
             Ok(pass) => self.whole_offers(&pass),
             Err(_) => WholeOffers::default(),
         };
-        if offers == self.whole.told.get(&peer).cloned().unwrap_or_default() {
+        if offers.offers.is_empty() && !self.whole.told.contains(&peer) {
             return;
         }
-        self.whole.told.insert(peer, offers.clone());
-        self.tasks.spawn_until_cancelled("whole-offers", async move {
-            // A link that is gone is told again when it is back.
-            let _ = link.mux().send(Message::WholeOffers(offers)).await;
-        });
+        self.whole.told.insert(peer);
+        self.bulletins.post(peer, Message::WholeOffers(offers));
     }
 
     /// The models of which all layers are lent now.
@@ -111,27 +113,37 @@ impl State {
         let pass = self.gate.admit(peer, Purpose::RemoteWhole).ok()?;
         let revoked =
             self.whole.cuts.entry(peer).or_insert_with(|| self.tasks.token().child_token());
-        Some(OwnGuest { pass, revoked: revoked.clone() })
+        let link = self.links.link(peer);
+        let hears_kept = link.is_some_and(|it| it.hello().features & FEATURE_WHOLE_KEPT != 0);
+        Some(OwnGuest { pass, revoked: revoked.clone(), hears_kept })
     }
 
-    /// Ends what runs whole for devices that are the owner's own no more.
+    /// Ends what runs whole for devices that are the owner's own no more, and frees what is kept for them.
     pub(crate) fn end_revoked_wholes(&mut self) {
         let gate = &self.gate;
+        let mut revoked = Vec::new();
         self.whole.cuts.retain(|peer, cut| {
             let stays = gate.admit(*peer, Purpose::RemoteWhole).is_ok();
             if !stays {
                 cut.cancel();
+                revoked.push(*peer);
             }
             stays
         });
+        for peer in revoked {
+            self.drop_kept(Some(peer));
+        }
     }
 }
 
 /// Why ids did not come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoIds {
-    /// The other side has left.
+    /// The other side has left, or is not to be reached any more.
     Gone,
+    /// It has ended the request and says why. It may do so whenever it likes, between a head and its ids too:
+    /// that says nothing against it.
+    Refused(ErrorCode),
     /// It has said something else, or in the wrong number.
     Wrong(String),
 }
@@ -150,8 +162,14 @@ pub(crate) async fn read_ids(
                     return Ok(ids);
                 }
             }
+            Ok(Message::Error(error)) => return Err(NoIds::Refused(error.code)),
+            Ok(Message::Draining { .. }) => return Err(NoIds::Refused(ErrorCode::Draining)),
             Ok(_) => return Err(NoIds::Wrong("something else came between ids".to_owned())),
+            Err(CallError::Closed { code: Some(code) }) => return Err(NoIds::Refused(code)),
             Err(_) => return Err(NoIds::Gone),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

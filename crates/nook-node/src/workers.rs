@@ -16,6 +16,7 @@ use nook_wire::KeptHistory;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::house::HouseError;
+use crate::views::{Trouble, TroubleView, Wording};
 
 /// Requests that may wait; a caller beyond them waits at the door.
 const REQUESTS_MAX: usize = 64;
@@ -33,7 +34,7 @@ const STATUS_LIMIT: Duration = Duration::from_millis(300);
 #[derive(Debug, Clone)]
 pub(crate) struct Workers {
     requests: mpsc::Sender<Request>,
-    problems: watch::Receiver<Vec<String>>,
+    problems: watch::Receiver<Vec<TroubleView>>,
 }
 
 type Waiter = oneshot::Sender<Result<Worker, HouseError>>;
@@ -72,8 +73,8 @@ struct Stable {
     slots: HashMap<ModelDigest, Slot>,
     names: HashMap<ModelDigest, String>,
     crashes: HashMap<ModelDigest, VecDeque<Instant>>,
-    off: HashMap<ModelDigest, String>,
-    problems: watch::Sender<Vec<String>>,
+    off: HashMap<ModelDigest, TroubleView>,
+    problems: watch::Sender<Vec<TroubleView>>,
 }
 
 impl Workers {
@@ -187,8 +188,8 @@ impl Workers {
         }
     }
 
-    /// Models that are switched off, in words.
-    pub(crate) fn problems(&self) -> watch::Receiver<Vec<String>> {
+    /// Models that are switched off.
+    pub(crate) fn problems(&self) -> watch::Receiver<Vec<TroubleView>> {
         self.problems.clone()
     }
 }
@@ -267,9 +268,11 @@ impl Stable {
     }
 
     fn get(&mut self, model: ModelDigest, name: String, answer: Waiter) {
-        if let Some(reason) = self.off.get(&model) {
-            let error = HouseError::new(ErrorCode::WorkerCrashed, reason.clone());
-            let _ = answer.send(Err(error));
+        if let Some(TroubleView { sentence, trouble }) = self.off.get(&model) {
+            let error = HouseError::new(ErrorCode::WorkerCrashed, sentence.clone());
+            let wording =
+                trouble.clone().map(|trouble| Wording::Trouble { trouble: Box::new(trouble) });
+            let _ = answer.send(Err(HouseError { wording, ..error }));
             return;
         }
         if let Some(worker) = self.running(model) {
@@ -334,13 +337,15 @@ impl Stable {
         if recent.len() < CRASHES_MAX {
             return;
         }
-        let name = self.names.get(&model).map_or("a model", String::as_str);
-        let sentence = format!(
+        let name = self.names.get(&model).cloned().unwrap_or_else(|| model.short());
+        let words = format!(
             "{name} is switched off until Inglenook restarts: its worker ended {CRASHES_MAX} times \
              within a minute ({reason})."
         );
-        tracing::error!("{sentence}");
-        self.off.insert(model, sentence);
+        tracing::error!("{words}");
+        let (ends, reason) = (CRASHES_MAX as u32, reason.to_owned());
+        let trouble = Trouble::ModelSwitchedOff { model: name, ends, reason };
+        self.off.insert(model, TroubleView::new(words, trouble));
         self.problems.send_replace(self.off.values().cloned().collect());
     }
 }

@@ -35,6 +35,7 @@ mod tools;
 pub use server::{Limits, PortError, PortHandle, serve};
 
 use nook_node::House;
+use nook_node::views::{Trouble, TroubleView};
 
 /// Opens the port as the settings say, and tells the house how it stands. Never fails: a port that
 /// another program holds is a problem to show, not a reason for the node to end.
@@ -50,14 +51,26 @@ pub async fn open(house: House) {
     let (on, base_url, problem) = if settings.on {
         match serve(house.clone(), &settings, Limits::USUAL, house.tasks()).await {
             Ok(handle) => (true, format!("http://{}/v1", handle.address()), None),
-            Err(error) => (false, base_url, Some(error.to_string())),
+            Err(error) => (false, base_url, Some(TroubleView::of_error(&error, trouble(&error)))),
         }
     } else {
         (false, base_url, None)
     };
     if let Some(problem) = &problem {
-        tracing::warn!("{problem}");
+        tracing::warn!("{}", problem.sentence);
     }
     // The house may be leaving already; then nobody asks how the port stands.
     let _ = house.set_port_state(on, base_url, problem).await;
+}
+
+/// The same for doors that speak other languages than English.
+fn trouble(error: &PortError) -> Trouble {
+    match error {
+        PortError::Bind { address, source } => {
+            Trouble::PortTaken { address: address.to_string(), reason: source.to_string() }
+        }
+        PortError::NotLoopback { address } => {
+            Trouble::PortNotLocal { address: address.to_string() }
+        }
+    }
 }

@@ -8,34 +8,50 @@ use nook_plan::Place;
 
 use crate::gains::OutOfBounds;
 
-/// Why a result cannot be right.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub(crate) enum Corrupt {
+/// Why a result cannot be right; in words, a sentence without its capital and full stop.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Corrupt {
+    /// It answers something that was not asked.
     #[error("the result is for other positions than the step")]
     OtherPositions,
+    /// It is no tensor of the agreed kind.
     #[error("the result has another shape or type than agreed")]
     OtherShape,
+    /// No layer makes such numbers of sound ones.
     #[error("the result holds a NaN or an infinity")]
     NotFinite,
+    /// Nothing was computed.
     #[error("a row of the result is all zero")]
     ZeroRow,
+    /// Nothing was computed either.
     #[error("a row of the result is that of the input, unchanged")]
     Copy,
-    #[error("a row of the result is {} than these layers make it", times(*gain))]
-    Gain {
-        /// Mean magnitude after the layers over that before them, in octaves.
-        gain: f64,
+    /// Its mean magnitude is above what these layers have shown.
+    #[error("a row of the result is much larger than these layers make it")]
+    MuchLarger,
+    /// It is below that.
+    #[error("a row of the result is much smaller than these layers make it")]
+    MuchSmaller,
+    /// This device has computed the same.
+    #[error("this device computed the same layers and came to other numbers")]
+    ContradictedHere,
+    /// So has another one; nobody knows which of the two is right.
+    #[error(
+        "another device computed the same layers and came to other numbers; one of the two is wrong"
+    )]
+    ContradictedElsewhere,
+    /// The node could not read it as what it says it is.
+    #[error("{reason}")]
+    Unreadable {
+        /// What is wrong with it.
+        reason: String,
     },
 }
 
 impl From<OutOfBounds> for Corrupt {
     fn from(out: OutOfBounds) -> Self {
-        Self::Gain { gain: out.gain }
+        if out.gain > 0.0 { Self::MuchLarger } else { Self::MuchSmaller }
     }
-}
-
-fn times(gain: f64) -> &'static str {
-    if gain > 0.0 { "much larger" } else { "much smaller" }
 }
 
 /// What was agreed for the result of one step.

@@ -131,7 +131,7 @@ impl Pipeline {
         let stage = &self.stages[index];
         let is_due = stage.under_way.front().is_some_and(|front| front.step == step);
         if stage.onward != Onward::Linked || !is_due {
-            return self.on_fault(index, Fault::corrupt(&Corrupt::OtherPositions), now);
+            return self.on_fault(index, Fault::corrupt(Corrupt::OtherPositions), now);
         }
         if self.take_answered(index, host_us, now).is_none() {
             return;

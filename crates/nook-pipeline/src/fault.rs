@@ -11,6 +11,8 @@ pub(crate) struct Fault {
     pub(crate) code: ErrorCode,
     pub(crate) sentence: Option<String>,
     pub(crate) kind: FaultKind,
+    /// With [`FaultKind::Wrong`] what is wrong.
+    pub(crate) corrupt: Option<Corrupt>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +48,8 @@ impl Fault {
             ErrorCode::Draining => FaultKind::Leaving,
             _ => FaultKind::Reported,
         };
-        Self { code, sentence: Some(sentence).filter(|text| !text.is_empty()), kind }
+        let sentence = Some(sentence).filter(|text| !text.is_empty());
+        Self { code, sentence, kind, corrupt: None }
     }
 
     /// The way to `place` is gone.
@@ -58,18 +61,17 @@ impl Fault {
     }
 
     /// A result could not be right.
-    pub(crate) fn corrupt(why: &Corrupt) -> Self {
-        Self::wrong(why.to_string())
-    }
-
-    /// As [`Fault::corrupt`], in words.
-    pub(crate) fn wrong(sentence: String) -> Self {
-        let code = ErrorCode::CorruptActivation;
-        Self { code, sentence: Some(sentence), kind: FaultKind::Wrong }
+    pub(crate) fn corrupt(why: Corrupt) -> Self {
+        Self {
+            code: ErrorCode::CorruptActivation,
+            sentence: Some(why.to_string()),
+            kind: FaultKind::Wrong,
+            corrupt: Some(why),
+        }
     }
 
     pub(crate) fn of(code: ErrorCode) -> Self {
-        Self { code, sentence: None, kind: FaultKind::Broken }
+        Self { code, sentence: None, kind: FaultKind::Broken, corrupt: None }
     }
 
     pub(crate) fn stalled() -> Self {

@@ -41,6 +41,7 @@ mod stage;
 mod takeover;
 mod walk;
 
+pub use arrival::Corrupt;
 pub use conduct::{
     Conduct, ConductRecord, FAILURE_WINDOW, FAILURES_MAX, LEFT_OUT_FIRST, LEFT_OUT_MAX, SUSPICION,
     usable,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, ModelPart, PeerId, Sensitive};
 use nook_plan::{Offer, Place};
 
+use crate::arrival::Corrupt;
 use crate::history::HistoryMark;
 
 /// One try at one segment: one call. Never used twice within a pipeline, so what still arrives for an
@@ -329,8 +330,8 @@ pub enum Report {
         peer: PeerId,
         /// Its layers.
         layers: LayerRange,
-        /// What is wrong with it: a sentence without its capital and full stop.
-        reason: String,
+        /// What is wrong with it.
+        reason: Corrupt,
     },
     /// Numbers of this model are larger than f16 holds; the rest of the reply uses f32.
     ActivationsWidened,

@@ -10,6 +10,7 @@ use std::time::Instant;
 use nook_base::{ErrorCode, PeerId, Sensitive};
 use nook_plan::{Place, Route, Segment};
 
+use crate::arrival::Corrupt;
 use crate::boundaries::Boundaries;
 use crate::fault::{Exclusion, Fault};
 use crate::gains::GainBook;
@@ -236,7 +237,8 @@ impl Pipeline {
             Event::Corrupt { attempt, sentence } => {
                 if let Some(index) = self.find_or_count(attempt) {
                     self.measure.corrupt_activations += 1;
-                    self.on_fault(index, Fault::wrong(sentence), now);
+                    let corrupt = Corrupt::Unreadable { reason: sentence };
+                    self.on_fault(index, Fault::corrupt(corrupt), now);
                 }
             }
             Event::Lost { attempt } => {

@@ -159,8 +159,7 @@ impl Pipeline {
             ShardState::Lost
         };
         self.report(Report::ShardStatus { peer, layers, state });
-        if fault.kind == FaultKind::Wrong {
-            let reason = fault.sentence.clone().unwrap_or_default();
+        if let Some(reason) = fault.corrupt.clone() {
             self.report(Report::ShardSuspect { peer, layers, reason });
         }
     }

@@ -29,6 +29,7 @@ use std::time::Instant;
 use nook_base::{Activation, ActivationDtype};
 use nook_plan::{Offer, Place, Segment};
 
+use crate::arrival::Corrupt;
 use crate::fault::{Exclusion, Fault};
 use crate::message::{AttemptId, CloseReason};
 use crate::pipeline::Pipeline;
@@ -231,10 +232,10 @@ impl Pipeline {
                 self.excluded.entry(*peer).or_insert(Exclusion::Suspected);
             }
         }
-        let sentence = if witnesses.contains(&Place::Local) {
-            "this device computed the same layers and came to other numbers"
+        let corrupt = if witnesses.contains(&Place::Local) {
+            Corrupt::ContradictedHere
         } else {
-            "another device computed the same layers and came to other numbers; one of the two is wrong"
+            Corrupt::ContradictedElsewhere
         };
         self.drop_side(index, CloseReason::Superseded);
         self.rebuild_behind(index, now);
@@ -245,7 +246,7 @@ impl Pipeline {
                 self.start_again(attempt, now);
                 self.rewind(index, now);
             }
-            _ => self.on_fault(index, Fault::wrong(sentence.to_owned()), now),
+            _ => self.on_fault(index, Fault::corrupt(corrupt), now),
         }
     }
 

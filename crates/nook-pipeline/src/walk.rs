@@ -182,7 +182,7 @@ impl Pipeline {
             Ok(gains) => gains,
             Err(corrupt) => {
                 self.measure.corrupt_activations += 1;
-                return self.on_fault(index, Fault::corrupt(&corrupt), now);
+                return self.on_fault(index, Fault::corrupt(corrupt), now);
             }
         };
         if let Some(gains) = gains {
@@ -265,7 +265,7 @@ impl Pipeline {
         let is_asked =
             stage.under_way.front().is_some_and(|asked| answer == (asked.step, asked.position));
         if !is_asked || !stage.segment.part.head {
-            return self.on_fault(index, Fault::corrupt(&arrival::Corrupt::OtherPositions), now);
+            return self.on_fault(index, Fault::corrupt(arrival::Corrupt::OtherPositions), now);
         }
         let Some(attempt) = stage.attempt() else {
             return;

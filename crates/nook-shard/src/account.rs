@@ -165,8 +165,8 @@ impl<S: Resumable> Account<S> {
     }
 
     /// Frees what is kept of one conversation.
-    pub(crate) fn drop_kept(&self, requester: Requester, named: KeptHistory) {
-        self.evict(|parking| parking.drop_kept(requester, named));
+    pub(crate) fn drop_kept(&self, requester: Requester, named: KeptHistory, now: Instant) {
+        self.evict(|parking| parking.drop_kept(requester, named, now));
     }
 
     /// Frees everything that is kept; whether that was anything.

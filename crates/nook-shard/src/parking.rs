@@ -23,9 +23,9 @@ pub(crate) const PARKED_MAX: usize = 32;
 /// larger by itself is not kept.
 pub(crate) const OWN_PARKED_BYTES_MAX: u64 = 1 << 30;
 
-/// Dropped conversations that are remembered when nothing was kept of them yet: the word may overtake the
-/// end of the call that it is about. Of more, the one named longest ago is forgotten; what it was about
-/// goes when its time is over.
+/// Dropped conversations that are remembered: the word may overtake the end of the calls that it is about,
+/// which are several where several parts are computed here. Of more, the one named longest ago is
+/// forgotten, as is one whose time is over; what comes of it after that goes when its own time is over.
 pub(crate) const DROPPED_MAX: usize = 64;
 
 /// Whose conversation it is.
@@ -68,7 +68,14 @@ pub(crate) struct Parking<S> {
     /// The one used longest ago first.
     spots: Vec<Spot<S>>,
     /// What is not to be kept when it comes, the one named longest ago first.
-    dropped: VecDeque<(Requester, KeptHistory)>,
+    dropped: VecDeque<Dropped>,
+}
+
+#[derive(Debug)]
+struct Dropped {
+    requester: Requester,
+    named: KeptHistory,
+    since: Instant,
 }
 
 #[derive(Debug)]
@@ -98,9 +105,7 @@ impl<S: Resumable> Parking<S> {
         now: Instant,
     ) -> Evicted<S> {
         let spot = Spot { key, kept, bytes, since: now };
-        let is_it = |(of, named): &(Requester, KeptHistory)| spot.is_of(*of, named);
-        if let Some(index) = self.dropped.iter().position(is_it) {
-            self.dropped.remove(index);
+        if self.dropped.iter().any(|dropped| spot.is_of(dropped.requester, &dropped.named)) {
             return vec![spot.kept];
         }
         self.spots.push(spot);
@@ -146,9 +151,12 @@ impl<S: Resumable> Parking<S> {
         evicted
     }
 
-    /// Frees what was not used for `life`.
+    /// Frees what was not used for `life`, and forgets what was dropped as long ago: the calls that the word
+    /// had overtaken have long ended, and the same words may be said again.
     pub(crate) fn expire(&mut self, now: Instant, life: Duration) -> Evicted<S> {
-        self.evict(|spot| now.saturating_duration_since(spot.since) >= life)
+        let is_over = |since: Instant| now.saturating_duration_since(since) >= life;
+        self.dropped.retain(|dropped| !is_over(dropped.since));
+        self.evict(|spot| is_over(spot.since))
     }
 
     /// Frees what a device keeps, or every other device than this one.
@@ -159,17 +167,20 @@ impl<S: Resumable> Parking<S> {
         })
     }
 
-    /// Frees what `requester` keeps of one conversation, of every part that is computed here, or does
-    /// not keep it when it comes.
-    pub(crate) fn drop_kept(&mut self, requester: Requester, named: KeptHistory) -> Evicted<S> {
-        let evicted = self.evict(|spot| spot.is_of(requester, &named));
-        if evicted.is_empty() {
-            while self.dropped.len() >= DROPPED_MAX {
-                self.dropped.pop_front();
-            }
-            self.dropped.push_back((requester, named));
+    /// Frees what `requester` keeps of one conversation, of every part that is computed here, and does
+    /// not keep those that come later.
+    pub(crate) fn drop_kept(
+        &mut self,
+        requester: Requester,
+        named: KeptHistory,
+        now: Instant,
+    ) -> Evicted<S> {
+        self.dropped.retain(|known| (known.requester, known.named) != (requester, named));
+        while self.dropped.len() >= DROPPED_MAX {
+            self.dropped.pop_front();
         }
-        evicted
+        self.dropped.push_back(Dropped { requester, named, since: now });
+        self.evict(|spot| spot.is_of(requester, &named))
     }
 
     /// Frees everything.

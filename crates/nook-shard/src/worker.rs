@@ -149,7 +149,8 @@ async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerE
                 room.account.forget(peer);
             }
             Incoming::Control(WorkerMessage::Local(LocalMessage::DropKeptOf { peer, kept })) => {
-                room.account.drop_kept(peer.map_or(Requester::Owner, Requester::Guest), kept);
+                let requester = peer.map_or(Requester::Owner, Requester::Guest);
+                room.account.drop_kept(requester, kept, nook_base::clock::now());
             }
             Incoming::Control(_) => {}
         }

@@ -131,8 +131,15 @@ impl Elsewhere {
         let mut found = Vec::new();
         for (keeper, folder) in &self.folders {
             match keeper {
-                Keeper::Ollama => ollama(folder, &mut found),
-                _ => walk(folder, &mut |path| found.extend(gguf(*keeper, path, file_stem(path)))),
+                // Its blobs have no names; its manifests, one for each model and tag, say which are models.
+                Keeper::Ollama => {
+                    walk(&folder.join("manifests"), &mut |path| found.extend(blob(folder, path)));
+                }
+                _ => walk(folder, &mut |path| {
+                    if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")) {
+                        found.extend(gguf(*keeper, path, file_stem(path)));
+                    }
+                }),
             }
         }
         found.sort_by(|a: &FoundFile, b| {
@@ -145,8 +152,8 @@ impl Elsewhere {
     }
 }
 
-/// Shows `see` every file below `folder` whose name ends in `.gguf`. Links to folders are not
-/// followed, so no walk goes in circles.
+/// Shows `see` what lies below `folder` and is no folder itself. Links to folders are not followed, so
+/// no walk goes in circles.
 fn walk(folder: &Path, see: &mut dyn FnMut(&Path)) {
     let (mut open, mut passed) = (vec![(folder.to_owned(), 0)], 0);
     while let Some((folder, depth)) = open.pop() {
@@ -157,33 +164,10 @@ fn walk(folder: &Path, see: &mut dyn FnMut(&Path)) {
                 return;
             }
             let path = entry.path();
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                if depth < DEPTH_MAX {
-                    open.push((path, depth + 1));
-                }
-            } else if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")) {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 see(&path);
-            }
-        }
-    }
-}
-
-/// Ollama's blobs have no names; its manifests, one for each model and tag, say which are models.
-fn ollama(folder: &Path, found: &mut Vec<FoundFile>) {
-    let manifests = folder.join("manifests");
-    let (mut open, mut passed) = (vec![(manifests, 0)], 0);
-    while let Some((at, depth)) = open.pop() {
-        let Ok(entries) = fs::read_dir(&at) else { continue };
-        for entry in entries.flatten() {
-            passed += 1;
-            if passed > PASSED_MAX {
-                return;
-            }
-            let path = entry.path();
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth < DEPTH_MAX => open.push((path, depth + 1)),
-                Ok(kind) if kind.is_file() => found.extend(blob(folder, &path)),
-                _ => {}
+            } else if depth < DEPTH_MAX {
+                open.push((path, depth + 1));
             }
         }
     }
@@ -191,7 +175,9 @@ fn ollama(folder: &Path, found: &mut Vec<FoundFile>) {
 
 /// The model file that a manifest names. Its text is not believed: a digest is 64 digits, nothing else.
 fn blob(folder: &Path, manifest: &Path) -> Option<FoundFile> {
-    if fs::metadata(manifest).ok()?.len() > MANIFEST_BYTES_MAX {
+    // Only a file: a pipe would be waited for.
+    let about = fs::metadata(manifest).ok().filter(fs::Metadata::is_file)?;
+    if about.len() > MANIFEST_BYTES_MAX {
         return None;
     }
     let read: Manifest = serde_json::from_slice(&fs::read(manifest).ok()?).ok()?;

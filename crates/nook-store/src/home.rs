@@ -113,9 +113,10 @@ impl Home {
         Ok(Self { data, runtime, tag, is_default, _held: Arc::new(held) })
     }
 
-    /// The data folder of the home at `choice`, without opening the home; made where it is missing.
+    /// The data folder of the home at `choice`, without opening the home. Nothing is made: it may be
+    /// missing.
     pub(crate) fn data_of(choice: &HomeChoice) -> Result<PathBuf, HomeError> {
-        data_folder(choice, usual_folder())
+        named_folder(choice, usual_folder())
     }
 
     /// The folder for sockets of the home at `choice`, without opening the home: for whoever talks to
@@ -160,15 +161,20 @@ impl Home {
     }
 }
 
+/// The data folder as it was named.
+fn named_folder(choice: &HomeChoice, usual: Option<PathBuf>) -> Result<PathBuf, HomeError> {
+    match choice {
+        HomeChoice::At(folder) => Ok(folder.clone()),
+        HomeChoice::Usual => match env::raw(HOME_VARIABLE) {
+            Some(folder) => Ok(folder.into()),
+            None => usual.ok_or(HomeError::NoUserFolder),
+        },
+    }
+}
+
 /// The data folder, made where it is missing. It has one name from here on, whatever links lead to it.
 fn data_folder(choice: &HomeChoice, usual: Option<PathBuf>) -> Result<PathBuf, HomeError> {
-    let data = match choice {
-        HomeChoice::At(folder) => folder.clone(),
-        HomeChoice::Usual => match env::raw(HOME_VARIABLE) {
-            Some(folder) => folder.into(),
-            None => usual.ok_or(HomeError::NoUserFolder)?,
-        },
-    };
+    let data = named_folder(choice, usual)?;
     durable::create_private_folder(&data)?;
     let named = fs::canonicalize(&data);
     Ok(named.map_err(|error| FileError::new(&data, Deed::Read, &error))?)

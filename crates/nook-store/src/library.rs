@@ -211,14 +211,13 @@ impl Library {
             None => names::make(&self.models, staged.source()),
         };
         let (digest, bytes) = (staged.digest(), staged.bytes());
-        let (path, owned) = staged.settle(&name)?;
+        let settled = staged.settle(&name)?;
+        let (path, owned) = (settled.path().to_owned(), settled.is_owned());
         let entry = ModelEntry { digest, name, path, bytes, imported: now, built_in: false, owned };
         let mut models = self.models.clone();
         models.push(entry.clone());
         if let Err(error) = self.save(&models) {
-            if owned {
-                let _ = fs::remove_file(&entry.path);
-            }
+            settled.undo();
             return Err(error.into());
         }
         self.models = models;

@@ -132,6 +132,33 @@ fn a_file_that_moves_in_stays_where_it_is_until_it_is_adopted() {
 }
 
 #[test]
+fn a_list_that_cannot_be_saved_leaves_every_file_where_it_was() {
+    let house = House::new();
+    let mut library = house.open().unwrap();
+    // A folder in its place is in the way of every write, whoever runs this test.
+    let index = house.home.data().join("models.json");
+    fs::remove_file(&index).unwrap();
+    fs::create_dir_all(index.join("in the way")).unwrap();
+    for (take, content) in [
+        (Take::Move, "moved"),
+        (Take::Copy, "copied"),
+        (Take::Link, "linked"),
+        (Take::InPlace, "in place"),
+    ] {
+        let source = house.file("download.gguf", content.as_bytes());
+        let refused = import(&mut library, &source, take, Some("qwen3-4b")).unwrap_err();
+        assert!(matches!(refused, ImportError::File(_)), "{take:?}: {refused}");
+        assert_eq!(fs::read_to_string(&source).unwrap(), content, "{take:?}");
+        assert_eq!(house.in_library(), ["ember-q8_0.gguf"], "{take:?}");
+        assert_eq!(library.models().len(), 1, "{take:?}");
+    }
+    fs::remove_dir_all(&index).unwrap();
+    let source = house.file("download.gguf", b"moved");
+    let entry = import(&mut library, &source, Take::Move, Some("qwen3-4b")).unwrap();
+    assert_eq!(fs::read(&entry.path).unwrap(), b"moved");
+}
+
+#[test]
 fn imports_survive_a_restart_in_each_way_of_taking() {
     let house = House::new();
     let mut library = house.open().unwrap();

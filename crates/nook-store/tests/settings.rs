@@ -291,6 +291,15 @@ fn settings_are_seen_without_opening_the_home_that_a_node_holds() {
 }
 
 #[test]
+fn a_glance_at_a_home_that_is_not_there_makes_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("not/there");
+    let seen = SettingsFile::glance(&HomeChoice::At(home)).unwrap();
+    assert_eq!(seen, Settings::default());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn names_are_sanitised() {
     let house = House::with("[device]\nname = \"\\u202eDesk\\u0000\"\n");
     let name = house.load().unwrap().settings().device.name.clone();

@@ -32,6 +32,8 @@ pub struct Served {
     pub ranges: bool,
     /// Whether answers leave out how long they are.
     pub no_length: bool,
+    /// Whether answers with a piece leave out how long the whole is.
+    pub no_total: bool,
     /// What goes wrong, one a request.
     pub faults: VecDeque<Fault>,
 }
@@ -210,7 +212,8 @@ fn piece(
     match from.filter(|_| served.ranges && is_same) {
         None => (200, 0..whole, None),
         Some(from) if from < whole => {
-            let text = format!("bytes {from}-{}/{whole}", whole.saturating_sub(1));
+            let total = if served.no_total { "*".to_owned() } else { whole.to_string() };
+            let text = format!("bytes {from}-{}/{total}", whole.saturating_sub(1));
             (206, from..whole, Some(("Content-Range".to_owned(), text)))
         }
         Some(_) => (416, 0..0, Some(("Content-Range".to_owned(), format!("bytes */{whole}")))),

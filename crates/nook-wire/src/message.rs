@@ -18,7 +18,7 @@ use crate::forward::{Passed, Ticket};
 use crate::frame::{DecodeError, WireMessage, read_body, write_body};
 use crate::header::{FLAG_LAST_CHUNK, Kind};
 use crate::placing::{PlaceWish, Placed};
-use crate::whole::{WholeAsk, WholeFinish, WholeOffers, WholeTokens};
+use crate::whole::{WholeAsk, WholeFinish, WholeKept, WholeOffers, WholeTokens};
 use nook_base::limits::CHUNK_BYTES_MAX;
 
 /// Longest app version in HELLO, in bytes; a longer one is cut by the sender, refused by the receiver.
@@ -130,6 +130,8 @@ pub enum Message {
     WholeEnd {
         /// How it ended.
         finish: WholeFinish,
+        /// What is kept of it, to a device that says [`crate::FEATURE_WHOLE_KEPT`].
+        kept: Option<WholeKept>,
     },
 }
 
@@ -395,7 +397,12 @@ impl WireMessage for Message {
             Self::WholeOffers(offers) => write_body(offers, out),
             Self::WholeAsk(ask) => write_body(ask, out),
             Self::WholeTokens(head) => write_body(head, out),
-            Self::WholeEnd { finish } => write_body(finish, out),
+            Self::WholeEnd { finish, kept } => {
+                write_body(finish, out);
+                if let Some(kept) = kept {
+                    write_body(kept, out);
+                }
+            }
         }
     }
 
@@ -432,7 +439,7 @@ impl WireMessage for Message {
             Kind::WholeOffers => Self::WholeOffers(read_body(kind, read)?),
             Kind::WholeAsk => Self::WholeAsk(read_body(kind, read)?),
             Kind::WholeTokens => Self::WholeTokens(read_body(kind, read)?),
-            Kind::WholeEnd => Self::WholeEnd { finish: read_body(kind, read)? },
+            Kind::WholeEnd => read_whole_end(read)?,
             local => {
                 return Err(DecodeError::UnknownKind { number: local as u8 });
             }
@@ -473,6 +480,15 @@ fn read_open(body: &[u8]) -> Result<Open, DecodeError> {
         open.resume = Some(ResumePoint { position, mark, copy });
     }
     Ok(open)
+}
+
+/// Reads WHOLE END: a body that ends behind how the reply ended names nothing that is kept.
+fn read_whole_end(body: &[u8]) -> Result<Message, DecodeError> {
+    let kind = Kind::WholeEnd;
+    let (finish, rest) = postcard::take_from_bytes::<WholeFinish>(body)
+        .map_err(|_| DecodeError::BadBody { kind })?;
+    let kept = (!rest.is_empty()).then(|| read_body(kind, rest)).transpose()?;
+    Ok(Message::WholeEnd { finish, kept })
 }
 
 /// Reads a chunk: its offset, then the rest of the body without copying it.

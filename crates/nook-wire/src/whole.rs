@@ -6,7 +6,8 @@
 //! asker     ◄──OPENED──────── host                                its own gate let the asker in
 //! asker     ──CHUNK…────────► host                                only now: prompt ids, then biases
 //! asker     ◄──WHOLE TOKENS── host  ◄──CHUNK──                    each token, as it is chosen
-//! asker     ◄──WHOLE END───── host
+//! asker     ◄──WHOLE END───── host                                and the name of what is kept of it
+//! asker     ──CLOSE─────────► host                                without a code: the name was heard
 //! ```
 //!
 //! Everywhere else invariant I-2 holds: the heads here carry no ids either, and the ids are bytes of chunks
@@ -18,12 +19,16 @@ use nook_base::{ModelDigest, Sensitive};
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
-use crate::message::Chunk;
+use crate::message::{Chunk, HistoryMark};
 use crate::tensor::{Pieces, TensorError};
 
 /// A bit of [`crate::Hello::features`]: this device understands the messages of this exchange. To one that
 /// does not say so they would be broken frames.
 pub const FEATURE_WHOLE: u32 = 256;
+
+/// A bit of [`crate::Hello::features`]: this device understands [`WholeKept`] behind WHOLE END, and says by
+/// its CLOSE whether it has heard it. To one that does not say so WHOLE END with it would be a broken frame.
+pub const FEATURE_WHOLE_KEPT: u32 = 512;
 
 /// Most models in one [`WholeOffers`]; the sender leaves out the rest, the receiver refuses more.
 pub const WHOLE_OFFERS_MAX: usize = 64;
@@ -124,6 +129,19 @@ pub enum WholeFinish {
     Stop,
     /// The limit of tokens was reached.
     Length,
+}
+
+/// Names what the host keeps of a request, for the next one that begins alike to go on with. In WHOLE END
+/// it follows the other field, or nothing does; see [`FEATURE_WHOLE_KEPT`].
+///
+/// Only the host can make the mark; the asker returns it when nobody will go on
+/// ([`crate::KeptHistory`]). What the asker has not heard the name of is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WholeKept {
+    /// Positions that are kept: of the prompt and of the reply.
+    pub position: u32,
+    /// Mark of the history up to there.
+    pub mark: HistoryMark,
 }
 
 /// What follows a [`WholeAsk`].

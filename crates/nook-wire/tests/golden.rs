@@ -9,8 +9,8 @@ use nook_base::{
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, Hello, HistoryMark, KeptHistory, Kind, LocalMessage,
     LogitRows, Message, Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, Ticket, WholeAsk, WholeFinish, WholeOffer, WholeOffers,
-    WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
+    ResumePoint, ShardAdvert, StepHead, Ticket, WholeAsk, WholeFinish, WholeKept, WholeOffer,
+    WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -248,7 +248,10 @@ fn whole_requests() -> Golden<Message> {
             }),
             "013a0000010203050000000900000006 ad0201dc0b14",
         ),
-        (Message::WholeEnd { finish: WholeFinish::Length }, "013b0000010203050000000900000001 01"),
+        (
+            Message::WholeEnd { finish: WholeFinish::Length, kept: None },
+            "013b0000010203050000000900000001 01",
+        ),
     ]
 }
 
@@ -386,6 +389,15 @@ fn eight_bits_are_the_third_format_and_change_nothing_else() {
     check(
         Message::Open(Open { dtype: ActivationDtype::Q8, ..open(None) }),
         "01050000010203050000000900000026 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208028020",
+    );
+}
+
+#[test]
+fn the_name_of_what_is_kept_stands_behind_the_end() {
+    let kept = Some(WholeKept { position: 300, mark: HistoryMark([0xb1; 16]) });
+    check(
+        Message::WholeEnd { finish: WholeFinish::Stop, kept },
+        "013b0000010203050000000900000013 00ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
     );
 }
 

@@ -7,8 +7,9 @@ use nook_base::{
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, Header, Hello, HistoryMark, KeptHistory, Kind, LocalMessage,
     LogitRows, Message, Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, WholeAsk, WholeFinish, WholeOffer,
-    WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
+    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, WholeAsk, WholeFinish, WholeKept,
+    WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage,
+    decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -202,9 +203,15 @@ fn whole() -> impl Strategy<Value = Message> {
         any::<(u32, u32, u32, u32)>().prop_map(|(positions, count, compute_us, queue_us)| {
             Message::WholeTokens(WholeTokens { positions, count, compute_us, queue_us })
         }),
-        prop::sample::select(vec![WholeFinish::Stop, WholeFinish::Length])
-            .prop_map(|finish| Message::WholeEnd { finish }),
+        (prop::sample::select(vec![WholeFinish::Stop, WholeFinish::Length]), whole_kept())
+            .prop_map(|(finish, kept)| Message::WholeEnd { finish, kept }),
     ]
+}
+
+fn whole_kept() -> impl Strategy<Value = Option<WholeKept>> {
+    any::<Option<(u32, [u8; 16])>>().prop_map(|kept| {
+        kept.map(|(position, mark)| WholeKept { position, mark: HistoryMark(mark) })
+    })
 }
 
 fn kept() -> impl Strategy<Value = KeptHistory> {

@@ -121,6 +121,24 @@ fn a_place_to_resume_is_there_whole_or_not_at_all() {
 }
 
 #[test]
+fn what_is_kept_behind_the_end_is_named_whole_or_not_at_all() {
+    let kind = Kind::WholeEnd;
+    let read = |body: &[u8]| decode::<Message>(raw(kind, body)).map(|frame| frame.message);
+    let Ok(Message::WholeEnd { kept: None, .. }) = read(&[1]) else { panic!("it is whole") };
+    for present in 0..16 {
+        let refused = Err(DecodeError::BadBody { kind });
+        assert_eq!(read(&[&[1, 7][..], &vec![9; present]].concat()), refused, "{present}");
+    }
+    let whole = [&[1, 7][..], &[9; 16]].concat();
+    let Ok(Message::WholeEnd { kept: Some(kept), .. }) = read(&whole) else {
+        panic!("it is whole")
+    };
+    assert_eq!((kept.position, kept.mark), (7, HistoryMark([9; 16])));
+    let surplus = [&whole[..], &[0]].concat();
+    assert_eq!(read(&surplus), Err(DecodeError::TrailingBytes { kind, count: 1 }));
+}
+
+#[test]
 fn a_ticket_is_whole_and_stands_on_a_call() {
     let ticket = Ticket {
         requester: [1; 32],

@@ -11,8 +11,8 @@ use nook_base::{
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, DecodeError, Hello, HistoryMark, KeptHistory, Kind,
     LocalMessage, LogitRows, Message, Open, Passed, PlaceState, PlaceWish, Placed, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, Ticket, WholeAsk, WholeFinish, WholeOffer, WholeOffers,
-    WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
+    ResumePoint, ShardAdvert, StepHead, Ticket, WholeAsk, WholeFinish, WholeKept, WholeOffer,
+    WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -26,7 +26,7 @@ impl HoldsNoText for ModelDigest {}
 impl HoldsNoText for LayerRange {}
 impl HoldsNoText for ActivationDtype {}
 impl HoldsNoText for ErrorCode {}
-/// 16 bytes of a hash keyed with a secret that never leaves the requester.
+/// 16 bytes of a hash keyed with a secret that never leaves the device that made it.
 impl HoldsNoText for HistoryMark {}
 /// A hash of a public key, the key itself, and a signature: one of each in a ticket, all of them fixed
 /// before a word was said, or made from what was.
@@ -132,7 +132,11 @@ fn visit(message: &Message) {
         Message::WholeTokens(WholeTokens { positions, count, compute_us, queue_us }) => {
             plain(&[positions, count, compute_us, queue_us]);
         }
-        Message::WholeEnd { finish: WholeFinish::Stop | WholeFinish::Length } => {}
+        Message::WholeEnd { finish: WholeFinish::Stop | WholeFinish::Length, kept } => {
+            if let Some(WholeKept { position, mark }) = kept {
+                plain(&[position, mark]);
+            }
+        }
     }
 }
 

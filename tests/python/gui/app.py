@@ -22,6 +22,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.options import ArgOptions
 from selenium.webdriver.remote.webelement import WebElement
 
+from gui import logs
 from gui.sni import wait_until
 from nodes import free_port, is_open, processes, write_settings
 
@@ -55,11 +56,12 @@ class App:
         # Chats always take the likeliest word here, so that a reply can be compared.
         with (self.home / "settings.toml").open("a") as settings:
             settings.write("\n[chat]\ntemperature = 0.0\n")
+        self.log = logs.new_log(out())
         self.process: subprocess.Popen | None = None
 
     def __enter__(self) -> "App":
-        self._log = (out() / "app.log").open("ab")
         self.process = self.start(*self._words)
+        logs.begin(self.log)
         return self
 
     def __exit__(
@@ -76,18 +78,19 @@ class App:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        self._log.close()
+        logs.end(self.log, error)
         self._folder.cleanup()
 
     def start(self, *words: str) -> subprocess.Popen:
         """Starts the program; a second time while it runs, as a second click on its icon does."""
-        return subprocess.Popen(
-            [*self._wrapper, program(), *words],
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-        )
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [*self._wrapper, program(), *words],
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def environment(self) -> dict[str, str]:
         """The environment of the app: its own home."""
@@ -150,14 +153,16 @@ class Window:
         port = free_port()
         # Without this variable the app opens a window that WebDriver may not drive.
         environment = dict(self.app.environment(), TAURI_WEBVIEW_AUTOMATION="true")
-        self._log = (out() / "webdriver.log").open("ab")
-        self._driver_process = subprocess.Popen(
-            ["WebKitWebDriver", f"--port={port}", "--host=127.0.0.1"],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-        )
+        # The app writes where its driver writes.
+        with self.app.log.open("ab") as log:
+            self._driver_process = subprocess.Popen(
+                ["WebKitWebDriver", f"--port={port}", "--host=127.0.0.1"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        logs.begin(self.app.log)
         wait_until(lambda: is_open(port), "WebKitWebDriver")
         options = ArgOptions()
         options.set_capability("browserName", "wry")
@@ -182,7 +187,7 @@ class Window:
             except subprocess.TimeoutExpired:
                 self._driver_process.kill()
                 self._driver_process.wait()
-            self._log.close()
+            logs.end(self.app.log, error)
 
     def all(self, test_id: str) -> list[WebElement]:
         """All elements with this `data-testid`, in the order of the page."""

@@ -33,8 +33,8 @@ export interface WindowListener {
   goTo: (page: Page) => void;
   /** Closing only minimised the window, because this desktop shows no tray icons. */
   noTray: () => void;
-  /** Files were dropped on the window; their whole paths. */
-  dropped: (paths: string[]) => void;
+  /** Files were dropped on the window: their whole paths, and why one more of them has none here. */
+  dropped: (paths: string[], refused: Problem | null) => void;
 }
 
 export interface Backend {

@@ -14,13 +14,16 @@ import type { MessageView } from '../generated/MessageView';
 import type { ModelView } from '../generated/ModelView';
 import type { Page } from '../generated/Page';
 import type { PauseView } from '../generated/PauseView';
+import type { Problem } from '../generated/Problem';
 import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { ReplySummary } from '../generated/ReplySummary';
+import type { RouteView } from '../generated/RouteView';
 import type { SettingAsk } from '../generated/SettingAsk';
 import type { TurnAsk } from '../generated/TurnAsk';
 import { Refusal, type Backend, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { DAD, GOOD_CODE, MUM, routeOf, startingHouse, timelineOf } from './fake/household';
+import { findingsOf } from './fake/findings';
 import { changed } from './fake/settings';
 import { PAST, replyTo } from './fake/replies';
 
@@ -92,8 +95,8 @@ export class FakeBackend implements Backend {
   }
 
   /** Files are dropped on the window. */
-  drop(paths: string[]): void {
-    this.#listener?.dropped(paths);
+  drop(paths: string[], refused: Problem | null = null): void {
+    this.#listener?.dropped(paths, refused);
   }
 
   arrived(language: string): Promise<void> {
@@ -346,14 +349,7 @@ export class FakeBackend implements Backend {
 
   diagnostics(): ReturnType<Backend['diagnostics']> {
     return Promise.resolve({
-      findings: [
-        { verdict: 'well', subject: 'identity', sentence: `${this.house.me.name} (${this.house.me.short_id}), key kept in ${this.house.me.key_kept_in}` },
-        { verdict: 'well', subject: 'links', sentence: 'listening on port 4588, 3 connected' },
-        { verdict: 'problem', subject: 'discovery', sentence: 'This network or a firewall keeps devices from finding each other. Paired devices and typed addresses still work; allow UDP port 5353 to find new ones.' },
-        { verdict: 'well', subject: 'port', sentence: this.house.port.base_url },
-        { verdict: 'note', subject: 'device', sentence: 'Old Dell does not answer. If it is on: is it on the same network, and does its firewall allow Inglenook? Last at 192.168.1.31:4588.' },
-        { verdict: 'well', subject: 'models', sentence: '2 here' },
-      ],
+      findings: findingsOf(this.house),
       system: 'linux x86_64',
       web_view: '2.50.1',
       safe_graphics: false,
@@ -372,12 +368,15 @@ export class FakeBackend implements Backend {
   async #stream(reply: MessageView, prompt: string, turn: TurnAsk, onEvent: (event: ReplyEvent) => void) {
     let route = routeOf(this.house, turn.reach === 'this_device');
     const failovers: ReplySummary['failovers'] = [];
+    const before = reply.path?.completion_tokens ?? 0;
+    const goOver = (tokens: number) => { reply.stretches.push({ at: reply.text.length, after_tokens: before + tokens, route }); };
     // The rest of a cut reply is what it has not said yet.
     const whole = replyTo(prompt);
     const rest = whole.startsWith(reply.text) ? whole.slice(reply.text.length) : whole;
     const goesOn = reply.text !== '';
     const tokens = rest.match(/\s*\S{1,6}/g) ?? [];
     Object.assign(reply, { finish: 'running', cut_because: null, cut_code: null });
+    goOver(0);
     onEvent({ kind: 'started', prompt_tokens: 24, route });
     await this.#pause(8);
     const middle = Math.floor(tokens.length / 2);
@@ -394,6 +393,7 @@ export class FakeBackend implements Backend {
         route = routeOf(this.house, false);
         const failover = { from: 'Dad’s PC', to: 'Mum’s laptop', pause_ms: 310, after_tokens: index };
         failovers.push(failover);
+        goOver(index);
         onEvent({ kind: 'shard_failover', failover, route });
       }
       reply.text += text;
@@ -426,7 +426,7 @@ export class FakeBackend implements Backend {
 
   #keep(conversation: number, parent: number | null, role: MessageView['role'], text: string): MessageView {
     const message: MessageView = { id: this.#nextId++, parent, role, text, created: now(), finish: 'complete', summary: null,
-      path: null, cut_because: null, cut_code: null };
+      path: null, stretches: [], cut_because: null, cut_code: null };
     this.#messages.get(conversation)?.push(message);
     this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, updated: now() } : c));
     return message;
@@ -441,7 +441,7 @@ export class FakeBackend implements Backend {
         const kept = this.#keep(id, old.sibling ? asked : parent, old.role, old.text);
         parent = kept.id;
         if (old.role === 'user') asked = kept.id;
-        else if (old.cut === undefined) kept.summary = pastSummary(this.house, old.text, old.failover ?? false);
+        else if (old.cut === undefined) this.#recall(kept, old.failover ?? false);
         kept.cut_because = old.cut ?? null;
         if (old.cut !== undefined) {
           kept.finish = 'failed';
@@ -453,14 +453,27 @@ export class FakeBackend implements Backend {
     }
   }
 
+  /** A reply of the past. One that was handed over knows who computed which words; the others are from before
+   *  that was written down, so their summaries have to tell. */
+  #recall(reply: MessageView, handedOver: boolean): void {
+    const tokens = reply.text.match(/\s*\S{1,6}/g) ?? [];
+    const route = routeOf(this.house, false);
+    const after_tokens = Math.floor(tokens.length * 0.7);
+    const without = { ...this.house, devices: this.house.devices.filter((d) => d.id !== DAD) };
+    const last = handedOver ? routeOf(without, false) : route;
+    reply.summary = pastSummary(this.house, tokens.length, last, handedOver ? after_tokens : null);
+    if (!handedOver) return;
+    const at = tokens.slice(0, after_tokens).join('').length;
+    reply.stretches = [{ at: 0, after_tokens: 0, route }, { at, after_tokens, route: last }];
+  }
+
   #pause(tokens: number): Promise<void> {
     const ms = tokens * this.#options.tokenMs;
     return ms === 0 ? Promise.resolve() : new Promise((done) => setTimeout(done, ms));
   }
 }
 
-function pastSummary(house: HouseView, text: string, handedOver: boolean): ReplySummary {
-  const tokens = text.match(/\s*\S{1,6}/g)?.length ?? 0;
+function pastSummary(house: HouseView, tokens: number, route: RouteView, handedOverAfter: number | null): ReplySummary {
   const from = house.devices.find((d) => d.id === DAD)?.name ?? '';
   const to = house.devices.find((d) => d.id === MUM)?.name ?? '';
   return {
@@ -468,14 +481,14 @@ function pastSummary(house: HouseView, text: string, handedOver: boolean): Reply
     finish_reason: 'stop',
     prompt_tokens: 24,
     completion_tokens: tokens,
-    route: routeOf(house, false),
+    route,
     tokens_per_second: 19,
     first_token_ms: 412,
     resumed_tokens: 0,
     computed_tokens: 24 + tokens,
     total_ms: 412 + (tokens * 1000) / 19,
-    timeline: timelineOf(routeOf(house, false), 24, tokens),
-    failovers: handedOver ? [{ from, to, pause_ms: 310, after_tokens: Math.floor(tokens * 0.7) }] : [],
+    timeline: timelineOf(route, 24, tokens),
+    failovers: handedOverAfter === null ? [] : [{ from, to, pause_ms: 310, after_tokens: handedOverAfter }],
   };
 }
 

@@ -31,7 +31,7 @@ export const tauriBackend: Backend = {
     news.onmessage = (message) => {
       if (message.kind === 'house') listener.house(message.house);
       else if (message.kind === 'go_to') listener.goTo(message.page);
-      else if (message.kind === 'dropped') listener.dropped(message.paths);
+      else if (message.kind === 'dropped') listener.dropped(message.paths, message.refused);
       else listener.noTray();
     };
     return ask('watch', { news });

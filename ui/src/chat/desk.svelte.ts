@@ -12,6 +12,12 @@ const MODEL_KEY = 'inglenook.model';
 /** Open conversations that are kept beside the current one; beyond it, the oldest finished is let go. */
 const KEPT_MAX = 8;
 
+/** The message that is being written; files that were chosen for it go into no other. */
+class Writing {
+  /** Choices of files that are being read. */
+  reading = $state(0);
+}
+
 export class ChatDesk {
   readonly list: ChatList;
   readonly drafts: Drafts;
@@ -21,10 +27,9 @@ export class ChatDesk {
   draft = $state('');
   /** Files that go with the next message. */
   files = $state.raw<readonly Attachment[]>([]);
-  /** Whether a file is being read: a PDF takes a moment. */
-  attaching = $state(false);
   /** Why a file was not attached. */
   refused = $state<string | null>(null);
+  #writing = $state.raw(new Writing());
   #model = $state<string | null>(null);
   #kept: OpenChat[] = [];
   readonly #backend: Backend;
@@ -72,25 +77,41 @@ export class ChatDesk {
     this.drafts.keep(this.current.id, this.current.temporary ? '' : text);
   }
 
-  /** Attaches files to the next message. */
+  /** Whether a file for the next message is being read: a PDF takes a moment. */
+  get attaching(): boolean {
+    return this.#writing.reading > 0;
+  }
+
+  /** Attaches files to the message that is being written now. What is read only after that message was
+   *  left is dropped. */
   async attach(chosen: readonly File[]): Promise<void> {
+    const writing = this.#writing;
     this.refused = null;
-    this.attaching = true;
+    writing.reading += 1;
     try {
-      for (const file of chosen) await this.#attachOne(file);
+      for (const file of chosen) {
+        if (this.files.length >= FILES_MAX) {
+          this.refused = t.chat.attachTooMany(FILES_MAX);
+          return;
+        }
+        const outcome = await read(file);
+        if (writing !== this.#writing) return;
+        this.#take(outcome);
+      }
     } finally {
-      this.attaching = false;
+      writing.reading -= 1;
     }
   }
 
-  async #attachOne(file: File): Promise<void> {
-    if (this.files.length >= FILES_MAX) {
-      this.refused = t.chat.attachTooMany(FILES_MAX);
+  /** Others may have come while this one was read, so they are counted again. */
+  #take(outcome: Attachment | { refused: string }): void {
+    if ('refused' in outcome) {
+      this.refused = outcome.refused;
       return;
     }
-    const outcome = await read(file);
-    if ('refused' in outcome) this.refused = outcome.refused;
-    else this.files = [...this.files.filter(({ name }) => name !== outcome.name), outcome];
+    const others = this.files.filter(({ name }) => name !== outcome.name);
+    if (others.length < FILES_MAX) this.files = [...others, outcome];
+    else this.refused = t.chat.attachTooMany(FILES_MAX);
   }
 
   detach(name: string): void {
@@ -102,11 +123,11 @@ export class ChatDesk {
     return join(this.draft.trim(), this.files);
   }
 
-  /** Sends what is typed and attached. A refused message goes back into the field. */
+  /** Sends what is typed and attached, once all of it has been read. A refused message goes back into the field. */
   async send(model: string): Promise<void> {
     const chat = this.current;
     const { message, draft, files } = this;
-    if (message === '' || chat.busy) return;
+    if (message === '' || chat.busy || this.attaching) return;
     const before = chat.id;
     this.draft = '';
     this.files = [];
@@ -155,6 +176,7 @@ export class ChatDesk {
     this.draft = chat.temporary ? '' : this.drafts.of(chat.id);
     this.files = [];
     this.refused = null;
+    this.#writing = new Writing();
   }
 
   /** A chat that is not kept ends where it is left. */

@@ -5,6 +5,7 @@ import type { MessageView } from '../generated/MessageView';
 import type { PathView } from '../generated/PathView';
 import type { ReplySummary } from '../generated/ReplySummary';
 import type { RouteView } from '../generated/RouteView';
+import type { StretchView } from '../generated/StretchView';
 import type { Mark } from '../kit/markdown/marks';
 import { countWords, seconds } from '../kit/words';
 import { t } from '../strings';
@@ -26,6 +27,15 @@ export interface ReplyFace {
   finish: MessageFinish;
   /** How it was made in the end, with who did what. */
   summary: ReplySummary | null;
+  /** Who computed which words; empty where that is not known. */
+  stretches: readonly StretchView[];
+}
+
+/** The part of a reply that was there before it goes on, or all of it. */
+export interface Begun {
+  text: string;
+  way: PathView | null;
+  stretches: readonly StretchView[];
 }
 
 /** Whether the model can be asked to go on with a reply. */
@@ -42,14 +52,20 @@ export function faceOf(message: MessageView): ReplyFace {
     phase: finish === 'running' ? 'writing' : cut === null ? 'finished' : 'cut',
     text,
     route: way?.route ?? null,
-    marks: way === null ? [] : marksOf(way, text),
+    marks: marksOf(begunOf(message)),
     cut,
     note: null,
     wordsPerSecond: summary === null ? null : summarySpeed(summary, text),
     firstWordMs: summary?.first_token_ms ?? null,
     finish,
     summary,
+    stretches: stretchesOf(message),
   };
+}
+
+/** What a cut reply had, for its rest to come behind. */
+export function begunOf({ text, summary, path, stretches }: MessageView): Begun {
+  return { text, way: summary ?? path, stretches };
 }
 
 /** Words per second: tokens are counted for machines, words for people. */
@@ -64,13 +80,24 @@ export function handOverText({ from, to, pause_ms }: FailoverView): string {
   return t.chat.handOver(from, to, seconds(pause_ms));
 }
 
-/** Where the hand-overs of a kept reply stand. The house counts tokens; text is even enough to place
- *  them by proportion, to the word. While a reply is made the place is exact, see `live.svelte.ts`. */
-function marksOf(way: PathView, text: string): Mark[] {
+/** Where the hand-overs of a kept reply stand: where a stretch begins. Replies from before stretches were
+ *  kept know their tokens alone; text is even enough to place those by proportion, to the word. */
+export function marksOf({ text, way, stretches }: Begun): Mark[] {
+  if (way === null) return [];
   const last = way.failovers.at(-1)?.after_tokens ?? 0;
   const tokens = Math.max(1, last, way.completion_tokens);
-  return way.failovers.map((failover) => ({
-    at: Math.round((text.length * failover.after_tokens) / tokens),
-    text: handOverText(failover),
-  }));
+  return way.failovers.map((failover) => {
+    const exact = stretches.find((stretch) => stretch.after_tokens === failover.after_tokens);
+    const at = exact?.at ?? Math.round((text.length * failover.after_tokens) / tokens);
+    return { at, text: handOverText(failover) };
+  });
+}
+
+/** Who computed which words. A reply from before that was written down tells it where one route made it
+ *  from its first token to its last, and never where others went on with it. */
+function stretchesOf({ stretches, summary }: MessageView): readonly StretchView[] {
+  if (stretches.length > 0 || summary === null) return stretches;
+  const { timeline, failovers, route } = summary;
+  const isOfOneRoute = timeline.length > 0 && failovers.length === 0 && timeline.every((part) => part.first_token <= 1);
+  return isOfOneRoute ? [{ at: 0, after_tokens: 0, route }] : [];
 }

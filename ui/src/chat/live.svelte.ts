@@ -10,15 +10,17 @@ import type { PathView } from '../generated/PathView';
 import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { ReplySummary } from '../generated/ReplySummary';
 import type { RouteView } from '../generated/RouteView';
+import type { StretchView } from '../generated/StretchView';
 import type { Mark } from '../kit/markdown/marks';
 import { countWords } from '../kit/words';
 import { t } from '../strings';
 import { cutText } from '../strings/problems';
-import { handOverText, type Phase, type ReplyFace, summarySpeed } from './face';
+import { type Begun, handOverText, marksOf, type Phase, type ReplyFace, summarySpeed } from './face';
 
 const SHOW_EVERY_MS = 33;
 const SHOW_LONG_EVERY_MS = 120;
 const LONG_CHARACTERS = 20_000;
+const NOTHING: Begun = { text: '', way: null, stretches: [] };
 
 export class LiveReply implements ReplyFace {
   phase = $state<Phase>('reading');
@@ -33,6 +35,7 @@ export class LiveReply implements ReplyFace {
   finish = $state<MessageFinish>('running');
   /** Who computed it so far; for a reply that ends without a summary. */
   path = $state.raw<PathView | null>(null);
+  stretches = $state.raw<readonly StretchView[]>([]);
 
   /** All text that has come; `text` is what is shown of it. */
   #received = '';
@@ -42,17 +45,24 @@ export class LiveReply implements ReplyFace {
   readonly #now: () => number;
   /** Words of a cut reply that goes on; they do not count as speed. */
   readonly #wordsBefore: number;
-  readonly #failovers: FailoverView[] = [];
+  /** Those of a cut reply that goes on come first, and its tokens count. */
+  readonly #failovers: FailoverView[];
+  readonly #tokensBefore: number;
   #tokens = 0;
 
-  /** `begun`: what a cut reply had said, where this is its rest. `now` in milliseconds, monotonic. */
-  constructor(begun = '', now: () => number = () => performance.now()) {
+  /** `begun`: what a cut reply had, where this is its rest. `now` in milliseconds, monotonic. */
+  constructor(begun = NOTHING, now: () => number = () => performance.now()) {
+    const { text, way, stretches } = begun;
     this.#now = now;
     this.#askedAt = now();
-    this.#received = begun;
-    this.text = begun;
-    this.#wordsBefore = countWords(begun);
-    if (begun !== '') this.phase = 'writing';
+    this.#received = text;
+    this.text = text;
+    this.stretches = stretches;
+    this.marks = marksOf(begun);
+    this.#failovers = [...(way?.failovers ?? [])];
+    this.#tokensBefore = way?.completion_tokens ?? 0;
+    this.#wordsBefore = countWords(text);
+    if (text !== '') this.phase = 'writing';
   }
 
   get ended(): boolean {
@@ -69,13 +79,13 @@ export class LiveReply implements ReplyFace {
     this.#show();
     switch (event.kind) {
       case 'started':
-        this.route = event.route;
+        this.#goOver(event.route);
         break;
       case 'shard_status':
         this.note = statusNote(event.device, event.status);
         break;
       case 'shard_failover':
-        this.#failovers.push(event.failover);
+        this.#failovers.push({ ...event.failover, after_tokens: this.#tokensBefore + event.failover.after_tokens });
         this.#mark(handOverText(event.failover), event.route);
         break;
       case 'fallback_to_local':
@@ -90,7 +100,7 @@ export class LiveReply implements ReplyFace {
         this.note = null;
         this.phase = 'cut';
         if (this.route !== null) {
-          this.path = { route: this.route, failovers: this.#failovers, completion_tokens: this.#tokens };
+          this.path = { route: this.route, failovers: this.#failovers, completion_tokens: this.#tokensBefore + this.#tokens };
         }
         break;
     }
@@ -120,8 +130,15 @@ export class LiveReply implements ReplyFace {
 
   #mark(text: string, route: RouteView): void {
     this.marks = [...this.marks, { at: this.#received.length, text }];
-    this.route = route;
+    this.#goOver(route);
     this.note = null;
+  }
+
+  /** The words that come now are computed over `route`. */
+  #goOver(route: RouteView): void {
+    this.route = route;
+    const after_tokens = this.#tokensBefore + this.#tokens;
+    this.stretches = [...this.stretches, { at: this.#received.length, after_tokens, route }];
   }
 
   #finish(summary: ReplySummary): void {

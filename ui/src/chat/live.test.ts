@@ -71,3 +71,36 @@ it('keeps what was shown when it is cut, and takes nothing afterwards', () => {
   reply.take(delta(' too late'));
   expect([reply.phase, reply.text, reply.cut]).toEqual(['cut', 'Once upon', 'Stopped.']);
 });
+
+const over = (device: string): RouteView => ({
+  legs: [{ device_id: device, device, local: false, layers: [0, 7], embedding: true, head: true }],
+});
+
+it('writes down which route computed which words', () => {
+  const reply = new LiveReply();
+  reply.take({ kind: 'started', prompt_tokens: 3, route: over('dad') });
+  reply.take(delta('Once 🔥', 2));
+  const failover = { from: 'dad', to: 'mum', pause_ms: 310, after_tokens: 2 };
+  reply.take({ kind: 'shard_failover', failover, route: over('mum') });
+  reply.take(delta(' upon', 3));
+  expect(reply.stretches).toEqual([
+    { at: 0, after_tokens: 0, route: over('dad') },
+    { at: 7, after_tokens: 2, route: over('mum') },
+  ]);
+});
+
+it('goes on with the stretches, hand-overs and tokens that a cut reply had', () => {
+  const failovers = [{ from: 'dad', to: 'mum', pause_ms: 310, after_tokens: 4 }];
+  const begun = {
+    text: 'Once upon',
+    way: { route: over('mum'), failovers, completion_tokens: 9 },
+    stretches: [{ at: 0, after_tokens: 0, route: over('dad') }, { at: 5, after_tokens: 4, route: over('mum') }],
+  };
+  const reply = new LiveReply(begun);
+  expect(reply.marks.map((mark) => mark.at)).toEqual([5]);
+  reply.take({ kind: 'started', prompt_tokens: 3, route: over('me') });
+  reply.take(delta(' a time', 2));
+  reply.take({ kind: 'pipeline_aborted', code: 'cancelled', sentence: 'Stopped.' });
+  expect(reply.stretches.map((one) => [one.at, one.after_tokens])).toEqual([[0, 0], [5, 4], [9, 9]]);
+  expect(reply.path).toEqual({ route: over('me'), failovers, completion_tokens: 11 });
+});

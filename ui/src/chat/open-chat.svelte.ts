@@ -6,6 +6,7 @@ import type { WhatAsk } from '../generated/WhatAsk';
 import { announcer } from '../kit/announcer.svelte';
 import { countWords } from '../kit/words';
 import { t } from '../strings';
+import { begunOf, faceOf, type ReplyFace } from './face';
 import { LiveReply } from './live.svelte';
 import { branch, type Choices } from './tree';
 
@@ -35,6 +36,8 @@ export class OpenChat {
   instructions = $state('');
   /** Whether its replies stay on this computer. */
   onlyHere = $state(false);
+  /** Replies whose words show who computed them. */
+  marked = $state.raw<ReadonlySet<number>>(new Set());
   #messages = $state.raw<MessageView[]>([]);
   #choices = $state.raw<Choices>(new Map());
   #lookAgain: ReturnType<typeof setTimeout> | undefined;
@@ -114,6 +117,28 @@ export class OpenChat {
     return true;
   }
 
+  /** What a reply shows. */
+  face(reply: MessageView): ReplyFace {
+    return reply.id === this.liveId && this.live !== null ? this.live : faceOf(reply);
+  }
+
+  /** Shows who computed which words of a reply, or hides it again. */
+  mark(reply: number): void {
+    const marked = new Set(this.marked);
+    const hides = marked.delete(reply);
+    if (!hides) marked.add(reply);
+    this.marked = marked;
+    announcer.say(hides ? t.looks.hidden : t.looks.shown);
+  }
+
+  /** The same for the latest reply; says whether it knows who computed its words. */
+  markLast(): boolean {
+    const last = this.steps.findLast((step) => step.message.role === 'assistant')?.message;
+    if (last === undefined || this.face(last).stretches.length === 0) return false;
+    this.mark(last.id);
+    return true;
+  }
+
   async stop(): Promise<void> {
     if (this.liveId === null || !this.busy) return;
     try {
@@ -163,7 +188,7 @@ export class OpenChat {
     if (this.busy || this.waiting !== null) return false;
     const { what } = waiting;
     const cut = what.kind === 'more' ? this.#messages.find((message) => message.id === what.message) : undefined;
-    const live = new LiveReply(cut?.text ?? '');
+    const live = new LiveReply(cut && begunOf(cut));
     this.problem = null;
     this.waiting = waiting;
     this.live = live;
@@ -199,7 +224,7 @@ export class OpenChat {
   #add(id: number, parent: number | null, role: MessageView['role'], text: string): void {
     const created = Math.floor(Date.now() / 1000);
     const finish = role === 'user' ? ('complete' as const) : ('running' as const);
-    const message: MessageView = { id, parent, role, text, created, finish, summary: null, path: null, cut_because: null, cut_code: null };
+    const message: MessageView = { id, parent, role, text, created, finish, summary: null, path: null, stretches: [], cut_because: null, cut_code: null };
     this.#messages = [...this.#messages, message];
     this.#choices = new Map([...this.#choices, [parent, id]]);
   }
@@ -207,9 +232,9 @@ export class OpenChat {
   /** Keeps what a finished reply said. Comes once the stream has ended and its message is known. */
   #settle(live: LiveReply): void {
     if (this.liveId === null || live !== this.live || this.waiting !== null) return;
-    const { text, summary, path, finish, cut } = live;
+    const { text, summary, path, stretches, finish, cut } = live;
     this.#messages = this.#messages.map((message) =>
-      message.id === this.liveId ? { ...message, text, summary, path, finish, cut_because: cut, cut_code: null } : message,
+      message.id === this.liveId ? { ...message, text, summary, path, stretches: [...stretches], finish, cut_because: cut, cut_code: null } : message,
     );
     if (finish === 'stopped') announcer.say(t.chat.announceStopped);
     else announcer.say(cut === null ? t.chat.finished(countWords(text)) : t.chat.announceCut(cut));

@@ -1,6 +1,9 @@
 /** Promises of an open conversation and of the desk that holds it, against the fake household. */
 import { describe, expect, it, vi } from 'vitest';
 import { FakeBackend } from '../backend/fake';
+import type { MessageView } from '../generated/MessageView';
+import type { ReplySummary } from '../generated/ReplySummary';
+import { FILES_MAX } from './attachments';
 import { ChatDesk } from './desk.svelte';
 import { faceOf } from './face';
 
@@ -9,6 +12,16 @@ const MODEL = 'ember';
 function desk(past = false): { backend: FakeBackend; desk: ChatDesk } {
   const backend = new FakeBackend({ tokenMs: 0, past });
   return { backend, desk: new ChatDesk(backend) };
+}
+
+/** A file that is read only when it is told to. */
+function slowFile(name: string): [file: File, come: () => void] {
+  const file = new File(['text'], name);
+  const bytes = file.arrayBuffer();
+  let come = (): void => undefined;
+  const told = new Promise<void>((resolve) => { come = resolve; });
+  vi.spyOn(file, 'arrayBuffer').mockImplementation(() => told.then(() => bytes));
+  return [file, () => { come(); }];
 }
 
 async function finished(where: ChatDesk): Promise<void> {
@@ -186,6 +199,52 @@ describe('instructions and files', () => {
     expect(instruct).toHaveBeenLastCalledWith(it.current.id, 'Be long.');
   });
 
+  it('wait for a file that is still being read', async () => {
+    const { backend, desk: it } = desk();
+    const say = vi.spyOn(backend, 'say');
+    const [file, come] = slowFile('a.txt');
+    it.type('What is this?');
+    const attached = it.attach([file]);
+    expect(it.attaching).toBe(true);
+    await it.send(MODEL);
+    expect(say).not.toHaveBeenCalled();
+    expect(it.draft).toBe('What is this?');
+    come();
+    await attached;
+    expect(it.attaching).toBe(false);
+    await it.send(MODEL);
+    expect(it.current.steps[0]?.message.text).toContain('title="a.txt"');
+  });
+
+  it('drop a file that comes when another chat is open', async () => {
+    const { desk: it } = desk(true);
+    await it.list.load();
+    const [file, come] = slowFile('a.txt');
+    const attached = it.attach([file, new File(['x'], 'b.txt')]);
+    await it.open(it.list.entries[0]?.id ?? 0);
+    expect(it.attaching).toBe(false);
+    come();
+    await attached;
+    expect(it.files).toEqual([]);
+    it.startNew();
+    expect(it.files).toEqual([]);
+  });
+
+  it('are never more than may be, also when two choices come at once', async () => {
+    const { desk: it } = desk();
+    const many = Array.from({ length: FILES_MAX }, (_, at) => new File(['x'], `${String(at)}.txt`));
+    const [file, come] = slowFile('late.txt');
+    const late = it.attach([file]);
+    const soon = it.attach(many);
+    await soon;
+    expect(it.attaching).toBe(true);
+    come();
+    await late;
+    expect(it.attaching).toBe(false);
+    expect(it.files.map(({ name }) => name)).toEqual(many.map(({ name }) => name));
+    expect(it.refused).toContain(String(FILES_MAX));
+  });
+
   it('come back to the field when the message is refused', async () => {
     const { desk: it } = desk();
     await it.attach([new File(['x'], 'a.txt')]);
@@ -259,12 +318,62 @@ describe('several conversations', () => {
   });
 });
 
-it('places the hand-over of a kept reply by proportion', async () => {
-  const { backend, desk: it } = desk(true);
-  await it.list.load();
-  const messages = await backend.messages(it.list.entries[0]?.id ?? 0);
-  const last = messages.at(-1);
-  if (last === undefined) throw new Error('no message');
-  const [mark] = faceOf(last).marks;
-  expect((mark?.at ?? 0) / last.text.length).toBeCloseTo(0.7, 1);
+describe('who computed which words', () => {
+  async function past(): Promise<MessageView[]> {
+    const { backend, desk: it } = desk(true);
+    await it.list.load();
+    return backend.messages(it.list.entries[0]?.id ?? 0);
+  }
+
+  it('is kept with the reply, and a hand-over stands where the words change', async () => {
+    const last = (await past()).at(-1);
+    if (last === undefined) throw new Error('no message');
+    const { marks, stretches } = faceOf(last);
+    expect(stretches.map((one) => one.at)).toEqual([0, marks[0]?.at]);
+    expect((marks[0]?.at ?? 0) / last.text.length).toBeCloseTo(0.7, 1);
+  });
+
+  it('is told of a reply from before it was kept where one route made it, and of no other', async () => {
+    const [, first, second] = await past();
+    if (!first?.summary || !second?.summary) throw new Error('no reply');
+    expect(faceOf(first).stretches).toEqual([{ at: 0, after_tokens: 0, route: first.summary.route }]);
+    const old = (summary: Partial<ReplySummary>): MessageView =>
+      ({ ...first, summary: { ...first.summary, ...summary } as ReplySummary });
+    const [part] = first.summary.timeline;
+    if (part === undefined) throw new Error('no part');
+    const late = { ...part, first_token: 9, last_token: 12 };
+    expect(faceOf(old({ timeline: [part, late] })).stretches).toEqual([]);
+    expect(faceOf(old({ timeline: [] })).stretches).toEqual([]);
+    const handedOver = { ...second, stretches: [] };
+    expect(faceOf(handedOver).stretches).toEqual([]);
+    // Its note is placed by proportion, as it was.
+    expect((faceOf(handedOver).marks[0]?.at ?? 0) / second.text.length).toBeCloseTo(0.7, 1);
+    const cut = { ...first, summary: null, path: { route: first.summary.route, failovers: [], completion_tokens: 9 } };
+    expect(faceOf(cut).stretches).toEqual([]);
+  });
+
+  it('is there while a reply is made and stays when it has ended', async () => {
+    const { backend, desk: it } = desk();
+    it.type('hand over');
+    await it.send(MODEL);
+    await finished(it);
+    const message = it.current.steps[1]?.message;
+    if (message === undefined) throw new Error('no reply');
+    expect(it.current.face(message).stretches).toHaveLength(2);
+    expect(message.stretches).toEqual(it.current.face(message).stretches);
+    const kept = await backend.messages(it.current.id ?? 0);
+    expect(kept.at(-1)?.stretches).toEqual(message.stretches);
+  });
+
+  it('is shown and hidden for a reply, by key for the last one that knows it', async () => {
+    const { desk: it } = desk(true);
+    await it.list.load();
+    expect(it.current.markLast()).toBe(false);
+    await it.open(it.list.entries[0]?.id ?? 0);
+    const last = it.current.steps.at(-1)?.message.id ?? 0;
+    expect(it.current.markLast()).toBe(true);
+    expect([...it.current.marked]).toEqual([last]);
+    it.current.mark(last);
+    expect([...it.current.marked]).toEqual([]);
+  });
 });

@@ -17,6 +17,7 @@ function tree(text: string): MessageView[] {
       summary: null,
       path: null,
       cut_because: null,
+      stretches: [],
       cut_code: null,
     };
   });

@@ -2,6 +2,7 @@
 import type { LendView } from "./LendView";
 import type { Trust } from "./Trust";
 import type { UnusedReason } from "./UnusedReason";
+import type { WhyLeftOut } from "./WhyLeftOut";
 
 /**
  * Another device.
@@ -67,6 +68,10 @@ unused_because: string | null,
  * The same for doors that speak other languages.
  */
 unused: UnusedReason | null, 
+/**
+ * With `left_out`: why the last reply did without it.
+ */
+left_out: WhyLeftOut | null, 
 /**
  * Whether whole requests of this device may go to it now; it then sees what is said.
  */

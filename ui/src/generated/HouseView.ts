@@ -8,6 +8,7 @@ import type { PairingView } from "./PairingView";
 import type { PortView } from "./PortView";
 import type { SettingsView } from "./SettingsView";
 import type { SharingView } from "./SharingView";
+import type { TroubleView } from "./TroubleView";
 
 /**
  * The whole house as a window sees it.
@@ -46,9 +47,9 @@ pairing: PairingView | null,
  */
 port: PortView, 
 /**
- * Problems in plain words, worst first; empty when all is well.
+ * Problems, worst first; empty when all is well.
  */
-problems: Array<string>, 
+problems: Array<TroubleView>, 
 /**
  * What the owner has chosen, as far as the window shows it.
  */

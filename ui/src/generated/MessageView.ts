@@ -3,6 +3,7 @@ import type { ChatRole } from "./ChatRole";
 import type { MessageFinish } from "./MessageFinish";
 import type { PathView } from "./PathView";
 import type { ReplySummary } from "./ReplySummary";
+import type { StretchView } from "./StretchView";
 
 /**
  * One message of a conversation. Messages form a tree: siblings share a parent.
@@ -40,6 +41,11 @@ summary: ReplySummary | null,
  * Who computed a reply that has no summary; absent when it was cut before that was known.
  */
 path: PathView | null, 
+/**
+ * Who computed which words of a reply, in order; empty where that was not written down. Words before
+ * the first of them are from before it was.
+ */
+stretches: Array<StretchView>, 
 /**
  * Why it was cut, in plain English; absent when it was not.
  */

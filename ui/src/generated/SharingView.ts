@@ -15,6 +15,10 @@ on: boolean,
  */
 state: SharingState, 
 /**
+ * Whether replies of this device are made now.
+ */
+answering: boolean, 
+/**
  * Streams of other devices that run here now.
  */
 streams: number, 

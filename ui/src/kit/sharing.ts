@@ -1,4 +1,4 @@
-/** One line on how sharing stands, in the language in use. The tray shows the house's own. Pure. */
+/** One line on how sharing stands, for the pages, in the language in use and the tray's words. Pure. */
 import type { DeviceView } from '../generated/DeviceView';
 import type { SharingView } from '../generated/SharingView';
 import { t } from '../strings';
@@ -15,6 +15,6 @@ export function sharingLine({ sharing, devices }: House): string {
   const { paused } = sharing;
   const doing = sharing.streams > 0 ? t.share.helping(sharing.streams)
     : paused ? t.share.pausedBecause[paused.reason](paused.until === null ? '' : clockTime(paused.until))
-      : sharing.state === 'busy' ? t.share.answering : t.share.idle;
+      : sharing.answering ? t.share.answering : t.share.idle;
   return [t.share.on, t.share.devices(connected), doing].join(' · ');
 }

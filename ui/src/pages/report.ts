@@ -34,5 +34,5 @@ export function report(diagnostics: DiagnosticsView, house: HouseView): string {
   const lines = diagnostics.findings.map(({ verdict, subject, sentence }) => `${verdict.toUpperCase()} ${subject}: ${sentence}`);
   const versions = [`Inglenook ${house.me.app_version}`, diagnostics.system, `web view ${diagnostics.web_view ?? '-'}`,
     diagnostics.safe_graphics ? 'safe graphics' : 'usual graphics'];
-  return redacted([versions.join(', '), ...lines, ...house.problems].join('\n'), house);
+  return redacted([versions.join(', '), ...lines, ...house.problems.map(({ sentence }) => sentence)].join('\n'), house);
 }

@@ -1,6 +1,8 @@
 /** Every text of the window, in German. */
 import type { Strings } from './index';
+import { house } from './house/de';
 import { models } from './models/de';
+import { port } from './port/de';
 import shell from './shell/de.json';
 import { shareWords } from './shell/words';
 
@@ -241,60 +243,7 @@ export const de: Strings = {
     layersHintWhole: 'Nur auf diesem Computer werden Wörter zu Zahlen und Zahlen zu Wörtern, es sei denn, ein eigenes Gerät macht die ganze Antwort. Mehr Schichten hier machen Antworten langsamer und sind kein Geheimhalten.',
   },
 
-  port: {
-    title: 'Anschluss',
-    lead: 'Andere Programme auf diesem Computer können dieselben Modelle benutzen, über die Schnittstelle von OpenAI.',
-    address: 'Adresse',
-    key: 'Schlüssel',
-    keyHint: 'Wer ihn hat, kann die Modelle über diesen Anschluss benutzen. Sonst öffnet er nichts.',
-    show: 'Zeigen',
-    hide: 'Verbergen',
-    hidden: 'verborgen',
-    copyAddress: 'Adresse kopieren',
-    copyKey: 'Schlüssel kopieren',
-    renew: 'Neuer Schlüssel',
-    renewTitle: 'Einen neuen Schlüssel machen?',
-    renewText: 'Der alte Schlüssel öffnet von da an nichts mehr: Gib den neuen jedem Programm, das diesen Anschluss nutzt.',
-    renewYes: 'Neuen Schlüssel machen',
-    renewed: 'Es gibt einen neuen Schlüssel. Der alte gilt nicht mehr.',
-    ownKeys: 'Schlüssel einzelner Programme',
-    ownKeysHint: 'Ein Programm mit eigenem Schlüssel lässt sich allein ausschließen und wird unten genannt.',
-    ownKeyName: 'Programm',
-    ownKeyAdd: 'Schlüssel machen',
-    ownKeyMade: (name) => `Der Schlüssel von ${name}. Er wird nur dieses eine Mal gezeigt.`,
-    ownKeyCopy: (name) => `Schlüssel von ${name} kopieren`,
-    ownKeySince: (when) => `gemacht ${when}`,
-    ownKeyRemove: (name) => `Schlüssel von ${name} entfernen`,
-    ownKeyRemoveTitle: (name) => `Den Schlüssel von ${name} entfernen?`,
-    ownKeyRemoveText: 'Er öffnet von da an nichts mehr.',
-    ownKeyRemoveYes: 'Entfernen',
-    requests: 'Zuletzt gefragt',
-    requestsHint: 'Seit dem Start, das Neueste zuerst. Was gesagt wurde, wird nicht behalten.',
-    noRequests: 'Noch hat kein Programm etwas gefragt.',
-    requestWhen: 'Wann',
-    requestProgram: 'Programm',
-    requestModel: 'Modell',
-    requestDevices: 'Gerechnet von',
-    requestSpeed: 'Token/s',
-    mainKey: 'mit dem Hauptschlüssel',
-    endedEarly: 'früh beendet',
-    test: 'Ausprobieren',
-    testing: 'Fragt…',
-    works: 'Der Anschluss antwortet.',
-    wrongStatus: (status) => `Der Anschluss antwortet mit ${status}.`,
-    off: 'Der Anschluss ist nicht offen.',
-    settingsFor: 'Einstellungen für andere Programme',
-    program: 'Programm',
-    copySettings: (program) => `Einstellungen für ${program} kopieren`,
-    withKey: 'Der Schlüssel wird beim Kopieren eingesetzt.',
-    keyPlace: 'DEIN-SCHLUESSEL',
-    whereOpenWebUi: 'Starte es mit diesen Einstellungen, oder trage sie unter Verwaltung, Einstellungen, Verbindungen ein.',
-    whereContinue: 'Das kommt in die config.yaml.',
-    whereZed: 'Das kommt in die settings.json; den Schlüssel gib im Agentenfenster ein.',
-    wherePython: 'Mit den Paketen openai oder langchain-openai.',
-    whereAider: 'In einem Terminal.',
-    whereCurl: 'In einem Terminal.',
-  },
+  port,
 
   checks: {
     title: 'Prüfung',
@@ -386,6 +335,16 @@ export const de: Strings = {
     and: ', ',
     details: 'Wer was berechnet hat',
     kept: 'schraffiert: bleibt auf diesem Computer',
+  },
+
+  looks: {
+    show: 'Wörter nach Gerät',
+    hint: 'Kennzeichnet jedes Wort dieser Antwort nach den Geräten, die es berechnet haben: Farbe, Linie und Nummer.',
+    label: 'Wer welche Wörter berechnet hat',
+    from: (names) => `Ab hier: ${names}.`,
+    unknown: 'Nicht gekennzeichnet: Wer diese Wörter berechnet hat, wurde nicht festgehalten.',
+    shown: 'Die Wörter sind nach Gerät gekennzeichnet.',
+    hidden: 'Die Wörter sind nicht mehr gekennzeichnet.',
   },
 
   timeline: {
@@ -505,6 +464,7 @@ export const de: Strings = {
     newChat: 'Neues Gespräch',
     search: 'Gespräche durchsuchen',
     prompt: 'Zum Nachrichtenfeld',
+    marks: 'Wörter der letzten Antwort nach Gerät kennzeichnen',
     editLast: 'Letzte Nachricht ändern (im leeren Feld)',
     up: '↑',
     stop: 'Antwort anhalten',
@@ -554,9 +514,12 @@ export const de: Strings = {
     noAddress: (typed) =>
       `„${typed}“ ist keine Adresse mit Anschlussnummer, wie sie neben dem Code steht: 192.168.1.20:40123.`,
     noSuchDevice: (name) => `Kein Gerät „${name}“ ist mit diesem gekoppelt.`,
+    pathNoText: (path) => `Der Pfad ${path} enthält Zeichen, die kein Text sind. Gib der Datei einen anderen Namen, oder lege sie in einen anderen Ordner.`,
     httpsOnly: 'Nur https-Adressen werden geöffnet.',
     wholePath: 'Gib den ganzen Pfad der Datei ein, von der Wurzel des Datenträgers an.',
   },
+
+  house,
 
   time: {
     justNow: 'gerade eben',

@@ -6,7 +6,9 @@
  */
 import type { ErrorCode } from '../generated/ErrorCode';
 import type { UnusedReason } from '../generated/UnusedReason';
+import { house } from './house/en';
 import { models } from './models/en';
+import { port } from './port/en';
 import shell from './shell/en.json';
 import { shareWords } from './shell/words';
 
@@ -251,60 +253,7 @@ export const en = {
     layersHintWhole: 'Words become numbers, and numbers become words, on this computer only, unless a device of yours makes the whole reply. More layers here make replies slower, and are no secrecy.',
   },
 
-  port: {
-    title: 'Port',
-    lead: 'Other programs on this computer can use the same models, through the interface of OpenAI.',
-    address: 'Address',
-    key: 'Key',
-    keyHint: 'Whoever has it can use the models through this port. It opens nothing else.',
-    show: 'Show',
-    hide: 'Hide',
-    hidden: 'hidden',
-    copyAddress: 'Copy the address',
-    copyKey: 'Copy the key',
-    renew: 'New key',
-    renewTitle: 'Make a new key?',
-    renewText: 'From now on the old key opens nothing: give the new one to every program that uses this port.',
-    renewYes: 'Make a new key',
-    renewed: 'There is a new key. The old one does not work any more.',
-    ownKeys: 'Keys of single programs',
-    ownKeysHint: 'A program with a key of its own can be shut out alone, and is named below.',
-    ownKeyName: 'Program',
-    ownKeyAdd: 'Make a key',
-    ownKeyMade: (name: string) => `The key of ${name}. It is shown this once.`,
-    ownKeyCopy: (name: string) => `Copy the key of ${name}`,
-    ownKeySince: (when: string) => `made ${when}`,
-    ownKeyRemove: (name: string) => `Remove the key of ${name}`,
-    ownKeyRemoveTitle: (name: string) => `Remove the key of ${name}?`,
-    ownKeyRemoveText: 'From now on it opens nothing.',
-    ownKeyRemoveYes: 'Remove it',
-    requests: 'Asked lately',
-    requestsHint: 'Since the start, newest first. What was said is not kept.',
-    noRequests: 'No program has asked anything yet.',
-    requestWhen: 'When',
-    requestProgram: 'Program',
-    requestModel: 'Model',
-    requestDevices: 'Computed by',
-    requestSpeed: 'Tokens/s',
-    mainKey: 'with the main key',
-    endedEarly: 'ended early',
-    test: 'Test',
-    testing: 'Asking…',
-    works: 'The port answers.',
-    wrongStatus: (status: number) => `The port answers with ${status}.`,
-    off: 'The port is not open.',
-    settingsFor: 'Settings for other programs',
-    program: 'Program',
-    copySettings: (program: string) => `Copy the settings for ${program}`,
-    withKey: 'The key is put in when you copy.',
-    keyPlace: 'YOUR-KEY',
-    whereOpenWebUi: 'Start it with these settings, or enter them under Admin, Settings, Connections.',
-    whereContinue: 'Put this into config.yaml.',
-    whereZed: 'Put this into settings.json; give the key in the agent panel.',
-    wherePython: 'With the packages openai or langchain-openai.',
-    whereAider: 'In a terminal.',
-    whereCurl: 'In a terminal.',
-  },
+  port,
 
   checks: {
     title: 'Checks',
@@ -396,6 +345,16 @@ export const en = {
     and: ', ',
     details: 'Who computed what',
     kept: 'hatched: stays on this computer',
+  },
+
+  looks: {
+    show: 'Words by device',
+    hint: 'Marks each word of this reply by the devices that computed it: colour, line and number.',
+    label: 'Who computed which words',
+    from: (names: string) => `From here on: ${names}.`,
+    unknown: 'Not marked: nobody wrote down who computed these words.',
+    shown: 'The words are marked by device.',
+    hidden: 'The words are no longer marked.',
   },
 
   timeline: {
@@ -524,6 +483,7 @@ export const en = {
     newChat: 'New chat',
     search: 'Search chats',
     prompt: 'Go to the message field',
+    marks: 'Mark the words of the last reply by device',
     editLast: 'Edit the last message (in the empty field)',
     up: '↑',
     stop: 'Stop the reply',
@@ -573,9 +533,12 @@ export const en = {
     noAddress: (typed: string) =>
       `“${typed}” is not an address with a port, as shown beside the code: 192.168.1.20:40123.`,
     noSuchDevice: (name: string) => `No device “${name}” is paired with this one.`,
+    pathNoText: (path: string) => `The path ${path} holds signs that are no text. Give the file another name, or move it to another folder.`,
     httpsOnly: 'Only https links are opened.',
     wholePath: 'Type the whole path of the file, from the root of the disk.',
   },
+
+  house,
 
   time: {
     justNow: 'just now',

@@ -1,6 +1,7 @@
 /** Promises of what the program says: in the language in use, and nothing lost that only English says. */
 import { afterEach, expect, it } from 'vitest';
 import type { DeviceView } from '../generated/DeviceView';
+import type { DownloadTrouble } from '../generated/DownloadTrouble';
 import type { MessageView } from '../generated/MessageView';
 import { useLanguage } from './index';
 import { cutText, keptCut, refusal, unusedText } from './problems';
@@ -25,6 +26,20 @@ it('says it in German, and adds what only the sentence says', async () => {
   const long = { kind: 'prompt_too_long' as const, tokens: 12_000, model: 'Ember', window: 1024 };
   expect(refusal({ code: 'too_long', sentence: 'x', wording: long })).toContain('12.000');
   expect(refusal({ code: 'never heard of', sentence: 'Something else.' })).toBe('Something else.');
+});
+
+it('says what is wrong with a download, with what the servers said', async () => {
+  const problem = (trouble: DownloadTrouble) => ({ code: 'bad_request', sentence: 'In English.', wording: { kind: 'download' as const, trouble } });
+  const gaveUp = problem({ why: 'gave_up', host: 'example.org', tries: 8, last: 'connection reset' });
+  const room = problem({ why: 'no_room', needed: 2.5e9, free: 1.2e9 });
+  expect(refusal(gaveUp)).toContain('8 tries at example.org brought nothing new, the last ended so: connection reset.');
+  expect(refusal(room)).toContain('2.5 GB are still to come, 1.2 GB are free');
+  await useLanguage('de', root);
+  expect(refusal(gaveUp)).toMatch(/^8 Versuche bei example\.org .* so: connection reset\. Was kam, bleibt/);
+  expect(refusal(room)).toContain('2,5 GB kommen noch, 1,2 GB sind frei');
+  const none = { reason: 'it is empty' };
+  expect(refusal(problem({ why: 'no_model', deleted: false, ...none }))).not.toContain('gelöscht');
+  expect(refusal(problem({ why: 'no_model', deleted: true, ...none }))).toContain('gelöscht');
 });
 
 it('says why a reply was cut, now and when it is read again', async () => {

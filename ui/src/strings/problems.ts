@@ -10,6 +10,8 @@ import type { MessageView } from '../generated/MessageView';
 import type { Problem } from '../generated/Problem';
 import type { Wording } from '../generated/Wording';
 import { locale, t } from './index';
+import { downloadTrouble } from './models/troubles';
+import { ended, leftOutWords, troubleWords } from './troubles';
 
 /** What was refused, for a person. */
 export function refusal({ code, sentence, wording }: Pick<Problem, 'code' | 'sentence'> & Partial<Problem>): string {
@@ -31,15 +33,19 @@ export function keptCut({ finish, cut_because: cut, cut_code: code }: MessageVie
 }
 
 /** Why a device is not used; empty when it is. */
-export function unusedText({ unused, unused_because: sentence }: DeviceView): string {
+export function unusedText({ unused, unused_because: sentence, left_out: why }: DeviceView): string {
   if (unused === null) return sentence ?? '';
-  // Why the last reply did without a device is said in figures, and in English only.
-  if (unused === 'left_out' || isEnglish()) return exactly(t.devices.unused[unused], sentence ?? '');
-  return t.devices.unused[unused];
+  const general = t.devices.unused[unused];
+  if (unused === 'left_out') {
+    const words = why && leftOutWords(why);
+    return words ? `${general} ${words}` : exactly(general, sentence ?? '');
+  }
+  return isEnglish() ? exactly(general, sentence ?? '') : general;
 }
 
 function worded(wording: Wording, code: string): string | null {
   const says = t.problems;
+  const more = t.house.refusals;
   switch (wording.kind) {
     case 'code': return byCode(code);
     case 'prompt_too_long': return says.promptTooLong(figure(wording.tokens), wording.model, figure(wording.window));
@@ -51,8 +57,36 @@ function worded(wording: Wording, code: string): string | null {
     case 'pairing_lost': return says.pairingLost;
     case 'no_address': return says.noAddress(wording.typed);
     case 'no_such_device': return says.noSuchDevice(wording.name);
+    case 'download': return downloadTrouble(wording.trouble);
+    case 'path_no_text': return says.pathNoText(wording.path);
     case 'https_only': return says.httpsOnly;
     case 'whole_path': return says.wholePath;
+    case 'not_six_digits': return more.notSixDigits;
+    case 'same_device': return more.sameDevice;
+    case 'not_kept_here': return more.notKeptHere;
+    case 'not_kept_there': return more.notKeptThere;
+    case 'pairing_odd': return more.pairingOdd;
+    case 'no_pairing_port': return more.noPairingPort;
+    case 'not_started': return more.notStarted(ended(wording.reason));
+    case 'already_runs': return more.alreadyRuns(wording.folder);
+    case 'no_file': return more.noFile(wording.file);
+    case 'file_changes': return more.fileChanges(wording.file);
+    case 'no_model': return more.noModel(wording.file, ended(wording.reason));
+    case 'name_taken': return more.nameTaken(wording.name);
+    case 'model_unusable': return more.modelUnusable(wording.model);
+    case 'no_chat': return more.noChat;
+    case 'chat_too_large': return more.chatTooLarge;
+    case 'chat_of_later_version': return more.chatOfLaterVersion;
+    case 'chat_gone': return more.chatGone;
+    case 'message_gone': return more.messageGone;
+    case 'chats_unusable': return more.chatsUnusable(ended(wording.reason));
+    case 'disk_full': return more.diskFull;
+    case 'login_start': return more.loginStart(ended(wording.reason));
+    case 'no_browser': return more.noBrowser(ended(wording.reason));
+    case 'not_saved': return more.notSaved(ended(wording.reason));
+    case 'port_silent': return more.portSilent;
+    case 'port_foreign': return more.portForeign;
+    case 'trouble': return troubleWords(wording.trouble);
   }
 }
 

@@ -5,6 +5,7 @@ import axe from 'axe-core';
 import { tick } from 'svelte';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { FakeBackend } from '../backend/fake';
+import { useLanguage } from '../strings';
 import MainWindow from './MainWindow.svelte';
 import { pages, type PageName } from './pages';
 import { WindowState } from './window.svelte';
@@ -58,6 +59,31 @@ describe('models', () => {
     expect((await screen.findByTestId('add-problem')).textContent).toContain('is not a GGUF file');
   });
 
+  it('says that a dropped file has a path that cannot be used here', async () => {
+    const refused = { code: 'bad_request', sentence: 'x', wording: { kind: 'path_no_text' as const, path: '/data/caf�.gguf' } };
+    backend.drop([], refused);
+    expect((await screen.findByRole('alert')).textContent).toContain('/data/caf�.gguf');
+    backend.drop(['/data/Phi-4.gguf'], refused);
+    await tick();
+    expect(screen.queryByRole('alert')).toBeNull();
+    expect(screen.getByTestId<HTMLInputElement>('model-path').value).toBe('/data/Phi-4.gguf');
+  });
+
+  it('says in German what is wrong with a download', async () => {
+    await useLanguage('de', document.documentElement);
+    try {
+      await backend.pullModel('qwen3-4b');
+      const wording = { kind: 'download' as const, trouble: { why: 'not_there' as const, host: 'example.org' } };
+      backend.change((house) => {
+        for (const one of house.downloads) one.problem = { code: 'not_found', sentence: 'In English.', wording };
+      });
+      await go('models');
+      expect(screen.getByTestId('download-problem').textContent).toBe('example.org hat keine solche Datei. Prüfe die Adresse; vielleicht ist sie umgezogen.');
+    } finally {
+      await useLanguage('en', document.documentElement);
+    }
+  });
+
   it('takes the file that was chosen in a dialog, and leaves the field when none was', async () => {
     await go('models');
     const field = screen.getByTestId<HTMLInputElement>('model-path');
@@ -104,7 +130,7 @@ describe('models', () => {
   it('lets a download rest, go on, and be deleted after a question', async () => {
     backend.change((house) => {
       house.downloads = [{ key: 'k', name: 'big', origin: 'o/r', file: 'big.gguf', state: 'failed', have_bytes: 1e9, file_bytes: 4e9,
-        bytes_per_second: null, seconds_left: null, problem: 'The disk has not enough room.' }];
+        bytes_per_second: null, seconds_left: null, problem: { code: 'bad_request', sentence: 'The disk has not enough room.', wording: null } }];
     });
     await go('models');
     expect(screen.getByTestId('download-problem').textContent).toContain('not enough room');

@@ -12,6 +12,7 @@ it('follows Ctrl, or the command key on a Mac', () => {
   expect(actionOf(press('n', 'meta'), true)).toBe('new-chat');
   expect(actionOf(press('n', 'ctrl'), true)).toBeNull();
   expect(actionOf(press('n'), false)).toBeNull();
+  expect(actionOf(press('d', 'ctrl'), false)).toBe('marks');
 });
 
 it('leaves alone what belongs to an input method or to other keys', () => {

@@ -1,7 +1,7 @@
 /** The window's keys, in one list: what they do and what the cheat sheet says of them. Pure. */
 import { t } from '../strings';
 
-export type Action = 'new-chat' | 'search' | 'prompt' | 'stop' | 'help' | 'quit';
+export type Action = 'new-chat' | 'search' | 'prompt' | 'marks' | 'stop' | 'help' | 'quit';
 
 interface Shortcut {
   action: Action;
@@ -15,6 +15,7 @@ const SHORTCUTS: readonly Shortcut[] = [
   { action: 'new-chat', key: 'n', modified: true },
   { action: 'search', key: 'k', modified: true },
   { action: 'prompt', key: 'l', modified: true },
+  { action: 'marks', key: 'd', modified: true },
   { action: 'stop', key: 'Escape', modified: false },
   { action: 'quit', key: 'q', modified: true },
   { action: 'help', key: '/', modified: true },
@@ -33,6 +34,7 @@ export function sheetRows(mac: boolean): SheetRow[] {
     'new-chat': t.keys.newChat,
     search: t.keys.search,
     prompt: t.keys.prompt,
+    marks: t.keys.marks,
     stop: t.keys.stop,
     quit: t.keys.quit,
     help: t.keys.help,

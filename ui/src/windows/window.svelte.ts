@@ -2,10 +2,12 @@
 import { Refusal, type Backend } from '../backend/backend';
 import { ChatDesk } from '../chat/desk.svelte';
 import type { HouseView } from '../generated/HouseView';
+import type { Problem } from '../generated/Problem';
 import { announcer } from '../kit/announcer.svelte';
 import { Look } from '../look/look.svelte';
 import { FirstStart } from '../start/first-start.svelte';
 import { t } from '../strings';
+import { refusal } from '../strings/problems';
 import type { PageName } from './pages';
 import type { Action } from './shortcuts';
 import { keepPlaces, keptPlaces, places } from './slots';
@@ -50,7 +52,7 @@ export class WindowState {
         house: (house) => { this.#hear(house); },
         goTo: (page) => { this.show(page); },
         noTray: () => { this.noTray = true; },
-        dropped: (paths) => { this.#drop(paths); },
+        dropped: (paths, refused) => { this.#drop(paths, refused); },
       });
     } catch (thrown) {
       this.problem = Refusal.sentence(thrown);
@@ -108,9 +110,13 @@ export class WindowState {
   }
 
   /** A model's file goes to the page that adds it. */
-  #drop(paths: string[]): void {
+  #drop(paths: string[], refused: Problem | null): void {
     const model = paths.find((path) => path.toLowerCase().endsWith('.gguf'));
-    if (model === undefined) return;
+    if (model === undefined) {
+      if (refused !== null) this.problem = refusal(refused);
+      return;
+    }
+    this.problem = null;
     this.dropped = model;
     this.show('models');
   }
@@ -159,6 +165,8 @@ export class WindowState {
         this.show('chat');
         focusSoon('prompt');
         return true;
+      case 'marks':
+        return this.page === 'chat' && this.desk.current.markLast();
       case 'stop':
         return this.#escape();
       case 'quit':

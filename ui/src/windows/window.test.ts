@@ -48,6 +48,24 @@ describe('chat', () => {
     expect(screen.queryByTestId('reply')).toBeNull();
   });
 
+  it('sends nothing while a file is being read', async () => {
+    let come = (): void => undefined;
+    const file = new File(['text'], 'a.txt');
+    const bytes = file.arrayBuffer();
+    vi.spyOn(file, 'arrayBuffer').mockReturnValue(new Promise((resolve) => { come = () => { resolve(bytes); }; }));
+    await user.type(screen.getByTestId('prompt'), 'What is this?');
+    expect(screen.getByTestId<HTMLButtonElement>('send').disabled).toBe(false);
+    const attached = state.desk.attach([file]);
+    await tick();
+    expect(screen.getByTestId<HTMLButtonElement>('send').disabled).toBe(true);
+    await vi.waitFor(() => { expect(file.arrayBuffer).toHaveBeenCalled(); });
+    come();
+    await attached;
+    await tick();
+    expect(screen.getByTestId<HTMLButtonElement>('send').disabled).toBe(false);
+    expect(screen.getByTestId('file').textContent).toContain('a.txt');
+  });
+
   it('stops with Esc', async () => {
     const stop = vi.spyOn(backend, 'stop').mockResolvedValue();
     vi.spyOn(backend, 'say').mockResolvedValue({ conversation: 50, user_message: 51, reply_message: 52 });

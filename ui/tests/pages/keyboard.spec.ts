@@ -40,3 +40,29 @@ test('a reply is made and its question edited by keys alone', async ({ page }) =
   await page.keyboard.press('Escape');
   await expect(page.getByTestId('edit-field')).toHaveCount(0);
 });
+
+test('who computed which words is shown by keys alone, also while a reply is written', async ({ page }) => {
+  await open(page, {});
+  await page.keyboard.press('Control+l');
+  await page.keyboard.type('leaves, and hand over');
+  await page.keyboard.press('Enter');
+  const reply = page.getByTestId('reply').last();
+  await expect(reply).toHaveAttribute('data-phase', 'writing', { timeout: 60_000 });
+  await page.keyboard.press('Control+d');
+  await expect(reply.getByTestId('mark')).toHaveAttribute('aria-pressed', 'true');
+  await expect(reply).toHaveAttribute('data-phase', 'finished', { timeout: 60_000 });
+  await expect(reply.getByTestId('looks').locator('li')).toHaveCount(2);
+  await expect(reply.getByTestId('reply-text').getByTestId('look-number')).toHaveText('From here on: This computer and Mum’s laptop.2');
+  const words = reply.getByTestId('reply-text').locator('[data-look]');
+  const looks = await words.evaluateAll((spans) => spans.map((span) => {
+    const { color, textDecorationStyle } = getComputedStyle(span);
+    return `${(span as HTMLElement).dataset['look'] ?? ''} ${textDecorationStyle} ${color}`;
+  }));
+  const [first, last] = [looks[0] ?? '', looks.at(-1) ?? ''];
+  expect(new Set(looks)).toEqual(new Set([first, last]));
+  expect(first).toMatch(/^1 solid /);
+  expect(last).toMatch(/^2 dashed /);
+  expect(first.split('solid')[1]).not.toBe(last.split('dashed')[1]);
+  await page.keyboard.press('Control+d');
+  await expect(words).toHaveCount(0);
+});

@@ -41,6 +41,9 @@ for (const { name: look, chosen, zoom = 1 } of LOOKS) {
     await page.getByTestId('timeline').last().locator('summary').click();
     await expect(page.getByTestId('timeline-row').first()).toBeVisible();
     await isGood(page, look, 'timeline');
+    await page.getByTestId('mark').last().click();
+    await expect(page.getByTestId('looks').locator('li')).toHaveCount(2);
+    await isGood(page, look, 'looks');
     for (const name of PAGES) {
       await goTo(page, name);
       await isGood(page, look, name);
@@ -48,6 +51,15 @@ for (const { name: look, chosen, zoom = 1 } of LOOKS) {
     expect(faults, 'what the page complained of').toEqual([]);
   });
 }
+
+test('in German the checks speak German', async ({ page }) => {
+  await open(page, { theme: 'light', language: 'de' });
+  await goTo(page, 'checks');
+  const found = page.getByTestId('finding');
+  await expect(found.first()).toContainText('der Schlüssel liegt in');
+  await expect(found.filter({ hasText: 'Firewall' }).first()).toContainText('hindert Geräte daran');
+  await expect(found.filter({ hasText: 'does not answer' })).toHaveCount(0);
+});
 
 test('the first start is good, and chatting works beside it', async ({ page }) => {
   await open(page, { theme: 'light', isNew: true });

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{finish_view, role_view, told};
 use crate::house::HouseError;
-use crate::views::{ChatRole, ExportAsk, MessageFinish};
+use crate::views::{ChatRole, ExportAsk, MessageFinish, Wording};
 
 /// What every file says of itself.
 const FORMAT: &str = "inglenook-chat";
@@ -104,20 +104,25 @@ fn markdown(conversation: &Conversation, you: &str, leaf: MessageId) -> String {
 pub(super) fn import(chats: &mut Chats, file: &str) -> Result<ConversationId, HouseError> {
     let bad = |sentence: String| HouseError::new(ErrorCode::BadRequest, sentence);
     if file.len() > FILE_BYTES_MAX {
-        return Err(bad("This file is too large to be a chat of Inglenook.".to_owned()));
+        return Err(bad("This file is too large to be a chat of Inglenook.".to_owned())
+            .worded(Wording::ChatTooLarge));
     }
     // serde_json's message names a place and a kind, and may quote a word of the file: not shown.
     let read: ChatFile = serde_json::from_str(file).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         bad(format!("This is no chat that Inglenook saved as JSON (line {line}, column {column})."))
+            .worded(Wording::NoChat)
     })?;
     if read.format != FORMAT {
-        return Err(bad("This is no chat that Inglenook saved as JSON.".to_owned()));
+        return Err(
+            bad("This is no chat that Inglenook saved as JSON.".to_owned()).worded(Wording::NoChat)
+        );
     }
     if read.version > VERSION {
         return Err(bad(
             "A later version of Inglenook saved this chat; update this device.".to_owned()
-        ));
+        )
+        .worded(Wording::ChatOfLaterVersion));
     }
     let messages: Vec<ImportedMessage> = read.messages.into_iter().map(imported).collect();
     chats.import(&read.title, &read.instructions, &messages, clock::unix_seconds()).map_err(told)

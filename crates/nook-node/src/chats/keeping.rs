@@ -9,6 +9,7 @@ use nook_store::{Finish, Message, MessageId};
 use tokio::sync::mpsc;
 
 use super::ChatBook;
+use super::stretches::{self, Stretches};
 use crate::house::{REPLY_EVENTS_MAX, Reply, ReplyPiece};
 use crate::views::{
     FailoverView, FinishReason, PartView, PathView, ReplyEvent, ReplySummary, RouteView,
@@ -23,6 +24,7 @@ pub(super) struct Begun {
     tokens: u32,
     failovers: Vec<FailoverView>,
     timeline: Vec<PartView>,
+    stretches: Stretches,
 }
 
 impl Begun {
@@ -30,15 +32,14 @@ impl Begun {
     pub(super) fn of(message: &Message) -> Self {
         let json = message.route.as_deref().unwrap_or_default();
         let timeline = serde_json::from_str::<ReplySummary>(json).map(|summary| summary.timeline);
+        let stretches = Stretches::behind(&message.text, stretches::read(json));
         // A summary has all the fields of a path, so this reads both.
-        serde_json::from_str::<PathView>(json).map_or_else(
-            |_| Self::default(),
-            |path| Self {
-                tokens: path.completion_tokens,
-                failovers: path.failovers,
-                timeline: timeline.unwrap_or_default(),
-            },
-        )
+        let path = serde_json::from_str::<PathView>(json).ok();
+        let (tokens, failovers) = match path {
+            Some(path) => (path.completion_tokens, path.failovers),
+            None => (0, Vec::new()),
+        };
+        Self { tokens, failovers, timeline: timeline.unwrap_or_default(), stretches }
     }
 
     fn shifted(&self, mut failover: FailoverView) -> FailoverView {
@@ -64,9 +65,15 @@ impl Begun {
 struct Path {
     begun: Begun,
     view: Option<PathView>,
+    stretches: Stretches,
 }
 
 impl Path {
+    fn behind(mut begun: Begun) -> Self {
+        let stretches = std::mem::take(&mut begun.stretches);
+        Self { begun, view: None, stretches }
+    }
+
     /// Takes in an event; says whether there is something new to note.
     fn follow(&mut self, event: &ReplyEvent) -> bool {
         match event {
@@ -79,7 +86,8 @@ impl Path {
                 self.view(route).failovers.push(failover);
                 true
             }
-            ReplyEvent::TokenDelta { tokens, .. } => {
+            ReplyEvent::TokenDelta { text, tokens } => {
+                self.stretches.grow(text);
                 if let Some(view) = &mut self.view {
                     view.completion_tokens = self.begun.tokens.saturating_add(*tokens);
                 }
@@ -99,11 +107,12 @@ impl Path {
             completion_tokens: begun.tokens,
         });
         view.route.clone_from(route);
+        self.stretches.begin(route, view.completion_tokens);
         view
     }
 
     fn json(&self) -> Option<String> {
-        self.view.as_ref().and_then(|view| serde_json::to_string(view).ok())
+        self.view.as_ref().and_then(|view| self.stretches.write(view))
     }
 }
 
@@ -119,7 +128,7 @@ pub(super) fn keep(
     let (model, prompt_ids) = (reply.model.clone(), Sensitive(reply.prompt_ids.0.clone()));
     let form = reply.form.clone();
     tasks.spawn("kept-reply", async move {
-        let mut path = Path { begun, view: None };
+        let mut path = Path::behind(begun);
         let mut end = pass_on(&book, message, &mut path, &mut reply, &out).await;
         // Saved before the door hears of the end, so that what it reads back is whole.
         let (finish, route) = match end.as_mut().map(|piece| &mut piece.event) {
@@ -129,7 +138,7 @@ pub(super) fn keep(
                     FinishReason::Stop => Finish::Complete,
                     FinishReason::Length => Finish::Length,
                 };
-                (finish, serde_json::to_string(summary).ok())
+                (finish, path.stretches.write(summary))
             }
             Some(ReplyEvent::PipelineAborted { code, .. }) => {
                 (Finish::Failed { code: code.clone() }, path.json())
@@ -224,7 +233,7 @@ mod tests {
 
     use super::*;
     use crate::chats::message_view;
-    use crate::views::{MessageFinish, WorkView};
+    use crate::views::{MessageFinish, StretchView, WorkView};
 
     fn route(device: &str) -> RouteView {
         let leg = crate::views::LegView {
@@ -248,6 +257,14 @@ mod tests {
 
     fn failover() -> FailoverView {
         FailoverView { from: "a".to_owned(), to: "b".to_owned(), pause_ms: 5.0, after_tokens: 1 }
+    }
+
+    fn places(stretches: &[StretchView]) -> Vec<(u32, u32, &str)> {
+        let mut places = Vec::new();
+        for StretchView { at, after_tokens, route } in stretches {
+            places.push((*at, *after_tokens, route.legs[0].device.as_str()));
+        }
+        places
     }
 
     fn part(first_token: u32, last_token: u32) -> PartView {
@@ -311,6 +328,7 @@ mod tests {
         let path = view.path.unwrap();
         assert_eq!((path.route, path.failovers), (route("b"), vec![failover()]));
         assert_eq!(path.completion_tokens, 2);
+        assert_eq!(places(&view.stretches), [(0, 0, "a"), (4, 1, "b")]);
     }
 
     #[tokio::test]
@@ -335,8 +353,12 @@ mod tests {
             piece(ReplyEvent::Done { summary }),
         ];
         let timeline = vec![part(1, 10)];
-        let begun = Begun { tokens: 10, failovers: vec![failover()], timeline };
-        let summary = kept(begun, pieces).await.summary.unwrap();
+        let stretches = vec![StretchView { at: 0, after_tokens: 0, route: route("b") }];
+        let stretches = Stretches::behind("One ", stretches);
+        let begun = Begun { tokens: 10, failovers: vec![failover()], timeline, stretches };
+        let view = kept(begun, pieces).await;
+        assert_eq!(places(&view.stretches), [(0, 0, "b"), (4, 10, "a")]);
+        let summary = view.summary.unwrap();
         assert_eq!(summary.completion_tokens, 12);
         let places: Vec<_> = summary.failovers.iter().map(|one| one.after_tokens).collect();
         assert_eq!(places, [1, 11]);

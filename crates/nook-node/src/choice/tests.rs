@@ -11,6 +11,7 @@ use nook_wire::{Advert, ShardAdvert};
 use super::outlook::Present;
 use super::*;
 use crate::adverts::Heard;
+use crate::views::WhyLeftOut;
 
 const MODEL: ModelDigest = ModelDigest([1; 32]);
 const PLENTY: u64 = 1 << 30;
@@ -193,6 +194,7 @@ fn an_unmeasured_device_is_used_only_where_this_one_is_not_enough() {
     let (choice, view) = chosen(&asked, PLENTY);
     assert_eq!(choice.route.hops(), 0);
     assert!(view.left_out[0].why.contains("has not been measured"), "{view:?}");
+    assert_eq!(view.left_out[0].reason, Some(WhyLeftOut::UnknownSpeed));
     assert_eq!(view.alone_impossible, None);
 
     // With one byte free and nothing loaded it cannot hold the model; with nothing at all not even
@@ -224,6 +226,10 @@ fn the_faster_one_of_two_measured_ways_is_taken() {
     let (choice, view) = chosen(&slow_there, PLENTY);
     assert_eq!(choice.route.hops(), 0);
     assert!(view.left_out[0].why.starts_with("It is too slow"), "{view:?}");
+    let Some(WhyLeftOut::TooSlow { slower_ms }) = view.left_out[0].reason else {
+        panic!("{view:?}")
+    };
+    assert!(slower_ms > 0.0, "{view:?}");
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! How downloads end: stopped, failed, deleted, or with a file that joins the library.
 
-use nook_fetch::{FetchError, Fetched, FileKey, Slot};
+use nook_fetch::{FetchError, Fetched, FileKey, Progress, Slot};
 use nook_store::{DownloadWish, Staged, Take};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use super::{Stage, refused};
+use super::{Stage, UnderWay, refused, troubles};
 use crate::house::HouseError;
-use crate::models::{digest_of, sentence};
+use crate::models::digest_of;
 use crate::state::{Inside, State};
+use crate::views::Problem;
 
 /// A file that was downloaded and checked.
 #[derive(Debug)]
@@ -31,11 +34,9 @@ enum AtNextStart {
 impl State {
     /// A download's task has ended.
     pub(crate) fn on_downloaded(&mut self, key: &str, outcome: Result<Fetched, FetchError>) {
-        let stage = self.downloads.under_way.get(key).map(|it| it.stage);
-        if stage == Some(Stage::Deleting) {
+        if self.is_unwanted(key) {
             // Lets go of the lock.
             drop(outcome);
-            self.downloads.under_way.remove(key);
             self.delete_files(key);
         } else {
             match outcome {
@@ -46,7 +47,7 @@ impl State {
                 Err(error) => {
                     tracing::warn!(download = key, %error, "ended");
                     let again = may_pass(&error);
-                    self.fail_download(key, sentence(&error.to_string()), again);
+                    self.fail_download(key, troubles::of_end(&error), again);
                 }
             }
         }
@@ -83,31 +84,25 @@ impl State {
     /// A file was checked: into the library with it, or the reason why not.
     pub(crate) fn on_stocked(&mut self, stocked: Stocked) {
         let Stocked { key, slot, staged, verified } = stocked;
-        let wants_none =
-            self.downloads.under_way.get(&key).map(|it| it.stage) == Some(Stage::Deleting);
-        let staged = match staged {
-            _ if wants_none => Err(String::new()),
-            staged => staged,
-        };
+        if self.is_unwanted(&key) {
+            drop((staged, slot));
+            self.delete_files(&key);
+            return self.start_downloads();
+        }
         match staged.map(|staged| self.stock(&key, staged)) {
             Ok(Ok(())) => {
                 self.downloads.under_way.remove(&key);
                 discard(slot);
                 self.forget_download(&key);
             }
-            Ok(Err(error)) => self.fail_download(&key, error.sentence, AtNextStart::Rests),
-            Err(_) if wants_none => {
-                self.downloads.under_way.remove(&key);
-                discard(slot);
-            }
+            Ok(Err(error)) => self.fail_download(&key, error.into(), AtNextStart::Rests),
             // These are the publisher's bytes, and a later version may understand them.
             Err(why) if verified => {
-                self.fail_download(&key, sentence(&why), AtNextStart::Rests);
+                self.fail_download(&key, troubles::of_model(why, false), AtNextStart::Rests);
             }
             Err(why) => {
                 discard(slot);
-                let why = format!("{why}. What came was deleted; it was not checked by a digest");
-                self.fail_download(&key, sentence(&why), AtNextStart::Rests);
+                self.fail_download(&key, troubles::of_model(why, true), AtNextStart::Rests);
             }
         }
         self.start_downloads();
@@ -133,7 +128,7 @@ impl State {
     }
 
     /// Rests with a reason until the owner resumes or deletes it.
-    fn fail_download(&mut self, key: &str, why: String, at_next_start: AtNextStart) {
+    fn fail_download(&mut self, key: &str, why: Problem, at_next_start: AtNextStart) {
         self.downloads.under_way.remove(key);
         let entry = self.downloads.find(key).cloned();
         if let Some(entry) = entry.filter(|_| at_next_start == AtNextStart::Rests)
@@ -167,25 +162,58 @@ impl State {
         }
     }
 
-    fn delete_files(&mut self, key: &str) {
-        // Asked for again meanwhile: then its bytes are of use.
-        if self.downloads.find(key).is_some_and(|entry| entry.wish == DownloadWish::Run) {
-            return;
+    /// Whether a download was deleted and not asked for again since: then what came is of no use.
+    fn is_unwanted(&self, key: &str) -> bool {
+        let stage = self.downloads.under_way.get(key).map(|it| it.stage);
+        let is_listed = self.downloads.list.entries().iter().any(|entry| entry.key == key);
+        stage == Some(Stage::Deleting) && !is_listed
+    }
+
+    /// Deletes what an earlier run of the node could not delete any more.
+    pub(super) fn delete_orphans(&mut self) {
+        for key in std::mem::take(&mut self.downloads.orphans) {
+            tracing::info!(download = key.as_str(), "nothing asks for it; its files are deleted");
+            self.delete_files(key.as_str());
         }
-        let Some(key) = FileKey::parse(key) else { return };
-        let folder = self.downloads.folder.clone();
+    }
+
+    /// Deletes the files of a download, which nobody writes any more. It is under way until that is
+    /// over: who asks for the same file meanwhile waits.
+    fn delete_files(&mut self, key: &str) {
+        self.downloads.under_way.remove(key);
+        let Some(file_key) = FileKey::parse(key) else { return };
+        let (stop, (_, told)) = (CancellationToken::new(), watch::channel(Progress::default()));
+        let under_way = UnderWay::new(stop, told, Stage::Deleting);
+        self.downloads.under_way.insert(key.to_owned(), under_way);
+        let (folder, inside, key) =
+            (self.downloads.folder.clone(), self.inside.clone(), key.to_owned());
         self.tasks.spawn_until_cancelled("delete-download", async move {
-            let deleted = tokio::task::spawn_blocking(move || folder.discard(&key)).await;
+            let deleted = tokio::task::spawn_blocking(move || folder.discard(&file_key)).await;
             if let Ok(Err(error)) = deleted {
-                tracing::warn!(%error, "a download could not be deleted");
+                tracing::warn!(%error, "a download could not be deleted; the next start tries again");
             }
+            // A closed inbox means that the node is leaving; the next start deletes what is left.
+            let _ = inside.send(Inside::Deleted { key }).await;
         });
+    }
+
+    /// The files of a download are gone, or cannot be deleted now.
+    pub(crate) fn on_deleted(&mut self, key: &str) {
+        let stage = self.downloads.under_way.get(key).map(|it| it.stage);
+        if stage == Some(Stage::Deleting) {
+            self.downloads.under_way.remove(key);
+        }
+        self.start_downloads();
     }
 }
 
 /// Networks come back and disks get room; a file that is not there stays so.
 fn may_pass(error: &FetchError) -> AtNextStart {
     match error {
+        FetchError::Nowhere { errors } => {
+            let goes_on = errors.iter().any(|error| may_pass(error) == AtNextStart::GoesOn);
+            if goes_on { AtNextStart::GoesOn } else { AtNextStart::Rests }
+        }
         FetchError::GaveUp { .. }
         | FetchError::NoRoom { .. }
         | FetchError::Disk { .. }

@@ -3,7 +3,7 @@
 use nook_fetch::{Phase, Source};
 use nook_store::{DownloadEntry, DownloadWish};
 
-use super::{Downloads, Stage, UnderWay};
+use super::{Downloads, Stage, UnderWay, troubles};
 use crate::state::State;
 use crate::views::{CatalogueView, DownloadState, DownloadView, FitKind};
 
@@ -79,7 +79,9 @@ impl Downloads {
             // A whole number: a figure that trembles behind the comma says nothing.
             bytes_per_second: pulse.and_then(|it| it.per_second()).map(f64::round),
             seconds_left: pulse.zip(left).and_then(|(it, left)| it.seconds_for(left)),
-            problem: trouble.cloned().or_else(|| under_way.and_then(|it| it.shown.trouble.clone())),
+            problem: trouble.cloned().or_else(|| {
+                under_way.and_then(|it| it.shown.trouble.as_deref()).map(troubles::of_try)
+            }),
         }
     }
 }

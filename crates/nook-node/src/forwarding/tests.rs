@@ -380,3 +380,25 @@ fn no_more_steps_are_noted_than_their_limit_and_each_answers_its_own() {
     assert!(noted.take(0).is_some());
     assert_eq!(noted.take(5), None, "out of turn");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_on_which_nothing_is_asked_is_refused_after_the_limit() {
+    let tasks = Tasks::new();
+    // What opened the call was read; nothing follows it.
+    let (mut near, silent, _link) = call::<Message>(&tasks).await;
+    let inside = mpsc::channel(1).0;
+    let refusal = error(ErrorCode::TrustDenied, "");
+    tasks.spawn("refuse", relay_or_refuse(CARRIER, silent, refusal, inside));
+    let told = tokio::time::timeout(Duration::from_secs(3600), near.recv()).await;
+    let Ok(Ok(Message::Error(told))) = told else { panic!("it waits for ever") };
+    assert_eq!(told.code, ErrorCode::PipelineStalled);
+    assert_eq!(heard(&mut near).await, "closed: Some(PipelineStalled)");
+    // One that asks is answered as before.
+    let (mut near, far, _link) = call::<Message>(&tasks).await;
+    near.send(Message::Open(open())).await.unwrap();
+    let refusal = error(ErrorCode::TrustDenied, "");
+    relay_or_refuse(CARRIER, far, refusal, mpsc::channel(1).0).await;
+    let Ok(Message::Error(told)) = near.recv().await else { panic!("no answer") };
+    assert_eq!(told.code, ErrorCode::TrustDenied);
+    tasks.cancel();
+}

@@ -5,6 +5,9 @@
 //! goes on from the tokens so far in an ordinary walk, which [`Begun`] takes over: what was told is told
 //! once, and the sampler goes on where that device's would have. The ids leave in one place,
 //! [`Elsewhere::ask`], behind the gate's proof and the host's own consent.
+//!
+//! That device keeps what it has computed only where it has said the end and this one knows by what name:
+//! then the call is closed in order, after every other end it is cancelled.
 
 use std::time::{Duration, Instant};
 
@@ -15,17 +18,17 @@ use nook_plan::{Place, Prediction};
 use nook_text::{ReplyText, Sampler};
 use nook_trust::{Admitted, Purpose};
 use nook_wire::{
-    FEATURE_WHOLE, IdsAssembly, Message, WholeAsk, WholeFinish, WholeSampling, WholeTokens,
-    chunks_of, ids_for_own_device,
+    FEATURE_WHOLE, IdsAssembly, Message, WholeAsk, WholeFinish, WholeKept, WholeSampling,
+    WholeTokens, chunks_of, ids_for_own_device,
 };
 
 use crate::adverts::own_no_more;
 use crate::choice::everything_on;
-use crate::records::Note;
+use crate::records::{Note, Suspicion};
 use crate::reply::telling::ReaderLeft;
 use crate::reply::trails::RanElsewhere;
 use crate::reply::walk::WalkSetup;
-use crate::views::{FinishReason, ReplyEvent, RouteView};
+use crate::views::{FinishReason, ReplyEvent, RouteView, WrongResult};
 use crate::whole::{NoIds, read_ids};
 
 /// Longest wait for the host to say whether it takes the request. It opens no more than a header for that.
@@ -37,6 +40,14 @@ const FIRST_LIMITS: [Duration; 2] = [Duration::from_secs(30), Duration::from_sec
 
 /// Longest wait for each further one. Beyond it the reply goes on without that device.
 const NEXT_LIMIT: Duration = Duration::from_secs(15);
+
+/// Longest wait for the host to say the end behind the last token, which it does at once. Beyond it the reply
+/// is as whole as before, and that device keeps nothing of it.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// Longest wait for room to send a piece of the request, which the host makes by reading. Beyond it the reply
+/// goes on without that device.
+const SEND_LIMIT: Duration = Duration::from_secs(15);
 
 /// How many times longer than predicted the first sign of life may take.
 const PATIENCE: u32 = 4;
@@ -63,6 +74,7 @@ pub(crate) struct Begun {
 }
 
 /// How it ended.
+#[derive(Debug)]
 enum End {
     /// The reply is whole.
     Whole(FinishReason),
@@ -82,7 +94,7 @@ enum Fault {
     /// It is gone, or silent.
     Lost,
     /// It said what cannot be.
-    Wrong(String),
+    Wrong(Suspicion),
 }
 
 /// One reply that another device makes.
@@ -97,6 +109,9 @@ struct Elsewhere<'a> {
     since: Option<Instant>,
     heard: Instant,
     told: bool,
+    /// Whether the host has said the end, and what it keeps.
+    ended: bool,
+    kept: Option<WholeKept>,
 }
 
 /// Lets another device make the reply, where that was chosen; what is left to do here goes on in a walk
@@ -149,7 +164,9 @@ impl<'a> Elsewhere<'a> {
             history: None,
         };
         let (text, said) = (Some(text), Sensitive(Vec::new()));
-        Self { setup, given, text, said, done, since: None, heard: clock::now(), told: false }
+        let heard = clock::now();
+        let (since, told, ended, kept) = (None, false, false, None);
+        Self { setup, given, text, said, done, since, heard, told, ended, kept }
     }
 
     fn peer(&self) -> PeerId {
@@ -181,19 +198,20 @@ impl<'a> Elsewhere<'a> {
                 Err(end) => end,
             },
         };
-        let code = match &end {
-            End::Whole(_) => None,
-            _ => Some(ErrorCode::Cancelled),
-        };
-        call.close(code);
+        match &end {
+            End::Whole(_) if self.ended => {
+                self.remember().await;
+                call.close(None);
+            }
+            _ => call.close(Some(ErrorCode::Cancelled)),
+        }
         end
     }
 
     /// The request and what comes of it.
     async fn ask(&mut self, call: &mut Call<Message>) -> Result<FinishReason, End> {
-        let lost = |_| End::Without(Fault::Lost);
         let (ask, biases) = self.question();
-        call.send(Message::WholeAsk(Box::new(ask))).await.map_err(lost)?;
+        send(Message::WholeAsk(Box::new(ask)), call).await?;
         match self.next(call, ACCEPT_LIMIT).await? {
             Message::Opened { .. } => {}
             other => return Err(out_of_turn(other)),
@@ -206,20 +224,23 @@ impl<'a> Elsewhere<'a> {
         let ids = ids_for_own_device(&self.setup.ready.ids, &biases);
         self.done.bytes_out = ids.len() as u64;
         for chunk in chunks_of(ids) {
-            call.send(Message::Chunk(chunk)).await.map_err(lost)?;
+            send(Message::Chunk(chunk), call).await?;
         }
         self.since = Some(clock::now());
         let mut limit = self.first_limit();
         loop {
             match self.next(call, limit).await? {
-                Message::WholeTokens(head) => {
-                    if let Some(finish) = self.take(&head, call).await? {
-                        return Ok(finish);
-                    }
-                }
-                Message::WholeEnd { finish: WholeFinish::Stop } => return Ok(FinishReason::Stop),
-                Message::WholeEnd { finish: WholeFinish::Length } => {
-                    return Ok(FinishReason::Length);
+                Message::WholeTokens(head) => match self.take(&head, call).await? {
+                    Some(FinishReason::Length) => return Ok(self.hear_end(call).await),
+                    Some(finish) => return Ok(finish),
+                    None => {}
+                },
+                Message::WholeEnd { finish, kept } => {
+                    (self.ended, self.kept) = (true, kept);
+                    return Ok(match finish {
+                        WholeFinish::Stop => FinishReason::Stop,
+                        WholeFinish::Length => FinishReason::Length,
+                    });
                 }
                 other => return Err(out_of_turn(other)),
             }
@@ -247,13 +268,20 @@ impl<'a> Elsewhere<'a> {
     async fn next(&mut self, call: &mut Call<Message>, limit: Duration) -> Result<Message, End> {
         let message = match tokio::time::timeout(limit, call.recv()).await {
             Ok(Ok(message)) => message,
-            Ok(Err(CallError::Closed { code: Some(code) })) => {
-                return Err(End::Without(Fault::Refused(code)));
-            }
-            Ok(Err(_)) | Err(_) => return Err(End::Without(Fault::Lost)),
+            Ok(Err(error)) => return Err(error.into()),
+            Err(_) => return Err(End::Without(Fault::Lost)),
         };
         self.heard = clock::now();
         Ok(message)
+    }
+
+    /// The reply is as long as it may be, and the host knows it too: what it says behind the last token is
+    /// what it keeps.
+    async fn hear_end(&mut self, call: &mut Call<Message>) -> FinishReason {
+        if let Ok(Message::WholeEnd { kept, .. }) = self.next(call, END_LIMIT).await {
+            (self.ended, self.kept) = (true, kept);
+        }
+        FinishReason::Length
     }
 
     fn first_limit(&self) -> Duration {
@@ -273,17 +301,15 @@ impl<'a> Elsewhere<'a> {
             let reading = read_ids(call.receiver(), IdsAssembly::of_tokens(head));
             match tokio::time::timeout(NEXT_LIMIT, reading).await {
                 Ok(Ok(read)) => ids = read.ids,
-                Ok(Err(NoIds::Gone)) | Err(_) => return Err(End::Without(Fault::Lost)),
-                Ok(Err(NoIds::Wrong(sentence))) => {
-                    return Err(End::Without(Fault::Wrong(sentence)));
-                }
+                Ok(Err(none)) => return Err(none.into()),
+                Err(_) => return Err(End::Without(Fault::Lost)),
             }
         }
         self.book(head, clock::now());
         for id in ids.0 {
             if id as usize >= self.setup.model.tokenizer.vocabulary_len() {
-                let sentence = "it chose a token that the model does not have".to_owned();
-                return Err(End::Without(Fault::Wrong(sentence)));
+                let sentence = "it chose a token that the model does not have";
+                return Err(wrong(WrongResult::NoSuchToken, sentence));
             }
             if let Some(finish) = self.say(id).await? {
                 return Ok(Some(finish));
@@ -340,7 +366,6 @@ impl<'a> Elsewhere<'a> {
         if let Some(text) = self.text.take() {
             self.setup.teller.rest(text).await?;
         }
-        self.remember();
         // What the device did not compute of the prompt it remembered.
         let prompt = self.setup.ready.ids.len() as u64;
         let resumed = prompt.saturating_sub(self.done.prefill.positions);
@@ -358,11 +383,13 @@ impl<'a> Elsewhere<'a> {
     }
 
     /// What that device may go on with when the next request begins alike.
-    fn remember(&self) {
-        let ids = &self.setup.ready.ids;
+    async fn remember(&self) {
+        let (ids, model) = (&self.setup.ready.ids, &self.setup.model);
         let history = Sensitive([&ids[..], &self.said[..]].concat());
-        let ran = RanElsewhere { peer: self.peer(), prompt: ids.len(), history };
-        self.setup.model.trails.keep_elsewhere(ran, self.setup.conversation);
+        let (peer, kept) = (self.peer(), self.kept);
+        let ran = RanElsewhere { peer, prompt: ids.len(), history, kept };
+        let unwanted = model.trails.keep_elsewhere(ran, self.setup.conversation);
+        self.setup.teller.unwanted(model.listed.digest, unwanted).await;
     }
 
     /// Tells the house, and the log, how that device did.
@@ -374,7 +401,7 @@ impl<'a> Elsewhere<'a> {
                 return;
             }
             Fault::Lost => Note::Failed(peer),
-            Fault::Wrong(sentence) => Note::Suspect(peer, sentence.clone()),
+            Fault::Wrong(suspicion) => Note::Suspect(peer, suspicion.clone()),
         };
         tracing::warn!(?peer, "the device that made a reply was lost; it goes on here");
         self.setup.teller.tell_house(note).await;
@@ -413,15 +440,86 @@ fn sampling(sampler: &Sampler) -> WholeSampling {
 }
 
 fn out_of_turn(message: Message) -> End {
-    End::Without(match message {
-        Message::Error(error) => Fault::Refused(error.code),
-        Message::Draining { .. } => Fault::Refused(ErrorCode::Draining),
-        _ => Fault::Wrong("it answered out of turn".to_owned()),
-    })
+    match message {
+        Message::Error(error) => End::Without(Fault::Refused(error.code)),
+        Message::Draining { .. } => End::Without(Fault::Refused(ErrorCode::Draining)),
+        _ => wrong(WrongResult::OutOfTurn, "it answered out of turn"),
+    }
+}
+
+fn wrong(wrong: WrongResult, sentence: &str) -> End {
+    End::Without(Fault::Wrong(Suspicion { wrong, reason: sentence.to_owned() }))
+}
+
+/// Sends a message once there is room for it, but does not wait for that for long.
+async fn send(message: Message, call: &mut Call<Message>) -> Result<(), End> {
+    match tokio::time::timeout(SEND_LIMIT, call.send(message)).await {
+        Ok(sent) => sent.map_err(End::from),
+        Err(_) => Err(End::Without(Fault::Lost)),
+    }
+}
+
+impl From<CallError> for End {
+    fn from(error: CallError) -> Self {
+        Self::Without(match error {
+            CallError::Closed { code: Some(code) } => Fault::Refused(code),
+            _ => Fault::Lost,
+        })
+    }
+}
+
+impl From<NoIds> for End {
+    fn from(none: NoIds) -> Self {
+        match none {
+            NoIds::Gone => Self::Without(Fault::Lost),
+            NoIds::Refused(code) => Self::Without(Fault::Refused(code)),
+            NoIds::Wrong(sentence) => wrong(WrongResult::Unreadable, &sentence),
+        }
+    }
 }
 
 impl From<ReaderLeft> for End {
     fn from(_: ReaderLeft) -> Self {
         Self::Left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_base::limits::CREDIT_WINDOW;
+    use nook_base::tasks::Tasks;
+    use nook_wire::Chunk;
+
+    use super::*;
+    use crate::passage::tests::call;
+
+    fn chunk() -> Message {
+        Message::Chunk(Chunk { offset: 0, bytes: vec![1].into(), last: true })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_takes_nothing_is_lost_after_the_limit() {
+        let tasks = Tasks::new();
+        // The host lives and answers pings; it only never reads the request that it has accepted.
+        let (mut near, _far, _link) = call::<Message>(&tasks).await;
+        for _ in 0..CREDIT_WINDOW {
+            send(chunk(), &mut near).await.expect("there is credit for a window of chunks");
+        }
+        let end = tokio::time::timeout(2 * SEND_LIMIT, send(chunk(), &mut near)).await;
+        assert!(matches!(end, Ok(Err(End::Without(Fault::Lost)))), "{end:?}");
+        assert!(!near.is_ended(), "nothing but the limit has ended the wait");
+        tasks.cancel();
+    }
+
+    #[tokio::test]
+    async fn a_host_that_ends_the_call_while_it_is_sent_ids_has_refused() {
+        let tasks = Tasks::new();
+        let (mut near, far, _link) = call::<Message>(&tasks).await;
+        far.close(Some(ErrorCode::Draining));
+        near.ended().await;
+        let end = send(chunk(), &mut near).await;
+        let code = ErrorCode::Draining;
+        assert!(matches!(end, Err(End::Without(Fault::Refused(it))) if it == code), "{end:?}");
+        tasks.cancel();
     }
 }

@@ -13,7 +13,7 @@ use crate::adverts::AdvertBook;
 use crate::choice::{Choice, Encoded};
 use crate::house::{PieceOdds, ReplyPiece};
 use crate::records::Note;
-use crate::reply::{READER_STALL_LIMIT, handover};
+use crate::reply::{READER_STALL_LIMIT, Unwanted, handover};
 use crate::shelf::Listed;
 use crate::state::Inside;
 use crate::views::{
@@ -169,7 +169,7 @@ impl Teller {
             },
             Report::ShardSuspect { peer, reason, .. } => {
                 crate::meters::corruption_detected();
-                Note::Suspect(*peer, reason.clone())
+                Note::Suspect(*peer, reason.into())
             }
             _ => return,
         };
@@ -235,6 +235,14 @@ impl Teller {
     pub(crate) async fn tell_house(&self, note: Note) {
         // A house that is leaving remembers nothing.
         let _ = self.house.send(Inside::Conduct(note)).await;
+    }
+
+    /// Nobody will go on with this: whoever keeps something of it is told.
+    pub(crate) async fn unwanted(&self, model: ModelDigest, unwanted: Unwanted) {
+        if !unwanted.is_empty() {
+            // A house that is leaving takes its workers and links along.
+            let _ = self.house.send(Inside::Unwanted(model, unwanted)).await;
+        }
     }
 
     /// A route for people.

@@ -5,8 +5,10 @@
 //! asking again and clients without chats are no special cases. A trail is taken out when it is used,
 //! because hosts hold each conversation once; but where a prompt shares only a beginning with it, a system
 //! prompt usually, the hosts are asked for a copy of that and the trail stays for its own chat and for the
-//! next prompt that begins alike. In memory only, and of this device's own prompts; with a kept
-//! conversation that is deleted its trails go too, and what hosts keep for them (`crate::dropping`).
+//! next prompt that begins alike. What another device of the same person ran whole is remembered beside
+//! them ([`RanElsewhere`]), with the name under which that device keeps it. In memory only, and of this
+//! device's own prompts; with a kept conversation that is deleted all of it goes, and what hosts keep for
+//! it (`crate::dropping`).
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +18,7 @@ use nook_base::{ActivationDtype, PeerId, Sensitive};
 use nook_link::Links;
 use nook_pipeline::{Resume, Trail};
 use nook_plan::{Offer, Place, Route, Segment};
-use nook_wire::{FEATURE_HANDOVER, FEATURE_RESUME};
+use nook_wire::{FEATURE_HANDOVER, FEATURE_RESUME, WholeKept};
 
 /// Trails of one model; of more, the one that was left longest ago is forgotten, and the prompt that
 /// would have used it is computed whole. Our own worker keeps twice as many conversations in all.
@@ -64,9 +66,38 @@ pub(crate) struct RanElsewhere {
     pub(crate) prompt: usize,
     /// Prompt and reply.
     pub(crate) history: Sensitive<Vec<u32>>,
+    /// By what that device knows it; absent where it did not say, or keeps nothing.
+    pub(crate) kept: Option<WholeKept>,
+}
+
+/// What nobody will go on with: whoever keeps something of it is to be told (`crate::dropping`).
+#[derive(Debug, Default)]
+pub(crate) struct Unwanted {
+    pub(crate) trails: Vec<Trail>,
+    pub(crate) elsewhere: Vec<RanElsewhere>,
+}
+
+impl Unwanted {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.trails.is_empty() && self.elsewhere.is_empty()
+    }
+}
+
+impl From<Trail> for Unwanted {
+    fn from(trail: Trail) -> Self {
+        Self { trails: vec![trail], elsewhere: Vec::new() }
+    }
 }
 
 impl RanElsewhere {
+    /// Whether what its device keeps of this request would also be found under the name of `earlier`: it
+    /// begins with all that was kept of that.
+    fn goes_on(&self, earlier: &Self) -> bool {
+        let name = earlier.kept.map(|kept| kept.position as usize);
+        let begins = name.and_then(|position| earlier.history.get(..position));
+        self.peer == earlier.peer && begins.is_some_and(|begins| self.history.starts_with(begins))
+    }
+
     /// Positions after which it may go on with `prompt`: where one of its steps ended. The last token was
     /// chosen and not computed on; a prompt is read in pieces.
     fn resumable(&self, prompt: &[u32]) -> u32 {
@@ -88,42 +119,42 @@ pub(crate) struct Hosts<'a> {
 
 impl TrailBook {
     /// Keeps a trail of a reply, which belongs to a kept conversation or to none. What nobody will go on
-    /// with now comes back, for the hosts to be told (`dropping`).
-    pub(crate) fn keep(&self, trail: Trail, conversation: Option<i64>) -> Vec<Trail> {
+    /// with now comes back, for the hosts to be told (`dropping`). A trail that leaves its name to a younger
+    /// one, which said the same again, is not told of: hosts would drop both.
+    pub(crate) fn keep(&self, trail: Trail, conversation: Option<i64>) -> Unwanted {
         let Kept { trails, deleted, .. } = &mut *self.kept();
         if conversation.is_some_and(|it| deleted.contains(&it)) {
-            return vec![trail];
+            return trail.into();
         }
         trails.push_back((conversation, trail));
         let beyond = trails.len().saturating_sub(TRAILS_MAX);
-        trails.drain(..beyond).map(|(_, trail)| trail).collect()
+        let mut gone: Vec<Trail> = trails.drain(..beyond).map(|(_, trail)| trail).collect();
+        gone.retain(|gone| trails.iter().all(|(_, stays)| stays.name() != gone.name()));
+        Unwanted { trails: gone, elsewhere: Vec::new() }
     }
 
     /// The conversation is deleted: what it has left goes, and comes back for the hosts to be told.
-    pub(crate) fn forget(&self, conversation: i64) -> Vec<Trail> {
+    pub(crate) fn forget(&self, conversation: i64) -> Unwanted {
         let Kept { trails, elsewhere, deleted } = &mut *self.kept();
-        elsewhere.retain(|(of, _)| *of != Some(conversation));
         while deleted.len() >= DELETED_MAX {
             deleted.pop_front();
         }
         deleted.push_back(conversation);
-        let all = std::mem::take(trails).into_iter();
-        let (gone, stay): (VecDeque<_>, VecDeque<_>) =
-            all.partition(|(of, _)| *of == Some(conversation));
-        *trails = stay;
-        gone.into_iter().map(|(_, trail)| trail).collect()
+        Unwanted { trails: taken(trails, conversation), elsewhere: taken(elsewhere, conversation) }
     }
 
-    /// Keeps what another device has run whole.
-    pub(crate) fn keep_elsewhere(&self, ran: RanElsewhere, conversation: Option<i64>) {
+    /// Keeps what another device has run whole. What nobody will go on with now comes back, for that
+    /// device to be told; not where a later request has gone on with it, whose own name is told in time.
+    pub(crate) fn keep_elsewhere(&self, ran: RanElsewhere, conversation: Option<i64>) -> Unwanted {
         let Kept { elsewhere, deleted, .. } = &mut *self.kept();
         if conversation.is_some_and(|it| deleted.contains(&it)) {
-            return;
-        }
-        while elsewhere.len() >= ELSEWHERE_MAX {
-            elsewhere.pop_front();
+            return Unwanted { trails: Vec::new(), elsewhere: vec![ran] };
         }
         elsewhere.push_back((conversation, ran));
+        let beyond = elsewhere.len().saturating_sub(ELSEWHERE_MAX);
+        let mut gone: Vec<RanElsewhere> = elsewhere.drain(..beyond).map(|(_, ran)| ran).collect();
+        gone.retain(|gone| !elsewhere.iter().any(|(_, stays)| stays.goes_on(gone)));
+        Unwanted { trails: Vec::new(), elsewhere: gone }
     }
 
     /// Positions of `prompt` that `peer` may remember of a whole request; 0 for none.
@@ -202,6 +233,15 @@ impl TrailBook {
     }
 }
 
+/// Takes out what a conversation has left.
+fn taken<T>(kept: &mut VecDeque<(Option<i64>, T)>, conversation: i64) -> Vec<T> {
+    let all = std::mem::take(kept).into_iter();
+    let (gone, stay): (VecDeque<_>, VecDeque<_>) =
+        all.partition(|(of, _)| *of == Some(conversation));
+    *kept = stay;
+    gone.into_iter().map(|(_, left)| left).collect()
+}
+
 impl Hosts<'_> {
     /// Whether every other device in `segments` is connected and has a feature.
     fn understand(&self, segments: &[Segment], feature: u32) -> bool {
@@ -231,17 +271,18 @@ impl Hosts<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use nook_base::{Activation, PeerId, Sensitive, clock};
     use nook_pipeline::{
         Action, Deadlines, Event, FallBack, Pipeline, PipelineSettings, SpotCheck,
     };
     use nook_plan::{Hop, Topology};
+    use nook_wire::HistoryMark;
 
     use super::*;
 
     /// What a reply to `prompt` on this device alone leaves, when it says one token more.
-    fn trail(prompt: &[u32]) -> Trail {
+    pub(crate) fn trail(prompt: &[u32]) -> Trail {
         let alone = Route::alone(2).expect("two layers");
         trail_over(&alone, ActivationDtype::F32, prompt)
     }
@@ -359,7 +400,7 @@ mod tests {
         let book = TrailBook::default();
         let prompts = 1..=TRAILS_MAX as u32 + 1;
         let gone: Vec<Trail> =
-            prompts.flat_map(|first| book.keep(trail(&[first, 2]), None)).collect();
+            prompts.flat_map(|first| book.keep(trail(&[first, 2]), None).trails).collect();
         let saves = |first| gone.iter().map(|it| it.resumable(&[first, 2, 3])).collect::<Vec<_>>();
         assert_eq!((saves(1), saves(2)), (vec![2], vec![0]));
         assert!(book.take(&[1, 2, 3], |_, _| true, |_| true).is_none());
@@ -368,16 +409,28 @@ mod tests {
     }
 
     #[test]
+    fn what_was_said_again_is_not_told_of_while_the_younger_one_stays() {
+        let book = TrailBook::default();
+        assert_eq!(trail(&[1, 2]).name(), trail(&[1, 2]).name());
+        for _ in 0..2 * TRAILS_MAX {
+            assert!(book.keep(trail(&[1, 2]), None).is_empty(), "hosts would drop the younger too");
+        }
+        let others = 1..=TRAILS_MAX as u32;
+        let gone = others.map(|other| book.keep(trail(&[9, other]), None).trails.len());
+        assert_eq!(gone.sum::<usize>(), 1, "the last of them");
+    }
+
+    #[test]
     fn a_deleted_conversation_leaves_nothing_and_neither_does_its_last_reply() {
         let book = TrailBook::default();
         book.keep(trail(&[1, 2]), Some(7));
         book.keep(trail(&[3, 4]), Some(8));
         book.keep(trail(&[5, 6]), None);
-        let gone = book.forget(7);
+        let gone = book.forget(7).trails;
         let names = |gone: &[Trail]| gone.iter().map(|it| it.name().0).collect::<Vec<_>>();
         assert_eq!(names(&gone), [2], "its hosts are told");
         // A reply that was under way when the conversation was deleted.
-        assert_eq!(names(&book.keep(trail(&[1, 2, 3]), Some(7))), [3]);
+        assert_eq!(names(&book.keep(trail(&[1, 2, 3]), Some(7)).trails), [3]);
         assert!(book.take(&[1, 2, 3, 4], |_, _| true, |_| true).is_none());
         assert!(book.take(&[3, 4, 5], |_, _| true, |_| true).is_some());
         assert!(book.take(&[5, 6, 7], |_, _| true, |_| true).is_some());
@@ -390,7 +443,10 @@ mod tests {
         let book = TrailBook::default();
         let [dad, mum] = [PeerId([1; 32]), PeerId([2; 32])];
         let history: Vec<u32> = (0..400).collect();
-        let ran = |peer| RanElsewhere { peer, prompt: 300, history: Sensitive(history.clone()) };
+        let ran = |peer| {
+            let history = Sensitive(history.clone());
+            RanElsewhere { peer, prompt: 300, history, kept: None }
+        };
         assert_eq!(book.known_elsewhere(dad, &history), 0);
         book.keep_elsewhere(ran(dad), Some(5));
         let longer: Vec<u32> = (0..500).collect();
@@ -407,6 +463,48 @@ mod tests {
         for number in 0..2 * ELSEWHERE_MAX as u8 {
             book.keep_elsewhere(ran(PeerId([number; 32])), None);
         }
+        assert_eq!(book.kept().elsewhere.len(), ELSEWHERE_MAX);
+    }
+
+    /// A request that Dad's PC ran whole, and keeps without its last token.
+    fn ran(history: &[u32]) -> RanElsewhere {
+        let position = history.len() as u32 - 1;
+        let kept = Some(WholeKept { position, mark: HistoryMark([position as u8; 16]) });
+        let history = Sensitive(history.to_vec());
+        RanElsewhere { peer: PeerId([1; 32]), prompt: 2, history, kept }
+    }
+
+    fn names(unwanted: &Unwanted) -> Vec<u32> {
+        assert!(unwanted.trails.is_empty());
+        unwanted.elsewhere.iter().map(|ran| ran.kept.map_or(0, |kept| kept.position)).collect()
+    }
+
+    #[test]
+    fn the_device_that_ran_a_deleted_conversation_whole_is_told_of_every_reply() {
+        let book = TrailBook::default();
+        let [first, second] = [[1, 2, 3, 4].as_slice(), &[1, 2, 3, 4, 5, 6, 7]];
+        book.keep_elsewhere(ran(first), Some(7));
+        book.keep_elsewhere(ran(&[8, 8, 8]), Some(8));
+        book.keep_elsewhere(ran(second), Some(7));
+        assert_eq!(names(&book.forget(7)), [3, 6]);
+        assert_eq!(names(&book.forget(7)), [0; 0]);
+        // A reply that was under way when the conversation was deleted.
+        assert_eq!(names(&book.keep_elsewhere(ran(second), Some(7))), [6]);
+        assert_eq!(names(&book.forget(8)), [2]);
+    }
+
+    #[test]
+    fn the_device_of_the_oldest_whole_request_is_told_unless_a_later_one_went_on_with_it() {
+        let book = TrailBook::default();
+        book.keep_elsewhere(ran(&[1, 2, 3, 4]), None);
+        book.keep_elsewhere(ran(&[5, 6, 7, 8, 9]), None);
+        // Goes on behind the first, without its last token.
+        book.keep_elsewhere(ran(&[1, 2, 3, 9, 9, 9, 9]), None);
+        let others = 1..=ELSEWHERE_MAX as u32;
+        let told: Vec<u32> = others
+            .flat_map(|other| names(&book.keep_elsewhere(ran(&[70 + other, 1]), None)))
+            .collect();
+        assert_eq!(told, [4, 6]);
         assert_eq!(book.kept().elsewhere.len(), ELSEWHERE_MAX);
     }
 }

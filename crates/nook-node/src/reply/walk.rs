@@ -2,13 +2,14 @@
 
 mod caches;
 mod handing;
+mod leaving;
 mod opening;
 
 pub(crate) use opening::local_call;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nook_base::limits::{PREFILL_CHUNK_POOLED_TOKENS, PREFILL_CHUNK_TOKENS};
 use nook_base::tasks::Tasks;
@@ -33,16 +34,11 @@ use crate::reply::leg::{Leg, LegEvent, Order};
 use crate::reply::telling::{ReaderLeft, Teller};
 use crate::reply::trails::Hosts;
 use crate::shelf::OpenModel;
-use crate::state::Inside;
 use crate::views::{FinishReason, ReplyEvent, ShardState};
 use crate::workers::Workers;
 
 /// Events of legs that may wait; a leg beyond them waits, and with it the other side.
 const LEG_EVENTS_MAX: usize = 64;
-
-/// Longest wait for the calls of a reply that ended in order to be closed as such: handing a message
-/// over takes no time unless a link is stuck. Whoever is not told forgets the conversation.
-const CLOSE_LIMIT: Duration = Duration::from_millis(250);
 
 /// What a walk needs to begin.
 #[derive(Debug)]
@@ -313,27 +309,6 @@ impl Walk {
             }
         }
         Ok(())
-    }
-
-    /// Keeps what the hosts hold, once each was told to: the next prompt may come at once.
-    async fn keep_trail(&mut self) {
-        let Some(trail) = self.pipeline.take_trail() else {
-            return;
-        };
-        let told = async {
-            for task in self.leaving.drain(..) {
-                // A leg that was cancelled has not told its host, which then refuses to go on.
-                let _ = task.await;
-            }
-        };
-        if tokio::time::timeout(CLOSE_LIMIT, told).await.is_ok() {
-            let unwanted = self.model.trails.keep(trail, self.conversation);
-            if !unwanted.is_empty() {
-                let word = Inside::Unwanted(self.model.listed.digest, unwanted);
-                // A house that is leaving takes its workers and links along.
-                let _ = self.teller.house.send(word).await;
-            }
-        }
     }
 
     /// Passes a step on to its leg. Token ids have no way into a peer's order: its type lacks them.

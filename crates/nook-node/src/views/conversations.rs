@@ -55,6 +55,10 @@ struct MessageView {
     pub summary: Option<ReplySummary>,
     /// Who computed a reply that has no summary; absent when it was cut before that was known.
     pub path: Option<PathView>,
+    /// Who computed which words of a reply, in order; empty where that was not written down. Words before
+    /// the first of them are from before it was.
+    #[serde(default)]
+    pub stretches: Vec<StretchView>,
     /// Why it was cut, in plain English; absent when it was not.
     pub cut_because: Option<String>,
     /// The code of that, where an error cut it; see `nook_base::ErrorCode`.
@@ -91,6 +95,19 @@ struct PathView {
     pub failovers: Vec<FailoverView>,
     /// Tokens of the reply; 0 where the program ended before it could count.
     pub completion_tokens: u32,
+}
+}
+
+view! {
+/// A stretch of a reply's text and who computed it. It ends where the next one begins.
+struct StretchView {
+    /// Where it begins in the text, in UTF-16 code units, as JavaScript counts them. While a reply is
+    /// written, it may lie behind what is saved of the text.
+    pub at: u32,
+    /// Tokens of the reply before it.
+    pub after_tokens: u32,
+    /// Who computed what meanwhile.
+    pub route: RouteView,
 }
 }
 

@@ -1,5 +1,8 @@
 //! Other devices, as doors show them.
 
+use std::time::Duration;
+
+use nook_plan::{Out, Why};
 use serde::{Deserialize, Serialize};
 
 use super::Trust;
@@ -38,6 +41,9 @@ struct DeviceView {
     /// The same for doors that speak other languages.
     #[serde(default)]
     pub unused: Option<UnusedReason>,
+    /// With `left_out`: why the last reply did without it.
+    #[serde(default)]
+    pub left_out: Option<WhyLeftOut>,
     /// Whether whole requests of this device may go to it now; it then sees what is said.
     #[serde(default)]
     pub takes_whole: bool,
@@ -62,9 +68,106 @@ enum UnusedReason {
     NoModel,
     /// All its streams are taken.
     Busy,
-    /// The last reply did without it; the sentence says why.
+    /// The last reply did without it.
     LeftOut,
 }
+}
+
+view! {
+/// Why a reply did without a device. Times are in milliseconds and of the whole reply.
+#[derive(Copy)]
+#[serde(tag = "kind")]
+enum WhyLeftOut {
+    /// Not connected.
+    Absent,
+    /// Its owner does not share it now.
+    NotSharing,
+    /// Its owner, or this one, does not allow it at this trust level.
+    NotAllowed,
+    /// It is pausing or leaving.
+    Leaving,
+    /// It holds another file under this model's name, or none.
+    OtherFile,
+    /// It refused this very thing, and nothing has changed since.
+    Refused,
+    /// It failed lately and is left alone for a while.
+    FailedLately,
+    /// It computes the model otherwise than this device.
+    ComputesWrongly,
+    /// It offers no layer of this model.
+    NothingToCompute,
+    /// One layer, with this conversation, does not fit.
+    Full {
+        /// Bytes that it needs.
+        needs_bytes: u64,
+        /// Bytes that are free there.
+        free_bytes: u64,
+    },
+    /// All its streams are taken.
+    StreamsTaken,
+    /// Its layers cannot be joined with those of the others.
+    DoesNotFitIn,
+    /// It is too slow.
+    TooSlow {
+        /// How much longer the reply would take.
+        slower_ms: f64,
+    },
+    /// The way to it costs more than its computing saves.
+    HopCostsMoreThanItSaves {
+        /// What the way costs.
+        hop_ms: f64,
+        /// What its computing saves.
+        saves_ms: f64,
+    },
+    /// Loading its layers takes longer than they save.
+    LoadingTakesTooLong {
+        /// How long loading takes.
+        load_ms: f64,
+        /// What they would save.
+        saves_ms: f64,
+    },
+    /// It was never measured, and what is known suffices.
+    UnknownSpeed,
+    /// It would save, but too little.
+    GainIsTooSmall {
+        /// How much.
+        saves_ms: f64,
+    },
+    /// The devices in use do it faster.
+    OthersAreBetter,
+}
+}
+
+impl From<Why> for WhyLeftOut {
+    fn from(why: Why) -> Self {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        match why {
+            Why::Out(out) => match out {
+                Out::Absent => Self::Absent,
+                Out::NotSharing => Self::NotSharing,
+                Out::NotAllowed => Self::NotAllowed,
+                Out::Leaving => Self::Leaving,
+                Out::OtherFile => Self::OtherFile,
+                Out::Refused => Self::Refused,
+                Out::FailedLately => Self::FailedLately,
+                Out::ComputesWrongly => Self::ComputesWrongly,
+            },
+            Why::NothingToCompute => Self::NothingToCompute,
+            Why::Full { needs, free } => Self::Full { needs_bytes: needs, free_bytes: free },
+            Why::StreamsTaken => Self::StreamsTaken,
+            Why::DoesNotFitIn => Self::DoesNotFitIn,
+            Why::TooSlow { slower_by } => Self::TooSlow { slower_ms: ms(slower_by) },
+            Why::HopCostsMoreThanItSaves { hop, saves } => {
+                Self::HopCostsMoreThanItSaves { hop_ms: ms(hop), saves_ms: ms(saves) }
+            }
+            Why::LoadingTakesTooLong { load, saves } => {
+                Self::LoadingTakesTooLong { load_ms: ms(load), saves_ms: ms(saves) }
+            }
+            Why::UnknownSpeed => Self::UnknownSpeed,
+            Why::GainIsTooSmall { saves } => Self::GainIsTooSmall { saves_ms: ms(saves) },
+            Why::OthersAreBetter => Self::OthersAreBetter,
+        }
+    }
 }
 
 view! {

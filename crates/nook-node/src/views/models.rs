@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Problem;
+
 view! {
 /// A model on this device.
 struct ModelView {
@@ -112,8 +114,8 @@ struct DownloadView {
     pub bytes_per_second: Option<f64>,
     /// Seconds that it will take at this speed.
     pub seconds_left: Option<u64>,
-    /// What is wrong, in one sentence.
-    pub problem: Option<String>,
+    /// What is wrong.
+    pub problem: Option<Problem>,
 }
 }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::TroubleView;
+
 view! {
 /// The local OpenAI-compatible port.
 struct PortView {
@@ -10,7 +12,7 @@ struct PortView {
     /// `http://127.0.0.1:4587/v1`.
     pub base_url: String,
     /// Why it does not listen, when it should.
-    pub problem: Option<String>,
+    pub problem: Option<TroubleView>,
     /// Keys of single programs, oldest first; the main key is not among them.
     pub keys: Vec<PortKeyView>,
     /// What programs asked since the start, newest first, as far as it is remembered.

@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{DownloadTrouble, Trouble};
+
 view! {
 /// A sentence that the window's catalogues know, and what stands in it.
 #[derive(Eq)]
@@ -49,9 +51,110 @@ enum Wording {
         /// What it was called.
         name: String,
     },
+    /// A download does not go on.
+    Download {
+        /// What is wrong with it.
+        trouble: DownloadTrouble,
+    },
+    /// A path that is no Unicode, which the window cannot hold.
+    PathNoText {
+        /// The path as it can be shown.
+        path: String,
+    },
     /// Only https links are opened.
     HttpsOnly,
     /// A path that does not start at the root of the disk.
     WholePath,
+    /// What was typed is no pairing code.
+    NotSixDigits,
+    /// Both ends of a pairing are the same device, or one is a copy of the other.
+    SameDevice,
+    /// This device could not keep the one that it was paired with.
+    NotKeptHere,
+    /// The other device could not keep this one.
+    NotKeptThere,
+    /// The other device does not pair as Inglenook does.
+    PairingOdd,
+    /// No port could be opened for pairing.
+    NoPairingPort,
+    /// The program could not start. A `reason`, here and below, is in English: the words of the system
+    /// or of a library.
+    NotStarted {
+        /// Why.
+        reason: String,
+    },
+    /// Another program of this user holds the data folder.
+    AlreadyRuns {
+        /// The folder.
+        folder: String,
+    },
+    /// There is no file where one was named.
+    NoFile {
+        /// What was named.
+        file: String,
+    },
+    /// A file changed while it was checked.
+    FileChanges {
+        /// The file.
+        file: String,
+    },
+    /// A file is no model that can be used.
+    NoModel {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A model of this name is here already.
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// The file of a model is missing or damaged.
+    ModelUnusable {
+        /// The model's name.
+        model: String,
+    },
+    /// A file is no chat that was saved here.
+    NoChat,
+    /// It is too large for one.
+    ChatTooLarge,
+    /// A later version has saved it.
+    ChatOfLaterVersion,
+    /// The conversation was deleted meanwhile.
+    ChatGone,
+    /// The message was deleted meanwhile.
+    MessageGone,
+    /// The chats cannot be read or kept.
+    ChatsUnusable {
+        /// Why.
+        reason: String,
+    },
+    /// The disk is full.
+    DiskFull,
+    /// The start at login cannot be changed.
+    LoginStart {
+        /// Why.
+        reason: String,
+    },
+    /// No browser could be started.
+    NoBrowser {
+        /// Why.
+        reason: String,
+    },
+    /// A file could not be saved.
+    NotSaved {
+        /// Why.
+        reason: String,
+    },
+    /// Nothing answers at the address of the port.
+    PortSilent,
+    /// Another program answers there.
+    PortForeign,
+    /// Something is not well in the house, and so this cannot be done.
+    Trouble {
+        /// What. Boxed, so that errors which carry a wording stay small.
+        trouble: Box<Trouble>,
+    },
 }
 }

@@ -7,7 +7,10 @@
 //! Ids and tokens are in memory until the reply ends, and are never made into text here.
 //!
 //! What the worker keeps of a request goes on with the next one that begins alike, under marks that only
-//! this node can compute; the asker only guesses how far.
+//! this node can compute; the asker only guesses how far, and is told the mark that it needs to have it
+//! dropped ([`naming`]).
+
+mod naming;
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +35,7 @@ use crate::state::Inside;
 /// How often the asker hears, while a long prompt is read, that it is being read.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest wait for the ids of a request that was accepted, and for room to send a token: somewhat longer
+/// Longest wait for the ids of a request that was accepted, and for room to send anything: somewhat longer
 /// than a reader of the asker may take. Beyond it the asker counts as gone, and its stream is free.
 const ASKER_LIMIT: Duration = Duration::from_secs(75);
 
@@ -66,7 +69,7 @@ pub(crate) async fn host(own: OwnGuest, ask: &WholeAsk, call: Call<Message>, ter
             let code = error.code;
             tracing::info!(?peer, %code, "a whole request was refused or has failed");
             // The asker may have left already; then there is nobody to tell.
-            let _ = to_asker.send(Message::Error(error)).await;
+            let _ = send(Message::Error(error), &mut to_asker).await;
             to_asker.close(Some(code));
         }
     }
@@ -90,7 +93,7 @@ async fn run(
     check(&model, ask, lent.layers)?;
     tracing::info!(peer = ?own.pass.peer(), model = ?lent.model, "running a whole request");
     terms.served.note(lent.model);
-    to_asker.send(Message::Opened { position: 0 }).await.map_err(|_| Over::Left)?;
+    send(Message::Opened { position: 0 }, to_asker).await?;
     let reading = read_ids(from_asker, IdsAssembly::of_ask(ask));
     let read = tokio::time::timeout(ASKER_LIMIT, reading).await.map_err(|_| Over::Left)?;
     let WholeIds { ids, biases } = read?;
@@ -107,10 +110,10 @@ async fn run(
         _ = from_asker.recv() => Err(Over::Left),
         outcome = run.reply(&mut sampler, ask.tokens_max, to_asker) => outcome,
     };
-    run.close(matches!(outcome, Ok(_) | Err(Over::Left)));
+    let kept = run.kept();
+    run.close(outcome.is_ok());
     drop(stream);
-    let finish = outcome?;
-    to_asker.send(Message::WholeEnd { finish }).await.map_err(|_| Over::Left)
+    naming::end((outcome?, kept), own, (to_asker, from_asker), &terms.workers).await
 }
 
 /// The model, where all of it is lent and a stream is free.
@@ -371,7 +374,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Sends a message once there is room for it.
+/// Sends a message once there is room for it; everything for the asker goes this way.
 async fn send(message: Message, to_asker: &mut CallSender<Message>) -> Result<(), Over> {
     let sent = tokio::time::timeout(ASKER_LIMIT, to_asker.send(message)).await;
     sent.ok().and_then(Result::ok).ok_or(Over::Left)
@@ -397,8 +400,35 @@ impl From<WireError> for Over {
 impl From<NoIds> for Over {
     fn from(wrong: NoIds) -> Self {
         match wrong {
-            NoIds::Gone => Self::Left,
+            // Why it wants no reply any more is its own affair.
+            NoIds::Gone | NoIds::Refused(_) => Self::Left,
             NoIds::Wrong(sentence) => bad(&sentence),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_base::limits::CREDIT_WINDOW;
+    use nook_base::tasks::Tasks;
+    use nook_wire::Chunk;
+
+    use super::*;
+    use crate::passage::tests::call;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_asker_that_takes_nothing_counts_as_gone_after_the_limit() {
+        let tasks = Tasks::new();
+        // The other end lives and answers pings; it only never takes what it is sent.
+        let (near, _far, _link) = call::<Message>(&tasks).await;
+        let (mut to_asker, _from_asker) = near.split();
+        let chunk = || Message::Chunk(Chunk { offset: 0, bytes: vec![1].into(), last: true });
+        for _ in 0..CREDIT_WINDOW {
+            assert!(send(chunk(), &mut to_asker).await.is_ok());
+        }
+        let sent = tokio::time::timeout(2 * ASKER_LIMIT, send(chunk(), &mut to_asker));
+        assert!(matches!(sent.await, Ok(Err(Over::Left))), "it waits for ever");
+        assert!(!to_asker.is_ended(), "nothing but the limit has ended the wait");
+        tasks.cancel();
     }
 }

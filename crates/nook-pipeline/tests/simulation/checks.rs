@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nook_base::ActivationDtype;
-use nook_pipeline::{FallBack, Report, SpotCheck};
+use nook_pipeline::{Corrupt, FallBack, Report, SpotCheck};
 use nook_plan::Place;
 
 use crate::case::{Case, End, Fault, Garbage, Giving, Outcome, peer};
@@ -47,11 +47,10 @@ fn an_answer_a_thousand_times_too_large_is_refused_from_the_first_chunk_on() {
         let outcome = finishes(&case);
         assert_eq!((outcome.measure.corrupt_activations, outcome.places[1]), (1, at(3)));
         let reason = outcome.reports.iter().find_map(|report| match report {
-            Report::ShardSuspect { reason, .. } => Some(reason.as_str()),
+            Report::ShardSuspect { reason, .. } => Some(reason.clone()),
             _ => None,
         });
-        let expected = "a row of the result is much larger than these layers make it";
-        assert_eq!(reason, Some(expected));
+        assert_eq!(reason, Some(Corrupt::MuchLarger));
     }
 }
 

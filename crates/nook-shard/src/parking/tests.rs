@@ -163,24 +163,53 @@ fn what_is_named_goes_of_every_part_and_nothing_of_anybody_else() {
         parking.park(of, kept(&marks), 100, clock::now());
     }
     parking.park(key(1), kept(&[(0, 1), (40, 2), (60, 4)]), 100, clock::now());
-    let gone = parking.drop_kept(Requester::Guest(PeerId([1; 32])), named(50, 3));
+    let now = clock::now();
+    let gone = parking.drop_kept(Requester::Guest(PeerId([1; 32])), named(50, 3), now);
     assert_eq!((lengths(&gone), parking.len()), (vec![50, 50], 4));
     assert_eq!(parking.lent_bytes(), 300, "another guest, another model, another end");
-    let gone = parking.drop_kept(Requester::Owner, named(50, 3));
+    let gone = parking.drop_kept(Requester::Owner, named(50, 3), now);
     assert_eq!((lengths(&gone), parking.len()), (vec![50], 3));
 }
 
 #[test]
-fn what_is_named_before_it_comes_is_not_kept_and_only_that_once() {
+fn what_is_named_before_it_comes_is_not_kept_of_any_part() {
     let mut parking = Parking::default();
-    let guest = Requester::Guest(PeerId([1; 32]));
-    assert!(parking.drop_kept(guest, named(50, 3)).is_empty());
+    let (guest, now) = (Requester::Guest(PeerId([1; 32])), clock::now());
     let marks = [(0, 1), (50, 3)];
-    assert!(parking.park(key(2), kept(&marks), 1, clock::now()).is_empty(), "somebody else's");
-    assert_eq!(lengths(&parking.park(key(1), kept(&marks), 1, clock::now())), [50]);
-    assert!(parking.park(key(1), kept(&marks), 1, clock::now()).is_empty());
+    let part =
+        |start| ParkingKey { part: ModelPart::inner(LayerRange::with_len(start, 1)), ..key(1) };
+    // One part is kept when the word comes, two come behind it.
+    assert!(parking.park(part(1), kept(&marks), 1, now).is_empty());
+    assert_eq!(lengths(&parking.drop_kept(guest, named(50, 3), now)), [50]);
+    assert!(parking.park(key(2), kept(&marks), 1, now).is_empty(), "somebody else's");
+    for start in [2, 3] {
+        assert_eq!(lengths(&parking.park(part(start), kept(&marks), 1, now)), [50], "{start}");
+    }
+    // So do those that went on behind it, and another conversation of that guest is kept.
+    assert_eq!(lengths(&parking.park(key(1), kept(&[(0, 1), (50, 3), (60, 4)]), 1, now)), [60]);
+    assert!(parking.park(key(1), kept(&[(0, 1), (50, 4)]), 1, now).is_empty());
+    assert_eq!(parking.len(), 2);
+}
+
+#[test]
+fn what_was_named_is_remembered_for_its_time_and_up_to_a_limit() {
+    let mut parking = Parking::default();
+    let (guest, start) = (Requester::Guest(PeerId([1; 32])), clock::now());
+    let is_kept = |parking: &mut Parking<Length>, at| {
+        parking.park(key(1), kept(&[(50, 3)]), 1, at).is_empty()
+    };
+    parking.drop_kept(guest, named(50, 3), start);
+    parking.expire(start + 2 * MINUTE, 3 * MINUTE);
+    assert!(!is_kept(&mut parking, start + 2 * MINUTE));
+    parking.expire(start + 3 * MINUTE, 3 * MINUTE);
+    assert!(is_kept(&mut parking, start + 3 * MINUTE), "the same was said again, much later");
+    // The same name twice is one; of many the oldest are forgotten.
     for number in 0..2 * DROPPED_MAX as u32 {
-        parking.drop_kept(guest, named(number, 9));
+        parking.drop_kept(guest, named(number, 9), start);
+        parking.drop_kept(guest, named(number, 9), start);
     }
     assert_eq!(parking.dropped.len(), DROPPED_MAX);
+    let last = 2 * DROPPED_MAX as u32 - 1;
+    assert!(!parking.park(key(1), kept(&[(last, 9)]), 1, start).is_empty());
+    assert!(parking.park(key(1), kept(&[(1, 9)]), 1, start).is_empty());
 }

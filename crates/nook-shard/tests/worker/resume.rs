@@ -6,7 +6,7 @@ use nook_mux::Call;
 use nook_wire::{KeptHistory, LocalMessage, Message, ResumePoint, WorkerMessage};
 
 use crate::host::{
-    Host, MODEL, Opening, Refused, WINDOW, answer, bits, layers, limits, mark, own, point,
+    Host, MODEL, Opening, Refused, Talk, WINDOW, answer, bits, layers, limits, mark, own, point,
 };
 
 const PLENTY: u64 = 1 << 30;
@@ -225,13 +225,18 @@ async fn what_its_requester_drops_is_freed_at_once_and_nothing_else() {
     assert_eq!(host.status().await.parked_bytes, kept.parked_bytes / 2);
     assert_eq!(host.open(again(1, end)).await.err(), Some(FORGOTTEN));
     assert!(host.open(again(1, stays)).await.is_ok());
-    // Named while its call runs, it is not kept when that ends.
-    let mut talk = host.open(Opening::of(1, part())).await.unwrap().seeded(7);
-    talk.step(8).await.unwrap();
-    let end = talk.point();
+    // Named while its calls run, one for each part, none of them is kept when they end.
+    let mut talks = Vec::new();
+    for part in [part(), layers(3, 1)] {
+        let mut talk = host.open(Opening::of(1, part)).await.unwrap().seeded(7);
+        talk.step(8).await.unwrap();
+        talks.push(talk);
+    }
+    let end = talks[0].point();
     let named = KeptHistory { model: MODEL, position: end.position, mark: end.mark };
     host.worker.drop_kept(Some(PeerId([1; 32])), named).await;
-    talk.close();
+    talks.into_iter().for_each(Talk::close);
     host.until("the end of all", |status| status.sessions == 0).await;
+    assert_eq!(host.status().await.parked, 0);
     assert_eq!(host.open(again(1, end)).await.err(), Some(FORGOTTEN));
 }

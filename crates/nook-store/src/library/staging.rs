@@ -93,6 +93,24 @@ pub struct Staged {
     bytes: u64,
 }
 
+/// A file in its place, which no list names yet.
+#[derive(Debug)]
+pub(super) struct Settled {
+    path: PathBuf,
+    came: Came,
+}
+
+/// How a file came to its place, and so what undoes that.
+#[derive(Debug)]
+enum Came {
+    /// It was there before anybody asked, and is the user's.
+    Stayed,
+    /// It was copied, or got a second name.
+    Copied,
+    /// It was moved, from here.
+    Moved(PathBuf),
+}
+
 impl Stager {
     pub(super) fn new(folder: PathBuf) -> Self {
         Self { folder }
@@ -160,13 +178,12 @@ impl Staged {
         &self.source
     }
 
-    /// Gives the file its place, named after `name`; says where it is and whether it is the library's
-    /// own.
-    pub(super) fn settle(mut self, name: &str) -> Result<(PathBuf, bool), FileError> {
-        let from = match &self.copy {
-            Some(copy) => copy,
-            None if self.moves => &self.source,
-            None => return Ok((self.source.clone(), false)),
+    /// Gives the file its place, named after `name`. On an error it is where it was.
+    pub(super) fn settle(mut self, name: &str) -> Result<Settled, FileError> {
+        let (from, came) = match &self.copy {
+            Some(copy) => (copy, Came::Copied),
+            None if self.moves => (&self.source, Came::Moved(self.source.clone())),
+            None => return Ok(Settled { path: self.source.clone(), came: Came::Stayed }),
         };
         // A file without an entry is left by a start that was killed, or the user's: it stays, and
         // this one gets a number.
@@ -176,10 +193,39 @@ impl Staged {
             .map(|file| self.folder.join(file))
             .find(|path| fs::symlink_metadata(path).is_err())
             .unwrap_or_else(|| self.folder.join(format!("{name}.gguf")));
-        let settled = fs::rename(from, &path).and_then(|()| durable::flush_folder_of(&path));
-        settled.map_err(|error| FileError::new(&path, Deed::Write, &error))?;
+        let failed = |error: &io::Error| FileError::new(&path, Deed::Write, error);
+        fs::rename(from, &path).map_err(|error| failed(&error))?;
         self.copy = None;
-        Ok((path, true))
+        let settled = Settled { path: path.clone(), came };
+        if let Err(error) = durable::flush_folder_of(&path) {
+            settled.undo();
+            return Err(failed(&error));
+        }
+        Ok(settled)
+    }
+}
+
+impl Settled {
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is the library's own.
+    pub(super) fn is_owned(&self) -> bool {
+        !matches!(self.came, Came::Stayed)
+    }
+
+    /// Takes it out of its place again: what was moved goes back whole, a copy is deleted.
+    pub(super) fn undo(self) {
+        let undone = match &self.came {
+            Came::Stayed => Ok(()),
+            Came::Copied => fs::remove_file(&self.path),
+            Came::Moved(source) => fs::rename(&self.path, source),
+        };
+        if let Err(error) = undone {
+            tracing::warn!(file = %self.path.display(), %error, "a file that no list names stays");
+        }
     }
 }
 

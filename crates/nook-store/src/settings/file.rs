@@ -182,7 +182,7 @@ impl SettingsFile {
     }
 
     /// The settings of the home at `choice`, without opening it: for what has to be known before a node
-    /// runs. Nothing is written.
+    /// runs. Nothing is written and no folder is made: a home that is not there has all defaults.
     pub fn glance(choice: &HomeChoice) -> Result<Settings, GlanceError> {
         let path = Home::data_of(choice)?.join(FILE);
         let mut file = Self { path, settings: Settings::default(), unknown_keys: Vec::new() };

@@ -6,6 +6,8 @@
  * still change what they are (a list goes on, a line becomes a heading).
  */
 import { Lexer, type Token } from 'marked';
+import { marksIn } from './marks';
+import { place } from './places';
 
 /** Blocks at the end that more text may still change. */
 const OPEN_BLOCKS = 2;
@@ -21,6 +23,8 @@ export class Blocks {
   #text = '';
   #frozen: Block[] = [];
   #frozenEnd = 0;
+  /** The number of the last mark in the frozen blocks, -1 for none. */
+  #frozenMark = -1;
 
   /** The blocks of `text`; cheap when it continues the text of the last call. */
   of(text: string, complete: boolean): Block[] {
@@ -28,6 +32,7 @@ export class Blocks {
     if (!normal.startsWith(this.#text.slice(0, this.#frozenEnd))) this.#forget();
     this.#text = normal;
     const tokens = Lexer.lex(normal.slice(this.#frozenEnd), { gfm: true });
+    place(tokens, this.#frozenMark);
     const open = complete ? 0 : lastShown(tokens, OPEN_BLOCKS);
     const closed = tokens.slice(0, tokens.length - open);
     if (!complete) this.#freeze(closed);
@@ -45,6 +50,7 @@ export class Blocks {
   #freeze(tokens: Token[]): void {
     for (const token of tokens) {
       this.#frozenEnd += token.raw.length;
+      this.#frozenMark = marksIn(token.raw).at(-1) ?? this.#frozenMark;
       if (isShown(token)) this.#frozen.push({ key: this.#frozen.length, token, finished: true });
     }
   }
@@ -52,6 +58,7 @@ export class Blocks {
   #forget(): void {
     this.#frozen = [];
     this.#frozenEnd = 0;
+    this.#frozenMark = -1;
   }
 }
 

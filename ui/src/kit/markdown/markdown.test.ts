@@ -2,13 +2,25 @@
 import { render, screen } from '@testing-library/svelte';
 import userEvent from '@testing-library/user-event';
 import { expect, it, vi } from 'vitest';
+import type { Look, Looks } from '../route/looks';
 import { openable } from './links';
 import Markdown from './Markdown.svelte';
 
-function show(text: string, marks: { at: number; text: string }[] = [], complete = true) {
+function show(text: string, marks: { at: number; text: string }[] = [], complete = true, looks: Looks | null = null) {
   const openLink = vi.fn<(url: string) => void>();
-  const view = render(Markdown, { text, marks, complete, openLink });
+  const view = render(Markdown, { text, marks, looks, complete, openLink });
   return { ...view, openLink };
+}
+
+const HERE: Look = { number: 1, hue: 'var(--d0)', line: 'solid', names: 'This computer' };
+const DAD: Look = { number: 2, hue: 'var(--d1)', line: 'dashed', names: 'Dad’s PC' };
+
+function handedOver(at: number): Looks {
+  return { legend: [HERE, DAD], changes: [{ at: 0, look: HERE }, { at, look: DAD }], partly: false };
+}
+
+function wordsOf(container: Element, look: Look): string {
+  return [...container.querySelectorAll(`[data-look="${String(look.number)}"]`)].map((one) => one.textContent).join(' ');
 }
 
 it.each([
@@ -63,4 +75,47 @@ it('keeps the page’s headings above those of a reply', () => {
 it('reads character references as a browser would, but not in code', () => {
   const { container } = show('a &amp; b &#8364; &unknown; `&amp;`');
   expect(container.querySelector('p')?.textContent).toBe('a & b € &unknown; &amp;');
+});
+
+it('draws words in the look of whoever computed them, over blocks, and says at the change who goes on', () => {
+  const { container } = show('One **two three** four.\n\n- five\n- six', [], true, handedOver(9));
+  expect(wordsOf(container, HERE)).toBe('One  two');
+  expect(wordsOf(container, DAD)).toBe(' three  four. five six');
+  expect(screen.getByTestId('look-number').textContent).toBe('From here on: Dad’s PC.2');
+  expect(container.querySelector('strong')?.textContent).toContain('two');
+});
+
+it('keeps code as it was, in one colour for each device', () => {
+  const code = '```py\nprint(1)\nprint(2)\n```';
+  const { container } = show(code, [{ at: 14, text: 'took over' }], true, handedOver(14));
+  const numbers = container.querySelectorAll('code [data-testid="look-number"]');
+  expect(numbers).toHaveLength(1);
+  for (const one of numbers) one.remove();
+  expect(container.querySelector('code')?.textContent).toBe('print(1)\nprint(2)');
+  expect([wordsOf(container, HERE), wordsOf(container, DAD)]).toEqual(['print(1)', '\nprint(2)']);
+  expect(screen.getByText('took over')).toBeTruthy();
+});
+
+it('puts no colour on words of which nobody wrote down who computed them', () => {
+  const looks = { ...handedOver(4), changes: [{ at: 4, look: DAD }], partly: true };
+  const { container } = show('old new words', [], true, looks);
+  expect(wordsOf(container, DAD)).toBe(' words');
+  expect(container.textContent).toContain('old new');
+});
+
+const EVERYTHING = '# One\n\nTwo *three* `four five`:\n\n```js\nlet six = 7;\n```\n\n| a | b |\n| - | - |\n| c | d |\n\n' +
+  '1. [eight nine](https://x.example/a) ![ten](x.png)\n2. https://y.example\n\n> end';
+
+it('colours more with every step of the change, and loses no word of it', () => {
+  const letters = (text: string) => text.replace(/\s/g, '');
+  const lengths = Array.from({ length: Math.floor(EVERYTHING.length / 5) }, (_, step) => 1 + 5 * step).map((at) => {
+    const { container, unmount } = show(EVERYTHING, [], true, handedOver(at));
+    const [before, after] = [letters(wordsOf(container, HERE)), letters(wordsOf(container, DAD))];
+    // The words of a picture are no words of the reply.
+    expect(before + after, String(at)).toBe('OneTwothreefourfive:letsix=7;abcdeightninehttps://y.exampleend');
+    expect(screen.queryAllByTestId('look-number'), String(at)).toHaveLength(1);
+    unmount();
+    return before.length;
+  });
+  expect(lengths).toEqual([...lengths].sort((a, b) => a - b));
 });

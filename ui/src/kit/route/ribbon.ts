@@ -42,18 +42,27 @@ export function hueOf(index: number): string {
 /** The colour of this computer. */
 export const OWN_HUE = 'var(--d0)';
 
+/** The colours of the others. */
+export const PEER_HUES: readonly string[] = Array.from({ length: HUES - 1 }, (_, index) => hueOf(index));
+
+/** The colour of each device in `legs`. Those that are not paired any more come behind the `peers`, in the
+ *  order of their appearance. */
+export function huesOf(legs: readonly LegView[], peers: readonly string[]): (leg: LegView) => string {
+  const strangers = legs.filter((leg) => !leg.local && !peers.includes(leg.device_id));
+  const known = [...peers, ...new Set(strangers.map((leg) => leg.device_id))];
+  return (leg) => (leg.local ? OWN_HUE : hueOf(known.indexOf(leg.device_id)));
+}
+
 /** `peers`: ids of the paired devices, each at the place that gives it its colour. */
 export function ribbon(route: RouteView, peers: readonly string[]): Ribbon {
-  const strangers = route.legs.filter((leg) => !leg.local && !peers.includes(leg.device_id));
-  const known = [...peers, ...new Set(strangers.map((leg) => leg.device_id))];
-  const hue = (leg: LegView) => (leg.local ? OWN_HUE : hueOf(known.indexOf(leg.device_id)));
+  const hue = huesOf(route.legs, peers);
   const pieces = route.legs.map((leg, key) => ({
     key,
     share: leg.layers === null ? SHARE_MIN : leg.layers[1] - leg.layers[0] + 1,
     hue: hue(leg),
     kept: leg.local,
   }));
-  const legend = byDevice(route.legs).map((legs) => ({
+  const legend = devicesOf(route.legs).map((legs) => ({
     key: legs[0].local ? '' : legs[0].device_id,
     name: legs[0].local ? t.route.here : legs[0].device,
     part: partOf(legs, route.legs),
@@ -63,7 +72,8 @@ export function ribbon(route: RouteView, peers: readonly string[]): Ribbon {
   return { pieces, legend, sentence, devices: legend.length };
 }
 
-function byDevice(legs: LegView[]): [LegView, ...LegView[]][] {
+/** The legs of each device, in the order of its first. */
+export function devicesOf(legs: readonly LegView[]): [LegView, ...LegView[]][] {
   const groups = new Map<string, [LegView, ...LegView[]]>();
   for (const leg of legs) {
     const group = groups.get(leg.device_id);

@@ -1,14 +1,14 @@
 //! Installs the .deb on this machine, has it driven, removes it, and proves that nothing of it is left
 //! and that what a user has stays.
 //!
-//! The machine is left as it was, also when something fails: [`Installed`] removes on drop, and a run
-//! that was killed in between is cleaned up after by the next one, which finds the mark in the lock
-//! file. Several runs on one machine take turns.
+//! The machine is left as it was, also when something fails: [`Marked`] removes on drop, and a run that
+//! was killed in between is cleaned up after by the next one, which finds in the lock file what was put
+//! here. Several runs on one machine take turns.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,8 +28,12 @@ const TURN_LIMIT: Duration = Duration::from_secs(10 * 60);
 const LOOK: Duration = Duration::from_millis(500);
 /// Longest that the program may take for a few words.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
-/// Stands in the lock file from before installing until after removing.
-const MARK: &str = "installed by `cargo xtask test`\n";
+/// First line of the lock file from before installing until after removing; below it stand the names of
+/// the packages that come along.
+const MARK: &str = "installed by `cargo xtask test`";
+/// Longest lock file that is read, in bytes. What is longer was not written by these tests, and is
+/// refused.
+const MARK_BYTES_MAX: u64 = 1 << 20;
 /// Folders that small images leave out of packages; here they are what is tested.
 const ALSO: [&str; 3] = ["/usr/share/man/*", "/usr/share/doc/inglenook/*", "/usr/share/icons/*"];
 
@@ -41,26 +45,24 @@ pub(crate) fn prove(
 ) -> Result<String> {
     let mut turn = Turn::take()?;
     let entries = look::entries_of_deb(places, &packages.deb)?;
-    if is_installed(places) {
-        ensure!(
-            turn.is_marked()?,
-            "a package called {NAME} is installed on this machine, and not by these tests: it is left alone"
-        );
+    if let Some(brought) = turn.marked()? {
         say::loud("an earlier run was ended before it could remove the package; it is removed now");
-        Installed { places, brought: Vec::new(), is_removed: false }.remove()?;
+        purge(places, &brought)?;
+        turn.mark(None)?;
     }
+    ensure!(
+        !is_installed(places, NAME),
+        "a package called {NAME} is installed on this machine, and not by these tests: it is left alone"
+    );
     let before = present(&entries);
     let files = before.iter().filter(|path| !path.is_dir()).collect::<Vec<_>>();
     ensure!(files.is_empty(), "lies here already, from no package of ours: {files:?}");
     let brought = others_that_come(places, &packages.deb)?;
-    turn.mark(true)?;
-    let installed = Installed { places, brought, is_removed: false };
-    install(places, &packages.deb)?;
-    let outcome = use_it(places, &entries, drive);
-    let removed = installed.remove().and_then(|()| gone(places, &entries, &before));
-    // A package that is still there keeps the mark, for the next run.
-    if !is_installed(places) {
-        turn.mark(false)?;
+    let installed = Marked::put(&mut turn, &brought, || purge(places, &brought))?;
+    let outcome = install(places, &packages.deb).and_then(|()| use_it(places, &entries, drive));
+    let removed = installed.remove().and_then(|()| gone(&entries, &before));
+    if let (Err(_), Err(error)) = (&outcome, &removed) {
+        say::loud(&format!("what was installed could not be removed either: {error:#}"));
     }
     let owner = outcome?;
     removed?;
@@ -81,37 +83,55 @@ fn use_it(
     Ok(owner)
 }
 
-/// The package on this machine; removed on drop at the latest.
-struct Installed<'a> {
-    places: &'a Places,
-    /// Packages that came with it.
-    brought: Vec<String>,
-    is_removed: bool,
+/// What may lie on this machine because of this run, and is marked in the lock file. Removed on drop at
+/// the latest; what cannot be removed keeps its mark, for the next run.
+struct Marked<'a, Remove: FnMut() -> Result<()>> {
+    turn: &'a mut Turn,
+    remove: Remove,
+    is_over: bool,
 }
 
-impl Installed<'_> {
+impl<'a, Remove: FnMut() -> Result<()>> Marked<'a, Remove> {
+    /// Marks first, so that a run that is killed while it installs is cleaned up after too.
+    fn put(turn: &'a mut Turn, brought: &[String], remove: Remove) -> Result<Self> {
+        turn.mark(Some(brought))?;
+        Ok(Self { turn, remove, is_over: false })
+    }
+
     fn remove(mut self) -> Result<()> {
-        self.is_removed = true;
-        self.purge()
+        self.end()
     }
 
-    fn purge(&self) -> Result<()> {
-        packages::apt(self.places)
-            .args(["-y", "-o", packages::APT_LOCK_SECONDS, "purge", NAME])
-            .args(&self.brought)
-            .run()
+    fn end(&mut self) -> Result<()> {
+        self.is_over = true;
+        (self.remove)()?;
+        self.turn.mark(None)?;
+        Ok(())
     }
 }
 
-impl Drop for Installed<'_> {
+impl<Remove: FnMut() -> Result<()>> Drop for Marked<'_, Remove> {
     fn drop(&mut self) {
-        if self.is_removed || !is_installed(self.places) {
-            return;
-        }
-        if let Err(error) = self.purge() {
-            say::loud(&format!("{NAME} is still installed on this machine: {error:#}"));
+        if !self.is_over
+            && let Err(error) = self.end()
+        {
+            say::loud(&format!("{NAME} may still be installed on this machine: {error:#}"));
         }
     }
+}
+
+/// Removes the package and those that came with it, as far as they are there.
+fn purge(places: &Places, brought: &[String]) -> Result<()> {
+    let all = std::iter::once(NAME).chain(brought.iter().map(String::as_str));
+    let there: Vec<_> = all.filter(|name| is_installed(places, name)).collect();
+    if !there.is_empty() {
+        packages::apt(places)
+            .args(["-y", "-o", packages::APT_LOCK_SECONDS, "purge"])
+            .args(there)
+            .run()?;
+    }
+    ensure!(!is_installed(places, NAME), "the system still knows {NAME} after removing it");
+    Ok(())
 }
 
 fn install(places: &Places, deb: &Path) -> Result<()> {
@@ -144,16 +164,20 @@ fn others_that_come(places: &Places, deb: &Path) -> Result<Vec<String>> {
     Ok(others(&said))
 }
 
-/// `Inst libfoo (1.2 Debian:12 [amd64])`.
+/// `Inst libfoo (1.2 Debian:12 [amd64])`. What is there already and is only brought up to date has its
+/// old version between: `Inst libbar [1.1] (1.2 Debian:12 [amd64])`. That one stays.
 fn others(said: &str) -> Vec<String> {
-    let names = said.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next());
-    names.filter(|name| *name != NAME).map(str::to_owned).collect()
+    let new = said.lines().filter_map(|line| {
+        let (name, version) = line.strip_prefix("Inst ")?.split_once(' ')?;
+        (name != NAME && !version.starts_with('[')).then(|| name.to_owned())
+    });
+    new.collect()
 }
 
-fn is_installed(places: &Places) -> bool {
+fn is_installed(places: &Places, name: &str) -> bool {
     // Anything but "never heard of" or "not here" counts: half installed is installed.
     Program::new("dpkg-query", &places.root)
-        .args(["--show", "--showformat=${db:Status-Status}", NAME])
+        .args(["--show", "--showformat=${db:Status-Status}", name])
         .output_quietly()
         .is_some_and(|status| !matches!(status.trim(), "" | "not-installed"))
 }
@@ -163,8 +187,7 @@ fn present(entries: &[Entry]) -> Vec<&Path> {
 }
 
 /// Nothing of the package is there but what was there before.
-fn gone(places: &Places, entries: &[Entry], before: &[&Path]) -> Result<()> {
-    ensure!(!is_installed(places), "the system still knows {NAME} after removing it");
+fn gone(entries: &[Entry], before: &[&Path]) -> Result<()> {
     let left: Vec<_> = present(entries).into_iter().filter(|path| !before.contains(path)).collect();
     ensure!(left.is_empty(), "left over after removing the package: {left:?}");
     Ok(())
@@ -232,13 +255,16 @@ struct Turn {
 impl Turn {
     /// Waits for other runs.
     fn take() -> Result<Self> {
-        let path = std::env::temp_dir().join("inglenook-package-test.lock");
+        Self::take_at(&std::env::temp_dir().join("inglenook-package-test.lock"))
+    }
+
+    fn take_at(path: &Path) -> Result<Self> {
         let file = File::options()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .open(&path)
+            .open(path)
             .with_context(|| format!("cannot open {}", path.display()))?;
         let end = outside::now() + TURN_LIMIT;
         let mut is_told = false;
@@ -258,21 +284,45 @@ impl Turn {
         }
     }
 
-    fn is_marked(&mut self) -> Result<bool> {
+    /// What an earlier run brought and could not remove; absent where none left anything.
+    fn marked(&mut self) -> Result<Option<Vec<String>>> {
         let mut text = String::new();
         self.file.rewind()?;
-        self.file.read_to_string(&mut text)?;
-        Ok(text == MARK)
+        (&self.file).take(MARK_BYTES_MAX + 1).read_to_string(&mut text)?;
+        ensure!(
+            text.len() as u64 <= MARK_BYTES_MAX,
+            "the lock file is too long: look, and delete it"
+        );
+        let mut lines = text.lines();
+        match lines.next() {
+            None => return Ok(None),
+            Some(first) => {
+                ensure!(first == MARK, "the lock file holds {first:?}: look, and delete it")
+            }
+        }
+        let names: Vec<_> = lines.map(str::to_owned).collect();
+        // They become words of a command that may do anything here.
+        let odd = names.iter().find(|name| !is_package_name(name));
+        ensure!(odd.is_none(), "the lock file names a package {odd:?}: look, and delete it");
+        Ok(Some(names))
     }
 
-    fn mark(&mut self, is_installed: bool) -> Result<()> {
+    /// Remembers what is brought, or that nothing is left.
+    fn mark(&mut self, brought: Option<&[String]>) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
-        if is_installed {
-            self.file.write_all(MARK.as_bytes())?;
+        if let Some(brought) = brought {
+            let names = brought.iter().map(|name| format!("{name}\n")).collect::<String>();
+            self.file.write_all(format!("{MARK}\n{names}").as_bytes())?;
         }
         Ok(())
     }
+}
+
+/// Debian Policy, 5.6.7, with an architecture behind it where apt names one.
+fn is_package_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.starts_with(is_plain) && name.chars().all(|c| is_plain(c) || "+-.:".contains(c))
 }
 
 #[cfg(test)]
@@ -282,8 +332,55 @@ mod tests {
     #[test]
     fn packages_that_come_with_ours_are_known_beforehand() {
         let said = "Reading package lists...\nInst libfoo1 (1.2 Debian:12 [amd64])\n\
+                    Inst libbar2 [1.1] (1.2 Debian:12 [amd64]) []\n\
+                    Inst libfoo1:i386 (1.2 Debian:12 [i386])\n\
                     Inst inglenook (0.1.0 local-deb [amd64])\nConf libfoo1 (1.2)\n";
-        assert_eq!(others(said), ["libfoo1"]);
+        assert_eq!(others(said), ["libfoo1", "libfoo1:i386"], "what was there before is no guest");
+    }
+
+    /// A lock file of a test's own; the next run opens it again.
+    fn lock_file(test: &str) -> PathBuf {
+        let path = Places::find().unwrap().made("packages").unwrap().join(test);
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+
+    #[test]
+    fn a_run_that_could_not_install_leaves_no_mark() {
+        let path = lock_file("test-mark-1.lock");
+        let brought = ["libfoo1".to_owned()];
+        let mut turn = Turn::take_at(&path).unwrap();
+        assert_eq!(turn.marked().unwrap(), None);
+        let installed = Marked::put(&mut turn, &brought, || Ok(())).unwrap();
+        assert_eq!(installed.turn.marked().unwrap().as_deref(), Some(&brought[..]));
+        // What a `?` does between installing and removing.
+        drop(installed);
+        assert_eq!(turn.marked().unwrap(), None);
+    }
+
+    #[test]
+    fn the_next_run_knows_what_a_killed_one_brought() {
+        let path = lock_file("test-mark-2.lock");
+        let brought = ["libfoo1".to_owned(), "libfoo1:i386".to_owned()];
+        let mut turn = Turn::take_at(&path).unwrap();
+        let stuck = Marked::put(&mut turn, &brought, || bail!("apt is locked")).unwrap();
+        assert!(stuck.remove().is_err());
+        drop(turn);
+        let mut next = Turn::take_at(&path).unwrap();
+        assert_eq!(next.marked().unwrap().as_deref(), Some(&brought[..]));
+        next.mark(None).unwrap();
+        assert_eq!(next.marked().unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_no_package_name_becomes_no_word_of_a_command() {
+        let path = lock_file("test-mark-3.lock");
+        for odd in ["-oAPT::Get::Force=1", "../x", "a b", "", "Foo"] {
+            std::fs::write(&path, format!("{MARK}\nlibfoo1\n{odd}\n")).unwrap();
+            assert!(Turn::take_at(&path).unwrap().marked().is_err(), "{odd:?}");
+        }
+        std::fs::write(&path, "something else\n").unwrap();
+        assert!(Turn::take_at(&path).unwrap().marked().is_err());
     }
 
     #[test]

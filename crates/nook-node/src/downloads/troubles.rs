@@ -1,0 +1,112 @@
+//! Why downloads do not go on, as doors are told: a code, an English sentence, and what the window's
+//! catalogues need to say it in another language (pure).
+
+use nook_base::ErrorCode;
+use nook_fetch::FetchError;
+
+use crate::models::sentence;
+use crate::views::{DownloadTrouble as Trouble, Problem, Wording};
+
+/// What ended a download.
+pub(super) fn of_end(error: &FetchError) -> Problem {
+    problem(code(error), error.to_string(), trouble(error))
+}
+
+/// What ended the last try of a download that goes on by itself.
+pub(super) fn of_try(last: &str) -> Problem {
+    let trouble = Trouble::Retrying { last: last.to_owned() };
+    problem(ErrorCode::PipelineStalled, last.to_owned(), trouble)
+}
+
+/// What came is no model that can be used. `deleted`: nothing vouched for it, so it is gone.
+pub(super) fn of_model(reason: String, deleted: bool) -> Problem {
+    let said = match deleted {
+        true => format!("{reason}. What came was deleted; it was not checked by a digest"),
+        false => reason.clone(),
+    };
+    problem(ErrorCode::BadModel, said, Trouble::NoModel { reason, deleted })
+}
+
+fn problem(code: ErrorCode, said: String, trouble: Trouble) -> Problem {
+    let wording = Some(Wording::Download { trouble });
+    Problem { code: code.name().to_owned(), sentence: sentence(&said), wording }
+}
+
+fn code(error: &FetchError) -> ErrorCode {
+    match error {
+        FetchError::Busy { .. } => ErrorCode::Busy,
+        FetchError::NotThere { .. } => ErrorCode::NotFound,
+        FetchError::Refused { .. } => ErrorCode::TrustDenied,
+        FetchError::GaveUp { .. } => ErrorCode::PipelineStalled,
+        FetchError::TooLarge { .. } => ErrorCode::TooLong,
+        FetchError::TooLong { .. }
+        | FetchError::NotGguf { .. }
+        | FetchError::NotTheOne { .. }
+        | FetchError::Digest { .. } => ErrorCode::BadModel,
+        _ => ErrorCode::BadRequest,
+    }
+}
+
+fn trouble(error: &FetchError) -> Trouble {
+    match error.clone() {
+        FetchError::Busy { file } => Trouble::Busy { file },
+        FetchError::NotThere { host, .. } => Trouble::NotThere { host },
+        FetchError::Refused { host, .. } => Trouble::NotForAll { host },
+        FetchError::Unexpected { host, status } => Trouble::Unexpected { host, status },
+        FetchError::GaveUp { host, tries, last } => Trouble::GaveUp { host, tries, last },
+        FetchError::Redirect { host, why } => Trouble::Redirected { host, reason: why },
+        FetchError::TooLarge { bytes, .. } => Trouble::TooLarge { bytes },
+        FetchError::NotGguf { host } => Trouble::NotGguf { host },
+        FetchError::NotTheOne { host, .. } => Trouble::NotTheOne { host },
+        FetchError::Digest { .. } => Trouble::Damaged,
+        FetchError::TooLong { host, bytes } => Trouble::TooLong { host, bytes },
+        FetchError::NoRoom { needed, free } => Trouble::NoRoom { needed, free },
+        FetchError::Disk { full: true, .. } => Trouble::DiskFull,
+        FetchError::Disk { file, reason, .. } => {
+            Trouble::NotWritten { file: file.display().to_string(), reason }
+        }
+        FetchError::Untrusted { host, reason } => Trouble::Untrusted { host, reason },
+        FetchError::Certificates { reason } => Trouble::NoCertificates { reason },
+        FetchError::Lost => Trouble::Interrupted,
+        error => Trouble::Ended { reason: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_has_a_code_a_sentence_and_what_other_languages_need() {
+        let error =
+            FetchError::GaveUp { host: "example.org".into(), tries: 8, last: "reset".into() };
+        let told = of_end(&error);
+        assert_eq!(told.code, "pipeline_stalled");
+        assert!(told.sentence.starts_with("Example.org: 8 tries"), "{}", told.sentence);
+        let trouble =
+            Trouble::GaveUp { host: "example.org".into(), tries: 8, last: "reset".into() };
+        assert_eq!(told.wording, Some(Wording::Download { trouble }));
+        let full = |full| FetchError::Disk { file: "/m".into(), reason: "no".into(), full };
+        assert_eq!(trouble_of(&full(true)), Trouble::DiskFull);
+        assert!(matches!(trouble_of(&full(false)), Trouble::NotWritten { .. }));
+        assert_eq!(trouble_of(&FetchError::Lost), Trouble::Interrupted);
+    }
+
+    fn trouble_of(error: &FetchError) -> Trouble {
+        match of_end(error).wording {
+            Some(Wording::Download { trouble }) => trouble,
+            other => panic!("no words for a download: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_no_model_says_whether_it_is_still_there() {
+        let told = of_model("a.gguf is no model that can be used: it is empty".into(), true);
+        assert_eq!(
+            told.sentence,
+            "A.gguf is no model that can be used: it is empty. What came was deleted; it was not \
+             checked by a digest."
+        );
+        assert!(!of_model("x".into(), false).sentence.contains("deleted"));
+    }
+}

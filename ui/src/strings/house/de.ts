@@ -1,0 +1,127 @@
+/** What the house says of itself, in German. */
+import type { Strings } from '../index';
+
+export const house: Strings['house'] = {
+  troubles: {
+    model_switched_off: (model, ends, reason) =>
+      `${model} ist abgeschaltet, bis Inglenook neu startet: Der Teil, der es berechnet, endete ${ends}-mal innerhalb einer Minute (${reason}).`,
+    model_file_gone: (model, file) => `${model} kann nicht benutzt werden: Die Datei ${file} ist nicht mehr da. Füge sie wieder hinzu.`,
+    model_file_changed: (model, file) => `${model} kann nicht benutzt werden: Die Datei ${file} hat sich geändert. Füge sie neu hinzu.`,
+    model_unreadable: (model, reason) => `${model} kann nicht benutzt werden: ${reason}`,
+    settings_broken: (file, line, column, reason) =>
+      `${file} ist in Zeile ${line}, Spalte ${column} nicht zu verstehen: ${reason} Berichtige das dort; bis dahin wird nichts gespeichert.`,
+    setting_unfit: (setting, value, reason) => `Die Einstellung ${setting} kann nicht „${value}“ sein. Möglich ist: ${reason}`,
+    settings_unusable: (reason) => `Die Datei der Einstellungen kann nicht benutzt werden: ${reason}`,
+    devices_not_saved: (reason) => `Die Liste der gekoppelten Geräte konnte nicht gespeichert werden: ${reason}`,
+    download_server: (reason) => `Der Server zum Herunterladen kann nicht benutzt werden; es gilt der übliche: ${reason}`,
+    port_taken: (address, reason) =>
+      `Der Anschluss ${address} kann nicht geöffnet werden (${reason}). Beende das Programm, das ihn benutzt, oder stelle in settings.toml unter [port] address einen anderen ein.`,
+    port_not_local: (address) =>
+      `${address} ist keine Adresse dieses Computers allein. Stelle in settings.toml unter [port] address 127.0.0.1 ein.`,
+    discovery_unheard:
+      'Dieses Netz oder eine Firewall hindert Geräte daran, einander zu finden. Gekoppelte Geräte und eingetippte Adressen gehen trotzdem; erlaube den UDP-Port 5353, um neue zu finden.',
+    discovery_refused: (reason) => `Nach Geräten kann nicht gesucht werden: ${reason}`,
+    copy_seen:
+      'Ein anderer Computer gibt sich als dieser aus: Sein Datenordner ist eine Kopie. Entferne auf der Kopie den Datenordner von Inglenook.',
+  },
+
+  deviceTroubles: {
+    twice: (device, kept, refused) =>
+      `Zwei Computer geben sich als ${device} aus (${kept} und ${refused}): Einer ist eine Kopie des anderen. Entferne auf der Kopie den Datenordner von Inglenook.`,
+    forgot: (device) => `${device} kennt dieses Gerät nicht mehr. Kopple die beiden neu.`,
+    other_version: (device) => `${device} hat eine Fassung von Inglenook, die diese hier nicht versteht. Aktualisiere die ältere.`,
+    suspect: (device, wrong) =>
+      `${device} hat ein Ergebnis geschickt, das nicht stimmen kann (${wrong}). Es wurde nicht benutzt. Kommt das wieder vor, dann prüfe dort Arbeitsspeicher und Grafiktreiber.`,
+    computes_otherwise: (device, model) =>
+      `${device} berechnet ${model} anders als dieser Computer und wird dafür nicht benutzt. Aktualisiere Inglenook auf beiden; hilft das nicht, dann füge das Modell dort neu hinzu, und prüfe Arbeitsspeicher und Grafiktreiber.`,
+    left_out: (device, minutes) =>
+      `${device} ist mehrmals ausgefallen und wird noch ${minutes === 1 ? 'eine Minute' : `${minutes} Minuten`} nicht benutzt.`,
+  },
+
+  wrong: {
+    other_positions: 'es beantwortet etwas, das nicht gefragt war',
+    other_shape: 'es hat eine andere Form als vereinbart',
+    not_finite: 'es enthält etwas, das keine Zahl ist',
+    zero_row: 'ein Teil davon besteht nur aus Nullen',
+    copy: 'ein Teil davon ist unverändert, was geschickt wurde',
+    much_larger: 'seine Zahlen sind viel größer, als diese Schichten sie machen',
+    much_smaller: 'seine Zahlen sind viel kleiner, als diese Schichten sie machen',
+    contradicted_here: 'dieser Computer kam auf andere Zahlen',
+    contradicted_elsewhere: 'ein anderes Gerät kam auf andere Zahlen; eines von beiden irrt',
+    no_such_token: 'es hat ein Token gewählt, das es in dem Modell nicht gibt',
+    out_of_turn: 'es hat geantwortet, ohne an der Reihe zu sein',
+    unreadable: 'es ist nicht zu lesen',
+  },
+  wrongMore: (wrong, reason) => `${wrong}: ${reason}`,
+
+  found: {
+    identity: (name, id, key) => `${name} (${id}), der Schlüssel liegt in ${key}.`,
+    listening: (port, connected) =>
+      `Erreichbar über Port ${port}; ${connected === 1 ? 'ein Gerät ist' : `${connected} Geräte sind`} verbunden.`,
+    discovery_works: (seen) => `Multicast funktioniert; ${seen === 1 ? 'ein Gerät ist' : `${seen} Geräte sind`} zu sehen.`,
+    discovery_uncertain: 'Dieser Computer hat sich selbst noch nicht gehört. Prüfe in zehn Sekunden noch einmal.',
+    discovery_absent: 'Auf diesem Computer kann nicht nach Geräten gesucht werden. Eingetippte Adressen gehen.',
+    port_open: (address) => `Offen unter ${address}`,
+    port_closed: 'Nicht offen.',
+    device_away: (device) =>
+      `${device} antwortet nicht. Falls es an ist: Ist es im selben Netz, und lässt seine Firewall Inglenook zu?`,
+    device_connected: (device, roundTrip, mayCompute, mayUse) =>
+      `${device}: Hin und zurück dauert es ${roundTrip}. Es darf ${mayCompute ? '' : 'nicht '}für diesen Computer rechnen und ${mayUse ? '' : 'nicht '}benutzen, was hier geteilt wird.`,
+    models: (count) => (count === 0 ? 'Keines. Füge unter Modelle eines hinzu.' : count === 1 ? 'Eines ist hier.' : `${count} sind hier.`),
+  },
+  notMeasured: 'noch nicht gemessen',
+
+  keyPlaces: {
+    keychain: 'dem Schlüsselbund des Systems',
+    file: (path) => `der Datei ${path}`,
+  },
+
+  leftOut: {
+    absent: 'Es ist nicht verbunden.',
+    not_sharing: 'Dort ist das Teilen ausgeschaltet.',
+    not_allowed: 'Das Vertrauen reicht nicht dafür, dass es hilft.',
+    leaving: 'Es pausiert oder geht gerade.',
+    other_file: 'Es hat nicht genau die Datei dieses Modells.',
+    refused: 'Es hat abgelehnt, und seither hat sich dort nichts geändert.',
+    failed_lately: 'Es ist eben ausgefallen und wird eine Weile in Ruhe gelassen.',
+    computes_wrongly: 'Es berechnet das Modell anders als dieser Computer.',
+    nothing_to_compute: 'Es bietet keine Schicht dieses Modells an.',
+    full: (needs, free) => `Sein Speicher ist voll: Eine Schicht braucht mit diesem Gespräch ${needs}, frei sind ${free}.`,
+    streams_taken: 'Es hilft schon bei so vielen Gesprächen, wie es darf.',
+    does_not_fit_in: 'Seine Schichten lassen sich nicht mit denen der anderen Geräte verbinden.',
+    too_slow: (slower) => `Es ist zu langsam: Die Antwort würde ${slower} länger dauern.`,
+    hop_costs_more_than_it_saves: (hop, saves) => `Der Weg dorthin kostet je Antwort ${hop}, und sein Rechnen spart ${saves}.`,
+    loading_takes_too_long: (load, saves) => `Seine Schichten zu laden dauert ${load} und würde bei dieser Antwort ${saves} sparen.`,
+    unknown_speed: 'Seine Geschwindigkeit ist noch nicht gemessen, und die anderen genügen.',
+    gain_is_too_small: (saves) => `Es würde bei dieser Antwort nur ${saves} sparen.`,
+    others_are_better: 'Die benutzten Geräte sind schneller.',
+  },
+
+  refusals: {
+    notSixDigits: 'Ein Kopplungscode hat sechs Ziffern.',
+    sameDevice: 'Das ist dieser Computer selbst, oder eine Kopie von ihm.',
+    notKeptHere: 'Der Code stimmte, aber das andere Gerät konnte auf diesem Computer nicht gespeichert werden.',
+    notKeptThere: 'Der Code stimmte, aber das andere Gerät konnte dieses nicht speichern.',
+    pairingOdd: 'Das andere Gerät koppelt nicht so wie Inglenook. Aktualisiere es, und versuche es noch einmal.',
+    noPairingPort: 'Zum Koppeln konnte kein Port geöffnet werden.',
+    notStarted: (reason) => `Der Grund: ${reason}`,
+    alreadyRuns: (folder) => `Inglenook läuft schon mit dem Datenordner ${folder}.`,
+    noFile: (file) => `Es gibt keine Datei ${file}.`,
+    fileChanges: (file) => `${file} hat sich beim Lesen geändert. Warte, bis die Datei vollständig ist, und versuche es noch einmal.`,
+    noModel: (file, reason) => `${file} ist kein Modell, das benutzt werden kann: ${reason}`,
+    nameTaken: (name) => `Ein anderes Modell heißt „${name}“.`,
+    modelUnusable: (model) => `Die Datei von ${model} fehlt oder ist beschädigt. Füge sie neu hinzu.`,
+    noChat: 'Das ist kein Gespräch, das Inglenook als JSON gespeichert hat.',
+    chatTooLarge: 'Diese Datei ist zu groß für ein Gespräch von Inglenook.',
+    chatOfLaterVersion: 'Eine neuere Fassung von Inglenook hat dieses Gespräch gespeichert. Aktualisiere diesen Computer.',
+    chatGone: 'Dieses Gespräch gibt es nicht mehr.',
+    messageGone: 'Diese Nachricht gibt es nicht mehr.',
+    chatsUnusable: (reason) => `Die Gespräche können nicht gelesen oder gespeichert werden: ${reason}`,
+    diskFull: 'Der Datenträger ist voll. Schaffe Platz, und versuche es noch einmal.',
+    loginStart: (reason) => `Der Start bei der Anmeldung lässt sich hier nicht ändern: ${reason}`,
+    noBrowser: (reason) => `Kein Browser ließ sich starten: ${reason}`,
+    notSaved: (reason) => `Die Datei konnte nicht gespeichert werden: ${reason}`,
+    portSilent: 'Dort antwortet nichts.',
+    portForeign: 'Dort antwortet etwas anderes als Inglenook.',
+  },
+};

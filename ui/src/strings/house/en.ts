@@ -1,0 +1,143 @@
+/**
+ * What the house says of itself, in English: what is not well, what the checks found, why a device is
+ * left out, and why something was refused. A `reason` is the system's or a library's, and in English in
+ * every language.
+ */
+import type { Condition } from '../../generated/Condition';
+import type { DeviceTrouble } from '../../generated/DeviceTrouble';
+import type { KeyPlace } from '../../generated/KeyPlace';
+import type { Trouble } from '../../generated/Trouble';
+import type { WhyLeftOut } from '../../generated/WhyLeftOut';
+import type { WrongResult } from '../../generated/WrongResult';
+
+type Kinds<Fact extends { kind: string }, Apart extends string = never> = Record<Exclude<Fact['kind'], Apart>, unknown>;
+
+export const house = {
+  troubles: {
+    model_switched_off: (model: string, ends: string, reason: string) =>
+      `${model} is switched off until Inglenook restarts: the part that computes it ended ${ends} times within a minute (${reason}).`,
+    model_file_gone: (model: string, file: string) => `${model} cannot be used: the file ${file} is gone. Add it again.`,
+    model_file_changed: (model: string, file: string) => `${model} cannot be used: the file ${file} has changed. Add it again.`,
+    model_unreadable: (model: string, reason: string) => `${model} cannot be used: ${reason}`,
+    settings_broken: (file: string, line: string, column: string, reason: string) =>
+      `${file} cannot be understood at line ${line}, column ${column}: ${reason} Correct it there; until then nothing is saved.`,
+    setting_unfit: (setting: string, value: string, reason: string) =>
+      `The setting ${setting} cannot be “${value}”. It takes: ${reason}`,
+    settings_unusable: (reason: string) => `The settings file cannot be used: ${reason}`,
+    devices_not_saved: (reason: string) => `The list of paired devices could not be saved: ${reason}`,
+    download_server: (reason: string) => `The server for downloads cannot be used, so the usual one is: ${reason}`,
+    port_taken: (address: string, reason: string) =>
+      `The port ${address} cannot be opened (${reason}). Close the program that uses it, or set another one under [port] address in settings.toml.`,
+    port_not_local: (address: string) =>
+      `${address} is not an address of this computer alone. Set 127.0.0.1 under [port] address in settings.toml.`,
+    discovery_unheard:
+      'This network or a firewall keeps devices from finding each other. Paired devices and typed addresses still work; allow UDP port 5353 to find new ones.',
+    discovery_refused: (reason: string) => `Devices cannot be looked for: ${reason}`,
+    copy_seen:
+      'Another computer presents itself as this one: its data folder was copied. Remove Inglenook’s data folder on the copy.',
+  } satisfies Kinds<Trouble, 'device'>,
+
+  deviceTroubles: {
+    twice: (device: string, kept: string, refused: string) =>
+      `Two computers present themselves as ${device} (${kept} and ${refused}): one was copied from the other. Remove Inglenook’s data folder on the copy.`,
+    forgot: (device: string) => `${device} does not know this device any more. Pair them again.`,
+    other_version: (device: string) =>
+      `${device} runs a version of Inglenook that this one does not understand. Update the older one.`,
+    suspect: (device: string, wrong: string) =>
+      `${device} sent back a result that cannot be right (${wrong}). It was not used. If it happens again, check the memory and the graphics driver there.`,
+    computes_otherwise: (device: string, model: string) =>
+      `${device} computes ${model} otherwise than this computer and is not used for it. Update Inglenook on both; if that does not help, add the model there anew, and check the memory and the graphics driver.`,
+    left_out: (device: string, minutes: number) =>
+      `${device} failed repeatedly and is left out of replies for ${minutes === 1 ? 'one more minute' : `${minutes} more minutes`}.`,
+  } satisfies Kinds<DeviceTrouble>,
+
+  wrong: {
+    other_positions: 'it answers something that was not asked',
+    other_shape: 'it has another shape than agreed',
+    not_finite: 'it holds what is no number',
+    zero_row: 'a part of it is all zero',
+    copy: 'a part of it is what was sent, unchanged',
+    much_larger: 'its numbers are much larger than these layers make them',
+    much_smaller: 'its numbers are much smaller than these layers make them',
+    contradicted_here: 'this computer came to other numbers',
+    contradicted_elsewhere: 'another device came to other numbers; one of the two is wrong',
+    no_such_token: 'it chose a token that the model does not have',
+    out_of_turn: 'it answered out of turn',
+    unreadable: 'it cannot be read',
+  } satisfies Record<WrongResult, string>,
+  wrongMore: (wrong: string, reason: string) => `${wrong}: ${reason}`,
+
+  found: {
+    identity: (name: string, id: string, key: string) => `${name} (${id}), key kept in ${key}.`,
+    listening: (port: string, connected: number) =>
+      `Listening on port ${port}; ${connected === 1 ? 'one device' : `${connected} devices`} connected.`,
+    discovery_works: (seen: number) => `Multicast works; ${seen === 1 ? 'one device' : `${seen} devices`} seen.`,
+    discovery_uncertain: 'This computer has not heard its own advert yet. Look again in ten seconds.',
+    discovery_absent: 'Devices cannot be looked for on this computer. Typed addresses work.',
+    port_open: (address: string) => `Open at ${address}`,
+    port_closed: 'Not open.',
+    device_away: (device: string) =>
+      `${device} does not answer. If it is on: is it on the same network, and does its firewall allow Inglenook?`,
+    device_connected: (device: string, roundTrip: string, mayCompute: boolean, mayUse: boolean) =>
+      `${device}: round trip ${roundTrip}. It ${mayCompute ? 'may' : 'may not'} compute for this computer, and ${mayUse ? 'may' : 'may not'} use what is shared here.`,
+    models: (count: number) => (count === 0 ? 'None. Add one under Models.' : count === 1 ? 'One here.' : `${count} here.`),
+  } satisfies Kinds<Condition, 'trouble'>,
+  notMeasured: 'not measured yet',
+
+  keyPlaces: {
+    keychain: 'the system’s keychain',
+    file: (path: string) => `the file ${path}`,
+  } satisfies Kinds<KeyPlace>,
+
+  leftOut: {
+    absent: 'It is not connected.',
+    not_sharing: 'Sharing is switched off there.',
+    not_allowed: 'Its trust level does not allow it to help.',
+    leaving: 'It is pausing or leaving.',
+    other_file: 'It does not have this model’s exact file.',
+    refused: 'It refused, and nothing has changed there since.',
+    failed_lately: 'It failed a moment ago and is left alone for a while.',
+    computes_wrongly: 'It computes the model otherwise than this computer.',
+    nothing_to_compute: 'It offers no layer of this model.',
+    full: (needs: string, free: string) =>
+      `Its memory is full: one layer with this conversation needs ${needs}, ${free} are free.`,
+    streams_taken: 'It already helps as many conversations as it allows.',
+    does_not_fit_in: 'Its layers cannot be joined with those of the other devices.',
+    too_slow: (slower: string) => `It is too slow: the reply would take ${slower} longer.`,
+    hop_costs_more_than_it_saves: (hop: string, saves: string) =>
+      `The way to it costs ${hop} a reply, and its computing saves ${saves}.`,
+    loading_takes_too_long: (load: string, saves: string) =>
+      `Loading its layers takes ${load} and would save ${saves} on this reply.`,
+    unknown_speed: 'Its speed has not been measured yet, and the others suffice.',
+    gain_is_too_small: (saves: string) => `It would save only ${saves} on this reply.`,
+    others_are_better: 'The devices in use do it faster.',
+  } satisfies Kinds<WhyLeftOut>,
+
+  refusals: {
+    notSixDigits: 'A pairing code has six digits.',
+    sameDevice: 'That is this same computer, or a copy of it.',
+    notKeptHere: 'The code was right, but the other device could not be saved on this computer.',
+    notKeptThere: 'The code was right, but the other device could not save this one.',
+    pairingOdd: 'The other device does not pair as Inglenook does. Update it, then try again.',
+    noPairingPort: 'No port could be opened for pairing.',
+    notStarted: (reason: string) => `The reason: ${reason}`,
+    alreadyRuns: (folder: string) => `Inglenook already runs with the data folder ${folder}.`,
+    noFile: (file: string) => `There is no file ${file}.`,
+    fileChanges: (file: string) => `${file} changed while it was read. Wait until it is complete, then try again.`,
+    noModel: (file: string, reason: string) => `${file} is no model that can be used: ${reason}`,
+    nameTaken: (name: string) => `Another model is called “${name}”.`,
+    modelUnusable: (model: string) => `The file of ${model} is missing or damaged. Add it again.`,
+    noChat: 'This is no chat that Inglenook saved as JSON.',
+    chatTooLarge: 'This file is too large to be a chat of Inglenook.',
+    chatOfLaterVersion: 'A later version of Inglenook saved this chat. Update this computer.',
+    chatGone: 'This conversation does not exist any more.',
+    messageGone: 'This message does not exist any more.',
+    chatsUnusable: (reason: string) => `The conversations cannot be read or kept: ${reason}`,
+    diskFull: 'The disk is full. Free some space, then try again.',
+    loginStart: (reason: string) => `The start at login cannot be changed here: ${reason}`,
+    noBrowser: (reason: string) => `No browser could be started: ${reason}`,
+    notSaved: (reason: string) => `The file could not be saved: ${reason}`,
+    portSilent: 'Nothing answers there.',
+    portForeign: 'Something else than Inglenook answers there.',
+  },
+};

@@ -1,0 +1,222 @@
+/**
+ * Promises of what the house says of itself: there are words for every fact in both languages, every value
+ * is in them, and a fact that this window does not know is said in the program's English.
+ */
+import { afterEach, describe, expect, it } from 'vitest';
+import type { Condition } from '../generated/Condition';
+import type { DeviceTrouble } from '../generated/DeviceTrouble';
+import type { DeviceView } from '../generated/DeviceView';
+import type { KeyPlace } from '../generated/KeyPlace';
+import type { MeView } from '../generated/MeView';
+import type { Trouble } from '../generated/Trouble';
+import type { WhyLeftOut } from '../generated/WhyLeftOut';
+import type { Wording } from '../generated/Wording';
+import type { WrongResult } from '../generated/WrongResult';
+import { useLanguage } from './index';
+import { refusal, unusedText } from './problems';
+import { findingText, keyText, troubleText } from './troubles';
+
+/** One fact of each kind: the compiler asks for a new kind here. */
+type OneOfEach<Fact extends { kind: string }> = { [Kind in Fact['kind']]: Extract<Fact, { kind: Kind }> };
+
+const root = document.documentElement;
+const SENTENCE = 'What only the program says.';
+
+const WRONG: Record<WrongResult, true> = {
+  other_positions: true, other_shape: true, not_finite: true, zero_row: true, copy: true, much_larger: true,
+  much_smaller: true, contradicted_here: true, contradicted_elsewhere: true, no_such_token: true, out_of_turn: true,
+  unreadable: true,
+};
+
+const DEVICE_TROUBLES: OneOfEach<DeviceTrouble> = {
+  twice: { kind: 'twice', kept: '192.168.1.20:4588', refused: '192.168.1.21:4588' },
+  forgot: { kind: 'forgot' },
+  other_version: { kind: 'other_version' },
+  suspect: { kind: 'suspect', wrong: 'unreadable', reason: 'chunk seven is torn' },
+  computes_otherwise: { kind: 'computes_otherwise', model: 'ember' },
+  left_out: { kind: 'left_out', minutes: 7 },
+};
+
+const TROUBLES: OneOfEach<Trouble> = {
+  model_switched_off: { kind: 'model_switched_off', model: 'ember', ends: 3, reason: 'signal eleven' },
+  model_file_gone: { kind: 'model_file_gone', model: 'ember', file: '/models/e.gguf' },
+  model_file_changed: { kind: 'model_file_changed', model: 'ember', file: '/models/e.gguf' },
+  model_unreadable: { kind: 'model_unreadable', model: 'ember', reason: 'no magic' },
+  settings_broken: { kind: 'settings_broken', file: '/data/settings.toml', line: 12, column: 5, reason: 'expected a string' },
+  setting_unfit: { kind: 'setting_unfit', setting: 'device.name', value: 'x', reason: 'a name' },
+  settings_unusable: { kind: 'settings_unusable', reason: 'denied' },
+  devices_not_saved: { kind: 'devices_not_saved', reason: 'denied' },
+  download_server: { kind: 'download_server', reason: 'no address' },
+  port_taken: { kind: 'port_taken', address: '127.0.0.1:4587', reason: 'in use' },
+  port_not_local: { kind: 'port_not_local', address: '0.0.0.0:4587' },
+  discovery_unheard: { kind: 'discovery_unheard' },
+  discovery_refused: { kind: 'discovery_refused', reason: 'denied' },
+  copy_seen: { kind: 'copy_seen' },
+  device: { kind: 'device', device: 'Attic', trouble: { kind: 'forgot' } },
+};
+
+const KEY: KeyPlace = { kind: 'file', path: '/data/key' };
+
+const CONDITIONS: OneOfEach<Condition> = {
+  identity: { kind: 'identity', name: 'Attic', short_id: 'abcd2345', key: KEY },
+  listening: { kind: 'listening', port: 4588, connected: 3 },
+  discovery_works: { kind: 'discovery_works', seen: 4 },
+  discovery_uncertain: { kind: 'discovery_uncertain' },
+  discovery_absent: { kind: 'discovery_absent' },
+  port_open: { kind: 'port_open', base_url: 'http://127.0.0.1:4587/v1' },
+  port_closed: { kind: 'port_closed' },
+  device_away: { kind: 'device_away', device: 'Attic' },
+  device_connected: { kind: 'device_connected', device: 'Attic', round_trip_ms: 48, may_compute: true, may_use: false },
+  models: { kind: 'models', count: 5 },
+  trouble: { kind: 'trouble', trouble: TROUBLES.copy_seen },
+};
+
+const LEFT_OUT: OneOfEach<WhyLeftOut> = {
+  absent: { kind: 'absent' },
+  not_sharing: { kind: 'not_sharing' },
+  not_allowed: { kind: 'not_allowed' },
+  leaving: { kind: 'leaving' },
+  other_file: { kind: 'other_file' },
+  refused: { kind: 'refused' },
+  failed_lately: { kind: 'failed_lately' },
+  computes_wrongly: { kind: 'computes_wrongly' },
+  nothing_to_compute: { kind: 'nothing_to_compute' },
+  full: { kind: 'full', needs_bytes: 121e6, free_bytes: 24e9 },
+  streams_taken: { kind: 'streams_taken' },
+  does_not_fit_in: { kind: 'does_not_fit_in' },
+  too_slow: { kind: 'too_slow', slower_ms: 24_680 },
+  hop_costs_more_than_it_saves: { kind: 'hop_costs_more_than_it_saves', hop_ms: 12_000, saves_ms: 12.4 },
+  loading_takes_too_long: { kind: 'loading_takes_too_long', load_ms: 11_000, saves_ms: 13_000 },
+  unknown_speed: { kind: 'unknown_speed' },
+  gain_is_too_small: { kind: 'gain_is_too_small', saves_ms: 14_000 },
+  others_are_better: { kind: 'others_are_better' },
+};
+
+const WORDINGS: OneOfEach<Wording> = {
+  code: { kind: 'code' },
+  prompt_too_long: { kind: 'prompt_too_long', tokens: 900, model: 'ember', window: 512 },
+  all_busy: { kind: 'all_busy', running: 2, waiting: 16 },
+  leaving: { kind: 'leaving' },
+  nobody_there: { kind: 'nobody_there' },
+  no_code_shown: { kind: 'no_code_shown' },
+  wrong_code: { kind: 'wrong_code' },
+  pairing_lost: { kind: 'pairing_lost' },
+  no_address: { kind: 'no_address', typed: 'kitchen' },
+  no_such_device: { kind: 'no_such_device', name: 'Attic' },
+  download: { kind: 'download', trouble: { why: 'not_there', host: 'example.org' } },
+  path_no_text: { kind: 'path_no_text', path: '/models/e.gguf' },
+  https_only: { kind: 'https_only' },
+  whole_path: { kind: 'whole_path' },
+  not_six_digits: { kind: 'not_six_digits' },
+  same_device: { kind: 'same_device' },
+  not_kept_here: { kind: 'not_kept_here' },
+  not_kept_there: { kind: 'not_kept_there' },
+  pairing_odd: { kind: 'pairing_odd' },
+  no_pairing_port: { kind: 'no_pairing_port' },
+  not_started: { kind: 'not_started', reason: 'no thread' },
+  already_runs: { kind: 'already_runs', folder: '/data/inglenook' },
+  no_file: { kind: 'no_file', file: '/models/e.gguf' },
+  file_changes: { kind: 'file_changes', file: '/models/e.gguf' },
+  no_model: { kind: 'no_model', file: '/models/e.gguf', reason: 'no magic' },
+  name_taken: { kind: 'name_taken', name: 'ember' },
+  model_unusable: { kind: 'model_unusable', model: 'ember' },
+  no_chat: { kind: 'no_chat' },
+  chat_too_large: { kind: 'chat_too_large' },
+  chat_of_later_version: { kind: 'chat_of_later_version' },
+  chat_gone: { kind: 'chat_gone' },
+  message_gone: { kind: 'message_gone' },
+  chats_unusable: { kind: 'chats_unusable', reason: 'disk I/O error' },
+  disk_full: { kind: 'disk_full' },
+  login_start: { kind: 'login_start', reason: 'denied' },
+  no_browser: { kind: 'no_browser', reason: 'denied' },
+  not_saved: { kind: 'not_saved', reason: 'denied' },
+  port_silent: { kind: 'port_silent' },
+  port_foreign: { kind: 'port_foreign' },
+  trouble: { kind: 'trouble', trouble: TROUBLES.copy_seen },
+};
+
+const ofDevice = (trouble: DeviceTrouble): Trouble => ({ kind: 'device', device: 'Attic', trouble });
+const trouble = (fact: Trouble) => troubleText({ sentence: SENTENCE, trouble: fact });
+const condition = (fact: Condition) => findingText({ verdict: 'well', subject: 'x', sentence: SENTENCE, condition: fact });
+const leftOut = (fact: WhyLeftOut) => unusedText({ unused: 'left_out', unused_because: SENTENCE, left_out: fact } as DeviceView);
+const wording = (fact: Wording) => refusal({ code: 'busy', sentence: SENTENCE, wording: fact });
+
+/** Name, how it is said, and the values that must be in it. */
+const SAID: [string, () => string, unknown[]][] = [
+  ...Object.values(TROUBLES).map((fact): [string, () => string, unknown[]] =>
+    [`trouble ${fact.kind}`, () => trouble(fact), fact.kind === 'device' ? ['Attic'] : valuesOf(fact)]),
+  ...Object.values(DEVICE_TROUBLES).map((fact): [string, () => string, unknown[]] =>
+    [`device ${fact.kind}`, () => trouble(ofDevice(fact)), ['Attic', ...valuesOf(fact, 'wrong')]]),
+  ...Object.keys(WRONG).map((wrong): [string, () => string, unknown[]] =>
+    [`wrong ${wrong}`, () => trouble(ofDevice({ kind: 'suspect', wrong: wrong as WrongResult, reason: 'x' })), ['Attic']]),
+  ...Object.values(CONDITIONS).map((fact): [string, () => string, unknown[]] =>
+    [`found ${fact.kind}`, () => condition(fact), valuesOf(fact, 'key', 'trouble', 'may_compute', 'may_use')]),
+  ...Object.values(LEFT_OUT).map((fact): [string, () => string, unknown[]] => [`left out ${fact.kind}`, () => leftOut(fact), []]),
+  ...Object.values(WORDINGS).map((fact): [string, () => string, unknown[]] =>
+    [`refusal ${fact.kind}`, () => wording(fact), valuesOf(fact, 'trouble')]),
+];
+
+/** What stands in a fact beside its kind. */
+function valuesOf(fact: object, ...apart: string[]): unknown[] {
+  return Object.entries(fact).filter(([name]) => name !== 'kind' && !apart.includes(name)).map(([, value]) => value as unknown);
+}
+
+afterEach(() => useLanguage('en', root));
+
+describe.each(['en', 'de'] as const)('in %s', (language) => {
+  it.each(SAID)('%s has words, with every value', async (_, say, values) => {
+    await useLanguage(language, root);
+    const said = say();
+    expect(said).not.toContain(SENTENCE);
+    expect(said).not.toMatch(/undefined|null|NaN|\[object/);
+    expect(said).toMatch(/[.?!1]$/);
+    for (const value of values) expect(said).toContain(String(value));
+  });
+
+  it('no two facts are said alike', async () => {
+    await useLanguage(language, root);
+    const said = SAID.filter(([name]) => !/ (trouble|forgot|code|unreadable)$/.test(name)).map(([, say]) => say());
+    expect(said.filter((words, at) => said.indexOf(words) !== at)).toEqual([]);
+  });
+});
+
+it('German says none of it as English does', async () => {
+  const english = SAID.map(([, say]) => say());
+  await useLanguage('de', root);
+  const same = SAID.filter(([, say], at) => say() === english[at]).map(([name]) => name);
+  expect(same).toEqual([]);
+});
+
+it('says figures as the language writes them', async () => {
+  await useLanguage('de', root);
+  expect(leftOut(LEFT_OUT.full)).toContain('121 MB, frei sind 24 GB');
+  expect(leftOut({ kind: 'hop_costs_more_than_it_saves', hop_ms: 1234, saves_ms: 12.4 })).toContain('1,2 s, und sein Rechnen spart 12 ms');
+  expect(condition({ ...CONDITIONS.device_connected, round_trip_ms: null })).toContain('noch nicht gemessen');
+  expect(trouble(ofDevice({ kind: 'left_out', minutes: 1 }))).toContain('noch eine Minute nicht');
+});
+
+it('says what may and may not be', () => {
+  const may = (may_compute: boolean, may_use: boolean) => condition({ ...CONDITIONS.device_connected, may_compute, may_use });
+  expect(may(true, false)).toContain('It may compute for this computer, and may not use');
+  expect(may(false, true)).toContain('It may not compute for this computer, and may use');
+});
+
+it('says where the key is', async () => {
+  const me = (key_place: KeyPlace | null) => ({ key_kept_in: SENTENCE, key_place }) as MeView;
+  expect([keyText(me({ kind: 'keychain' })), keyText(me(KEY)), keyText(me(null))]).toEqual(['the system’s keychain', 'the file /data/key', SENTENCE]);
+  await useLanguage('de', root);
+  expect([keyText(me({ kind: 'keychain' })), keyText(me(KEY))]).toEqual(['dem Schlüsselbund des Systems', 'der Datei /data/key']);
+});
+
+it('lets the sentence stand where it knows no words', async () => {
+  await useLanguage('de', root);
+  const unheard = { kind: 'never heard of' } as unknown;
+  expect(troubleText({ sentence: SENTENCE, trouble: null })).toBe(SENTENCE);
+  expect(trouble(unheard as Trouble)).toBe(SENTENCE);
+  expect(trouble(ofDevice(unheard as DeviceTrouble))).toBe(SENTENCE);
+  expect(condition(unheard as Condition)).toBe(SENTENCE);
+  expect(leftOut(unheard as WhyLeftOut)).toContain(SENTENCE);
+  expect(wording(unheard as Wording)).toContain(SENTENCE);
+  const torn = trouble(ofDevice({ kind: 'suspect', wrong: 'never heard of' as WrongResult, reason: 'it is torn' }));
+  expect(torn).toContain('(it is torn)');
+});

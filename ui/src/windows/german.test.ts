@@ -1,0 +1,69 @@
+/** Promises of the window in German: what the house says of itself stands there in German, with its values. */
+import { render, screen, within } from '@testing-library/svelte';
+import userEvent from '@testing-library/user-event';
+import { tick } from 'svelte';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { FakeBackend } from '../backend/fake';
+import { useLanguage } from '../strings';
+import MainWindow from './MainWindow.svelte';
+import { WindowState } from './window.svelte';
+
+const root = document.documentElement;
+const user = userEvent.setup();
+let backend: FakeBackend;
+
+beforeEach(async () => {
+  await useLanguage('de', root);
+  backend = new FakeBackend({ tokenMs: 0 });
+  const state = new WindowState(backend);
+  await state.start();
+  render(MainWindow, { state });
+  await tick();
+});
+
+afterEach(() => useLanguage('en', root));
+
+it('says what is not well, above every page', async () => {
+  backend.change((house) => {
+    house.problems = [
+      { sentence: 'Dad’s PC failed repeatedly.', trouble: { kind: 'device', device: 'Dad’s PC', trouble: { kind: 'left_out', minutes: 4 } } },
+      { sentence: 'What only the program says.', trouble: null },
+    ];
+  });
+  await tick();
+  const said = screen.getByRole('alert').textContent;
+  expect(said).toContain('Dad’s PC ist mehrmals ausgefallen und wird noch 4 Minuten nicht benutzt.');
+  expect(said).not.toContain('failed repeatedly');
+  expect(said).toContain('What only the program says.');
+});
+
+it('says what the checks found', async () => {
+  await user.click(screen.getByTestId('nav-checks'));
+  const found = await screen.findAllByTestId('finding');
+  const said = found.map((finding) => finding.textContent);
+  expect(said[0]).toContain('Mia’s laptop (thisl4pt), der Schlüssel liegt in dem Schlüsselbund des Systems.');
+  expect(said[2]).toContain('erlaube den UDP-Port 5353');
+  expect(said[4]).toContain('Old Dell antwortet nicht.');
+  expect(said.join(' ')).not.toMatch(/\b(?:the|and|does|listening|here)\b/);
+});
+
+it('says why the last reply did without a device, and why the port is closed', async () => {
+  backend.change((house) => {
+    const dad = house.devices.find((device) => device.name === 'Dad’s PC');
+    if (dad) {
+      dad.unused = 'left_out';
+      dad.unused_because = 'The last reply did without it. It is too slow: the reply would take 25 s longer.';
+      dad.left_out = { kind: 'too_slow', slower_ms: 24_680 };
+    }
+    house.port.on = false;
+    house.port.problem = {
+      sentence: 'The port 127.0.0.1:4587 cannot be opened.', trouble: { kind: 'port_taken', address: '127.0.0.1:4587', reason: 'in use' } };
+  });
+  await user.click(screen.getByTestId('nav-devices'));
+  const dad = screen.getAllByTestId('device-row').find((row) => row.textContent.includes('Dad’s PC'));
+  expect(dad?.textContent).toContain('Die letzte Antwort kam ohne es aus. Es ist zu langsam: Die Antwort würde 25 s länger dauern.');
+  expect(dad?.textContent).not.toContain('too slow');
+  const here = within(screen.getByTestId('this-device'));
+  expect(here.getByText(/Der Anschluss 127\.0\.0\.1:4587 kann nicht geöffnet werden \(in use\)/)).toBeTruthy();
+  expect(here.getByText('dem Schlüsselbund des Systems')).toBeTruthy();
+});
