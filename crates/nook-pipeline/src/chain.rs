@@ -111,8 +111,14 @@ impl Pipeline {
                 }
             }
             (Onward::Asked, Some(_)) => {
+                let is_fed = self.is_fed(index);
                 self.stages[index].onward = Onward::Refused;
                 self.stages[index].due = None;
+                if is_fed && let Some(next) = self.stages.get(index + 1).and_then(Stage::attempt) {
+                    // It may speak of the way to it, and hand results on all the same: a fresh call
+                    // is fed by nobody else.
+                    self.start_again(next, now);
+                }
             }
             (_, Some(_)) if self.is_chained(index) => self.part_chain(index, None, now),
             _ => self.measure.late_frames += 1,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use nook_base::ErrorCode;
+use nook_base::{ActivationDtype, ErrorCode};
 use nook_pipeline::{FallBack, Joint, SpotCheck};
 use nook_plan::Place;
 
-use crate::case::{Case, Fault, Garbage, Giving, Hands, Outcome, peer};
+use crate::case::{Case, Fault, Garbage, Giving, Hands, Outcome, PeerCase, peer};
 use crate::scenario::{at, finishes, held, house};
 use crate::world::run_after;
 
@@ -241,5 +241,41 @@ fn without_a_spare_and_without_this_device_a_late_host_gets_another_chance() {
     let mut case = chained(&[(120, Fault::Stall(1, Duration::from_secs(3)))]);
     case.peers.truncate(2);
     case.fall_back = FallBack::Refuse;
+    finishes(&case);
+}
+
+/// Found by the property tests: the middle of a chain to be said that the way to it is cut. That was taken for
+/// its answer to being asked, and the end of the chain was given steps from here though it was fed already.
+#[test]
+fn a_middle_that_is_cut_off_before_it_has_answered_leaves_no_end_with_two_feeders() {
+    let slow = |ranges: &[(u32, u32)]| PeerCase { streams: 1, step_us: 50, ..held(ranges) };
+    let case = Case {
+        layers: 7,
+        prefix: 0,
+        suffix: 0,
+        peers: vec![slow(&[(0, 1)]), slow(&[(1, 3)]), slow(&[(3, 7)])],
+        prompt: vec![49, 119, 855, 863, 36, 388, 630, 498, 471, 211, 610, 407, 592, 40, 442],
+        reply: 4,
+        chunk: 7,
+        window: 1,
+        dtype: ActivationDtype::Q8,
+        failovers_max: 1,
+        fall_back: FallBack::Allow,
+        retained_bytes_max: 1676,
+        spot_check: SpotCheck { share_ppm: 0, random: 16_007_306_993_629_890_378 },
+        faults: vec![
+            (115, Fault::OffersUnanswered),
+            (80, Fault::Kill(9)),
+            (7, Fault::CutOff(1000)),
+            (41, Fault::Drain(0)),
+            (108, Fault::Slow(5, 36)),
+        ],
+        giving: None,
+        echo: Some(Duration::from_millis(7549)),
+        adverts_outlive: true,
+        knows_paces: true,
+        forward: Hands::Everybody,
+        seed: 16_007_306_993_629_890_378,
+    };
     finishes(&case);
 }
