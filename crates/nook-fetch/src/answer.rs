@@ -57,6 +57,21 @@ pub(crate) struct Head {
     pub(crate) version: Version,
 }
 
+/// Trouble that may pass: another try may go better.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Passing {
+    pub(crate) why: String,
+    /// How long the server asks to be left alone, where it says.
+    pub(crate) wait: Option<Duration>,
+}
+
+impl Passing {
+    /// Trouble of which no server has said how long it lasts.
+    pub(crate) fn of(why: impl Into<String>) -> Self {
+        Self { why: why.into(), wait: None }
+    }
+}
+
 /// What an answer amounts to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -67,7 +82,7 @@ pub(crate) enum Verdict {
     /// What is there is of no use with this server: begin anew.
     Anew(&'static str),
     /// It may go better later.
-    Later { why: String, wait: Option<Duration> },
+    Later(Passing),
     /// There is no such file.
     NotThere,
     /// Not for everybody.
@@ -166,10 +181,10 @@ pub(crate) fn read(received: Received<'_>, asked: u64) -> Verdict {
         },
         404 | 410 => Verdict::NotThere,
         401 | 403 | 451 => Verdict::Refused,
-        408 | 425 | 429 | 500..=599 => Verdict::Later {
+        408 | 425 | 429 | 500..=599 => Verdict::Later(Passing {
             why: format!("the server answered with status {}", status.as_u16()),
             wait: retry_after(fields),
-        },
+        }),
         _ => Verdict::Unexpected,
     }
 }
@@ -315,13 +330,13 @@ mod tests {
         assert_eq!(answer(418, "", 0), Verdict::Unexpected);
         assert_eq!(answer(200, "content-encoding: gzip", 0), Verdict::Unexpected);
         let wait = |lines: &str| match answer(429, lines, 0) {
-            Verdict::Later { wait, .. } => wait,
+            Verdict::Later(passing) => passing.wait,
             other => panic!("{other:?}"),
         };
         assert_eq!(wait("retry-after: 7"), Some(Duration::from_secs(7)));
         assert_eq!(wait("retry-after: 99999999"), Some(RETRY_AFTER_MAX));
         assert_eq!(wait("retry-after: Sat, 21 Nov 2026 10:00:00 GMT"), None);
-        assert!(matches!(answer(503, "", 0), Verdict::Later { wait: None, .. }));
+        assert!(matches!(answer(503, "", 0), Verdict::Later(Passing { wait: None, .. })));
     }
 
     #[test]

@@ -4,8 +4,6 @@
 //! wait and try again from where the bytes end. `fetching` starts it with what an earlier run has left
 //! and gets that back when it ends without the whole file.
 
-use std::time::Duration;
-
 use reqwest::header::{IF_RANGE, LOCATION, RANGE};
 use reqwest::{Response, StatusCode, Url};
 use tokio::sync::watch;
@@ -13,7 +11,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{self, Linked, Received, Verdict, Version};
+use crate::answer::{self, Linked, Passing, Received, Verdict, Version};
 use crate::client::{plain, untrusted};
 use crate::error::FetchError;
 use crate::fetching::Fetcher;
@@ -31,7 +29,7 @@ enum Tried {
     /// Every byte is there.
     Done,
     /// It may go better with another try.
-    Again { why: String, wait: Option<Duration> },
+    Again(Passing),
 }
 
 /// What asking came to.
@@ -40,10 +38,7 @@ enum Asked {
         response: Box<Response>,
         linked: Linked,
     },
-    Again {
-        why: String,
-        wait: Option<Duration>,
-    },
+    Again(Passing),
     /// The origin says, before any byte, that it has another version now.
     Changed,
 }
@@ -120,9 +115,9 @@ impl<'a> Run<'a> {
         let pace = self.fetcher.limits.pace;
         let (mut furthest, mut tries) = (self.written(), 0);
         loop {
-            let (why, wait) = match self.attempt().await? {
+            let Passing { why, wait } = match self.attempt().await? {
                 Tried::Done => return Ok(()),
-                Tried::Again { why, wait } => (why, wait),
+                Tried::Again(passing) => passing,
             };
             if self.written() > furthest {
                 (furthest, tries) = (self.written(), 0);
@@ -164,7 +159,7 @@ impl<'a> Run<'a> {
         };
         let (response, linked) = match asked {
             Asked::Answer { response, linked } => (response, linked),
-            Asked::Again { why, wait } => return Ok(Tried::Again { why, wait }),
+            Asked::Again(passing) => return Ok(Tried::Again(passing)),
             Asked::Changed => return self.anew("the file on the server has changed").await,
         };
         let (status, host, server) = (response.status(), self.host(), self.server());
@@ -192,7 +187,7 @@ impl<'a> Run<'a> {
                 self.anew("the file on the server has changed").await
             }
             Verdict::Anew(why) => self.anew(why).await,
-            Verdict::Later { why, wait } => Ok(Tried::Again { why, wait }),
+            Verdict::Later(passing) => Ok(Tried::Again(passing)),
             Verdict::NotThere => Err(FetchError::NotThere { host, status: status.as_u16() }),
             Verdict::Refused => Err(FetchError::Refused { host, status: status.as_u16() }),
             Verdict::Unexpected => Err(FetchError::Unexpected { host, status: status.as_u16() }),
@@ -217,11 +212,10 @@ impl<'a> Run<'a> {
                         let host = url.host_str().unwrap_or_default().to_owned();
                         return Err(FetchError::Untrusted { host, reason });
                     }
-                    None => return Ok(Asked::Again { why: plain(&error), wait: None }),
+                    None => return Ok(Asked::Again(Passing::of(plain(&error)))),
                 },
                 Err(_) => {
-                    let why = "the server did not answer".to_owned();
-                    return Ok(Asked::Again { why, wait: None });
+                    return Ok(Asked::Again(Passing::of("the server did not answer")));
                 }
             };
             // Only the origin speaks for the file, not whoever it hands the download to.
@@ -290,8 +284,8 @@ impl<'a> Run<'a> {
         match broken {
             _ if bytes == Some(have) => Ok(Tried::Done),
             None if bytes.is_none() => Ok(Tried::Done),
-            None => Ok(Tried::Again { why: "the server stopped early".to_owned(), wait: None }),
-            Some(why) => Ok(Tried::Again { why, wait: None }),
+            None => Ok(Tried::Again(Passing::of("the server stopped early"))),
+            Some(why) => Ok(Tried::Again(Passing::of(why))),
         }
     }
 
@@ -368,7 +362,7 @@ impl<'a> Run<'a> {
 
     async fn anew(&mut self, why: &str) -> Result<Tried, FetchError> {
         self.on_disk(Part::empty).await?;
-        Ok(Tried::Again { why: why.to_owned(), wait: None })
+        Ok(Tried::Again(Passing::of(why)))
     }
 
     async fn discard(&mut self) -> Result<(), FetchError> {

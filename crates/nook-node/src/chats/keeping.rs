@@ -233,19 +233,8 @@ mod tests {
 
     use super::*;
     use crate::chats::message_view;
+    use crate::chats::stretches::tests::route;
     use crate::views::{MessageFinish, StretchView, WorkView};
-
-    fn route(device: &str) -> RouteView {
-        let leg = crate::views::LegView {
-            device_id: device.to_owned(),
-            device: device.to_owned(),
-            local: false,
-            layers: Some([0, 5]),
-            embedding: true,
-            head: true,
-        };
-        RouteView { legs: vec![leg] }
-    }
 
     fn piece(event: ReplyEvent) -> ReplyPiece {
         ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None }

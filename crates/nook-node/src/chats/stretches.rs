@@ -90,11 +90,11 @@ fn units(text: &str) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::views::{LegView, PathView};
 
-    fn route(device: &str) -> RouteView {
+    pub(in crate::chats) fn route(device: &str) -> RouteView {
         let leg = LegView {
             device_id: device.to_owned(),
             device: device.to_owned(),
