@@ -8,7 +8,9 @@ use nook_link::LinkEvent;
 use nook_mux::Call;
 use nook_node::Vitals;
 use nook_node::views::{ChatRole, HouseView, PipelineView, Trust};
-use nook_testkit::{Device, Household, Lender, Node, NodePlan, Secrets, Signal, Told, Wish};
+use nook_testkit::{
+    Device, Household, Lender, Node, NodePlan, Replying, Secrets, Signal, Told, Wish,
+};
 use nook_wire::{
     FEATURE_WHOLE, FEATURE_WHOLE_KEPT, IdsAssembly, KeptHistory, Kind, Message, WholeAsk,
     WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireMessage as _,
@@ -486,14 +488,33 @@ async fn offering(node: &Node) -> anyhow::Result<Device> {
     Ok(device)
 }
 
-/// Refuses every call, and tells what it began with.
-async fn refuse_all(device: &mut Device, asked: &mut Vec<Kind>) {
-    while let Some(event) = device.any_event().await {
-        if let LinkEvent::IncomingCall { mut call, .. } = event {
-            asked.extend(call.recv().await.ok().map(|message| message.kind()));
-            let _ = call.send(Message::refusal(ErrorCode::Busy)).await;
+/// The next whole request that the device is asked for, and the call that it came on.
+async fn next_ask(device: &mut Device) -> anyhow::Result<(Call<Message>, Box<WholeAsk>)> {
+    let mut call = loop {
+        if let LinkEvent::IncomingCall { call, .. } = device.next_event().await? {
+            break call;
         }
-    }
+    };
+    let Message::WholeAsk(ask) = call.recv().await? else { panic!("not asked") };
+    Ok((call, ask))
+}
+
+/// The end of a reply while the device refuses every call, and what those calls began with.
+async fn made_without(device: &mut Device, reply: Replying) -> anyhow::Result<(Told, Vec<Kind>)> {
+    let mut asked = Vec::new();
+    let refusing = async {
+        while let Some(event) = device.any_event().await {
+            if let LinkEvent::IncomingCall { mut call, .. } = event {
+                asked.extend(call.recv().await.ok().map(|message| message.kind()));
+                let _ = call.send(Message::refusal(ErrorCode::Busy)).await;
+            }
+        }
+    };
+    let told = tokio::select! {
+        told = reply.whole() => told?,
+        () = refusing => panic!("the links have ended"),
+    };
+    Ok((told, asked))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -503,12 +524,8 @@ async fn what_a_device_offers_counts_only_while_it_is_own() -> anyhow::Result<()
     let mut device = offering(node).await?;
     node.trust(FAST, Trust::Trusted).await?;
     node.until("whole requests may not go there", |view| !takes_whole(view)).await?;
-    let mut asked = Vec::new();
     let reply = node.reply(&wish(12)).await?;
-    let told = tokio::select! {
-        told = reply.whole() => told?,
-        () = refuse_all(&mut device, &mut asked) => panic!("the links have ended"),
-    };
+    let (told, asked) = made_without(&mut device, reply).await?;
     assert!(told.uses(ASKING), "{told:?}");
     assert!(!asked.contains(&Kind::WholeAsk), "{asked:?}");
     Ok(())
@@ -524,23 +541,14 @@ async fn check_end_before_ids(
     let mut device = offering(node).await?;
     let alone = node.answer(&wish(12).alone()).await?;
     let reply = node.reply(&wish(12)).await?;
-    let mut call = loop {
-        if let LinkEvent::IncomingCall { call, .. } = device.next_event().await? {
-            break call;
-        }
-    };
-    let Message::WholeAsk(ask) = call.recv().await? else { panic!("not asked") };
+    let (mut call, ask) = next_ask(&mut device).await?;
     call.send(Message::Opened { position: 0 }).await?;
     while !matches!(call.recv().await?, Message::Chunk(chunk) if chunk.last) {}
     let positions = ask.prompt;
     let head = WholeTokens { positions, count: 1, compute_us: 1, queue_us: 1 };
     call.send(Message::WholeTokens(head)).await?;
     ends(call).await?;
-    let mut asked = Vec::new();
-    let told = tokio::select! {
-        told = reply.whole() => told?,
-        () = refuse_all(&mut device, &mut asked) => panic!("the links have ended"),
-    };
+    let (told, _) = made_without(&mut device, reply).await?;
     assert_eq!(told.ids, alone.ids);
     let problems = node.view().await?.problems;
     let sentences = problems.into_iter().map(|problem| problem.sentence);
@@ -576,12 +584,7 @@ async fn no_id_leaves_before_the_other_side_has_agreed() -> anyhow::Result<()> {
     let mut device = offering(node).await?;
     let alone = node.answer(&wish(12).alone()).await?;
     let reply = node.reply(&wish(12)).await?;
-    let mut call = loop {
-        if let LinkEvent::IncomingCall { call, .. } = device.next_event().await? {
-            break call;
-        }
-    };
-    let Message::WholeAsk(ask) = call.recv().await? else { panic!("not asked") };
+    let (mut call, ask) = next_ask(&mut device).await?;
     assert_eq!(ask.prompt as usize, reply.told().prompt_ids.len());
     // It is waited for; nothing follows until it says yes, and it says no.
     call.send(Message::refusal(ErrorCode::TrustDenied)).await?;
@@ -589,11 +592,7 @@ async fn no_id_leaves_before_the_other_side_has_agreed() -> anyhow::Result<()> {
     assert!(after.is_err(), "something was sent without leave: {after:?}");
     drop(call);
     // Whatever it is asked for as a helper it refuses, and the reply is made without it.
-    let mut asked = Vec::new();
-    let told = tokio::select! {
-        told = reply.whole() => told?,
-        () = refuse_all(&mut device, &mut asked) => panic!("the links have ended"),
-    };
+    let (told, _) = made_without(&mut device, reply).await?;
     assert_eq!(told.ids, alone.ids);
     assert!(told.uses(ASKING));
     Ok(())
