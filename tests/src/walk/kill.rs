@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail};
 use nook_base::{LayerRange, clock};
 use nook_kernels::Format;
 use nook_model::synthetic::{Mix, Recipe};
-use nook_node::views::ReplyEvent;
+use nook_node::views::{PartView, ReplyEvent, Trust};
 use nook_testkit::{Household, NodePlan, Signal};
 use serde::Serialize;
 
@@ -21,6 +21,7 @@ use super::asking::{Arm, Asking, others, speed};
 use super::split::{layers_of, lend_to_first, written};
 use crate::figures::Spread;
 use crate::program::Effort;
+use crate::report;
 
 /// What the helpers are called; their places in the household are one behind.
 const HELPERS: [&str; 2] = ["First", "Second"];
@@ -60,29 +61,34 @@ pub struct KillRow {
     pub to_next_token_ms: Spread,
     /// The pause that the node itself reports.
     pub reported_pause_ms: Spread,
-    /// What computing the history again over the lost layers takes, told from how long the same
-    /// reply's prompt took over all layers.
+    /// Kills after which another helper went on; after the others this device did.
+    pub by_a_helper: usize,
+    /// What computing the history again over the lost layers took, as whoever took over says.
     pub replay_ms: Spread,
-    /// What came on top of the replay, kill by kill; nothing where the replay was told too long.
+    /// What came on top of it, kill by kill.
     pub beyond_replay_ms: Spread,
     /// The first round apart, in which whoever takes over loads the layers first.
     pub cold_to_next_token_ms: f64,
 }
 
 /// One kill.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Kill {
     history: usize,
     to_next_token_ms: f64,
     pause_ms: f64,
-    prompt_ms: f64,
+    replay_ms: f64,
+    /// The other devices that go on; none where this one took over.
+    successors: Vec<String>,
 }
 
-impl Kill {
-    /// What computing the history again took, where `lost` is the share of the layers that were lost.
-    fn replay_ms(&self, lost: f64) -> f64 {
-        self.prompt_ms * lost
-    }
+/// What the reply said of its hand-over, and of the work that came of it.
+#[derive(Debug)]
+struct News {
+    next_token: Instant,
+    pause_ms: f64,
+    successors: Vec<String>,
+    replay_ms: f64,
 }
 
 /// How a helper is lost.
@@ -167,36 +173,37 @@ pub async fn household(what: &str, victims: Victims<'_>) -> anyhow::Result<KillR
         }
         kills.push(round(&mut house, &model, &mut prompts, loss).await?);
     }
-    let lost = f64::from(middle.len()) / f64::from(layers.max(1));
     Ok(KillRow {
         what: what.to_owned(),
         rounds,
         history_tokens: Spread::of(kills.iter().map(|kill| kill.history as f64)),
         to_next_token_ms: Spread::of(kills.iter().map(|kill| kill.to_next_token_ms)),
         reported_pause_ms: Spread::of(kills.iter().map(|kill| kill.pause_ms)),
-        replay_ms: Spread::of(kills.iter().map(|kill| kill.replay_ms(lost))),
-        beyond_replay_ms: Spread::of(kills.iter().map(|kill| {
-            let beyond = kill.to_next_token_ms - kill.replay_ms(lost);
-            beyond.max(0.0)
-        })),
+        by_a_helper: kills.iter().filter(|kill| !kill.successors.is_empty()).count(),
+        replay_ms: Spread::of(kills.iter().map(|kill| kill.replay_ms)),
+        beyond_replay_ms: Spread::of(
+            kills.iter().map(|kill| kill.to_next_token_ms - kill.replay_ms),
+        ),
         cold_to_next_token_ms: cold.to_next_token_ms,
     })
 }
 
-/// Lets each helper compute a few tokens alone, so that its worker runs and holds the layers.
+/// Lets each helper compute a few tokens alone, so that its worker runs and holds the layers. The
+/// other is not asked because this device trusts it less for as long: if it stopped lending, it would
+/// give its layers back.
 async fn warm_up_all(house: &Household, model: &str, helpers: usize) -> anyhow::Result<()> {
-    for resting in 1..=helpers {
-        let node = house.node(resting);
-        node.share(false).await?;
-        let what = format!("{} lends nothing", node.name());
-        let lends_nothing = |view: &nook_node::views::HouseView| {
-            view.devices.iter().all(|device| device.name != node.name() || device.lends.is_empty())
-        };
-        house.asking().until(&what, lends_nothing).await?;
+    let names = &HELPERS[..helpers];
+    for resting in names {
+        house.asking().trust(resting, Trust::Guest).await?;
         let reply = Asking::begin(house.asking(), model, WARM_UP, 4, Arm::Split).await?;
         let (_, route) = speed(reply).await?;
-        anyhow::ensure!(others(&route).len() == 1, "{what}, yet the route is {route:?}");
-        node.share(true).await?;
+        let is_of_the_others =
+            !others(&route).is_empty() && !others(&route).contains(&(*resting).to_owned());
+        anyhow::ensure!(
+            is_of_the_others,
+            "{resting} is no more than a guest, yet the route is {route:?}"
+        );
+        house.asking().trust(resting, Trust::Trusted).await?;
         house.until_all_lend(model).await?;
     }
     Ok(())
@@ -226,15 +233,11 @@ async fn try_round(
     loss: Loss,
 ) -> anyhow::Result<Option<Kill>> {
     let wanted = u32::try_from(REPLY_TOKENS_MAX)?;
-    let (asked, mut first) = (clock::now(), None);
     let mut asking = Asking::begin(house.asking(), model, prompt, wanted, Arm::Split).await?;
     let mut history = asking.prompt_tokens();
     let (mut victim, mut said) = (None, 0);
     while history < HISTORY || said < SAID_MIN {
-        let Some((event, tokens, at)) = asking.next().await? else { return Ok(None) };
-        if tokens > 0 {
-            first.get_or_insert(at);
-        }
+        let Some((event, tokens, _)) = asking.next().await? else { return Ok(None) };
         if let ReplyEvent::Started { route, .. } = event {
             let met = others(&route);
             victim = Some(met.first().context("no helper takes part")?.clone());
@@ -249,8 +252,7 @@ async fn try_round(
         Loss::Killed => Signal::Kill,
         Loss::Frozen => Signal::Stop,
     });
-    let news = after_the_news(&mut asking).await?;
-    // Nobody reads the rest: that stops the reply.
+    let news = after_the_news(&mut asking, &victim).await?;
     drop(asking);
     let node = house.node_mut(place);
     if loss == Loss::Frozen {
@@ -259,31 +261,51 @@ async fn try_round(
     node.until_it_ended().await?;
     node.start_again().await?;
     house.until_all_lend(model).await?;
-    Ok(news.map(|(next_token, pause_ms)| {
-        let ms = |from: Instant, to: Instant| to.duration_since(from).as_secs_f64() * 1e3;
-        let to_next_token_ms = ms(killed, next_token);
-        let prompt_ms = first.map_or(0.0, |first| ms(asked, first));
-        Kill { history, to_next_token_ms, pause_ms, prompt_ms }
+    Ok(news.map(|News { next_token, pause_ms, successors, replay_ms }| {
+        let to_next_token_ms = next_token.duration_since(killed).as_secs_f64() * 1e3;
+        let kill = Kill { history, to_next_token_ms, pause_ms, replay_ms, successors };
+        report::loud(&format!("{victim} is lost: {kill:.0?}"));
+        kill
     }))
 }
 
-/// When the first token came after the hand-over was told, which is when whoever took over has caught
-/// up, and the pause that was told with it. News of a fall-back comes before: not what it waits for.
-async fn after_the_news(asking: &mut Asking) -> anyhow::Result<Option<(Instant, f64)>> {
-    let mut pause_ms = None;
+/// Reads a reply to its end that loses `victim`: when the first token came after the hand-over was told,
+/// which is when whoever took over has caught up, and what that took. News of a fall-back comes before:
+/// not what it waits for.
+async fn after_the_news(asking: &mut Asking, victim: &str) -> anyhow::Result<Option<News>> {
+    let (mut told, mut news) = (None, None);
     while let Some((event, tokens, at)) = asking.next().await? {
         match event {
-            ReplyEvent::ShardFailover { failover, .. } => {
-                pause_ms = Some(failover.pause_ms);
+            ReplyEvent::ShardFailover { failover, route } => {
+                told = Some((failover.pause_ms, others(&route)));
             }
-            _ => {
-                if let (Some(pause_ms), 1..) = (pause_ms, tokens) {
-                    return Ok(Some((at, pause_ms)));
+            ReplyEvent::Done { summary } => {
+                let Some((next_token, pause_ms, successors)) = news else { break };
+                let replay_ms = replayed_ms(&summary.timeline, victim)?;
+                return Ok(Some(News { next_token, pause_ms, successors, replay_ms }));
+            }
+            _ if tokens > 0 => {
+                if let Some((pause_ms, successors)) = told.take() {
+                    news.get_or_insert((at, pause_ms, successors));
                 }
             }
+            _ => {}
         }
     }
     Ok(None)
+}
+
+/// What the layers of `victim` cost whoever took them over, in steps of several positions.
+fn replayed_ms(parts: &[PartView], victim: &str) -> anyhow::Result<f64> {
+    let lost = parts.iter().find(|part| part.device == victim).context("it is in the timeline")?;
+    let again = parts.iter().filter(|part| part.layers == lost.layers && part.device != victim);
+    let (mut positions, mut took) = (0, 0.0);
+    for part in again {
+        positions += part.prompt.positions;
+        took += part.prompt.compute_ms;
+    }
+    anyhow::ensure!(positions > 0, "nobody computed the history again: {parts:?}");
+    Ok(took)
 }
 
 /// A beginning of its own for each round, almost as long as the wanted history, in the middle of a

@@ -145,10 +145,9 @@ impl Halves {
         compare(what, &self.house, &self.model, &[RANDOM_PROMPT], 1, rounds).await
     }
 
-    /// Time to the first token of prompts of about `tokens` tokens, no two of which begin alike.
+    /// Time to the first token of prompts of `tokens` tokens, no two of which begin alike.
     pub async fn prefill(&self, tokens: usize, counted: usize) -> anyhow::Result<PrefillRow> {
-        let probe = self.first_token(RANDOM_PROMPT, Arm::Split).await?;
-        let repeats = (tokens / probe.0.max(1)).max(1);
+        let long = self.long_prompt(tokens).await?;
         let (mut prompt_tokens, mut undivided, mut split) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..=counted {
             let mut pair = [0.0; 2];
@@ -156,7 +155,7 @@ impl Halves {
             for index in order {
                 let arm = [Arm::Undivided, Arm::Split][index];
                 // Nothing of it is remembered from the other arm or an earlier round.
-                let text = format!("{index}{round:03} {}", RANDOM_PROMPT.repeat(repeats));
+                let text = format!("{index}{round:03} {long}");
                 let (length, ms) = self.first_token(&text, arm).await?;
                 pair[index] = ms;
                 if round > 0 {
@@ -176,16 +175,28 @@ impl Halves {
             undivided_ms: Spread::of(undivided),
             split_ms: Spread::of(split),
             ratio,
-            both_at_once: self.both_at_once(repeats, counted).await?,
+            both_at_once: self.both_at_once(&long, counted).await?,
         })
     }
 
+    /// A text that is read as `tokens` tokens when four digits and a space stand before it. The
+    /// vocabulary of random models knows bytes only: each letter that is added is a token more.
+    async fn long_prompt(&self, tokens: usize) -> anyhow::Result<String> {
+        let (one, _) = self.first_token(RANDOM_PROMPT, Arm::Split).await?;
+        let (two, _) = self.first_token(&RANDOM_PROMPT.repeat(2), Arm::Split).await?;
+        let repeats = (tokens / (two - one).max(1)).saturating_sub(1).max(1);
+        let short = RANDOM_PROMPT.repeat(repeats);
+        let (length, _) = self.first_token(&format!("0000 {short}"), Arm::Split).await?;
+        let letters = tokens.checked_sub(length).context("the short prompt is not shorter")?;
+        Ok(short + &"o".repeat(letters))
+    }
+
     /// Both devices read a prompt of their own at once, against one alone.
-    async fn both_at_once(&self, repeats: usize, counted: usize) -> anyhow::Result<f64> {
+    async fn both_at_once(&self, long: &str, counted: usize) -> anyhow::Result<f64> {
         let (asking, helper) = (self.house.asking(), self.house.node(1));
         let mut gains = Vec::new();
         for round in 0..=counted.min(3) {
-            let text = |who: usize| format!("{who}{round:03} {}", RANDOM_PROMPT.repeat(repeats));
+            let text = |who: usize| format!("{who}{round:03} {long}");
             let (alone, one, other) = (text(2), text(3), text(4));
             let (_, alone) = self.first_token_of(asking, &alone, Arm::Undivided).await?;
             let (one, other) = tokio::try_join!(

@@ -48,7 +48,7 @@ pub(crate) async fn prefill(effort: Effort, folder: &Path) -> anyhow::Result<Vec
         Row::plain(format!("{title}, first token of a long prompt, {who}"), took.median, "ms")
     };
     let name = format!(
-        "pipelined prefill of 1,024 tokens over two one-core workers, against one ({title})"
+        "pipelined prefill of {tokens} tokens over two one-core workers, against one ({title})"
     );
     Ok(vec![
         Row::plain("tokens of the long prompt", prefill.prompt_tokens.median, "tokens"),

@@ -37,16 +37,17 @@ pub(crate) async fn measure(effort: Effort, folder: &Path) -> anyhow::Result<Vec
     Ok(rows)
 }
 
-/// Kill by kill: the same noise of the machine is in the replay and in what it is taken from.
+/// Kill by kill: the replay is what whoever took over says that it computed.
 const BEYOND: &str = "p95 of what came on top of its replay";
 
 fn told(measured: &KillRow, loss: Loss) -> Vec<Row> {
-    let KillRow { what, rounds, to_next_token_ms: next, replay_ms, .. } = measured;
+    let KillRow { what, rounds, to_next_token_ms: next, replay_ms, by_a_helper, .. } = measured;
     let beyond = measured.beyond_replay_ms;
     let name = |more: &str| format!("{what} mid-reply, {rounds} times, to the next token, {more}");
     let mut rows = vec![
         Row::plain(name("p50"), next.median, "ms"),
         Row::plain(name("p95"), next.p95, "ms"),
+        Row::plain(name("taken over by the spare"), *by_a_helper as f64, "times"),
         Row::plain(name("of that, computing the history again"), replay_ms.median, "ms"),
     ];
     rows.push(match loss {
