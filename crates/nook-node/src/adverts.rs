@@ -66,8 +66,19 @@ impl Heard {
 impl AdvertBook {
     /// Fresh offers for one model.
     pub(crate) fn offers(&self, model: ModelDigest, now: Instant) -> Vec<Offer> {
+        self.offers_besides(&[], model, now)
+    }
+
+    /// Fresh offers of all but the devices that are of no use any more. Whoever was left out may be
+    /// the only one that offers some layer then, even if nobody has noticed yet that the others are gone.
+    pub(crate) fn offers_besides(
+        &self,
+        failed: &[PeerId],
+        model: ModelDigest,
+        now: Instant,
+    ) -> Vec<Offer> {
         let is_usable = |peer: &PeerId, heard: &Heard| {
-            let is_wrong = self.wrong.contains(&(*peer, model));
+            let is_wrong = self.wrong.contains(&(*peer, model)) || failed.contains(peer);
             heard.is_fresh(now) && heard.advert.sharing && !is_wrong
         };
         let fresh = self.heard.iter().filter(|(peer, heard)| is_usable(peer, heard));
@@ -78,6 +89,7 @@ impl AdvertBook {
                 shards.map(|shard| Offer {
                     peer: *peer,
                     layers: shard.layers,
+                    held: shard.held,
                     queue_depth: advert.queue_depth,
                     streams_free: advert.streams_free,
                 })
@@ -167,6 +179,21 @@ mod tests {
         assert_eq!(book.offers(ModelDigest([1; 32]), now).len(), 1, "another model");
         book.wrong = [(PeerId([7; 32]), ModelDigest([1; 32]))].into();
         assert!(book.offers(ModelDigest([1; 32]), now).is_empty());
+    }
+
+    #[test]
+    fn who_was_left_out_is_asked_when_all_others_have_failed() {
+        let (mut book, now) = book(true, Duration::ZERO);
+        let (left_out, other) = (PeerId([7; 32]), PeerId([8; 32]));
+        let heard = book.heard[&left_out].clone();
+        book.heard.insert(other, heard);
+        book.left_out = [left_out].into();
+        let asked = |failed: &[PeerId]| {
+            let offers = book.offers_besides(failed, ModelDigest([1; 32]), now);
+            offers.iter().map(|offer| offer.peer).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(&[]), [other]);
+        assert_eq!(asked(&[other]), [left_out]);
     }
 
     #[test]

@@ -281,6 +281,7 @@ mod tests {
         let offer = |id: u8, start, len| Offer {
             peer: PeerId([id; 32]),
             layers: LayerRange::with_len(start, len),
+            held: LayerRange::with_len(start, len),
             queue_depth: 0,
             streams_free: 1,
         };

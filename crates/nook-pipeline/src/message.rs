@@ -254,6 +254,8 @@ pub enum Action {
     WantOffers {
         /// The span in need.
         layers: LayerRange,
+        /// Devices that have failed in this prompt: no offer of theirs would be taken.
+        failed: Vec<PeerId>,
     },
     /// Tell the user and the counters.
     Report(Report),

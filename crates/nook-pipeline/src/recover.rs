@@ -1,7 +1,10 @@
 //! What happens when a segment fails or leaves.
 //!
 //! A failed device is out of this prompt. Its layers go to whoever computes them already (`rival`),
-//! else to other devices that offer them, else to this one, else the prompt ends with a clear code.
+//! else to other devices that have them in memory, else to other devices that would load them or to this
+//! one, whichever is expected to have written the rest sooner, else the prompt ends with a clear code.
+//! Where nothing is expected of one of the two, the other devices come first: this one is the one that a
+//! person sits at.
 //! Whoever takes over starts at position 0 of the log before the span. A log that has forgotten its
 //! beginning is rebuilt by running the stages before it again, back to the nearest one that still has
 //! everything; the token ids always do.
@@ -181,10 +184,15 @@ impl Pipeline {
 
     /// Passes the wishes of this event on to the node.
     pub(crate) fn ask_for_offers(&mut self, now: Instant) {
+        let has_failed = |(peer, exclusion): (&PeerId, &Exclusion)| {
+            (*exclusion == Exclusion::Failed).then_some(*peer)
+        };
+        let failed: Vec<PeerId> = self.excluded.iter().filter_map(has_failed).collect();
         for stage in &mut self.stages {
             if stage.asked == Asked::Wanted {
                 stage.asked = Asked::Waiting;
-                self.actions.push(Action::WantOffers { layers: stage.layers() });
+                let (layers, failed) = (stage.layers(), failed.clone());
+                self.actions.push(Action::WantOffers { layers, failed });
                 self.offers_due.get_or_insert(now + self.settings.deadlines.offers);
             }
         }
@@ -225,11 +233,16 @@ impl Pipeline {
     /// Gives a stage without a host to others, to this device, or ends the prompt.
     fn choose(&mut self, index: usize, offers: &mut [Offer], now: Instant) {
         let untainted = self.untainted(offers);
-        if let Some(hops) = self.cover(index, &untainted) {
+        if let Some(hops) = self.cover_in_memory(index, &untainted) {
             return self.hand_over(index, &hops, offers, now);
         }
-        if self.may_stand_in() {
+        let elsewhere = self.cover(index, &untainted);
+        let is_sooner_here = |hops: &Vec<Hop>| self.is_sooner_here(index, hops);
+        if self.may_stand_in() && elsewhere.as_ref().is_none_or(is_sooner_here) {
             return self.take_over_here(index, now);
+        }
+        if let Some(hops) = elsewhere {
+            return self.hand_over(index, &hops, offers, now);
         }
         let is_barred = |peer| self.excluded.get(peer) == Some(&Exclusion::Failed);
         let last_resort: Vec<Offer> =
@@ -251,7 +264,28 @@ impl Pipeline {
         free.copied().collect()
     }
 
+    /// Hops for a stage's layers, those that have them in memory before those that would load them.
     pub(crate) fn cover(&self, index: usize, offers: &[Offer]) -> Option<Vec<Hop>> {
+        self.cover_in_memory(index, offers).or_else(|| self.cover_by(index, offers))
+    }
+
+    fn cover_in_memory(&self, index: usize, offers: &[Offer]) -> Option<Vec<Hop>> {
+        let held: Vec<Offer> = offers.iter().filter_map(Offer::in_memory).collect();
+        self.cover_by(index, &held)
+    }
+
+    /// Whether this device is expected to have written the rest of the reply before `hops` would.
+    fn is_sooner_here(&self, index: usize, hops: &[Hop]) -> bool {
+        let here = [Segment { part: self.stages[index].segment.part, place: Place::Local }];
+        let ahead = self.positions_ahead();
+        let took = |segments: &[Segment]| {
+            let (step, begin) = self.expected(segments)?;
+            Some(step.saturating_mul(ahead).saturating_add(begin))
+        };
+        took(&here).zip(took(&segments(hops))).is_some_and(|(here, there)| here < there)
+    }
+
+    fn cover_by(&self, index: usize, offers: &[Offer]) -> Option<Vec<Hop>> {
         let others = self.stages.iter().enumerate().filter(|(other, stage)| {
             *other != index
                 && stage.is_main()

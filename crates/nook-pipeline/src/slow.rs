@@ -137,7 +137,7 @@ impl Pipeline {
         let best = candidates
             .filter_map(|segments| Some((self.expected(&segments)?, segments)))
             .filter(|((step, begin), _)| {
-                let ahead = self.positions_left().min(POSITIONS_AHEAD);
+                let ahead = self.positions_ahead();
                 let saves = pace.saturating_sub(*step);
                 let is_large = pace >= step.saturating_mul(FASTER_THAN_IT) && saves >= SAVES_MIN;
                 is_large && saves.saturating_mul(ahead) > *begin
@@ -150,8 +150,13 @@ impl Pipeline {
         Some(best)
     }
 
+    /// Positions of the rest of the reply that what is begun now has to pay for itself within.
+    pub(crate) fn positions_ahead(&self) -> u32 {
+        self.positions_left().min(POSITIONS_AHEAD)
+    }
+
     /// A decode step over `segments`, and what it takes until they have caught up.
-    fn expected(&self, segments: &[Segment]) -> Option<(Duration, Duration)> {
+    pub(crate) fn expected(&self, segments: &[Segment]) -> Option<(Duration, Duration)> {
         let forecast = &self.settings.forecast;
         let (mut step, mut begin) = (Duration::ZERO, Duration::ZERO);
         for segment in segments {

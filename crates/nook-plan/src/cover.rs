@@ -21,12 +21,23 @@ const PARTIAL_COVERS_MAX: usize = 10_000;
 pub struct Offer {
     /// The device.
     pub peer: PeerId,
-    /// Layers it holds in memory; it computes any range within.
+    /// Layers it would compute, held or to be loaded; any range within.
     pub layers: LayerRange,
+    /// Those of them that are in its memory.
+    pub held: LayerRange,
     /// Steps that wait there.
     pub queue_depth: u16,
     /// Calls it would accept now, over all its offers.
     pub streams_free: u16,
+}
+
+impl Offer {
+    /// What it computes without loading anything first; `None`: nothing.
+    #[must_use]
+    pub fn in_memory(&self) -> Option<Self> {
+        let layers = self.layers.intersection(self.held);
+        (!layers.is_empty()).then_some(Self { layers, held: layers, ..*self })
+    }
 }
 
 /// One device's range in a cover.

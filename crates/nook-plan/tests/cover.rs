@@ -9,7 +9,8 @@ fn range(start: u32, end: u32) -> LayerRange {
 }
 
 fn offer(peer: u8, start: u32, end: u32, queue_depth: u16, streams_free: u16) -> Offer {
-    Offer { peer: PeerId([peer; 32]), layers: range(start, end), queue_depth, streams_free }
+    let layers = range(start, end);
+    Offer { peer: PeerId([peer; 32]), layers, held: layers, queue_depth, streams_free }
 }
 
 /// `peer:layers` of each hop, or `layer: reason`.
@@ -82,6 +83,7 @@ fn a_thousand_devices_and_endless_ranges_cost_nothing_notable() {
         .map(|i| Offer {
             peer: PeerId([(i % 251) as u8; 32]),
             layers: range(i, i + 3),
+            held: range(i, i + 3),
             queue_depth: (i % 7) as u16,
             streams_free: (i % 3) as u16,
         })

@@ -58,6 +58,7 @@ fn greedy(household: &Household) -> Option<Route> {
             device.computes.iter().map(move |layers| Offer {
                 peer,
                 layers: *layers,
+                held: *layers,
                 queue_depth: device.queue_depth,
                 streams_free: device.streams_free,
             })

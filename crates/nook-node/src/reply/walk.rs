@@ -284,9 +284,10 @@ impl Walk {
             Action::GiveCaches { attempt, from } => self.give_caches(attempt, from),
             Action::ForgetCaches { from } => self.handovers.forget(from),
             Action::Sample { .. } => self.sample().await?,
-            Action::WantOffers { .. } => {
+            Action::WantOffers { failed, .. } => {
                 let book = self.teller.book.borrow().clone();
-                let offers = book.offers(self.model.listed.digest, clock::now());
+                let model = self.model.listed.digest;
+                let offers = book.offers_besides(&failed, model, clock::now());
                 self.pending.push_back(Event::Offers(offers));
             }
             Action::Report(report) => {

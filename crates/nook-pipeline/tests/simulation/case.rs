@@ -35,6 +35,8 @@ pub(crate) struct Case {
     pub(crate) adverts_outlive: bool,
     /// Earlier replies have shown what each peer takes.
     pub(crate) knows_paces: bool,
+    /// What a position is known to cost here, where it is known.
+    pub(crate) step_here: Option<Duration>,
     pub(crate) forward: Hands,
     pub(crate) seed: u64,
 }
@@ -55,7 +57,12 @@ pub(crate) struct PeerCase {
     pub(crate) ranges: Vec<LayerRange>,
     pub(crate) streams: u16,
     pub(crate) step_us: u64,
+    /// It has to read the layers first, which takes [`LOAD_LAYER`] each.
+    pub(crate) is_cold: bool,
 }
+
+/// What a layer takes to read, as earlier replies have shown.
+pub(crate) const LOAD_LAYER: Duration = Duration::from_secs(1);
 
 /// What befalls the house; peers by index, wrapped; see also [`IN_USE`].
 #[derive(Debug, Clone, Copy)]

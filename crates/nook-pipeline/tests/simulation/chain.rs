@@ -274,6 +274,7 @@ fn a_middle_that_is_cut_off_before_it_has_answered_leaves_no_end_with_two_feeder
         echo: Some(Duration::from_millis(7549)),
         adverts_outlive: true,
         knows_paces: true,
+        step_here: None,
         forward: Hands::Everybody,
         seed: 16_007_306_993_629_890_378,
     };

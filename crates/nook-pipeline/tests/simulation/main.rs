@@ -39,7 +39,12 @@ fn peers(layers: u32) -> impl Strategy<Value = Vec<PeerCase>> {
     let shares = prop::collection::vec((1..4_u16, 50..5_000_u64), 15);
     (held, shares).prop_map(|(held, shares)| {
         let peers = held.into_iter().zip(shares);
-        let peer = |(ranges, (streams, step_us))| PeerCase { ranges, streams, step_us };
+        let peer = |(ranges, (streams, step_us))| PeerCase {
+            ranges,
+            streams,
+            step_us,
+            is_cold: step_us % 3 == 0,
+        };
         peers.map(peer).collect()
     })
 }
@@ -132,6 +137,7 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
                 echo: echo.0,
                 adverts_outlive: seed % 3 == 0,
                 knows_paces: seed % 2 == 0,
+                step_here: (seed % 5 == 0).then(|| Duration::from_micros((seed >> 16) % 100_000)),
                 forward: [Hands::Nobody, Hands::Everybody, Hands::Some][(seed >> 8) as usize % 3],
                 seed,
             })

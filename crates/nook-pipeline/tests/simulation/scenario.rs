@@ -18,6 +18,7 @@ pub(crate) fn held(ranges: &[(u32, u32)]) -> PeerCase {
             .collect(),
         streams: 2,
         step_us: 1_000,
+        is_cold: false,
     }
 }
 
@@ -42,6 +43,7 @@ pub(crate) fn house() -> Case {
         echo: None,
         adverts_outlive: false,
         knows_paces: false,
+        step_here: None,
         forward: Hands::Nobody,
         seed: 11,
     }
@@ -358,4 +360,29 @@ fn alone_is_a_walk_of_one_stage() {
     let outcome = finishes(&case);
     assert_eq!(outcome.places, [Place::Local]);
     assert!(outcome.reports.is_empty());
+}
+
+#[test]
+fn who_has_the_layers_in_memory_goes_before_who_would_load_them() {
+    let mut case = with(&[(120, Fault::Kill(0))]);
+    let cold = PeerCase { is_cold: true, ..held(&[(0, 8)]) };
+    // The cold one has the shorter queue.
+    case.peers = vec![held(&[(0, 8)]), cold, held(&[(0, 8)])];
+    let outcome = finishes(&case);
+    assert_eq!(outcome.places[1], at(2));
+}
+
+#[test]
+fn this_device_goes_on_where_it_is_ready_before_another_has_loaded_the_layers() {
+    let after = |step_here| {
+        let mut case = with(&[(120, Fault::Kill(0))]);
+        let cold = PeerCase { is_cold: true, ..held(&[(0, 8)]) };
+        case.peers = vec![held(&[(0, 8)]), cold];
+        case.knows_paces = true;
+        case.step_here = step_here;
+        finishes(&case).places[1]
+    };
+    assert_eq!(after(Some(Duration::from_millis(5))), Place::Local);
+    assert_eq!(after(Some(Duration::from_secs(1))), at(1), "six layers take six seconds");
+    assert_eq!(after(None), at(1), "nothing is known of this device");
 }

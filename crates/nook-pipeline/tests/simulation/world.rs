@@ -11,7 +11,7 @@ use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, Sensitive};
 use nook_pipeline::*;
 use nook_plan::{Line, Offer, Place, Route, Topology, greedy_cover};
 
-use crate::case::{Case, End, Garbage, Hands, Outcome, peer};
+use crate::case::{Case, End, Garbage, Hands, LOAD_LAYER, Outcome, peer};
 use crate::mishap::spoil;
 use crate::toy::{self, HIDDEN, Toy};
 
@@ -243,16 +243,12 @@ impl World {
     fn forecast(&self) -> std::sync::Arc<Forecast> {
         let mut forecast = Forecast::default();
         for (index, spec) in self.case.peers.iter().enumerate().filter(|_| self.case.knows_paces) {
-            // Toy layers cost nothing; a position costs what the device's step costs.
-            let us = Duration::from_micros(spec.step_us);
-            let device = DeviceForecast {
-                decode: Line { fixed: us, slope: Duration::ZERO },
-                prefill: None,
-                away: Duration::ZERO,
-                load_layer: Duration::ZERO,
-                held: Vec::new(),
-            };
-            forecast.insert(Place::Peer(peer(index)), device);
+            let held = if spec.is_cold { Vec::new() } else { spec.ranges.clone() };
+            let step = Duration::from_micros(spec.step_us);
+            forecast.insert(Place::Peer(peer(index)), known(step, held));
+        }
+        if let Some(step) = self.case.step_here {
+            forecast.insert(Place::Local, known(step, vec![LayerRange::all(self.case.layers)]));
         }
         forecast.into()
     }
@@ -274,6 +270,7 @@ impl World {
                 offers.push(Offer {
                     peer: peer(index),
                     layers: *layers,
+                    held: if spec.is_cold { LayerRange::with_len(0, 0) } else { *layers },
                     queue_depth: index as u16 % 3,
                     streams_free: spec.streams.saturating_sub(self.calls(index)),
                 });
@@ -444,5 +441,16 @@ impl World {
             Event::NextToken(Sensitive(token))
         };
         self.after(delay, None, event);
+    }
+}
+
+/// Toy layers cost nothing; a position costs what the device's step costs.
+fn known(step: Duration, held: Vec<LayerRange>) -> DeviceForecast {
+    DeviceForecast {
+        decode: Line { fixed: step, slope: Duration::ZERO },
+        prefill: None,
+        away: Duration::ZERO,
+        load_layer: LOAD_LAYER,
+        held,
     }
 }
