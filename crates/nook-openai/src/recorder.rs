@@ -1,7 +1,7 @@
 //! What `/metrics` reads: one recorder a process, kept small whether or not anybody reads it.
 //!
 //! The node counts through the `metrics` macros and knows no recorder. Every sample of a histogram waits in
-//! a list until it is condensed into quantiles. Reading does that, and most people never read: so the open
+//! a list until it is counted into buckets. Reading does that, and most people never read: so the open
 //! port does it too, every [`CONDENSE_EVERY`].
 
 use std::sync::OnceLock;
@@ -13,21 +13,31 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 /// a second at most.
 const CONDENSE_EVERY: Duration = Duration::from_secs(5);
 
+/// Upper ends of the buckets, as coins are coined: for milliseconds and for tokens a second alike.
+const BUCKETS: [f64; 19] = [
+    0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4,
+    5e4, 1e5,
+];
+
+fn builder() -> PrometheusBuilder {
+    PrometheusBuilder::new().set_buckets(&BUCKETS).expect("there are buckets")
+}
+
 /// The recorder of this process: a second port (tests) shares the first one's.
 pub(crate) fn handle() -> PrometheusHandle {
     static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
     RECORDER
-        .get_or_init(|| match PrometheusBuilder::new().install_recorder() {
+        .get_or_init(|| match builder().install_recorder() {
             Ok(handle) => handle,
             Err(error) => {
                 tracing::warn!(%error, "another recorder is set: /metrics shows nothing");
-                PrometheusBuilder::new().build_recorder().handle()
+                builder().build_recorder().handle()
             }
         })
         .clone()
 }
 
-/// Condenses what was recorded, again and again.
+/// Counts what was recorded, again and again.
 pub(crate) async fn condense(recorder: PrometheusHandle) {
     let mut look = tokio::time::interval(CONDENSE_EVERY);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -54,7 +64,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_nobody_reads_does_not_pile_up() {
-        let recorder = PrometheusBuilder::new().build_recorder();
+        let recorder = builder().build_recorder();
         let key = Key::from_parts("latency", vec![Label::new("shard_id", "ember:1-4")]);
         let metadata = Metadata::new("test", metrics::Level::INFO, None);
         let histogram = recorder.register_histogram(&key, &metadata);
@@ -73,7 +83,11 @@ mod tests {
         let grown = after.anonymous_kib.saturating_sub(before.anonymous_kib);
         assert!(grown < MUCH_KIB, "{grown} KiB more");
         let told = format!("latency_count{{shard_id=\"ember:1-4\"}} {}", SAMPLES * LOOKS);
-        assert!(recorder.handle().render().contains(&told), "none is lost");
+        let rendered = recorder.handle().render();
+        assert!(rendered.contains(&told), "none is lost");
+        let below = u64::from(SAMPLES * LOOKS) / 100 * 51;
+        let told = format!("latency_bucket{{shard_id=\"ember:1-4\",le=\"50\"}} {below}");
+        assert!(rendered.contains(&told), "{rendered}");
         assert!(tasks.shut_down(Duration::from_secs(60)).await);
     }
 }

@@ -22,7 +22,8 @@ use crate::link::RoundTrip;
 use crate::route::Place;
 
 /// What a hop costs beyond its round trip: the host's socket to its worker and back, and framing.
-/// Measured on loopback (packaging/benchmarks, the walk): 0.1 to 0.2 ms at usual widths.
+/// Measured on loopback (packaging/benchmarks, the pipeline): 0.3 ms at a width of 2048, of which some is
+/// the round trip.
 pub const HOP_OVERHEAD: Duration = Duration::from_micros(200);
 
 /// Assumed where nothing was measured: an old laptop behind a poor wireless link, and the slowest
