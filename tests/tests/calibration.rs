@@ -5,7 +5,7 @@ use std::fs;
 use nook_link::LinkEvent;
 use nook_node::views::Trust;
 use nook_testkit::{Device, Household, NodePlan};
-use nook_wire::{Message, ShardAdvert};
+use nook_wire::{FEATURE_WHOLE, FEATURE_WHOLE_LOAD, Message, ShardAdvert, WholeOffer};
 
 const LENDING: &str = "Study PC";
 
@@ -63,6 +63,50 @@ async fn a_lending_device_measures_itself_once_gives_the_memory_back_and_remembe
     let again = heard(&mut device, |_| true).await?;
     assert!(is_measured(&again), "{again:?}");
     assert!(house.node(0).workers().is_empty(), "no worker was started for that");
+    Ok(())
+}
+
+/// The first offer to run a model whole that `device` hears of which `is_so`.
+async fn heard_whole(
+    device: &mut Device,
+    is_so: impl Fn(&WholeOffer) -> bool,
+) -> anyhow::Result<WholeOffer> {
+    loop {
+        if let LinkEvent::Control { message: Message::WholeOffers(offers), .. } =
+            device.next_event().await?
+            && let Some(offer) = offers.offers.into_iter().find(&is_so)
+        {
+            return Ok(offer);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_of_the_same_person_says_what_whole_requests_take_before_anybody_has_asked()
+-> anyhow::Result<()> {
+    if is_on_battery() {
+        eprintln!(
+            "SKIPPED (on battery): a_device_of_the_same_person_says_what_whole_requests_take"
+        );
+        return Ok(());
+    }
+    let plan = NodePlan::new(LENDING).with("distributed_inference.host.serve_shards", "true");
+    let house = Household::strangers([plan]).await?;
+    let mut new = Device::understanding("Kitchen laptop", FEATURE_WHOLE | FEATURE_WHOLE_LOAD)?;
+    new.pair_with(house.node(0), Trust::Own).await?;
+    let offer = heard_whole(&mut new, |offer| offer.ends_us.is_some()).await?;
+    assert!(offer.ends_us > Some(0), "{offer:?}");
+    let is_free = |vitals: &nook_node::Vitals| {
+        vitals.workers.iter().all(|it| (it.weight_bytes, it.sessions, it.parked) == (0, 0, 0))
+    };
+    house.node(0).until_vitals("its memory is free", is_free).await?;
+    // What has been freed is not said to be in memory.
+    heard_whole(&mut new, |offer| offer.ends_us.is_some() && !offer.ends_held).await?;
+    // A device of an earlier version hears the same in a frame that it understands.
+    let mut old = Device::understanding("Attic PC", FEATURE_WHOLE)?;
+    old.pair_with(house.node(0), Trust::Own).await?;
+    let offer = heard_whole(&mut old, |_| true).await?;
+    assert_eq!((offer.ends_us.is_some(), offer.load_kb_per_s), (true, None));
     Ok(())
 }
 

@@ -1,5 +1,6 @@
-//! A chat that is deleted leaves nothing with the devices that computed for it, parts of the model or all;
-//! one that stays knows which of them computed which words.
+//! A chat that is deleted leaves nothing with the devices that computed for it, parts of the model or all, nor
+//! does one whose devices are trusted less, or whose model goes; one that stays knows which of them computed
+//! which words.
 //!
 //! The asking node lives in this process, because chats are the window's and have no other door; the
 //! host, and the workers of both, are processes of their own.
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use nook_control::{Answer, Request};
-use nook_node::views::{ReplyEvent, ReplySummary, Trust};
+use nook_node::views::{DeviceView, ReplyEvent, ReplySummary, Trust};
 use nook_node::{
     ChatStart, House, HouseOptions, PairTarget, Reach, Turn, TurnText, Vitals, WorkerCommand,
 };
@@ -93,13 +94,44 @@ impl Scene {
     }
 
     async fn begin(&self, about: &str, temporary: bool) -> anyhow::Result<i64> {
+        self.begin_by("ember", about, temporary).await
+    }
+
+    async fn begin_by(&self, model: &str, about: &str, temporary: bool) -> anyhow::Result<i64> {
         let start = ChatStart { temporary, ..ChatStart::default() };
         let turn = turn(None, start, TurnText::New { text: asks(about), parent: None });
+        let turn = Turn { model: model.to_owned(), ..turn };
         let (conversation, summary) = self.say(turn).await?;
         let legs = &summary.route.legs;
         assert!(legs.iter().any(|leg| leg.device == HELPER), "{summary:?}");
         assert_eq!(legs.iter().any(|leg| leg.local), self.here > 0, "{summary:?}");
         Ok(conversation)
+    }
+
+    /// Sets how far the host is trusted here.
+    async fn trust_host(&self, trust: Trust) -> anyhow::Result<()> {
+        let id = self.host().view().await?.me.id;
+        Ok(self.asking.set_trust(id, trust).await?)
+    }
+
+    /// Waits until the host may be asked, as one that lends layers or as one that runs everything.
+    async fn until_asked(&self) -> anyhow::Result<()> {
+        let (mut view, is_whole) = (self.asking.view(), self.here == 0);
+        let may = |device: &DeviceView| match is_whole {
+            true => device.takes_whole,
+            false => device.connected && !device.lends.is_empty(),
+        };
+        let asked = view.wait_for(|view| view.devices.iter().any(may));
+        tokio::time::timeout(LIMIT, asked).await.context("the host may be asked")??;
+        Ok(())
+    }
+
+    async fn until_linked(&self, is_linked: bool) -> anyhow::Result<()> {
+        let mut view = self.asking.view();
+        let linked =
+            view.wait_for(|view| view.devices.iter().any(|device| device.connected == is_linked));
+        tokio::time::timeout(LIMIT, linked).await.context("the link")??;
+        Ok(())
     }
 
     /// Waits until so many conversations are kept on the host, and on this device; the host's bytes.
@@ -161,6 +193,97 @@ async fn check_deleting(scene: Scene) -> anyhow::Result<()> {
     assert!(summary.resumed_tokens > 64, "{summary:?}");
     scene.asking.delete_conversation(stays).await?;
     assert_eq!(scene.until_kept(0).await?, 0);
+    scene.asking.shut_down().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_trusted_less_keeps_nothing_of_what_it_computed() -> anyhow::Result<()> {
+    check_demotion(divided().await?, &[Trust::Guest, Trust::Blocked]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_is_not_the_same_persons_any_more_keeps_nothing_of_what_it_ran_whole()
+-> anyhow::Result<()> {
+    check_demotion(whole().await?, &[Trust::Trusted, Trust::Guest, Trust::Blocked]).await
+}
+
+/// Trusts the host less, and at the end not at all; what it keeps goes at once, and what is kept of it here.
+/// Nobody waits for the time after which it would go anyway, which is longer than this test may take.
+async fn check_demotion(scene: Scene, levels: &[Trust]) -> anyhow::Result<()> {
+    let before = if scene.here == 0 { Trust::Own } else { Trust::Trusted };
+    for level in levels {
+        scene.begin("Stay.", false).await?;
+        assert!(scene.until_kept(1).await? > 0);
+        scene.trust_host(*level).await?;
+        assert_eq!(scene.until_kept(0).await?, 0, "{level:?}");
+        scene.trust_host(before).await?;
+        scene.until_asked().await?;
+    }
+    scene.begin("Stay.", false).await?;
+    scene.until_kept(1).await?;
+    let id = scene.host().view().await?.me.id;
+    scene.asking.forget(id).await?;
+    assert_eq!(scene.until_kept(0).await?, 0, "it is not paired any more");
+    scene.asking.shut_down().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_drops_by_itself_what_it_keeps_for_a_device_that_its_owner_trusts_less()
+-> anyhow::Result<()> {
+    let scene = divided().await?;
+    for level in [Trust::Guest, Trust::Blocked] {
+        scene.begin("Stay.", false).await?;
+        scene.host().until_vitals("one is kept", |vitals| kept(vitals) == 1).await?;
+        scene.host().trust(ASKING, level).await?;
+        scene.host().until_vitals("nothing is kept", |vitals| kept(vitals) == 0).await?;
+        scene.host().trust(ASKING, Trust::Trusted).await?;
+        scene.until_asked().await?;
+    }
+    scene.asking.shut_down().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_deleted_while_a_host_is_away_is_dropped_when_it_is_back() -> anyhow::Result<()> {
+    let mut scene = divided().await?;
+    let chat = scene.begin("Go away.", false).await?;
+    scene.until_kept(1).await?;
+    // It keeps what it has, and hears nothing; a reply finds that out soon, and is made here.
+    scene.house.node_mut(0).signal(Signal::Stop);
+    let text = TurnText::New { text: asks("Go away too."), parent: None };
+    let (second, _) = scene.say(turn(None, ChatStart::default(), text)).await?;
+    scene.until_linked(false).await?;
+    for chat in [chat, second] {
+        scene.asking.delete_conversation(chat).await?;
+    }
+    scene.house.node_mut(0).signal(Signal::Continue);
+    scene.until_linked(true).await?;
+    assert_eq!(scene.until_kept(0).await?, 0);
+    scene.asking.shut_down().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_model_left_is_dropped_with_it() -> anyhow::Result<()> {
+    let scene = divided().await?;
+    let (file, _) = scene.host().built_in().await?;
+    let mut bytes = std::fs::read(file)?;
+    *bytes.last_mut().context("a model has bytes")? ^= 1;
+    let twin = scene.house.folder().join("twin.gguf");
+    std::fs::write(&twin, bytes)?;
+    scene.host().import(&twin, Some("twin")).await?;
+    let mut view = scene.asking.view();
+    scene.asking.import_model(twin, Some("twin".to_owned())).await?;
+    let lends = |device: &DeviceView| device.lends.iter().any(|lend| lend.model == "twin");
+    view.wait_for(|view| view.devices.iter().any(lends)).await?;
+    scene.begin("Stay.", false).await?;
+    let one = scene.until_kept(1).await?;
+    scene.begin_by("twin", "Go away.", false).await?;
+    assert!(scene.until_kept(2).await? > one);
+    scene.asking.remove_model("twin".to_owned()).await?;
+    assert_eq!(scene.until_kept(1).await?, one);
     scene.asking.shut_down().await;
     Ok(())
 }

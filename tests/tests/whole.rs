@@ -467,7 +467,7 @@ async fn offering(node: &Node) -> anyhow::Result<Device> {
     let mut device = Device::understanding(FAST, FEATURE_WHOLE)?;
     let peer = device.pair_with(node, Trust::Own).await?;
     let link = device.until_linked(peer).await?;
-    let offer = WholeOffer { model, ends_us: Some(1), ends_held: true };
+    let offer = WholeOffer { model, ends_us: Some(1), ends_held: true, load_kb_per_s: None };
     let shard = nook_wire::ShardAdvert {
         model,
         layers: LayerRange::all(6),

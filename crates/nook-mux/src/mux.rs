@@ -111,14 +111,17 @@ impl<M: WireMessage> Mux<M> {
     /// Pings and the goodbye are the mux's own, and messages of calls go on calls: those are
     /// mistakes of the caller, logged and dropped.
     pub async fn send(&self, message: M) -> Result<(), MuxClosed> {
-        let kind = message.kind();
-        let own = matches!(kind, Kind::Ping | Kind::Pong | Kind::Close);
-        if own || !kind.fits(CallId::CONNECTION) {
-            debug_assert!(false, "{kind:?} cannot be sent as a control message");
-            tracing::error!(?kind, "cannot be sent as a control message");
+        if !is_control(message.kind()) {
             return Ok(());
         }
         self.shared.send_control(&message).await
+    }
+
+    /// The same without waiting; whether there was room for it now. What was taken is still written when this
+    /// side closes the connection right behind it.
+    #[must_use]
+    pub fn try_send(&self, message: &M) -> bool {
+        is_control(message.kind()) && self.shared.try_send_control(message)
     }
 
     /// The shortest of the last round trips, once there were three. Includes no work of the other
@@ -169,4 +172,15 @@ impl<M: WireMessage> Mux<M> {
     pub fn is_closed(&self) -> bool {
         self.shared.state().ended.is_some()
     }
+}
+
+/// Whether this side may send such messages of the connection. A mistake of the caller is logged.
+fn is_control(kind: Kind) -> bool {
+    let own = matches!(kind, Kind::Ping | Kind::Pong | Kind::Close);
+    if own || !kind.fits(CallId::CONNECTION) {
+        debug_assert!(false, "{kind:?} cannot be sent as a control message");
+        tracing::error!(?kind, "cannot be sent as a control message");
+        return false;
+    }
+    true
 }

@@ -97,6 +97,19 @@ impl<M: WireMessage> Shared<M> {
         Ok(())
     }
 
+    /// The same without waiting; whether it was queued.
+    pub(crate) fn try_send_control(&self, message: &M) -> bool {
+        let frame = encode_unsent(CallId::CONNECTION, message);
+        let queued = {
+            let mut state = self.state();
+            state.ended.is_none() && state.queue_control(frame).is_ok()
+        };
+        if queued {
+            self.task.wake();
+        }
+        queued
+    }
+
     /// A frame of the connection itself was taken from its full queue.
     pub(crate) fn control_taken(&self) {
         self.control_room.notify_waiters();

@@ -1,35 +1,71 @@
-//! What this device says of itself on each link: its advert, and what it would run whole.
+//! What this device says on the connection to each linked device: its advert, what it would run whole, which
+//! layers it would like to be held or holds itself, and what is not to be kept any more.
 //!
 //! The house loop [posts](Bulletins::post) what holds from now on. One task for each link takes it to the
-//! connection, in the order in which it was posted, and of each kind only the newest waits there: what was
-//! overtaken before the connection had room is not said any more, so that a burst of changes is a few
-//! messages, and no old word ever follows a newer one. Were each word sent by a task of its own, "I share
-//! nothing" could come behind "I share this", and would count until the next advert.
+//! connection, in the order in which it was posted. What was overtaken before the connection had room is not
+//! said any more: of adverts and offers only the newest waits there, of wishes and their answers the newest
+//! for each model. So a burst of changes is a few messages, and no old word ever follows a newer one. Were
+//! each word sent by a task of its own, "I share nothing" could come behind "I share this", and would count
+//! until the next advert.
+//!
+//! Each DROP KEPT names something else, so all of them are said. What a link could not be rid of, and what is
+//! dropped while there is none, waits for the next one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nook_base::PeerId;
 use nook_base::tasks::Tasks;
 use nook_mux::Mux;
-use nook_wire::{Message, WireMessage as _};
-use tokio::sync::watch;
+use nook_wire::{KeptHistory, Message, WireMessage as _};
+use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Longest wait for room on a connection. Then what is to be said is looked at anew, so that a word that was
-/// overtaken meanwhile is left out. A connection that takes nothing at all ends by itself a little later, and
+/// Longest wait for room on a connection. Then what is to be said is looked at anew, so that a word that
+/// was overtaken meanwhile is left out. A connection that takes nothing at all ends by itself a little later, and
 /// everything is said again when it is back.
 const ROOM_LIMIT: Duration = Duration::from_secs(5);
+
+/// Words of one kind that wait for one device. Of more, the oldest is not said: an answer to a wish is then
+/// missing until it is asked for again, and what was to be dropped is kept there until its time is over.
+const WORDS_MAX: usize = 128;
+
+/// Words said without a pause: half of what may wait at the other end, where more is a broken rule.
+const BREATH_WORDS: usize = 32;
+
+/// The pause behind that many words, in which the other end takes them.
+const BREATH: Duration = Duration::from_millis(20);
 
 /// What is said on each link. At most one board for each linked device.
 #[derive(Debug, Default)]
 pub(crate) struct Bulletins {
-    boards: BTreeMap<PeerId, watch::Sender<Board>>,
+    linked: BTreeMap<PeerId, Linked>,
+    /// What paired devices without a link are to drop; at most [`WORDS_MAX`] each, as on a board.
+    owed: BTreeMap<PeerId, VecDeque<KeptHistory>>,
 }
 
-/// The newest word of each kind, oldest first.
+#[derive(Debug)]
+struct Linked {
+    mux: Mux<Message>,
+    board: Arc<Board>,
+    /// Ends the task with the board.
+    _over: DropGuard,
+}
+
+/// What waits to be said on one link.
 #[derive(Debug, Default)]
 struct Board {
-    words: Vec<Word>,
+    // Guards a short list; never held across an await.
+    words: Mutex<Words>,
+    /// Rings when a word was posted. One task waits on it.
+    posted: Notify,
+}
+
+/// Words that were not said yet, oldest first.
+#[derive(Debug, Default)]
+struct Words {
+    waiting: VecDeque<Word>,
     /// The number of the last word that was posted.
     last: u64,
 }
@@ -41,62 +77,147 @@ struct Word {
 }
 
 impl Bulletins {
-    /// A device is linked. Nothing has been said on this link.
-    pub(crate) fn linked(&mut self, peer: PeerId, mux: Mux<Message>, tasks: &Tasks) {
-        let (board, words) = watch::channel(Board::default());
-        // It ends with its board, or with the connection.
-        tasks.spawn_until_cancelled("bulletins", say(mux, words));
-        self.boards.insert(peer, board);
+    /// A device is linked. Nothing has been said on this link; what it is still to drop comes back, for
+    /// whoever knows whether it understands that.
+    #[must_use]
+    pub(crate) fn linked(
+        &mut self,
+        peer: PeerId,
+        mux: Mux<Message>,
+        tasks: &Tasks,
+    ) -> VecDeque<KeptHistory> {
+        self.gone(peer);
+        let (board, over) = (Arc::<Board>::default(), CancellationToken::new());
+        let saying = say(mux.clone(), board.clone(), over.clone());
+        tasks.spawn_until_cancelled("bulletins", saying);
+        self.linked.insert(peer, Linked { mux, board, _over: over.drop_guard() });
+        self.owed.remove(&peer).unwrap_or_default()
     }
 
-    /// Its link is gone, and what was still to be said on it too.
+    /// Its link is gone, and what was still to be said on it too, but for what it is to drop.
     pub(crate) fn gone(&mut self, peer: PeerId) {
-        self.boards.remove(&peer);
+        let Some(linked) = self.linked.remove(&peer) else { return };
+        for word in linked.board.words().waiting.drain(..) {
+            if let Message::DropKept(kept) = word.message {
+                self.owe(peer, kept);
+            }
+        }
+    }
+
+    /// A device is not paired any more: nothing waits for it.
+    pub(crate) fn forget(&mut self, peer: PeerId) {
+        self.owed.remove(&peer);
+    }
+
+    /// A device without a link is to drop this once it is back.
+    pub(crate) fn owe(&mut self, peer: PeerId, kept: KeptHistory) {
+        let owed = self.owed.entry(peer).or_default();
+        owed.retain(|known| *known != kept);
+        if owed.len() >= WORDS_MAX {
+            owed.pop_front();
+        }
+        owed.push_back(kept);
+    }
+
+    /// Whether a device hears what is posted.
+    pub(crate) fn hears(&self, peer: PeerId) -> bool {
+        self.linked.contains_key(&peer)
     }
 
     /// The devices that hear what is posted.
     pub(crate) fn peers(&self) -> Vec<PeerId> {
-        self.boards.keys().copied().collect()
+        self.linked.keys().copied().collect()
     }
 
-    /// Says `message`, which replaces what was said with a message of the same kind. A device without a
-    /// link hears nothing; whoever is linked is told everything anew.
+    /// Says `message`, which replaces what was to be said of the same thing. A device without a link hears
+    /// nothing; whoever is linked is told everything anew.
     pub(crate) fn post(&self, peer: PeerId, message: Message) {
-        if let Some(board) = self.boards.get(&peer) {
-            board.send_modify(|board| board.post(message));
+        if let Some(linked) = self.linked.get(&peer) {
+            linked.board.post(message);
         }
+    }
+
+    /// Says at once what waits, as far as the connection has room for it: the link is about to be closed, and
+    /// what was taken by then still gets there.
+    pub(crate) fn say_now(&self, peer: PeerId) {
+        let Some(linked) = self.linked.get(&peer) else { return };
+        let mut words = linked.board.words();
+        // The task may be at the first word just now; then that is said twice, which changes nothing.
+        while words.waiting.pop_front_if(|word| linked.mux.try_send(&word.message)).is_some() {}
     }
 }
 
 impl Board {
-    fn post(&mut self, message: Message) {
-        self.last += 1;
-        self.words.retain(|word| word.message.kind() != message.kind());
-        self.words.push(Word { number: self.last, message });
+    fn post(&self, message: Message) {
+        self.words().post(message);
+        self.posted.notify_one();
     }
 
-    /// The oldest word that stands behind the one with this number.
-    fn after(&self, number: u64) -> Option<Word> {
-        self.words.iter().find(|word| word.number > number).cloned()
+    fn first(&self) -> Option<Word> {
+        self.words().waiting.front().cloned()
+    }
+
+    fn said(&self, number: u64) {
+        self.words().waiting.pop_front_if(|word| word.number == number);
+    }
+
+    fn words(&self) -> MutexGuard<'_, Words> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Words {
+    fn post(&mut self, message: Message) {
+        self.last += 1;
+        self.waiting.retain(|word| !is_overtaken(&word.message, &message));
+        let same = |word: &Word| word.message.kind() == message.kind();
+        if self.waiting.iter().filter(|word| same(word)).count() >= WORDS_MAX
+            && let Some(oldest) = self.waiting.iter().position(same)
+        {
+            self.waiting.remove(oldest);
+        }
+        self.waiting.push_back(Word { number: self.last, message });
+    }
+}
+
+/// Whether `earlier` need not be said any more once `later` is.
+fn is_overtaken(earlier: &Message, later: &Message) -> bool {
+    match (earlier, later) {
+        (Message::Place(earlier), Message::Place(later)) => earlier.model == later.model,
+        (Message::Placed(earlier), Message::Placed(later)) => earlier.model == later.model,
+        (Message::DropKept(earlier), Message::DropKept(later)) => earlier == later,
+        (earlier, later) => earlier.kind() == later.kind(),
     }
 }
 
 /// Takes the words of a board to its connection, until either is gone.
-async fn say(mux: Mux<Message>, mut board: watch::Receiver<Board>) {
-    let mut said = 0;
-    loop {
-        let next = board.borrow_and_update().after(said);
-        let Some(Word { number, message }) = next else {
-            if board.changed().await.is_err() {
-                return;
+async fn say(mux: Mux<Message>, board: Arc<Board>, over: CancellationToken) {
+    let saying = async {
+        let mut in_a_row = 0;
+        loop {
+            let Some(Word { number, message }) = board.first() else {
+                in_a_row = 0;
+                board.posted.notified().await;
+                continue;
+            };
+            match tokio::time::timeout(ROOM_LIMIT, mux.send(message)).await {
+                Ok(Ok(())) => board.said(number),
+                // It waits for the next link where it must be said there.
+                Ok(Err(_)) => return,
+                Err(_) => {
+                    tracing::debug!("a connection takes nothing; what is to be said waits");
+                    continue;
+                }
             }
-            continue;
-        };
-        match tokio::time::timeout(ROOM_LIMIT, mux.send(message)).await {
-            Ok(Ok(())) => said = number,
-            Ok(Err(_)) => return,
-            Err(_) => tracing::debug!("a connection takes nothing; what is to be said waits"),
+            in_a_row += 1;
+            if in_a_row % BREATH_WORDS == 0 {
+                tokio::time::sleep(BREATH).await;
+            }
         }
+    };
+    tokio::select! {
+        () = over.cancelled() => {}
+        () = saying => {}
     }
 }
 

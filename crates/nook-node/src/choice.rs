@@ -18,9 +18,9 @@ use nook_base::limits::PREFILL_CHUNK_POOLED_TOKENS;
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId};
 use nook_model::ModelFile;
 use nook_plan::{
-    Because, Decision, Device, Ends, EndsHeld, LeftOut, Line, ModelCosts, NarrowRows, NoPlan, Out,
-    Owner, Place, Prediction, Request, Route, Rows, Segment, Situation, Speed, Standing, Topology,
-    Walk, WholeElsewhere, greedy_cover, plan, plan_with_rows, rows_on,
+    Because, BytesPerSecond, Decision, Device, Ends, EndsHeld, Figure, LeftOut, Line, ModelCosts,
+    NarrowRows, NoPlan, Out, Owner, Place, Prediction, Request, Route, Rows, Segment, Situation,
+    Speed, Standing, Topology, Walk, WholeElsewhere, greedy_cover, plan, plan_with_rows, rows_on,
 };
 use nook_store::Pooling;
 use nook_wire::ShardAdvert;
@@ -270,7 +270,11 @@ impl Question {
         let whole = book.own.get(&peer).and_then(|own| own.offer(self.model));
         if let (Some(us), true) = (whole.and_then(|it| it.ends_us), speed.ends.is_unknown()) {
             // Only the device itself can have measured it.
-            speed.ends = nook_plan::Figure::Measured(Duration::from_micros(us.into()));
+            speed.ends = Figure::Measured(Duration::from_micros(us.into()));
+        }
+        if let (Some(kb), true) = (whole.and_then(|it| it.load_kb_per_s), speed.load.is_unknown()) {
+            // The same, until it has loaded something for this one.
+            speed.load = Figure::Measured(BytesPerSecond(u64::from(kb).saturating_mul(1000)));
         }
         let advert = book.heard.get(&peer).filter(|heard| heard.is_fresh(now));
         let advert = advert.map(|heard| &heard.advert);

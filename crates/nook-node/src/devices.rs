@@ -62,7 +62,8 @@ impl State {
                 }
                 self.problems.remove("version");
                 self.whole.gone(peer);
-                self.bulletins.linked(peer, link.mux().clone(), &self.tasks);
+                let owed = self.bulletins.linked(peer, link.mux().clone(), &self.tasks);
+                owed.into_iter().for_each(|kept| self.say_drop(peer, kept));
                 self.advertise_to(peer);
                 self.offer_whole_to(peer);
             }
@@ -71,6 +72,9 @@ impl State {
                 self.heard.remove(&peer);
                 self.whole.gone(peer);
                 self.bulletins.gone(peer);
+                if self.peers.get(peer).is_none() {
+                    self.bulletins.forget(peer);
+                }
                 self.wishes.household_changed();
                 self.publish_book();
             }
@@ -193,6 +197,8 @@ impl State {
         self.gate = Gate::new(settings.gate, self.peers.levels());
         self.end_revoked_calls();
         self.end_revoked_wholes();
+        self.publish_book();
+        self.drop_of_barred();
         let connectable = self.peers.list().iter().filter(|peer| peer.level.may_connect());
         let known = connectable
             .map(|peer| KnownPeer { id: peer.id, addresses: peer.addresses.clone() })
@@ -206,7 +212,6 @@ impl State {
                 self.links.sighted(peer, seen.addresses.clone());
             }
         }
-        self.publish_book();
         self.advertise();
     }
 
@@ -348,6 +353,7 @@ impl State {
         self.heard.remove(&id);
         self.forget_record(id);
         self.wishes.forget(id);
+        self.bulletins.forget(id);
         self.peers_changed();
         Ok(())
     }

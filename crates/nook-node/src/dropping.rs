@@ -1,66 +1,82 @@
 //! Conversations that nobody will go on with: whoever still keeps something of them drops it.
 //!
-//! The asking half ([`State::forget_chat`], [`State::drop_unwanted`]) runs when a chat is deleted, when a
-//! temporary one ends, when a trail makes room for a younger one, and when the devices of one could not all
-//! be told in time that it is kept: it names the conversation to every device of the trail, this one's
-//! worker included, and to the device that ran it whole. The hosting half ([`State::on_drop_kept`]) hands the
-//! name to the worker, which frees the memory at once. Nothing is answered and nothing is repeated: a
-//! device that is not connected, or too busy to listen, keeps what it has no longer than
-//! `shard_eviction_idle_seconds`, as it always did.
+//! The asking half ([`State::forget_chat`], [`State::drop_of_barred`], [`State::drop_unwanted`]) runs when a
+//! chat is deleted, when a temporary one ends, when a trail makes room for a younger one, when the devices of
+//! one could not all be told in time that it is kept, when one of them is trusted less, and when the model
+//! itself makes room or goes. It names the conversation to every device of the trail, this one's worker
+//! included, and to the device that ran it whole: in order, over `bulletins`, and before a link is closed
+//! because of it; a device that is not connected hears it when it is back. The hosting half
+//! ([`State::on_drop_kept`]) hands the name to the worker, which frees the memory at once, and keeps nothing
+//! that comes later of a call that the name has overtaken. Nothing is answered: what a name could not be
+//! brought to is kept no longer than `shard_eviction_idle_seconds`, as it always was.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use nook_base::{ModelDigest, PeerId};
 use nook_plan::Place;
+use nook_trust::Purpose;
 use nook_wire::{FEATURE_DROP, HistoryMark, KeptHistory, Message, WholeKept};
 
 use crate::reply::Unwanted;
 use crate::state::State;
 
-/// Longest wait for one device to be told; handing a message over takes no time unless a link is stuck.
-const TELL_LIMIT: Duration = Duration::from_secs(2);
-
 impl State {
     /// A conversation is deleted, or a temporary one has ended: what its replies left goes.
-    pub(crate) fn forget_chat(&self, conversation: i64) {
+    pub(crate) fn forget_chat(&mut self, conversation: i64) {
         for (model, unwanted) in self.shelf.forget(conversation) {
             self.drop_unwanted(model, &unwanted);
         }
     }
 
-    /// Tells everybody who keeps something of what is unwanted, each device in a task of its own, so that one that
-    /// does not listen keeps nobody from hearing it.
-    pub(crate) fn drop_unwanted(&self, model: ModelDigest, unwanted: &Unwanted) {
+    /// Devices that may not compute for this one any more, or not see its words, drop what they keep of
+    /// either. Called when the book says so already, so that a reply that ends just now sees it there, and
+    /// while the links still stand.
+    pub(crate) fn drop_of_barred(&mut self) {
+        let inference = &self.settings.settings().inference;
+        let (on, whole) = (inference.enabled, inference.whole_on_own_devices);
+        let gate = &self.gate;
+        let may = |purpose: Purpose| move |peer: PeerId| on && gate.admit(peer, purpose).is_ok();
+        let sees = |peer: PeerId| whole && may(Purpose::RemoteWhole)(peer);
+        for (model, unwanted) in self.shelf.revoke(may(Purpose::Borrow), sees) {
+            self.drop_unwanted(model, &unwanted);
+        }
+        for peer in self.bulletins.peers() {
+            if !self.gate.level(peer).may_connect() {
+                self.bulletins.say_now(peer);
+            }
+        }
+    }
+
+    /// Tells everybody who keeps something of what is unwanted.
+    pub(crate) fn drop_unwanted(&mut self, model: ModelDigest, unwanted: &Unwanted) {
         for (place, kept) in named(model, unwanted) {
-            let (links, workers) = (self.links.clone(), self.workers.clone());
-            self.tasks.spawn_until_cancelled("drop-kept", async move {
-                let told = async {
-                    match place {
-                        Place::Local => workers.drop_kept(None, kept).await,
-                        Place::Peer(peer) => {
-                            let link = links.link(peer);
-                            let understands =
-                                link.filter(|link| link.hello().features & FEATURE_DROP != 0);
-                            let Some(link) = understands else { return };
-                            for kept in kept {
-                                // A link that ends takes nothing along that would not go by itself.
-                                let _ = link.mux().send(Message::DropKept(kept)).await;
-                            }
-                        }
-                    }
-                };
-                let _ = tokio::time::timeout(TELL_LIMIT, told).await;
-            });
+            for kept in kept {
+                match place {
+                    Place::Local => self.workers.drop_kept(None, kept),
+                    Place::Peer(peer) => self.say_drop(peer, kept),
+                }
+            }
+        }
+    }
+
+    /// Tells one device, as soon as there is a link to it. One that does not understand is told nothing.
+    pub(crate) fn say_drop(&mut self, peer: PeerId, kept: KeptHistory) {
+        let link = self.links.link(peer);
+        match link.map(|link| link.hello().features & FEATURE_DROP != 0) {
+            Some(false) => {}
+            // A link of which the house has not heard yet counts from then on.
+            Some(true) if self.bulletins.hears(peer) => {
+                self.bulletins.post(peer, Message::DropKept(kept));
+            }
+            _ if self.peers.get(peer).is_some() => self.bulletins.owe(peer, kept),
+            _ => {}
         }
     }
 
     /// A device will not go on with a conversation. It needs no leave for that: only what is kept for
     /// itself is looked at, and a device that lost its leave has nothing here.
     pub(crate) fn on_drop_kept(&self, peer: PeerId, kept: KeptHistory) {
-        if !self.workers.try_drop_kept(peer, kept) {
-            tracing::debug!(?peer, "too busy to drop what is kept; it goes when its time is over");
-        }
+        self.workers.drop_kept(Some(peer), kept);
     }
 }
 

@@ -84,6 +84,7 @@ impl Gauges {
         }
         let gauge = self.gauge(visit.place, model, now);
         let layers = visit.part.layers;
+        gauge.observe_whole(visit, now);
         let ends = gauge.speed.speed().ends.measured();
         // Norm and head are a term of their own; a step whose share of them is unknown is no measure
         // of its layers.
@@ -250,6 +251,21 @@ impl Gauge {
     fn holds(&self, layers: LayerRange, now: Instant) -> bool {
         let mut fresh = self.held.iter().filter(|(_, at)| is_fresh(*at, now));
         fresh.any(|(held, _)| held.contains(layers))
+    }
+
+    /// A device that has only answered for stretches of layers knows nothing of norm and head. The first warm
+    /// token that it makes from layers and head together tells them, as what is left when the layers are taken
+    /// off; from then on such tokens tell of the layers.
+    fn observe_whole(&mut self, visit: &HopVisit, now: Instant) {
+        let Speed { decode, ends, .. } = self.speed.speed();
+        let layers = visit.part.layers;
+        let is_one = visit.logits && visit.rows == 1 && !layers.is_empty() && ends.is_unknown();
+        let is_warm = self.holds(layers, now) && self.head_held.is_some_and(|at| is_fresh(at, now));
+        let Some(decode) = decode.measured().filter(|_| is_one && is_warm) else { return };
+        let rest = visit.compute.saturating_sub(decode.at(u64::from(layers.len())));
+        if !rest.is_zero() {
+            self.speed.observe_ends(rest);
+        }
     }
 
     fn hold(&mut self, layers: LayerRange, now: Instant) {

@@ -4,6 +4,7 @@
 //! is looked at once a second. Labels are ids, models and layers: nothing of what is asked or said.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use nook_base::PeerId;
 use nook_pipeline::{HopVisit, Measure};
@@ -20,6 +21,13 @@ const QUEUE: &str = "distributed_inference_queue_depth";
 const SPOT_CHECKS: &str = "distributed_inference_spot_checks_total";
 const STREAMS: &str = "distributed_inference_streams";
 
+/// Stretches of layers that have a series of their own; the others share one. A large model can be cut in
+/// thousands of ways, and whoever reads keeps every series for ever.
+const SHARDS_MAX: usize = 128;
+
+/// The label of all those beyond [`SHARDS_MAX`].
+const OTHER_SHARDS: &str = "other";
+
 /// What was shown last, where the next look needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
@@ -35,9 +43,23 @@ pub(crate) fn shard_latencies<'a>(model: &str, visits: impl IntoIterator<Item = 
     let visits = visits.into_iter().filter(|it| it.rows == 1 && it.place != Place::Local);
     for visit in visits {
         let took = visit.compute + visit.queue + visit.wire;
-        let shard = format!("{model}:{}", visit.part.layers);
+        let shard = shard_label(&SHARDS, format!("{model}:{}", visit.part.layers));
         metrics::histogram!(LATENCY, "shard_id" => shard).record(took.as_secs_f64() * 1e3);
     }
+}
+
+/// The stretches that have a series, as the recorder of this process has.
+// Guards a set of few names; never held across an await.
+static SHARDS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Under which name a stretch is shown.
+fn shard_label(known: &Mutex<BTreeSet<String>>, shard: String) -> String {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.len() >= SHARDS_MAX && !known.contains(&shard) {
+        return OTHER_SHARDS.to_owned();
+    }
+    known.insert(shard.clone());
+    shard
 }
 
 /// A device answered what cannot be right, in a reply or to a golden probe.
@@ -109,4 +131,20 @@ impl State {
 fn count_bytes(peer: PeerId, direction: &'static str, bytes: u64) {
     let peer = peer.short();
     metrics::counter!(BYTES, "peer" => peer, "direction" => direction).increment(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_beyond_the_limit_share_a_series() {
+        let known = Mutex::default();
+        let label = |at: usize| shard_label(&known, format!("ember:{at}-{at}"));
+        for at in 0..SHARDS_MAX {
+            assert_eq!(label(at), format!("ember:{at}-{at}"));
+        }
+        assert_eq!(label(SHARDS_MAX), OTHER_SHARDS);
+        assert_eq!(label(3), "ember:3-3", "what is shown stays shown");
+    }
 }

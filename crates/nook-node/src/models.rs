@@ -169,12 +169,17 @@ impl State {
         Ok(())
     }
 
-    /// What is lent follows from what is here. Streams that run go on.
+    /// What is lent follows from what is here, and so does what earlier replies have left. Streams that run go on.
     fn library_changed(&mut self) {
         self.catalogue
             .sort_by(|a, b| (!a.built_in, &a.listed.name).cmp(&(!b.built_in, &b.listed.name)));
         self.relist_lent();
         self.look_at_fits();
+        let (shelf, catalogue) = (&self.shelf, &self.catalogue);
+        let gone = shelf.keep_only(|digest| catalogue.iter().any(|it| it.digest() == digest));
+        for (digest, unwanted) in gone {
+            self.drop_unwanted(digest, &unwanted);
+        }
     }
 }
 

@@ -9,5 +9,5 @@
 mod leases;
 mod wishes;
 
-pub(crate) use leases::{Leases, Loaded, window};
+pub(crate) use leases::{Leases, Progress, window};
 pub(crate) use wishes::Wishes;

@@ -333,11 +333,9 @@ impl Round {
         let Some(worker) = self.workers.find(*digest).await else { return Ok(()) };
         let held = self.workers.held(*digest).await;
         let longest = held.into_iter().max_by_key(|layers| layers.len());
-        let end = LayerRange::with_len(self.wanted.file.shape().layers, 0);
-        let head = ModelPart { layers: end, embedding: false, head: true };
         let parts = longest.into_iter().flat_map(stretches).map(ModelPart::inner);
         let mut points = Vec::new();
-        for part in std::iter::once(head).chain(parts) {
+        for part in std::iter::once(self.head()).chain(parts) {
             worker.load(path, *digest, part).await.map_err(|_| Failed::Gone)?;
             let call = worker.open_call().await.map_err(|_| Failed::Gone)?;
             let done = self.steps(part).over_worker(call, part).await?;
@@ -348,6 +346,12 @@ impl Round {
         }
         self.tell_line(Place::Local, &points).await;
         Ok(())
+    }
+
+    /// Norm and head alone.
+    fn head(&self) -> ModelPart {
+        let layers = LayerRange::with_len(self.wanted.file.shape().layers, 0);
+        ModelPart { layers, embedding: false, head: true }
     }
 
     fn steps(&self, part: ModelPart) -> Steps {

@@ -46,6 +46,35 @@ pub(crate) enum Note {
     SeenThrough { model: ModelDigest, peers: Vec<PeerId>, gains: GainBook },
 }
 
+impl Note {
+    /// What of it is about devices that are known: a reply may end after one of its devices was unpaired, and
+    /// nothing is remembered of that one any more.
+    fn of_known(self, is_known: impl Fn(PeerId) -> bool) -> Option<Self> {
+        let is_known_place = |place: &Place| match place {
+            Place::Local => true,
+            Place::Peer(peer) => is_known(*peer),
+        };
+        match self {
+            Self::Failed(peer) | Self::Late(peer) | Self::Suspect(peer, _) => {
+                is_known(peer).then_some(self)
+            }
+            Self::Compared { ref subject, .. } => is_known(subject.peer).then_some(self),
+            Self::Probed { ref place, .. } | Self::Opened { ref place, .. } => {
+                is_known_place(place).then_some(self)
+            }
+            Self::Measured { model, row_bytes, mut visits } => {
+                visits.retain(|visit| is_known_place(&visit.place));
+                Some(Self::Measured { model, row_bytes, visits })
+            }
+            Self::Joined(mut joints) => {
+                joints.retain(|joint| is_known(joint.from) && is_known(joint.to));
+                Some(Self::Joined(joints))
+            }
+            Self::Decided { .. } | Self::Went { .. } | Self::SeenThrough { .. } => Some(self),
+        }
+    }
+}
+
 /// What is held against a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Suspicion {
@@ -115,6 +144,7 @@ impl State {
     /// A reply has something to tell.
     pub(crate) fn on_conduct(&mut self, note: Note) {
         let now = clock::now();
+        let Some(note) = note.of_known(|peer| self.peers.get(peer).is_some()) else { return };
         self.keeping.note();
         match note {
             Note::Decided { reply, decision } => {
@@ -239,5 +269,38 @@ impl State {
         });
         let suspects = self.records.suspects.values().cloned();
         suspects.chain(wrong).chain(left_out).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_base::ModelPart;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_remembered_of_a_device_that_was_unpaired_meanwhile() {
+        let [known, gone] = [PeerId([1; 32]), PeerId([2; 32])];
+        let of = |note: Note| note.of_known(|peer| peer == known);
+        for peer in [known, gone] {
+            assert_eq!(of(Note::Failed(peer)).is_some(), peer == known);
+            assert_eq!(of(Note::Late(peer)).is_some(), peer == known);
+        }
+        let visit = |place| HopVisit {
+            place,
+            part: ModelPart::inner(LayerRange::with_len(1, 2)),
+            rows: 1,
+            logits: false,
+            compute: Duration::ZERO,
+            queue: Duration::ZERO,
+            wire: Duration::ZERO,
+            overlapped: false,
+            forwarded: false,
+        };
+        let visits = [Place::Local, Place::Peer(gone), Place::Peer(known)].map(visit).to_vec();
+        let measured = Note::Measured { model: ModelDigest([3; 32]), row_bytes: 1, visits };
+        let Some(Note::Measured { visits, .. }) = of(measured) else { panic!("some is known") };
+        let places: Vec<_> = visits.iter().map(|visit| visit.place).collect();
+        assert_eq!(places, [Place::Local, Place::Peer(known)]);
     }
 }

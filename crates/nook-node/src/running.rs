@@ -210,7 +210,7 @@ impl State {
             }
             Inside::Drained(models) => self.free(models),
             Inside::Surveyed(surveyed) => self.on_surveyed(surveyed),
-            Inside::Loaded(loaded) => self.on_loaded(loaded),
+            Inside::Placing(progress) => self.on_progress(progress),
             Inside::Owed(model, layers) => self.on_owed(model, layers),
             Inside::Outlook(model, outlook) => self.on_outlook(model, outlook),
             Inside::Probed(probed) => self.on_probed(probed),

@@ -2,19 +2,23 @@
 //!
 //! Opening reads the header and builds the tokenizer, which for a large vocabulary takes a good
 //! part of a second; it happens off the runtime and once for each model. Weights are the workers'.
+//!
+//! With a model goes what its replies have left, which its hosts are to be told: the house hears of it
+//! ([`Inside::Unwanted`]). A file that only lies elsewhere, or has another name, is the same model.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use nook_base::{ErrorCode, ModelDigest};
+use nook_base::{ErrorCode, ModelDigest, PeerId};
 use nook_model::{ModelFile, ModelShape};
 use nook_text::{ChatTemplate, GrammarError, Grammars, Tokenizer};
+use tokio::sync::mpsc;
 
 use crate::house::HouseError;
 use crate::reply::{TrailBook, Unwanted};
+use crate::state::Inside;
 
-/// Models kept open; the one that was opened first goes when another comes.
+/// Models kept open; the one that was asked for longest ago goes when another comes.
 const OPEN_MODELS_MAX: usize = 8;
 
 /// A model as the library lists it.
@@ -35,45 +39,101 @@ pub(crate) struct OpenModel {
     /// The vocabulary laid out for grammars, once a reply must have a form.
     grammars: OnceLock<Result<Grammars, GrammarError>>,
     /// What its last replies left with the workers that made them.
-    pub(crate) trails: TrailBook,
+    pub(crate) trails: Arc<TrailBook>,
 }
 
 /// The models that are open. Cloning gives another handle to the same shelf.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Shelf {
+    /// The one that was asked for longest ago first.
     // Guards a short list; never held across an await or a read.
-    open: Arc<Mutex<HashMap<ModelDigest, Arc<OpenModel>>>>,
+    open: Arc<Mutex<Vec<Arc<OpenModel>>>>,
+    house: mpsc::Sender<Inside>,
 }
 
+/// What the models that are not open any more have left.
+type Left = Vec<(ModelDigest, Unwanted)>;
+
 impl Shelf {
+    /// An empty shelf; `house` has dropped what goes with a model that makes room.
+    pub(crate) fn new(house: mpsc::Sender<Inside>) -> Self {
+        Self { open: Arc::default(), house }
+    }
+
     /// Opens `listed`, or hands out what is open.
     pub(crate) async fn open(&self, listed: Listed) -> Result<Arc<OpenModel>, HouseError> {
-        if let Some(open) = self.known(listed.digest) {
+        if let Some(open) = self.known(&listed) {
             return Ok(open);
         }
         let opened = tokio::task::spawn_blocking(move || OpenModel::read(listed))
             .await
             .map_err(|_| HouseError::from(ErrorCode::BadModel))??;
-        let opened = Arc::new(opened);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.len() >= OPEN_MODELS_MAX
-            && let Some(any) = open.keys().next().copied()
-        {
-            open.remove(&any);
+        let (opened, left) = put(&mut self.models(), opened);
+        for (digest, unwanted) in left {
+            // A house that is leaving takes its workers and links along.
+            let _ = self.house.send(Inside::Unwanted(digest, unwanted)).await;
         }
-        open.insert(opened.listed.digest, opened.clone());
         Ok(opened)
     }
 
     /// A kept conversation was deleted: nothing of it is gone on with. What its replies left of each model.
-    pub(crate) fn forget(&self, conversation: i64) -> Vec<(ModelDigest, Unwanted)> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.iter().map(|(digest, model)| (*digest, model.trails.forget(conversation))).collect()
+    pub(crate) fn forget(&self, conversation: i64) -> Left {
+        self.left(|trails| trails.forget(conversation))
     }
 
-    fn known(&self, digest: ModelDigest) -> Option<Arc<OpenModel>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
+    /// What has a part on devices that may not compute any more, or words on those that may not see them.
+    pub(crate) fn revoke(
+        &self,
+        may_compute: impl Fn(PeerId) -> bool,
+        may_see: impl Fn(PeerId) -> bool,
+    ) -> Left {
+        self.left(|trails| trails.revoke(&may_compute, &may_see))
     }
+
+    /// Only these models are on the list still. What the replies of the others have left.
+    pub(crate) fn keep_only(&self, is_listed: impl Fn(ModelDigest) -> bool) -> Left {
+        let mut models = self.models();
+        let gone = models.extract_if(.., |model| !is_listed(model.listed.digest));
+        gone.map(|model| (model.listed.digest, model.trails.close())).collect()
+    }
+
+    fn left(&self, of: impl Fn(&TrailBook) -> Unwanted) -> Left {
+        let models = self.models();
+        let left = models.iter().map(|model| (model.listed.digest, of(&model.trails)));
+        left.filter(|(_, unwanted)| !unwanted.is_empty()).collect()
+    }
+
+    fn known(&self, listed: &Listed) -> Option<Arc<OpenModel>> {
+        let mut models = self.models();
+        let at = models.iter().position(|model| model.listed == *listed)?;
+        let model = models.remove(at);
+        models.push(model.clone());
+        Some(model)
+    }
+
+    fn models(&self) -> MutexGuard<'_, Vec<Arc<OpenModel>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts a model on the shelf. Who has opened it meanwhile was quicker; one of the same digest that lay
+/// elsewhere gives what its replies have left. What those of a model that makes room have left comes back.
+fn put(models: &mut Vec<Arc<OpenModel>>, mut opened: OpenModel) -> (Arc<OpenModel>, Left) {
+    let same = |model: &Arc<OpenModel>| model.listed.digest == opened.listed.digest;
+    if let Some(at) = models.iter().position(same) {
+        let known = models.remove(at);
+        if known.listed == opened.listed {
+            models.push(known.clone());
+            return (known, Left::new());
+        }
+        opened.trails = known.trails.clone();
+    }
+    let beyond = (models.len() + 1).saturating_sub(OPEN_MODELS_MAX);
+    let gone = models.drain(..beyond);
+    let left = gone.map(|model| (model.listed.digest, model.trails.close())).collect();
+    let opened = Arc::new(opened);
+    models.push(opened.clone());
+    (opened, left)
 }
 
 impl OpenModel {
@@ -88,7 +148,7 @@ impl OpenModel {
             tracing::info!(model = listed.name, form, "the model brings no chat template");
         }
         let shape = file.shape().clone();
-        let (tokenizer, trails) = (Arc::new(tokenizer), TrailBook::default());
+        let (tokenizer, trails) = (Arc::new(tokenizer), Arc::default());
         Ok(Self { listed, shape, tokenizer, template, grammars: OnceLock::new(), trails })
     }
 

@@ -24,7 +24,7 @@ use nook_store::{
 use nook_trust::{DeviceKey, DeviceName, Gate};
 use nook_wire::{
     FEATURE_DROP, FEATURE_FORWARD, FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8, FEATURE_RESUME,
-    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, Hello,
+    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, FEATURE_WHOLE_LOAD, Hello,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -61,7 +61,8 @@ const FEATURES: u32 = FEATURE_RESUME
     | FEATURE_FORWARD
     | FEATURE_DROP
     | FEATURE_WHOLE
-    | FEATURE_WHOLE_KEPT;
+    | FEATURE_WHOLE_KEPT
+    | FEATURE_WHOLE_LOAD;
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
@@ -284,7 +285,7 @@ fn assemble(
         probing: Probing::default(),
         quiet: Quiet::default(),
         workers,
-        shelf: Shelf::default(),
+        shelf: Shelf::new(inside.clone()),
         library,
         catalogue: models.entries,
         downloads: read.downloads,

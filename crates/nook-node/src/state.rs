@@ -32,7 +32,7 @@ use crate::holdings::{Holdings, Surveyed};
 use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
 use crate::keeping::Keeping;
 use crate::meters::Meters;
-use crate::placing::{Leases, Loaded, Wishes};
+use crate::placing::{Leases, Progress, Wishes};
 use crate::probing::{Probed, Probing};
 use crate::quiet::Quiet;
 use crate::records::{Note, Records};
@@ -73,8 +73,8 @@ pub(crate) enum Inside {
     Drained(BTreeSet<ModelDigest>),
     /// The workers have said what they hold.
     Surveyed(Surveyed),
-    /// Layers that another device asked for are in memory, or will not be.
-    Loaded(Loaded),
+    /// Layers that another device asked for come into memory, are there, or will not be.
+    Placing(Progress),
     /// Layers that are to be freed once no conversation is held.
     Owed(ModelDigest, LayerRange),
     /// How the usual reply with a model could be divided; nothing when that could not be seen.

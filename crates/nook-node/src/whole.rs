@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use nook_base::{ErrorCode, LayerRange, PeerId, clock};
 use nook_mux::{CallError, CallReceiver};
-use nook_plan::Place;
+use nook_plan::{BytesPerSecond, Place};
 use nook_trust::{Admitted, Purpose};
 use nook_wire::{
-    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, IdsAssembly, Message, WholeIds, WholeOffer, WholeOffers,
+    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, FEATURE_WHOLE_LOAD, IdsAssembly, Message, WholeIds,
+    WholeOffer, WholeOffers,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -83,6 +84,10 @@ impl State {
             return;
         }
         self.whole.told.insert(peer);
+        let offers = match link.hello().features & FEATURE_WHOLE_LOAD {
+            0 => offers.without_load(),
+            _ => offers,
+        };
         self.bulletins.post(peer, Message::WholeOffers(offers));
     }
 
@@ -97,12 +102,16 @@ impl State {
             }
             let facts = self.gauges.facts(lent.model, now);
             let known = facts.speeds.get(&Place::Local).cloned().unwrap_or_default();
-            let ends = known.speed.ends.measured();
+            let (ends, load) = (known.speed.ends.measured(), known.speed.load.measured());
             let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+            let kb = |rate: BytesPerSecond| u32::try_from(rate.0 / 1000).unwrap_or(u32::MAX);
             Some(WholeOffer {
                 model: lent.model,
                 ends_us: ends.map(us),
-                ends_held: known.head_held,
+                // Where no layer is left in memory, what lay behind them was freed with them.
+                ends_held: known.head_held
+                    && !self.holdings.held(lent.model, lent.layers).is_empty(),
+                load_kb_per_s: load.map(kb),
             })
         };
         WholeOffers { offers: terms.lent.iter().filter_map(offer).collect() }

@@ -21,6 +21,10 @@ use crate::views::{Trouble, TroubleView, Wording};
 /// Requests that may wait; a caller beyond them waits at the door.
 const REQUESTS_MAX: usize = 64;
 
+/// Names of what is not to be kept any more that may wait to be passed on to a worker. One more is not: what it
+/// names goes when its time is over.
+const DROPS_MAX: usize = 256;
+
 /// Unasked ends within [`CRASH_WINDOW`] after which a model is switched off.
 const CRASHES_MAX: usize = 3;
 
@@ -34,6 +38,8 @@ const STATUS_LIMIT: Duration = Duration::from_millis(300);
 #[derive(Debug, Clone)]
 pub(crate) struct Workers {
     requests: mpsc::Sender<Request>,
+    /// Apart from the requests, so that a flood of them holds nobody up who needs a worker.
+    drops: mpsc::Sender<(Option<PeerId>, KeptHistory)>,
     problems: watch::Receiver<Vec<TroubleView>>,
 }
 
@@ -49,7 +55,6 @@ enum Request {
     Find { model: ModelDigest, answer: oneshot::Sender<Option<Worker>> },
     All { answer: oneshot::Sender<Vec<(ModelDigest, Worker)>> },
     Forget { peer: Option<PeerId> },
-    DropKept { peer: Option<PeerId>, kept: KeptHistory },
     StopAll { answer: oneshot::Sender<()> },
 }
 
@@ -92,7 +97,10 @@ impl Workers {
             problems,
         };
         tasks.spawn_until_cancelled("workers", stable.run(inbox));
-        Self { requests, problems: seen }
+        let (drops, named) = mpsc::channel(DROPS_MAX);
+        let workers = Self { requests, drops, problems: seen };
+        tasks.spawn_until_cancelled("drop-kept", workers.clone().pass_drops(named));
+        workers
     }
 
     /// The worker of `model`, started if need be.
@@ -134,18 +142,12 @@ impl Workers {
         let _ = self.requests.send(Request::Forget { peer }).await;
     }
 
-    /// Nothing of these conversations is kept any more for `peer`, or for this device itself.
-    pub(crate) async fn drop_kept(&self, peer: Option<PeerId>, all: Vec<KeptHistory>) {
-        for kept in all {
-            // As in `limit`.
-            let _ = self.requests.send(Request::DropKept { peer, kept }).await;
+    /// Nothing of this conversation is kept any more for `peer`, or for this device itself: passed on in the
+    /// order in which it is said here.
+    pub(crate) fn drop_kept(&self, peer: Option<PeerId>, kept: KeptHistory) {
+        if self.drops.try_send((peer, kept)).is_err() {
+            tracing::debug!(?peer, "too busy to drop what is kept; it goes when its time is over");
         }
-    }
-
-    /// The same for one conversation of another device, unless too many requests wait: a flood of such
-    /// wishes must not hold up those who need a worker. Whether it was taken.
-    pub(crate) fn try_drop_kept(&self, peer: PeerId, kept: KeptHistory) -> bool {
-        self.requests.try_send(Request::DropKept { peer: Some(peer), kept }).is_ok()
     }
 
     /// The worker of `model`, if one runs.
@@ -185,6 +187,15 @@ impl Workers {
         let (answer, wait) = oneshot::channel();
         if self.requests.send(Request::StopAll { answer }).await.is_ok() {
             let _ = wait.await;
+        }
+    }
+
+    /// Tells the workers what they are to drop. A model without a worker keeps nothing.
+    async fn pass_drops(self, mut named: mpsc::Receiver<(Option<PeerId>, KeptHistory)>) {
+        while let Some((peer, kept)) = named.recv().await {
+            if let Some(worker) = self.find(kept.model).await {
+                worker.drop_kept(peer, kept).await;
+            }
         }
     }
 
@@ -233,11 +244,6 @@ impl Stable {
                         }
                     }
                 }
-                Request::DropKept { peer, kept } => {
-                    if let Some(worker) = self.running(kept.model) {
-                        worker.drop_kept(peer, kept).await;
-                    }
-                }
                 Request::StopAll { answer } => {
                     for (_, slot) in self.slots.drain() {
                         if let Slot::Running(worker) = slot {
@@ -279,6 +285,7 @@ impl Stable {
             let _ = answer.send(Ok(worker));
             return;
         }
+        self.forget_old();
         self.names.insert(model, name);
         if let Some(Slot::Starting(waiters)) = self.slots.get_mut(&model) {
             waiters.push(answer);
@@ -293,6 +300,18 @@ impl Stable {
             let outcome = outcome
                 .map_err(|error| HouseError::new(ErrorCode::WorkerCrashed, error.to_string()));
             let _ = requests.send(Request::Started { model, outcome }).await;
+        });
+    }
+
+    /// Forgets crashes that count no more, and names of models that neither run nor have crashed lately: models
+    /// come and go.
+    fn forget_old(&mut self) {
+        let now = clock::now();
+        let Self { slots, crashes, off, names, .. } = self;
+        let counts = |at: &Instant| now.duration_since(*at) <= CRASH_WINDOW;
+        crashes.retain(|_, recent| recent.back().is_some_and(counts));
+        names.retain(|model, _| {
+            slots.contains_key(model) || crashes.contains_key(model) || off.contains_key(model)
         });
     }
 

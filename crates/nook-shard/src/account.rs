@@ -36,6 +36,11 @@ struct Books<S> {
     sessions: u16,
     guests: u16,
     parking: Parking<S>,
+    /// How often it was said that nothing is to be kept for a device.
+    forgets: u64,
+    /// For whom that was said while guests have seats, and which time it was; each device once, `None` stands
+    /// for all. The end of a call that was open then may come after it, and is not kept.
+    forgotten: Vec<(Option<PeerId>, u64)>,
 }
 
 /// What the owner of this device allows.
@@ -78,6 +83,8 @@ pub(crate) enum Refusal {
 pub(crate) struct Seat<S = Session> {
     account: Account<S>,
     caller: Caller,
+    /// What was forgotten by then does not concern it.
+    since: u64,
     bytes: u64,
     /// Whether place and memory are still to be given back.
     is_taken: bool,
@@ -115,8 +122,9 @@ impl<S: Resumable> Account<S> {
             books.guests += 1;
         }
         books.sessions = books.sessions.saturating_add(1);
+        let since = books.forgets;
         drop(books);
-        Ok(Seat { account: self.clone(), caller, bytes: 0, is_taken: true })
+        Ok(Seat { account: self.clone(), caller, since, bytes: 0, is_taken: true })
     }
 
     /// Books `additional` bytes of weights as lent when a guest asks for them; fails when they do not
@@ -159,9 +167,18 @@ impl<S: Resumable> Account<S> {
         self.evict(|parking| parking.expire(now, life));
     }
 
-    /// Frees what is kept for a device, or for every other device than this one.
+    /// Frees what is kept for a device, or for every other device than this one, and keeps nothing of the calls
+    /// that they have open.
     pub(crate) fn forget(&self, peer: Option<PeerId>) {
-        self.evict(|parking| parking.forget(peer));
+        let mut books = self.books();
+        if books.guests > 0 {
+            books.forgets += 1;
+            let number = books.forgets;
+            books.forgotten.retain(|(known, _)| *known != peer);
+            books.forgotten.push((peer, number));
+        }
+        let evicted = books.parking.forget(peer);
+        free(books, evicted);
     }
 
     /// Frees what is kept of one conversation.
@@ -251,9 +268,14 @@ impl<S: Resumable> Seat<S> {
 
     /// Gives place and memory back but for `bytes`, with which the conversation is kept.
     pub(crate) fn park(mut self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) {
-        self.account.books().give_back(self.caller, self.bytes);
+        let mut books = self.account.books();
+        let is_forgotten = books.has_forgotten(self.caller, self.since);
+        books.give_back(self.caller, self.bytes);
+        drop(books);
         self.is_taken = false;
-        self.account.put_back(key, kept, bytes, now);
+        if !is_forgotten {
+            self.account.put_back(key, kept, bytes, now);
+        }
     }
 }
 
@@ -285,12 +307,23 @@ impl<S: Resumable> Books<S> {
 }
 
 impl<S> Books<S> {
+    /// Whether it was said after the time `since` that nothing is to be kept for `caller`.
+    fn has_forgotten(&self, caller: Caller, since: u64) -> bool {
+        let Caller::Guest(peer) = caller else { return false };
+        self.forgotten
+            .iter()
+            .any(|(who, number)| *number > since && (who.is_none() || *who == peer))
+    }
+
     fn give_back(&mut self, caller: Caller, bytes: u64) {
         self.caches = self.caches.saturating_sub(bytes);
         self.sessions = self.sessions.saturating_sub(1);
         if caller != Caller::Owner {
             self.lent_caches = self.lent_caches.saturating_sub(bytes);
             self.guests = self.guests.saturating_sub(1);
+        }
+        if self.guests == 0 {
+            self.forgotten.clear();
         }
     }
 }
@@ -332,6 +365,8 @@ impl<S> Default for Books<S> {
             sessions: 0,
             guests: 0,
             parking: Parking::default(),
+            forgets: 0,
+            forgotten: Vec::new(),
         }
     }
 }

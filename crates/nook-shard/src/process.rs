@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +40,10 @@ const CALLS_OPEN_MAX: usize = crate::CALLS_MAX / 2;
 /// Longest wait for a worker to take the word that something kept is not wanted any more.
 const DROP_LIMIT: Duration = Duration::from_millis(250);
 
+/// Such words after which the worker is asked whether it has taken them: a quarter of what may wait there. More
+/// than that is a broken rule, and freeing takes longer than saying.
+const DROPS_AT_ONCE: u32 = 16;
+
 /// How to start a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerCommand {
@@ -67,6 +72,8 @@ pub struct Worker {
     end: watch::Receiver<Option<WorkerEnd>>,
     stop: mpsc::Sender<()>,
     pid: u32,
+    /// How often [`Worker::drop_kept`] was used, by all handles.
+    drops: Arc<AtomicU32>,
 }
 
 /// How a worker ended.
@@ -217,7 +224,7 @@ impl Worker {
         let (stop, stopping) = mpsc::channel(1);
         let (end_seen, end) = watch::channel(None);
         let pid = process.child.id().unwrap_or_default();
-        let worker = Self { mux: mux.clone(), end, stop, pid };
+        let worker = Self { mux: mux.clone(), end, stop, pid, drops: Arc::default() };
         worker.configure(limits).await;
         tasks.spawn("worker", process.attend(mux, incoming, stopping, end_seen));
         Ok(worker)
@@ -318,8 +325,15 @@ impl Worker {
     /// Frees what `peer`, or this device itself, keeps of one conversation. Best effort: it waits no
     /// longer than [`DROP_LIMIT`] for a worker that reads nothing.
     pub async fn drop_kept(&self, peer: Option<PeerId>, kept: KeptHistory) {
-        let told = self.mux.send(LocalMessage::DropKeptOf { peer, kept }.into());
-        // As in `forget`; and what a busy worker is not told goes when its time is over.
+        let told = async {
+            // As in `forget`.
+            let _ = self.mux.send(LocalMessage::DropKeptOf { peer, kept }.into()).await;
+            if self.drops.fetch_add(1, Ordering::Relaxed) % DROPS_AT_ONCE == DROPS_AT_ONCE - 1 {
+                // What comes before a question was taken when that is answered.
+                let _ = self.status().await;
+            }
+        };
+        // What a busy worker is not told goes when its time is over.
         let _ = tokio::time::timeout(DROP_LIMIT, told).await;
     }
 

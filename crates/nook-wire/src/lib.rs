@@ -42,6 +42,6 @@ pub use placing::{FEATURE_PLACEMENT, PlaceState, PlaceWish, Placed};
 pub use seq::{SeqCheck, SeqCounter, SeqError};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};
 pub use whole::{
-    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, IdsAssembly, WholeAsk, WholeFinish, WholeIds, WholeKept,
-    WholeOffer, WholeOffers, WholeSampling, WholeTokens, ids_for_own_device,
+    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, FEATURE_WHOLE_LOAD, IdsAssembly, WholeAsk, WholeFinish,
+    WholeIds, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, ids_for_own_device,
 };

@@ -394,7 +394,12 @@ impl WireMessage for Message {
             Self::Forward(ticket) | Self::Relay(ticket) => write_body(ticket, out),
             Self::Onward { code } => write_body(code, out),
             Self::Passed(passed) => write_body(passed, out),
-            Self::WholeOffers(offers) => write_body(offers, out),
+            Self::WholeOffers(offers) => {
+                write_body(offers, out);
+                if let Some(rates) = offers.load_rates() {
+                    write_body(&rates, out);
+                }
+            }
             Self::WholeAsk(ask) => write_body(ask, out),
             Self::WholeTokens(head) => write_body(head, out),
             Self::WholeEnd { finish, kept } => {
@@ -436,7 +441,7 @@ impl WireMessage for Message {
             Kind::Relay => Self::Relay(read_body(kind, read)?),
             Kind::Onward => Self::Onward { code: read_body(kind, read)? },
             Kind::Passed => Self::Passed(read_body(kind, read)?),
-            Kind::WholeOffers => Self::WholeOffers(read_body(kind, read)?),
+            Kind::WholeOffers => Self::WholeOffers(read_whole_offers(read)?),
             Kind::WholeAsk => Self::WholeAsk(read_body(kind, read)?),
             Kind::WholeTokens => Self::WholeTokens(read_body(kind, read)?),
             Kind::WholeEnd => read_whole_end(read)?,
@@ -480,6 +485,17 @@ fn read_open(body: &[u8]) -> Result<Open, DecodeError> {
         open.resume = Some(ResumePoint { position, mark, copy });
     }
     Ok(open)
+}
+
+/// Reads WHOLE OFFERS: a body that ends behind the list says nothing of loading.
+fn read_whole_offers(body: &[u8]) -> Result<WholeOffers, DecodeError> {
+    let kind = Kind::WholeOffers;
+    let bad = || DecodeError::BadBody { kind };
+    let (offers, rest) = postcard::take_from_bytes::<WholeOffers>(body).map_err(|_| bad())?;
+    match rest.is_empty() {
+        true => Ok(offers),
+        false => offers.with_load(read_body(kind, rest)?).ok_or_else(bad),
+    }
 }
 
 /// Reads WHOLE END: a body that ends behind how the reply ended names nothing that is kept.

@@ -30,6 +30,10 @@ pub const FEATURE_WHOLE: u32 = 256;
 /// its CLOSE whether it has heard it. To one that does not say so WHOLE END with it would be a broken frame.
 pub const FEATURE_WHOLE_KEPT: u32 = 512;
 
+/// A bit of [`crate::Hello::features`]: this device understands [`WholeOffer::load_kb_per_s`]. To one that does
+/// not say so WHOLE OFFERS with it would be a broken frame.
+pub const FEATURE_WHOLE_LOAD: u32 = 2048;
+
 /// Most models in one [`WholeOffers`]; the sender leaves out the rest, the receiver refuses more.
 pub const WHOLE_OFFERS_MAX: usize = 64;
 
@@ -66,6 +70,45 @@ pub struct WholeOffer {
     pub ends_us: Option<u32>,
     /// Whether they are in memory already.
     pub ends_held: bool,
+    /// Measured speed at which weights that are not in memory come there, in thousands of bytes per second;
+    /// `None`: not measured. In the frame those of all offers follow the list, or none do; see
+    /// [`FEATURE_WHOLE_LOAD`].
+    #[serde(skip)]
+    pub load_kb_per_s: Option<u32>,
+}
+
+/// The last field of every offer, as it travels.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct LoadRates {
+    #[serde(
+        serialize_with = "bounded::write_list::<WHOLE_OFFERS_MAX, _, _>",
+        deserialize_with = "bounded::read_list::<WHOLE_OFFERS_MAX, _, _>"
+    )]
+    rates: Vec<Option<u32>>,
+}
+
+impl WholeOffers {
+    /// The same for a device that does not understand [`WholeOffer::load_kb_per_s`].
+    #[must_use]
+    pub fn without_load(mut self) -> Self {
+        self.offers.iter_mut().for_each(|offer| offer.load_kb_per_s = None);
+        self
+    }
+
+    /// What follows the list, if anything does.
+    pub(crate) fn load_rates(&self) -> Option<LoadRates> {
+        let rates: Vec<_> = self.offers.iter().map(|offer| offer.load_kb_per_s).collect();
+        rates.iter().any(Option::is_some).then_some(LoadRates { rates })
+    }
+
+    /// Takes in what follows the list; `None` where that is for other offers, or says nothing.
+    pub(crate) fn with_load(mut self, LoadRates { rates }: LoadRates) -> Option<Self> {
+        let says = rates.iter().any(Option::is_some) && rates.len() == self.offers.len();
+        for (offer, rate) in self.offers.iter_mut().zip(rates) {
+            offer.load_kb_per_s = rate;
+        }
+        says.then_some(self)
+    }
 }
 
 /// Please run this request, from its token ids to the tokens of the reply. First on a call.

@@ -224,7 +224,12 @@ fn whole_requests() -> Golden<Message> {
     vec![
         (
             Message::WholeOffers(WholeOffers {
-                offers: vec![WholeOffer { model, ends_us: Some(700), ends_held: true }],
+                offers: vec![WholeOffer {
+                    model,
+                    ends_us: Some(700),
+                    ends_held: true,
+                    load_kb_per_s: None,
+                }],
             }),
             "01380000000000000000000900000025 013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c01bc0501",
         ),
@@ -398,6 +403,19 @@ fn the_name_of_what_is_kept_stands_behind_the_end() {
     check(
         Message::WholeEnd { finish: WholeFinish::Stop, kept },
         "013b0000010203050000000900000013 00ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
+    );
+}
+
+#[test]
+fn how_fast_weights_are_loaded_stands_behind_the_offers() {
+    let model = ModelDigest([0x3c; 32]);
+    let offer =
+        |ends_us, load_kb_per_s| WholeOffer { model, ends_us, ends_held: false, load_kb_per_s };
+    check(
+        Message::WholeOffers(WholeOffers {
+            offers: vec![offer(None, Some(300)), offer(None, None)],
+        }),
+        "0138000000000000000000090000004a 023c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c00003c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c00000201ac0200",
     );
 }
 

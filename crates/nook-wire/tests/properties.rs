@@ -176,9 +176,13 @@ fn message() -> impl Strategy<Value = Message> {
 }
 
 fn whole() -> impl Strategy<Value = Message> {
-    let offer = (digest(), any::<(Option<u32>, bool)>());
-    let offer =
-        offer.prop_map(|(model, (ends_us, ends_held))| WholeOffer { model, ends_us, ends_held });
+    let offer = (digest(), any::<(Option<u32>, bool, Option<u32>)>());
+    let offer = offer.prop_map(|(model, (ends_us, ends_held, load_kb_per_s))| WholeOffer {
+        model,
+        ends_us,
+        ends_held,
+        load_kb_per_s,
+    });
     // Any bits but those of NaN, which equal nothing.
     let number = || -1e9_f32..1e9_f32;
     let sampling = (any::<(u64, u32, u32)>(), (number(), number(), number()));

@@ -139,6 +139,29 @@ fn what_is_kept_behind_the_end_is_named_whole_or_not_at_all() {
 }
 
 #[test]
+fn how_fast_whole_offers_load_stands_behind_all_of_them_or_nowhere() {
+    let kind = Kind::WholeOffers;
+    let read = |body: &[u8]| decode::<Message>(raw(kind, body)).map(|frame| frame.message);
+    // Two offers that say nothing of their ends.
+    let offer = [&[9; 32][..], &[0, 0]].concat();
+    let offers = [&[2][..], &offer, &offer].concat();
+    let with = |rates: &[u8]| read(&[&offers[..], rates].concat());
+    let rates = |read| match read {
+        Ok(Message::WholeOffers(offers)) => {
+            offers.offers.iter().map(|offer| offer.load_kb_per_s).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(rates(with(&[])), [None, None]);
+    assert_eq!(rates(with(&[2, 0, 1, 7])), [None, Some(7)]);
+    // For fewer, for more, for none of them, and cut short.
+    for wrong in [&[1, 1, 7][..], &[3, 0, 0, 1, 7], &[0], &[2, 0, 0], &[2, 1, 7]] {
+        assert_eq!(with(wrong), Err(DecodeError::BadBody { kind }), "{wrong:?}");
+    }
+    assert_eq!(with(&[2, 0, 1, 7, 0]), Err(DecodeError::TrailingBytes { kind, count: 1 }));
+}
+
+#[test]
 fn a_ticket_is_whole_and_stands_on_a_call() {
     let ticket = Ticket {
         requester: [1; 32],

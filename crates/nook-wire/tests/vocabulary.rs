@@ -124,8 +124,8 @@ fn visit(message: &Message) {
             plain(&[step, compute_us, queue_us]);
         }
         Message::WholeOffers(WholeOffers { offers }) => {
-            for WholeOffer { model, ends_us, ends_held } in offers {
-                plain(&[model, ends_us, ends_held]);
+            for WholeOffer { model, ends_us, ends_held, load_kb_per_s } in offers {
+                plain(&[model, ends_us, ends_held, load_kb_per_s]);
             }
         }
         Message::WholeAsk(ask) => visit_ask(ask),

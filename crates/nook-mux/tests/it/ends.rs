@@ -81,6 +81,26 @@ async fn closing_says_why_and_what_was_sent_before_it() {
 }
 
 #[tokio::test]
+async fn what_was_sent_without_waiting_is_heard_although_the_end_follows_at_once() {
+    let (dialer, mut acceptor) = pair();
+    let code = Some(ErrorCode::TrustDenied);
+    let word = |number: usize| Message::Draining { sentence: number.to_string() };
+    // As many as there is room for: the connection's task has had no moment to write any.
+    let taken = (0..).take_while(|number| dialer.mux.try_send(&word(*number))).count();
+    assert!(taken > 0);
+    dialer.mux.close(code);
+    assert!(!dialer.mux.try_send(&word(taken)), "it is over");
+    for number in 0..taken {
+        match acceptor.incoming.recv().await {
+            Some(nook_mux::Incoming::Control(message)) => assert_eq!(message, word(number)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(acceptor.incoming.recv().await.is_none());
+    assert_eq!(acceptor.mux.closed().await, CloseReason::Remote { code });
+}
+
+#[tokio::test]
 async fn shutting_down_leaves_no_task_behind_even_when_nobody_reads() {
     let (end, hand) = by_hand();
     let mut call = end.mux.open_call().await.unwrap();

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use nook_base::{ErrorCode, LayerRange, ModelDigest};
 use nook_mux::{Incoming, MuxConfig, PingPolicy, Side, framed};
-use nook_wire::{Advert, WholeOffers};
+use nook_wire::{Advert, HistoryMark, PlaceState, PlaceWish, Placed, WholeOffers};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 
@@ -49,7 +50,7 @@ async fn what_is_said_last_is_heard_last() {
     let (near, _control) = mux(here, Side::Dialer, &tasks);
     let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
     let mut bulletins = Bulletins::default();
-    bulletins.linked(PEER, near, &tasks);
+    assert!(bulletins.linked(PEER, near, &tasks).is_empty());
     let bulletins = Arc::new(bulletins);
     let mut last = 0;
     for round in 1..=20 {
@@ -83,7 +84,7 @@ async fn a_connection_that_had_no_room_hears_the_newest_of_each_kind_once() {
     let moment = Duration::from_millis(1);
     while tokio::time::timeout(moment, near.send(filling.clone())).await.is_ok() {}
     let mut bulletins = Bulletins::default();
-    bulletins.linked(PEER, near, &tasks);
+    assert!(bulletins.linked(PEER, near, &tasks).is_empty());
     bulletins.post(PEER, advert(1));
     // The task waits for room with it.
     tokio::task::yield_now().await;
@@ -124,12 +125,149 @@ async fn a_link_that_is_back_hears_nothing_of_the_one_before() {
         let (here, there) = tokio::io::duplex(1 << 16);
         let (near, _control) = mux(here, Side::Dialer, &tasks);
         let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
-        bulletins.linked(PEER, near, &tasks);
+        assert!(bulletins.linked(PEER, near, &tasks).is_empty());
         assert_eq!(bulletins.peers(), [PEER]);
         number += 1;
         bulletins.post(PEER, advert(number));
         assert_eq!(next_advert(&mut incoming).await, number);
         bulletins.gone(PEER);
     }
+    tasks.cancel();
+}
+
+fn kept(position: u32) -> KeptHistory {
+    KeptHistory { model: ModelDigest([3; 32]), position, mark: HistoryMark([9; 16]) }
+}
+
+fn wish(model: u8, start: u32) -> Message {
+    let layers = LayerRange::with_len(start, 2);
+    Message::Place(PlaceWish { model: ModelDigest([model; 32]), layers })
+}
+
+fn answer(model: u8, state: PlaceState) -> Message {
+    let layers = LayerRange::with_len(1, 2);
+    Message::Placed(Placed { model: ModelDigest([model; 32]), layers, state })
+}
+
+/// What would be said after these were posted without a pause.
+fn waiting(posted: impl IntoIterator<Item = Message>) -> Vec<Message> {
+    let mut words = Words::default();
+    posted.into_iter().for_each(|message| words.post(message));
+    words.waiting.into_iter().map(|word| word.message).collect()
+}
+
+#[test]
+fn of_each_model_the_newest_wish_and_the_newest_answer_wait_and_every_drop() {
+    let loading = |percent| answer(1, PlaceState::Loading { percent });
+    let refused = answer(2, PlaceState::Refused { code: ErrorCode::Busy });
+    let said = waiting([
+        wish(1, 0),
+        Message::DropKept(kept(1)),
+        wish(2, 0),
+        loading(10),
+        advert(1),
+        wish(1, 4),
+        Message::DropKept(kept(2)),
+        refused.clone(),
+        advert(2),
+        loading(20),
+        Message::DropKept(kept(1)),
+        answer(1, PlaceState::Held),
+    ]);
+    let expected = [
+        wish(2, 0),
+        wish(1, 4),
+        Message::DropKept(kept(2)),
+        refused,
+        advert(2),
+        Message::DropKept(kept(1)),
+        answer(1, PlaceState::Held),
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn a_device_that_takes_nothing_makes_no_more_wait_than_the_limit() {
+    let count = u32::try_from(WORDS_MAX).unwrap() + 3;
+    let drops = (0..count).map(|position| Message::DropKept(kept(position)));
+    let said = waiting(std::iter::once(advert(1)).chain(drops));
+    assert_eq!(said.len(), WORDS_MAX + 1, "the others of its kind go, and no other");
+    assert_eq!((&said[0], &said[1]), (&advert(1), &Message::DropKept(kept(3))));
+    let mut bulletins = Bulletins::default();
+    (0..count).for_each(|position| bulletins.owe(PEER, kept(position)));
+    assert_eq!((bulletins.owed[&PEER].len(), bulletins.owed[&PEER][0]), (WORDS_MAX, kept(3)));
+    bulletins.forget(PEER);
+    assert!(bulletins.owed.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_drop_is_heard_in_order_though_other_words_overtake_each_other() {
+    const ROUNDS: u32 = 60;
+    let tasks = Tasks::new();
+    let (here, there) = tokio::io::duplex(1 << 16);
+    let (near, _control) = mux(here, Side::Dialer, &tasks);
+    let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
+    let mut bulletins = Bulletins::default();
+    assert!(bulletins.linked(PEER, near, &tasks).is_empty());
+    tasks.spawn("loop", async move {
+        for round in 0..ROUNDS {
+            bulletins.post(PEER, Message::DropKept(kept(round)));
+            bulletins.post(PEER, wish(1, round));
+            tokio::task::yield_now().await;
+        }
+        std::future::pending::<()>().await;
+    });
+    let (mut dropped, mut wished) = (Vec::new(), Vec::new());
+    while dropped.len() < ROUNDS as usize || wished.last() != Some(&(ROUNDS - 1)) {
+        match incoming.recv().await {
+            Some(Incoming::Control(Message::DropKept(kept))) => dropped.push(kept.position),
+            Some(Incoming::Control(Message::Place(wish))) => wished.push(wish.layers.start()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(dropped, (0..ROUNDS).collect::<Vec<_>>());
+    assert!(wished.is_sorted(), "{wished:?}");
+    tasks.cancel();
+}
+
+#[tokio::test]
+async fn what_a_link_was_not_rid_of_is_dropped_on_the_next_and_the_rest_is_not_said_again() {
+    let tasks = Tasks::new();
+    let (here, _there) = tokio::io::duplex(1 << 16);
+    let (near, _control) = mux(here, Side::Dialer, &tasks);
+    let mut bulletins = Bulletins::default();
+    bulletins.owe(PEER, kept(1));
+    assert_eq!(bulletins.linked(PEER, near.clone(), &tasks), [kept(1)]);
+    // Its task has had no moment yet.
+    bulletins.post(PEER, Message::DropKept(kept(2)));
+    bulletins.post(PEER, advert(1));
+    bulletins.post(PEER, Message::DropKept(kept(3)));
+    bulletins.gone(PEER);
+    assert_eq!(bulletins.linked(PEER, near, &tasks), [kept(2), kept(3)]);
+    assert!(bulletins.linked[&PEER].board.first().is_none());
+    tasks.cancel();
+}
+
+#[tokio::test]
+async fn what_is_said_before_a_link_is_closed_is_heard_before_its_end() {
+    let tasks = Tasks::new();
+    let (here, there) = tokio::io::duplex(1 << 16);
+    let (near, _control) = mux(here, Side::Dialer, &tasks);
+    let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
+    let mut bulletins = Bulletins::default();
+    assert!(bulletins.linked(PEER, near.clone(), &tasks).is_empty());
+    for position in 0..9 {
+        bulletins.post(PEER, Message::DropKept(kept(position)));
+    }
+    bulletins.say_now(PEER);
+    near.close(Some(ErrorCode::TrustDenied));
+    for position in 0..9 {
+        let said = incoming.recv().await;
+        let Some(Incoming::Control(Message::DropKept(said))) = said else { panic!("{said:?}") };
+        assert_eq!(said, kept(position));
+    }
+    assert!(incoming.recv().await.is_none());
+    bulletins.gone(PEER);
+    assert!(bulletins.owed.is_empty(), "all of it was said");
     tasks.cancel();
 }

@@ -346,7 +346,8 @@ fn own_device(ends_us: Option<u32>) -> crate::adverts::OwnDevice {
     let levels = [(peer(1), nook_trust::TrustLevel::Own)];
     let gate = nook_trust::Gate::new(nook_trust::GatePolicy::DEFAULT, levels);
     let pass = gate.admit(peer(1), nook_trust::Purpose::RemoteWhole).expect("it is own");
-    let offer = nook_wire::WholeOffer { model: MODEL, ends_us, ends_held: true };
+    let (ends_held, load_kb_per_s) = (true, None);
+    let offer = nook_wire::WholeOffer { model: MODEL, ends_us, ends_held, load_kb_per_s };
     crate::adverts::OwnDevice { pass, offers: vec![offer] }
 }
 
@@ -401,6 +402,34 @@ fn a_whole_reply_goes_to_an_own_device_that_is_faster_by_the_usual_margin() {
     there.speed.ends = Figure::Unknown;
     assert_eq!(chosen_from(&unmeasured, &own_book(now(), None)).whole, None);
     assert!(chosen_from(&unmeasured, &own_book(now(), Some(500))).whole.is_some());
+}
+
+#[test]
+fn what_an_own_device_has_still_to_load_counts_as_it_says_and_at_the_worst_where_it_does_not() {
+    let mut question = Question {
+        whole: WholeElsewhere::OnOwnDevices,
+        ..question(Pooling::WhenFaster, measured(20_000, 200))
+    };
+    let there = question.facts.speeds.get_mut(&Place::Peer(peer(1))).expect("it was measured");
+    there.speed.load = Figure::Unknown;
+    let book = |load_kb_per_s, held| {
+        let mut book = own_book(now(), Some(500));
+        let own = book.own.get_mut(&peer(1)).expect("it is own");
+        own.offers[0] = nook_wire::WholeOffer { ends_held: held, load_kb_per_s, ..own.offers[0] };
+        let heard = book.heard.get_mut(&peer(1)).expect("it is in the book");
+        let layers = if held { 6 } else { 0 };
+        heard.advert.shards.iter_mut().for_each(|it| it.held = LayerRange::all(layers));
+        book
+    };
+    let whole = |book: &AdvertBook| chosen_from(&question, book).whole;
+    assert!(whole(&book(None, true)).is_some(), "nothing is to be loaded");
+    assert_eq!(whole(&book(None, false)), None, "that would be a guess");
+    let fast = whole(&book(Some(1_000_000), false)).expect("it says how fast it loads");
+    let slow = whole(&book(Some(100_000), false)).expect("still faster than here");
+    let load = |choice: WholeChoice| choice.prediction.expect("it was predicted").load;
+    assert!(load(slow) > load(fast) && !load(fast).is_zero());
+    // Nobody waits for a disk that is slower than the reply.
+    assert_eq!(whole(&book(Some(100), false)), None);
 }
 
 #[test]

@@ -88,6 +88,32 @@ fn norm_and_head_are_not_taken_for_layers() {
 }
 
 #[test]
+fn what_a_whole_token_takes_beyond_known_layers_is_norm_and_head() {
+    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let whole = ModelPart { layers: LayerRange::all(6), embedding: true, head: true };
+    let probe = Probe {
+        layer_bytes: 1,
+        decode: [(2, ms(4)), (4, ms(8))],
+        prefill: [(128, ms(40)), (256, ms(80))],
+    };
+    gauges.seed((Place::Local, MODEL), &probe, now);
+    let ends = |gauges: &Gauges| speed(gauges, Place::Local, now).ends.measured();
+    // The first finds everything cold, and one of many rows is no token.
+    gauges.observe(MODEL, &visit(Place::Local, whole, 1, 900), ROW, now);
+    gauges.observe(MODEL, &visit(Place::Local, whole, 64, 900), ROW, now);
+    // Faster than its layers are known to be: that says nothing of what comes behind them.
+    gauges.observe(MODEL, &visit(Place::Local, whole, 1, 11), ROW, now);
+    assert_eq!(ends(&gauges), None);
+    gauges.observe(MODEL, &visit(Place::Local, whole, 1, 17), ROW, now);
+    assert_eq!(ends(&gauges), Some(ms(5)));
+    assert_eq!(decode(speed(&gauges, Place::Local, now), 6), Some(ms(12)));
+    // From then on it is the layers that such tokens tell of.
+    gauges.observe(MODEL, &visit(Place::Local, whole, 1, 29), ROW, now);
+    assert_eq!(ends(&gauges), Some(ms(5)));
+    assert!(decode(speed(&gauges, Place::Local, now), 6) > Some(ms(12)));
+}
+
+#[test]
 fn the_way_is_told_by_steps_that_did_not_travel_while_others_were_computed() {
     let (mut gauges, now) = (Gauges::default(), clock::now());
     let there = Place::Peer(peer(1));

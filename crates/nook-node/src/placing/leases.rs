@@ -12,11 +12,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, clock};
-use nook_link::Links;
+use nook_link::Link;
 use nook_plan::{least_covered, most_needed};
-use nook_shard::WorkerError;
+use nook_shard::{Worker, WorkerError};
 use nook_trust::{Admitted, Purpose};
 use nook_wire::{FEATURE_PLACEMENT, Message, PlaceState, PlaceWish, Placed};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalogue::Entry;
@@ -44,6 +45,8 @@ pub(crate) struct Leases {
     /// Layers whose leases ended and whose memory is to be freed once no conversation is held; few,
     /// because each model has one entry.
     owed: BTreeMap<ModelDigest, LayerRange>,
+    /// Those of them that a task frees, and what ends it; it is cancelled too once they are free.
+    freeing: BTreeMap<ModelDigest, (LayerRange, CancellationToken)>,
     numbers: u64,
 }
 
@@ -60,9 +63,10 @@ struct Lease {
     number: u64,
 }
 
-/// A loading came to its end.
+/// How a loading goes on, or how it came to its end. The house alone tells the device, so that what it says of
+/// a lease that is over is its last word about it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Loaded {
+pub(crate) struct Progress {
     peer: PeerId,
     model: ModelDigest,
     number: u64,
@@ -73,12 +77,14 @@ pub(crate) struct Loaded {
 struct Job {
     admitted: Admitted,
     wish: PlaceWish,
+    /// Of the lease.
+    number: u64,
     name: String,
     path: PathBuf,
     /// Layers of ended leases; freed before anything is loaded.
-    free_first: Option<LayerRange>,
+    free_first: Vec<LayerRange>,
     workers: Workers,
-    links: Links,
+    inside: mpsc::Sender<Inside>,
 }
 
 impl Leases {
@@ -148,6 +154,19 @@ impl Leases {
         let owed = self.owed.entry(model).or_insert(layers);
         *owed = hull(&[*owed, layers]).unwrap_or(layers);
     }
+
+    /// Layers of `model` that are owed and leased to nobody; from now on it is the caller who sees to them.
+    fn take_owed(&mut self, model: ModelDigest) -> Vec<LayerRange> {
+        if let Some((layers, freeing)) = self.freeing.remove(&model)
+            && !freeing.is_cancelled()
+        {
+            // Whoever takes them now must not find them freed later.
+            freeing.cancel();
+            self.owe(model, layers);
+        }
+        let owed = self.owed.remove(&model);
+        owed.map_or_else(Vec::new, |owed| without(owed, &self.asked(model, None)))
+    }
 }
 
 /// Which `len` layers a host offers whom others asked for some: those that were asked for, and more
@@ -184,8 +203,10 @@ impl State {
     pub(crate) fn on_place(&mut self, peer: PeerId, wish: PlaceWish) {
         if wish.layers.is_empty() {
             // Given back, and nobody waits for an answer.
-            self.leases.end(|model, by, _| model == wish.model && by == peer);
-            return self.relist_lent();
+            if !self.leases.end(|model, by, _| model == wish.model && by == peer).is_empty() {
+                self.relist_lent();
+            }
+            return;
         }
         if let Some(state) = self.leases.repeated(peer, wish) {
             return self.tell_placed(peer, placed(wish, state));
@@ -218,26 +239,15 @@ impl State {
         });
         let cut = terms.until.child_token();
         let number = self.leases.add(peer, wish, cut.clone(), now);
-        let free_first = self.leases.owed.remove(&wish.model);
+        let free_first = self.leases.take_owed(wish.model);
         terms.served.note(wish.model);
         for (loser, placed) in ended {
             self.tell_placed(loser, placed);
         }
-        let (workers, links) = (self.workers.clone(), self.links.clone());
-        let job = Job { admitted, wish, name, path, free_first, workers, links };
-        let inside = self.inside.clone();
+        let (workers, inside) = (self.workers.clone(), self.inside.clone());
+        let job = Job { admitted, wish, number, name, path, free_first, workers, inside };
         tracing::info!(?peer, model = ?wish.model, layers = %wish.layers, "holding layers");
-        self.tasks.spawn_until_cancelled("placing", async move {
-            tokio::select! {
-                biased;
-                () = cut.cancelled() => {}
-                state = job.run() => {
-                    let loaded = Loaded { peer, model: wish.model, number, state };
-                    // A house that is leaving holds nothing any more.
-                    let _ = inside.send(Inside::Loaded(loaded)).await;
-                }
-            }
-        });
+        self.tasks.spawn_until_cancelled("placing", job.run(cut));
         self.relist_lent();
         Ok(())
     }
@@ -269,15 +279,21 @@ impl State {
         if fits { Ok(()) } else { Err(ErrorCode::OutOfMemory) }
     }
 
-    /// A loading came to its end; its device has been told.
-    pub(crate) fn on_loaded(&mut self, loaded: Loaded) {
-        let Loaded { peer, model, number, state } = loaded;
+    /// A loading goes on, or came to its end: its device is told, unless it has been told by now that the
+    /// lease is over.
+    pub(crate) fn on_progress(&mut self, progress: Progress) {
+        let Progress { peer, model, number, state } = progress;
         let key = (model, peer);
         let Some(lease) = self.leases.leases.get_mut(&key).filter(|it| it.number == number) else {
             return;
         };
         lease.state = state;
         lease.used = clock::now();
+        let layers = lease.layers;
+        self.tell_placed(peer, Placed { model, layers, state });
+        if matches!(state, PlaceState::Loading { .. }) {
+            return;
+        }
         if matches!(state, PlaceState::Refused { .. }) {
             self.leases.end(|of, by, _| (of, by) == key);
             self.relist_lent();
@@ -343,18 +359,23 @@ impl State {
             .copied()
             .collect();
         for model in free {
-            let Some(owed) = self.leases.owed.remove(&model) else { continue };
-            let kept = self.leases.asked(model, None);
-            let ranges = without(owed, &kept);
+            let ranges = self.leases.take_owed(model);
+            let Some(all) = hull(&ranges) else { continue };
+            let until = CancellationToken::new();
+            self.leases.freeing.insert(model, (all, until.clone()));
             let (workers, inside) = (self.workers.clone(), self.inside.clone());
             self.tasks.spawn_until_cancelled("give-back", async move {
-                if let Some(worker) = workers.find(model).await {
-                    for range in ranges {
-                        if worker.release(range).await.is_err() {
-                            // A conversation began just now; tried again at the next look.
-                            let _ = inside.send(Inside::Owed(model, range)).await;
-                        }
+                let given_back = async {
+                    if let Some(worker) = workers.find(model).await {
+                        free_lent(model, &ranges, &worker, &inside).await;
                     }
+                    until.cancel();
+                };
+                tokio::select! {
+                    biased;
+                    // Somebody has asked for layers of it, and frees first what is not among them.
+                    () = until.cancelled() => {}
+                    () = given_back => {}
                 }
             });
         }
@@ -365,41 +386,59 @@ impl State {
         self.leases.owe(model, layers);
     }
 
+    /// Tells a device, if it is there and understands. One whose link is gone comes back with an advert, which
+    /// says the same.
     fn tell_placed(&self, peer: PeerId, placed: Placed) {
-        let links = self.links.clone();
-        self.tasks.spawn_until_cancelled("placed", async move { tell(&links, peer, placed).await });
+        let understands = |link: &Link| link.hello().features & FEATURE_PLACEMENT != 0;
+        if self.links.link(peer).is_some_and(|link| understands(&link)) {
+            self.bulletins.post(peer, Message::Placed(placed));
+        }
     }
 }
 
 impl Job {
-    /// Frees what is in the way, loads, and tells the device; how it stands in the end.
-    async fn run(self) -> PlaceState {
-        let state = match self.load().await {
-            Ok(()) => PlaceState::Held,
-            Err(code) => PlaceState::Refused { code },
+    /// Frees what is in the way, loads, and tells the house, unless the lease is over before.
+    async fn run(self, cut: CancellationToken) {
+        let loaded = async {
+            let state = match self.load().await {
+                Ok(()) => PlaceState::Held,
+                Err(code) => PlaceState::Refused { code },
+            };
+            self.tell(state).await;
         };
-        tell(&self.links, self.admitted.peer(), placed(self.wish, state)).await;
-        state
+        tokio::select! {
+            biased;
+            () = cut.cancelled() => {
+                // Some of it may not be freed yet; what is leased by then is left out.
+                for range in &self.free_first {
+                    let _ = self.inside.send(Inside::Owed(self.wish.model, *range)).await;
+                }
+            }
+            () = loaded => {}
+        }
+    }
+
+    async fn tell(&self, state: PlaceState) {
+        let (peer, model, number) = (self.admitted.peer(), self.wish.model, self.number);
+        // A house that is leaving holds nothing any more.
+        let _ = self.inside.send(Inside::Placing(Progress { peer, model, number, state })).await;
     }
 
     async fn load(&self) -> Result<(), ErrorCode> {
         let PlaceWish { model, layers } = self.wish;
         let worker = self.workers.get(model, &self.name).await.map_err(|error| error.code)?;
-        for range in self.free_first.iter().flat_map(|gone| without(*gone, &[layers])) {
-            // Where a conversation is held nothing is freed, and the worker says below what fits.
-            let _ = worker.release(range).await;
-        }
+        // Where a conversation is held nothing is freed, and the worker says below what fits.
+        free_lent(model, &self.free_first, &worker, &self.inside).await;
         let peer = self.admitted.peer();
         let mut told = None;
         for (done, layer) in layers.iter().enumerate() {
             let percent = u64::try_from(done).unwrap_or(0) * 100 / u64::from(layers.len().max(1));
             let percent = u8::try_from(percent).unwrap_or(100);
-            // In few steps: whoever does not read as fast as small layers load is not flooded.
+            // In few steps: small layers load fast.
             let step = percent / PERCENT_STEP * PERCENT_STEP;
             if told != Some(step) {
                 told = Some(step);
-                let loading = PlaceState::Loading { percent: step };
-                tell(&self.links, peer, placed(self.wish, loading)).await;
+                self.tell(PlaceState::Loading { percent: step }).await;
             }
             let one = LayerRange::with_len(layer, 1);
             worker.load_for(peer, &self.path, model, one).await.map_err(|error| match error {
@@ -411,17 +450,23 @@ impl Job {
     }
 }
 
-fn placed(wish: PlaceWish, state: PlaceState) -> Placed {
-    Placed { model: wish.model, layers: wish.layers, state }
+/// Frees what other devices brought of `ranges`. What is in use is owed again, for the next look.
+async fn free_lent(
+    model: ModelDigest,
+    ranges: &[LayerRange],
+    worker: &Worker,
+    inside: &mpsc::Sender<Inside>,
+) {
+    for range in ranges {
+        if worker.release(*range).await.is_err() {
+            // A house that is leaving ends the worker.
+            let _ = inside.send(Inside::Owed(model, *range)).await;
+        }
+    }
 }
 
-/// Tells a device, if it is there and understands.
-async fn tell(links: &Links, peer: PeerId, placed: Placed) {
-    let Some(link) = links.link(peer) else { return };
-    if link.hello().features & FEATURE_PLACEMENT != 0 {
-        // A link that is gone comes back with an advert, which says the same.
-        let _ = link.mux().send(Message::Placed(placed)).await;
-    }
+fn placed(wish: PlaceWish, state: PlaceState) -> Placed {
+    Placed { model: wish.model, layers: wish.layers, state }
 }
 
 /// The parts of `range` that lie in none of `kept`.
@@ -502,5 +547,29 @@ mod tests {
         let ended = leases.end(|_, by, _| by == peer(0));
         assert_eq!((ended.len(), leases.owed[&MODEL]), (1, range(0, 5)));
         assert!(cut.is_cancelled(), "its loading ends");
+    }
+
+    #[test]
+    fn layers_between_those_that_are_owed_stay_with_whoever_leases_them() {
+        let (mut leases, now) = (Leases::default(), clock::now());
+        let wish = |start, end| PlaceWish { model: MODEL, layers: range(start, end) };
+        let [one, other] = [PeerId([1; 32]), PeerId([2; 32])];
+        leases.add(one, wish(0, 2), CancellationToken::new(), now);
+        leases.add(other, wish(3, 5), CancellationToken::new(), now);
+        leases.add(one, wish(6, 8), CancellationToken::new(), now);
+        leases.end(|_, by, _| by == one);
+        assert_eq!(leases.take_owed(MODEL), [range(0, 3), range(5, 8)]);
+        assert_eq!(leases.take_owed(MODEL), [], "the caller sees to them");
+    }
+
+    #[test]
+    fn what_a_task_is_still_to_free_is_taken_from_it_and_what_it_has_freed_is_not() {
+        let mut leases = Leases::default();
+        let until = CancellationToken::new();
+        leases.freeing.insert(MODEL, (range(0, 4), until.clone()));
+        assert_eq!(leases.take_owed(MODEL), [range(0, 4)]);
+        assert!(until.is_cancelled(), "it frees nothing any more");
+        leases.freeing.insert(MODEL, (range(0, 4), until));
+        assert_eq!(leases.take_owed(MODEL), []);
     }
 }

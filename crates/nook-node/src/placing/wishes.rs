@@ -235,13 +235,10 @@ impl State {
 
     fn say_place(&self, peer: PeerId, wish: PlaceWish) {
         let Some(link) = self.links.link(peer) else { return };
-        if link.hello().features & FEATURE_PLACEMENT == 0 {
-            return;
-        }
-        self.tasks.spawn_until_cancelled("place", async move {
+        if link.hello().features & FEATURE_PLACEMENT != 0 {
             // A link that is gone is asked again when it is back and looked at.
-            let _ = link.mux().send(Message::Place(wish)).await;
-        });
+            self.bulletins.post(peer, Message::Place(wish));
+        }
     }
 
     /// A device answers a wish. What nobody asked for says nothing.

@@ -2,10 +2,11 @@
 //!
 //! Only while nothing else goes on: no reply of its own, no stream of a guest, nothing that holds lending
 //! back (which is where the owner says how busy is too busy), and, whatever the owner lends on, not on
-//! battery and not under a window that fills the screen. It costs one load of at most eight layers,
-//! within the cap on lending and what the machine has free, and a few steps of random numbers, at most once
-//! an hour and model for as long as nothing is known. The layers are loaded and computed as a guest's would
-//! be, and given back afterwards. What was measured is kept over a restart (`crate::keeping`), so that a
+//! battery and not under a window that fills the screen. It costs one load of at most eight layers, and of
+//! norm and head where all layers are lent, because then devices of the same person may have whole requests
+//! run here; within the cap on lending and what the machine has free, and a few steps of random numbers, at
+//! most once an hour and model for as long as something is not known. All of it is loaded and computed as a
+//! guest's would be, and given back afterwards. What was measured is kept over a restart (`crate::keeping`), so that a
 //! device does this at its first use and not at each start.
 
 use std::collections::BTreeMap;
@@ -18,8 +19,9 @@ use nook_plan::Place;
 use super::call::Failed;
 use super::{Aim, Round, Wanted, stretches};
 use crate::lending::Lent;
+use crate::records::Note;
 use crate::shelf::Listed;
-use crate::state::State;
+use crate::state::{Inside, State};
 
 /// Memory that stays free while this device measures itself, in bytes: nobody waits for what it finds.
 const SPARE_BYTES: u64 = 1 << 30;
@@ -45,9 +47,11 @@ impl State {
             return;
         };
         let (listed, file) = (entry.listed.clone(), entry.file.clone());
-        let needed = stretches(lent.layers)
-            .first()
-            .map_or(0, |layers| file.weight_bytes(&ModelPart::inner(*layers)));
+        let layers = stretches(lent.layers).first().copied().unwrap_or(LayerRange::all(0));
+        let needed = match self.lends_whole(&lent) {
+            true => file.weight_bytes(&ModelPart { embedding: true, head: true, layers }),
+            false => file.weight_bytes(&ModelPart::inner(layers)),
+        };
         if needed.saturating_add(SPARE_BYTES) > self.holdings.available() {
             return;
         }
@@ -64,9 +68,17 @@ impl State {
         let terms = self.lending.terms.as_ref()?;
         terms.lent.iter().find(|lent| {
             let speed = self.gauges.speed(Place::Local, lent.model);
-            let is_unknown = speed.decode.is_unknown() || speed.prefill.is_unknown();
+            let is_unknown = speed.decode.is_unknown()
+                || speed.prefill.is_unknown()
+                || (speed.ends.is_unknown() && self.lends_whole(lent));
             is_unknown && self.probing.is_due(Place::Local, lent.model, now)
         })
+    }
+
+    /// Whether all layers of a model are lent.
+    fn lends_whole(&self, lent: &Lent) -> bool {
+        let entry = self.catalogue.iter().find(|entry| entry.digest() == lent.model);
+        entry.is_some_and(|entry| lent.layers == LayerRange::all(entry.layers()))
     }
 }
 
@@ -78,7 +90,12 @@ impl Round {
         let Some(largest) = all.first().copied() else { return Ok(()) };
         let worker = self.workers.get(*digest, name).await.map_err(|_| Failed::Gone)?;
         let held = worker.status().await.map_err(|_| Failed::Gone)?.held;
-        worker.load_for(self.me, path, *digest, largest).await.map_err(|_| Failed::Refused)?;
+        let loaded = worker.load_for(self.me, path, *digest, largest).await;
+        let took = loaded.map_err(|_| Failed::Refused)?.took;
+        if held.is_empty() {
+            let bytes = self.wanted.file.weight_bytes(&ModelPart::inner(largest));
+            self.tell_loaded(bytes, took).await;
+        }
         let measured = async {
             let mut points = Vec::new();
             for stretch in all {
@@ -89,6 +106,12 @@ impl Round {
                 points.push((stretch, done));
             }
             self.tell_line(Place::Local, &points).await;
+            if layers == LayerRange::all(self.wanted.file.shape().layers) {
+                let part = self.head();
+                let call = worker.open_call_for(self.me).await.map_err(|_| Failed::Gone)?;
+                let done = self.steps(part).over_worker(call, part).await?;
+                self.tell_visits(Place::Local, part, &done).await;
+            }
             Ok(())
         };
         let outcome = measured.await;
@@ -105,6 +128,13 @@ impl Round {
             tokio::time::sleep(RELEASE_PAUSE).await;
         }
         outcome
+    }
+
+    /// How fast weights came into the memory of this device.
+    async fn tell_loaded(&self, bytes: u64, took: Duration) {
+        let (place, model) = (Place::Local, self.wanted.listed.digest);
+        // As everything that a round tells.
+        let _ = self.house.send(Inside::Conduct(Note::Opened { place, model, bytes, took })).await;
     }
 }
 

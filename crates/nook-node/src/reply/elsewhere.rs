@@ -388,8 +388,12 @@ impl<'a> Elsewhere<'a> {
         let history = Sensitive([&ids[..], &self.said[..]].concat());
         let (peer, kept) = (self.peer(), self.kept);
         let ran = RanElsewhere { peer, prompt: ids.len(), history, kept };
-        let unwanted = model.trails.keep_elsewhere(ran, self.setup.conversation);
-        self.setup.teller.unwanted(model.listed.digest, unwanted).await;
+        let (teller, digest) = (&self.setup.teller, model.listed.digest);
+        teller.unwanted(digest, model.trails.keep_elsewhere(ran, self.setup.conversation)).await;
+        // Where words may not go there any more, this was kept after others were looked for.
+        if !teller.book.borrow().own.contains_key(&peer) {
+            teller.unwanted(digest, model.trails.revoke(|_| true, |other| other != peer)).await;
+        }
     }
 
     /// Tells the house, and the log, how that device did.

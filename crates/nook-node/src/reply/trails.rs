@@ -7,8 +7,9 @@
 //! prompt usually, the hosts are asked for a copy of that and the trail stays for its own chat and for the
 //! next prompt that begins alike. What another device of the same person ran whole is remembered beside
 //! them ([`RanElsewhere`]), with the name under which that device keeps it. In memory only, and of this
-//! device's own prompts; with a kept conversation that is deleted all of it goes, and what hosts keep for
-//! it (`crate::dropping`).
+//! device's own prompts; with a kept conversation that is deleted all of it goes, with a device that is trusted
+//! less all that has a part there, with the model everything, and with each of them what hosts keep for it
+//! (`crate::dropping`).
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -56,6 +57,8 @@ struct Kept {
     /// As those: what other devices of the same person ran whole.
     elsewhere: VecDeque<(Option<i64>, RanElsewhere)>,
     deleted: VecDeque<i64>,
+    /// Nobody looks for anything here any more.
+    closed: bool,
 }
 
 /// A whole request that another device of the same person ran, and may remember.
@@ -111,6 +114,18 @@ impl RanElsewhere {
     }
 }
 
+/// How a prompt goes on behind an earlier reply.
+#[derive(Debug)]
+pub(crate) struct GoingOn {
+    /// Where; absent where it begins at 0 after all.
+    pub(crate) resume: Option<Resume>,
+    /// Whether hosts begin with a copy.
+    pub(crate) copy: bool,
+    /// What hosts keep until they are asked, and nobody else goes on with; absent where they copy. A reply that
+    /// leaves nothing new has to have it dropped.
+    pub(crate) taken: Option<Trail>,
+}
+
 /// Who could go on with an earlier reply at the moment.
 pub(crate) struct Hosts<'a> {
     pub(crate) offers: &'a [Offer],
@@ -122,8 +137,8 @@ impl TrailBook {
     /// with now comes back, for the hosts to be told (`dropping`). A trail that leaves its name to a younger
     /// one, which said the same again, is not told of: hosts would drop both.
     pub(crate) fn keep(&self, trail: Trail, conversation: Option<i64>) -> Unwanted {
-        let Kept { trails, deleted, .. } = &mut *self.kept();
-        if conversation.is_some_and(|it| deleted.contains(&it)) {
+        let Kept { trails, deleted, closed, .. } = &mut *self.kept();
+        if *closed || conversation.is_some_and(|it| deleted.contains(&it)) {
             return trail.into();
         }
         trails.push_back((conversation, trail));
@@ -135,19 +150,49 @@ impl TrailBook {
 
     /// The conversation is deleted: what it has left goes, and comes back for the hosts to be told.
     pub(crate) fn forget(&self, conversation: i64) -> Unwanted {
-        let Kept { trails, elsewhere, deleted } = &mut *self.kept();
+        let Kept { trails, elsewhere, deleted, .. } = &mut *self.kept();
         while deleted.len() >= DELETED_MAX {
             deleted.pop_front();
         }
         deleted.push_back(conversation);
-        Unwanted { trails: taken(trails, conversation), elsewhere: taken(elsewhere, conversation) }
+        let is_of = |of: Option<i64>| of == Some(conversation);
+        Unwanted {
+            trails: taken(trails, |of, _| is_of(of)),
+            elsewhere: taken(elsewhere, |of, _| is_of(of)),
+        }
+    }
+
+    /// Takes out what has a part on a device that may not compute for this one any more, or has words on one
+    /// that may not see them any more, for all its hosts to be told.
+    pub(crate) fn revoke(
+        &self,
+        may_compute: impl Fn(PeerId) -> bool,
+        may_see: impl Fn(PeerId) -> bool,
+    ) -> Unwanted {
+        let Kept { trails, elsewhere, .. } = &mut *self.kept();
+        let is_barred = |segment: &Segment| match segment.place {
+            Place::Local => false,
+            Place::Peer(peer) => !may_compute(peer),
+        };
+        Unwanted {
+            trails: taken(trails, |_, trail| trail.segments().iter().any(is_barred)),
+            elsewhere: taken(elsewhere, |_, ran| !may_see(ran.peer)),
+        }
+    }
+
+    /// The model makes room for another, or is gone: nobody goes on with anything that was left of it, nor with
+    /// what replies that are still under way leave. All of it comes back, for the hosts to be told.
+    pub(crate) fn close(&self) -> Unwanted {
+        let Kept { trails, elsewhere, closed, .. } = &mut *self.kept();
+        *closed = true;
+        Unwanted { trails: taken(trails, |_, _| true), elsewhere: taken(elsewhere, |_, _| true) }
     }
 
     /// Keeps what another device has run whole. What nobody will go on with now comes back, for that
     /// device to be told; not where a later request has gone on with it, whose own name is told in time.
     pub(crate) fn keep_elsewhere(&self, ran: RanElsewhere, conversation: Option<i64>) -> Unwanted {
-        let Kept { elsewhere, deleted, .. } = &mut *self.kept();
-        if conversation.is_some_and(|it| deleted.contains(&it)) {
+        let Kept { elsewhere, deleted, closed, .. } = &mut *self.kept();
+        if *closed || conversation.is_some_and(|it| deleted.contains(&it)) {
             return Unwanted { trails: Vec::new(), elsewhere: vec![ran] };
         }
         elsewhere.push_back((conversation, ran));
@@ -203,15 +248,15 @@ impl TrailBook {
         (best.resumable(prompt) >= DETOUR_POSITIONS_MIN).then(|| best.dtype())
     }
 
-    /// The route to walk and where on it `prompt` goes on, with a copy or with what was kept itself: that
-    /// of an earlier reply, when its devices can still be asked, else the `planned` one from the beginning.
+    /// The route to walk and how `prompt` goes on there: that of an earlier reply, when its devices can still
+    /// be asked, else the `planned` one from the beginning.
     pub(crate) fn go_on(
         &self,
         planned: Route,
         dtype: ActivationDtype,
         prompt: &[u32],
         hosts: &Hosts<'_>,
-    ) -> (Route, Option<(Resume, bool)>) {
+    ) -> (Route, Option<GoingOn>) {
         let may = |trail: &Trail, saved: u32| {
             let is_planned = trail.segments() == planned.segments();
             trail.dtype() == dtype
@@ -224,7 +269,10 @@ impl TrailBook {
             return (planned, None);
         };
         match Route::new(planned.layers(), trail.segments().to_vec()) {
-            Ok(route) => (route, trail.resume(prompt).map(|resume| (resume, copy))),
+            Ok(route) => {
+                let taken = (!copy).then(|| trail.clone());
+                (route, Some(GoingOn { resume: trail.resume(prompt), copy, taken }))
+            }
             Err(error) => {
                 tracing::error!(%error, "the route of an earlier reply is none");
                 (planned, None)
@@ -233,11 +281,13 @@ impl TrailBook {
     }
 }
 
-/// Takes out what a conversation has left.
-fn taken<T>(kept: &mut VecDeque<(Option<i64>, T)>, conversation: i64) -> Vec<T> {
+/// Takes out what `goes` names, by the conversation that it belongs to and what it is.
+fn taken<T>(
+    kept: &mut VecDeque<(Option<i64>, T)>,
+    goes: impl Fn(Option<i64>, &T) -> bool,
+) -> Vec<T> {
     let all = std::mem::take(kept).into_iter();
-    let (gone, stay): (VecDeque<_>, VecDeque<_>) =
-        all.partition(|(of, _)| *of == Some(conversation));
+    let (gone, stay): (VecDeque<_>, VecDeque<_>) = all.partition(|(of, left)| goes(*of, left));
     *kept = stay;
     gone.into_iter().map(|(_, left)| left).collect()
 }
@@ -436,6 +486,45 @@ pub(crate) mod tests {
         assert!(book.take(&[5, 6, 7], |_, _| true, |_| true).is_some());
         (0..2 * DELETED_MAX as i64).for_each(|number| drop(book.forget(number)));
         assert_eq!(book.kept().deleted.len(), DELETED_MAX);
+    }
+
+    /// What a reply over the devices with these numbers leaves, each with a layer between the two ends.
+    fn pooled(peers: &[u8], prompt: &[u32]) -> Trail {
+        let layers = peers.len() as u32 + 2;
+        let topology = Topology::or_alone(layers, 1, 1).expect("there is a middle");
+        let hops = (1..).zip(peers).map(|(layer, peer)| Hop {
+            peer: PeerId([*peer; 32]),
+            layers: nook_base::LayerRange::with_len(layer, 1),
+        });
+        let hops: Vec<Hop> = hops.collect();
+        let route = Route::boomerang(topology, &hops).expect("a legal route");
+        trail_over(&route, ActivationDtype::F32, prompt)
+    }
+
+    #[test]
+    fn what_has_a_part_on_a_device_that_is_trusted_less_goes_and_the_rest_stays() {
+        let book = TrailBook::default();
+        book.keep(pooled(&[1, 2], &[1]), None);
+        book.keep(pooled(&[2, 3], &[1, 2]), Some(7));
+        book.keep(pooled(&[3], &[1, 2, 3]), None);
+        book.keep(trail(&[1, 2, 3, 4]), None);
+        book.keep_elsewhere(ran(&[1, 2, 3]), None);
+        book.keep_elsewhere(RanElsewhere { peer: PeerId([4; 32]), ..ran(&[1, 2]) }, None);
+        let positions = |gone: &Unwanted| -> [Vec<u32>; 2] {
+            let kept = gone.elsewhere.iter().filter_map(|ran| Some(ran.kept?.position));
+            [gone.trails.iter().map(|it| it.name().0).collect(), kept.collect()]
+        };
+        let none: [Vec<u32>; 2] = Default::default();
+        assert_eq!(positions(&book.revoke(|_| true, |_| true)), none);
+        let gone = book.revoke(|_| true, |peer| peer != PeerId([1; 32]));
+        assert_eq!(positions(&gone), [vec![], vec![2]]);
+        let gone = book.revoke(|peer| peer != PeerId([2; 32]), |_| true);
+        assert_eq!(positions(&gone), [vec![1, 2], vec![]], "all hosts of both hear it");
+        assert!(book.take(&[1, 2, 3, 4, 5], |_, _| true, |_| true).is_some());
+        assert_eq!(positions(&book.close()), [vec![3], vec![1]]);
+        assert_eq!(positions(&book.keep(trail(&[1, 2, 3, 4]), None)), [vec![4], vec![]]);
+        assert_eq!(positions(&book.keep_elsewhere(ran(&[1, 2, 3]), None)), [vec![], vec![2]]);
+        assert!(book.take(&[1, 2, 3, 4, 5], |_, _| true, |_| true).is_none());
     }
 
     #[test]

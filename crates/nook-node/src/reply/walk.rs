@@ -18,6 +18,7 @@ use nook_link::Links;
 use nook_pipeline::{
     Action, AttemptId, CloseReason, Deadlines, Event, FallBack, Forecast, GainBook, HopMeasure,
     LogitRows, PREFILL_WINDOW, Pipeline, PipelineSettings, Priority, RETAINED_BYTES_MAX, SpotCheck,
+    Trail,
 };
 use nook_plan::{Place, Route};
 use nook_text::ReplyText;
@@ -32,7 +33,7 @@ use crate::reply::elsewhere::{Begun, Given};
 use crate::reply::handover::{CacheCosts, Handovers};
 use crate::reply::leg::{Leg, LegEvent, Order};
 use crate::reply::telling::{ReaderLeft, Teller};
-use crate::reply::trails::Hosts;
+use crate::reply::trails::{GoingOn, Hosts};
 use crate::shelf::OpenModel;
 use crate::views::{FinishReason, ReplyEvent, ShardState};
 use crate::workers::Workers;
@@ -78,6 +79,8 @@ pub(crate) struct Walk {
     conversation: Option<i64>,
     /// Whether what an earlier reply left is to stay with the hosts.
     resumes_copy: bool,
+    /// What else they were left by it, until this reply leaves something itself.
+    resumed: Option<Trail>,
     history: Vec<u32>,
     prompt_tokens: u32,
     /// Who made the reply so far, and when it was last heard of; until the next token is chosen.
@@ -128,7 +131,10 @@ impl Walk {
         let offers = setup.teller.book.borrow().offers(model.listed.digest, clock::now());
         let hosts = Hosts { offers: &offers, links: &setup.links };
         let (route, going_on) = model.trails.go_on(route, dtype, &ready.ids, &hosts);
-        let (resume, resumes_copy) = going_on.unzip();
+        let (resume, resumes_copy, resumed) = match going_on {
+            Some(GoingOn { resume, copy, taken }) => (resume, copy, taken),
+            None => (None, false, None),
+        };
         let settings = PipelineSettings {
             hidden: model.shape.hidden,
             dtype,
@@ -156,7 +162,8 @@ impl Walk {
             pipeline: Pipeline::new(&route, settings),
             session: rand::random(),
             conversation: setup.conversation,
-            resumes_copy: resumes_copy.unwrap_or_default(),
+            resumes_copy,
+            resumed,
             prompt_tokens,
             tokens_max: ready.tokens_max,
             chooser: Chooser::new(ready.sampler, ready.constraint, ready.alternatives),
@@ -186,6 +193,7 @@ impl Walk {
     /// Walks to the end, and tells what was measured on the way, however it ended.
     pub(crate) async fn run(mut self) {
         self.walk().await;
+        self.leave_nothing_behind().await;
         crate::meters::shard_latencies(&self.model.listed.name, self.pipeline.visits());
         let visits = self.pipeline.visits().copied().collect();
         let row_bytes = self.dtype.row_bytes(self.hidden) as u64;

@@ -103,7 +103,13 @@ async fn run(
     }
     let sampler = Sampler::new(settings).with_biases(&biases);
     let mut sampler = sampler.map_err(|wrong| bad(&wrong.to_string()))?;
-    let mut run = Run::open((own.pass.peer(), lent), (&model, ask), ids, terms).await?;
+    let opening = Run::open((own.pass.peer(), lent), (&model, ask), ids, terms);
+    let mut run = tokio::select! {
+        biased;
+        // Loading takes long, and nobody waits for it any more.
+        _ = from_asker.recv() => return Err(Over::Left),
+        run = opening => run?,
+    };
     let outcome = tokio::select! {
         biased;
         // Whatever the asker says now is the end; it has nothing more to say.

@@ -173,3 +173,25 @@ fn a_refused_return_leaves_everything_where_it_is() {
     assert_eq!(seat.resume(&key, point(1), 20, 600).unwrap().session.0, 10);
     assert_eq!((parked(&account), account.balance().caches), ((0, 0), 1_000));
 }
+
+#[test]
+fn a_call_that_was_open_when_its_device_was_forgotten_leaves_nothing() {
+    let account = account();
+    let kept = |number: u8, seat: Seat<Length>| {
+        let mut history = History::default();
+        history.note(10, HistoryMark([number; 16]));
+        let (_, key) = guest(number);
+        seat.park(key, Kept { session: Length(10), history }, 5, clock::now());
+        parked(&account).0
+    };
+    let sit = |number: u8| account.sit(guest(number).0).unwrap();
+    let (one, other) = (sit(1), sit(2));
+    account.forget(Some(PeerId([1; 32])));
+    assert_eq!(kept(1, one), 0, "its end comes after the word");
+    assert_eq!(kept(2, other), 1, "another device's");
+    assert_eq!(kept(1, sit(1)), 2, "a call that came later");
+    let (one, other) = (sit(1), sit(2));
+    account.forget(None);
+    assert_eq!((parked(&account).0, kept(1, one), kept(2, other)), (0, 0, 0));
+    assert!(account.books().forgotten.is_empty(), "no call is open that it could concern");
+}

@@ -240,3 +240,17 @@ async fn what_its_requester_drops_is_freed_at_once_and_nothing_else() {
     assert_eq!(host.status().await.parked, 0);
     assert_eq!(host.open(again(1, end)).await.err(), Some(FORGOTTEN));
 }
+
+#[tokio::test]
+async fn a_worker_outlives_a_flood_of_drops() {
+    let host = Host::start(4, PLENTY).await;
+    let end = first_turn(&host, 1, 5).await;
+    let peer = Some(PeerId([1; 32]));
+    let named = KeptHistory { model: MODEL, position: end.position, mark: end.mark };
+    for position in 1000..3000 {
+        host.worker.drop_kept(peer, KeptHistory { position, ..named }).await;
+    }
+    assert_eq!(host.status().await.parked, 1);
+    host.worker.drop_kept(peer, named).await;
+    host.until("the end of it", |status| status.parked == 0).await;
+}

@@ -22,9 +22,24 @@ impl Walk {
         let Some(trail) = self.pipeline.take_trail() else {
             return;
         };
+        // What this one went on with is in it.
+        self.resumed = None;
         let leaving = std::mem::take(&mut self.leaving);
         let unwanted = keep(trail, leaving, &self.model.trails, self.conversation).await;
-        self.teller.unwanted(self.model.listed.digest, unwanted).await;
+        let digest = self.model.listed.digest;
+        self.teller.unwanted(digest, unwanted).await;
+        // Whoever was trusted less before it was kept has been looked for too early.
+        let barred = self.teller.book.borrow().barred.clone();
+        let unwanted = self.model.trails.revoke(|peer| !barred.contains(&peer), |_| true);
+        self.teller.unwanted(digest, unwanted).await;
+    }
+
+    /// A reply that went on with an earlier one and has left nothing itself: hosts that were not asked before
+    /// it ended have that earlier one still, and nobody will go on with it.
+    pub(super) async fn leave_nothing_behind(&mut self) {
+        if let Some(trail) = self.resumed.take() {
+            self.teller.unwanted(self.model.listed.digest, trail.into()).await;
+        }
     }
 }
 

@@ -43,10 +43,7 @@ pub(super) async fn end(
     if told.is_ok() && heard.await.unwrap_or(false) {
         return Ok(());
     }
-    let peer = own.pass.peer();
-    if !workers.try_drop_kept(peer, kept) {
-        tracing::debug!(?peer, "too busy to drop what is kept; it goes when its time is over");
-    }
+    workers.drop_kept(Some(own.pass.peer()), kept);
     Err(Over::Left)
 }
 
