@@ -1,4 +1,5 @@
-// The pages in a real Chromium against the fake household: `npm run pages`, or `cargo xtask test --only pages`.
+// The pages as they are built for the program, with a household that they make up, in a real Chromium:
+// `npm run pages`, `npm run bench`, `npm run pictures`, or `cargo xtask test --only pages`.
 import { defineConfig } from '@playwright/test';
 
 /** Not 1420: whoever works on the pages has `npm run dev` there. */
@@ -12,7 +13,7 @@ export default defineConfig({
   forbidOnly: true,
   reporter: 'list',
   // Only what hangs takes this long, also where a machine has much else to do.
-  timeout: 180_000,
+  timeout: 300_000,
   expect: { timeout: 60_000 },
   use: {
     baseURL: `http://127.0.0.1:${String(PORT)}/`,
@@ -26,11 +27,12 @@ export default defineConfig({
   projects: [
     { name: 'pages', testMatch: '*.spec.ts' },
     { name: 'bench', testMatch: '*.bench.ts' },
+    { name: 'pictures', testMatch: '*.pictures.ts' },
   ],
   webServer: {
-    command: `npx vite --strictPort --port ${String(PORT)}`,
+    command: `npm run household && npx vite preview --mode household --port ${String(PORT)}`,
     url: `http://127.0.0.1:${String(PORT)}/`,
-    timeout: 120_000,
+    timeout: 240_000,
     reuseExistingServer: false,
   },
 });

@@ -43,10 +43,7 @@ pub(crate) fn run(
     arguments: Arguments,
     language: Option<&str>,
 ) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     tauri::async_runtime::set(runtime.handle().clone());
     let (opener, opening) = opening();
     let background = Background { tasks: Tasks::new(), runtime: runtime.handle().clone() };
@@ -61,8 +58,10 @@ pub(crate) fn run(
             page_commands::change_download,
             page_commands::change_setting,
             page_commands::choose_model_file,
+            page_commands::choose_models_folder,
             commands::confine_conversation,
             commands::conversations,
+            page_commands::copy_model,
             commands::delete_conversation,
             page_commands::diagnostics,
             commands::export_conversation,
@@ -74,6 +73,7 @@ pub(crate) fn run(
             commands::instruct_conversation,
             commands::join,
             commands::messages,
+            page_commands::move_models,
             commands::open_link,
             page_commands::pause_sharing,
             page_commands::port_key,
@@ -91,6 +91,7 @@ pub(crate) fn run(
             commands::set_trust,
             commands::show_code,
             commands::stop,
+            page_commands::stop_moving_models,
             page_commands::test_port,
             commands::turned_to,
             commands::watch,
@@ -127,12 +128,15 @@ fn with_parts(builder: Builder<Wry>, arguments: Arguments, language: Option<&str
 fn with_plugins(builder: Builder<Wry>) -> Builder<Wry> {
     // Whether the window is seen is the tray's matter.
     let kept = StateFlags::SIZE | StateFlags::POSITION | StateFlags::MAXIMIZED;
-    builder
+    let builder = builder
         // First, so that a second start ends before it touches anything.
         .plugin(tauri_plugin_single_instance::init(|app, words, _| started_again(app, words)))
         .plugin(tauri_plugin_window_state::Builder::default().with_state_flags(kept).build())
-        .plugin(tauri_plugin_autostart::Builder::new().arg("--hidden").build())
-        .plugin(tauri_plugin_dialog::init())
+        .plugin(tauri_plugin_dialog::init());
+    // On Linux the program writes its entry itself (`login_start`).
+    #[cfg(not(target_os = "linux"))]
+    let builder = builder.plugin(tauri_plugin_autostart::Builder::new().arg("--hidden").build());
+    builder
 }
 
 /// Something happened to the window: it is never closed, only put away.

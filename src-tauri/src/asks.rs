@@ -160,6 +160,10 @@ pub(crate) struct DiagnosticsView {
     pub(crate) web_view: Option<String>,
     /// Whether the window is drawn without the graphics card now.
     pub(crate) safe_graphics: bool,
+    /// Whether this desktop shows tray icons.
+    pub(crate) tray: bool,
+    /// Where this program's log is; absent where there is none.
+    pub(crate) log: Option<String>,
 }
 
 impl From<TurnAsk> for Turn {

@@ -7,25 +7,36 @@ use nook_node::views::ReplyEvent;
 pub(crate) struct Coalescer {
     text: String,
     tokens: u32,
+    /// How long it was thought, where the text is what a model thinks.
+    thought_ms: Option<u64>,
 }
 
 impl Coalescer {
     /// Takes an event; gives what is to be sent now. Text waits for [`Coalescer::flush`] or for the
     /// next event that is not text, so that the order stays.
     pub(crate) fn take(&mut self, event: ReplyEvent) -> Vec<ReplyEvent> {
-        if let ReplyEvent::TokenDelta { text, tokens } = event {
-            self.text.push_str(&text);
-            self.tokens = tokens;
-            return Vec::new();
-        }
-        self.flush().into_iter().chain([event]).collect()
+        let (text, tokens, thought_ms) = match event {
+            ReplyEvent::TokenDelta { text, tokens } => (text, tokens, None),
+            ReplyEvent::ThoughtDelta { text, tokens, ms } => (text, tokens, Some(ms)),
+            event => return self.flush().into_iter().chain([event]).collect(),
+        };
+        // What was thought is not what is said: where one ends, the other begins.
+        let is_other = thought_ms.is_some() != self.thought_ms.is_some();
+        let before = if is_other { self.flush() } else { None };
+        self.text.push_str(&text);
+        self.tokens = tokens;
+        self.thought_ms = thought_ms;
+        before.into_iter().collect()
     }
 
     /// The waiting text.
     pub(crate) fn flush(&mut self) -> Option<ReplyEvent> {
-        self.waits().then(|| ReplyEvent::TokenDelta {
-            text: std::mem::take(&mut self.text),
-            tokens: self.tokens,
+        self.waits().then(|| {
+            let (text, tokens) = (std::mem::take(&mut self.text), self.tokens);
+            match self.thought_ms {
+                Some(ms) => ReplyEvent::ThoughtDelta { text, tokens, ms },
+                None => ReplyEvent::TokenDelta { text, tokens },
+            }
         })
     }
 
@@ -48,6 +59,19 @@ mod tests {
             code: "cancelled".to_owned(),
             sentence: "Stopped.".to_owned(),
         }
+    }
+
+    #[test]
+    fn thinking_and_words_are_never_joined() {
+        let thought = |text: &str, tokens, ms| {
+            let text = text.to_owned();
+            ReplyEvent::ThoughtDelta { text, tokens, ms }
+        };
+        let mut waiting = Coalescer::default();
+        assert!(waiting.take(thought("H", 1, 5)).is_empty());
+        assert!(waiting.take(thought("m", 2, 9)).is_empty());
+        assert_eq!(waiting.take(word("Yes", 3)), vec![thought("Hm", 2, 9)]);
+        assert_eq!(waiting.take(end()), vec![word("Yes", 3), end()]);
     }
 
     #[test]

@@ -204,7 +204,7 @@ pub(crate) fn open_link(url: String) -> Answer<()> {
     open::that_detached(url).map_err(|error| Problem {
         code: nook_base::ErrorCode::NotFound.name().to_owned(),
         sentence: format!("No browser could be started: {error}."),
-        wording: Some(Wording::NoBrowser { reason: error.to_string() }),
+        wording: Some(Wording::NoBrowser { reason: error.to_string().into() }),
     })
 }
 

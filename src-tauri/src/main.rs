@@ -21,6 +21,8 @@ mod graphics;
 mod household;
 mod icons;
 mod leaving;
+mod log_file;
+mod login_start;
 mod news;
 mod notices;
 mod opening;
@@ -39,8 +41,13 @@ mod window;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
+use std::sync::Mutex;
+
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::arguments::Arguments;
+use crate::log_file::LogFile;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
@@ -71,10 +78,18 @@ fn run() -> anyhow::Result<()> {
 
 fn start_log() {
     let filter = nook_node::log_filter("info");
-    // Fails only when a subscriber is set already, which cannot be this early.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+    let to_terminal = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_ansi(nook_base::env::may_colour(&std::io::stderr()))
+        .with_ansi(nook_base::env::may_colour(&std::io::stderr()));
+    // Without a data folder there is no house either, which the window says.
+    let to_file = nook_node::data_folder(None).ok().map(|data| {
+        let file = Mutex::new(LogFile::new(data));
+        tracing_subscriber::fmt::layer().with_writer(file).with_ansi(false)
+    });
+    // Fails only when a subscriber is set already, which cannot be this early.
+    let _ = tracing_subscriber::registry()
+        .with(tracing_subscriber::EnvFilter::new(filter))
+        .with(to_terminal)
+        .with(to_file)
         .try_init();
 }

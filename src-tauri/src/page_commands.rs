@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 
 use nook_base::ErrorCode;
-use nook_node::PauseFor;
 use nook_node::views::{
     DownloadAsk, DownloadView, FoundView, ModelView, Problem, SettingAsk, Wording,
 };
+use nook_node::{PauseFor, PortSettings};
 use tauri::{AppHandle, State, WebviewWindow};
-use tauri_plugin_autostart::ManagerExt;
 use tauri_plugin_dialog::DialogExt;
 use tokio::sync::oneshot;
 
 use crate::arguments::Arguments;
 use crate::asks::DiagnosticsView;
 use crate::commands::Answer;
+use crate::login_start::LoginStartError;
 use crate::opening::Opening;
-use crate::{page_paths, port_test};
+use crate::{log_file, login_start, page_paths, port_test, tray_host};
 
 /// Adds the GGUF file at a path that the person typed or dropped here.
 #[tauri::command]
@@ -46,6 +46,29 @@ pub(crate) async fn choose_model_file(window: WebviewWindow) -> Answer<Option<St
     file.map(|path| page_paths::text_of(&path)).transpose()
 }
 
+/// Asks for a folder in the desktop's own dialog; nothing when none was chosen.
+#[tauri::command]
+pub(crate) async fn choose_models_folder(window: WebviewWindow) -> Answer<Option<String>> {
+    let (chosen, wait) = oneshot::channel();
+    window.dialog().file().set_parent(&window).pick_folder(move |folder| {
+        // The page may be gone meanwhile.
+        let _ = chosen.send(folder);
+    });
+    let folder = wait.await.ok().flatten().and_then(|folder| folder.into_path().ok());
+    folder.map(|path| page_paths::text_of(&path)).transpose()
+}
+
+/// Moves the models to a folder, or back to the usual one; the house shows how far it is.
+#[tauri::command]
+pub(crate) async fn move_models(to: Option<String>, opening: State<'_, Opening>) -> Answer<()> {
+    Ok(opening.house().await?.move_models(to.map(PathBuf::from)).await?)
+}
+
+#[tauri::command]
+pub(crate) async fn stop_moving_models(opening: State<'_, Opening>) -> Answer<()> {
+    Ok(opening.house().await?.stop_moving_models().await?)
+}
+
 /// Begins a download, or goes on with it; the house shows how far it is.
 #[tauri::command]
 pub(crate) async fn pull_model(
@@ -53,6 +76,12 @@ pub(crate) async fn pull_model(
     opening: State<'_, Opening>,
 ) -> Answer<DownloadView> {
     Ok(opening.house().await?.pull(source, None).await?)
+}
+
+/// Begins to copy a model from a device of the house, or goes on with that.
+#[tauri::command]
+pub(crate) async fn copy_model(model: String, opening: State<'_, Opening>) -> Answer<DownloadView> {
+    Ok(opening.house().await?.copy_model(model, None).await?)
 }
 
 #[tauri::command]
@@ -100,21 +129,19 @@ pub(crate) async fn free_memory(opening: State<'_, Opening>) -> Answer<()> {
 /// Whether this program starts, in the tray, when the person logs in.
 #[tauri::command]
 pub(crate) async fn autostart(app: AppHandle) -> Answer<bool> {
-    app.autolaunch().is_enabled().map_err(autostart_problem)
+    login_start::is_on(&app).map_err(|error| autostart_problem(&error))
 }
 
 #[tauri::command]
 pub(crate) async fn set_autostart(on: bool, app: AppHandle) -> Answer<()> {
-    let entry = app.autolaunch();
-    let done = if on { entry.enable() } else { entry.disable() };
-    done.map_err(autostart_problem)
+    login_start::set(&app, on).map_err(|error| autostart_problem(&error))
 }
 
-fn autostart_problem(error: tauri_plugin_autostart::Error) -> Problem {
+fn autostart_problem(error: &LoginStartError) -> Problem {
     Problem {
         code: ErrorCode::BadRequest.name().to_owned(),
         sentence: format!("The start at login cannot be changed here: {error}."),
-        wording: Some(Wording::LoginStart { reason: error.to_string() }),
+        wording: Some(Wording::LoginStart { reason: error.to_string().into() }),
     }
 }
 
@@ -145,7 +172,7 @@ pub(crate) async fn remove_port_key(opening: State<'_, Opening>, name: String) -
 pub(crate) async fn test_port(opening: State<'_, Opening>) -> Answer<u16> {
     let house = opening.house().await?;
     let port = house.port_settings().await?;
-    port_test::ask(port.address, &port.key).await
+    port_test::ask(PortSettings::from_here(port.address), &port.key).await
 }
 
 #[tauri::command]
@@ -158,5 +185,9 @@ pub(crate) async fn diagnostics(
         system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         web_view: tauri::webview_version().ok(),
         safe_graphics: arguments.safe_graphics,
+        tray: tray_host::is_there().await,
+        log: nook_node::data_folder(None)
+            .ok()
+            .map(|data| log_file::place(&data).display().to_string()),
     })
 }

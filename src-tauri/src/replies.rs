@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nook_base::ErrorCode;
 use nook_node::views::{Problem, ReplyEvent};
-use nook_node::{House, Reply, Turn};
+use nook_node::{House, KeptReply, Turn};
 use tauri::ipc::Channel;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -72,7 +72,11 @@ impl Replies {
 }
 
 /// Streams to the end of the reply. Leaving drops the reply, which stops it.
-async fn stream(mut reply: Reply, page: &Channel<ReplyEvent>, mut stopped: oneshot::Receiver<()>) {
+async fn stream(
+    mut reply: KeptReply,
+    page: &Channel<ReplyEvent>,
+    mut stopped: oneshot::Receiver<()>,
+) {
     let mut waiting = Coalescer::default();
     let mut send_at = Instant::from_std(nook_base::clock::now());
     let mut may_stop = true;

@@ -39,7 +39,7 @@ pub(crate) async fn save(
 }
 
 fn problem(code: ErrorCode, sentence: String, reason: String) -> Problem {
-    let wording = Some(Wording::NotSaved { reason });
+    let wording = Some(Wording::NotSaved { reason: reason.into() });
     Problem { code: code.name().to_owned(), sentence, wording }
 }
 

@@ -21,7 +21,7 @@ impl HouseStartError {
     /// The same for the window's catalogues.
     pub(crate) fn wording(&self) -> Wording {
         match self {
-            Self::OwnFile(_) => Wording::NotStarted { reason: self.to_string() },
+            Self::OwnFile(_) => Wording::NotStarted { reason: self.to_string().into() },
             Self::Node(error) => error.wording(),
         }
     }

@@ -39,6 +39,7 @@ pub(crate) struct Texts {
     pub(crate) free_memory: String,
     pub(crate) open_chat: String,
     pub(crate) devices: String,
+    pub(crate) settings: String,
     pub(crate) quit: String,
     sharing: String,
     not_sharing: String,

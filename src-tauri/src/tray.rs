@@ -29,6 +29,7 @@ const RESUME: &str = "resume";
 const FREE_MEMORY: &str = "free-memory";
 const CHAT: &str = "chat";
 const DEVICES: &str = "devices";
+const SETTINGS: &str = "settings";
 const QUIT: &str = "quit";
 
 /// The tray's handles.
@@ -43,6 +44,7 @@ pub(crate) struct Tray {
     free_memory: MenuItem<Wry>,
     chat: MenuItem<Wry>,
     devices: MenuItem<Wry>,
+    settings: MenuItem<Wry>,
     quit: MenuItem<Wry>,
 }
 
@@ -89,6 +91,7 @@ fn build(app: &AppHandle) -> tauri::Result<Tray> {
     let free_memory = later(FREE_MEMORY, &texts.free_memory)?;
     let chat = entry(CHAT, &texts.open_chat)?;
     let devices = entry(DEVICES, &texts.devices)?;
+    let settings = entry(SETTINGS, &texts.settings)?;
     let quit = entry(QUIT, &texts.quit)?;
     let [pause_hour, pause_tomorrow] = &pauses;
     let menu = Menu::with_items(
@@ -103,6 +106,7 @@ fn build(app: &AppHandle) -> tauri::Result<Tray> {
             &PredefinedMenuItem::separator(app)?,
             &chat,
             &devices,
+            &settings,
             &PredefinedMenuItem::separator(app)?,
             &quit,
         ],
@@ -117,7 +121,7 @@ fn build(app: &AppHandle) -> tauri::Result<Tray> {
         .on_menu_event(chosen)
         .on_tray_icon_event(clicked)
         .build(app)?;
-    Ok(Tray { icon, status, share, pauses, resume, free_memory, chat, devices, quit })
+    Ok(Tray { icon, status, share, pauses, resume, free_memory, chat, devices, settings, quit })
 }
 
 fn chosen(app: &AppHandle, event: MenuEvent) {
@@ -129,6 +133,7 @@ fn chosen(app: &AppHandle, event: MenuEvent) {
         FREE_MEMORY => wish(app, Wish::FreeMemory),
         CHAT => window::show_page(app, Page::Chat),
         DEVICES => window::show_page(app, Page::Devices),
+        SETTINGS => window::show_page(app, Page::Settings),
         QUIT => app.state::<Background>().run("quit", leaving::leave(app.clone())),
         _ => {}
     }
@@ -214,6 +219,7 @@ impl Tray {
         log(self.free_memory.set_text(&texts.free_memory));
         log(self.chat.set_text(&texts.open_chat));
         log(self.devices.set_text(&texts.devices));
+        log(self.settings.set_text(&texts.settings));
         log(self.quit.set_text(&texts.quit));
     }
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +16,15 @@ import pytest
 from gui.app import App, close_windows, picture_of_screen, windows
 from gui.notices import NoticeBoard
 from gui.sni import MenuEntry, Panel, TrayItem, wait_until
-from nodes import program
+from nodes import Slowed, program, send
 
-SHARE, CHAT, DEVICES, QUIT = "Share this computer", "Open chat", "Devices…", "Quit"
+SHARE, CHAT, DEVICES, SETTINGS, QUIT = (
+    "Share this computer",
+    "Open chat",
+    "Devices…",
+    "Settings…",
+    "Quit",
+)
 PAUSE_HOUR, PAUSE_TOMORROW = "Pause sharing for an hour", "Pause sharing until tomorrow"
 RESUME, FREE_MEMORY = "Go on sharing", "Free memory now"
 # Starts a program for which a folder takes the place of the system's batteries.
@@ -25,6 +32,8 @@ MOUNT = 'mount --bind "$0" /sys/class/power_supply && exec "$@"'
 STAND_IN = ["unshare", "--mount", "sh", "-c", MOUNT]
 # Longest wait for a program that ends or answers, and for a menu before its icon is clicked again.
 LEAVE_SECONDS, MENU_SECONDS = 60, 5
+# Until a worker that keeps ending is given up.
+PROBLEM_SECONDS = 90
 
 
 @pytest.fixture
@@ -75,7 +84,7 @@ def test_the_menu_opens_with_the_status_and_names_what_can_be_done(
     first, *actions = panel.menu(icon)
     assert not first.enabled
     assert first.label
-    possible = [SHARE, FREE_MEMORY, CHAT, DEVICES, QUIT]
+    possible = [SHARE, FREE_MEMORY, CHAT, DEVICES, SETTINGS, QUIT]
     assert [entry.label for entry in actions if entry.enabled] == possible
     paused = [PAUSE_HOUR, PAUSE_TOMORROW, RESUME]
     assert [entry.label for entry in actions if entry.label in paused] == paused
@@ -185,10 +194,10 @@ def test_sharing_is_switched_from_outside(panel: Panel, icon: TrayItem, app: App
 def test_a_closed_window_hides_and_the_tray_brings_it_back(
     panel: Panel, icon: TrayItem, app: App
 ) -> None:
-    """Closing ends nothing; "Open chat" and "Devices…" show the window again."""
+    """Closing ends nothing; "Open chat", "Devices…" and "Settings…" show the window again."""
     panel.click(icon, CHAT)
     wait_until(windows, "the window")
-    for label in (CHAT, DEVICES):
+    for label in (CHAT, DEVICES, SETTINGS):
         close_windows()
         wait_until(lambda: not windows(), "no window")
         assert app.is_running()
@@ -235,6 +244,38 @@ def test_the_window_comes_back_as_large_as_it_was(panel: Panel, icon: TrayItem, 
     app.process = app.start()
     window = wait_until(windows, "the window of the next start")[0]
     wait_until(lambda: width(window) == 700, "the size that it had")
+
+
+def test_each_state_has_a_picture_of_its_own(panel: Panel, icon: TrayItem, app: App) -> None:
+    """Idle, sharing, paused, busy and problem, as a panel gets them over the bus."""
+    assert app.process
+    pictures = {"idle": picture(panel, icon)}
+
+    def until_another(state: str) -> None:
+        def is_new() -> bool:
+            return picture(panel, icon) not in pictures.values()
+
+        wait_until(is_new, f"a picture for {state}")
+        pictures[state] = picture(panel, icon)
+
+    panel.click(icon, SHARE)
+    until_another("sharing")
+    panel.click(icon, PAUSE_HOUR)
+    until_another("paused")
+    # Paused or not, what this computer says itself keeps it busy.
+    assert "".join(spoken(ask(app, "Once upon a time", tokens=4)))
+    wait_until(lambda: picture(panel, icon) == pictures["paused"], "the end of the reply")
+    with Slowed(app.workers), ask(app, "A story of the sea", tokens=400):
+        until_another("busy")
+    # A worker that ends again and again is given up, which needs the owner.
+    end = time.monotonic() + PROBLEM_SECONDS
+    while picture(panel, icon) in pictures.values():
+        assert time.monotonic() < end, "no picture for a problem"
+        for worker in app.workers():
+            send(worker, signal.SIGKILL)
+        fail_or_end(app)
+    until_another("problem")
+    assert len(set(pictures.values())) == 5, sorted(pictures)
 
 
 def test_quit_ends_everything(panel: Panel, icon: TrayItem, app: App) -> None:
@@ -309,6 +350,27 @@ def is_another_pause(panel: Panel, icon: TrayItem, before: str) -> bool:
     """Whether the status line tells of a pause that it did not tell of before."""
     now = status(panel, icon)
     return now.startswith("Sharing paused until ") and now != before
+
+
+def picture(panel: Panel, icon: TrayItem) -> bytes:
+    """The picture that a panel would draw now. Its file is replaced when the state changes."""
+
+    def read() -> bytes:
+        try:
+            return Path(panel.properties(icon)["IconName"]).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    return wait_until(read, "the icon's file")
+
+
+def fail_or_end(app: App) -> None:
+    """Asks for a word; that there is none is what the test is about."""
+    try:
+        with ask(app, "Once", tokens=1) as stream:
+            all_that_came(stream)
+    except urllib.error.HTTPError:
+        return
 
 
 def status(panel: Panel, icon: TrayItem) -> str:

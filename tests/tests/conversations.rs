@@ -25,6 +25,11 @@ struct Node {
 impl Node {
     /// A house that always takes the likeliest token.
     async fn start() -> Self {
+        Self::start_with("").await
+    }
+
+    /// The same with more settings.
+    async fn start_with(more: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let settings = concat!(
             "[device]\nname = \"Kitchen laptop\"\nkeyring = \"off\"\n",
@@ -32,6 +37,7 @@ impl Node {
             "[port]\nenabled = false\n",
             "[chat]\ntemperature = 0.0\n",
         );
+        let settings = settings.to_owned() + more;
         std::fs::write(home.path().join("settings.toml"), settings).unwrap();
         let program = tokio::task::spawn_blocking(nook_testkit::nook).await.unwrap().unwrap();
         let worker = WorkerCommand { program: program.into(), arguments: vec!["worker".into()] };
@@ -128,6 +134,45 @@ async fn a_stopped_reply_keeps_words_and_route_and_goes_on_behind_them() {
     assert_eq!(part.last_token, summary.completion_tokens);
     assert!(summary.total_ms >= part.prompt.compute_ms + part.reply.compute_ms, "{summary:?}");
     assert_eq!(node.messages(conversation).await.len(), 2, "nothing was added beside it");
+    node.house.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_waits_has_its_handle_at_once_and_can_be_stopped() {
+    let one = "[distributed_inference]\nmax_concurrent_pipelines = 1\n";
+    let node = Node::start_with(one).await;
+    let slow = node.slow().await;
+    let mut first = node.say(None, new("Tell me a story about a fox.", None)).await;
+    listen(&mut first, 3).await;
+    let held = slow.stand_still();
+    // Nobody is answered from here on, and whatever is asked for comes back all the same.
+    let second = node.say(None, new("And one about a hen.", None)).await;
+    let (conversation, reply) = (second.conversation, second.reply_message);
+    let kept = node.messages(conversation).await;
+    assert_eq!(kept.last().unwrap().finish, MessageFinish::Running);
+    drop(second);
+    assert_eq!(node.ended(conversation, reply).await.finish, MessageFinish::Stopped);
+    let again = node.say(Some(conversation), TurnText::Again(kept[0].id)).await;
+    let rest = node.say(Some(conversation), TurnText::More(reply)).await;
+    assert_eq!(rest.reply_message, reply);
+    let sibling = again.reply_message;
+    drop((again, rest));
+    for reply in [reply, sibling] {
+        let stopped = node.ended(conversation, reply).await;
+        assert_eq!((stopped.finish, stopped.text.as_str()), (MessageFinish::Stopped, ""));
+    }
+    // Those who left have given their places back; beyond the places a turn is refused.
+    let mut waiting = Vec::new();
+    for _ in 0..nook_node::house::REPLIES_WAITING_MAX {
+        waiting.push(node.say(None, new("Hello", None)).await);
+    }
+    let (text, model) = (new("Hello", None), "ember".to_owned());
+    let start = ChatStart::default();
+    let turn = Turn { conversation: None, start, text, model, reach: Reach::ThisDevice };
+    assert_eq!(node.house.say(turn).await.unwrap_err().code, ErrorCode::Busy);
+    drop((waiting, first, held));
+    let mut last = node.say(None, new("Hello", None)).await;
+    listen(&mut last, 2).await;
     node.house.shut_down().await;
 }
 

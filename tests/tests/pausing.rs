@@ -81,3 +81,51 @@ async fn memory_is_given_back_at_once_and_not_taken_again_by_the_next_reply() ->
     assert_eq!(asking.answer(&Wish::text("Once", 4)).await?.devices(), [ASKING]);
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_others_keep_busy_pauses_and_says_why_until_the_owner_does_not_mind()
+-> anyhow::Result<()> {
+    const BUSY: &str = "distributed_inference.host.pause.when_busy_percent";
+    let house = household().await?;
+    let (asking, helper) = (house.asking(), house.node(1));
+    asking.until("an offer", |view| !nobody_lends(view)).await?;
+    // To the node this test is another program: one that computes.
+    let work = Work::begin();
+    helper.edit_settings(BUSY, 1)?;
+    let view = helper.until("the pause", |view| reason(view) == Some(PauseReason::Busy)).await?;
+    assert!(view.sharing.on, "the owner's choice stands");
+    assert_eq!(view.sharing.state, SharingState::Paused);
+    let line = view.sharing.status_line;
+    assert!(line.starts_with("Sharing paused while other programs are busy"), "{line}");
+    asking.until("no offer", nobody_lends).await?;
+    let told = asking.answer(&Wish::text("Once upon a time", 4)).await?;
+    assert_eq!(told.devices(), [ASKING], "{told:?}");
+
+    helper.edit_settings(BUSY, 0)?;
+    asking.until("an offer", |view| !nobody_lends(view)).await?;
+    assert_eq!(reason(&helper.view().await?), None);
+    drop(work);
+    Ok(())
+}
+
+/// A thread that computes without rest until this is dropped.
+struct Work(std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+impl Work {
+    fn begin() -> Self {
+        let ends = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let over = ends.clone();
+        std::thread::spawn(move || {
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        Self(ends)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}

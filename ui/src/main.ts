@@ -10,7 +10,7 @@ import { WindowState } from './windows/window.svelte';
 
 async function start(target: HTMLElement): Promise<void> {
   const chosen = chosenLanguage(localStorage);
-  const mirrored = import.meta.env.DEV && chosen === 'mirrored';
+  const mirrored = import.meta.env.MADE_UP && chosen === 'mirrored';
   await useLanguage(mirrored ? 'mirrored' : languageFor(chosen, navigator.languages), document.documentElement);
   const backend = await chooseBackend();
   if (backend === null) {

@@ -11,6 +11,7 @@ pub mod env;
 pub mod id;
 pub mod layers;
 pub mod limits;
+pub mod paths;
 pub mod sensitive;
 #[cfg(feature = "tasks")]
 pub mod tasks;

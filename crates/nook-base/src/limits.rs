@@ -35,8 +35,13 @@ pub const DEVICE_NAME_GRAPHEMES_MAX: usize = 40;
 /// Most devices in one route.
 pub const HOPS_MAX: usize = 16;
 
-/// How long an advert counts after it was last heard.
+/// How long an advert counts after it was last heard, where the owner has not set how long a device may be
+/// silent (`shard_health_timeout_seconds`).
 pub const ADVERT_LIFE: Duration = Duration::from_secs(120);
+
+/// So many times as long as a device may be silent its advert counts: one or two that are late, as those of
+/// a busy device are, lose nobody.
+pub const ADVERT_LIFE_SILENCES: u32 = 4;
 
 /// How often a host repeats its advert when nothing changes.
 pub const ADVERT_INTERVAL: Duration = Duration::from_secs(30);

@@ -86,7 +86,7 @@ pub(crate) struct Devices {
     #[command(subcommand)]
     pub(crate) action: Option<DevicesAction>,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
@@ -99,6 +99,11 @@ pub(crate) enum DevicesAction {
         /// The level.
         #[arg(value_enum)]
         level: TrustChoice,
+    },
+    /// Show the safety number of a paired device: the same digits must stand on its own screen.
+    Safety {
+        /// Its name or id as listed.
+        device: String,
     },
     /// Unpair a device.
     Forget {
@@ -124,6 +129,9 @@ pub(crate) struct Share {
     /// What to do; without it, say how it stands.
     #[arg(value_enum)]
     pub(crate) choice: Option<Switch>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
     /// With `pause`: until six o'clock of the next morning, not for an hour.
     #[arg(long, requires = "choice")]
     pub(crate) until_tomorrow: bool,
@@ -165,6 +173,17 @@ pub(crate) enum ModelsAction {
         #[arg(long)]
         name: Option<String>,
     },
+    /// Copy a model from another device of the house, or list what those devices give.
+    ///
+    /// A copy is a download like any other: it goes on without this command, and with pause, resume, cancel
+    /// and rm. The other device must be paired, and each side must trust the other.
+    Copy {
+        /// Its name there, or at least eight digits of its digest (default: list all).
+        model: Option<String>,
+        /// The device that is asked first: id, short id or unique beginning of its name.
+        #[arg(long, value_name = "DEVICE", requires = "model")]
+        from: Option<String>,
+    },
     /// Let a download rest; what came is kept.
     Pause {
         /// The model's name to be, or the key of the download.
@@ -190,6 +209,15 @@ pub(crate) enum ModelsAction {
     },
     /// List GGUF files that other programs on this computer hold; `import` uses them where they lie.
     Found,
+    /// Say in which folder the models are kept, or move them to another one.
+    Folder {
+        /// The folder that they and unfinished downloads move to.
+        #[arg(value_hint = ValueHint::DirPath)]
+        path: Option<PathBuf>,
+        /// Move them back to the usual folder.
+        #[arg(long, conflicts_with = "path")]
+        usual: bool,
+    },
     /// Remove a model from the library, or a download with what came of it.
     #[command(visible_alias = "rm")]
     Remove {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 use nook_control::{Answer, Client, DeviceTarget, Request};
 use nook_node::doctor::Verdict;
-use nook_node::views::{DeviceView, HouseView, Trust};
+use nook_node::views::{DeviceView, GuestView, HouseView, LendView, SharingView, Trust};
 
 use crate::arguments::{
     Devices, DevicesAction, Doctor, DoctorSubject, Pair, Share, Switch, TrustChoice,
@@ -126,6 +126,9 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
             door.client.ask(Request::SetTrust { device, trust: level.into() }).await?;
             output::line(HONEST_SENTENCE);
         }
+        Some(DevicesAction::Safety { device }) => {
+            show_safety_number(&view(&door.client).await?, &device, devices.json)?;
+        }
         Some(DevicesAction::Forget { device }) => {
             door.client.ask(Request::Forget { device }).await?;
         }
@@ -150,11 +153,7 @@ fn list_devices(view: &HouseView) {
         return;
     }
     let row = |device: &DeviceView| {
-        let lends: Vec<_> = device
-            .lends
-            .iter()
-            .map(|lend| format!("{} {}-{}", lend.model, lend.first_layer, lend.last_layer))
-            .collect();
+        let lends: Vec<_> = device.lends.iter().map(lend_words).collect();
         vec![
             device.name.clone(),
             device.short_id.clone(),
@@ -168,6 +167,44 @@ fn list_devices(view: &HouseView) {
         &["NAME", "ID", "TRUST", "LINK", "LENDS", "NOTE"],
         &view.devices.iter().map(row).collect::<Vec<_>>(),
     );
+}
+
+/// `ember 1-4`, and those of the layers that are in memory there: `ember 1-4 (1-2 in memory)`.
+fn lend_words(lend: &LendView) -> String {
+    let LendView { model, first_layer, last_layer, held } = lend;
+    match held {
+        Some([first, last]) => {
+            format!("{model} {first_layer}-{last_layer} ({first}-{last} in memory)")
+        }
+        None => format!("{model} {first_layer}-{last_layer}"),
+    }
+}
+
+/// Said beside every safety number.
+const COMPARE_SENTENCE: &str = "Read it out to each other: if both screens show these same digits, \
+                                nobody stands between the two devices.";
+
+fn show_safety_number(view: &HouseView, device: &str, json: bool) -> anyhow::Result<()> {
+    let is_it = |one: &&DeviceView| {
+        one.name.eq_ignore_ascii_case(device) || one.short_id == device || one.id == device
+    };
+    let paired: Vec<_> = view.devices.iter().filter(|one| one.paired).filter(is_it).collect();
+    let [one] = paired.as_slice() else {
+        match paired.len() {
+            0 => bail!("no device \"{device}\" is paired with this one: nook devices lists them"),
+            _ => bail!("several paired devices are called \"{device}\": give the id of one"),
+        }
+    };
+    let Some(number) = &one.safety_number else {
+        bail!("the node did not say the safety number; is it of an earlier version?");
+    };
+    if json {
+        output::json(&serde_json::json!({ "device": one.name, "safety_number": number }));
+    } else {
+        output::line(format!("{} and {}:  {number}", view.me.name, one.name));
+        output::line(COMPARE_SENTENCE);
+    }
+    Ok(())
 }
 
 fn trust_word(trust: Trust) -> &'static str {
@@ -196,8 +233,31 @@ pub(crate) async fn share(home: Option<PathBuf>, share: Share) -> anyhow::Result
         };
         door.client.ask(request).await?;
     }
-    output::line(view(&door.client).await?.sharing.status_line);
+    let sharing = view(&door.client).await?.sharing;
+    if share.json {
+        output::json(&sharing);
+    } else {
+        share_lines(&sharing).into_iter().for_each(output::line);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How sharing stands: the line of the tray, who is helped, and what was lent this week.
+fn share_lines(sharing: &SharingView) -> Vec<String> {
+    let guest = |guest: &GuestView| match guest.streams {
+        1 => guest.device.clone(),
+        more => format!("{} ({more} replies)", guest.device),
+    };
+    let guests: Vec<_> = sharing.guests.iter().map(guest).collect();
+    let tokens = sharing.lent_days.iter().map(|day| day.tokens).fold(0, u64::saturating_add);
+    let mut lines = vec![sharing.status_line.clone()];
+    if !guests.is_empty() {
+        lines.push(format!("Helping now: {}", guests.join(", ")));
+    }
+    if sharing.on || tokens > 0 {
+        lines.push(format!("Computed for others in the last seven days: {tokens} tokens"));
+    }
+    lines
 }
 
 pub(crate) async fn doctor(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Result<ExitCode> {
@@ -247,5 +307,46 @@ impl From<TrustChoice> for Trust {
             TrustChoice::Trusted => Self::Trusted,
             TrustChoice::Own => Self::Own,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_node::views::{LentDayView, SharingState};
+
+    use super::*;
+
+    #[test]
+    fn sharing_says_who_is_helped_and_what_was_lent() {
+        let guest = |device: &str, streams| GuestView {
+            device_id: device.to_owned(),
+            device: device.to_owned(),
+            streams,
+        };
+        let mut sharing = SharingView {
+            on: true,
+            state: SharingState::Busy,
+            answering: false,
+            streams: 3,
+            streams_max: 4,
+            paused: None,
+            guests: vec![guest("Attic PC", 1), guest("Kitchen laptop", 2)],
+            lent_days: [(1, 40), (2, 2)].map(|(day, tokens)| LentDayView { day, tokens }).to_vec(),
+            status_line: "Sharing".to_owned(),
+        };
+        let helping = "Helping now: Attic PC, Kitchen laptop (2 replies)";
+        let lent = "Computed for others in the last seven days: 42 tokens";
+        assert_eq!(share_lines(&sharing), ["Sharing", helping, lent]);
+        (sharing.on, sharing.guests, sharing.lent_days) = (false, Vec::new(), Vec::new());
+        assert_eq!(share_lines(&sharing), ["Sharing"]);
+    }
+
+    #[test]
+    fn layers_in_memory_stand_beside_those_on_offer() {
+        let mut lend =
+            LendView { model: "ember".to_owned(), first_layer: 1, last_layer: 4, held: None };
+        assert_eq!(lend_words(&lend), "ember 1-4");
+        lend.held = Some([1, 2]);
+        assert_eq!(lend_words(&lend), "ember 1-4 (1-2 in memory)");
     }
 }

@@ -1,7 +1,9 @@
-//! `nook models`: what is here, what could be, and fetching it.
+//! `nook models`: what is here, what could be, and fetching it or copying it from the house.
 //!
 //! The node owns downloads: this only asks and shows. A download that was asked of a running node goes
 //! on when this command ends; without one, the command's own node keeps what came for the next time.
+
+mod folder;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,7 +13,8 @@ use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
 use nook_control::{Answer, Client, Request};
 use nook_node::views::{
-    CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, HouseView, ModelView,
+    CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, HouseView,
+    InHouseView, ModelView,
 };
 use serde::Serialize;
 
@@ -22,6 +25,9 @@ use crate::output;
 
 /// How often a download is looked at; the node looks once a second.
 const LOOK: Duration = Duration::from_millis(300);
+
+/// Looks at what other devices give, where this command has started the node itself: six seconds.
+const HOUSE_LOOKS: u32 = 20;
 
 pub(crate) async fn run(home: Option<PathBuf>, models: Models) -> anyhow::Result<ExitCode> {
     let door = Door::open(home).await?;
@@ -37,6 +43,10 @@ async fn obey(door: &Door, models: Models) -> anyhow::Result<ExitCode> {
         Some(ModelsAction::Catalog) => catalogue(&view(client).await?, json),
         Some(ModelsAction::Found) => found(client, json).await?,
         Some(ModelsAction::Pull { source, name }) => return pull(door, source, name, json).await,
+        Some(ModelsAction::Copy { model: None, .. }) => in_house(door, json).await?,
+        Some(ModelsAction::Copy { model: Some(model), from }) => {
+            return copy(door, model, from, json).await;
+        }
         Some(ModelsAction::Pause { download }) => {
             rest(client, &download, DownloadAsk::Pause, json).await?;
         }
@@ -48,6 +58,9 @@ async fn obey(door: &Door, models: Models) -> anyhow::Result<ExitCode> {
             return follow(door, &known.key, known.name, json).await;
         }
         Some(ModelsAction::Import { file, name }) => import(client, file, name, json).await?,
+        Some(ModelsAction::Folder { path, usual }) => {
+            return folder::run(door, path, usual, json).await;
+        }
         Some(ModelsAction::Remove { name }) => remove(client, name, json).await?,
     }
     Ok(ExitCode::SUCCESS)
@@ -136,6 +149,81 @@ async fn pull(
         Answer::Download(download) => follow(door, &download.key, download.name, json).await,
         _ => bail!("the node did not begin the download"),
     }
+}
+
+async fn copy(
+    door: &Door,
+    model: String,
+    from: Option<String>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    if door.is_own() {
+        let lower = model.to_lowercase();
+        let is_meant = |it: &InHouseView| {
+            it.name.eq_ignore_ascii_case(&model) || it.digest.starts_with(&lower)
+        };
+        until_in_house(&door.client, is_meant).await?;
+    }
+    match door.client.ask(Request::Copy { model, from }).await? {
+        Answer::Download(download) => follow(door, &download.key, download.name, json).await,
+        _ => bail!("the node did not begin the copy"),
+    }
+}
+
+/// A node that has just been started needs a moment until other devices are connected and have said what
+/// they give. Waits for such a model, but not for long.
+async fn until_in_house(
+    client: &Client,
+    is_meant: impl Fn(&InHouseView) -> bool,
+) -> anyhow::Result<HouseView> {
+    let mut house = view(client).await?;
+    for _ in 0..HOUSE_LOOKS {
+        if house.in_house.iter().any(&is_meant) {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+        house = view(client).await?;
+    }
+    Ok(house)
+}
+
+async fn in_house(door: &Door, json: bool) -> anyhow::Result<()> {
+    let house = match door.is_own() {
+        true => until_in_house(&door.client, |_| true).await?,
+        false => view(&door.client).await?,
+    };
+    if json {
+        output::json(&house.in_house);
+    } else if house.in_house.is_empty() {
+        output::line(
+            "No device of the house gives a model that is not here. Devices must be connected, and each side must trust the other (nook devices).",
+        );
+    } else {
+        in_house_table(&house.in_house);
+    }
+    Ok(())
+}
+
+fn in_house_table(models: &[InHouseView]) {
+    let row = |model: &InHouseView| {
+        let note = match (&model.copy, model.room) {
+            (Some(_), _) => "on its way",
+            (None, false) => "no room on the disk",
+            (None, true) => "",
+        };
+        vec![
+            model.name.clone(),
+            size(model.file_bytes),
+            fit_words(&model.fit),
+            model.devices.join(", "),
+            model.digest.chars().take(12).collect(),
+            note.to_owned(),
+        ]
+    };
+    output::table(
+        &["IN THIS HOUSE", "SIZE", "FITS", "ON", "DIGEST", "NOTE"],
+        &models.iter().map(row).collect::<Vec<_>>(),
+    );
 }
 
 /// Shows a download until it is over or this command is interrupted.
@@ -261,6 +349,10 @@ fn list(house: &HouseView, json: bool) {
         &["NAME", "KIND", "QUANT", "LAYERS", "CONTEXT", "SIZE", "FITS", "DIGEST"],
         &house.models.iter().map(row).collect::<Vec<_>>(),
     );
+    if !house.in_house.is_empty() {
+        output::line("");
+        in_house_table(&house.in_house);
+    }
     if house.downloads.is_empty() {
         return;
     }
@@ -287,11 +379,12 @@ fn catalogue(house: &HouseView, json: bool) {
         return output::json(&house.catalogue);
     }
     let row = |entry: &CatalogueView| {
-        let mark = match (&entry.here, &entry.download, entry.recommended) {
+        let mark = match (&entry.here, &entry.download, &entry.in_house, entry.recommended) {
             (Some(_), ..) => "here",
-            (None, Some(_), _) => "on its way",
-            (None, None, true) => "recommended",
-            (None, None, false) => "",
+            (None, Some(_), ..) => "on its way",
+            (None, None, Some(_), _) => "in this house: nook models copy",
+            (None, None, None, true) => "recommended",
+            (None, None, None, false) => "",
         };
         vec![
             entry.id.clone(),

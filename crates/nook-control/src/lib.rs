@@ -17,7 +17,8 @@ mod socket;
 pub use client::{Client, ClientError, ReplyLines};
 pub use ending::asked_by_the_system;
 pub use protocol::{
-    Answer, DeviceTarget, GenerateWish, Ids, Key, Line, Request, SamplingWish, WishedMessage,
+    Answer, DeviceTarget, FolderName, GenerateWish, Ids, Key, Line, Request, SamplingWish,
+    WishedMessage,
 };
 pub use server::{ControlError, serve};
 pub use socket::socket_name;

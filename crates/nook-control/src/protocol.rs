@@ -57,6 +57,7 @@ pub enum Request {
     /// Add a model file to the library.
     ImportModel {
         /// The GGUF file.
+        #[serde(with = "nook_base::paths::lossless")]
         file: PathBuf,
         /// What to call it; absent: after the file.
         name: Option<String>,
@@ -73,6 +74,13 @@ pub enum Request {
         /// What to call the model; absent: after its file.
         name: Option<String>,
     },
+    /// Begin to copy a model that another device of the house has, or go on with that.
+    Copy {
+        /// Its digest, its name there, or an id of the catalogue.
+        model: String,
+        /// A device that is asked before others.
+        from: Option<String>,
+    },
     /// Pause, resume, cancel or delete a download.
     Download {
         /// Its key, or the name of the model to be.
@@ -80,6 +88,14 @@ pub enum Request {
         /// What to do.
         ask: DownloadAsk,
     },
+    /// Move the models to another folder.
+    MoveModels {
+        /// The folder; absent: the usual one. A path that is no text is refused, as the settings could not
+        /// hold it.
+        to: Option<FolderName>,
+    },
+    /// End that.
+    StopMovingModels,
     /// Model files of other programs on this device.
     FoundModels,
     /// Look at everything that usually goes wrong.
@@ -105,6 +121,10 @@ pub enum Request {
     /// End the node in order. The answer says that it begins to leave.
     ShutDown,
 }
+
+/// A folder.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FolderName(#[serde(with = "nook_base::paths::lossless")] pub PathBuf);
 
 /// Which device to pair with.
 #[derive(Debug, Clone, Serialize, Deserialize)]

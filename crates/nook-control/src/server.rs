@@ -139,7 +139,10 @@ async fn answer(house: &House, request: Request) -> Result<Answer, HouseError> {
         }
         Request::RemoveModel { name } => house.remove_model(name).await.map(done),
         Request::Pull { source, name } => house.pull(source, name).await.map(Answer::Download),
+        Request::Copy { model, from } => house.copy_model(model, from).await.map(Answer::Download),
         Request::Download { key, ask } => house.change_download(key, ask).await.map(done),
+        Request::MoveModels { to } => house.move_models(to.map(|folder| folder.0)).await.map(done),
+        Request::StopMovingModels => house.stop_moving_models().await.map(done),
         Request::FoundModels => house.found_models().await.map(Answer::Found),
         Request::Doctor => house.doctor().await.map(Answer::Findings),
         Request::Pipeline => house.pipeline().await.map(|view| Answer::Pipeline(Box::new(view))),

@@ -151,6 +151,11 @@ pub enum FetchError {
         /// What each of them came to, in order.
         errors: Vec<Self>,
     },
+    /// A copy from the house that nobody can go on with now.
+    #[error(
+        "no device of the house that has this model is here now; what was copied is kept, and the copy goes on when one is back"
+    )]
+    Nobody,
     /// A task of this program was lost.
     #[error("the download was interrupted inside this program; resume it")]
     Lost,
@@ -177,6 +182,7 @@ impl FetchError {
             | Self::Disk { .. }
             | Self::Certificates { .. }
             | Self::Nowhere { .. }
+            | Self::Nobody
             | Self::Lost => false,
         }
     }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::Clients;
 use crate::error::FetchError;
-use crate::folder::{Folder, Slot};
+use crate::folder::{FileKey, Folder, Slot};
 use crate::limits::Limits;
 use crate::part::{Left, Part, Whole};
 use crate::progress::Progress;
@@ -141,7 +141,7 @@ impl Fetcher {
         loop {
             let part = match part.take() {
                 Some(part) => part,
-                None => match self.open(desk).await? {
+                None => match self.open_for(desk).await? {
                     Left::Whole(whole) => return judged(whole, expected).map_err(Box::from),
                     Left::Part(part) => part,
                 },
@@ -156,9 +156,21 @@ impl Fetcher {
         }
     }
 
-    async fn open(&self, desk: Desk<'_>) -> Result<Left, FetchError> {
+    async fn open_for(&self, desk: Desk<'_>) -> Result<Left, FetchError> {
         let Desk { folder, order, stop, told } = desk;
-        let (folder, key, text) = (folder.clone(), order.source.key(), order.source.to_string());
+        self.open(folder, order.source.key(), order.source.to_string(), stop, told).await
+    }
+
+    /// What an earlier run has left of the source that is written `text`.
+    pub(crate) async fn open(
+        &self,
+        folder: &Folder,
+        key: FileKey,
+        text: String,
+        stop: &CancellationToken,
+        told: &watch::Sender<Progress>,
+    ) -> Result<Left, FetchError> {
+        let folder = folder.clone();
         let (stop, told, every) = (stop.clone(), told.clone(), self.limits.sync_every_bytes);
         let opened = spawn_blocking(move || {
             let slot = folder.claim(&key)?;
@@ -170,7 +182,7 @@ impl Fetcher {
 }
 
 /// A file that was whole already, as an earlier run left it.
-fn judged(whole: Whole, expected: Option<&str>) -> Result<Fetched, FetchError> {
+pub(crate) fn judged(whole: Whole, expected: Option<&str>) -> Result<Fetched, FetchError> {
     match expected {
         Some(expected) if *expected != whole.sha256 => {
             let (expected, found) = (expected.to_owned(), whole.sha256.clone());
@@ -182,7 +194,7 @@ fn judged(whole: Whole, expected: Option<&str>) -> Result<Fetched, FetchError> {
 }
 
 /// `is_expected`: whether it was compared with what was known before.
-fn fetched(whole: Whole, is_expected: bool) -> Fetched {
+pub(crate) fn fetched(whole: Whole, is_expected: bool) -> Fetched {
     let Whole { slot, path, bytes, sha256, version } = whole;
     let verified = is_expected || version.sha256.is_some();
     Fetched { slot, path, bytes, sha256, verified, commit: version.commit }

@@ -73,7 +73,7 @@ impl FileKey {
 
 impl Folder {
     /// The downloads at `path`, a folder that only this user can write; it is made when the first
-    /// one begins.
+    /// one begins, in a folder that is there: that one's disk may be away, and is not made up for.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
         Self { path }
@@ -171,10 +171,12 @@ fn file_of(folder: &Path, key: &FileKey, kind: &str) -> PathBuf {
 
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    match builder.create(folder) {
+        Err(error) if !folder.is_dir() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the locked file is the one that others find under its name.
@@ -255,6 +257,14 @@ mod tests {
         assert_eq!(folder.bytes_of(&key()), 0);
         // Nothing is nothing to complain of.
         folder.discard(&key()).unwrap();
+    }
+
+    #[test]
+    fn a_folder_on_a_disk_that_is_away_is_not_made() {
+        let disk = tempfile::tempdir().unwrap();
+        let folder = Folder::at(disk.path().join("models/downloads"));
+        assert!(matches!(folder.claim(&key()), Err(FetchError::Disk { full: false, .. })));
+        assert!(!disk.path().join("models").exists());
     }
 
     #[test]

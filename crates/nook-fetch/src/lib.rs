@@ -6,7 +6,8 @@
 //! the server said of the file, so a download that was stopped, cut off or killed goes on where it was
 //! while the server still has the same file. What is whole is checked against the digest that the
 //! catalogue pins or the server names, and only then has its name. One [`Slot`] is one file's place in
-//! the folder, held by a lock of the operating system: two writers never meet.
+//! the folder, held by a lock of the operating system: two writers never meet. A model that another device
+//! of the house has comes the same way, from whoever [brings](Bringer) its bytes.
 //!
 //! The node owns the downloads and decides which run; what a file *is* (whether it is a model that
 //! this program understands) is `nook-model`'s knowledge. Nothing here writes outside of the folder,
@@ -15,9 +16,12 @@
 mod answer;
 mod catalogue;
 mod client;
+mod copying;
 mod error;
 mod fetching;
 mod folder;
+mod held;
+mod house_source;
 mod limits;
 mod part;
 mod progress;
@@ -27,9 +31,11 @@ mod run;
 mod source;
 
 pub use catalogue::{About, Catalogue, CatalogueEntry, CatalogueError, Costs};
+pub use copying::{Bringer, CopyOrder, Halt};
 pub use error::FetchError;
 pub use fetching::{Fetched, Fetcher, Order, Pin};
 pub use folder::{FileKey, Folder, Slot};
+pub use house_source::{HouseSource, HouseSourceError};
 pub use limits::{
     DISK_RESERVE_BYTES, FILE_BYTES_MAX, HUBS_MAX, Limits, Pace, REDIRECTS_MAX, SYNC_EVERY_BYTES,
     URL_BYTES_MAX,

@@ -7,7 +7,6 @@
 use reqwest::header::{IF_RANGE, LOCATION, RANGE};
 use reqwest::{Response, StatusCode, Url};
 use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +14,8 @@ use crate::answer::{self, Linked, Passing, Received, Verdict, Version};
 use crate::client::{plain, untrusted};
 use crate::error::FetchError;
 use crate::fetching::Fetcher;
-use crate::limits::{DISK_RESERVE_BYTES, REDIRECTS_MAX, WRITE_BYTES};
+use crate::held::Held;
+use crate::limits::{REDIRECTS_MAX, WRITE_BYTES};
 use crate::part::{Part, Whole};
 use crate::progress::{Phase, Progress};
 use crate::redirects::follow;
@@ -52,8 +52,7 @@ pub(crate) struct Run<'a> {
     tries_max: u32,
     stop: &'a CancellationToken,
     told: &'a watch::Sender<Progress>,
-    /// Away while it visits the disk.
-    part: Option<Part>,
+    held: Held,
     /// Digest that the server itself names.
     named: Option<String>,
 }
@@ -84,29 +83,18 @@ impl<'a> Run<'a> {
         stop: &'a CancellationToken,
         told: &'a watch::Sender<Progress>,
     ) -> Self {
-        Self { fetcher, url, expected, tries_max, stop, told, part: None, named: None }
+        Self { fetcher, url, expected, tries_max, stop, told, held: Held::default(), named: None }
     }
 
     /// Goes on from `part` to the whole, checked file.
     pub(crate) async fn finish(mut self, part: Part) -> Result<Whole, Box<Ended>> {
-        self.part = Some(part);
+        self.held = Held::of(part);
         if let Err(error) = self.load().await {
-            // What came is durable before anybody is told that it is kept.
-            let kept = match self.part {
-                Some(_) => self.on_disk(Part::keep).await,
-                None => Ok(()),
-            };
-            let error = match error {
-                FetchError::Stopped => kept.err().unwrap_or(FetchError::Stopped),
-                error => error,
-            };
-            return Err(Box::new(Ended { error, part: self.part, named: self.named }));
+            let (error, part) = self.held.kept(error).await;
+            return Err(Box::new(Ended { error, part, named: self.named }));
         }
         tell(self.told, |progress| progress.phase = Phase::Finishing);
-        let part = self.part.take().ok_or(FetchError::Lost)?;
-        let expected = self.expected.map(str::to_owned);
-        let finished = spawn_blocking(move || part.finish(expected.as_deref())).await;
-        let finished = finished.map_err(|_| FetchError::Lost)?;
+        let finished = self.held.finish(self.expected).await;
         finished.map_err(|error| Box::new(Ended { error, part: None, named: self.named }))
     }
 
@@ -173,10 +161,10 @@ impl<'a> Run<'a> {
                     return self.anew("the file on the server has changed").await;
                 }
                 if head.from == 0 && asked_from > 0 {
-                    self.on_disk(Part::empty).await?;
+                    self.held.visit(Part::empty).await?;
                 }
-                self.on_disk(move |part| part.begin(head.version)).await?;
-                self.has_room().await?;
+                self.held.visit(move |part| part.begin(head.version)).await?;
+                self.held.has_room(self.fetcher).await?;
                 self.take(*response).await
             }
             Verdict::Complete(version) => {
@@ -266,10 +254,10 @@ impl<'a> Run<'a> {
                     let have = self.written().saturating_add(gathered.len() as u64);
                     self.is_not_too_long(have, bytes).await?;
                     if gathered.len() >= WRITE_BYTES {
-                        let synced = self.synced();
+                        let synced = self.held.synced();
                         self.put(&mut gathered).await?;
-                        if self.synced() > synced {
-                            self.has_room().await?;
+                        if self.held.synced() > synced {
+                            self.held.has_room(self.fetcher).await?;
                         }
                     }
                     tell(self.told, |progress| progress.have = have);
@@ -296,7 +284,7 @@ impl<'a> Run<'a> {
         if have <= most {
             return Ok(());
         }
-        self.discard().await?;
+        self.held.discard().await?;
         Err(match bytes {
             Some(bytes) => FetchError::TooLong { host: self.host(), bytes },
             None => FetchError::TooLarge { bytes: have, most },
@@ -312,11 +300,11 @@ impl<'a> Run<'a> {
         let is_start = self.written() == 0;
         let begins = gathered.get(..MAGIC.len().min(gathered.len())).unwrap_or_default();
         if is_start && !MAGIC.starts_with(begins) {
-            self.discard().await?;
+            self.held.discard().await?;
             return Err(FetchError::NotGguf { host: self.host() });
         }
         let bytes = std::mem::replace(gathered, Vec::with_capacity(WRITE_BYTES));
-        self.on_disk(move |part| part.append(&bytes)).await
+        self.held.visit(move |part| part.append(&bytes)).await
     }
 
     /// What the server says of the file must be possible, and the file that is meant.
@@ -335,67 +323,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether what is still to come leaves the reserve free; without a promise of a length, what may
-    /// come until the next look. Where the system does not say, a full disk is noticed when it is full.
-    async fn has_room(&self) -> Result<(), FetchError> {
-        let Some(part) = &self.part else { return Err(FetchError::Lost) };
-        let folder = part.folder().to_owned();
-        let bytes = part.version().and_then(|version| version.bytes);
-        let until_next = self.fetcher.limits.sync_every_bytes;
-        let needed = bytes.map_or(until_next, |bytes| bytes.saturating_sub(part.written()));
-        if needed == 0 {
-            return Ok(());
-        }
-        let room = self.fetcher.room.clone();
-        let free = spawn_blocking(move || room.free(&folder)).await;
-        match free.map_err(|_| FetchError::Lost)? {
-            Ok(free) if free < needed.saturating_add(DISK_RESERVE_BYTES) => {
-                Err(FetchError::NoRoom { needed, free })
-            }
-            Ok(_) => Ok(()),
-            Err(error) => {
-                tracing::debug!(%error, "the system does not say how much room there is");
-                Ok(())
-            }
-        }
-    }
-
     async fn anew(&mut self, why: &str) -> Result<Tried, FetchError> {
-        self.on_disk(Part::empty).await?;
+        self.held.visit(Part::empty).await?;
         Ok(Tried::Again(Passing::of(why)))
     }
 
-    async fn discard(&mut self) -> Result<(), FetchError> {
-        let part = self.part.take().ok_or(FetchError::Lost)?;
-        spawn_blocking(move || part.discard()).await.map_err(|_| FetchError::Lost)?
-    }
-
-    /// Visits the disk with the part.
-    async fn on_disk<T: Send + 'static>(
-        &mut self,
-        work: impl FnOnce(&mut Part) -> Result<T, FetchError> + Send + 'static,
-    ) -> Result<T, FetchError> {
-        let mut part = self.part.take().ok_or(FetchError::Lost)?;
-        let visit = spawn_blocking(move || {
-            let outcome = work(&mut part);
-            (part, outcome)
-        });
-        let (part, outcome) = visit.await.map_err(|_| FetchError::Lost)?;
-        self.part = Some(part);
-        outcome
-    }
-
     fn written(&self) -> u64 {
-        self.part.as_ref().map_or(0, Part::written)
-    }
-
-    fn synced(&self) -> u64 {
-        self.part.as_ref().map_or(0, Part::synced)
+        self.held.written()
     }
 
     /// Which version of the file the bytes that are here belong to.
     fn version(&self) -> Option<&Version> {
-        self.part.as_ref().and_then(Part::version)
+        self.held.version()
     }
 
     /// What makes this server send the whole file when it has another one by now. With a digest the

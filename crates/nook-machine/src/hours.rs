@@ -1,6 +1,6 @@
 //! The local clock.
 
-use jiff::civil::Time;
+use jiff::civil::{Date, Time};
 use jiff::{Span, Zoned};
 
 /// When "tomorrow" begins for whoever says "not before tomorrow".
@@ -13,6 +13,12 @@ const NIGHT_SECONDS: i64 = 3 * 3600;
 pub(crate) fn minute_of_day() -> u16 {
     let now = Zoned::now();
     u16::from(now.hour().unsigned_abs()) * 60 + u16::from(now.minute().unsigned_abs())
+}
+
+/// Today by the local calendar, as days since 1970-01-01.
+#[must_use]
+pub fn day_of_calendar() -> u32 {
+    days_since_1970(Zoned::now().date())
 }
 
 /// The next morning of the local clock in seconds since 1970: six o'clock, but not one that is less
@@ -31,6 +37,12 @@ pub fn seconds_to_clock(unix_seconds: u64) -> String {
     at.map_or_else(String::new, |at| {
         at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M").to_string()
     })
+}
+
+/// 0 before 1970.
+fn days_since_1970(date: Date) -> u32 {
+    let hours = date.duration_since(Date::constant(1970, 1, 1)).as_hours();
+    u32::try_from(hours / 24).unwrap_or(0)
 }
 
 fn morning_after(now: &Zoned) -> Result<Zoned, jiff::Error> {
@@ -75,6 +87,17 @@ mod tests {
         let away = next_morning() - nook_base::clock::unix_seconds();
         assert!((3 * 3600 - 2..36 * 3600).contains(&away), "{away} seconds");
         assert!(minute_of_day() < 24 * 60);
+    }
+
+    #[test]
+    fn days_are_counted_by_the_calendar() {
+        for (date, day) in
+            [("1970-01-01", 0), ("1970-01-02", 1), ("2026-11-22", 20_779), ("1969-12-31", 0)]
+        {
+            assert_eq!(days_since_1970(date.parse().unwrap()), day, "{date}");
+        }
+        let utc = nook_base::clock::unix_seconds() / 86_400;
+        assert!(u64::from(day_of_calendar()).abs_diff(utc) <= 1);
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod hours;
 mod load;
 mod screen;
 
-pub use hours::{next_morning, seconds_to_clock};
+pub use hours::{day_of_calendar, next_morning, seconds_to_clock};
 
 use careful::Careful;
 

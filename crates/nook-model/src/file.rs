@@ -101,6 +101,27 @@ impl ModelFile {
         digest::digest(&self.inner.reader, &self.inner.header).map_err(|fault| self.error(fault))
     }
 
+    /// The identity of the model in the file at `path`, whether or not this version can use it. Reads the
+    /// whole file.
+    pub fn digest_at(path: &Path) -> Result<ModelDigest, ModelError> {
+        let digest = || {
+            let reader = Reader::open(path)?;
+            let header = Header::read(reader.stream(), reader.length())?;
+            digest::digest(&reader, &header)
+        };
+        digest().map_err(|fault| ModelError::new(path, fault))
+    }
+
+    /// So many bytes of the file as it lies, from byte `at` on, for a copy of it. Refuses a file that has
+    /// changed since it was opened. Waits for the disk.
+    pub fn bytes_at(&self, at: u64, count: usize) -> Result<Vec<u8>, ModelError> {
+        let reader = &self.inner.reader;
+        let mut bytes = vec![0; count];
+        // Checked behind the read: a change meanwhile is one too.
+        let read = reader.read(at, &mut bytes).and_then(|()| reader.check_unchanged());
+        read.map(|()| bytes).map_err(|fault| self.error(fault))
+    }
+
     /// Bytes of weights that `part` needs in memory.
     #[must_use]
     pub fn weight_bytes(&self, part: &ModelPart) -> u64 {

@@ -188,7 +188,11 @@ impl<M: WireMessage> CallSender<M> {
 
     fn queue(&mut self, kind: Kind, message: &M) -> Result<(), CallError> {
         if kind != Kind::Chunk {
-            self.lane = if message.is_bulk() { Lane::Bulk } else { Lane::Urgent };
+            self.lane = match (message.is_background(), message.is_bulk()) {
+                (true, _) => Lane::Background,
+                (false, true) => Lane::Bulk,
+                (false, false) => Lane::Urgent,
+            };
         }
         // Encoded outside the lock: a chunk is copied here. The room cannot vanish meanwhile,
         // because this half has one owner.

@@ -57,6 +57,7 @@ pub(crate) struct State<M> {
     next_id: u32,
     urgent: VecDeque<CallId>,
     bulk: VecDeque<CallId>,
+    background: VecDeque<CallId>,
 }
 
 #[derive(Debug)]
@@ -71,6 +72,7 @@ struct CallState<M> {
     cell: Arc<CallCell>,
     listed_urgent: bool,
     listed_bulk: bool,
+    listed_background: bool,
 }
 
 #[derive(Debug)]
@@ -87,6 +89,8 @@ pub(crate) enum Lane {
     Urgent,
     /// Prefill: other calls may overtake it.
     Bulk,
+    /// Files: written only while nothing else waits.
+    Background,
 }
 
 /// Whether a call has room for one more frame.
@@ -123,6 +127,7 @@ impl<M: WireMessage> State<M> {
             next_id: config.side.first_id(),
             urgent: VecDeque::new(),
             bulk: VecDeque::new(),
+            background: VecDeque::new(),
         }
     }
 
@@ -179,6 +184,7 @@ impl<M: WireMessage> State<M> {
             cell: Arc::clone(&cell),
             listed_urgent: false,
             listed_bulk: false,
+            listed_background: false,
         };
         self.calls.insert(id, call);
         (frames, cell)
@@ -277,6 +283,9 @@ impl<M: WireMessage> State<M> {
         if call.listed_bulk {
             self.bulk.retain(|listed| *listed != id);
         }
+        if call.listed_background {
+            self.background.retain(|listed| *listed != id);
+        }
         if !self.side.allots(id.0) {
             self.calls_remote -= 1;
         }
@@ -364,10 +373,12 @@ impl<M: WireMessage> State<M> {
         !(self.control.is_empty()
             && self.refusals.is_empty()
             && self.urgent.is_empty()
-            && self.bulk.is_empty())
+            && self.bulk.is_empty()
+            && self.background.is_empty())
     }
 
-    /// The next frame of a call: refusals, then urgent calls in turn, then bulk calls in turn.
+    /// The next frame of a call: refusals, then urgent calls in turn, then bulk calls in turn, then those in
+    /// the background in turn.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Bytes>, SeqError> {
         if let Some(frame) = self.refusals.pop_front() {
             return Ok(Some(frame));
@@ -391,6 +402,14 @@ impl<M: WireMessage> State<M> {
             if let Some(call) = self.calls.get_mut(&id) {
                 call.listed_bulk = false;
                 if let Some(frame) = self.take_front(id, Lane::Bulk)? {
+                    return Ok(Some(frame));
+                }
+            }
+        }
+        while let Some(id) = self.background.pop_front() {
+            if let Some(call) = self.calls.get_mut(&id) {
+                call.listed_background = false;
+                if let Some(frame) = self.take_front(id, Lane::Background)? {
                     return Ok(Some(frame));
                 }
             }
@@ -428,6 +447,10 @@ impl<M: WireMessage> State<M> {
         }
         if front == Some(Lane::Bulk) && !std::mem::replace(&mut call.listed_bulk, true) {
             self.bulk.push_back(id);
+        }
+        if front == Some(Lane::Background) && !std::mem::replace(&mut call.listed_background, true)
+        {
+            self.background.push_back(id);
         }
     }
 }

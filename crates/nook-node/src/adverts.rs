@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use nook_base::limits::ADVERT_LIFE;
 use nook_base::{ModelDigest, PeerId};
 use nook_plan::Offer;
 use nook_trust::Admitted;
@@ -19,6 +18,8 @@ use tokio::sync::watch;
 pub(crate) struct Heard {
     pub(crate) advert: Advert,
     pub(crate) at: Instant,
+    /// How long it counts: four times what the owner set a device may be silent.
+    pub(crate) life: Duration,
 }
 
 /// Who may be asked for what.
@@ -59,7 +60,7 @@ impl OwnDevice {
 impl Heard {
     /// Whether it still counts at `now`.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.at) < ADVERT_LIFE
+        now.saturating_duration_since(self.at) < self.life
     }
 }
 
@@ -137,8 +138,7 @@ pub(crate) async fn own_no_more(mut book: watch::Receiver<Arc<AdvertBook>>, peer
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use nook_base::limits::ADVERT_LIFE;
     use nook_base::{LayerRange, clock};
     use nook_wire::ShardAdvert;
 
@@ -160,7 +160,7 @@ mod tests {
             queue_depth: 1,
             memory_free_bytes: 0,
         };
-        let heard = [(PeerId([7; 32]), Heard { advert, at: now - age })].into();
+        let heard = [(PeerId([7; 32]), Heard { advert, at: now - age, life: ADVERT_LIFE })].into();
         (AdvertBook { heard, ..AdvertBook::default() }, now)
     }
 

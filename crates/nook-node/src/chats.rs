@@ -9,19 +9,20 @@
 mod exchange;
 mod keeping;
 mod stretches;
+mod telling_apart;
 mod turns;
 
 use nook_base::{ErrorCode, Sensitive};
 use nook_store::{
-    Chats, ChatsError, ConversationEntry, ConversationId, Finish, LISTED_MAX, Message, MessageId,
-    Role,
+    Chats, ChatsError, ConversationEntry, ConversationId, Finish, KeptThought, LISTED_MAX, Message,
+    MessageId, Role,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::house::{Answer, HouseError, Reach};
 use crate::views::{
     ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView, ReplySummary,
-    Wording,
+    ThoughtView, Wording,
 };
 
 /// Jobs that may wait for the database; a caller beyond them is told that it is busy.
@@ -231,6 +232,7 @@ fn message_view(message: Message) -> MessageView {
         parent: message.parent.map(|parent| parent.0),
         role: role_view(message.role),
         text: message.text.0,
+        thought: message.thought.as_ref().map(thought_view),
         created: message.created,
         finish: finish_view(&message.finish),
         summary,
@@ -239,6 +241,10 @@ fn message_view(message: Message) -> MessageView {
         cut_because,
         cut_code,
     }
+}
+
+fn thought_view(thought: &KeptThought) -> ThoughtView {
+    ThoughtView { text: thought.text.0.clone(), ms: thought.milliseconds }
 }
 
 fn role_view(role: Role) -> ChatRole {
@@ -272,7 +278,7 @@ fn told(error: ChatsError) -> HouseError {
         ChatsError::DiskFull { .. } => Some(Wording::DiskFull),
         ChatsError::BadImport { .. } => Some(Wording::NoChat),
         ChatsError::Damaged { reason, .. } | ChatsError::Database { reason, .. } => {
-            Some(Wording::ChatsUnusable { reason: reason.clone() })
+            Some(Wording::ChatsUnusable { reason: reason.clone().into() })
         }
         _ => None,
     };

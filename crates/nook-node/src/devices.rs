@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nook_base::limits::ADVERT_LIFE_SILENCES;
 use nook_base::{ErrorCode, PeerId, Sensitive, clock};
 use nook_find::{Advertisement, Sighting, Tag};
 use nook_link::pairing::{NotStored, OfferConfig, OfferError, PairedPeer, PairingEvent, StorePeer};
@@ -62,15 +63,18 @@ impl State {
                 }
                 self.problems.remove("version");
                 self.whole.gone(peer);
+                self.copies_gone(peer);
                 let owed = self.bulletins.linked(peer, link.mux().clone(), &self.tasks);
                 owed.into_iter().for_each(|kept| self.say_drop(peer, kept));
                 self.advertise_to(peer);
                 self.offer_whole_to(peer);
+                self.offer_copies_to(peer);
             }
             LinkEvent::Down { peer, reason, .. } => {
                 tracing::info!(?peer, %reason, "disconnected");
                 self.heard.remove(&peer);
                 self.whole.gone(peer);
+                self.copies_gone(peer);
                 self.bulletins.gone(peer);
                 if self.peers.get(peer).is_none() {
                     self.bulletins.forget(peer);
@@ -132,10 +136,13 @@ impl State {
                 if before != Some(shards(&advert)) {
                     self.wishes.household_changed();
                 }
-                self.heard.insert(peer, Heard { advert, at: clock::now() });
+                let silent_max = self.settings.settings().inference.shard_health_timeout;
+                let life = silent_max.saturating_mul(ADVERT_LIFE_SILENCES);
+                self.heard.insert(peer, Heard { advert, at: clock::now(), life });
                 self.publish_book();
             }
             Message::WholeOffers(offers) => self.on_whole_offers(peer, offers),
+            Message::Have(have) => self.on_have(peer, have),
             Message::Draining { .. } => {
                 self.heard.remove(&peer);
                 self.publish_book();
@@ -199,6 +206,7 @@ impl State {
         self.end_revoked_wholes();
         self.publish_book();
         self.drop_of_barred();
+        self.weigh_copies();
         let connectable = self.peers.list().iter().filter(|peer| peer.level.may_connect());
         let known = connectable
             .map(|peer| KnownPeer { id: peer.id, addresses: peer.addresses.clone() })
@@ -442,7 +450,7 @@ impl State {
     }
 
     /// A paired device by id, short id, name, or a unique beginning of its name.
-    fn paired(&self, text: &str) -> Result<PeerId, HouseError> {
+    pub(crate) fn paired(&self, text: &str) -> Result<PeerId, HouseError> {
         let lower = text.trim().to_lowercase();
         let list = self.peers.list();
         let exact = list.iter().find(|peer| {
@@ -490,7 +498,7 @@ impl State {
 
 /// The list of paired devices is not on the disk as it is here.
 fn not_saved(error: &PeersError) -> TroubleView {
-    TroubleView::of_error(error, Trouble::DevicesNotSaved { reason: error.to_string() })
+    TroubleView::of_error(error, Trouble::DevicesNotSaved { reason: error.to_string().into() })
 }
 
 /// Resolves a typed address. The port is that of the pairing window, shown beside the code.

@@ -37,6 +37,15 @@ use crate::present::find_trouble;
 use crate::state::State;
 use crate::views::{Condition, TroubleView};
 
+/// Where workers look for the device that is to compute.
+const DEVICE: &str = "INGLENOOK_DEVICE";
+
+/// With less room even chats and settings may not be saved.
+const DISK_FULL_BYTES: u64 = 500_000_000;
+
+/// With less room most models of the catalogue cannot be downloaded.
+const DISK_LOW_BYTES: u64 = 5_000_000_000;
+
 impl State {
     /// Looks at everything that usually goes wrong.
     pub(crate) fn examine(&self) -> Vec<Finding> {
@@ -48,6 +57,8 @@ impl State {
         ];
         findings.extend(self.peers.list().iter().map(|peer| self.examine_peer(peer)));
         findings.push(self.examine_models());
+        findings.extend(self.examine_disk());
+        findings.push(computes());
         let other = self.workers.problems().borrow().clone();
         let other = other.into_iter().chain(self.problems.values().flatten().cloned());
         let other = other.chain(self.record_troubles(nook_base::clock::now()));
@@ -130,6 +141,12 @@ impl State {
         finding(Verdict::Well, subject, sentence, condition)
     }
 
+    /// Chats are written to the same disk as models.
+    fn examine_disk(&self) -> Option<Finding> {
+        let free_bytes = self.downloads.disk_free()?;
+        Some(disk_room(free_bytes))
+    }
+
     fn examine_models(&self) -> Finding {
         let count = count(self.catalogue.len());
         let (verdict, sentence) = match count {
@@ -138,6 +155,38 @@ impl State {
         };
         finding(verdict, "models", sentence, Condition::Models { count })
     }
+}
+
+fn disk_room(free_bytes: u64) -> Finding {
+    let free = format!("{:.1} GB are free", free_bytes as f64 / 1e9);
+    let (verdict, sentence) = match free_bytes {
+        0..DISK_FULL_BYTES => (
+            Verdict::Problem,
+            format!("{free}: chats may not be kept. Remove models or other files"),
+        ),
+        DISK_FULL_BYTES..DISK_LOW_BYTES => {
+            (Verdict::Note, format!("{free}, too little for most models"))
+        }
+        _ => (Verdict::Well, free),
+    };
+    finding(verdict, "disk", sentence, Condition::DiskRoom { free_bytes })
+}
+
+/// What computes here. A card that was chosen and is not there is told by the worker that looks for it.
+fn computes() -> Finding {
+    let chosen = nook_base::env::text(DEVICE).filter(|device| device != "cpu");
+    let can_use_cards = cfg!(any(feature = "cuda", feature = "metal"));
+    let sentence = match (&chosen, can_use_cards) {
+        (Some(card), _) => format!("models are computed on {card}, as {DEVICE} says"),
+        (None, true) => {
+            format!("models are computed on the processor; {DEVICE} names another device")
+        }
+        (None, false) => {
+            "models are computed on the processor; this build uses no graphics card".to_owned()
+        }
+    };
+    let condition = Condition::Computes { card: chosen, can_use_cards };
+    finding(Verdict::Well, "computing", sentence, condition)
 }
 
 fn finding(
@@ -157,4 +206,25 @@ fn trouble(subject: &str, TroubleView { sentence, trouble }: TroubleView) -> Fin
 
 fn count(things: usize) -> u32 {
     u32::try_from(things).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_nearly_full_is_told_before_it_is_full() {
+        for (free, verdict, said) in [
+            (120_000_000_000, Verdict::Well, "120.0 GB are free"),
+            (DISK_LOW_BYTES, Verdict::Well, "5.0 GB are free"),
+            (DISK_LOW_BYTES - 1, Verdict::Note, "too little for most models"),
+            (DISK_FULL_BYTES - 1, Verdict::Problem, "Remove models"),
+            (0, Verdict::Problem, "0.0 GB are free"),
+        ] {
+            let found = disk_room(free);
+            assert_eq!(found.verdict, verdict, "{free}");
+            assert!(found.sentence.contains(said), "{}", found.sentence);
+            assert_eq!(found.condition, Some(Condition::DiskRoom { free_bytes: free }));
+        }
+    }
 }

@@ -1,23 +1,26 @@
 //! Models on their way here: which run, how far they are, and taking in what is whole.
 //!
-//! The list is the store's and outlives the program; `nook-fetch` loads each file in a task of its own;
-//! what is whole is checked by the same eyes as an import (`models`) and moves into the library. Doors
+//! The list is the store's and outlives the program; `nook-fetch` loads each file in a task of its own, from
+//! servers or with what other devices of the house bring (`copies`); what is whole is checked by the same eyes as an import (`models`) and moves into the library. Doors
 //! ask through [`State::pull`] and [`State::change_download`], and see [`DownloadView`]s whose figures
 //! change at each look of the house loop, once a second. A window may close and a node may restart: what
 //! was to run goes on.
 
+mod copies;
 mod endings;
 mod shown;
 mod troubles;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use nook_base::{ErrorCode, clock, env};
-use nook_fetch::{Catalogue, Fetcher, FileKey, Folder, Hubs, Limits, Order, Pin, Progress, Pulse};
-use nook_fetch::{Room as _, Source, SystemRoom};
+use nook_base::{ErrorCode, PeerId, clock, env};
+use nook_fetch::{
+    Catalogue, CopyOrder, Fetcher, FileKey, Folder, HouseSource, Hubs, Limits, Order, Pin,
+    Progress, Pulse, Room as _, Source, SystemRoom,
+};
 use nook_store::{DownloadEntry, DownloadWish, Home};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -69,6 +72,17 @@ struct UnderWay {
     shown: Progress,
     pulse: Pulse,
     stage: Stage,
+    /// The device that alone has brought its bytes, once they are here.
+    giver: Option<PeerId>,
+}
+
+/// What is to be done for an entry of the list.
+#[derive(Debug)]
+enum Work {
+    /// Fetch it from servers.
+    Fetch(Order),
+    /// Copy it from devices of the house.
+    Copy(CopyOrder),
 }
 
 /// What its task does.
@@ -86,8 +100,8 @@ enum Stage {
 }
 
 impl Downloads {
-    /// Reads the list of `home`. Nothing runs yet.
-    pub(crate) fn open(home: &Home) -> Result<Self, StartError> {
+    /// Reads the list of `home`; the files lie in `folder`. Nothing runs yet.
+    pub(crate) fn open(home: &Home, folder: PathBuf) -> Result<Self, StartError> {
         let list = nook_store::Downloads::load(home)?;
         let catalogue = Catalogue::built_in()?;
         let (first, more) = (env::text(HUB_VARIABLE), env::text(MIRRORS_VARIABLE));
@@ -95,7 +109,7 @@ impl Downloads {
             Ok(hubs) => (hubs, None),
             Err(error) => (Hubs::usual(), Some(sentence(&error.to_string()))),
         };
-        let folder = Folder::at(list.folder().to_owned());
+        let folder = Folder::at(folder);
         let is_listed = |key: &FileKey| list.entries().iter().any(|it| it.key == key.as_str());
         let orphans = folder.keys().into_iter().filter(|key| !is_listed(key)).collect();
         Ok(Self {
@@ -120,6 +134,24 @@ impl Downloads {
         self.disk_free
     }
 
+    /// Lets those that run end, though they are to go on: nothing is written then.
+    pub(crate) fn rest(&mut self) {
+        for under_way in self.under_way.values_mut().filter(|it| it.stage == Stage::Loading) {
+            under_way.stage = Stage::Stopping;
+            under_way.stop.cancel();
+        }
+    }
+
+    /// Whether no task has to do with the files.
+    pub(crate) fn is_still(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// The files lie there now.
+    pub(crate) fn keep_in(&mut self, folder: PathBuf) {
+        self.folder = Folder::at(folder);
+    }
+
     /// Takes a look at how far those that run are.
     pub(crate) fn look(&mut self, now: Instant) {
         for under_way in self.under_way.values_mut() {
@@ -137,25 +169,33 @@ impl Downloads {
         by_key.or_else(|| entries.iter().find(|entry| entry.name.eq_ignore_ascii_case(wanted)))
     }
 
-    /// What is fetched for an entry of the list. The catalogue's pin counts as it is now.
-    fn order(&self, entry: &DownloadEntry) -> Result<(Order, FileKey), String> {
+    /// What is done for an entry of the list. The catalogue's pin counts as it is now.
+    fn work(&self, entry: &DownloadEntry) -> Result<Work, String> {
+        let changed = || "the list of downloads was changed by hand; delete this entry".to_owned();
+        if HouseSource::is_meant_by(&entry.source) {
+            let source: HouseSource = entry.source.parse().map_err(|_| changed())?;
+            let meant = source.entry().and_then(|id| self.catalogue.get(id));
+            let pin = meant.map(|meant| meant.order.pin.clone()).unwrap_or_default();
+            let is_its_key = source.key().as_str() == entry.key;
+            return is_its_key.then_some(Work::Copy(CopyOrder { source, pin })).ok_or_else(changed);
+        }
         let source: Source = entry.source.parse().map_err(|error| format!("{error}"))?;
         let pin = self.catalogue.of_source(&source).map(|it| it.order.pin.clone());
-        let key = source.key();
-        if key.as_str() != entry.key {
-            return Err("the list of downloads was changed by hand; delete this entry".to_owned());
+        if source.key().as_str() != entry.key {
+            return Err(changed());
         }
-        Ok((Order { source, pin: pin.unwrap_or_default() }, key))
+        Ok(Work::Fetch(Order { source, pin: pin.unwrap_or_default() }))
     }
 
-    /// The next one to begin, while there is room for it.
-    fn next(&self) -> Option<DownloadEntry> {
+    /// The next one to begin, while there is room for it, of those that `can` begin.
+    fn next(&self, can: impl Fn(&DownloadEntry) -> bool) -> Option<DownloadEntry> {
         let loads = |it: &&UnderWay| matches!(it.stage, Stage::Loading | Stage::Stopping);
         let running = self.under_way.values().filter(loads).count();
         let waits = |entry: &&DownloadEntry| {
             entry.wish == DownloadWish::Run
                 && !self.under_way.contains_key(&entry.key)
                 && !self.troubles.contains_key(&entry.key)
+                && can(entry)
         };
         let next = self.list.entries().iter().find(waits);
         next.filter(|_| running < RUNNING_MAX).cloned()
@@ -165,7 +205,7 @@ impl Downloads {
 impl UnderWay {
     fn new(stop: CancellationToken, told: watch::Receiver<Progress>, stage: Stage) -> Self {
         let shown = told.borrow().clone();
-        Self { stop, told, shown, pulse: Pulse::default(), stage }
+        Self { stop, told, shown, pulse: Pulse::default(), stage, giver: None }
     }
 }
 
@@ -213,7 +253,10 @@ impl State {
         };
         let key = entry.key.clone();
         let wish = match ask {
-            DownloadAsk::Delete => return self.delete_download(&key),
+            DownloadAsk::Delete => {
+                self.check_no_move()?;
+                return self.delete_download(&key);
+            }
             DownloadAsk::Resume => DownloadWish::Run,
             DownloadAsk::Pause => DownloadWish::Pause,
             DownloadAsk::Cancel => DownloadWish::Cancel,
@@ -237,10 +280,15 @@ impl State {
             let trouble = Trouble::DownloadServer { reason: problem.clone() };
             self.note("downloads", [TroubleView::new(problem, trouble)]);
         }
+        self.go_on_moving();
+        if self.moving.holds() {
+            return;
+        }
         self.delete_orphans();
-        while let Some(entry) = self.downloads.next() {
-            match self.downloads.order(&entry) {
-                Ok((order, _)) => self.begin_download(entry.key, order),
+        while let Some(entry) = self.downloads.next(|entry| self.can_begin(entry)) {
+            match self.downloads.work(&entry) {
+                Ok(Work::Fetch(order)) => self.begin_download(entry.key, order),
+                Ok(Work::Copy(order)) => self.begin_copy(entry.key, order),
                 Err(why) => {
                     self.downloads.troubles.insert(entry.key, refused(&why).into());
                 }

@@ -30,6 +30,9 @@ const QUARTERS: u64 = 3;
 /// not, in a household.
 const LENDERS_MAX: usize = 8;
 
+/// Most layers that are believed of a model which is not here; no model has as many.
+const LAYERS_BELIEVED_MAX: u32 = 512;
+
 /// Bytes of a number in a cache and in a hidden state on its way: both are f16.
 const F16_BYTES: u64 = 2;
 
@@ -39,6 +42,7 @@ pub(crate) struct Fits {
     known_for: Option<Basis>,
     models: BTreeMap<ModelDigest, FitView>,
     catalogue: BTreeMap<String, FitView>,
+    house: BTreeMap<ModelDigest, FitView>,
 }
 
 /// What the answers hang on.
@@ -49,6 +53,8 @@ pub(crate) struct Basis {
     lenders: Vec<Lender>,
     ends: (u32, u32),
     models: Vec<ModelDigest>,
+    /// What other devices give, with the length of its file and its layers.
+    house: Vec<(ModelDigest, u64, u32)>,
 }
 
 /// A device that offers memory.
@@ -62,6 +68,11 @@ struct Lender {
 impl Fits {
     pub(crate) fn of_model(&self, digest: ModelDigest) -> FitView {
         self.models.get(&digest).cloned().unwrap_or_else(unknown)
+    }
+
+    /// Of a model that another device gives.
+    pub(crate) fn in_house(&self, digest: ModelDigest) -> FitView {
+        self.house.get(&digest).cloned().unwrap_or_else(unknown)
     }
 
     pub(crate) fn of_entry(&self, id: &str) -> FitView {
@@ -82,7 +93,9 @@ impl State {
         let entries = self.downloads.catalogue().entries().iter();
         let catalogue =
             entries.map(|it| (it.id.clone(), basis.fit(&costs_of(&it.costs)))).collect();
-        self.fits = Fits { known_for: Some(basis), models, catalogue };
+        let house = basis.house.iter();
+        let house = house.map(|it| (it.0, basis.fit_of_file(it.1, it.2))).collect();
+        self.fits = Fits { known_for: Some(basis), models, catalogue, house };
     }
 
     fn basis(&self) -> Basis {
@@ -105,11 +118,25 @@ impl State {
             lenders,
             ends: (inference.local_prefix_layers, inference.local_suffix_layers),
             models: self.catalogue.iter().map(crate::catalogue::Entry::digest).collect(),
+            house: self.given_in_house().map(|it| (it.model, it.bytes, it.layers)).collect(),
         }
     }
 }
 
 impl Basis {
+    /// A guess at a model of which only the length of its file and its layers are known, by another
+    /// device's word.
+    fn fit_of_file(&self, bytes: u64, layers: u32) -> FitView {
+        if !(1..=LAYERS_BELIEVED_MAX).contains(&layers) {
+            return unknown();
+        }
+        // The ends of a model are about as large as two of its layers.
+        let layer_bytes = bytes / u64::from(layers).saturating_add(2);
+        let ends_bytes = layer_bytes.saturating_mul(2);
+        let costs = Costs { layers, hidden: 4096, kv_width: 1024, layer_bytes, ends_bytes };
+        self.fit(&costs_of(&costs))
+    }
+
     fn fit(&self, model: &ModelCosts) -> FitView {
         let Some(all) = self.here else { return unknown() };
         let here = device(Place::Local, model, all / 4 * QUARTERS);
@@ -191,7 +218,13 @@ mod tests {
             bytes: gigabytes * GB,
         };
         let lenders = lenders.iter().map(lender).collect();
-        Basis { here: here.map(|it| it * GB), lenders, ends: (1, 1), models: Vec::new() }
+        Basis {
+            here: here.map(|it| it * GB),
+            lenders,
+            ends: (1, 1),
+            models: Vec::new(),
+            house: Vec::new(),
+        }
     }
 
     /// A model of so many gigabytes in forty layers.
@@ -220,6 +253,18 @@ mod tests {
         check(20, &basis(Some(8), &[(1, 9), (2, 9)]), "With PC 1+PC 2");
         // Who fits alone needs nobody, however large the others are.
         check(4, &basis(Some(16), &[(1, 64)]), "Here");
+    }
+
+    #[test]
+    fn a_model_of_another_device_is_guessed_by_its_size_and_nonsense_is_not() {
+        let (small, large) = (basis(Some(8), &[]), basis(Some(8), &[(1, 12)]));
+        assert_eq!(small.fit_of_file(4 * GB, 40).kind, FitKind::Here);
+        assert_eq!(small.fit_of_file(9 * GB, 40).kind, FitKind::Nowhere);
+        assert_eq!(large.fit_of_file(9 * GB, 40).kind, FitKind::With);
+        for (bytes, layers) in [(4 * GB, 0), (4 * GB, u32::MAX), (4 * GB, 513)] {
+            assert_eq!(small.fit_of_file(bytes, layers).kind, FitKind::Unknown, "{layers}");
+        }
+        assert_eq!(small.fit_of_file(u64::MAX, 512).kind, FitKind::Nowhere);
     }
 
     #[test]

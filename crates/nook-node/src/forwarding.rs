@@ -37,6 +37,7 @@ use nook_wire::{FEATURE_FORWARD, Message, Open, WireError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::adverts::AdvertBook;
+use crate::copying::giving::{self, Copier};
 use crate::lending::{opening, refuse};
 use crate::state::{Inside, State};
 
@@ -232,16 +233,17 @@ impl State {
     }
 }
 
-/// A call of a device that may not use layers here. It may still bring another's steps; what it begins
-/// with tells. Everything else is refused as `error` says.
+/// A call of a device that may not use layers here. It may still bring another's steps, or want a model;
+/// what it begins with tells. Everything else is refused as `error` says.
 pub(crate) async fn relay_or_refuse(
-    peer: PeerId,
+    (peer, copier): (PeerId, Result<Copier, WireError>),
     mut call: Call<Message>,
     error: WireError,
     inside: mpsc::Sender<Inside>,
 ) {
     match opening(&mut call).await {
         Ok(Some(Message::Relay(ticket))) => present(peer, &ticket, call, &inside).await,
+        Ok(Some(Message::Want(want))) => giving::give(copier, want, call).await,
         Ok(Some(_)) => {
             tracing::info!(?peer, code = %error.code, "a call was refused");
             refuse(call, error).await;

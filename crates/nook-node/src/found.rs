@@ -10,7 +10,7 @@ use crate::views::FoundView;
 impl State {
     /// Looks for them in a task of its own: folders are walked and headers read.
     pub(crate) fn look_elsewhere(&self, answer: Answer<Vec<FoundView>>) {
-        let here: Vec<_> = self.catalogue.iter().map(|entry| entry.listed.path.clone()).collect();
+        let here: Vec<_> = self.catalogue.iter().map(|entry| entry.listed.path.now()).collect();
         self.tasks.spawn_until_cancelled("look-elsewhere", async move {
             let look = tokio::task::spawn_blocking(move || {
                 let mut found = Elsewhere::usual().look();

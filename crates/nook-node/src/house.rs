@@ -6,7 +6,7 @@
 
 mod asking;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,12 +57,29 @@ pub struct House {
 pub struct PortSettings {
     /// Whether it is to be open at all.
     pub on: bool,
-    /// Where; always an address of this machine alone.
+    /// Where; an address of this machine alone unless it is `exposed`.
     pub address: SocketAddr,
+    /// Whether the owner lets other machines of the network reach it.
+    pub exposed: bool,
+    /// What other machines may call this one, besides its addresses.
+    pub host_names: Vec<String>,
     /// The main bearer key.
     pub key: Sensitive<String>,
     /// Web origins that may use it.
     pub allowed_origins: Vec<String>,
+}
+
+impl PortSettings {
+    /// Where a program on this machine reaches a port that listens at `address`.
+    #[must_use]
+    pub fn from_here(address: SocketAddr) -> SocketAddr {
+        let ip: IpAddr = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        SocketAddr::new(ip, address.port())
+    }
 }
 
 /// Something that was asked of the house and did not happen.
@@ -164,8 +181,16 @@ pub struct StartedTurn {
     pub user_message: i64,
     /// The message that the reply fills; it is saved while it grows.
     pub reply_message: i64,
-    /// The reply.
-    pub reply: Reply,
+    /// The reply; it may wait for its turn first.
+    pub reply: KeptReply,
+}
+
+/// A reply that is kept while it is made. Dropping it stops the reply, also one that waits for its turn or
+/// whose model is being opened.
+#[derive(Debug)]
+pub struct KeptReply {
+    /// Events in order, closed after `done` or `pipeline_aborted`.
+    pub events: mpsc::Receiver<ReplyPiece>,
 }
 
 /// An answer to a command.
@@ -187,7 +212,10 @@ pub(crate) enum Command {
     ImportModel { file: PathBuf, name: Option<String>, answer: Answer<ModelView> },
     RemoveModel { name: String, answer: Answer<()> },
     Pull { source: String, name: Option<String>, answer: Answer<DownloadView> },
+    Copy(String, Option<String>, Answer<DownloadView>),
     Download { key: String, ask: DownloadAsk, answer: Answer<()> },
+    MoveModels { to: Option<PathBuf>, answer: Answer<()> },
+    StopMovingModels(Answer<()>),
     FoundModels(Answer<Vec<FoundView>>),
     Generate { request: Box<GenerateRequest>, answer: Answer<Reply> },
     Embed { request: EmbedRequest, answer: Answer<Embedded> },
@@ -319,9 +347,31 @@ impl House {
         self.ask(|answer| Command::Pull { source, name, answer }).await
     }
 
+    /// Begins to copy a model that another device of the house has, or goes on with that. `model` is its
+    /// digest, its name there, or an id of the catalogue, which then must have the publisher's bytes; `from`
+    /// is a device that is asked before others. It is a download like any other from then on.
+    pub async fn copy_model(
+        &self,
+        model: String,
+        from: Option<String>,
+    ) -> Result<DownloadView, HouseError> {
+        self.ask(|answer| Command::Copy(model, from, answer)).await
+    }
+
     /// Pauses, resumes, cancels or deletes the download `key` (a key, or the model's name to be).
     pub async fn change_download(&self, key: String, ask: DownloadAsk) -> Result<(), HouseError> {
         self.ask(|answer| Command::Download { key, ask, answer }).await
+    }
+
+    /// Moves the models and unfinished downloads to the folder `to`, or back to the usual one. Returns once
+    /// it is known whether that can be done; [`House::view`] shows how far it is, and why it ended.
+    pub async fn move_models(&self, to: Option<PathBuf>) -> Result<(), HouseError> {
+        self.ask(|answer| Command::MoveModels { to, answer }).await
+    }
+
+    /// Ends such a move: everything is where it was.
+    pub async fn stop_moving_models(&self) -> Result<(), HouseError> {
+        self.ask(Command::StopMovingModels).await
     }
 
     /// Model files of other programs on this device that could be used where they lie.
@@ -339,7 +389,8 @@ impl House {
         self.ask(|answer| Command::Embed { request, answer }).await
     }
 
-    /// Says something in a kept conversation and starts the reply.
+    /// Says something in a kept conversation; comes back as soon as it is kept and the reply has a place, be
+    /// it in the queue. What goes wrong later ends the reply.
     pub async fn say(&self, turn: Turn) -> Result<StartedTurn, HouseError> {
         self.ask(|answer| Command::Say { turn, answer }).await
     }

@@ -5,23 +5,25 @@
 //! worker says in its own vocabulary never passes.
 
 mod meter;
+mod usage;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, Sensitive};
 use nook_mux::Call;
 use nook_trust::Admitted;
-use nook_wire::{Message, Open, WholeAsk, WireError, WireMessage, WorkerMessage};
+use nook_wire::{Message, Open, Want, WholeAsk, WireError, WireMessage, WorkerMessage};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::copying::giving::{self, Copier};
 use crate::forwarding::{self, Chains};
 use crate::lending::meter::Meter;
+pub(crate) use crate::lending::usage::{Presence, Usage};
 use crate::passage::{self, Ends};
-use crate::shelf::Shelf;
+use crate::shelf::{FilePlace, Shelf};
 use crate::state::Inside;
 use crate::whole::{OwnGuest, hosting};
 use crate::workers::Workers;
@@ -37,7 +39,7 @@ const OPENING_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) struct Lent {
     pub(crate) model: ModelDigest,
     pub(crate) name: String,
-    pub(crate) path: PathBuf,
+    pub(crate) path: FilePlace,
     pub(crate) layers: LayerRange,
 }
 
@@ -56,6 +58,8 @@ pub(crate) struct Terms {
     pub(crate) served: Served,
     /// The house learns from what guests are answered how fast this device is.
     pub(crate) house: mpsc::Sender<Inside>,
+    /// Who is helped now, and how much.
+    pub(crate) usage: Usage,
     /// Joins calls with those of other hosts.
     pub(crate) chains: Chains,
     /// Where models are opened for whole requests.
@@ -83,9 +87,10 @@ impl Served {
     }
 }
 
-/// Serves one call of an admitted device; `own` where it is the owner's own besides.
+/// Serves one call of an admitted device; `own` where it is the owner's own besides, `copier` where it may
+/// have models.
 pub(crate) async fn lend(
-    (admitted, own): (Admitted, Option<OwnGuest>),
+    (admitted, own, copier): (Admitted, Option<OwnGuest>, Result<Copier, WireError>),
     mut call: Call<Message>,
     terms: Terms,
     inside: &mpsc::Sender<Inside>,
@@ -113,6 +118,7 @@ pub(crate) async fn lend(
                 refuse(call, error(ErrorCode::TrustDenied, "")).await;
             }
         },
+        Ok(Begun::Copy(want)) => giving::give(copier, want, call).await,
         Ok(Begun::Nothing) => {}
         Err(error) => {
             tracing::info!(peer = ?admitted.peer(), code = %error.code, "a call was refused");
@@ -145,12 +151,14 @@ enum Begun {
         worker: Call<WorkerMessage>,
         open: Open,
         meter: Box<Meter>,
-        _stream: tokio::sync::OwnedSemaphorePermit,
+        _stream: (tokio::sync::OwnedSemaphorePermit, Presence),
     },
     /// Steps of another device's stream; the gate is asked about that one.
     Relay(Box<nook_wire::Ticket>),
     /// A whole request, of which no id has come yet.
     Whole(Box<WholeAsk>),
+    /// A model's file, which another gate decides on.
+    Copy(Want),
     /// The other side has left.
     Nothing,
 }
@@ -168,6 +176,7 @@ async fn open(
         Message::Open(open) => open,
         Message::Relay(ticket) => return Ok(Begun::Relay(ticket)),
         Message::WholeAsk(ask) => return Ok(Begun::Whole(ask)),
+        Message::Want(want) => return Ok(Begun::Copy(want)),
         _ => return Err(error(ErrorCode::BadRequest, "a call begins with OPEN")),
     };
     let lent = find(&terms.lent, &open)?;
@@ -177,6 +186,7 @@ async fn open(
         .clone()
         .try_acquire_owned()
         .map_err(|_| error(ErrorCode::Busy, ErrorCode::Busy.sentence()))?;
+    let stream = (stream, terms.usage.enter(admitted.peer()));
     tracing::info!(
         peer = ?admitted.peer(),
         model = ?open.model,
@@ -191,11 +201,13 @@ async fn open(
         .map_err(|problem| error(problem.code, &problem.sentence))?;
     // Only the file is named here: the worker loads the layers at OPEN, under the guests' cap.
     let part = ModelPart::inner(LayerRange::with_len(open.layers.start(), 0));
-    worker.load(&lent.path, lent.model, part).await.map_err(worker_error)?;
+    worker.load(&lent.path.find(), lent.model, part).await.map_err(worker_error)?;
     // Under the name that the gate has proved, so that what is kept for it is kept for nobody else.
     let peer = admitted.peer();
     let mut worker_call = worker.open_call_for(peer).await.map_err(worker_error)?;
-    let meter = Box::new(Meter::new(peer, open.model, open.layers, terms.house.clone()));
+    let meter =
+        Meter::new((peer, terms.usage.clone()), open.model, open.layers, terms.house.clone());
+    let meter = Box::new(meter);
     let opening = WorkerMessage::from_peer(Message::Open(open.clone()));
     worker_call.send(opening).await.map_err(|_| error(ErrorCode::WorkerCrashed, ""))?;
     Ok(Begun::Stream { worker: worker_call, open, meter, _stream: stream })
@@ -251,7 +263,7 @@ mod tests {
         vec![Lent {
             model: ModelDigest([1; 32]),
             name: "ember".to_owned(),
-            path: PathBuf::new(),
+            path: FilePlace::new(std::path::PathBuf::new()),
             layers: LayerRange::with_len(1, 4),
         }]
     }

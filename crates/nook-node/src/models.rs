@@ -5,21 +5,22 @@ use std::path::{Path, PathBuf};
 
 use nook_base::{ErrorCode, ModelDigest, clock};
 use nook_model::ModelFile;
-use nook_store::{
-    FileState, ImportError, Library, LibraryError, ModelEntry, ResolveError, Staged, Take,
-};
+use nook_store::{FileState, ImportError, LibraryError, ModelEntry, ResolveError, Staged, Take};
 
 use crate::catalogue::Entry;
 use crate::house::{Answer, HouseError};
-use crate::shelf::{Listed, open_file};
+use crate::shelf::{FilePlace, Listed, open_file};
 use crate::state::{Inside, State};
 use crate::views::{ModelView, Trouble, TroubleView, Wording};
 
-/// What the library held at the start.
+/// What the library holds.
+#[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) entries: Vec<Entry>,
     /// Models whose file is missing or damaged.
     pub(crate) broken: Vec<TroubleView>,
+    /// Models whose file is missing, by name.
+    pub(crate) missing: Vec<String>,
 }
 
 /// What a model file is: validated, then hashed whole. For the library, which knows no GGUF.
@@ -28,20 +29,27 @@ pub(crate) fn digest_of(path: &Path) -> Result<ModelDigest, String> {
     file.digest().map_err(|error| error.to_string())
 }
 
-/// Reads the header of every model in the library.
-pub(crate) fn read(library: &Library) -> Found {
-    let (mut entries, mut broken) = (Vec::new(), Vec::new());
-    for model in library.models() {
+/// Reads the header of every model. `is_away`: the folder of the library's own files is not there, which
+/// is said once and not of each of them.
+pub(crate) fn read(models: &[ModelEntry], is_away: bool) -> Found {
+    let (mut entries, mut broken, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    for model in models {
+        if model.state() == FileState::Missing {
+            missing.push(model.name.clone());
+        }
         match entry(model) {
             Ok(entry) => entries.push(entry),
             Err(error) => {
                 tracing::warn!(model = model.name, %error, "left out");
+                if is_away && model.owned && !model.built_in {
+                    continue;
+                }
                 let words = format!("{} cannot be used: {error}.", model.name);
                 broken.push(TroubleView::new(words, unusable(model, &error)));
             }
         }
     }
-    Found { entries, broken }
+    Found { entries, broken, missing }
 }
 
 /// What keeps a listed model from being used.
@@ -51,7 +59,7 @@ fn unusable(model: &ModelEntry, error: &HouseError) -> Trouble {
         FileState::Missing => Trouble::ModelFileGone { model: name, file },
         FileState::Changed => Trouble::ModelFileChanged { model: name, file },
         FileState::Present => {
-            Trouble::ModelUnreadable { model: name, reason: error.sentence.clone() }
+            Trouble::ModelUnreadable { model: name, reason: error.sentence.clone().into() }
         }
     }
 }
@@ -70,7 +78,11 @@ fn entry(model: &ModelEntry) -> Result<Entry, HouseError> {
         FileState::Changed => return Err(changed("has changed")),
     }
     Ok(Entry {
-        listed: Listed { name: model.name.clone(), digest: model.digest, path: model.path.clone() },
+        listed: Listed {
+            name: model.name.clone(),
+            digest: model.digest,
+            path: FilePlace::new(model.path.clone()),
+        },
         file: open_file(&model.path)?,
         built_in: model.built_in,
         added: model.imported,
@@ -81,20 +93,36 @@ fn entry(model: &ModelEntry) -> Result<Entry, HouseError> {
 impl State {
     /// A model by name: exact, then ignoring case, then a unique beginning.
     pub(crate) fn model(&self, name: &str) -> Result<&Entry, HouseError> {
-        let found = self.library.resolve(name).map_err(|error| {
-            let code = match &error {
-                ResolveError::Unknown { .. } => ErrorCode::NotFound,
-                ResolveError::Ambiguous { .. } => ErrorCode::BadRequest,
-            };
-            HouseError::new(code, sentence(&error.to_string()))
-        })?;
+        let found = self.listed_model(name)?;
         let known = self.catalogue.iter().find(|entry| entry.digest() == found.digest);
         known.ok_or_else(|| {
+            if let Some(TroubleView { sentence, trouble: Some(trouble) }) =
+                self.away().filter(|_| found.owned)
+            {
+                let wording = Wording::Trouble { trouble: Box::new(trouble) };
+                return HouseError::new(ErrorCode::BadModel, sentence).worded(wording);
+            }
             HouseError::new(
                 ErrorCode::BadModel,
                 format!("The file of {} is missing or damaged; import it again.", found.name),
             )
             .worded(Wording::ModelUnusable { model: found.name.clone() })
+        })
+    }
+
+    /// The model that answers where nobody has chosen one, for every door.
+    pub(crate) fn default_model(&self) -> Option<String> {
+        let newest = self.catalogue.iter().max_by_key(|entry| (!entry.built_in, entry.added));
+        newest.map(|entry| entry.listed.name.clone())
+    }
+
+    fn listed_model(&self, name: &str) -> Result<&ModelEntry, HouseError> {
+        self.library.resolve(name).map_err(|error| {
+            let code = match &error {
+                ResolveError::Unknown { .. } => ErrorCode::NotFound,
+                ResolveError::Ambiguous { .. } => ErrorCode::BadRequest,
+            };
+            HouseError::new(code, sentence(&error.to_string()))
         })
     }
 
@@ -147,7 +175,11 @@ impl State {
             let error = HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()));
             HouseError { wording, ..error }
         })?;
-        let entry = entry(&model)?;
+        let mut entry = entry(&model)?;
+        if let Some(known) = self.catalogue.iter().find(|known| known.digest() == entry.digest()) {
+            // Whoever holds a copy of it hears when the file moves.
+            entry.listed.path = known.listed.path.clone();
+        }
         self.catalogue.retain(|known| known.digest() != entry.digest());
         self.catalogue.push(entry.clone());
         self.library_changed();
@@ -156,7 +188,9 @@ impl State {
 
     /// Takes a model off the list.
     pub(crate) fn remove_model(&mut self, name: &str) -> Result<(), HouseError> {
-        let digest = self.model(name)?.digest();
+        self.check_no_move()?;
+        // Also one whose file is gone: that is how it leaves the list.
+        let digest = self.listed_model(name)?.digest;
         self.library.remove(digest).map_err(|error| {
             let code = match error {
                 LibraryError::NoSuchModel => ErrorCode::NotFound,
@@ -170,7 +204,7 @@ impl State {
     }
 
     /// What is lent follows from what is here, and so does what earlier replies have left. Streams that run go on.
-    fn library_changed(&mut self) {
+    pub(crate) fn library_changed(&mut self) {
         self.catalogue
             .sort_by(|a, b| (!a.built_in, &a.listed.name).cmp(&(!b.built_in, &b.listed.name)));
         self.relist_lent();

@@ -50,8 +50,16 @@ impl State {
             named.map(|key| PortKeyView { name: key.name.clone(), added: key.added }).collect();
     }
 
-    /// Remembers how a program's request went.
+    /// Remembers how a program's request went. The same refusal again only counts, so that a program that
+    /// keeps trying hides nothing.
     pub(crate) fn note_port_request(&mut self, request: PortRequestView) {
+        if let Some(newest) = self.port.requests.first_mut()
+            && is_same_refusal(newest, &request)
+        {
+            newest.times = newest.times.saturating_add(request.times);
+            newest.ended = request.ended;
+            return;
+        }
         self.port.requests.insert(0, request);
         self.port.requests.truncate(REQUESTS_MAX);
     }
@@ -62,10 +70,52 @@ impl State {
     }
 }
 
+fn is_same_refusal(one: &PortRequestView, other: &PortRequestView) -> bool {
+    let subject = |request: &PortRequestView| {
+        (request.key.clone(), request.app.clone(), request.model.clone(), request.error.clone())
+    };
+    let computed = |request: &PortRequestView| request.tokens > 0 || !request.devices.is_empty();
+    one.error.is_some() && !computed(one) && !computed(other) && subject(one) == subject(other)
+}
+
 fn refused(error: &PortKeysError) -> HouseError {
     let code = match error {
         PortKeysError::NoSuchKey { .. } => ErrorCode::NotFound,
         _ => ErrorCode::BadRequest,
     };
     HouseError::new(code, sentence(&error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::views::PortRequestKind;
+
+    #[test]
+    fn only_refusals_that_cost_nothing_are_counted_together() {
+        let refused = PortRequestView {
+            kind: PortRequestKind::Reply,
+            ended: 1,
+            key: None,
+            app: Some("curl".to_owned()),
+            model: String::new(),
+            devices: Vec::new(),
+            tokens: 0,
+            tokens_per_second: 0.0,
+            error: Some("401 invalid_api_key".to_owned()),
+            times: 1,
+        };
+        let other = |change: fn(&mut PortRequestView)| {
+            let mut other = refused.clone();
+            change(&mut other);
+            is_same_refusal(&refused, &other)
+        };
+        assert!(other(|request| request.ended = 9));
+        assert!(!other(|request| request.app = None));
+        assert!(!other(|request| request.error = None));
+        assert!(!other(|request| request.tokens = 3));
+        assert!(!other(|request| request.devices.push("Desk".to_owned())));
+        let answered = PortRequestView { error: None, ..refused };
+        assert!(!is_same_refusal(&answered, &answered));
+    }
 }

@@ -3,13 +3,17 @@
 //! One source for each choice: doors see [`SettingsView`] in the view of the house, and a change goes
 //! through the file, so that a hand edit and a click end in the same place.
 
+#[cfg(test)]
+mod readers;
+
 use nook_base::ErrorCode;
-use nook_store::{Pooling, SettingValue, Settings, SettingsError};
+use nook_store::{Pooling, SettingValue, Settings, SettingsError, usual_shard_bytes};
 use nook_trust::TrustLevel;
 
 use crate::devices;
 use crate::house::HouseError;
 use crate::models::sentence;
+use crate::replies::memory_total;
 use crate::state::State;
 use crate::views::{PoolingView, SettingAsk, SettingsView, Trouble, Trust, Wording};
 
@@ -21,7 +25,9 @@ impl SettingsView {
         Self {
             lend: devices::trust(settings.gate.lend),
             borrow: devices::trust(settings.gate.borrow),
-            lend_memory_bytes: host.shard_max_bytes,
+            copy: devices::trust(settings.gate.copy),
+            give_models: settings.network.give_models,
+            lend_memory_bytes: host.shard_bytes(memory_total()),
             lend_streams: host.max_concurrent_streams,
             pooling: pooling_view(inference.pooling),
             whole_on_own_devices: inference.whole_on_own_devices,
@@ -79,7 +85,7 @@ pub(crate) fn settings_trouble(error: &SettingsError) -> Trouble {
             value: value.clone(),
             reason: expected.clone(),
         },
-        other => Trouble::SettingsUnusable { reason: other.to_string() },
+        other => Trouble::SettingsUnusable { reason: other.to_string().into() },
     }
 }
 
@@ -89,9 +95,14 @@ fn written(setting: SettingAsk) -> Result<(&'static str, SettingValue), HouseErr
     Ok(match setting {
         SettingAsk::Lend(trust) => ("gate.lend", level(trust)?),
         SettingAsk::Borrow(trust) => ("gate.borrow", level(trust)?),
+        SettingAsk::Copy(trust) => ("gate.copy", level(trust)?),
+        SettingAsk::GiveModels(on) => ("network.give_models", on.into()),
         SettingAsk::LendMemoryBytes(bytes) => {
             let megabytes = i64::try_from(bytes / BYTES_PER_MEGABYTE).unwrap_or(i64::MAX);
-            ("distributed_inference.host.shard_max_vram_mb", SettingValue::Number(megabytes))
+            // The usual amount is no choice: another machine, or more memory, changes it.
+            let usual = bytes == usual_shard_bytes(memory_total());
+            let value = if usual { SettingValue::Unset } else { SettingValue::Number(megabytes) };
+            ("distributed_inference.host.shard_max_vram_mb", value)
         }
         SettingAsk::LendStreams(streams) => {
             ("distributed_inference.host.max_concurrent_streams", number(streams))
@@ -160,7 +171,9 @@ mod tests {
         let asks = [
             SettingAsk::Lend(Trust::Own),
             SettingAsk::Borrow(Trust::Own),
-            SettingAsk::LendMemoryBytes(7_000_999_999),
+            SettingAsk::Copy(Trust::Own),
+            SettingAsk::GiveModels(false),
+            SettingAsk::LendMemoryBytes(700_999_999),
             SettingAsk::LendStreams(3),
             SettingAsk::Pooling(PoolingView::Always),
             SettingAsk::WholeOnOwnDevices(true),
@@ -180,7 +193,9 @@ mod tests {
         let expected = SettingsView {
             lend: Trust::Own,
             borrow: Trust::Own,
-            lend_memory_bytes: 7_000_000_000,
+            copy: Trust::Own,
+            give_models: false,
+            lend_memory_bytes: 700_000_000,
             lend_streams: 3,
             pooling: PoolingView::Always,
             whole_on_own_devices: true,
@@ -200,6 +215,20 @@ mod tests {
             SettingsView::of(nook_store::SettingsFile::load(&home).unwrap().settings()),
             expected
         );
+    }
+
+    #[test]
+    fn the_usual_memory_for_others_is_no_choice_and_never_more_than_there_is() {
+        let usual = usual_shard_bytes(memory_total());
+        let (key, value) = written(SettingAsk::LendMemoryBytes(usual)).unwrap();
+        assert_eq!(
+            (key.rsplit_once('.').unwrap().1, value),
+            ("shard_max_vram_mb", SettingValue::Unset)
+        );
+        let mut settings = Settings::default();
+        settings.host.shard_max_bytes = Some(u64::MAX);
+        let shown = SettingsView::of(&settings).lend_memory_bytes;
+        assert!(memory_total().is_none_or(|all| shown == all), "{shown}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nook_base::{ModelDigest, clock};
+use nook_base::{ModelDigest, PeerId, clock};
 use nook_find::{Health, Tag};
 use nook_plan::{Link, Place, Speed};
 use nook_store::Peer;
@@ -15,8 +15,8 @@ use crate::preferences::pooling_view;
 use crate::state::{Seen, State};
 use crate::status_line::status_line;
 use crate::views::{
-    DeviceView, HouseView, KeyPlace, LendView, MeView, MeasuredView, PipelineView, SettingsView,
-    SharingState, SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
+    DeviceView, GuestView, HouseView, KeyPlace, LendView, MeView, MeasuredView, PipelineView,
+    SettingsView, SharingState, SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
 };
 
 impl State {
@@ -52,8 +52,11 @@ impl State {
                 .iter()
                 .map(|it| it.view(self.fits.of_model(it.digest())))
                 .collect(),
+            default_model: self.default_model(),
             catalogue: self.catalogue_views(),
             downloads: self.download_views(),
+            models_folder: self.models_folder_view(),
+            in_house: self.in_house_views(),
             pairing: self.pairing_view(),
             port: self.port.clone(),
             problems: self.troubles(),
@@ -93,12 +96,27 @@ impl State {
             streams,
             streams_max: self.lending.streams_max,
             paused,
+            guests: self.guest_views(),
+            lent_days: self.tally.view(),
             status_line: String::new(),
         };
         let is_connected = |peer: &&Peer| self.links.link(peer.id).is_some();
         let connected = self.peers.list().iter().filter(is_connected).count();
         view.status_line = status_line(&view, connected);
         view
+    }
+
+    /// Who is helped now, by name.
+    fn guest_views(&self) -> Vec<GuestView> {
+        let guests = self.lending.usage.guests().into_iter();
+        let view = |(peer, streams): (PeerId, u16)| GuestView {
+            device_id: peer.to_string(),
+            device: self.name_of(peer),
+            streams,
+        };
+        let mut views: Vec<_> = guests.map(view).collect();
+        views.sort_by(|a, b| a.device.cmp(&b.device).then_with(|| a.device_id.cmp(&b.device_id)));
+        views
     }
 
     fn device_views(&self) -> Vec<DeviceView> {
@@ -131,6 +149,7 @@ impl State {
                 model: self.model_name(shard.model),
                 first_layer: shard.layers.start(),
                 last_layer: shard.layers.end().saturating_sub(1),
+                held: held_layers(shard),
             };
             advert.shards.iter().filter(|shard| !shard.layers.is_empty()).map(lend).collect()
         });
@@ -158,6 +177,7 @@ impl State {
             unused_because,
             left_out,
             takes_whole: self.book.borrow().own.contains_key(&peer.id),
+            safety_number: Some(nook_trust::safety_number(&self.me.id, &peer.id)),
             lends,
         }
     }
@@ -240,6 +260,13 @@ impl State {
     }
 }
 
+/// Those of the layers on offer that are in memory there; the advert is not checked, so its numbers may
+/// say anything.
+fn held_layers(shard: &nook_wire::ShardAdvert) -> Option<[u32; 2]> {
+    let held = shard.layers.intersection(shard.held);
+    (!held.is_empty()).then(|| [held.start(), held.end().saturating_sub(1)])
+}
+
 /// Why a device is not used.
 struct Unused {
     reason: UnusedReason,
@@ -297,6 +324,7 @@ fn seen_view(tag: &Tag, seen: &Seen) -> DeviceView {
         unused: Some(UnusedReason::NotPaired),
         left_out: None,
         takes_whole: false,
+        safety_number: None,
     }
 }
 
@@ -316,7 +344,7 @@ pub(crate) fn find_trouble(health: &Health) -> Option<TroubleView> {
         ),
         Health::Refused { reason } => TroubleView::new(
             format!("Devices cannot be looked for: {reason}."),
-            Trouble::DiscoveryRefused { reason: reason.clone() },
+            Trouble::DiscoveryRefused { reason: reason.clone().into() },
         ),
     })
 }

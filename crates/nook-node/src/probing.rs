@@ -318,7 +318,10 @@ impl Round {
         let call = link.mux().open_call().await.map_err(|_| Failed::Gone)?;
         let theirs = golden::of_peer(call, *digest, layer, hidden).await?;
         let worker = self.workers.get(*digest, name).await.map_err(|_| Failed::Gone)?;
-        worker.load(path, *digest, ModelPart::inner(layer)).await.map_err(|_| Failed::Gone)?;
+        worker
+            .load(&path.find(), *digest, ModelPart::inner(layer))
+            .await
+            .map_err(|_| Failed::Gone)?;
         let call = worker.open_call().await.map_err(|_| Failed::Gone)?;
         let ours = golden::of_worker(call, layer, hidden).await?;
         let agrees = golden::agree(&ours, &theirs);
@@ -336,7 +339,7 @@ impl Round {
         let parts = longest.into_iter().flat_map(stretches).map(ModelPart::inner);
         let mut points = Vec::new();
         for part in std::iter::once(self.head()).chain(parts) {
-            worker.load(path, *digest, part).await.map_err(|_| Failed::Gone)?;
+            worker.load(&path.find(), *digest, part).await.map_err(|_| Failed::Gone)?;
             let call = worker.open_call().await.map_err(|_| Failed::Gone)?;
             let done = self.steps(part).over_worker(call, part).await?;
             self.tell_visits(Place::Local, part, &done).await;

@@ -1,9 +1,11 @@
 //! From what a door asks for to token ids and the settings of a reply.
 
 use nook_base::{ErrorCode, clock};
+use nook_text::said::THOUGHT_MARKS;
 use nook_text::{
     CallRule, Constraint, EncodeOptions, Moment, Opening, RawSamplerSettings, RenderOptions,
-    ReplyForm, ReplyShape, Role, Sampler, SamplerSettings, StopStrings, Thought, ToolChoice,
+    ReplyForm, ReplyShape, Role, Sampler, SamplerSettings, StopStrings, Thought, Tokenizer,
+    ToolChoice,
 };
 use serde_json::{Map, Value};
 
@@ -13,9 +15,6 @@ use crate::views::{ChatRole, Wording};
 
 /// The effort that asks for no thinking.
 const NO_EFFORT: &str = "none";
-
-/// Marks of thinking, as the prompt may end with one and the reply close it.
-const THOUGHT_MARKS: [(&str, &str); 2] = [("<think>", "</think>"), ("[THINK]", "[/THINK]")];
 
 /// A request made ready.
 #[derive(Debug)]
@@ -89,22 +88,32 @@ fn encode(model: &OpenModel, request: &GenerateRequest) -> Result<Encoded, House
             Ok(plain(ids.0.clone(), Opening::Continues, Vec::new()))
         }
         Prompt::Chat(messages) => {
-            let ids = chat_ids(model, messages)?;
-            Ok(plain(ids, Opening::Fresh, template_stops(model)))
+            let (ids, open) = chat_ids(model, messages)?;
+            let form = thinking_form(thought_after(model, open));
+            let encoded = plain(ids, Opening::Fresh, template_stops(model));
+            Ok(Encoded { form, ..encoded })
         }
-        Prompt::Begun { messages, reply } => {
-            let mut ids = chat_ids(model, messages)?;
-            // What the model said is text, whatever it spells.
-            let options = EncodeOptions { add_special: false, parse_special: false };
-            ids.extend(model.tokenizer.encode(reply, options).map_err(bad)?);
-            Ok(plain(ids, Opening::Continues, template_stops(model)))
+        Prompt::Begun { messages, thought, reply } => {
+            let (mut ids, open) = chat_ids(model, messages)?;
+            let known = model.template.thought_marks();
+            let begun = go_on(&model.tokenizer, (open, known), thought, reply)?;
+            ids.extend(begun.0);
+            let encoded = plain(ids, Opening::Continues, template_stops(model));
+            Ok(Encoded { form: thinking_form(begun.1), ..encoded })
         }
         Prompt::Dialog(dialog) => encode_dialog(model, dialog, request),
     }
 }
 
-/// A conversation through the model's template, up to where the reply begins.
-fn chat_ids(model: &OpenModel, messages: &[ChatMessage]) -> Result<Vec<u32>, HouseError> {
+/// A mark of thinking and its end.
+type ThoughtMarks = (&'static str, &'static str);
+
+/// A conversation through the model's template, up to where the reply begins; with it the marks of the
+/// thinking that this end has opened.
+fn chat_ids(
+    model: &OpenModel,
+    messages: &[ChatMessage],
+) -> Result<(Vec<u32>, Option<ThoughtMarks>), HouseError> {
     if messages.is_empty() {
         return Err(bad("a conversation needs at least one message"));
     }
@@ -113,7 +122,60 @@ fn chat_ids(model: &OpenModel, messages: &[ChatMessage]) -> Result<Vec<u32>, Hou
         .map(|message| nook_text::ChatMessage::new(role(message.role), &*message.text.0))
         .collect();
     let rendered = model.template.render(&messages, options()).map_err(bad)?;
-    model.tokenizer.encode_chat(&rendered).map_err(bad)
+    let open = opened(rendered.text());
+    Ok((model.tokenizer.encode_chat(&rendered).map_err(bad)?, open))
+}
+
+/// The marks of the thinking that a prompt ends in.
+fn opened(prompt: &str) -> Option<ThoughtMarks> {
+    THOUGHT_MARKS.into_iter().find(|(mark, _)| prompt.trim_end().ends_with(mark))
+}
+
+/// Whether a reply behind such a prompt thinks.
+fn thought_after(model: &OpenModel, open: Option<ThoughtMarks>) -> Thought {
+    match open {
+        Some((_, end)) => Thought::Open { end },
+        None if model.template.thinks() => Thought::Perhaps,
+        None => Thought::None,
+    }
+}
+
+fn thinking_form(thought: Thought) -> ReplyForm {
+    ReplyForm { thought, ..ReplyForm::plain() }
+}
+
+/// The ids of a reply that was cut, with the marks between what was thought and what was said, and how its
+/// rest is read. `open` are the marks of the thinking that the prompt has opened, `known` those of the template.
+fn go_on(
+    tokenizer: &Tokenizer,
+    (open, known): (Option<ThoughtMarks>, Option<ThoughtMarks>),
+    thought: &str,
+    reply: &str,
+) -> Result<(Vec<u32>, Thought), HouseError> {
+    // What the model said is text, whatever it spells; the marks are ours.
+    let plain = EncodeOptions { add_special: false, parse_special: false };
+    let marked = EncodeOptions { parse_special: true, ..plain };
+    let mut ids = Vec::new();
+    let mut write = |text: &str, options| -> Result<(), HouseError> {
+        ids.extend(tokenizer.encode(text, options).map_err(bad)?);
+        Ok(())
+    };
+    let rest = match open.or(known) {
+        Some((mark, end)) if open.is_some() || !thought.is_empty() => {
+            if open.is_none() {
+                write(&format!("{mark}\n"), marked)?;
+            }
+            write(if reply.is_empty() { thought } else { thought.trim_end() }, plain)?;
+            // A reply from before thinking was kept apart holds the end of its own.
+            if !reply.is_empty() && !reply.contains(end) {
+                write(&format!("\n{end}\n\n"), marked)?;
+            }
+            if reply.is_empty() { Thought::Within { end } } else { Thought::None }
+        }
+        _ => Thought::None,
+    };
+    write(reply, plain)?;
+    Ok((ids, rest))
 }
 
 /// The ids of a plain text, as the model's vocabulary begins and ends one.
@@ -159,12 +221,8 @@ fn encode_dialog(
     }
     let rendered =
         template.render_turns(&dialog.turns, offered, options(), &variables).map_err(bad)?;
-    let open = THOUGHT_MARKS.iter().find(|(mark, _)| rendered.text().trim_end().ends_with(mark));
-    let thought = match open {
-        Some(_) => Thought::Open,
-        None if template.thinks() => Thought::Perhaps,
-        None => Thought::None,
-    };
+    let open = opened(rendered.text());
+    let thought = thought_after(model, open);
     let single = !dialog.parallel || matches!(dialog.choice, ToolChoice::Named(_));
     let form = ReplyForm {
         calls: (!offered.is_empty()).then(|| template.tool_form()),
@@ -177,7 +235,7 @@ fn encode_dialog(
         opening: Opening::Fresh,
         stops: template_stops(model),
         form,
-        after: shape.as_ref().and(open).map(|(_, end)| *end),
+        after: shape.as_ref().and(open).map(|(_, end)| end),
         shape,
     })
 }
@@ -265,4 +323,87 @@ fn role(role: ChatRole) -> Role {
 fn now() -> Moment {
     let unix_seconds = i64::try_from(clock::unix_seconds()).unwrap_or(i64::MAX);
     Moment { unix_seconds, utc_offset_seconds: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_base::Vocabulary;
+    use nook_base::vocabulary::TokenKind;
+
+    use super::*;
+
+    const MARKS: ThoughtMarks = ("<think>", "</think>");
+
+    /// A vocabulary of bytes and the two marks.
+    fn bytes_and_marks() -> (Tokenizer, Vec<String>) {
+        let marks = [MARKS.0, MARKS.1].map(|mark| (mark.to_owned(), TokenKind::Control));
+        let unknown = [("<unk>".to_owned(), TokenKind::Unknown)];
+        let bytes = (0..=255).map(|byte: u8| (format!("<0x{byte:02X}>"), TokenKind::Byte));
+        let (tokens, kinds): (Vec<_>, Vec<_>) =
+            unknown.into_iter().chain(marks).chain(bytes).unzip();
+        let vocabulary = Vocabulary {
+            model: "llama".to_owned(),
+            scores: vec![0.0; tokens.len()],
+            tokens: tokens.clone(),
+            kinds,
+            unk: Some(0),
+            add_space_prefix: Some(false),
+            ..Vocabulary::default()
+        };
+        (Tokenizer::new(&vocabulary).unwrap(), tokens)
+    }
+
+    /// What the model is told of a reply that was cut: marks in brackets where they are tokens of their own.
+    fn told(open: bool, known: bool, thought: &str, reply: &str) -> (String, Thought) {
+        let (tokenizer, tokens) = bytes_and_marks();
+        let marks = (open.then_some(MARKS), known.then_some(MARKS));
+        let (ids, rest) = go_on(&tokenizer, marks, thought, reply).unwrap();
+        let mut text = String::new();
+        for id in ids {
+            match tokens[id as usize].strip_prefix("<0x") {
+                Some(byte) => {
+                    let byte = u8::from_str_radix(byte.trim_end_matches('>'), 16).unwrap();
+                    text.push(if byte == b'\n' { '/' } else { char::from(byte) });
+                }
+                None => text.push_str(&format!("[{}]", tokens[id as usize])),
+            }
+        }
+        (text.replace('\u{2581}', " "), rest)
+    }
+
+    #[test]
+    fn a_cut_reply_goes_on_behind_what_it_thought_and_said() {
+        let within = Thought::Within { end: MARKS.1 };
+        for (open, known, thought, reply, expected, rest) in [
+            (false, false, "", "Yes", "Yes", Thought::None),
+            (false, true, "", "Yes", "Yes", Thought::None),
+            // The prompt has opened the thinking; there was none, and it was closed.
+            (true, true, "", "Yes", "/[</think>]//Yes", Thought::None),
+            (true, true, "Hm.\n", "Yes", "Hm./[</think>]//Yes", Thought::None),
+            (false, true, "Hm.", "Yes", "[<think>]/Hm./[</think>]//Yes", Thought::None),
+            // Cut in its middle: it goes on thinking.
+            (true, true, "Hm,", "", "Hm,", within),
+            (false, true, "Hm,", "", "[<think>]/Hm,", within),
+            // What was said is text, whatever it spells.
+            (false, true, "a<think>b", "", "[<think>]/a<think>b", within),
+            // From before thinking was kept apart.
+            (true, true, "", "Hm.</think>Yes", "Hm.</think>Yes", Thought::None),
+        ] {
+            let told = told(open, known, thought, reply);
+            assert_eq!(told, (expected.to_owned(), rest), "{thought:?} {reply:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_prompt_that_ends_with_the_mark_has_opened_it() {
+        for (prompt, expected) in [
+            ("<|assistant|>", None),
+            ("<|assistant|><think>\n", Some(MARKS)),
+            ("<|assistant|>[THINK]", Some(("[THINK]", "[/THINK]"))),
+            ("<|assistant|><think>\n\n</think>\n\n", None),
+            ("What is <think>? <|assistant|>", None),
+        ] {
+            assert_eq!(opened(prompt), expected, "{prompt}");
+        }
+    }
 }

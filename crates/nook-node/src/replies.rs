@@ -36,30 +36,31 @@ pub(crate) struct Desk {
 type Way = (Route, ActivationDtype, Option<Given>);
 
 impl State {
-    /// Starts a reply, or lets it wait for its turn; the answer comes once its prompt is encoded.
+    /// Starts a reply, or lets it wait for its turn; the answer comes once its prompt is encoded. Says
+    /// whether it has a place; where it has none, the answer has said why.
     pub(crate) fn generate(
         &mut self,
         request: GenerateRequest,
         conversation: Option<i64>,
         answer: Answer<Reply>,
-    ) {
+    ) -> bool {
         let (listed, file) = match self.model(&request.model) {
             Ok(entry) => (entry.listed.clone(), entry.file.clone()),
             Err(error) => {
                 let _ = answer.send(Err(error));
-                return;
+                return false;
             }
         };
         if self.replies_running() < self.replies_max() {
             self.begin((listed, file), request, conversation, answer);
-            return;
+            return true;
         }
         // Whoever has left meanwhile needs no place.
         self.waiting.retain(|waiting| !waiting.answer.is_closed());
         if self.waiting.len() < REPLIES_WAITING_MAX {
             let request = Box::new(request);
             self.waiting.push_back(Waiting { request, conversation, answer });
-            return;
+            return true;
         }
         let running = self.replies_running();
         let error = HouseError::new(
@@ -70,6 +71,7 @@ impl State {
         );
         let (running, waiting) = (running as u64, REPLIES_WAITING_MAX as u64);
         let _ = answer.send(Err(error.worded(Wording::AllBusy { running, waiting })));
+        false
     }
 
     /// A reply of this device ended: the next one that waits begins.
@@ -91,7 +93,7 @@ impl State {
         (listed, file): (Listed, ModelFile),
         request: GenerateRequest,
         conversation: Option<i64>,
-        answer: Answer<Reply>,
+        mut answer: Answer<Reply>,
     ) {
         let seat = self.replies.clone();
         self.stop_probing();
@@ -113,7 +115,13 @@ impl State {
                 .map_err(|_| HouseError::from(ErrorCode::BadRequest))??;
                 Ok((ready, model))
             };
-            match begun.await {
+            let begun = tokio::select! {
+                biased;
+                // Whoever has left gives the place back at once, however long the model takes to open.
+                () = answer.closed() => Err(HouseError::from(ErrorCode::Cancelled)),
+                begun = begun => begun,
+            };
+            match begun {
                 Ok((ready, model)) => {
                     let prompt_ids = Sensitive(ready.ids.clone());
                     let model_name = model.listed.name.clone();

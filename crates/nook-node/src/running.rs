@@ -69,6 +69,7 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
                 None
             }
         };
+        state.weigh_traffic();
         state.publish();
         if let Some(done) = done {
             leave(state, inboxes, done).await;
@@ -85,7 +86,7 @@ async fn next(sightings: &mut Option<mpsc::Receiver<Sighting>>) -> Option<Sighti
 }
 
 /// Leaving, in order: 1 refuse what is asked from now on, 2 stop lending and let guests' steps finish,
-/// 3 tell the devices, 4 keep what was measured, 5 end the workers, 6 cancel every task, 7 let go of the
+/// 3 tell the devices, 4 keep what was measured and lent, 5 end the workers, 6 cancel every task, 7 let go of the
 /// home.
 async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sender<()>>) {
     inboxes.commands.close();
@@ -100,6 +101,7 @@ async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sen
         link.mux().close(None);
     }
     state.keep_measured_now().await;
+    state.tally_lent_now().await;
     if tokio::time::timeout(WORKERS_LIMIT, state.workers.stop_all()).await.is_err() {
         tracing::warn!("a worker did not end in time; it ends with this process");
     }
@@ -128,7 +130,7 @@ impl State {
             }
             Command::Join { target, code, answer } => self.join(target, &code, answer),
             Command::SetTrust { device, trust, answer } => {
-                let _ = answer.send(self.set_trust(&device, trust));
+                drop(answer.send(self.set_trust(&device, trust)))
             }
             Command::Forget { device, answer } => drop(answer.send(self.forget(&device))),
             Command::SetName { name, answer } => drop(answer.send(self.set_name(&name))),
@@ -144,22 +146,22 @@ impl State {
                 self.publish();
                 let _ = answer.send(begun);
             }
+            Command::Copy(model, from, answer) => drop(answer.send(self.copy_model(&model, from))),
             Command::Download { key, ask, answer } => {
                 let changed = self.change_download(&key, ask);
                 self.publish();
                 let _ = answer.send(changed);
             }
+            Command::MoveModels { to, answer } => self.move_models(to, answer),
+            Command::StopMovingModels(answer) => {
+                self.stop_moving();
+                let _ = answer.send(Ok(()));
+            }
             Command::FoundModels(answer) => self.look_elsewhere(answer),
             Command::Generate { request, answer } => self.generate(*request, None, answer),
             Command::Embed { request, answer } => self.embed(request, answer),
             Command::Say { turn, answer } => self.say(turn, answer),
-            Command::Chats(ask) => {
-                if let ChatAsk::Delete { conversation, .. } = &ask {
-                    // What its replies left to go on with goes with it.
-                    self.forget_chat(*conversation);
-                }
-                self.chats.obey(ask);
-            }
+            Command::Chats(ask) => self.obey_about_chats(ask),
             Command::ChangeSetting { setting, answer } => {
                 let _ = answer.send(self.change_setting(setting));
             }
@@ -184,6 +186,14 @@ impl State {
         }
     }
 
+    fn obey_about_chats(&mut self, ask: ChatAsk) {
+        if let ChatAsk::Delete { conversation, .. } = &ask {
+            // What its replies left to go on with goes with it.
+            self.forget_chat(*conversation);
+        }
+        self.chats.obey(ask);
+    }
+
     fn on_inside(&mut self, inside: Inside) {
         match inside {
             Inside::Store { peer, stored } => {
@@ -195,12 +205,19 @@ impl State {
             Inside::Window { number, event } => self.on_window(number, event),
             Inside::Imported { staged, name, answer } => self.imported(*staged, name, answer),
             Inside::Downloaded { key, outcome } => self.on_downloaded(&key, *outcome),
+            Inside::Copied { key, outcome, giver } => self.on_copied(&key, *outcome, giver),
             Inside::Deleted { key } => self.on_deleted(&key),
             Inside::Stocked(stocked) => self.on_stocked(*stocked),
+            Inside::Brought(brought) => self.on_brought(*brought),
+            Inside::Cleared => self.on_cleared(),
+            Inside::Shelved(found, is_away) => self.on_shelved(*found, is_away),
             Inside::Lending => self.on_lending(),
             Inside::AdvertDue => self.on_advert_due(),
-            Inside::Generate { request, conversation, answer } => {
-                self.generate(*request, conversation, answer);
+            Inside::Generate { request, conversation, placed, answer } => {
+                if self.generate(*request, conversation, answer) {
+                    // Whoever asked may have left.
+                    let _ = placed.send(());
+                }
             }
             Inside::ReplyEnded => {
                 self.reply_ended();
@@ -242,8 +259,10 @@ impl State {
         self.show_meters();
         self.rest_when_quiet();
         self.keep_measured();
+        self.tally_lent();
         self.look_at_fits();
         self.downloads.look(now);
+        self.look_at_folder();
         let before = self.settings.settings().clone();
         match self.settings.reload() {
             Ok(true) => self.settings_changed(&before),

@@ -86,6 +86,7 @@ impl State {
                 revoked: self.tasks.token().child_token(),
                 served: lending::Served::default(),
                 house: self.inside.clone(),
+                usage: self.lending.usage.clone(),
                 chains: Chains::new(self.me.id, self.inside.clone(), self.book.subscribe()),
                 shelf: self.shelf.clone(),
                 marks_key: Sensitive(rand::random()),
@@ -157,7 +158,7 @@ impl State {
             .map(|shard| shard.layers)
             .collect();
         let streams = host.max_concurrent_streams;
-        entry.lent(host.layers, host.shard_max_bytes, streams, &others, asked)
+        entry.lent(host.layers, self.lending_cap(), streams, &others, asked)
     }
 
     /// A guest's stream began or ended: that is told at once, and what follows within a moment together.
@@ -188,9 +189,11 @@ impl State {
     /// Tells every device that may use it what is lent now.
     pub(crate) fn advertise(&mut self) {
         self.advertised_at = Some(clock::now());
+        self.relist_given();
         for peer in self.bulletins.peers() {
             self.advertise_to(peer);
             self.offer_whole_to(peer);
+            self.offer_copies_to(peer);
         }
     }
 
@@ -241,10 +244,15 @@ impl State {
         }
     }
 
+    /// Most bytes that guests may have in all.
+    pub(crate) fn lending_cap(&self) -> u64 {
+        self.settings.settings().host.shard_bytes(crate::replies::memory_total())
+    }
+
     /// Bytes that guests could still have: what the cap leaves, as far as the machine has it. Rounded
     /// down, so that what is told is kept and an advert does not change with every page.
     fn lendable_bytes(&self) -> u64 {
-        let cap = self.settings.settings().host.shard_max_bytes;
+        let cap = self.lending_cap();
         let left = cap.saturating_sub(self.holdings.lent_bytes(None));
         let grain = (cap / MEMORY_GRAINS).max(1);
         let bytes = left.min(self.holdings.available());
@@ -256,6 +264,7 @@ impl State {
     pub(crate) fn on_call(&mut self, peer: PeerId, call: Call<Message>) {
         let admitted = self.gate.admit(peer, Purpose::Lend);
         let own = self.own_guest(peer);
+        let copier = self.copier(peer);
         let refusal = match (admitted, &self.lending.terms) {
             (Ok(admitted), Some(terms)) => {
                 self.probing.stop_own();
@@ -266,7 +275,7 @@ impl State {
                 self.tasks.spawn_until_cancelled("lend", async move {
                     // A full queue loses the note; the advert is repeated anyway.
                     let _ = inside.try_send(Inside::Lending);
-                    lending::lend((admitted, own), call, terms, &inside).await;
+                    lending::lend((admitted, own, copier), call, terms, &inside).await;
                     let _ = inside.try_send(Inside::Lending);
                 });
                 return;
@@ -275,7 +284,8 @@ impl State {
             (Ok(_), None) => ErrorCode::ExperimentalDisabled,
         };
         let error = WireError { code: refusal, sentence: refusal.sentence().to_owned() };
-        let answered = forwarding::relay_or_refuse(peer, call, error, self.inside.clone());
+        let answered =
+            forwarding::relay_or_refuse((peer, copier), call, error, self.inside.clone());
         self.tasks.spawn_until_cancelled("refuse", answered);
     }
 

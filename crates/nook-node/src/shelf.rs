@@ -21,12 +21,23 @@ use crate::state::Inside;
 /// Models kept open; the one that was asked for longest ago goes when another comes.
 const OPEN_MODELS_MAX: usize = 8;
 
+/// Where a model's file is. Every copy of it knows when the file moves.
+#[derive(Debug, Clone)]
+pub(crate) struct FilePlace(Arc<Mutex<Paths>>);
+
+#[derive(Debug)]
+struct Paths {
+    now: PathBuf,
+    /// Where it is being moved to.
+    next: Option<PathBuf>,
+}
+
 /// A model as the library lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) digest: ModelDigest,
-    pub(crate) path: PathBuf,
+    pub(crate) path: FilePlace,
 }
 
 /// A model that is ready to turn text into ids and back.
@@ -51,6 +62,56 @@ pub(crate) struct Shelf {
     house: mpsc::Sender<Inside>,
 }
 
+impl FilePlace {
+    pub(crate) fn new(now: PathBuf) -> Self {
+        Self(Arc::new(Mutex::new(Paths { now, next: None })))
+    }
+
+    /// Where it is listed to be.
+    pub(crate) fn now(&self) -> PathBuf {
+        self.paths().now.clone()
+    }
+
+    /// Where it is: while it moves, in one of two places.
+    pub(crate) fn find(&self) -> PathBuf {
+        let paths = self.paths();
+        match &paths.next {
+            Some(next) if !paths.now.is_file() => next.clone(),
+            _ => paths.now.clone(),
+        }
+    }
+
+    /// It is being moved there.
+    pub(crate) fn expect(&self, next: PathBuf) {
+        self.paths().next = Some(next);
+    }
+
+    /// It was moved there.
+    pub(crate) fn settle(&self) {
+        let mut paths = self.paths();
+        if let Some(next) = paths.next.take() {
+            paths.now = next;
+        }
+    }
+
+    /// It was not moved.
+    pub(crate) fn stay(&self) {
+        self.paths().next = None;
+    }
+
+    fn paths(&self) -> MutexGuard<'_, Paths> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PartialEq for FilePlace {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.now() == other.now()
+    }
+}
+
+impl Eq for FilePlace {}
+
 /// What the models that are not open any more have left.
 type Left = Vec<(ModelDigest, Unwanted)>;
 
@@ -60,7 +121,8 @@ impl Shelf {
         Self { open: Arc::default(), house }
     }
 
-    /// Opens `listed`, or hands out what is open.
+    /// Opens `listed`, or hands out what is open. A model that was deleted and is here again may have
+    /// another name and file than the one that is open.
     pub(crate) async fn open(&self, listed: Listed) -> Result<Arc<OpenModel>, HouseError> {
         if let Some(open) = self.known(&listed) {
             return Ok(open);
@@ -139,7 +201,7 @@ fn put(models: &mut Vec<Arc<OpenModel>>, mut opened: OpenModel) -> (Arc<OpenMode
 impl OpenModel {
     fn read(listed: Listed) -> Result<Self, HouseError> {
         let bad = |error: String| HouseError::new(ErrorCode::BadModel, error);
-        let file = open_file(&listed.path)?;
+        let file = open_file(&listed.path.find())?;
         let vocabulary = file.vocabulary();
         let tokenizer = Tokenizer::new(&vocabulary).map_err(|error| bad(error.to_string()))?;
         let template =

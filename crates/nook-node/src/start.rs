@@ -18,19 +18,20 @@ use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
 use nook_mux::PingPolicy;
 use nook_shard::{WorkerCommand, WorkerLimits};
 use nook_store::{
-    Chats, Home, HomeChoice, HomeError, Library, Measured, MeasuredFile, Peers, PortKeys,
-    SettingsFile, Where,
+    Chats, Home, HomeChoice, HomeError, LentDays, LentDaysFile, Library, Measured, MeasuredFile,
+    Peers, PortKeys, SettingsFile, Where,
 };
 use nook_trust::{DeviceKey, DeviceName, Gate};
 use nook_wire::{
-    FEATURE_DROP, FEATURE_FORWARD, FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8, FEATURE_RESUME,
-    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, FEATURE_WHOLE_LOAD, Hello,
+    FEATURE_COPY, FEATURE_DROP, FEATURE_FORWARD, FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8,
+    FEATURE_RESUME, FEATURE_WHOLE, FEATURE_WHOLE_KEPT, FEATURE_WHOLE_LOAD, Hello,
 };
 use tokio::sync::{mpsc, watch};
 
 use crate::adverts::AdvertBook;
 use crate::bulletins::Bulletins;
 use crate::chats::ChatBook;
+use crate::copying::Copies;
 use crate::downloads::Downloads;
 use crate::fits::Fits;
 use crate::gauges::Gauges;
@@ -39,6 +40,7 @@ use crate::holdings::Holdings;
 use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings};
 use crate::keeping::Keeping;
 use crate::meters::Meters;
+use crate::moving::Moving;
 use crate::placing::{Leases, Wishes};
 use crate::preferences::{not_changed, settings_trouble};
 use crate::probing::Probing;
@@ -48,6 +50,7 @@ use crate::reply::Me;
 use crate::running::{self, Inboxes};
 use crate::shelf::Shelf;
 use crate::state::{Lending, State};
+use crate::tally::Tally;
 use crate::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
 use crate::whole::Wholes;
 use crate::workers::{WorkerSource, Workers};
@@ -62,7 +65,8 @@ const FEATURES: u32 = FEATURE_RESUME
     | FEATURE_DROP
     | FEATURE_WHOLE
     | FEATURE_WHOLE_KEPT
-    | FEATURE_WHOLE_LOAD;
+    | FEATURE_WHOLE_LOAD
+    | FEATURE_COPY;
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
@@ -137,7 +141,7 @@ impl StartError {
             Self::Settings(error) => {
                 Wording::Trouble { trouble: Box::new(settings_trouble(error)) }
             }
-            other => Wording::NotStarted { reason: other.to_string() },
+            other => Wording::NotStarted { reason: other.to_string().into() },
         }
     }
 }
@@ -156,6 +160,7 @@ struct Read {
     downloads: Downloads,
     keeping: Keeping,
     measured: Measured,
+    tally: Tally,
 }
 
 /// Starts a node.
@@ -176,6 +181,11 @@ pub async fn start(options: HouseOptions) -> Result<House, StartError> {
 /// The folder where the sockets of the node at `home` lie; for whoever talks to it.
 pub fn runtime_folder(home: Option<&Path>) -> Result<PathBuf, StartError> {
     Ok(Home::runtime_of(&choice(home))?)
+}
+
+/// The folder in which the node at `home` keeps everything; it may be missing.
+pub fn data_folder(home: Option<&Path>) -> Result<PathBuf, StartError> {
+    Ok(Home::data_of(&choice(home))?)
 }
 
 /// What a window has to know before there is a node.
@@ -212,9 +222,12 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
     let settings = SettingsFile::load(&home)?;
     let (key, kept) = nook_store::load_or_mint(&home, settings.settings().device.keyring)?;
     let peers = Peers::load(&home)?;
-    let library = Library::open(&home, clock::unix_seconds(), models::digest_of)?;
-    let models = models::read(&library);
-    let downloads = Downloads::open(&home)?;
+    let chosen = settings.settings().models.folder.as_deref();
+    nook_store::recover_move(&home, chosen);
+    let library = Library::open(&home, chosen, clock::unix_seconds(), models::digest_of)?;
+    let is_away = !library.is_there();
+    let models = models::read(library.models(), is_away);
+    let downloads = Downloads::open(&home, library.downloads_folder())?;
     let port_keys = PortKeys::load_or_create(&home)?;
     let chats = Chats::open(&home)?;
     let file = MeasuredFile::of(&home);
@@ -224,6 +237,7 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         Measured::default()
     });
     let keeping = Keeping::new(file);
+    let tally = tally(&home);
     Ok(Read {
         home,
         settings,
@@ -237,7 +251,19 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         downloads,
         keeping,
         measured,
+        tally,
     })
+}
+
+/// What was computed for others in the last days.
+fn tally(home: &Home) -> Tally {
+    let file = LentDaysFile::of(home);
+    let days = file.load(nook_machine::day_of_calendar()).unwrap_or_else(|error| {
+        // It is counted anew, and the file is written again.
+        tracing::warn!(%error, "how much was lent before is lost");
+        LentDays::default()
+    });
+    Tally::new(file, days)
 }
 
 fn assemble(
@@ -251,7 +277,6 @@ fn assemble(
     let signer = Arc::new(key.clone());
     let identity = Identity::new(key)?;
     let (links, link_events) = start_links(&settings, identity.clone(), &me, tasks)?;
-    let listen_port = links.local_addr().map_or(0, |address| address.port());
     let workers = start_workers(worker, &home, &settings, tasks);
     let chats = ChatBook::start(chats).map_err(|source| StartError::Thread { source })?;
     let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
@@ -262,8 +287,8 @@ fn assemble(
         key_place: key_place(&kept),
         pairing: Arc::new(Pairing::new(identity)),
         gate,
+        listen_port: links.local_addr().map_or(0, |address| address.port()),
         links,
-        listen_port,
         finder: None,
         window: None,
         windows: 0,
@@ -276,16 +301,19 @@ fn assemble(
         leases: Leases::default(),
         wishes: Wishes::default(),
         whole: Wholes::default(),
+        copies: Copies::default(),
         holdings: Holdings::default(),
         meters: Meters::default(),
         records: Records::default(),
         keeping: read.keeping,
+        tally: read.tally,
         gauges: Gauges::default(),
         last_decision: None,
         probing: Probing::default(),
         quiet: Quiet::default(),
         workers,
         shelf: Shelf::new(inside.clone()),
+        moving: Moving::begun(!library.is_there(), models.missing),
         library,
         catalogue: models.entries,
         downloads: read.downloads,
@@ -305,14 +333,14 @@ fn assemble(
         port_keys: watch::channel(port_keys).0,
     };
     state.note("models", models.broken);
-    state.take_back(read.measured);
-    let sightings = settle(&mut state);
-    let inboxes = Inboxes { commands, inside: inside_inbox, links: link_events, sightings };
-    Ok((state, inboxes))
+    let sightings = settle(&mut state, read.measured);
+    Ok((state, Inboxes { commands, inside: inside_inbox, links: link_events, sightings }))
 }
 
 /// Starts what acts on the outside by itself, once all parts are there.
-fn settle(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
+fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighting>> {
+    state.note_folder();
+    state.take_back(measured);
     let sightings = start_finder(state);
     state.peers_changed();
     state.weigh();
@@ -376,7 +404,8 @@ fn start_finder(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
             tracing::warn!(%error, "devices cannot be looked for");
             let reason = error.to_string();
             let words = format!("Devices cannot be looked for: {reason}.");
-            state.note("find", [TroubleView::new(words, Trouble::DiscoveryRefused { reason })]);
+            let trouble = Trouble::DiscoveryRefused { reason: reason.into() };
+            state.note("find", [TroubleView::new(words, trouble)]);
             None
         }
     }
@@ -407,10 +436,29 @@ impl State {
         PortSettings {
             on: port.enabled,
             address: port.address,
+            exposed: port.expose_to_lan,
+            host_names: host_names(),
             key: self.port_key(),
             allowed_origins: port.allowed_origins.clone(),
         }
     }
+}
+
+/// What other machines of the network call this one: its name, and its name over mDNS.
+fn host_names() -> Vec<String> {
+    let host = sysinfo::System::host_name().unwrap_or_default().to_lowercase();
+    let is_name = |name: &str| {
+        let letters = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        !name.is_empty() && name != "localhost" && name.chars().all(letters)
+    };
+    let short = host.split('.').next().unwrap_or_default();
+    let names = [host.clone(), short.to_owned(), format!("{short}.local")];
+    if !is_name(short) || !is_name(&host) {
+        return Vec::new();
+    }
+    let mut names: Vec<String> = names.into();
+    names.dedup();
+    names
 }
 
 fn start_workers(
@@ -430,7 +478,7 @@ fn worker_limits(settings: &SettingsFile) -> WorkerLimits {
     let lent = u16::try_from(host.max_concurrent_streams).unwrap_or(u16::MAX);
     WorkerLimits {
         streams_max: lent.saturating_add(1),
-        memory_bytes_max: host.shard_max_bytes,
+        memory_bytes_max: host.shard_bytes(crate::replies::memory_total()),
         idle: host.shard_eviction_idle.max(Duration::from_secs(1)),
     }
 }
@@ -453,7 +501,9 @@ fn key_place(kept: &Where) -> KeyPlace {
 }
 
 fn empty_view() -> crate::views::HouseView {
-    use crate::views::{HouseView, MeView, SettingsView, SharingState, SharingView};
+    use crate::views::{
+        HouseView, MeView, ModelsFolderView, SettingsView, SharingState, SharingView,
+    };
     HouseView {
         me: MeView {
             id: String::new(),
@@ -473,12 +523,24 @@ fn empty_view() -> crate::views::HouseView {
             answering: false,
             streams_max: 0,
             paused: None,
+            guests: Vec::new(),
+            lent_days: Vec::new(),
             status_line: String::new(),
         },
         devices: Vec::new(),
         models: Vec::new(),
+        default_model: None,
         catalogue: Vec::new(),
         downloads: Vec::new(),
+        models_folder: ModelsFolderView {
+            path: String::new(),
+            usual: true,
+            there: true,
+            missing: Vec::new(),
+            moving: None,
+            problem: None,
+        },
+        in_house: Vec::new(),
         pairing: None,
         port: PortView::closed(String::new()),
         problems: Vec::new(),

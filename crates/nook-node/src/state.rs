@@ -13,7 +13,7 @@ use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
 use nook_link::{Link, Links};
 use nook_machine::{Conditions, Machine};
 use nook_mux::Call;
-use nook_store::{Home, Library, Peers, PortKeys, SettingsFile, Staged};
+use nook_store::{Home, Library, MoveError, Peers, PortKeys, SettingsFile, Staged};
 use nook_trust::{DeviceKey, Gate, Ticket};
 use nook_wire::Message;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -24,6 +24,7 @@ use crate::bulletins::Bulletins;
 use crate::catalogue::Entry;
 use crate::chats::ChatBook;
 use crate::choice::outlook::Outlook;
+use crate::copying::Copies;
 use crate::downloads::{Downloads, Stocked};
 use crate::fits::Fits;
 use crate::gauges::Gauges;
@@ -32,12 +33,15 @@ use crate::holdings::{Holdings, Surveyed};
 use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
 use crate::keeping::Keeping;
 use crate::meters::Meters;
+use crate::models::Found;
+use crate::moving::{Brought, Moving};
 use crate::placing::{Leases, Progress, Wishes};
 use crate::probing::{Probed, Probing};
 use crate::quiet::Quiet;
 use crate::records::{Note, Records};
 use crate::reply::{Me, Unwanted};
 use crate::shelf::Shelf;
+use crate::tally::Tally;
 use crate::views::{DecisionView, HouseView, KeyPlace, ModelView, PortView, TroubleView};
 use crate::whole::Wholes;
 use crate::workers::Workers;
@@ -57,12 +61,26 @@ pub(crate) enum Inside {
     },
     /// A download ended, with its file or without.
     Downloaded { key: String, outcome: Box<Result<Fetched, FetchError>> },
+    /// A copy from another device ended; who alone has brought its bytes, if one device has.
+    Copied { key: String, outcome: Box<Result<Fetched, FetchError>>, giver: Option<PeerId> },
     /// The files of a download that was deleted are gone.
     Deleted { key: String },
     /// A file that was downloaded was checked and may be listed.
     Stocked(Box<Stocked>),
+    /// The models are in another folder, or stay; without a reason, whoever asked has it.
+    Brought(Box<Result<Brought, Option<MoveError>>>),
+    /// What a move left is gone.
+    Cleared,
+    /// The models were read again; whether their folder was away.
+    Shelved(Box<Found>, bool),
     /// A kept conversation wants a reply.
-    Generate { request: Box<GenerateRequest>, conversation: Option<i64>, answer: Answer<Reply> },
+    Generate {
+        request: Box<GenerateRequest>,
+        conversation: Option<i64>,
+        /// Told as soon as it has a place, be it in the queue.
+        placed: oneshot::Sender<()>,
+        answer: Answer<Reply>,
+    },
     /// A guest's stream began or ended.
     Lending,
     /// That is to be told now.
@@ -135,6 +153,8 @@ pub(crate) struct Lending {
     pub(crate) streams: Arc<Semaphore>,
     /// Whether an advert waits for its moment.
     pub(crate) tells_soon: bool,
+    /// Who is helped now, and how much. It outlives the terms, as streams that still end do.
+    pub(crate) usage: crate::lending::Usage,
     /// Ends the calls of one device when it is trusted less.
     pub(crate) guests: BTreeMap<PeerId, CancellationToken>,
     /// Models whose memory is to be freed once no reply of this device needs it.
@@ -149,6 +169,7 @@ impl Default for Lending {
             streams_max: 0,
             streams: Arc::new(Semaphore::new(0)),
             tells_soon: false,
+            usage: crate::lending::Usage::default(),
             guests: BTreeMap::new(),
             owed: BTreeSet::new(),
         }
@@ -189,12 +210,16 @@ pub(crate) struct State {
     pub(crate) meters: Meters,
     /// Whole requests between this device and others of the same person.
     pub(crate) whole: Wholes,
+    /// Models that this device gives to others, and takes from them.
+    pub(crate) copies: Copies,
     /// What this device's workers hold.
     pub(crate) holdings: Holdings,
     /// How other devices did in the replies of this one.
     pub(crate) records: Records,
     /// What of that is kept over a restart.
     pub(crate) keeping: Keeping,
+    /// How much was computed for others.
+    pub(crate) tally: Tally,
     /// How fast the devices compute, and how far away they are.
     pub(crate) gauges: Gauges,
     /// The last reply and what was decided for it.
@@ -207,6 +232,8 @@ pub(crate) struct State {
     pub(crate) library: Library,
     pub(crate) catalogue: Vec<Entry>,
     pub(crate) downloads: Downloads,
+    /// Where the models lie, beside what the library knows.
+    pub(crate) moving: Moving,
     /// Which models the household has memory for.
     pub(crate) fits: Fits,
     pub(crate) chats: ChatBook,

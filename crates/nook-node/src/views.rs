@@ -23,7 +23,9 @@ mod conversations;
 mod devices;
 mod download_trouble;
 mod models;
+mod models_folder;
 mod port;
+mod reason;
 mod settings;
 mod timeline;
 mod trouble;
@@ -32,13 +34,17 @@ mod wording;
 pub use condition::Condition;
 pub use conversations::{
     ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView, StretchView,
+    ThoughtView,
 };
 pub use devices::{DeviceView, LendView, UnusedReason, WhyLeftOut};
 pub use download_trouble::DownloadTrouble;
 pub use models::{
-    CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, FoundView, ModelView,
+    CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, FoundView,
+    InHouseView, ModelView,
 };
-pub use port::{PortKeyView, PortRequestView, PortView};
+pub use models_folder::{FolderTrouble, ModelsFolderView, MoveState, MoveView};
+pub use port::{PortKeyView, PortRequestKind, PortRequestView, PortView};
+pub use reason::{Reason, SystemReason};
 pub use settings::{SettingAsk, SettingsView};
 pub use timeline::{PartView, WorkView};
 pub use trouble::{DeviceTrouble, Trouble, TroubleView, WrongResult};
@@ -55,10 +61,19 @@ struct HouseView {
     pub devices: Vec<DeviceView>,
     /// Models on this device, built-in first, then by name.
     pub models: Vec<ModelView>,
+    /// The name of the model that answers where nobody has chosen one: the newest that was added, else the
+    /// built-in one; absent while there is none.
+    #[serde(default)]
+    pub default_model: Option<String>,
     /// Models that could be here, smallest first.
     pub catalogue: Vec<CatalogueView>,
     /// Models on their way, oldest first.
     pub downloads: Vec<DownloadView>,
+    /// Where the models lie.
+    pub models_folder: ModelsFolderView,
+    /// Models that other devices of the house give and that are not here, by name.
+    #[serde(default)]
+    pub in_house: Vec<InHouseView>,
     /// The open pairing window of this device, if any.
     pub pairing: Option<PairingView>,
     /// The local OpenAI-compatible port.
@@ -127,8 +142,39 @@ struct SharingView {
     /// Why nothing is lent though it is switched on; absent while it is lent.
     #[serde(default)]
     pub paused: Option<PauseView>,
+    /// Devices that are helped now, by name.
+    #[serde(default)]
+    pub guests: Vec<GuestView>,
+    /// What was computed for others in the last seven days, oldest first; days without anything are left
+    /// out.
+    #[serde(default)]
+    pub lent_days: Vec<LentDayView>,
     /// One line for the tray: `Sharing · 2 devices · idle`.
     pub status_line: String,
+}
+}
+
+view! {
+/// A device that is helped now.
+struct GuestView {
+    /// Its full id.
+    pub device_id: String,
+    /// Its name.
+    pub device: String,
+    /// Its streams.
+    pub streams: u16,
+}
+}
+
+view! {
+/// What was computed for others on one day.
+#[derive(Copy)]
+struct LentDayView {
+    /// Days since 1970-01-01 by the local calendar.
+    pub day: u32,
+    /// Tokens of their prompts and replies that went through layers of this device; one that came twice
+    /// counts twice.
+    pub tokens: u64,
 }
 }
 
@@ -313,6 +359,15 @@ enum ReplyEvent {
         text: String,
         /// Reply tokens so far.
         tokens: u32,
+    },
+    /// More of what the model thinks before it answers. Only replies of kept conversations tell it apart.
+    ThoughtDelta {
+        /// The text.
+        text: String,
+        /// Reply tokens so far, those of the thinking among them.
+        tokens: u32,
+        /// How long it has thought, in milliseconds.
+        ms: u64,
     },
     /// A device became slow, was lost, or is well again.
     ShardStatus {

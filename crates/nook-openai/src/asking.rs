@@ -3,9 +3,16 @@
 //! Owns what all forms of answer share: asking the house, telling text, thinking and calls apart,
 //! asking once more when a device was lost before the first token, and the line in the log that names
 //! devices and speed and nothing of what was said.
+//!
+//! A reply may wait for its turn, or for its model to be opened. What is refused at once has a status of
+//! its own; a stream that has to wait begins after [`HEADERS_WITHIN`], and what goes wrong later is an
+//! error in it.
 
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
 use nook_base::ErrorCode;
-use nook_node::views::{LegView, ReplyEvent, ReplySummary, ShardState};
+use nook_node::views::{LegView, PortRequestKind, ReplyEvent, ReplySummary, ShardState};
 use nook_node::{GenerateRequest, House, HouseError, PieceOdds, Reply};
 use nook_text::{Said, SaidParser};
 
@@ -15,12 +22,47 @@ use crate::models;
 use crate::report::Report;
 use crate::server::Port;
 
+/// How long a stream's headers wait for the reply to begin, so that what is refused soon is refused with a
+/// status of its own. After it, headers and comments keep the client waiting.
+const HEADERS_WITHIN: Duration = Duration::from_secs(1);
+
+/// How an answer leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    /// In one piece, when it is complete.
+    Whole,
+    /// As a stream, whose headers do not wait long.
+    Streamed,
+}
+
+impl Leaves {
+    pub(crate) fn of(stream: bool) -> Self {
+        if stream { Self::Streamed } else { Self::Whole }
+    }
+}
+
+/// What is said of a reply that stops without saying why.
+const NO_END: &str = "The reply ended without an end.";
+
+/// A reply that the house has been asked for.
+enum Stage {
+    /// It waits for its turn, or for its model. Dropping it gives its place back.
+    Coming(BoxFuture<'static, Result<Reply, HouseError>>),
+    Come {
+        reply: Box<Reply>,
+        parser: Box<SaidParser>,
+    },
+    /// It never came, or was given up.
+    Gone,
+}
+
 /// A reply that is being read.
 pub(crate) struct Asked {
-    /// Who can be asked once more, until the first token or the second try.
+    port: Option<Port>,
+    /// What can be asked once more, until the first token or the second try.
     again: Option<(House, GenerateRequest)>,
-    reply: Reply,
-    parser: SaidParser,
+    stage: Stage,
+    model: String,
     /// Names the answer in the log.
     id: String,
     /// What the owner will see of it; absent where no request is behind it.
@@ -40,55 +82,95 @@ pub(crate) enum Heard {
 }
 
 impl Asked {
-    /// Asks for a reply; comes back once its prompt is encoded.
+    /// Asks for a reply; comes back once its prompt is encoded, for a stream after [`HEADERS_WITHIN`] at the
+    /// latest.
     pub(crate) async fn begin(
         port: &Port,
         caller: Caller,
         request: GenerateRequest,
         id: &str,
+        leaves: Leaves,
     ) -> Result<Self, ApiError> {
-        let asked = port.house.generate(request.clone()).await;
-        let reply = asked.map_err(|error| named(port, error))?;
-        let report = Some(Report::new(port.house.clone(), caller, reply.model.clone()));
-        Ok(Self { again: Some((port.house.clone(), request)), report, ..Self::told(reply, id) })
+        let model = models::full_name(&port.house.now(), &request.model);
+        let mut report =
+            Report::new(PortRequestKind::Reply, port.house.clone(), caller, model.clone());
+        let (house, again) = (port.house.clone(), request.clone());
+        let mut coming: BoxFuture<'static, _> =
+            Box::pin(async move { house.generate(again).await });
+        let come = match leaves {
+            Leaves::Whole => Some(coming.as_mut().await),
+            Leaves::Streamed => tokio::time::timeout(HEADERS_WITHIN, coming.as_mut()).await.ok(),
+        };
+        let stage = match come {
+            Some(Ok(reply)) => Stage::come(reply),
+            Some(Err(error)) => {
+                let error = named(port, error);
+                report.refused(error.listed());
+                return Err(error);
+            }
+            None => Stage::Coming(coming),
+        };
+        Ok(Self {
+            port: Some(port.clone()),
+            again: Some((port.house.clone(), request)),
+            stage,
+            model,
+            id: id.to_owned(),
+            report: Some(report),
+        })
     }
 
     /// A reply that was asked for already, and cannot be again.
+    #[cfg(test)]
     pub(crate) fn told(reply: Reply, id: &str) -> Self {
-        let parser = SaidParser::new(reply.form.clone());
-        Self { again: None, reply, parser, id: id.to_owned(), report: None }
+        let model = reply.model.clone();
+        let stage = Stage::come(reply);
+        Self { port: None, again: None, stage, model, id: id.to_owned(), report: None }
     }
 
     /// The model that answers.
     pub(crate) fn model(&self) -> &str {
-        &self.reply.model
+        &self.model
     }
 
     /// Whether the reply has called a tool.
     pub(crate) fn has_called(&self) -> bool {
-        self.parser.has_called()
+        matches!(&self.stage, Stage::Come { parser, .. } if parser.has_called())
     }
 
     /// Waits for what comes next. Exactly one end comes; nothing is to be asked after it.
     pub(crate) async fn next(&mut self) -> Heard {
         loop {
-            let Some(piece) = self.reply.events.recv().await else {
-                let sentence = "The reply ended without an end.".to_owned();
-                return self.broken(ErrorCode::ShardUnavailable, sentence);
+            if let Stage::Coming(coming) = &mut self.stage {
+                match coming.as_mut().await {
+                    Ok(reply) => self.stage = Stage::come(reply),
+                    Err(error) => return self.never_came(error),
+                }
+            }
+            let Stage::Come { reply, parser } = &mut self.stage else {
+                return self.broken(ErrorCode::ShardUnavailable, NO_END.to_owned());
             };
+            let Some(piece) = reply.events.recv().await else {
+                return self.broken(ErrorCode::ShardUnavailable, NO_END.to_owned());
+            };
+            self.report.iter_mut().for_each(|report| report.follow(&piece.event));
             match piece.event {
                 ReplyEvent::TokenDelta { text, .. } => {
                     self.again = None;
-                    let pieces = self.parser.push(&text);
+                    let pieces = parser.push(&text);
                     if !pieces.is_empty() || piece.odds.is_some() {
                         return Heard::Said { pieces, odds: piece.odds };
                     }
+                }
+                ReplyEvent::ThoughtDelta { text, .. } => {
+                    self.again = None;
+                    return Heard::Said { pieces: vec![Said::Thought(text)], odds: None };
                 }
                 ReplyEvent::Started { .. } => {}
                 ReplyEvent::Done { summary } => {
                     log_end(&self.id, &summary);
                     self.report.iter_mut().for_each(|report| report.answered(&summary));
-                    return Heard::End { pieces: self.parser.finish(), summary };
+                    return Heard::End { pieces: parser.finish(), summary };
                 }
                 ReplyEvent::PipelineAborted { code, sentence } => {
                     if !self.asked_again(&code).await {
@@ -126,18 +208,35 @@ impl Asked {
         match house.generate(request).await {
             Ok(reply) => {
                 tracing::info!(request = self.id, code, "a program's request is tried once more");
-                self.parser = SaidParser::new(reply.form.clone());
-                self.reply = reply;
+                self.stage = Stage::come(reply);
                 true
             }
             Err(_) => false,
         }
     }
 
+    /// The reply was refused after its stream had begun.
+    fn never_came(&mut self, error: HouseError) -> Heard {
+        tracing::info!(request = self.id, code = %error.code, "a program's request was refused late");
+        self.stage = Stage::Gone;
+        self.report.iter_mut().for_each(|report| report.broke(error.code));
+        Heard::Broken(match &self.port {
+            Some(port) => named(port, error),
+            None => error.into(),
+        })
+    }
+
     fn broken(&mut self, code: ErrorCode, sentence: String) -> Heard {
         tracing::info!(request = self.id, %code, "a program's request ended early");
         self.report.iter_mut().for_each(|report| report.broke(code));
         Heard::Broken(from_code(code, sentence))
+    }
+}
+
+impl Stage {
+    fn come(reply: Reply) -> Self {
+        let parser = Box::new(SaidParser::new(reply.form.clone()));
+        Self::Come { reply: Box::new(reply), parser }
     }
 }
 

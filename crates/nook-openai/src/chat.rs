@@ -6,7 +6,7 @@ use axum::{Extension, Json};
 use nook_base::clock;
 use nook_text::Said;
 
-use crate::asking::{Asked, Heard};
+use crate::asking::{Asked, Heard, Leaves};
 use crate::error::ApiError;
 use crate::guard::Caller;
 use crate::request::Body;
@@ -34,7 +34,7 @@ pub(crate) async fn complete(
     let sent: Body = body::read(body, port.limits.body).await?;
     let wish = sent.understand(&port.house.now())?;
     let id = new_id("chatcmpl-");
-    let asked = Asked::begin(&port, caller, wish.request, &id).await?;
+    let asked = Asked::begin(&port, caller, wish.request, &id, Leaves::of(wish.stream)).await?;
     let model = asked.model().to_owned();
     let completion = Completion { id, created: clock::unix_seconds(), model };
     if wish.stream {

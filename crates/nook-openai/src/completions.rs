@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::asking::{Asked, Heard};
+use crate::asking::{Asked, Heard, Leaves};
 use crate::body;
 use crate::chat::{Completion, new_id};
 use crate::error::ApiError;
@@ -102,7 +102,8 @@ pub(crate) async fn complete(
     let Some(first) = wish.asking.pop_front() else {
         return Err(ApiError::bad("prompt", "There must be a prompt."));
     };
-    let asked = Asked::begin(&port, caller.clone(), first.request, &id).await?;
+    let leaves = Leaves::of(wish.stream);
+    let asked = Asked::begin(&port, caller.clone(), first.request, &id, leaves).await?;
     let model = asked.model().to_owned();
     let completion = Completion { id, created: clock::unix_seconds(), model };
     let choices = Choices {
@@ -116,6 +117,7 @@ pub(crate) async fn complete(
         echo: first.echo,
         usage: Usage::of(0, 0),
         include_usage: wish.include_usage,
+        leaves,
     };
     if wish.stream { Ok(stream::send(choices)) } else { whole(choices).await }
 }
@@ -203,6 +205,7 @@ struct Choices {
     echo: String,
     usage: Usage,
     include_usage: bool,
+    leaves: Leaves,
 }
 
 /// What the choices tell next.
@@ -236,8 +239,8 @@ impl Choices {
     /// Begins with the next prompt; `false` when there is none.
     async fn go_on(&mut self) -> Result<bool, ApiError> {
         let Some(Asking { request, echo }) = self.asking.pop_front() else { return Ok(false) };
-        self.asked =
-            Asked::begin(&self.port, self.caller.clone(), request, &self.completion.id).await?;
+        let (caller, id) = (self.caller.clone(), &self.completion.id);
+        self.asked = Asked::begin(&self.port, caller, request, id, self.leaves).await?;
         self.index += 1;
         self.offset = 0;
         self.echo = echo;

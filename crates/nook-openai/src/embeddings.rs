@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use data_encoding::BASE64;
 use nook_base::Sensitive;
+use nook_node::views::PortRequestKind;
 use nook_node::{EmbedInput, EmbedRequest, Embedded};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,7 +18,10 @@ use tokio::sync::Semaphore;
 use crate::asking::named;
 use crate::body;
 use crate::error::ApiError;
+use crate::guard::Caller;
 use crate::knobs::model_name;
+use crate::models;
+use crate::report::Report;
 use crate::server::Port;
 use crate::shapes::{Embedding, EmbeddingUsage, Embeddings, Vector};
 
@@ -72,18 +76,28 @@ impl Queue {
 /// Works out vectors.
 pub(crate) async fn embed(
     State(port): State<Port>,
+    Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Json<Embeddings>, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
     if sent.dimensions == Some(0) {
         return Err(ApiError::bad("dimensions", "dimensions must be at least 1."));
     }
-    let model = model_name(sent.model, &port.house.now())?;
+    let house = port.house.now();
+    let model = model_name(sent.model, &house)?;
     let busy = || ApiError::too_many("Too many requests for embeddings wait. Try again shortly.");
     let _place = port.embeddings.places.try_acquire().map_err(|_| busy())?;
     let _turn = port.embeddings.turn.acquire().await.map_err(|_| busy())?;
+    // Filed when it is dropped, too: the client may leave while this waits.
+    let name = models::full_name(&house, &model);
+    let mut report = Report::new(PortRequestKind::Embeddings, port.house.clone(), caller, name);
     let request = EmbedRequest { model, inputs: sent.input.inputs() };
-    let embedded = port.house.embed(request).await.map_err(|error| named(&port, error))?;
+    let embedded = port.house.embed(request).await.map_err(|error| {
+        let error = named(&port, error);
+        report.refused(error.listed());
+        error
+    })?;
+    report.embedded(&embedded);
     answer(embedded, sent.dimensions, sent.encoding_format.unwrap_or(Encoding::Float)).map(Json)
 }
 

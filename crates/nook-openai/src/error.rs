@@ -17,6 +17,10 @@ pub(crate) struct ApiError {
     code: Option<&'static str>,
 }
 
+/// What the owner is shown of a refused request; goes with its response as far as the guard.
+#[derive(Debug, Clone)]
+pub(crate) struct Listed(pub(crate) String);
+
 /// An error as it leaves.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Error")]
@@ -73,6 +77,11 @@ impl ApiError {
         }
     }
 
+    /// What the owner is shown of it: the code, or the kind where there is none; with the status.
+    pub(crate) fn listed(&self) -> String {
+        format!("{} {}", self.status.as_u16(), self.code.unwrap_or(self.kind()))
+    }
+
     /// The sentence for a person.
     pub(crate) fn message(&self) -> &str {
         &self.message
@@ -118,6 +127,7 @@ impl From<HouseError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.body())).into_response();
+        response.extensions_mut().insert(Listed(self.listed()));
         if self.status == StatusCode::TOO_MANY_REQUESTS {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
         }

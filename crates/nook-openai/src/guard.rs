@@ -1,10 +1,12 @@
 //! What every request must show before anything is done for it.
 //!
-//! Host must name this machine (DNS rebinding), Origin must be listed (web pages), the key must fit,
+//! Host must name this machine (DNS rebinding): loopback, and where the owner lets the network in, the address
+//! that the connection came to or this machine's name, never just any; Origin must be listed (web pages), the key must fit,
 //! a body must be JSON (so that no page can send it without asking first). Only `/healthz` needs no
 //! key. The order matters: a page learns nothing from the difference between a wrong key and none.
 //! Wrong keys are answered slowly, and only a few at once: guessing is slow while the good key is not.
 
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -14,9 +16,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use nook_node::PortKeyHolder;
+use nook_node::views::PortRequestKind;
 
-use crate::error::ApiError;
-use crate::server::Port;
+use crate::error::{ApiError, Listed};
+use crate::report::{self, Reported};
+use crate::server::{CameInAt, Port};
 
 /// How long a browser may remember the answer to its preflight.
 const PREFLIGHT_SECONDS: &str = "600";
@@ -32,6 +36,10 @@ const WRONG_KEY_PAUSE: Duration = Duration::from_millis(250);
 pub(crate) struct Caller {
     /// The name of the key that was presented; absent for the main one.
     pub(crate) key: Option<String>,
+    /// What it calls itself, cleaned; absent where it does not say.
+    pub(crate) app: Option<String>,
+    /// Whether the owner is told of this request by whoever answers it.
+    pub(crate) reported: Reported,
 }
 
 /// Lets a request through, or answers it.
@@ -44,16 +52,39 @@ pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: 
         return harden(preflight(&request), origin.as_ref());
     }
     let open = matches!(request.uri().path(), "/healthz" | "/health");
+    let kind = match request.uri().path() {
+        "/v1/embeddings" => PortRequestKind::Embeddings,
+        _ => PortRequestKind::Reply,
+    };
     let checked = if open { Ok(None) } else { check_key(&port, request.headers()).await };
-    let checked = checked.and_then(|key| check_content_type(&request).map(|()| key));
+    let mut caller =
+        Caller { key: None, app: app(request.headers()), reported: Reported::default() };
     let response = match checked {
         Ok(key) => {
-            request.extensions_mut().insert(Caller { key });
-            answer(request, next).await
+            caller.key = key;
+            match check_content_type(&request) {
+                Ok(()) => {
+                    request.extensions_mut().insert(caller.clone());
+                    answer(request, next).await
+                }
+                Err(error) => error.into_response(),
+            }
         }
         Err(error) => error.into_response(),
     };
+    // Only a refusal that got so far: what no browser page or foreign host may ask is none of a program's.
+    if let Some(Listed(error)) = response.extensions().get()
+        && !caller.reported.is_set()
+    {
+        report::refused(&port.house, kind, &caller, error.clone());
+    }
     harden(response, origin.as_ref())
+}
+
+/// What a client calls itself, as far as it may stand in a list.
+fn app(headers: &HeaderMap) -> Option<String> {
+    let said = headers.get(header::USER_AGENT)?;
+    Some(report::cleaned(&String::from_utf8_lossy(said.as_bytes()))).filter(|app| !app.is_empty())
 }
 
 /// The route's answer. A fault of this program ends in an answer too, not in a cut connection.
@@ -80,10 +111,15 @@ fn inspect(port: &Port, request: &Request) -> Result<Option<HeaderValue>, ApiErr
     };
     // A target in absolute form names a host too, and goes before the header.
     let target = request.uri().authority().map_or(host, |authority| authority.as_str());
-    if !(is_here(port, host) && is_here(port, target)) {
-        return Err(ApiError::forbidden(
-            "This port answers only to 127.0.0.1 or localhost with its port number.",
-        ));
+    let came_in_at = request.extensions().get().map(|CameInAt(address)| *address);
+    let is_here = |host: &str| is_here(port, came_in_at, host);
+    if !(is_here(host) && is_here(target)) {
+        return Err(ApiError::forbidden(match port.exposed_as {
+            Some(_) => {
+                "This port answers only to an address or the name of this computer with its port number."
+            }
+            None => "This port answers only to 127.0.0.1 or localhost with its port number.",
+        }));
     }
     let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
     let origin = match origins.as_slice() {
@@ -104,10 +140,16 @@ fn inspect(port: &Port, request: &Request) -> Result<Option<HeaderValue>, ApiErr
     Ok(origin)
 }
 
-fn is_here(port: &Port, host: &str) -> bool {
+fn is_here(port: &Port, came_in_at: Option<SocketAddr>, host: &str) -> bool {
     let number = port.address.port();
     let known = ["127.0.0.1", "localhost", "[::1]"];
-    known.iter().any(|name| host.eq_ignore_ascii_case(&format!("{name}:{number}")))
+    let names = |name: &str| host.eq_ignore_ascii_case(&format!("{name}:{number}"));
+    if known.into_iter().any(names) {
+        return true;
+    }
+    let Some(own_names) = &port.exposed_as else { return false };
+    own_names.iter().any(|name| names(name))
+        || came_in_at.is_some_and(|address| host == address.to_string())
 }
 
 /// The name of the key that fits; none for the main one.

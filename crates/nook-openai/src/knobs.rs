@@ -139,14 +139,11 @@ pub(crate) fn refuse(complaints: &[(bool, &str, &str)]) -> Result<(), ApiError> 
     }
 }
 
-/// An empty or default name stands for the model that a person would get: the newest that was
-/// added, else the built-in one.
+/// An empty or default name stands for the model that a person would get who has chosen none.
 pub(crate) fn model_name(sent: Option<String>, house: &HouseView) -> Result<String, ApiError> {
     if let Some(name) = sent.filter(|name| !name.is_empty() && name != DEFAULT_MODEL) {
         return Ok(name);
     }
-    let newest = house.models.iter().max_by_key(|model| (!model.built_in, model.added));
-    newest
-        .map(|model| model.name.clone())
-        .ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, "There is no model here yet."))
+    let usual = house.default_model.clone();
+    usual.ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, "There is no model here yet."))
 }

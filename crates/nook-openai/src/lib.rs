@@ -7,7 +7,8 @@
 //! ```
 //!
 //! It is a door: requests become [`nook_node::GenerateRequest`]s, reply events become JSON or
-//! server-sent events. It listens on loopback only, always asks for the key, and refuses what a web
+//! server-sent events. It listens on loopback, unless the owner has opened it to the
+//! network; it always asks for the key, and refuses what a web
 //! page could send. Errors leave in OpenAI's shape, with the status that its clients act on.
 
 mod asking;
@@ -34,8 +35,8 @@ mod tools;
 
 pub use server::{Limits, PortError, PortHandle, serve};
 
-use nook_node::House;
 use nook_node::views::{Trouble, TroubleView};
+use nook_node::{House, PortSettings};
 
 /// Opens the port as the settings say, and tells the house how it stands. Never fails: a port that
 /// another program holds is a problem to show, not a reason for the node to end.
@@ -47,14 +48,15 @@ pub async fn open(house: House) {
             return;
         }
     };
-    let base_url = format!("http://{}/v1", settings.address);
+    let base_url = |address| format!("http://{}/v1", PortSettings::from_here(address));
+    let closed = base_url(settings.address);
     let (on, base_url, problem) = if settings.on {
         match serve(house.clone(), &settings, Limits::USUAL, house.tasks()).await {
-            Ok(handle) => (true, format!("http://{}/v1", handle.address()), None),
-            Err(error) => (false, base_url, Some(TroubleView::of_error(&error, trouble(&error)))),
+            Ok(handle) => (true, base_url(handle.address()), None),
+            Err(error) => (false, closed, Some(TroubleView::of_error(&error, trouble(&error)))),
         }
     } else {
-        (false, base_url, None)
+        (false, closed, None)
     };
     if let Some(problem) = &problem {
         tracing::warn!("{}", problem.sentence);
@@ -67,7 +69,7 @@ pub async fn open(house: House) {
 fn trouble(error: &PortError) -> Trouble {
     match error {
         PortError::Bind { address, source } => {
-            Trouble::PortTaken { address: address.to_string(), reason: source.to_string() }
+            Trouble::PortTaken { address: address.to_string(), reason: source.to_string().into() }
         }
         PortError::NotLoopback { address } => {
             Trouble::PortNotLocal { address: address.to_string() }

@@ -18,7 +18,7 @@ use nook_base::clock;
 use nook_node::views::ReplySummary;
 use serde_json::{Value, json};
 
-use crate::asking::{Asked, Heard};
+use crate::asking::{Asked, Heard, Leaves};
 use crate::body;
 use crate::chat::new_id;
 use crate::error::ApiError;
@@ -40,7 +40,7 @@ pub(crate) async fn respond(
     let sent: Body = body::read(body, port.limits.body).await?;
     let wish = sent.understand(&port.house.now())?;
     let id = new_id("resp_");
-    let asked = Asked::begin(&port, caller, wish.request, &id).await?;
+    let asked = Asked::begin(&port, caller, wish.request, &id, Leaves::of(wish.stream)).await?;
     let mut object = wish.object;
     object.id = id;
     object.created_at = clock::unix_seconds();

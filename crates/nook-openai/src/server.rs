@@ -1,5 +1,7 @@
 //! The listener: connections, their limits and timers.
 //!
+//! It listens on loopback, unless the owner has set `expose_to_lan` and another address: then other machines
+//! of the network reach it too, by an address of this machine or by its name, and with the key as ever.
 //! hyper is driven directly because `axum::serve` sets no timers: a client that dribbles its header
 //! would hold a connection for ever.
 
@@ -7,8 +9,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -42,6 +44,8 @@ pub(crate) struct Port {
     pub(crate) house: House,
     pub(crate) address: SocketAddr,
     pub(crate) origins: Arc<Vec<String>>,
+    /// What this machine is called by others that may reach the port; `None` where none may.
+    pub(crate) exposed_as: Option<Arc<Vec<String>>>,
     pub(crate) limits: Limits,
     pub(crate) wrong_keys: Arc<Semaphore>,
     pub(crate) embeddings: embeddings::Queue,
@@ -67,8 +71,10 @@ pub enum PortError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// An address that other machines could reach.
-    #[error("{address} is not an address of this machine alone: use 127.0.0.1")]
+    /// An address that other machines could reach, and the owner has not said that they may.
+    #[error(
+        "{address} is not an address of this machine alone: use 127.0.0.1, or set expose_to_lan = true beside it under [port]; then every program in your network that has the key can use this computer"
+    )]
     NotLoopback {
         /// The address.
         address: SocketAddr,
@@ -97,7 +103,7 @@ pub async fn serve(
     tasks: &Tasks,
 ) -> Result<PortHandle, PortError> {
     let address = settings.address;
-    if !address.ip().is_loopback() {
+    if !address.ip().is_loopback() && !settings.exposed {
         return Err(PortError::NotLoopback { address });
     }
     let failed = |source| PortError::Bind { address, source };
@@ -107,6 +113,7 @@ pub async fn serve(
         house,
         address,
         origins: Arc::new(settings.allowed_origins.clone()),
+        exposed_as: settings.exposed.then(|| Arc::new(settings.host_names.clone())),
         limits,
         wrong_keys: Arc::new(Semaphore::new(guard::WRONG_KEYS_MAX)),
         embeddings: embeddings::Queue::new(),
@@ -139,6 +146,10 @@ async fn sibling(address: SocketAddr) -> Option<TcpListener> {
     }
 }
 
+/// Where on this machine a connection came in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CameInAt(pub(crate) SocketAddr);
+
 /// Who attends to one connection.
 #[derive(Debug, Clone)]
 struct Attendant {
@@ -170,11 +181,16 @@ impl Attendant {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "no TCP_NODELAY on a connection of the port");
         }
+        let router = match stream.local_addr() {
+            Ok(address) => self.router.layer(Extension(CameInAt(address))),
+            // It has ended already.
+            Err(_) => return,
+        };
         let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.header)
             .max_buf_size(HEADER_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(self.router))
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
             .await;
         if let Err(error) = served {
             // Clients that leave in the middle are usual.

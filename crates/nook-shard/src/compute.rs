@@ -5,6 +5,7 @@
 //! loading and questions are done between two ticks, in the order they came.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
@@ -61,7 +62,7 @@ pub(crate) struct Resumed {
 enum Job {
     Hold {
         caller: Caller,
-        path: Option<String>,
+        path: Option<PathBuf>,
         model: ModelDigest,
         part: ModelPart,
         reply: oneshot::Sender<Result<Held, Failure>>,
@@ -114,7 +115,7 @@ impl Compute {
     pub(crate) async fn hold(
         &self,
         caller: Caller,
-        path: Option<String>,
+        path: Option<PathBuf>,
         model: ModelDigest,
         part: ModelPart,
     ) -> Result<Held, Failure> {
@@ -269,7 +270,7 @@ impl Bench {
 
     fn hold(
         &mut self,
-        path: Option<String>,
+        path: Option<PathBuf>,
         digest: ModelDigest,
         part: ModelPart,
         caller: Caller,
@@ -279,7 +280,7 @@ impl Bench {
             let path = path.ok_or_else(|| {
                 Failure::new(ErrorCode::NotFound, "no model was loaded into this worker yet")
             })?;
-            let file = ModelFile::open(std::path::Path::new(&path))?;
+            let file = ModelFile::open(&path)?;
             let options = LoadOptions { threads: crate::threads(), precision: Precision::Auto };
             let loaded = LoadedModel::new_on(file.clone(), crate::device()?, options)?;
             self.model = Some((digest, loaded, file));

@@ -249,7 +249,7 @@ impl Worker {
         model: ModelDigest,
         part: ModelPart,
     ) -> Result<LoadedPart, WorkerError> {
-        let path = path.to_string_lossy().into_owned();
+        let path = path.to_owned();
         loaded(self.ask(LocalMessage::Load { path, model, part }).await?)
     }
 
@@ -262,7 +262,7 @@ impl Worker {
         model: ModelDigest,
         layers: nook_base::LayerRange,
     ) -> Result<LoadedPart, WorkerError> {
-        let path = path.to_string_lossy().into_owned();
+        let path = path.to_owned();
         let mut call = self.open_call_for(peer).await?;
         let part = ModelPart::inner(layers);
         call.send(LocalMessage::Load { path, model, part }.into()).await?;

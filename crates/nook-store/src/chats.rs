@@ -11,19 +11,23 @@
 
 mod arrangement;
 mod importing;
+mod rows;
 mod schema;
 mod search;
+mod thinking;
 
 use std::path::PathBuf;
 
 use nook_base::Sensitive;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use crate::durable::FileError;
 use crate::home::Home;
 
 pub use importing::{IMPORTED_MESSAGES_MAX, ImportedMessage};
+use rows::{ENTRY, MESSAGE, collect, entry, message};
 pub use search::Found;
+pub use thinking::KeptThought;
 
 const FILE: &str = "chats.db";
 
@@ -42,10 +46,6 @@ pub const INSTRUCTIONS_BYTES_MAX: usize = 64 << 10;
 /// Ids of conversations and messages that are not kept are larger than this, so that an id alone
 /// tells where it belongs. Far from both ends of what the numbers of JSON hold exactly.
 const PASSING_AFTER: i64 = 1 << 40;
-
-/// What [`entry`] reads, in order.
-const ENTRY: &str = "SELECT id, title, created, changed, leaf, instructions, only_here
-                     FROM conversation";
 
 /// Which conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,6 +125,8 @@ pub struct Message {
     pub role: Role,
     /// What was said.
     pub text: Sensitive<String>,
+    /// What the model thought before it, where it thinks aloud.
+    pub thought: Option<KeptThought>,
     /// The model that wrote it.
     pub model: Option<String>,
     /// How it ended.
@@ -269,9 +271,8 @@ impl Chats {
     /// A conversation with all its messages.
     pub fn get(&self, id: ConversationId) -> Result<Conversation, ChatsError> {
         let entry = self.entry(id)?;
-        let sql = "SELECT id, parent, role, text, model, finish, route, created FROM message
-                   WHERE conversation = ?1 ORDER BY id";
-        let messages = self.told(collect(&self.database, sql, [id.0], message))?;
+        let sql = format!("{MESSAGE} WHERE conversation = ?1 ORDER BY id");
+        let messages = self.told(collect(&self.database, &sql, [id.0], message))?;
         Ok(Conversation { entry, messages })
     }
 
@@ -523,45 +524,6 @@ struct New<'a> {
     text: &'a str,
     model: Option<&'a str>,
     finish: &'a Finish,
-}
-
-fn entry(row: &Row<'_>) -> rusqlite::Result<ConversationEntry> {
-    Ok(ConversationEntry {
-        id: ConversationId(row.get(0)?),
-        title: Sensitive(row.get(1)?),
-        created: unstamp(row.get(2)?),
-        changed: unstamp(row.get(3)?),
-        leaf: row.get::<_, Option<i64>>(4)?.map(MessageId),
-        instructions: Sensitive(row.get(5)?),
-        only_here: row.get(6)?,
-    })
-}
-
-fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
-    let role: String = row.get(2)?;
-    Ok(Message {
-        id: MessageId(row.get(0)?),
-        parent: row.get::<_, Option<i64>>(1)?.map(MessageId),
-        role: match role.as_str() {
-            "system" => Role::System,
-            "user" => Role::User,
-            _ => Role::Assistant, // The schema allows no fourth.
-        },
-        text: Sensitive(row.get(3)?),
-        model: row.get(4)?,
-        finish: Finish::of(&row.get::<_, String>(5)?),
-        route: row.get(6)?,
-        created: unstamp(row.get(7)?),
-    })
-}
-
-fn collect<T>(
-    database: &Connection,
-    sql: &str,
-    values: impl rusqlite::Params,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<Vec<T>> {
-    database.prepare_cached(sql)?.query_map(values, read)?.collect()
 }
 
 fn one(changed: usize, otherwise: ChatsError) -> Result<(), ChatsError> {

@@ -13,7 +13,6 @@ use crate::home::Home;
 use crate::json::{self, DocumentError};
 
 const FILE: &str = "downloads.json";
-const FOLDER: &str = "models/downloads";
 const VERSION: u64 = 1;
 
 /// Most downloads in the list; a further one is refused until one is over or deleted.
@@ -51,7 +50,6 @@ pub struct DownloadEntry {
 #[derive(Debug)]
 pub struct Downloads {
     path: PathBuf,
-    folder: PathBuf,
     entries: Vec<DownloadEntry>,
 }
 
@@ -86,13 +84,7 @@ impl Downloads {
                 format!("{} downloads, at most {DOWNLOADS_MAX} are possible", entries.len());
             return Err(json::damaged(&path, reason).into());
         }
-        Ok(Self { path, folder: home.file(FOLDER), entries })
-    }
-
-    /// Where unfinished files lie: beside the library, so that a finished one moves without a copy.
-    #[must_use]
-    pub fn folder(&self) -> &std::path::Path {
-        &self.folder
+        Ok(Self { path, entries })
     }
 
     /// All of them, oldest first.

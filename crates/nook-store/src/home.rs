@@ -115,7 +115,7 @@ impl Home {
 
     /// The data folder of the home at `choice`, without opening the home. Nothing is made: it may be
     /// missing.
-    pub(crate) fn data_of(choice: &HomeChoice) -> Result<PathBuf, HomeError> {
+    pub fn data_of(choice: &HomeChoice) -> Result<PathBuf, HomeError> {
         named_folder(choice, usual_folder())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Everything begins with a [`Home`], which holds the data folder exclusively. Each kind of data has
 //! one owner value (`SettingsFile`, `Peers`, `PortKeys`, `Chats`, `Library`, `Downloads`,
-//! `MeasuredFile`) that reads at start and
+//! `MeasuredFile`, `LentDaysFile`) that reads at start and
 //! writes through at once: a change counts when it is on the disk, and a failed write leaves the old
 //! state in force, in memory and in the file. A file that cannot be understood is an error with its
 //! place and what to do; it is never taken for an empty one and never overwritten.
@@ -18,6 +18,7 @@ mod home;
 mod identity;
 mod json;
 mod keyring;
+mod lent_days;
 mod library;
 mod measured;
 mod peers;
@@ -27,8 +28,8 @@ mod settings;
 
 pub use chats::{
     Chats, ChatsError, Conversation, ConversationEntry, ConversationId, Finish, Found,
-    IMPORTED_MESSAGES_MAX, INSTRUCTIONS_BYTES_MAX, ImportedMessage, LISTED_MAX, MESSAGE_BYTES_MAX,
-    Message, MessageId, Role, TITLE_CHARS_MAX,
+    IMPORTED_MESSAGES_MAX, INSTRUCTIONS_BYTES_MAX, ImportedMessage, KeptThought, LISTED_MAX,
+    MESSAGE_BYTES_MAX, Message, MessageId, Role, TITLE_CHARS_MAX,
 };
 pub use downloads::{DOWNLOADS_MAX, DownloadEntry, DownloadWish, Downloads, DownloadsError};
 pub use durable::{Deed, FileError};
@@ -39,9 +40,11 @@ pub use identity::{
 };
 pub use json::DocumentError;
 pub use keyring::KeyringTrouble;
+pub use lent_days::{LENT_DAYS_MAX, LentDay, LentDays, LentDaysFile};
 pub use library::{
     EMBER, FileState, ImportError, Library, LibraryError, MODEL_NAME_BYTES_MAX, MODELS_MAX,
-    ModelEntry, ResolveError, Staged, Stager, Take,
+    MOVE_RESERVE_BYTES, ModelEntry, ModelsMove, MoveError, MovePlan, ResolveError, Staged, Stager,
+    Take, recover_move,
 };
 pub use measured::{
     CONDUCT_LIFE_SECONDS, GAIN_LIFE_SECONDS, GainRange, MEASURED_MAX, Measured, MeasuredConduct,
@@ -54,6 +57,7 @@ pub use port_keys::{
 };
 pub use settings::{
     ActivationChoice, ChatSettings, DeviceSettings, GlanceError, HostSettings, InferenceSettings,
-    NetworkSettings, NoQuietHours, PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS_KEYS,
-    SettingValue, Settings, SettingsError, SettingsFile, WindowSettings,
+    ModelsSettings, NetworkSettings, NoQuietHours, PauseSettings, Pooling, PortSettings,
+    QuietHours, RESTART_KEYS, SETTINGS_KEYS, SettingValue, Settings, SettingsError, SettingsFile,
+    WindowSettings, usual_shard_bytes,
 };

@@ -6,8 +6,10 @@
 //! a [`Stager`] copies and checks a file, [`Library::adopt`] takes it into the list.
 //!
 //! The built-in model Ember is written out at the first start and compared byte by byte at every
-//! later one.
+//! later one. It stays with the home; the files of all other models lie where the owner wants them:
+//! `moving` brings them there.
 
+mod moving;
 mod names;
 mod staging;
 
@@ -21,6 +23,7 @@ use crate::durable::{self, FileError, Readers};
 use crate::home::Home;
 use crate::json::{self, DocumentError};
 
+pub use moving::{MOVE_RESERVE_BYTES, ModelsMove, MoveError, MovePlan, recover_move};
 pub use names::{MODEL_NAME_BYTES_MAX, ResolveError};
 pub use staging::{ImportError, Staged, Stager, Take};
 
@@ -71,7 +74,10 @@ pub enum FileState {
 /// The models of one home.
 #[derive(Debug)]
 pub struct Library {
-    folder: PathBuf,
+    /// The folder in the home: Ember's, and everybody's unless the owner has chosen another one.
+    usual: PathBuf,
+    /// The folder that the owner has chosen.
+    chosen: Option<PathBuf>,
     index: PathBuf,
     ember: EmberNote,
     models: Vec<ModelEntry>,
@@ -130,27 +136,36 @@ enum Place {
     /// A plain file name in the library's folder.
     Library(String),
     /// A whole path elsewhere.
-    Elsewhere(PathBuf),
+    Elsewhere(#[serde(with = "nook_base::paths::lossless")] PathBuf),
 }
 
 impl Library {
-    /// Opens the library of `home` and sees to it that Ember is there and whole.
+    /// Opens the library of `home` and sees to it that Ember is there and whole. Its other files lie in
+    /// the folder `chosen`, or in the usual one.
+    ///
+    /// A chosen folder is never made here: its disk may not be plugged in, and an empty folder in its
+    /// place would take what belongs there. See [`Library::is_there`].
     ///
     /// `digest_of` validates a model file and says what it is; it is asked for Ember at the first
     /// start of each build.
     pub fn open(
         home: &Home,
+        chosen: Option<&Path>,
         now: u64,
         digest_of: impl FnOnce(&Path) -> Result<ModelDigest, String>,
     ) -> Result<Self, LibraryError> {
-        let (folder, index) = (home.file(FOLDER), home.file(INDEX_FILE));
-        durable::create_private_folder(&folder)?;
-        durable::sweep(&folder);
+        let (usual, index) = (home.file(FOLDER), home.file(INDEX_FILE));
+        durable::create_private_folder(&usual)?;
+        durable::sweep(&usual);
+        if let Some(chosen) = chosen.filter(|chosen| moving::is_marked(chosen)) {
+            durable::sweep(chosen);
+        }
         let document: Option<Document> = json::load(&index, VERSION)?;
         let (noted, listed) =
             document.map_or_else(Default::default, |found| (found.ember, found.models));
-        let (ember, ember_entry, is_news) = place_ember(&folder, noted, now, digest_of)?;
-        let mut library = Self { folder, index, ember, models: vec![ember_entry] };
+        let (ember, ember_entry, is_news) = place_ember(&usual, noted, now, digest_of)?;
+        let chosen = chosen.map(Path::to_owned);
+        let mut library = Self { usual, chosen, index, ember, models: vec![ember_entry] };
         for entry in listed {
             library.take_listed(entry)?;
         }
@@ -189,7 +204,47 @@ impl Library {
     /// What copies and checks files for [`Library::adopt`], on any thread.
     #[must_use]
     pub fn stager(&self) -> Stager {
-        Stager::new(self.folder.clone())
+        Stager::new(self.folder().to_owned())
+    }
+
+    /// Where the library's own files lie, but for Ember's.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.chosen.as_deref().unwrap_or(&self.usual)
+    }
+
+    /// The folder in the home, where they lie unless the owner has chosen another one.
+    #[must_use]
+    pub fn usual_folder(&self) -> &Path {
+        &self.usual
+    }
+
+    /// Where unfinished downloads lie: in that folder, so that a finished one moves without a copy.
+    #[must_use]
+    pub fn downloads_folder(&self) -> PathBuf {
+        self.folder().join(moving::DOWNLOADS)
+    }
+
+    /// Whether the owner has chosen no folder.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        self.chosen.is_none()
+    }
+
+    /// Whether that folder is there and the one that is meant, by a look at the disk. The empty folder
+    /// on which a disk is to appear is not.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        match &self.chosen {
+            None => true,
+            Some(chosen) if moving::is_marked(chosen) => true,
+            Some(_) => self.own_files().any(|model| model.state() != FileState::Missing),
+        }
+    }
+
+    /// The models whose files are moved with the folder.
+    fn own_files(&self) -> impl Iterator<Item = &ModelEntry> {
+        self.models.iter().filter(|model| model.owned && !model.built_in)
     }
 
     /// Takes a staged file into the list under `name`, or under a name made of its file's. A model
@@ -211,7 +266,7 @@ impl Library {
             None => names::make(&self.models, staged.source()),
         };
         let (digest, bytes) = (staged.digest(), staged.bytes());
-        let settled = staged.settle(&name)?;
+        let settled = staged.settle(self.folder(), &name)?;
         let (path, owned) = (settled.path().to_owned(), settled.is_owned());
         let entry = ModelEntry { digest, name, path, bytes, imported: now, built_in: false, owned };
         let mut models = self.models.clone();
@@ -265,7 +320,7 @@ impl Library {
         let digest: ModelDigest =
             entry.digest.parse().map_err(|error| damaged(format!("model `{shown}`: {error}")))?;
         let (path, owned) = match entry.file {
-            Place::Library(file) if names::is_plain_file(&file) => (self.folder.join(file), true),
+            Place::Library(file) if names::is_plain_file(&file) => (self.folder().join(file), true),
             Place::Elsewhere(path) if path.is_absolute() => (path, false),
             _ => {
                 return Err(damaged(format!("model `{shown}` has a file that is no place")).into());

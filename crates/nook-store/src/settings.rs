@@ -6,16 +6,21 @@
 //! into it (comments, order, keys of a later version) survives every save.
 
 mod file;
+mod memory;
 mod pausing;
 mod raw;
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nook_base::{ActivationDtype, LayerRange};
 use nook_trust::{DeviceName, GatePolicy, TrustLevel};
 
-pub use file::{GlanceError, SETTINGS_KEYS, SettingValue, SettingsError, SettingsFile};
+pub use file::{
+    GlanceError, RESTART_KEYS, SETTINGS_KEYS, SettingValue, SettingsError, SettingsFile,
+};
+pub use memory::usual_shard_bytes;
 pub use pausing::{NoQuietHours, PauseSettings, QuietHours};
 use raw::RawSettings;
 
@@ -32,6 +37,8 @@ pub struct Settings {
     pub gate: GatePolicy,
     /// `[network]`
     pub network: NetworkSettings,
+    /// `[models]`
+    pub models: ModelsSettings,
     /// `[chat]`
     pub chat: ChatSettings,
     /// `[window]`
@@ -58,6 +65,8 @@ pub struct PortSettings {
     pub enabled: bool,
     /// Where it listens; a loopback address unless the user said otherwise twice.
     pub address: SocketAddr,
+    /// Whether it may listen where other machines of the network reach it.
+    pub expose_to_lan: bool,
     /// Web origins that may use it, as a browser sends them.
     pub allowed_origins: Vec<String>,
 }
@@ -69,6 +78,16 @@ pub struct NetworkSettings {
     pub listen_port: u16,
     /// Whether the whole household lives on this machine, so that loopback addresses count.
     pub loopback: bool,
+    /// Whether models are given to devices that the gate lets copy.
+    pub give_models: bool,
+}
+
+/// Model files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelsSettings {
+    /// The folder that the owner has chosen for them; absent: the one in the data folder. A move of the
+    /// models writes it last. What is written by hand counts from the next start and moves nothing.
+    pub folder: Option<PathBuf>,
 }
 
 /// Kept conversations.
@@ -159,6 +178,9 @@ pub enum Pooling {
     Always,
 }
 
+/// Adverts come every 30 seconds; four times this is a little longer, so that none is forgotten between two.
+const SILENCE_SECONDS_MIN: u32 = 8;
+
 /// Hosting layers for others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostSettings {
@@ -166,8 +188,9 @@ pub struct HostSettings {
     pub serve_shards: bool,
     /// A shard that nobody used for this long is unloaded.
     pub shard_eviction_idle: Duration,
-    /// Most memory for shards, in bytes.
-    pub shard_max_bytes: u64,
+    /// Most memory for shards, in bytes, as the owner chose it; absent: what
+    /// [`HostSettings::shard_bytes`] makes of the machine.
+    pub shard_max_bytes: Option<u64>,
     /// Streams at once; a further one is told `busy`.
     pub max_concurrent_streams: u32,
     /// Offer only these layers of any model; for demonstration households.
@@ -202,6 +225,7 @@ impl RawSettings {
             port: PortSettings {
                 enabled: self.port.enabled,
                 address: port_address(&self.port.address, self.port.expose_to_lan)?,
+                expose_to_lan: self.port.expose_to_lan,
                 allowed_origins: origins(self.port.allowed_origins)?,
             },
             gate: GatePolicy {
@@ -213,7 +237,9 @@ impl RawSettings {
             network: NetworkSettings {
                 listen_port: listen_port("network.listen_port", self.network.listen_port)?,
                 loopback: self.network.loopback,
+                give_models: self.network.give_models,
             },
+            models: ModelsSettings { folder: models_folder(&self.models.folder)? },
             chat: ChatSettings { temperature: temperature(self.chat.temperature)? },
             window: self.window.resolve()?,
             inference: inference.resolve()?,
@@ -259,7 +285,7 @@ impl raw::RawInference {
             shard_health_timeout: Duration::from_secs(u64::from(number(
                 "distributed_inference.shard_health_timeout_seconds",
                 self.shard_health_timeout_seconds,
-                1,
+                SILENCE_SECONDS_MIN,
                 3600,
             )?)),
             fallback_to_local: self.fallback_to_local,
@@ -304,12 +330,9 @@ impl raw::RawInference {
 
 impl raw::RawHost {
     fn resolve(self) -> Result<HostSettings, OutOfRange> {
-        let megabytes = ranged(
-            "distributed_inference.host.shard_max_vram_mb",
-            self.shard_max_vram_mb,
-            1,
-            16_000_000,
-        )?;
+        const MEMORY: &str = "distributed_inference.host.shard_max_vram_mb";
+        let megabytes = |value| ranged(MEMORY, value, 1, 16_000_000).map(u64::from);
+        let megabytes = self.shard_max_vram_mb.map(megabytes).transpose()?;
         Ok(HostSettings {
             serve_shards: self.serve_shards,
             shard_eviction_idle: Duration::from_secs(u64::from(ranged(
@@ -318,7 +341,7 @@ impl raw::RawHost {
                 1,
                 7 * 24 * 3600,
             )?)),
-            shard_max_bytes: u64::from(megabytes) * 1_000_000,
+            shard_max_bytes: megabytes.map(|megabytes| megabytes * 1_000_000),
             max_concurrent_streams: ranged(
                 "distributed_inference.host.max_concurrent_streams",
                 self.max_concurrent_streams,
@@ -342,6 +365,16 @@ fn ranged(key: &'static str, value: i64, low: u32, high: u32) -> Result<u32, Out
             expected: format!("a number from {low} to {high}"),
         }
     })
+}
+
+/// Nothing, or a path from the root of a disk.
+fn models_folder(text: &str) -> Result<Option<PathBuf>, OutOfRange> {
+    let folder = Path::new(text);
+    match text {
+        "" => Ok(None),
+        _ if folder.is_absolute() => Ok(Some(folder.to_owned())),
+        _ => Err(out_of_range("models.folder", text, "a whole path, or nothing")),
+    }
 }
 
 /// 0, or a port that needs no rights.

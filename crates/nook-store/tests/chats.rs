@@ -184,6 +184,7 @@ fn imported(parent: Option<usize>, text: &str) -> ImportedMessage {
         parent,
         role: Role::User,
         text: nook_base::Sensitive(text.to_owned()),
+        thought: None,
         model: None,
         finish: Finish::Running,
         created: NOW,
@@ -226,13 +227,39 @@ fn a_file_of_the_first_format_is_brought_up_to_date() {
         "DROP TRIGGER message_resumed;
          ALTER TABLE conversation DROP COLUMN instructions;
          ALTER TABLE conversation DROP COLUMN only_here;
+         ALTER TABLE message DROP COLUMN thought;
+         ALTER TABLE message DROP COLUMN thought_ms;
          PRAGMA user_version = 1;",
     )
     .unwrap();
     drop(old);
     let chats = Chats::open(&home).unwrap();
-    assert_eq!(chats.get(talk).unwrap().messages[0].text.as_str(), "zebra");
+    let kept = &chats.get(talk).unwrap().messages[0];
+    assert_eq!((kept.text.as_str(), &kept.thought), ("zebra", &None));
     assert!(chats.list(1).unwrap()[0].instructions.is_empty());
+}
+
+#[test]
+fn what_was_thought_is_kept_beside_the_reply_and_not_searched() {
+    let mut chats = chats();
+    let talk = chats.create("1", NOW).unwrap();
+    let said = chats.add(talk, None, Role::User, "x", NOW).unwrap();
+    let reply = chats.begin_reply(talk, said, "m", NOW).unwrap();
+    assert_eq!(chats.get(talk).unwrap().messages[1].thought, None);
+    chats.think(reply, "zebra", 900).unwrap();
+    chats.think(reply, " horse", 1700).unwrap();
+    chats.append(reply, "Lion.").unwrap();
+    let long = "x".repeat(MESSAGE_BYTES_MAX);
+    assert!(matches!(chats.think(reply, &long, 1), Err(ChatsError::TooLong { .. })));
+    chats.finish(reply, &Finish::Complete, None, NOW).unwrap();
+    assert_eq!(chats.think(reply, "x", 1), Err(ChatsError::NotRunning));
+    let kept = chats.get(talk).unwrap().messages.remove(1);
+    let thought = kept.thought.unwrap();
+    assert_eq!((kept.text.as_str(), thought.text.as_str()), ("Lion.", "zebra horse"));
+    assert_eq!(thought.milliseconds, 1700);
+    assert!(!format!("{thought:?}").contains("zebra"));
+    assert!(chats.search("zebra", 9).unwrap().is_empty());
+    assert_eq!(chats.search("lion", 9).unwrap().len(), 1);
 }
 
 #[test]
@@ -308,7 +335,7 @@ fn a_damaged_or_newer_file_is_named_and_left_alone() {
     newer.pragma_update(None, "user_version", 7).unwrap();
     drop(newer);
     let error = Chats::open(&home).unwrap_err();
-    assert_eq!(error, ChatsError::Newer { path, found: 7, known: 2 });
+    assert_eq!(error, ChatsError::Newer { path, found: 7, known: 3 });
 }
 
 #[cfg(unix)]

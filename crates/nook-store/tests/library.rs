@@ -26,7 +26,7 @@ impl House {
     }
 
     fn open(&self) -> Result<Library, LibraryError> {
-        Library::open(&self.home, NOW, digest_of)
+        Library::open(&self.home, None, NOW, digest_of)
     }
 
     /// A file outside of the library.
@@ -73,7 +73,7 @@ fn ember_is_there_at_the_first_start_and_restored_when_damaged() {
         asked.set(asked.get() + 1);
         digest_of(path)
     };
-    let library = Library::open(&house.home, NOW, counted).unwrap();
+    let library = Library::open(&house.home, None, NOW, counted).unwrap();
     let ember = library.resolve(EMBER).unwrap().clone();
     assert!(ember.built_in && ember.state() == FileState::Present);
     let whole = fs::read(&ember.path).unwrap();
@@ -85,12 +85,12 @@ fn ember_is_there_at_the_first_start_and_restored_when_damaged() {
     let longer = [whole.as_slice(), b"x"].concat();
     for damage in [&flipped[..], &whole[..5000], b"", &longer] {
         fs::write(&ember.path, damage).unwrap();
-        let library = Library::open(&house.home, NOW + 9, counted).unwrap();
+        let library = Library::open(&house.home, None, NOW + 9, counted).unwrap();
         assert_eq!(library.resolve(EMBER), Ok(&ember));
         assert!(fs::read(&ember.path).unwrap() == whole, "restored byte for byte");
     }
     fs::remove_file(&ember.path).unwrap();
-    Library::open(&house.home, NOW, counted).unwrap();
+    Library::open(&house.home, None, NOW, counted).unwrap();
     assert!(ember.path.exists());
     assert_eq!(asked.get(), 1, "the digest is worked out once for each build");
 }
@@ -349,4 +349,23 @@ proptest! {
             prop_assert_eq!(again.resolve(&entry.name), Ok(&entry));
         }
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_in_a_folder_whose_name_is_no_text_stays_listed_where_it_is() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let house = House::new();
+    let folder = house.folder.path().join(OsStr::from_bytes(b"mod\xe8les"));
+    fs::create_dir(&folder).unwrap();
+    let file = fs::canonicalize(&folder).unwrap().join("odd.gguf");
+    fs::write(&file, b"odd").unwrap();
+    let mut library = house.open().unwrap();
+    let staged = library.stager().stage(&file, Take::InPlace, digest_of).unwrap();
+    library.adopt(staged, None, NOW).unwrap();
+    drop(library);
+    let library = house.open().unwrap();
+    let model = library.resolve("odd").unwrap();
+    assert_eq!((&model.path, model.state()), (&file, FileState::Present));
 }

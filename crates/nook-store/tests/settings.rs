@@ -50,7 +50,7 @@ fn a_missing_file_means_the_documented_defaults_and_stays_missing() {
     assert_eq!(settings.inference.pooling, Pooling::WhenFaster);
     assert!(!settings.inference.whole_on_own_devices, "words stay here unless the owner says so");
     assert_eq!(settings.inference.shard_health_timeout, Duration::from_secs(30));
-    assert_eq!(settings.host.shard_max_bytes, 20_000_000_000);
+    assert_eq!(settings.host.shard_max_bytes, None, "how much is lent follows the machine");
     assert_eq!(settings.device.keyring, KeyringChoice::System);
     assert!(!settings.host.serve_shards && settings.port.enabled);
     assert!(!house.home.data().join("settings.toml").exists());
@@ -241,11 +241,12 @@ fn a_refused_change_changes_neither_file_nor_settings() {
 
 #[test]
 fn every_key_changes_something() {
-    let values: [SettingValue; 7] = [
+    let values: [SettingValue; 8] = [
         true.into(),
         false.into(),
         1.into(),
         3.into(),
+        60.into(),
         5000.into(),
         SettingValue::Texts(vec!["http://localhost:3000".to_owned()]),
         "guest".into(),
@@ -258,11 +259,9 @@ fn every_key_changes_something() {
         ("distributed_inference.host.layers", "2-5"),
         ("distributed_inference.host.pause.quiet_hours", "22:00-07:00"),
         ("window.language", "de"),
+        ("models.folder", if cfg!(windows) { r"D:\models" } else { "/models" }),
     ];
     for key in SETTINGS_KEYS {
-        if *key == "port.expose_to_lan" {
-            continue; // It only permits another value; see below.
-        }
         let special = special.iter().find(|(k, _)| k == key).map(|(_, v)| (*v).into());
         let moved = values.iter().cloned().chain(special).any(|value| {
             let house = House::empty();

@@ -246,6 +246,7 @@ impl Replying {
         match event {
             ReplyEvent::Started { route, .. } => told.route = legs(&route),
             ReplyEvent::TokenDelta { text, .. } => told.text.push_str(&text),
+            ReplyEvent::ThoughtDelta { .. } => {}
             ReplyEvent::ShardStatus { device, status: ShardState::Lost } => told.lost.push(device),
             ReplyEvent::ShardStatus { .. } => {}
             ReplyEvent::ShardFailover { failover, route } => {

@@ -35,8 +35,16 @@ pub enum Thought {
     None,
     /// It may begin with some.
     Perhaps,
-    /// The prompt ended inside it.
-    Open,
+    /// The prompt ended with the mark that opens it.
+    Open {
+        /// The mark that ends it.
+        end: &'static str,
+    },
+    /// The prompt ended in its middle: the reply goes on with it, white space and all.
+    Within {
+        /// As in `Open`.
+        end: &'static str,
+    },
 }
 
 /// A piece of what was said.
@@ -63,7 +71,7 @@ pub enum Said {
 }
 
 /// Marks of thinking, each with its end.
-const THOUGHT_MARKS: [(&str, &str); 2] = [("<think>", "</think>"), ("[THINK]", "[/THINK]")];
+pub const THOUGHT_MARKS: [(&str, &str); 2] = [("<think>", "</think>"), ("[THINK]", "[/THINK]")];
 
 impl ReplyForm {
     /// A reply that is text and nothing else.
@@ -108,7 +116,8 @@ impl SaidParser {
             Thought::None if form.calls.is_some() => Place::Gap,
             Thought::None => Place::Text { first: true },
             Thought::Perhaps => Place::Beginning,
-            Thought::Open => Place::Thinking { end: THOUGHT_MARKS[0].1, fresh: true },
+            Thought::Open { end } => Place::Thinking { end, fresh: true },
+            Thought::Within { end } => Place::Thinking { end, fresh: false },
         };
         Self { form, place, held: String::new().into(), calls: 0 }
     }

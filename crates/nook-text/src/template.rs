@@ -21,6 +21,7 @@ mod rewrite;
 use nook_base::{Sensitive, Vocabulary};
 use serde_json::{Map, Value, json};
 
+use crate::said::THOUGHT_MARKS;
 use crate::tokenizer::kinds::Kinds;
 use crate::tools::{Tool, ToolForm, ToolStyle, Turn, written};
 use defaults::Form;
@@ -226,7 +227,7 @@ pub struct ChatTemplate {
     /// Set where the model file brings no template.
     form: Option<&'static Form>,
     tools: ToolStyle,
-    thinks: bool,
+    thought_marks: Option<(&'static str, &'static str)>,
 }
 
 /// A rendering to look at, not to answer: see [`ChatTemplate::preview`].
@@ -300,7 +301,13 @@ impl ChatTemplate {
     /// Whether replies to this template may begin with thinking between marks.
     #[must_use]
     pub fn thinks(&self) -> bool {
-        self.thinks
+        self.thought_marks.is_some()
+    }
+
+    /// The marks around such thinking, where it may be.
+    #[must_use]
+    pub fn thought_marks(&self) -> Option<(&'static str, &'static str)> {
+        self.thought_marks
     }
 
     fn render_folding(
@@ -394,7 +401,7 @@ impl ChatTemplate {
             eos: spelling(vocabulary.eos),
             form,
             tools: ToolStyle::of(source),
-            thinks: thinks(source, vocabulary),
+            thought_marks: thought_marks(source, vocabulary),
         })
     }
 
@@ -422,12 +429,11 @@ impl std::fmt::Debug for Preview {
     }
 }
 
-/// Whether a template or its vocabulary knows marks of thinking.
-fn thinks(source: &str, vocabulary: &Vocabulary) -> bool {
-    let is_mark = |text: &String| text == "<think>" || text == "[THINK]";
-    source.contains("</think>")
-        || source.contains("[/THINK]")
-        || vocabulary.tokens.iter().any(is_mark)
+/// The marks of thinking that a template, or else its vocabulary, knows.
+fn thought_marks(source: &str, vocabulary: &Vocabulary) -> Option<(&'static str, &'static str)> {
+    let in_source = THOUGHT_MARKS.into_iter().find(|(_, end)| source.contains(end));
+    let is_token = |mark: &str| vocabulary.tokens.iter().any(|token| token == mark);
+    in_source.or_else(|| THOUGHT_MARKS.into_iter().find(|(mark, _)| is_token(mark)))
 }
 
 /// The chat with its leading system messages put before the first user message, if there are both.

@@ -61,7 +61,13 @@ fn thinking_stands_apart() {
     check(&thinks, "[THINK]Hm[/THINK]Yes.", "Yes.|Hm|");
     check(&thinks, "No <think>x</think>", "No <think>x</think>||");
     check(&thinks, "<think>for ever", "|for ever|");
-    check(&form(None, Thought::Open), "Hm.</think> Yes.", "Yes.|Hm.|");
+    let open = Thought::Open { end: "</think>" };
+    check(&form(None, open), " Hm.</think> Yes.", "Yes.|Hm.|");
+    let other = Thought::Open { end: "[/THINK]" };
+    check(&form(None, other), "</think>Hm.[/THINK] Yes.", "Yes.|</think>Hm.|");
+    // The first half of the thought was said earlier: its white space joins the halves.
+    let within = Thought::Within { end: "</think>" };
+    check(&form(None, within), " and so.\n</think>\n\nYes.", "Yes.| and so.\n|");
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub enum Purpose {
     Lend,
     /// Compute on this machine's prompts.
     Borrow,
-    /// Fetch model files from here.
+    /// Fetch model files from here. Each side asks its own gate, the one that gives and the one that takes.
     Copy,
     /// Run a whole request: prompt and reply are seen by the device that runs it. Each side asks its
     /// own gate, the one that gives the request away and the one that takes it.
@@ -31,7 +31,7 @@ pub struct GatePolicy {
     pub lend: TrustLevel,
     /// Who may compute on this machine's prompts.
     pub borrow: TrustLevel,
-    /// Who may fetch model files from here.
+    /// Who may fetch model files from here, and from whom this machine takes some.
     pub copy: TrustLevel,
     /// On whom a whole request may run, and whose may run here. Nothing below `own` counts.
     pub remote_whole: TrustLevel,

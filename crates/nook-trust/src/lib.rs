@@ -5,6 +5,7 @@
 //! - [`pairing`]: the typed-code handshake as a state machine over bytes, its code and its window.
 //! - [`level`] and [`gate`]: trust levels, and the one door that turns a request into an
 //!   [`Admitted`] (invariant I-1).
+//! - [`safety`]: the number that two people compare on two screens.
 //! - [`ticket`]: a requester's signed word that one host may bring steps to another.
 //!
 //! Nothing here does I/O, spawns or reads a clock: time comes in as an argument, bytes go in and
@@ -16,6 +17,7 @@ pub mod key;
 pub mod level;
 pub mod name;
 pub mod pairing;
+pub mod safety;
 pub mod ticket;
 
 pub use gate::{Admitted, Gate, GatePolicy, Purpose, Refusal};
@@ -23,4 +25,5 @@ pub use key::{DeviceKey, DevicePublicKey, KeyError};
 pub use level::TrustLevel;
 pub use name::DeviceName;
 pub use nook_base::PeerId;
+pub use safety::safety_number;
 pub use ticket::{Ticket, TicketClaim, TicketRefusal};

@@ -5,7 +5,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
 
+use nook_base::paths;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
@@ -40,6 +42,37 @@ pub(crate) fn read_text<'de, const MAX: usize, D: Deserializer<'de>>(
     }
 
     deserializer.deserialize_str(Text::<MAX>)
+}
+
+/// Writes at most `MAX` bytes of `path`.
+pub(crate) fn write_path<const MAX: usize, S: Serializer>(
+    path: &Path,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let bytes = paths::to_bytes(path);
+    serializer.serialize_bytes(&bytes[..bytes.len().min(MAX)])
+}
+
+/// Reads a path of at most `MAX` bytes.
+pub(crate) fn read_path<'de, const MAX: usize, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<PathBuf, D::Error> {
+    struct Bytes<const MAX: usize>;
+
+    impl<const MAX: usize> Visitor<'_> for Bytes<MAX> {
+        type Value = PathBuf;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a path of at most {MAX} bytes")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<PathBuf, E> {
+            let path = Some(bytes).filter(|bytes| bytes.len() <= MAX).and_then(paths::from_bytes);
+            path.ok_or_else(|| E::invalid_length(bytes.len(), &self))
+        }
+    }
+
+    deserializer.deserialize_bytes(Bytes::<MAX>)
 }
 
 /// Writes the first `MAX` items of `list`.

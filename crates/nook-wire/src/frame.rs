@@ -31,6 +31,9 @@ pub trait WireMessage: Sized + Send + std::fmt::Debug + 'static {
 
     /// Whether it, and the chunks after it, may be overtaken by other calls (prefill).
     fn is_bulk(&self) -> bool;
+
+    /// Whether it, and the chunks after it, wait until no other call has anything to say (files).
+    fn is_background(&self) -> bool;
 }
 
 /// One decoded frame.

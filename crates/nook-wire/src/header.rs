@@ -31,7 +31,7 @@ pub struct CallId(pub u32);
 
 /// What a body holds. The number is the second byte of the frame.
 ///
-/// 15 to 17 (WANT, HAVE, PIECE) are reserved for later versions and refused in this one. Kinds from 0x40 are spoken only between a node and its own worker.
+/// Kinds from 0x40 are spoken only between a node and its own worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -63,6 +63,12 @@ pub enum Kind {
     Error = 13,
     /// The device is leaving.
     Draining = 14,
+    /// Please send these bytes of a model's file.
+    Want = 15,
+    /// Models that the sender gives.
+    Have = 16,
+    /// The head of some of those bytes; they follow in chunks.
+    Piece = 17,
     /// Are you there?
     Ping = 18,
     /// I am.
@@ -161,7 +167,7 @@ impl fmt::Display for CallId {
 
 impl Kind {
     /// Every kind that this version understands, peers' kinds first.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 47] = [
         Self::Hello,
         Self::Advert,
         Self::Place,
@@ -190,6 +196,9 @@ impl Kind {
         Self::WholeAsk,
         Self::WholeTokens,
         Self::WholeEnd,
+        Self::Have,
+        Self::Want,
+        Self::Piece,
         Self::Auth,
         Self::Configure,
         Self::Load,
@@ -231,6 +240,7 @@ impl Kind {
             | Self::Placed
             | Self::DropKept
             | Self::WholeOffers
+            | Self::Have
             | Self::Ping
             | Self::Pong => call == CallId::CONNECTION,
             Self::Open
@@ -249,7 +259,9 @@ impl Kind {
             | Self::Passed
             | Self::WholeAsk
             | Self::WholeTokens
-            | Self::WholeEnd => call != CallId::CONNECTION,
+            | Self::WholeEnd
+            | Self::Want
+            | Self::Piece => call != CallId::CONNECTION,
             _ => true,
         }
     }

@@ -15,6 +15,7 @@
 
 mod bounded;
 pub mod caches;
+pub mod copying;
 pub mod credit;
 pub mod forward;
 pub mod frame;
@@ -28,6 +29,10 @@ pub mod whole;
 
 pub use caches::{
     CACHES_PIECE_BYTES_MAX, CachesAssembly, CachesHead, FEATURE_DROP, FEATURE_HANDOVER, KeptHistory,
+};
+pub use copying::{
+    FEATURE_COPY, HAVE_MODELS_MAX, HAVE_NAME_BYTES_MAX, Have, HaveModel, PIECE_BYTES_MAX, Piece,
+    PieceAssembly, PieceError, Want,
 };
 pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
 pub use forward::{FEATURE_FORWARD, Passed, Ticket};

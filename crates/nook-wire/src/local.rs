@@ -3,6 +3,8 @@
 //! Token ids and logits cross here and only here: both ends are this machine, and the socket is
 //! private to the user. The frames of peers pass through unchanged as [`WorkerMessage::Peer`].
 
+use std::path::PathBuf;
+
 use bytes::{Bytes, BytesMut};
 use nook_base::limits::STEP_TOKENS_MAX;
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive};
@@ -14,9 +16,9 @@ use crate::frame::{DecodeError, WireMessage, read_body, write_body};
 use crate::header::Kind;
 use crate::message::{HistoryMark, Message, ResumePoint, StepHead};
 
-/// Longest path of a model file, in bytes (Linux's `PATH_MAX`). A longer one is cut like every text;
-/// no system would have opened it.
-pub const PATH_BYTES_MAX: usize = 4096;
+/// Longest path of a model file, in bytes: Linux's `PATH_MAX`, and two bytes for each of as many units of
+/// Windows. A longer one is cut; no system would have opened it.
+pub const PATH_BYTES_MAX: usize = if cfg!(windows) { 8192 } else { 4096 };
 
 /// Most separate layer ranges in a status report; the worker leaves out the rest.
 pub const HELD_RANGES_MAX: usize = 256;
@@ -54,10 +56,10 @@ pub enum LocalMessage {
     Load {
         /// The file.
         #[serde(
-            serialize_with = "bounded::write_text::<PATH_BYTES_MAX, _>",
-            deserialize_with = "bounded::read_text::<PATH_BYTES_MAX, _>"
+            serialize_with = "bounded::write_path::<PATH_BYTES_MAX, _>",
+            deserialize_with = "bounded::read_path::<PATH_BYTES_MAX, _>"
         )]
-        path: String,
+        path: PathBuf,
         /// What the file must be.
         model: ModelDigest,
         /// Which part of it.
@@ -293,6 +295,10 @@ impl WireMessage for WorkerMessage {
             Self::Local(LocalMessage::Tokens { ids, .. }) => ids.len() > 1,
             Self::Local(_) => false,
         }
+    }
+
+    fn is_background(&self) -> bool {
+        matches!(self, Self::Peer(message) if message.is_background())
     }
 }
 

@@ -1,9 +1,9 @@
 //! What may cross between two devices.
 //!
 //! Invariant I-2 lives in these types: positions, counts, digests, marks, timings and activation
-//! bytes cross; token ids, prompt or reply text and logits have no field to stand in. (What crosses to
+//! bytes cross, and bytes of model files; token ids, prompt or reply text and logits have no field to stand in. (What crosses to
 //! a device of the same person that runs a whole request is `whole`'s; its heads hold no ids either.) The only
-//! texts are a device's name, an app version and a sentence for people. `tests/vocabulary.rs`
+//! texts are a device's name, a model's, an app version and a sentence for people. `tests/vocabulary.rs`
 //! names every field, so that a new one has to be argued for.
 
 use std::fmt;
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded;
 use crate::caches::{CachesHead, KeptHistory};
+use crate::copying::{Have, Piece, Want};
 use crate::forward::{Passed, Ticket};
 use crate::frame::{DecodeError, WireMessage, read_body, write_body};
 use crate::header::{FLAG_LAST_CHUNK, Kind};
@@ -133,6 +134,12 @@ pub enum Message {
         /// What is kept of it, to a device that says [`crate::FEATURE_WHOLE_KEPT`].
         kept: Option<WholeKept>,
     },
+    /// Models that the sender gives; only to a device that says [`crate::FEATURE_COPY`].
+    Have(Have),
+    /// First on a call, and later on it: please send these bytes of a model's file.
+    Want(Want),
+    /// The head of some of them, which follow in chunks.
+    Piece(Piece),
 }
 
 /// Who speaks.
@@ -348,6 +355,9 @@ impl WireMessage for Message {
             Self::WholeAsk(_) => Kind::WholeAsk,
             Self::WholeTokens(_) => Kind::WholeTokens,
             Self::WholeEnd { .. } => Kind::WholeEnd,
+            Self::Have(_) => Kind::Have,
+            Self::Want(_) => Kind::Want,
+            Self::Piece(_) => Kind::Piece,
         }
     }
 
@@ -408,6 +418,9 @@ impl WireMessage for Message {
                     write_body(kept, out);
                 }
             }
+            Self::Have(have) => write_body(have, out),
+            Self::Want(want) => write_body(want, out),
+            Self::Piece(head) => write_body(head, out),
         }
     }
 
@@ -445,6 +458,9 @@ impl WireMessage for Message {
             Kind::WholeAsk => Self::WholeAsk(read_body(kind, read)?),
             Kind::WholeTokens => Self::WholeTokens(read_body(kind, read)?),
             Kind::WholeEnd => read_whole_end(read)?,
+            Kind::Have => Self::Have(read_body(kind, read)?),
+            Kind::Want => Self::Want(read_body(kind, read)?),
+            Kind::Piece => Self::Piece(read_body(kind, read)?),
             local => {
                 return Err(DecodeError::UnknownKind { number: local as u8 });
             }
@@ -467,6 +483,10 @@ impl WireMessage for Message {
             Self::Caches(_) | Self::WholeAsk(_) => true,
             _ => false,
         }
+    }
+
+    fn is_background(&self) -> bool {
+        matches!(self, Self::Piece(_))
     }
 }
 

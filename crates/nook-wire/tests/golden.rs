@@ -7,10 +7,11 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, Hello, HistoryMark, KeptHistory, Kind, LocalMessage,
-    LogitRows, Message, Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, Ticket, WholeAsk, WholeFinish, WholeKept, WholeOffer,
-    WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CachesHead, CallId, Chunk, Have, HaveModel, Hello, HistoryMark, KeptHistory, Kind,
+    LocalMessage, LogitRows, Message, Open, PassCounts, Passed, Piece, PlaceState, PlaceWish,
+    Placed, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, Want, WholeAsk, WholeFinish,
+    WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage,
+    WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -51,7 +52,7 @@ fn open(resume: Option<ResumePoint>) -> Open {
 type Golden<M> = Vec<(M, &'static str)>;
 
 fn between_devices() -> Golden<Message> {
-    [before_a_step(), steps_and_ends(), from_host_to_host(), whole_requests()].concat()
+    [before_a_step(), steps_and_ends(), from_host_to_host(), whole_requests(), copies()].concat()
 }
 
 fn before_a_step() -> Golden<Message> {
@@ -260,6 +261,27 @@ fn whole_requests() -> Golden<Message> {
     ]
 }
 
+fn copies() -> Golden<Message> {
+    let model = ModelDigest([0x3c; 32]);
+    let name = "amber".to_owned();
+    vec![
+        (
+            Message::Have(Have {
+                models: vec![HaveModel { model, bytes: 1 << 20, layers: 6, name }],
+            }),
+            "0110000000000000000000090000002b 013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c8080400605616d626572",
+        ),
+        (
+            Message::Want(Want { model, from: 300, bytes: 1 << 20 }),
+            "010f0000010203050000000900000025 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3cac02808040",
+        ),
+        (
+            Message::Piece(Piece { from: 300, bytes: 1 << 18 }),
+            "01110000010203050000000900000005 ac02808010",
+        ),
+    ]
+}
+
 fn to_the_worker() -> Golden<LocalMessage> {
     [setting_up(), working()].concat()
 }
@@ -281,7 +303,7 @@ fn setting_up() -> Golden<LocalMessage> {
             "0141000001020305000000090000000a 01048080808020d80404",
         ),
         (
-            LocalMessage::Load { path: "m.gguf".to_owned(), model: ModelDigest([0x3c; 32]), part },
+            LocalMessage::Load { path: "m.gguf".into(), model: ModelDigest([0x3c; 32]), part },
             "0142000001020305000000090000002c 02066d2e676775663c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c00020100",
         ),
         (

@@ -5,11 +5,11 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, Header, Hello, HistoryMark, KeptHistory, Kind, LocalMessage,
-    LogitRows, Message, Open, PassCounts, Passed, PlaceState, PlaceWish, Placed, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, WholeAsk, WholeFinish, WholeKept,
-    WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage,
-    decode, encode,
+    Advert, CachesHead, CallId, Chunk, Have, HaveModel, Header, Hello, HistoryMark, KeptHistory,
+    Kind, LocalMessage, LogitRows, Message, Open, PassCounts, Passed, Piece, PieceAssembly,
+    PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert, StepHead, TensorAssembly,
+    Ticket, Want, WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling,
+    WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -172,6 +172,21 @@ fn message() -> impl Strategy<Value = Message> {
             Message::Passed(Passed { step: n.0, compute_us: n.1, queue_us: n.2 })
         }),
         whole(),
+        copies(),
+    ]
+}
+
+fn copies() -> impl Strategy<Value = Message> {
+    let model = (digest(), any::<(u64, u32)>(), "\\PC{0,40}")
+        .prop_map(|(model, n, name)| HaveModel { model, bytes: n.0, layers: n.1, name });
+    prop_oneof![
+        vec(model, 0..5).prop_map(|models| Message::Have(Have { models })),
+        (digest(), any::<(u64, u64)>()).prop_map(|(model, n)| Message::Want(Want {
+            model,
+            from: n.0,
+            bytes: n.1
+        })),
+        any::<(u64, u32)>().prop_map(|n| Message::Piece(Piece { from: n.0, bytes: n.1 })),
     ]
 }
 
@@ -245,7 +260,7 @@ fn local() -> impl Strategy<Value = LocalMessage> {
             threads: n.3,
         }),
         ("\\PC{0,90}", digest(), part()).prop_map(|(path, model, part)| LocalMessage::Load {
-            path,
+            path: path.into(),
             model,
             part
         }),
@@ -401,6 +416,24 @@ proptest! {
                 prop_assert_eq!((whole.tokens(), whole.hidden()), (tokens, hidden));
             }
             start = end;
+        }
+    }
+
+    #[test]
+    fn a_range_lies_in_its_file_and_a_piece_in_its_range(
+        from: u64, bytes: u64, length: u64, at: u64, count: u32,
+    ) {
+        for (from, bytes, length) in [(from, bytes, length), (from % 9, bytes % 9, length % 9)] {
+            let want = Want { model: ModelDigest([7; 32]), from, bytes };
+            let Some(range) = want.range(length) else { continue };
+            prop_assert!(range.start < range.end && range.end <= length);
+            prop_assert_eq!(range.end - range.start, bytes);
+            for (from, bytes) in [(at, count), (range.start, count % 9)] {
+                let taken = PieceAssembly::new(&Piece { from, bytes }, &range);
+                let end = u128::from(from) + u128::from(bytes);
+                let is_next = from == range.start && bytes > 0 && end <= u128::from(range.end);
+                prop_assert_eq!(taken.is_ok(), is_next && bytes <= 1 << 20);
+            }
         }
     }
 

@@ -9,10 +9,11 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, DecodeError, Hello, HistoryMark, KeptHistory, Kind,
-    LocalMessage, LogitRows, Message, Open, Passed, PlaceState, PlaceWish, Placed, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, Ticket, WholeAsk, WholeFinish, WholeKept, WholeOffer,
-    WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CachesHead, CallId, Chunk, DecodeError, Have, HaveModel, Hello, HistoryMark,
+    KeptHistory, Kind, LocalMessage, LogitRows, Message, Open, Passed, Piece, PlaceState,
+    PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, Want, WholeAsk,
+    WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError,
+    WireMessage, WorkerMessage, decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -39,10 +40,11 @@ impl<T: HoldsNoText> HoldsNoText for Option<T> {}
 
 /// Fields that hold no text.
 fn plain(_: &[&dyn HoldsNoText]) {}
-/// The only texts: who speaks, and sentences for people.
+/// The only texts: who speaks, what a model is called that may be copied, and sentences for people.
 fn named_text(_: &String) {}
 /// The only free bytes: those of an activation, whose head has fixed their number. Behind a WHOLE ASK
-/// that was accepted, and behind WHOLE TOKENS, they are ids: to and from a device of the same person.
+/// that was accepted, and behind WHOLE TOKENS, they are ids: to and from a device of the same person. Behind
+/// PIECE they are those of a model's file, which was there before anything was said.
 fn activation_bytes(_: &Bytes) {}
 
 fn visit(message: &Message) {
@@ -137,6 +139,14 @@ fn visit(message: &Message) {
                 plain(&[position, mark]);
             }
         }
+        Message::Have(Have { models }) => {
+            for HaveModel { model, bytes, layers, name } in models {
+                plain(&[model, bytes, layers]);
+                named_text(name);
+            }
+        }
+        Message::Want(Want { model, from, bytes }) => plain(&[model, from, bytes]),
+        Message::Piece(Piece { from, bytes }) => plain(&[from, bytes]),
     }
 }
 
@@ -270,7 +280,7 @@ fn a_device_refuses_every_local_kind() {
 
 #[test]
 fn reserved_kinds_are_refused_by_everybody() {
-    for number in [0, 15, 16, 17, 20, 0x3f, 0x4e, 0xff] {
+    for number in [0, 20, 23, 0x3f, 0x4e, 0xff] {
         let mut frame = encode(CallId(1), 0, &Message::Opened { position: 0 }).to_vec();
         frame[1] = number;
         let frame = Bytes::from(frame);

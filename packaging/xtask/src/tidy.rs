@@ -20,6 +20,7 @@ mod logging;
 mod sizes;
 mod toplevel;
 mod tree;
+mod window;
 mod words;
 
 /// Something that breaks a rule.
@@ -77,6 +78,7 @@ fn findings(tree: &Tree, edges: &[Edge]) -> Vec<Finding> {
         logging::check(tree),
         toplevel::check(tree),
         documents::check(tree),
+        window::check(tree),
     ]
     .concat();
     findings.sort();

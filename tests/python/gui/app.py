@@ -94,8 +94,17 @@ class App:
 
     def environment(self) -> dict[str, str]:
         """The environment of the app: its own home."""
-        config = Path(self._folder.name) / "config"
-        return dict(os.environ, INGLENOOK_HOME=str(self.home), XDG_CONFIG_HOME=str(config))
+        return dict(os.environ, INGLENOOK_HOME=str(self.home), XDG_CONFIG_HOME=str(self.config))
+
+    @property
+    def config(self) -> Path:
+        """The folder in which programs of this person keep their settings, and the desktop its own."""
+        return Path(self._folder.name) / "config"
+
+    @property
+    def login_entry(self) -> Path:
+        """What the desktop reads at login; there while the app is to start then."""
+        return self.config / "autostart" / "Inglenook.desktop"
 
     def workers(self) -> list[int]:
         """Its worker processes, whoever started the app."""

@@ -91,7 +91,14 @@ export interface Backend {
   removeModel(name: string): Promise<void>;
   /** Begins a download: an id of the catalogue, `hf:…` or an https address. The house shows how far it is. */
   pullModel(source: string): Promise<DownloadView>;
+  /** Begins to copy a model that a device of the house has: its digest, or an id of the catalogue. */
+  copyModel(model: string): Promise<DownloadView>;
   changeDownload(key: string, ask: DownloadAsk): Promise<void>;
+  /** Asks for a folder in the desktop's own dialog; null when none was chosen. */
+  chooseModelsFolder(): Promise<string | null>;
+  /** Moves the models to a folder, or back to the usual one; resolves once that has begun. The house shows how far it is. */
+  moveModels(to: string | null): Promise<void>;
+  stopMovingModels(): Promise<void>;
   /** Model files of other programs that could be used where they lie. */
   foundModels(): Promise<FoundView[]>;
 

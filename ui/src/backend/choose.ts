@@ -1,13 +1,19 @@
 /** Which backend this page has: the program when it runs inside it, else the fake household. */
+import type { PauseReason } from '../generated/PauseReason';
 import type { Backend } from './backend';
 import { insideProgram, tauriBackend } from './tauri';
 
-/** Absent: a built page outside the program. The fake household exists in `npm run dev` only. */
+const PAUSES: readonly PauseReason[] = ['owner', 'quiet_hours', 'battery', 'full_screen', 'busy'];
+
+/** Absent: a page of the program that is opened outside of it. The fake household is in `npm run dev` and in
+ *  the build `household`, never in what the program carries. */
 export async function chooseBackend(): Promise<Backend | null> {
   if (insideProgram()) return tauriBackend;
-  if (!import.meta.env.DEV) return null;
+  if (!import.meta.env.MADE_UP) return null;
   const { FakeBackend } = await import('./fake');
-  // `?token-ms=10` for whoever wants to see it faster or slower.
-  const wanted = new URLSearchParams(location.search).get('token-ms');
-  return new FakeBackend(wanted === null ? {} : { tokenMs: Number(wanted) });
+  // `?token-ms=10` for whoever wants to see it faster or slower, `?paused=battery` for sharing that rests.
+  const wanted = new URLSearchParams(location.search);
+  const tokenMs = wanted.get('token-ms');
+  const paused = PAUSES.find((reason) => reason === wanted.get('paused'));
+  return new FakeBackend({ ...(tokenMs === null ? {} : { tokenMs: Number(tokenMs) }), ...(paused ? { paused } : {}) });
 }

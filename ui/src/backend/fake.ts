@@ -1,9 +1,9 @@
 /**
  * A whole small household inside the page: it streams, pairs, hands over and fails.
  *
- * Used by the unit tests and when the page is opened in a plain browser (`npm run dev`). What a
+ * Used by the unit tests and when the page is opened in a plain browser (`npm run dev`, the build `household`). What a
  * prompt says chooses what happens: “hand over” loses a helper in the middle, “fail” ends early,
- * “refuse” does not start at all.
+ * “refuse” does not start at all, “think” thinks first, “queue” waits for its turn.
  */
 import type { ConversationView } from '../generated/ConversationView';
 import type { DownloadAsk } from '../generated/DownloadAsk';
@@ -13,6 +13,7 @@ import type { HouseView } from '../generated/HouseView';
 import type { MessageView } from '../generated/MessageView';
 import type { ModelView } from '../generated/ModelView';
 import type { Page } from '../generated/Page';
+import type { PauseReason } from '../generated/PauseReason';
 import type { PauseView } from '../generated/PauseView';
 import type { Problem } from '../generated/Problem';
 import type { ReplyEvent } from '../generated/ReplyEvent';
@@ -22,16 +23,19 @@ import type { SettingAsk } from '../generated/SettingAsk';
 import type { TurnAsk } from '../generated/TurnAsk';
 import { Refusal, type Backend, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
+import { beginMove, pieceMoves } from './fake/models-folder';
 import { DAD, GOOD_CODE, MUM, routeOf, startingHouse, timelineOf } from './fake/household';
 import { findingsOf } from './fake/findings';
 import { changed } from './fake/settings';
-import { PAST, replyTo } from './fake/replies';
+import { PAST, replyTo, THOUGHT } from './fake/replies';
 
 export interface FakeOptions {
   /** Milliseconds between tokens; 0 streams as fast as promises resolve. */
   tokenMs: number;
   /** Whether there are conversations already. */
   past: boolean;
+  /** What holds sharing back. */
+  paused: PauseReason | null;
 }
 
 /** A tenth of a download takes as long as so many tokens. */
@@ -62,9 +66,11 @@ export class FakeBackend implements Backend {
   readonly #downloads: FakeDownloads;
 
   constructor(options: Partial<FakeOptions> = {}) {
-    this.#options = { tokenMs: 40, past: true, ...options };
+    this.#options = { tokenMs: 40, past: true, paused: null, ...options };
     this.#downloads = new FakeDownloads((edit) => { this.change(edit); }, this.#options.tokenMs * PIECE_TOKENS);
     if (this.#options.past) this.#remember();
+    const { paused } = this.#options;
+    if (paused) this.#holdBack({ reason: paused, sentence: 'paused', until: paused === 'quiet_hours' ? now() + 3600 : null });
   }
 
   watch(listener: WindowListener): Promise<void> {
@@ -309,8 +315,40 @@ export class FakeBackend implements Backend {
       ?? refuse('bad_request', `“${source}” names no file that can be downloaded. Write hf:owner/repository/file.gguf or an https address.`);
   }
 
+  async copyModel(model: string): Promise<DownloadView> {
+    await this.#pause(1);
+    return this.#downloads.copy(this.house, model)
+      ?? refuse('not_found', 'No device that may give models to this one has that now.');
+  }
+
   changeDownload(key: string, ask: DownloadAsk): Promise<void> {
     this.#downloads.ask(key, ask);
+    return Promise.resolve();
+  }
+
+  chooseModelsFolder(): Promise<string | null> {
+    return Promise.resolve('/media/mia/big disk/models');
+  }
+
+  moveModels(to: string | null): Promise<void> {
+    let refused: string | null = null;
+    this.change((house) => { refused = beginMove(house, to); });
+    if (refused !== null) return Promise.resolve().then(() => refuse('bad_request', refused ?? ''));
+    const wait = this.#options.tokenMs * PIECE_TOKENS;
+    const go = (): void => { setTimeout(() => { if (this.modelsMove()) go(); }, wait); };
+    if (wait > 0) go();
+    return Promise.resolve();
+  }
+
+  /** A tenth of the models moves; says whether more is to come. */
+  modelsMove(): boolean {
+    let more = false;
+    this.change((house) => { more = pieceMoves(house); });
+    return more;
+  }
+
+  stopMovingModels(): Promise<void> {
+    this.change((house) => { house.models_folder = { ...house.models_folder, moving: null }; });
     return Promise.resolve();
   }
 
@@ -352,6 +390,8 @@ export class FakeBackend implements Backend {
       findings: findingsOf(this.house),
       system: 'linux x86_64',
       web_view: '2.50.1',
+      tray: true,
+      log: '/data/inglenook/inglenook.log',
       safe_graphics: false,
     });
   }
@@ -377,8 +417,11 @@ export class FakeBackend implements Backend {
     const tokens = rest.match(/\s*\S{1,6}/g) ?? [];
     Object.assign(reply, { finish: 'running', cut_because: null, cut_code: null });
     goOver(0);
+    // Not a pause of tokens, which may be none: nothing else would ever run.
+    while (prompt.includes('queue') && !this.#stopped.has(reply.id)) await new Promise((done) => setTimeout(done, 5));
     onEvent({ kind: 'started', prompt_tokens: 24, route });
     await this.#pause(8);
+    if (prompt.includes('think') && reply.text === '') await this.#think(reply, onEvent);
     const middle = Math.floor(tokens.length / 2);
     const started = Date.now();
     for (const [index, text] of tokens.entries()) {
@@ -409,6 +452,16 @@ export class FakeBackend implements Backend {
     onEvent({ kind: 'done', summary: structuredClone(reply.summary) });
   }
 
+  async #think(reply: MessageView, onEvent: (event: ReplyEvent) => void): Promise<void> {
+    for (const [index, text] of (THOUGHT.match(/\s*\S{1,6}/g) ?? []).entries()) {
+      if (this.#stopped.has(reply.id)) return;
+      const ms = (index + 1) * this.#options.tokenMs;
+      reply.thought = { text: (reply.thought?.text ?? '') + text, ms };
+      onEvent({ kind: 'thought_delta', text, tokens: index + 1, ms });
+      await this.#pause(1);
+    }
+  }
+
   #cut(reply: MessageView, code: string, sentence: string, onEvent: (event: ReplyEvent) => void): void {
     reply.cut_because = sentence;
     reply.cut_code = code;
@@ -425,7 +478,7 @@ export class FakeBackend implements Backend {
   }
 
   #keep(conversation: number, parent: number | null, role: MessageView['role'], text: string): MessageView {
-    const message: MessageView = { id: this.#nextId++, parent, role, text, created: now(), finish: 'complete', summary: null,
+    const message: MessageView = { id: this.#nextId++, parent, role, text, thought: null, created: now(), finish: 'complete', summary: null,
       path: null, stretches: [], cut_because: null, cut_code: null };
     this.#messages.get(conversation)?.push(message);
     this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, updated: now() } : c));

@@ -74,8 +74,12 @@ export const tauriBackend: Backend = {
   importModel: (path) => ask('import_model', { path }),
   removeModel: (name) => ask('remove_model', { name }),
   pullModel: (source) => ask('pull_model', { source }),
+  copyModel: (model) => ask('copy_model', { model }),
   // The command's own argument is called `ask` too.
   changeDownload: (key, what) => ask('change_download', { key, ask: what }),
+  chooseModelsFolder: () => ask('choose_models_folder'),
+  moveModels: (to) => ask('move_models', { to }),
+  stopMovingModels: () => ask('stop_moving_models'),
   foundModels: () => ask('found_models'),
   changeSetting: (setting) => ask('change_setting', { setting }),
   portKey: () => ask('port_key'),

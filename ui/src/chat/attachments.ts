@@ -31,6 +31,22 @@ const LANGUAGES: Record<string, string> = {
 
 /** The file as text, or why it cannot be attached. `pdf`: what PDFs are read in; see `pdf.ts`. */
 export async function read(file: File, pdf?: Parameters<typeof pdfText>[1]): Promise<Attachment | { refused: string }> {
+  try {
+    return await taken(file, pdf);
+  } catch (thrown) {
+    return { refused: unreadable(file.name, thrown) };
+  }
+}
+
+/** Why the system did not give a file that was chosen: browsers name it so (File API, section 6.6). */
+function unreadable(name: string, thrown: unknown): string {
+  const kind = thrown instanceof DOMException ? thrown.name : '';
+  if (kind === 'NotFoundError') return t.chat.attachGone(name);
+  if (kind === 'NotReadableError' || kind === 'SecurityError') return t.chat.attachNotReadable(name);
+  return t.chat.attachFailed(name, thrown instanceof Error ? thrown.message : String(thrown));
+}
+
+async function taken(file: File, pdf?: Parameters<typeof pdfText>[1]): Promise<Attachment | { refused: string }> {
   const start = new TextDecoder('latin1').decode(await file.slice(0, 5).arrayBuffer());
   if (start === '%PDF-') return readPdf(file, pdf);
   if (file.size > FILE_BYTES_MAX) return { refused: t.chat.attachTooLarge(file.name, bytes(file.size)) };

@@ -21,7 +21,7 @@ export interface Meter {
 export function charactersPerToken(steps: readonly Step[]): number {
   for (const { message } of [...steps].reverse()) {
     const tokens = message.summary?.completion_tokens ?? 0;
-    if (tokens >= TOKENS_COUNTED_MIN) return Math.max(1, message.text.length / tokens);
+    if (tokens >= TOKENS_COUNTED_MIN) return Math.max(1, (message.text.length + (message.thought?.text.length ?? 0)) / tokens);
   }
   return CHARACTERS_PER_TOKEN;
 }
@@ -36,7 +36,9 @@ export function meter(steps: readonly Step[], typed: string, window: number): Me
   const perToken = charactersPerToken(steps);
   const counted = steps.findLastIndex((step) => step.message.summary !== null);
   const summary = steps[counted]?.message.summary;
-  const known = summary ? summary.prompt_tokens + summary.completion_tokens : 0;
+  // What was thought is not told to the model again.
+  const thought = tokensOf(steps[counted]?.message.thought?.text ?? '', perToken);
+  const known = summary ? Math.max(0, summary.prompt_tokens + summary.completion_tokens - thought) : 0;
   const later = steps.slice(counted + 1).reduce((sum, { message }) => sum + tokensOf(message.text, perToken), 0);
   const used = known + later + tokensOf(typed, perToken);
   const share = window > 0 ? used / window : 0;

@@ -1,14 +1,15 @@
 /** Which conversation is open. Conversations whose reply is still being made stay alive beside it. */
 import { Refusal, type Backend } from '../backend/backend';
 import type { ExportAsk } from '../generated/ExportAsk';
+import type { HouseView } from '../generated/HouseView';
 import { t } from '../strings';
 import { FILES_MAX, join, read, type Attachment } from './attachments';
 import { ChatList } from './chat-list.svelte';
 import { Drafts } from './drafts';
+import { ModelChoices } from './model-choices';
 import { OpenChat } from './open-chat.svelte';
 import { Presets } from './presets.svelte';
 
-const MODEL_KEY = 'inglenook.model';
 /** Open conversations that are kept beside the current one; beyond it, the oldest finished is let go. */
 const KEPT_MAX = 8;
 
@@ -30,30 +31,39 @@ export class ChatDesk {
   /** Why a file was not attached. */
   refused = $state<string | null>(null);
   #writing = $state.raw(new Writing());
-  #model = $state<string | null>(null);
+  /** Counts choices of a model: the storage tells nobody that it changed. */
+  #chosen = $state(0);
   #kept: OpenChat[] = [];
   readonly #backend: Backend;
-  readonly #storage: Storage;
+  readonly #models: ModelChoices;
 
   constructor(backend: Backend, storage: Storage = localStorage) {
     this.#backend = backend;
-    this.#storage = storage;
     this.list = new ChatList(backend);
     this.drafts = new Drafts(storage);
     this.presets = new Presets(storage);
-    this.#model = storage.getItem(MODEL_KEY);
+    this.#models = new ModelChoices(storage);
     this.current = this.#make(null);
     this.draft = this.drafts.of(null);
   }
 
-  /** The chosen model if it is still here, else the first. */
-  model(names: readonly string[]): string | null {
-    return names.find((name) => name === this.#model) ?? names[0] ?? null;
+  /** The model that answers in the open chat. */
+  model(house: Pick<HouseView, 'models' | 'default_model'>): string | null {
+    void this.#chosen;
+    return this.#models.of(this.current.model, house);
   }
 
+  /** Chooses the model of the open chat, and of those that are begun from now on. */
   chooseModel(name: string): void {
-    this.#model = name;
-    this.#storage.setItem(MODEL_KEY, name);
+    this.current.model = name;
+    this.#models.choose(name, Math.floor(Date.now() / 1000));
+    this.#keepModel(this.current);
+    this.#chosen += 1;
+  }
+
+  /** A chat that is not kept leaves nothing behind. */
+  #keepModel(chat: OpenChat): void {
+    if (!chat.temporary) this.#models.keep(chat.id, chat.model);
   }
 
   startNew(): void {
@@ -134,6 +144,7 @@ export class ChatDesk {
     this.refused = null;
     const taken = await chat.say(message, model);
     if (!chat.temporary) this.drafts.keep(before, taken ? '' : draft);
+    if (taken && chat.model !== null) this.#keepModel(chat);
     if (!taken && chat === this.current && this.draft === '') {
       this.draft = draft;
       this.files = files;
@@ -145,7 +156,7 @@ export class ChatDesk {
     const { id, steps } = this.current;
     const leaf = steps.at(-1)?.message.id;
     if (id === null || leaf === undefined) throw new Error(t.chats.none);
-    const ask: ExportAsk = form === 'json' ? { kind: 'json' } : { kind: 'markdown', you: t.sheet.you, leaf };
+    const ask: ExportAsk = form === 'json' ? { kind: 'json' } : { kind: 'markdown', you: t.sheet.you, thought: t.chat.thought, leaf };
     return this.#backend.exportConversation(id, this.list.titleOf(id) ?? t.chat.untitled, ask);
   }
 
@@ -164,6 +175,7 @@ export class ChatDesk {
     const open = this.#kept.find((chat) => chat.id === id);
     if (open?.busy) await open.stop();
     this.drafts.keep(id, '');
+    this.#models.keep(id, null);
     await this.list.remove(id);
     this.#kept = this.#kept.filter((chat) => chat !== open);
     if (this.current === open) this.#show(this.#make(null));
@@ -190,6 +202,7 @@ export class ChatDesk {
 
   #make(id: number | null): OpenChat {
     const chat = new OpenChat(this.#backend, id, () => void this.list.load());
+    chat.model = this.#models.kept(id);
     const idle = this.#kept.filter((kept) => !kept.busy);
     const extra = idle.slice(0, Math.max(0, this.#kept.length + 1 - KEPT_MAX));
     this.#kept = [...this.#kept.filter((kept) => !extra.includes(kept)), chat];

@@ -6,16 +6,19 @@ import type { PathView } from '../generated/PathView';
 import type { ReplySummary } from '../generated/ReplySummary';
 import type { RouteView } from '../generated/RouteView';
 import type { StretchView } from '../generated/StretchView';
+import type { ThoughtView } from '../generated/ThoughtView';
 import type { Mark } from '../kit/markdown/marks';
 import { countWords, seconds } from '../kit/words';
 import { t } from '../strings';
 import { keptCut } from '../strings/problems';
 
-export type Phase = 'reading' | 'writing' | 'finished' | 'cut';
+export type Phase = 'reading' | 'thinking' | 'writing' | 'finished' | 'cut';
 
 export interface ReplyFace {
   phase: Phase;
   text: string;
+  /** What the model thought before its words. */
+  thought: ThoughtView | null;
   route: RouteView | null;
   marks: readonly Mark[];
   /** Why it was cut, in plain words. */
@@ -34,28 +37,30 @@ export interface ReplyFace {
 /** The part of a reply that was there before it goes on, or all of it. */
 export interface Begun {
   text: string;
+  thought: ThoughtView | null;
   way: PathView | null;
   stretches: readonly StretchView[];
 }
 
 /** Whether the model can be asked to go on with a reply. */
-export function canGoOn({ finish, text }: Pick<ReplyFace, 'finish' | 'text'>): boolean {
-  return finish !== 'complete' && finish !== 'running' && text !== '';
+export function canGoOn({ finish, text, thought }: Pick<ReplyFace, 'finish' | 'text' | 'thought'>): boolean {
+  return finish !== 'complete' && finish !== 'running' && (text !== '' || thought !== null);
 }
 
 /** A reply from the past, or one that is being made and was begun before this page was loaded. */
 export function faceOf(message: MessageView): ReplyFace {
-  const { summary, path, text, finish } = message;
+  const { summary, path, text, thought, finish } = message;
   const cut = keptCut(message);
   const way = summary ?? path;
   return {
-    phase: finish === 'running' ? 'writing' : cut === null ? 'finished' : 'cut',
+    phase: finish === 'running' ? growing(message) : cut === null ? 'finished' : 'cut',
     text,
+    thought,
     route: way?.route ?? null,
     marks: marksOf(begunOf(message)),
     cut,
     note: null,
-    wordsPerSecond: summary === null ? null : summarySpeed(summary, text),
+    wordsPerSecond: summary === null ? null : summarySpeed(summary, saidAndThought(message)),
     firstWordMs: summary?.first_token_ms ?? null,
     finish,
     summary,
@@ -64,8 +69,18 @@ export function faceOf(message: MessageView): ReplyFace {
 }
 
 /** What a cut reply had, for its rest to come behind. */
-export function begunOf({ text, summary, path, stretches }: MessageView): Begun {
-  return { text, way: summary ?? path, stretches };
+export function begunOf({ text, thought, summary, path, stretches }: MessageView): Begun {
+  return { text, thought, way: summary ?? path, stretches };
+}
+
+/** Where a reply is that has begun. */
+export function growing({ text, thought }: Pick<Begun, 'text' | 'thought'>): Phase {
+  return text === '' && thought !== null ? 'thinking' : 'writing';
+}
+
+/** All that the model wrote: its tokens are counted together. */
+export function saidAndThought({ text, thought }: Pick<Begun, 'text' | 'thought'>): string {
+  return thought === null ? text : `${thought.text} ${text}`;
 }
 
 /** Words per second: tokens are counted for machines, words for people. */

@@ -11,20 +11,22 @@ import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { ReplySummary } from '../generated/ReplySummary';
 import type { RouteView } from '../generated/RouteView';
 import type { StretchView } from '../generated/StretchView';
+import type { ThoughtView } from '../generated/ThoughtView';
 import type { Mark } from '../kit/markdown/marks';
 import { countWords } from '../kit/words';
 import { t } from '../strings';
 import { cutText } from '../strings/problems';
-import { type Begun, handOverText, marksOf, type Phase, type ReplyFace, summarySpeed } from './face';
+import { type Begun, growing, handOverText, marksOf, type Phase, type ReplyFace, saidAndThought, summarySpeed } from './face';
 
 const SHOW_EVERY_MS = 33;
 const SHOW_LONG_EVERY_MS = 120;
 const LONG_CHARACTERS = 20_000;
-const NOTHING: Begun = { text: '', way: null, stretches: [] };
+const NOTHING: Begun = { text: '', thought: null, way: null, stretches: [] };
 
 export class LiveReply implements ReplyFace {
   phase = $state<Phase>('reading');
   text = $state('');
+  thought = $state.raw<ThoughtView | null>(null);
   route = $state.raw<RouteView | null>(null);
   marks = $state.raw<readonly Mark[]>([]);
   cut = $state<string | null>(null);
@@ -39,6 +41,7 @@ export class LiveReply implements ReplyFace {
 
   /** All text that has come; `text` is what is shown of it. */
   #received = '';
+  #thought: ThoughtView | null = null;
   #showing: ReturnType<typeof setTimeout> | null = null;
   readonly #askedAt: number;
   #firstAt: number | null = null;
@@ -52,17 +55,19 @@ export class LiveReply implements ReplyFace {
 
   /** `begun`: what a cut reply had, where this is its rest. `now` in milliseconds, monotonic. */
   constructor(begun = NOTHING, now: () => number = () => performance.now()) {
-    const { text, way, stretches } = begun;
+    const { text, thought, way, stretches } = begun;
     this.#now = now;
     this.#askedAt = now();
     this.#received = text;
     this.text = text;
+    this.#thought = thought;
+    this.thought = thought;
     this.stretches = stretches;
     this.marks = marksOf(begun);
     this.#failovers = [...(way?.failovers ?? [])];
     this.#tokensBefore = way?.completion_tokens ?? 0;
-    this.#wordsBefore = countWords(text);
-    if (text !== '') this.phase = 'writing';
+    this.#wordsBefore = countWords(saidAndThought(begun));
+    if (text !== '' || thought !== null) this.phase = growing(begun);
   }
 
   get ended(): boolean {
@@ -71,9 +76,12 @@ export class LiveReply implements ReplyFace {
 
   take(event: ReplyEvent): void {
     if (this.ended) return;
-    if (event.kind === 'token_delta') {
+    if (event.kind === 'token_delta' || event.kind === 'thought_delta') {
       this.#tokens = event.tokens;
-      this.#addText(event.text);
+      if (event.kind === 'token_delta') this.#received += event.text;
+      else this.#thought = { text: (this.#thought?.text ?? '') + event.text, ms: event.ms };
+      this.phase = growing({ text: this.#received, thought: this.#thought });
+      this.#showSoon();
       return;
     }
     this.#show();
@@ -106,15 +114,13 @@ export class LiveReply implements ReplyFace {
     }
   }
 
-  #addText(text: string): void {
+  #showSoon(): void {
     if (this.#firstAt === null) {
       this.#firstAt = this.#now();
       this.firstWordMs = this.#firstAt - this.#askedAt;
     }
-    this.#received += text;
-    this.phase = 'writing';
     this.note = null;
-    const pause = this.#received.length > LONG_CHARACTERS ? SHOW_LONG_EVERY_MS : SHOW_EVERY_MS;
+    const pause = this.#received.length + (this.#thought?.text.length ?? 0) > LONG_CHARACTERS ? SHOW_LONG_EVERY_MS : SHOW_EVERY_MS;
     this.#showing ??= setTimeout(() => { this.#show(); }, pause);
   }
 
@@ -122,7 +128,8 @@ export class LiveReply implements ReplyFace {
     if (this.#showing !== null) clearTimeout(this.#showing);
     this.#showing = null;
     this.text = this.#received;
-    const words = countWords(this.text) - this.#wordsBefore;
+    this.thought = this.#thought;
+    const words = countWords(saidAndThought(this)) - this.#wordsBefore;
     const passed = this.#firstAt === null ? 0 : this.#now() - this.#firstAt;
     // Below half a second the figure would only flicker.
     if (passed > 500 && words > 1) this.wordsPerSecond = ((words - 1) * 1000) / passed;
@@ -145,7 +152,7 @@ export class LiveReply implements ReplyFace {
     this.summary = summary;
     this.finish = summary.finish_reason === 'length' ? 'length' : 'complete';
     this.route = summary.route;
-    this.wordsPerSecond = summarySpeed(summary, this.text) ?? this.wordsPerSecond;
+    this.wordsPerSecond = summarySpeed(summary, saidAndThought(this)) ?? this.wordsPerSecond;
     this.firstWordMs = summary.first_token_ms;
     this.note = null;
     this.phase = 'finished';

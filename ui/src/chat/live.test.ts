@@ -45,6 +45,31 @@ it('counts words for people, not tokens', () => {
   expect(reply.finish).toBe('length');
 });
 
+it('shows what is thought apart from the words, and counts all of it as speed', () => {
+  const reply = new LiveReply();
+  const thought = (text: string, tokens: number, ms: number): ReplyEvent => ({ kind: 'thought_delta', text, tokens, ms });
+  expect(reply.phase).toBe('reading');
+  reply.take(thought('Hm, ', 1, 40));
+  expect(reply.phase).toBe('thinking');
+  reply.take(thought('well.', 2, 900));
+  reply.take(delta('Yes', 3));
+  expect(reply.phase).toBe('writing');
+  vi.advanceTimersByTime(33);
+  expect(reply.thought).toEqual({ text: 'Hm, well.', ms: 900 });
+  expect(reply.text).toBe('Yes');
+  reply.take({ kind: 'done', summary: { ...summary, completion_tokens: 3 } });
+  expect(reply.wordsPerSecond).toBe(8);
+});
+
+it('goes on with a thought that was cut in its middle', () => {
+  const reply = new LiveReply({ text: '', thought: { text: 'Hm,', ms: 500 }, way: null, stretches: [] });
+  expect(reply.phase).toBe('thinking');
+  reply.take({ kind: 'thought_delta', text: ' well.', tokens: 1, ms: 700 });
+  reply.take({ kind: 'pipeline_aborted', code: 'cancelled', sentence: 'Stopped.' });
+  expect(reply.thought).toEqual({ text: 'Hm, well.', ms: 700 });
+  expect(reply.phase).toBe('cut');
+});
+
 it('marks a hand-over at the very place and goes on', () => {
   const reply = new LiveReply();
   reply.take({ kind: 'started', prompt_tokens: 3, route });
@@ -93,6 +118,7 @@ it('goes on with the stretches, hand-overs and tokens that a cut reply had', () 
   const failovers = [{ from: 'dad', to: 'mum', pause_ms: 310, after_tokens: 4 }];
   const begun = {
     text: 'Once upon',
+    thought: null,
     way: { route: over('mum'), failovers, completion_tokens: 9 },
     stretches: [{ at: 0, after_tokens: 0, route: over('dad') }, { at: 5, after_tokens: 4, route: over('mum') }],
   };

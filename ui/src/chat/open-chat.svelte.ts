@@ -34,12 +34,16 @@ export class OpenChat {
   temporary = $state(false);
   /** What the model is told before the first message. */
   instructions = $state('');
+  /** The model that was chosen for this chat; null where nobody chose one for it. */
+  model = $state<string | null>(null);
   /** Whether its replies stay on this computer. */
   onlyHere = $state(false);
   /** Replies whose words show who computed them. */
   marked = $state.raw<ReadonlySet<number>>(new Set());
   #messages = $state.raw<MessageView[]>([]);
   #choices = $state.raw<Choices>(new Map());
+  /** Stop was asked for before the house had named the reply. */
+  #stopWhenNamed = false;
   #lookAgain: ReturnType<typeof setTimeout> | undefined;
   readonly #backend: Backend;
   readonly #changed: () => void;
@@ -139,8 +143,10 @@ export class OpenChat {
     return true;
   }
 
+  /** Stops the reply, also one that waits for its turn. */
   async stop(): Promise<void> {
-    if (this.liveId === null || !this.busy) return;
+    if (this.waiting !== null) this.#stopWhenNamed = true;
+    if (this.waiting !== null || this.liveId === null || !this.busy) return;
     try {
       await this.#backend.stop(this.liveId);
     } catch (thrown) {
@@ -190,6 +196,7 @@ export class OpenChat {
     const cut = what.kind === 'more' ? this.#messages.find((message) => message.id === what.message) : undefined;
     const live = new LiveReply(cut && begunOf(cut));
     this.problem = null;
+    this.#stopWhenNamed = false;
     this.waiting = waiting;
     this.live = live;
     this.liveId = cut?.id ?? null;
@@ -211,6 +218,7 @@ export class OpenChat {
       if (what.kind !== 'more') this.#add(started.reply_message, started.user_message, 'assistant', '');
       this.waiting = null;
       if (live.ended) this.#settle(live);
+      else if (this.#stopWhenNamed) await this.stop();
       this.#changed();
       return true;
     } catch (thrown) {
@@ -224,7 +232,7 @@ export class OpenChat {
   #add(id: number, parent: number | null, role: MessageView['role'], text: string): void {
     const created = Math.floor(Date.now() / 1000);
     const finish = role === 'user' ? ('complete' as const) : ('running' as const);
-    const message: MessageView = { id, parent, role, text, created, finish, summary: null, path: null, stretches: [], cut_because: null, cut_code: null };
+    const message: MessageView = { id, parent, role, text, thought: null, created, finish, summary: null, path: null, stretches: [], cut_because: null, cut_code: null };
     this.#messages = [...this.#messages, message];
     this.#choices = new Map([...this.#choices, [parent, id]]);
   }
@@ -232,9 +240,9 @@ export class OpenChat {
   /** Keeps what a finished reply said. Comes once the stream has ended and its message is known. */
   #settle(live: LiveReply): void {
     if (this.liveId === null || live !== this.live || this.waiting !== null) return;
-    const { text, summary, path, stretches, finish, cut } = live;
+    const { text, thought, summary, path, stretches, finish, cut } = live;
     this.#messages = this.#messages.map((message) =>
-      message.id === this.liveId ? { ...message, text, summary, path, stretches: [...stretches], finish, cut_because: cut, cut_code: null } : message,
+      message.id === this.liveId ? { ...message, text, thought, summary, path, stretches: [...stretches], finish, cut_because: cut, cut_code: null } : message,
     );
     if (finish === 'stopped') announcer.say(t.chat.announceStopped);
     else announcer.say(cut === null ? t.chat.finished(countWords(text)) : t.chat.announceCut(cut));

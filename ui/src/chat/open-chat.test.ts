@@ -73,6 +73,52 @@ describe('saying something', () => {
     expect(it.current.steps[1]?.message).toMatchObject({ finish: 'stopped', cut_because: 'Stopped.' });
   });
 
+  it('stops while it waits for its turn, also before the house has named the reply', async () => {
+    for (const isNamed of [true, false]) {
+      const { backend, desk: it } = desk();
+      const stop = vi.spyOn(backend, 'stop');
+      it.type('queue for a story');
+      const sent = it.send(MODEL);
+      if (isNamed) await sent;
+      await it.current.stop();
+      expect(stop.mock.calls).toHaveLength(isNamed ? 1 : 0);
+      await sent;
+      await finished(it);
+      expect(stop).toHaveBeenCalledOnce();
+      expect(it.current.steps[1]?.message).toMatchObject({ finish: 'stopped', text: '' });
+    }
+  });
+
+  it('stops the rest of a reply while that waits for its turn', async () => {
+    const { backend, desk: it } = desk();
+    it.type('fail in the middle');
+    await it.send(MODEL);
+    await finished(it);
+    const cut = it.current.steps[1]?.message;
+    if (cut === undefined) throw new Error('nothing was said');
+    const stop = vi.spyOn(backend, 'stop');
+    const more = it.current.more(cut.id, MODEL);
+    await it.current.stop();
+    expect(stop).not.toHaveBeenCalled();
+    await more;
+    await finished(it);
+    expect(stop).toHaveBeenCalledExactlyOnceWith(cut.id);
+    expect(it.current.steps[1]?.message.finish).toBe('stopped');
+  });
+
+  it('keeps what was thought beside the words, and tells it to nobody again', async () => {
+    const { backend, desk: it } = desk();
+    it.type('think of a story');
+    await it.send(MODEL);
+    await finished(it);
+    const message = it.current.steps[1]?.message;
+    expect(message?.thought?.text).toContain('short and warm');
+    expect(message?.text).toMatch(/^Once upon a time/);
+    expect((await backend.messages(it.current.id ?? 0))[1]?.thought).toEqual(message?.thought);
+    await it.save('markdown');
+    expect(message && faceOf(message).thought).toEqual(message?.thought);
+  });
+
   it('stays on this computer when it is told to', async () => {
     const { backend, desk: it } = desk();
     const say = vi.spyOn(backend, 'say');
@@ -309,12 +355,38 @@ describe('several conversations', () => {
     expect(it.list.titleOf(id)).toBeUndefined();
   });
 
-  it('remembers the model, and takes the first where it is gone', () => {
-    const { desk: it } = desk();
-    it.chooseModel('big');
-    expect(it.model(['small', 'big'])).toBe('big');
-    expect(it.model(['small'])).toBe('small');
-    expect(it.model([])).toBeNull();
+  it('answers with the model of the house until somebody chooses, and a choice stays with its chat', async () => {
+    const { backend, desk: it } = desk();
+    const [template] = backend.house.models;
+    if (template === undefined) throw new Error('no model');
+    const old = Math.floor(Date.now() / 1000) - 100;
+    const one = (name: string, added: number) => ({ ...template, name, added });
+    const small = one('small', old);
+    const house = { models: [small], default_model: 'small' };
+    expect(it.model({ models: [], default_model: null })).toBeNull();
+    expect(it.model(house)).toBe('small');
+    // A model that was downloaded answers from then on, without anybody's doing.
+    const both = { models: [small, one('big', old + 1)], default_model: 'big' };
+    expect(it.model(both)).toBe('big');
+    it.chooseModel('small');
+    expect(it.model(both)).toBe('small');
+    it.type('a story');
+    await it.send('small');
+    await finished(it);
+    const { id } = it.current;
+    it.startNew();
+    expect(it.model(both)).toBe('small');
+    // What came after the choice was not among what was chosen from; the chat keeps its own.
+    const newer = { models: [...both.models, one('new', old + 1000)], default_model: 'new' };
+    expect(it.model(newer)).toBe('new');
+    await it.open(id ?? 0);
+    expect(it.model(newer)).toBe('small');
+    const again = new ChatDesk(backend);
+    await again.open(id ?? 0);
+    expect(again.model(newer)).toBe('small');
+    expect(again.model({ models: [one('big', old)], default_model: 'big' })).toBe('big');
+    await again.remove(id ?? 0);
+    expect(again.model(newer)).toBe('new');
   });
 });
 

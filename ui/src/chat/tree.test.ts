@@ -15,6 +15,7 @@ function tree(text: string): MessageView[] {
       created: 0,
       finish: 'complete',
       summary: null,
+      thought: null,
       path: null,
       cut_because: null,
       stretches: [],

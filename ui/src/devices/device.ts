@@ -24,6 +24,7 @@ export function facts(device: DeviceView, now: number): Fact[] {
   const found: Fact[] = [];
   if (device.connected) {
     found.push({ name: t.devices.lends, value: lends(device) });
+    if (device.lends.length > 0) found.push({ name: t.devices.holds, value: holds(device) });
     const room = roomOf(device);
     if (room !== '' && device.lends.length > 0) found.push({ name: t.devices.room, value: room });
   }
@@ -42,6 +43,12 @@ export function ready(device: DeviceView): boolean {
 function lends(device: DeviceView): string {
   if (device.lends.length === 0) return t.devices.lendsNothing;
   return device.lends.map((lend) => t.devices.lend(lend.model, lend.first_layer, lend.last_layer)).join('; ');
+}
+
+/** Which of them are in its memory now. */
+function holds(device: DeviceView): string {
+  const held = device.lends.flatMap(({ model, held }) => (held === null ? [] : [t.devices.lend(model, held[0], held[1])]));
+  return held.length === 0 ? t.devices.holdsNothing : held.join('; ');
 }
 
 function roomOf(device: DeviceView): string {

@@ -60,4 +60,8 @@ here: string | null,
 /**
  * The key of its download, while there is one.
  */
-download: string | null, };
+download: string | null, 
+/**
+ * Digest of what a device of the house has of it, by its name and size: see [`InHouseView`].
+ */
+in_house: string | null, };

@@ -57,7 +57,19 @@ may_use: boolean, } | { "kind": "models",
 /**
  * How many; 0 is a problem.
  */
-count: number, } | { "kind": "trouble", 
+count: number, } | { "kind": "disk_room", 
+/**
+ * Bytes that are free.
+ */
+free_bytes: number, } | { "kind": "computes", 
+/**
+ * The graphics card that was chosen, as `INGLENOOK_DEVICE` names it; absent: the processor.
+ */
+card: string | null, 
+/**
+ * Whether this build can use a graphics card at all.
+ */
+can_use_cards: boolean, } | { "kind": "trouble", 
 /**
  * What.
  */

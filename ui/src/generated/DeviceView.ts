@@ -75,4 +75,9 @@ left_out: WhyLeftOut | null,
 /**
  * Whether whole requests of this device may go to it now; it then sees what is said.
  */
-takes_whole: boolean, };
+takes_whole: boolean, 
+/**
+ * What the owners of the two devices compare: the same digits, in groups, on both screens. Absent for
+ * a device that is not paired.
+ */
+safety_number: string | null, };

@@ -20,4 +20,12 @@ web_view: string | null,
 /**
  * Whether the window is drawn without the graphics card now.
  */
-safe_graphics: boolean, };
+safe_graphics: boolean, 
+/**
+ * Whether this desktop shows tray icons.
+ */
+tray: boolean, 
+/**
+ * Where this program's log is; absent where there is none.
+ */
+log: string | null, };

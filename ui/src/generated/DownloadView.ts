@@ -15,9 +15,13 @@ key: string,
  */
 name: string, 
 /**
- * Where it comes from: a repository or a server.
+ * Where it comes from: a repository or a server; of a copy the devices that have it now.
  */
 origin: string, 
+/**
+ * Whether devices of the house bring it.
+ */
+copied: boolean, 
 /**
  * The file's name there.
  */

@@ -9,6 +9,10 @@ export type ExportAsk = { "kind": "json" } | { "kind": "markdown",
  */
 you: string, 
 /**
+ * Stands over what the model thought.
+ */
+thought: string, 
+/**
  * Last message of the branch.
  */
 leaf: number, };

@@ -2,8 +2,10 @@
 import type { CatalogueView } from "./CatalogueView";
 import type { DeviceView } from "./DeviceView";
 import type { DownloadView } from "./DownloadView";
+import type { InHouseView } from "./InHouseView";
 import type { MeView } from "./MeView";
 import type { ModelView } from "./ModelView";
+import type { ModelsFolderView } from "./ModelsFolderView";
 import type { PairingView } from "./PairingView";
 import type { PortView } from "./PortView";
 import type { SettingsView } from "./SettingsView";
@@ -31,6 +33,11 @@ devices: Array<DeviceView>,
  */
 models: Array<ModelView>, 
 /**
+ * The name of the model that answers where nobody has chosen one: the newest that was added, else the
+ * built-in one; absent while there is none.
+ */
+default_model: string | null, 
+/**
  * Models that could be here, smallest first.
  */
 catalogue: Array<CatalogueView>, 
@@ -38,6 +45,14 @@ catalogue: Array<CatalogueView>,
  * Models on their way, oldest first.
  */
 downloads: Array<DownloadView>, 
+/**
+ * Where the models lie.
+ */
+models_folder: ModelsFolderView, 
+/**
+ * Models that other devices of the house give and that are not here, by name.
+ */
+in_house: Array<InHouseView>, 
 /**
  * The open pairing window of this device, if any.
  */

@@ -15,4 +15,8 @@ first_layer: number,
 /**
  * Last layer, inclusive.
  */
-last_layer: number, };
+last_layer: number, 
+/**
+ * First and last of those that are in its memory now, inclusive; absent when none is.
+ */
+held: [number, number] | null, };

@@ -4,6 +4,7 @@ import type { MessageFinish } from "./MessageFinish";
 import type { PathView } from "./PathView";
 import type { ReplySummary } from "./ReplySummary";
 import type { StretchView } from "./StretchView";
+import type { ThoughtView } from "./ThoughtView";
 
 /**
  * One message of a conversation. Messages form a tree: siblings share a parent.
@@ -25,6 +26,10 @@ role: ChatRole,
  * What was said.
  */
 text: string, 
+/**
+ * What the model thought before it; absent where it did not.
+ */
+thought: ThoughtView | null, 
 /**
  * Seconds since 1970.
  */

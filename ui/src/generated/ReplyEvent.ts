@@ -23,7 +23,19 @@ text: string,
 /**
  * Reply tokens so far.
  */
-tokens: number, } | { "kind": "shard_status", 
+tokens: number, } | { "kind": "thought_delta", 
+/**
+ * The text.
+ */
+text: string, 
+/**
+ * Reply tokens so far, those of the thinking among them.
+ */
+tokens: number, 
+/**
+ * How long it has thought, in milliseconds.
+ */
+ms: number, } | { "kind": "shard_status", 
 /**
  * Name of the device.
  */

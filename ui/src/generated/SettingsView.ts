@@ -15,6 +15,14 @@ lend: Trust,
  */
 borrow: Trust, 
 /**
+ * Least trust of a device that may copy models from this one, and that this one copies from.
+ */
+copy: Trust, 
+/**
+ * Whether models are given to such devices.
+ */
+give_models: boolean, 
+/**
  * Most memory that is lent, in bytes.
  */
 lend_memory_bytes: number, 

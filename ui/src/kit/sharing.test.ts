@@ -5,7 +5,7 @@ import { sharingLine } from './sharing';
 
 function line(sharing: Partial<SharingView>, connected = 2): string {
   const devices = [0, 1, 2, 3].map((index) => ({ connected: index < connected }));
-  const still = { on: true, state: 'sharing' as const, answering: false, streams: 0, streams_max: 4, paused: null, status_line: '' };
+  const still = { on: true, state: 'sharing' as const, answering: false, streams: 0, streams_max: 4, paused: null, guests: [], lent_days: [], status_line: '' };
   return sharingLine({ devices, sharing: { ...still, ...sharing } });
 }
 

@@ -33,6 +33,6 @@ export function redacted(text: string, house: HouseView): string {
 export function report(diagnostics: DiagnosticsView, house: HouseView): string {
   const lines = diagnostics.findings.map(({ verdict, subject, sentence }) => `${verdict.toUpperCase()} ${subject}: ${sentence}`);
   const versions = [`Inglenook ${house.me.app_version}`, diagnostics.system, `web view ${diagnostics.web_view ?? '-'}`,
-    diagnostics.safe_graphics ? 'safe graphics' : 'usual graphics'];
+    diagnostics.safe_graphics ? 'safe graphics' : 'usual graphics', diagnostics.tray ? 'tray found' : 'no tray'];
   return redacted([versions.join(', '), ...lines, ...house.problems.map(({ sentence }) => sentence)].join('\n'), house);
 }

@@ -31,7 +31,7 @@ export async function useLanguage(language: Language | 'mirrored', root: HTMLEle
   if (language === 'de') {
     t = (await import('./de')).de;
     locale = 'de-DE';
-  } else if (import.meta.env.DEV && language === 'mirrored') {
+  } else if (import.meta.env.MADE_UP && language === 'mirrored') {
     t = (await import('./mirrored')).mirrored(en);
     locale = 'en-GB';
   } else {

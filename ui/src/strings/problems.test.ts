@@ -30,7 +30,7 @@ it('says it in German, and adds what only the sentence says', async () => {
 
 it('says what is wrong with a download, with what the servers said', async () => {
   const problem = (trouble: DownloadTrouble) => ({ code: 'bad_request', sentence: 'In English.', wording: { kind: 'download' as const, trouble } });
-  const gaveUp = problem({ why: 'gave_up', host: 'example.org', tries: 8, last: 'connection reset' });
+  const gaveUp = problem({ why: 'gave_up', host: 'example.org', tries: 8, last: { means: null, said: 'connection reset' } });
   const room = problem({ why: 'no_room', needed: 2.5e9, free: 1.2e9 });
   expect(refusal(gaveUp)).toContain('8 tries at example.org brought nothing new, the last ended so: connection reset.');
   expect(refusal(room)).toContain('2.5 GB are still to come, 1.2 GB are free');

@@ -10,8 +10,9 @@ import type { MessageView } from '../generated/MessageView';
 import type { Problem } from '../generated/Problem';
 import type { Wording } from '../generated/Wording';
 import { locale, t } from './index';
-import { downloadTrouble } from './models/troubles';
-import { ended, leftOutWords, troubleWords } from './troubles';
+import { downloadTrouble, folderTrouble } from './models/troubles';
+import { ended, why } from './reasons';
+import { leftOutWords, troubleWords } from './troubles';
 
 /** What was refused, for a person. */
 export function refusal({ code, sentence, wording }: Pick<Problem, 'code' | 'sentence'> & Partial<Problem>): string {
@@ -58,6 +59,7 @@ function worded(wording: Wording, code: string): string | null {
     case 'no_address': return says.noAddress(wording.typed);
     case 'no_such_device': return says.noSuchDevice(wording.name);
     case 'download': return downloadTrouble(wording.trouble);
+    case 'models_folder': return folderTrouble(wording.trouble);
     case 'path_no_text': return says.pathNoText(wording.path);
     case 'https_only': return says.httpsOnly;
     case 'whole_path': return says.wholePath;
@@ -67,7 +69,7 @@ function worded(wording: Wording, code: string): string | null {
     case 'not_kept_there': return more.notKeptThere;
     case 'pairing_odd': return more.pairingOdd;
     case 'no_pairing_port': return more.noPairingPort;
-    case 'not_started': return more.notStarted(ended(wording.reason));
+    case 'not_started': return more.notStarted(ended(why(wording.reason)));
     case 'already_runs': return more.alreadyRuns(wording.folder);
     case 'no_file': return more.noFile(wording.file);
     case 'file_changes': return more.fileChanges(wording.file);
@@ -79,11 +81,11 @@ function worded(wording: Wording, code: string): string | null {
     case 'chat_of_later_version': return more.chatOfLaterVersion;
     case 'chat_gone': return more.chatGone;
     case 'message_gone': return more.messageGone;
-    case 'chats_unusable': return more.chatsUnusable(ended(wording.reason));
+    case 'chats_unusable': return more.chatsUnusable(ended(why(wording.reason)));
     case 'disk_full': return more.diskFull;
-    case 'login_start': return more.loginStart(ended(wording.reason));
-    case 'no_browser': return more.noBrowser(ended(wording.reason));
-    case 'not_saved': return more.notSaved(ended(wording.reason));
+    case 'login_start': return more.loginStart(ended(why(wording.reason)));
+    case 'no_browser': return more.noBrowser(ended(why(wording.reason)));
+    case 'not_saved': return more.notSaved(ended(why(wording.reason)));
     case 'port_silent': return more.portSilent;
     case 'port_foreign': return more.portForeign;
     case 'trouble': return troubleWords(wording.trouble);

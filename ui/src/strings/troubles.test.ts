@@ -6,12 +6,14 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { Condition } from '../generated/Condition';
 import type { DeviceTrouble } from '../generated/DeviceTrouble';
 import type { DeviceView } from '../generated/DeviceView';
+import type { FolderTrouble } from '../generated/FolderTrouble';
 import type { KeyPlace } from '../generated/KeyPlace';
 import type { MeView } from '../generated/MeView';
 import type { Trouble } from '../generated/Trouble';
 import type { WhyLeftOut } from '../generated/WhyLeftOut';
 import type { Wording } from '../generated/Wording';
 import type { WrongResult } from '../generated/WrongResult';
+import type { SystemReason } from '../generated/SystemReason';
 import { useLanguage } from './index';
 import { refusal, unusedText } from './problems';
 import { findingText, keyText, troubleText } from './troubles';
@@ -28,6 +30,8 @@ const WRONG: Record<WrongResult, true> = {
   unreadable: true,
 };
 
+const because = (said: string, means: SystemReason | null = null) => ({ means, said });
+
 const DEVICE_TROUBLES: OneOfEach<DeviceTrouble> = {
   twice: { kind: 'twice', kept: '192.168.1.20:4588', refused: '192.168.1.21:4588' },
   forgot: { kind: 'forgot' },
@@ -40,17 +44,18 @@ const DEVICE_TROUBLES: OneOfEach<DeviceTrouble> = {
 const TROUBLES: OneOfEach<Trouble> = {
   model_switched_off: { kind: 'model_switched_off', model: 'ember', ends: 3, reason: 'signal eleven' },
   model_file_gone: { kind: 'model_file_gone', model: 'ember', file: '/models/e.gguf' },
+  models_folder_away: { kind: 'models_folder_away', folder: '/disk/models', models: 3 },
   model_file_changed: { kind: 'model_file_changed', model: 'ember', file: '/models/e.gguf' },
-  model_unreadable: { kind: 'model_unreadable', model: 'ember', reason: 'no magic' },
+  model_unreadable: { kind: 'model_unreadable', model: 'ember', reason: because('no magic') },
   settings_broken: { kind: 'settings_broken', file: '/data/settings.toml', line: 12, column: 5, reason: 'expected a string' },
   setting_unfit: { kind: 'setting_unfit', setting: 'device.name', value: 'x', reason: 'a name' },
-  settings_unusable: { kind: 'settings_unusable', reason: 'denied' },
-  devices_not_saved: { kind: 'devices_not_saved', reason: 'denied' },
+  settings_unusable: { kind: 'settings_unusable', reason: because('denied') },
+  devices_not_saved: { kind: 'devices_not_saved', reason: because('denied') },
   download_server: { kind: 'download_server', reason: 'no address' },
-  port_taken: { kind: 'port_taken', address: '127.0.0.1:4587', reason: 'in use' },
+  port_taken: { kind: 'port_taken', address: '127.0.0.1:4587', reason: because('in use') },
   port_not_local: { kind: 'port_not_local', address: '0.0.0.0:4587' },
   discovery_unheard: { kind: 'discovery_unheard' },
-  discovery_refused: { kind: 'discovery_refused', reason: 'denied' },
+  discovery_refused: { kind: 'discovery_refused', reason: because('denied') },
   copy_seen: { kind: 'copy_seen' },
   device: { kind: 'device', device: 'Attic', trouble: { kind: 'forgot' } },
 };
@@ -68,6 +73,8 @@ const CONDITIONS: OneOfEach<Condition> = {
   device_away: { kind: 'device_away', device: 'Attic' },
   device_connected: { kind: 'device_connected', device: 'Attic', round_trip_ms: 48, may_compute: true, may_use: false },
   models: { kind: 'models', count: 5 },
+  disk_room: { kind: 'disk_room', free_bytes: 84.3e9 },
+  computes: { kind: 'computes', card: 'cuda:1', can_use_cards: true },
   trouble: { kind: 'trouble', trouble: TROUBLES.copy_seen },
 };
 
@@ -104,6 +111,7 @@ const WORDINGS: OneOfEach<Wording> = {
   no_address: { kind: 'no_address', typed: 'kitchen' },
   no_such_device: { kind: 'no_such_device', name: 'Attic' },
   download: { kind: 'download', trouble: { why: 'not_there', host: 'example.org' } },
+  models_folder: { kind: 'models_folder', trouble: { why: 'not_there', folder: '/disk/models' } },
   path_no_text: { kind: 'path_no_text', path: '/models/e.gguf' },
   https_only: { kind: 'https_only' },
   whole_path: { kind: 'whole_path' },
@@ -113,7 +121,7 @@ const WORDINGS: OneOfEach<Wording> = {
   not_kept_there: { kind: 'not_kept_there' },
   pairing_odd: { kind: 'pairing_odd' },
   no_pairing_port: { kind: 'no_pairing_port' },
-  not_started: { kind: 'not_started', reason: 'no thread' },
+  not_started: { kind: 'not_started', reason: because('no thread') },
   already_runs: { kind: 'already_runs', folder: '/data/inglenook' },
   no_file: { kind: 'no_file', file: '/models/e.gguf' },
   file_changes: { kind: 'file_changes', file: '/models/e.gguf' },
@@ -125,11 +133,11 @@ const WORDINGS: OneOfEach<Wording> = {
   chat_of_later_version: { kind: 'chat_of_later_version' },
   chat_gone: { kind: 'chat_gone' },
   message_gone: { kind: 'message_gone' },
-  chats_unusable: { kind: 'chats_unusable', reason: 'disk I/O error' },
+  chats_unusable: { kind: 'chats_unusable', reason: because('disk I/O error') },
   disk_full: { kind: 'disk_full' },
-  login_start: { kind: 'login_start', reason: 'denied' },
-  no_browser: { kind: 'no_browser', reason: 'denied' },
-  not_saved: { kind: 'not_saved', reason: 'denied' },
+  login_start: { kind: 'login_start', reason: because('denied') },
+  no_browser: { kind: 'no_browser', reason: because('denied') },
+  not_saved: { kind: 'not_saved', reason: because('denied') },
   port_silent: { kind: 'port_silent' },
   port_foreign: { kind: 'port_foreign' },
   trouble: { kind: 'trouble', trouble: TROUBLES.copy_seen },
@@ -150,7 +158,7 @@ const SAID: [string, () => string, unknown[]][] = [
   ...Object.keys(WRONG).map((wrong): [string, () => string, unknown[]] =>
     [`wrong ${wrong}`, () => trouble(ofDevice({ kind: 'suspect', wrong: wrong as WrongResult, reason: 'x' })), ['Attic']]),
   ...Object.values(CONDITIONS).map((fact): [string, () => string, unknown[]] =>
-    [`found ${fact.kind}`, () => condition(fact), valuesOf(fact, 'key', 'trouble', 'may_compute', 'may_use')]),
+    [`found ${fact.kind}`, () => condition(fact), valuesOf(fact, 'key', 'trouble', 'may_compute', 'may_use', 'can_use_cards', 'free_bytes')]),
   ...Object.values(LEFT_OUT).map((fact): [string, () => string, unknown[]] => [`left out ${fact.kind}`, () => leftOut(fact), []]),
   ...Object.values(WORDINGS).map((fact): [string, () => string, unknown[]] =>
     [`refusal ${fact.kind}`, () => wording(fact), valuesOf(fact, 'trouble')]),
@@ -158,7 +166,12 @@ const SAID: [string, () => string, unknown[]][] = [
 
 /** What stands in a fact beside its kind. */
 function valuesOf(fact: object, ...apart: string[]): unknown[] {
-  return Object.entries(fact).filter(([name]) => name !== 'kind' && !apart.includes(name)).map(([, value]) => value as unknown);
+  return Object.entries(fact).filter(([name]) => name !== 'kind' && !apart.includes(name)).map(([, value]) => spoken(value));
+}
+
+/** What must be said of a value: of a reason, its words. */
+function spoken(value: unknown): unknown {
+  return typeof value === 'object' && value !== null && 'said' in value ? value.said : value;
 }
 
 afterEach(() => useLanguage('en', root));
@@ -219,4 +232,29 @@ it('lets the sentence stand where it knows no words', async () => {
   expect(wording(unheard as Wording)).toContain(SENTENCE);
   const torn = trouble(ofDevice({ kind: 'suspect', wrong: 'never heard of' as WrongResult, reason: 'it is torn' }));
   expect(torn).toContain('(it is torn)');
+});
+
+it('says what a system refused in the language in use, and keeps its own words', async () => {
+  const full = () => trouble({ kind: 'devices_not_saved', reason: because('No space left on device (os error 28)', 'no_room') });
+  expect(full()).toBe('The list of paired devices could not be saved: the disk is full; the system says: No space left on device (os error 28).');
+  await useLanguage('de', root);
+  expect(full()).toContain('der Datenträger ist voll; das System sagt: No space left on device (os error 28).');
+  const later = trouble({ kind: 'discovery_refused', reason: because('no socket', 'of a later version' as SystemReason) });
+  expect(later).toContain(': no socket.');
+});
+
+const FOLDERS: FolderTrouble[] = [
+  { why: 'under_way' }, { why: 'not_there', folder: '/a' }, { why: 'not_a_folder', folder: '/a' }, { why: 'already_there', folder: '/a' },
+  { why: 'inside', folder: '/a' }, { why: 'of_another', folder: '/a' }, { why: 'in_the_way', file: '/a/m.gguf' },
+  { why: 'no_room', needed: 5e9, free: 2e9 }, { why: 'changed', file: '/a/m.gguf' },
+  { why: 'refused', file: '/a', reason: because('denied', 'not_allowed') }, { why: 'stopped' },
+];
+
+it('says why models do not move, in both languages and never alike', async () => {
+  const say = () => FOLDERS.map((why) => wording({ kind: 'models_folder', trouble: why }));
+  const english = say();
+  await useLanguage('de', root);
+  const all = [...english, ...say()];
+  expect(new Set(all).size).toBe(2 * FOLDERS.length);
+  expect(all.filter((said) => !said.endsWith('.') || said.includes('undefined'))).toEqual([]);
 });

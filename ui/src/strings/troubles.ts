@@ -15,6 +15,7 @@ import type { TroubleView } from '../generated/TroubleView';
 import type { WhyLeftOut } from '../generated/WhyLeftOut';
 import { bytes, milliseconds, seconds, whole } from '../kit/words';
 import { t } from './index';
+import { ended, why } from './reasons';
 
 /** Shorter times are said in milliseconds. */
 const SECONDS_FROM_MS = 100;
@@ -41,18 +42,19 @@ export function troubleWords(trouble: Trouble): string {
     case 'model_switched_off':
       return says.model_switched_off(trouble.model, whole(trouble.ends), trouble.reason);
     case 'model_file_gone': return says.model_file_gone(trouble.model, trouble.file);
+    case 'models_folder_away': return says.models_folder_away(trouble.folder, trouble.models);
     case 'model_file_changed': return says.model_file_changed(trouble.model, trouble.file);
-    case 'model_unreadable': return says.model_unreadable(trouble.model, ended(trouble.reason));
+    case 'model_unreadable': return says.model_unreadable(trouble.model, ended(why(trouble.reason)));
     case 'settings_broken':
       return says.settings_broken(trouble.file, whole(trouble.line), whole(trouble.column), ended(trouble.reason));
     case 'setting_unfit': return says.setting_unfit(trouble.setting, trouble.value, ended(trouble.reason));
-    case 'settings_unusable': return says.settings_unusable(ended(trouble.reason));
-    case 'devices_not_saved': return says.devices_not_saved(ended(trouble.reason));
+    case 'settings_unusable': return says.settings_unusable(ended(why(trouble.reason)));
+    case 'devices_not_saved': return says.devices_not_saved(ended(why(trouble.reason)));
     case 'download_server': return says.download_server(ended(trouble.reason));
-    case 'port_taken': return says.port_taken(trouble.address, trouble.reason);
+    case 'port_taken': return says.port_taken(trouble.address, why(trouble.reason));
     case 'port_not_local': return says.port_not_local(trouble.address);
     case 'discovery_unheard': return says.discovery_unheard;
-    case 'discovery_refused': return says.discovery_refused(ended(trouble.reason));
+    case 'discovery_refused': return says.discovery_refused(ended(why(trouble.reason)));
     case 'copy_seen': return says.copy_seen;
     case 'device': return deviceWords(trouble.device, trouble.trouble);
   }
@@ -94,6 +96,8 @@ function conditionWords(condition: Condition): string {
       return says.device_connected(device, roundTrip, mayCompute, mayUse);
     }
     case 'models': return says.models(condition.count);
+    case 'disk_room': return says.disk_room(bytes(condition.free_bytes));
+    case 'computes': return says.computes(condition.card, condition.can_use_cards);
     case 'trouble': return troubleWords(condition.trouble);
   }
 }
@@ -116,11 +120,6 @@ export function leftOutWords(why: WhyLeftOut): string {
     case 'gain_is_too_small': return says.gain_is_too_small(time(why.saves_ms));
     default: return says[why.kind];
   }
-}
-
-/** What a library says, as the end of a sentence. */
-export function ended(reason: string): string {
-  return /[.?!]$/.test(reason) ? reason : `${reason}.`;
 }
 
 function time(ms: number): string {

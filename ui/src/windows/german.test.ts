@@ -57,13 +57,13 @@ it('says why the last reply did without a device, and why the port is closed', a
     }
     house.port.on = false;
     house.port.problem = {
-      sentence: 'The port 127.0.0.1:4587 cannot be opened.', trouble: { kind: 'port_taken', address: '127.0.0.1:4587', reason: 'in use' } };
+      sentence: 'The port 127.0.0.1:4587 cannot be opened.', trouble: { kind: 'port_taken', address: '127.0.0.1:4587', reason: { means: 'in_use', said: 'Address already in use (os error 98)' } } };
   });
   await user.click(screen.getByTestId('nav-devices'));
   const dad = screen.getAllByTestId('device-row').find((row) => row.textContent.includes('Dad’s PC'));
   expect(dad?.textContent).toContain('Die letzte Antwort kam ohne es aus. Es ist zu langsam: Die Antwort würde 25 s länger dauern.');
   expect(dad?.textContent).not.toContain('too slow');
   const here = within(screen.getByTestId('this-device'));
-  expect(here.getByText(/Der Anschluss 127\.0\.0\.1:4587 kann nicht geöffnet werden \(in use\)/)).toBeTruthy();
+  expect(here.getByText(/Der Anschluss 127\.0\.0\.1:4587 kann nicht geöffnet werden \(ein anderes Programm benutzt die Adresse; das System sagt: Address already in use/)).toBeTruthy();
   expect(here.getByText('dem Schlüsselbund des Systems')).toBeTruthy();
 });

@@ -47,7 +47,51 @@ it.each(pages().map(({ page }) => page))('%s has names and roles', async (page) 
   expect(screen.getAllByRole('heading', { level: 1 })).toHaveLength(1);
 });
 
+it.each(pages().map(({ page }) => page))('%s says in words what is not well', async (page) => {
+  backend.change((house) => {
+    const trouble = { kind: 'port_taken' as const, address: '127.0.0.1:4587', reason: { means: null, said: 'in use' } };
+    house.port = { ...house.port, on: false, problem: { sentence: 'It cannot be opened.', trouble } };
+    house.problems = [house.port.problem ?? { sentence: '', trouble }, { sentence: 'The disk is full.', trouble: null }];
+  });
+  await go(page);
+  await tick();
+  expect(document.body.textContent).not.toContain('[object');
+  if (page === 'port') {
+    expect(screen.getByTestId('port-problem').textContent).toContain('The port 127.0.0.1:4587 cannot be opened (in use).');
+  }
+});
+
 describe('models', () => {
+  it('move to another folder and back, and say why they do not', async () => {
+    await go('models');
+    const at = () => screen.getByTestId('models-folder-path').textContent;
+    const usual = at();
+    expect(screen.queryByTestId('move-models-back')).toBeNull();
+    await user.click(screen.getByTestId('move-models'));
+    const moving = await screen.findByTestId('models-moving');
+    expect(moving.textContent).toContain('0 kB of 4.7 GB');
+    backend.modelsMove();
+    await tick();
+    expect(moving.textContent).toContain('470 MB of 4.7 GB');
+    await user.click(screen.getByTestId('stop-moving'));
+    await vi.waitFor(() => { expect(screen.queryByTestId('models-moving')).toBeNull(); });
+    expect(at()).toBe(usual);
+    await user.click(screen.getByTestId('move-models'));
+    await screen.findByTestId('models-moving');
+    while (backend.modelsMove());
+    await tick();
+    expect(at()).toBe('/media/mia/big disk/models');
+    await user.click(screen.getByTestId('move-models'));
+    expect((await screen.findByTestId('models-folder-problem')).textContent).toContain('Not moved: The models are in');
+    backend.change((house) => { Object.assign(house.models_folder, { there: false, missing: ['Qwen2.5 7B'] }); });
+    await tick();
+    expect(screen.getByTestId('models-folder-away').textContent).toContain('Nothing was deleted');
+    expect(screen.getByTestId('models-missing').textContent).toContain('Qwen2.5 7B');
+    await user.click(screen.getByTestId('move-models-back'));
+    while (backend.modelsMove());
+    await vi.waitFor(() => { expect(at()).toBe(usual); });
+  });
+
   it('adds a file that was dropped on the window, and says why another was not added', async () => {
     backend.drop(['/data/notes.txt', '/data/Phi-4.gguf']);
     await tick();
@@ -127,9 +171,38 @@ describe('models', () => {
     expect((await screen.findByTestId('confirm')).textContent).toContain('frees 2.5 GB');
   });
 
+  it('copies what another device of the house has, which is here in the end', async () => {
+    await go('models');
+    const rows = screen.getAllByTestId('in-house-row').map((row) => row.textContent);
+    expect(rows[0]).toContain('on Dad’s PC and Mum’s laptop');
+    expect(rows[0]).toContain('not enough room');
+    expect(screen.getByTestId<HTMLButtonElement>('copy-gemma-3-12b').disabled).toBe(true);
+    const asked = vi.spyOn(backend, 'copyModel');
+    await user.click(screen.getByTestId('copy-qwen3-8b'));
+    expect((await screen.findByTestId('download')).textContent).toContain('copied from Dad’s PC');
+    expect(screen.queryByTestId('copy-qwen3-8b')).toBeNull();
+    await user.click(screen.getByTestId('download-pause'));
+    await user.click(await screen.findByTestId('download-resume'));
+    backend.piecesCome('qwen3-8b-copy', 10);
+    await vi.waitFor(() => { expect(screen.getAllByTestId('in-house-row')).toHaveLength(1); });
+    expect(screen.queryByTestId('download')).toBeNull();
+    expect(asked.mock.calls).toEqual([['8b'.repeat(32)]]);
+  });
+
+  it('offers a copy beside the download of what a device of the house has already', async () => {
+    await go('models');
+    const asked = vi.spyOn(backend, 'copyModel');
+    expect(screen.getByTestId('get-qwen3-8b')).toBeTruthy();
+    expect(screen.queryByTestId('copy-entry-qwen3-4b')).toBeNull();
+    await user.click(screen.getByRole('button', { name: 'Copy Qwen3 8B from Dad’s PC' }));
+    expect(await screen.findByTestId('download')).toBeTruthy();
+    // By the id of the catalogue: the publisher's digest counts.
+    expect(asked.mock.calls).toEqual([['qwen3-8b']]);
+  });
+
   it('lets a download rest, go on, and be deleted after a question', async () => {
     backend.change((house) => {
-      house.downloads = [{ key: 'k', name: 'big', origin: 'o/r', file: 'big.gguf', state: 'failed', have_bytes: 1e9, file_bytes: 4e9,
+      house.downloads = [{ key: 'k', name: 'big', origin: 'o/r', copied: false, file: 'big.gguf', state: 'failed', have_bytes: 1e9, file_bytes: 4e9,
         bytes_per_second: null, seconds_left: null, problem: { code: 'bad_request', sentence: 'The disk has not enough room.', wording: null } }];
     });
     await go('models');
@@ -177,6 +250,29 @@ describe('sharing', () => {
     expect(backend.house.settings).toMatchObject({ lend_memory_bytes: 6e9, lend_streams: 64 });
     await user.selectOptions(screen.getByTestId('lend'), 'own');
     expect(backend.house.settings.lend).toBe('own');
+  });
+
+  it('never shows more memory for others than the field can hold', async () => {
+    backend.change((house) => { house.settings.lend_memory_bytes = 20e9; });
+    await go('sharing');
+    const field = screen.getByTestId<HTMLInputElement>('lend-memory');
+    expect([field.value, field.max]).toEqual(['8', '8']);
+  });
+
+  it('says whom this computer helps, and how much it did this week', async () => {
+    await go('sharing');
+    expect(screen.getByTestId('sharing-guests').textContent).toBe('Nobody right now.');
+    expect(screen.getByTestId('sharing-week').textContent).toContain('2,252 tokens');
+    backend.change((house) => {
+      house.sharing.guests = [
+        { device_id: 'a', device: 'Mum’s laptop', streams: 1 },
+        { device_id: 'b', device: 'Old Dell', streams: 2 },
+      ];
+      house.sharing.lent_days = [];
+    });
+    await tick();
+    expect(screen.getByTestId('sharing-guests').textContent).toBe('Right now: Mum’s laptop and Old Dell (2 replies).');
+    expect(screen.getByTestId('sharing-week').textContent).toContain('nothing for others');
   });
 
   it('springs back when the house refuses', async () => {
@@ -281,7 +377,39 @@ describe('settings', () => {
   });
 });
 
+it('devices show the safety number with how to compare it, and what is in their memory', async () => {
+  await go('devices');
+  const rows = screen.getAllByTestId('device-row');
+  const dad = rows.find((row) => row.getAttribute('aria-label') === 'Dad’s PC');
+  expect(dad?.textContent).toContain('Qwen2.5 7B: layers 1–16');
+  expect(dad && within(dad).getByTestId('safety-number').textContent).toMatch(/^(\d{5} ){7}\d{5}$/);
+  expect(dad?.textContent).toContain('the same on both screens');
+  const mum = rows.find((row) => row.getAttribute('aria-label') === 'Mum’s laptop');
+  expect(mum?.textContent).toContain('none of these layers yet');
+});
+
 describe('the first start', () => {
+  it('shows and sets when sharing pauses, and starts at login only when that is chosen', async () => {
+    await user.click(screen.getByTestId('first-next'));
+    const when = await screen.findByTestId('first-when');
+    expect(within(when).getByTestId('pause-on-battery').getAttribute('aria-checked')).toBe('true');
+    await user.click(within(when).getByTestId('pause-on-battery'));
+    await user.click(within(when).getByTestId('quiet-hours'));
+    expect(backend.house.settings).toMatchObject({ pause_on_battery: false, quiet_hours: '22:00-07:00' });
+    const login = await screen.findByTestId('autostart');
+    expect(login.getAttribute('aria-checked')).toBe('false');
+    expect(await backend.autostart()).toBe(false);
+    await user.click(login);
+    expect(await backend.autostart()).toBe(true);
+    expect(backend.house.sharing.on, 'nothing else was switched').toBe(true);
+  });
+
+  it('names the computers that are already seen, those that wait with a code first', async () => {
+    for (let step = 0; step < 3; step += 1) await user.click(screen.getByTestId('first-skip'));
+    const seen = screen.getAllByTestId('first-seen').map((row) => row.textContent);
+    expect(seen).toEqual(['Kitchen PC shows a code now', 'Attic not paired']);
+  });
+
   it('asks name, sharing, a model and devices, and chatting works beside it', async () => {
     const card = screen.getByTestId('first-start');
     await user.clear(within(card).getByTestId('first-name'));

@@ -1,4 +1,5 @@
 /** The window as a whole: which page shows, the house as it was last heard of, and sharing. */
+import { MediaQuery } from 'svelte/reactivity';
 import { Refusal, type Backend } from '../backend/backend';
 import { ChatDesk } from '../chat/desk.svelte';
 import type { HouseView } from '../generated/HouseView';
@@ -11,6 +12,9 @@ import { refusal } from '../strings/problems';
 import type { PageName } from './pages';
 import type { Action } from './shortcuts';
 import { keepPlaces, keptPlaces, places } from './slots';
+
+/** Where the side bar covers the page; the style sheets have the same width. */
+const NARROW = 'max-width: 720px';
 
 export class WindowState {
   readonly backend: Backend;
@@ -36,6 +40,7 @@ export class WindowState {
   /** Ids of the paired devices, each at its place, which gives it its colour. */
   peers = $state.raw<readonly string[]>([]);
   readonly #storage: Storage;
+  readonly #narrow = new MediaQuery(NARROW);
 
   constructor(backend: Backend, storage: Storage = localStorage) {
     this.backend = backend;
@@ -61,10 +66,21 @@ export class WindowState {
     await this.desk.list.load();
   }
 
+  /** Whether the side bar lies over the page, which then takes no keys and no clicks. */
+  get covers(): boolean {
+    return this.sideBar && this.#narrow.current;
+  }
+
   show(page: PageName): void {
     this.page = page;
     this.sideBar = false;
     void this.backend.turnedTo(page);
+  }
+
+  /** From the first start to where a device is added. */
+  toAddDevice(): void {
+    this.show('devices');
+    focusSoon('add-device');
   }
 
   startNew(): void {
@@ -179,7 +195,7 @@ export class WindowState {
   }
 
   #escape(): boolean {
-    if (this.sideBar) {
+    if (this.covers) {
       this.sideBar = false;
       return true;
     }

@@ -1,32 +1,122 @@
-/** Promises to people without a mouse: everything is reached by Tab with a focus that can be seen, and a
- *  reply is made, edited and left by keys alone. */
-import { expect, test } from '@playwright/test';
-import { open } from './visit';
+/** Promises to people without a mouse: on every page everything is reached by Tab, in reading order, with a focus
+ *  that can be seen and that leaves again; and what a page is for is done by keys alone. */
+import { expect, type Page, test } from '@playwright/test';
+import { tabTo, walk } from './keys';
+import { type Chosen, goTo, open, openConversation, PAGES } from './visit';
 
-/** More stops than the chat has. */
-const TABS = 60;
+/** A wide window, and a small one at 200 % with long words, where most is out of view and the side bar is closed. */
+const WINDOWS: { name: string; width: number; height: number; chosen: Chosen }[] = [
+  { name: 'wide', width: 1100, height: 800, chosen: {} },
+  { name: 'small German', width: 550, height: 400, chosen: { language: 'de', size: 'huge' } },
+  { name: 'from right to left', width: 1100, height: 800, chosen: { language: 'mirrored' } },
+];
 
-test('Tab reaches everything and shows where it is', async ({ page }) => {
+for (const { name, width, height, chosen } of WINDOWS) {
+  test(`Tab goes through every page in reading order, is seen, and leaves it: ${name}`, async ({ page }) => {
+    await page.setViewportSize({ width, height });
+    await open(page, chosen);
+    await walk(page, 'new chat');
+    await openConversation(page);
+    await walk(page, 'chat');
+    for (const where of PAGES) {
+      await goTo(page, where);
+      await walk(page, where);
+    }
+  });
+}
+
+/** Goes to a page through the side bar by keys. */
+async function keysTo(page: Page, name: string): Promise<void> {
+  await tabTo(page, `nav-${name}`);
+  await page.keyboard.press('Enter');
+  await expect(page.locator('main h1').first()).toBeVisible();
+}
+
+test('devices by keys alone: trusting one, pairing another', async ({ page }) => {
   await open(page, {});
-  const stops = new Set<string>();
-  for (let tab = 0; tab < TABS; tab += 1) {
-    await page.keyboard.press('Tab');
-    const stop = await page.evaluate(() => {
-      const at = document.activeElement;
-      if (!(at instanceof HTMLElement) || at === document.body) return null;
-      const box = at.getBoundingClientRect();
-      const style = getComputedStyle(at);
-      // The prompt draws its focus around the whole composer.
-      const isSeen = box.width > 0 && box.height > 0 && (style.outlineStyle !== 'none' || at.dataset['testid'] === 'prompt');
-      return { name: at.dataset['testid'] ?? at.getAttribute('aria-label') ?? at.textContent.trim(), isSeen };
-    });
-    if (!stop) continue;
-    expect(stop.isSeen, `${stop.name} has the focus and does not show it`).toBe(true);
-    stops.add(stop.name);
-  }
-  for (const name of ['prompt', 'search', 'new-chat', 'nav-devices', 'nav-sharing', 'nav-settings', 'share-toggle']) {
-    expect([...stops], 'reached by Tab').toContain(name);
-  }
+  await keysTo(page, 'devices');
+  await tabTo(page, 'trust-select');
+  await page.keyboard.press('ArrowUp');
+  await expect(page.getByTestId('device-row').first()).toContainText('Not used');
+  await tabTo(page, 'type-code');
+  await page.keyboard.type('483920');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('join-done')).toBeVisible();
+  await expect(page.getByTestId('device-row')).toHaveCount(4);
+});
+
+test('models by keys alone: getting one, holding it up', async ({ page }) => {
+  await open(page, {});
+  await keysTo(page, 'models');
+  await tabTo(page, 'get-qwen3-4b');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('download')).toHaveAttribute('data-state', 'loading');
+  await tabTo(page, 'download-pause');
+  await page.keyboard.press('Space');
+  await expect(page.getByTestId('download')).toHaveAttribute('data-state', 'paused');
+});
+
+test('sharing by keys alone: switched off and on, a limit, quiet hours', async ({ page }) => {
+  await open(page, {});
+  await keysTo(page, 'sharing');
+  const shared = page.getByTestId('page-share');
+  await tabTo(page, 'page-share');
+  await page.keyboard.press('Space');
+  await expect(shared).toHaveAttribute('aria-checked', 'false');
+  await page.keyboard.press('Enter');
+  await expect(shared).toHaveAttribute('aria-checked', 'true');
+  await tabTo(page, 'lend-streams');
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('lend-streams')).toHaveValue('3');
+  await tabTo(page, 'quiet-hours');
+  await page.keyboard.press('Space');
+  await expect(page.getByTestId('quiet-from')).toBeVisible();
+});
+
+test('privacy by keys alone: who may help, and whole requests', async ({ page }) => {
+  await open(page, {});
+  await keysTo(page, 'privacy');
+  await tabTo(page, 'borrow');
+  const before = await page.getByTestId('borrow').inputValue();
+  await page.keyboard.press('ArrowDown');
+  await expect(page.getByTestId('borrow')).not.toHaveValue(before);
+  await tabTo(page, 'whole');
+  await page.keyboard.press('Space');
+  await expect(page.getByTestId('whole')).toHaveAttribute('aria-checked', 'true');
+});
+
+test('the port by keys alone: the key is shown, the port tested, a key of one program made', async ({ page }) => {
+  await open(page, {});
+  await keysTo(page, 'port');
+  await tabTo(page, 'test-port');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('tested')).toBeVisible();
+  await tabTo(page, 'show-key');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('port-key')).toContainText('nook-fak3');
+  await tabTo(page, 'own-key-name');
+  await page.keyboard.type('Notes');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('own-key')).toHaveCount(2);
+});
+
+test('the checks by keys alone: looked at again, and the focus stays', async ({ page }) => {
+  await open(page, {});
+  await keysTo(page, 'checks');
+  await tabTo(page, 'look-again');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('look-again')).toHaveAttribute('aria-disabled', 'false');
+  await expect(page.getByTestId('look-again')).toBeFocused();
+  await expect(page.getByTestId('finding').first()).toBeVisible();
+});
+
+test('the settings by keys alone: colours', async ({ page }) => {
+  await open(page, { theme: 'light' });
+  await keysTo(page, 'settings');
+  await tabTo(page, 'theme');
+  await page.keyboard.press('ArrowDown');
+  await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark');
 });
 
 test('a reply is made and its question edited by keys alone', async ({ page }) => {

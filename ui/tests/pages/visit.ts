@@ -8,24 +8,29 @@ export interface Chosen {
   size?: 'normal' | 'huge';
   /** The first start is still open. */
   isNew?: boolean;
+  /** What holds sharing back. */
+  paused?: string;
+  /** The model that answers. */
+  model?: string;
 }
 
 /** The pages beside the chat, as the side bar names them. */
 export const PAGES = ['devices', 'models', 'sharing', 'privacy', 'port', 'checks', 'settings'] as const;
 
-/** Narrower than this, the side bar hides behind a button. */
+/** Up to this width the side bar hides behind a button. */
 const NARROW = 720;
 
-export async function open(page: Page, { theme, language, size, isNew = false }: Chosen): Promise<void> {
+export async function open(page: Page, { theme, language, size, isNew = false, paused, model }: Chosen): Promise<void> {
   const kept: Record<string, string> = {};
   if (theme) kept['inglenook.theme'] = theme;
   if (language) kept['inglenook.language'] = language;
   if (size) kept['inglenook.size'] = size;
+  if (model) kept['inglenook.model'] = model;
   if (!isNew) kept['inglenook.first-start'] = 'done';
   await page.addInitScript((entries) => {
     for (const [key, value] of Object.entries(entries)) localStorage.setItem(key, value);
   }, kept);
-  await page.goto('/');
+  await page.goto(paused ? `/?paused=${paused}` : '/');
   await expect(page.getByTestId('prompt')).toBeVisible({ timeout: 60_000 });
 }
 
@@ -36,9 +41,11 @@ export async function goTo(page: Page, name: (typeof PAGES)[number] | 'chat'): P
   await settle(page);
 }
 
-export async function openConversation(page: Page): Promise<void> {
+/** Opens a conversation of the past, the newest without a title. */
+export async function openConversation(page: Page, title = ''): Promise<void> {
   await openSideBar(page);
-  await page.getByTestId('conversation').locator('.title').first().click();
+  await page.getByTestId('conversation').filter({ hasText: title }).locator('.title').first().click();
+  await expect(page.getByTestId('reply').last()).toBeVisible();
   await settle(page);
 }
 
@@ -48,5 +55,5 @@ export async function settle(page: Page): Promise<void> {
 }
 
 async function openSideBar(page: Page): Promise<void> {
-  if ((page.viewportSize()?.width ?? NARROW) < NARROW) await page.locator('.menu').click();
+  if ((page.viewportSize()?.width ?? NARROW) <= NARROW) await page.locator('.menu').click();
 }

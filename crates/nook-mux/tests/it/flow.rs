@@ -5,7 +5,7 @@ use std::any::Any;
 use nook_base::limits::{CHUNK_BYTES, CREDIT_WINDOW};
 use nook_base::{ActivationDtype, ErrorCode};
 use nook_mux::{CallError, TrySendError};
-use nook_wire::{CallId, Kind, Message, WireMessage};
+use nook_wire::{CallId, Kind, Message, PIECE_BYTES_MAX, Piece, WireMessage};
 
 use crate::pair::{by_hand, call, chunk, open, pair, relay, rows, spawn, step};
 
@@ -216,6 +216,33 @@ async fn decode_overtakes_prefill_and_no_call_overtakes_itself() {
         assert!(chunks_before.count() <= 1, "{seen:?}");
         assert_eq!(seen.iter().filter(|seen| **seen == (2, Kind::Chunk)).count(), 6);
     }
+}
+
+#[tokio::test]
+async fn decode_and_prefill_overtake_files() {
+    let (end, mut hand) = by_hand();
+    let mut file = end.mux.open_call().await.unwrap();
+    let mut prefill = end.mux.open_call().await.unwrap();
+    let mut decode = end.mux.open_call().await.unwrap();
+    // Four chunks of a file stand in line before anything else is even made.
+    let piece = Message::Piece(Piece { from: 0, bytes: PIECE_BYTES_MAX });
+    file.send_tensor(piece, vec![7; PIECE_BYTES_MAX as usize].into()).await.unwrap();
+    prefill.send_tensor(step(384, true), rows(384, 1)).await.unwrap();
+    decode.send_tensor(step(1, false), rows(1, 2)).await.unwrap();
+    let mut chunks = Vec::new();
+    while chunks.len() < 4 + 6 + 1 {
+        let frame = hand.read().await.unwrap();
+        if frame.message.kind() == Kind::Chunk {
+            chunks.push(frame.call.0);
+        }
+    }
+    // A chunk of each may already be on its way into the pipe when the next comes.
+    let file_before = |call| {
+        let last = chunks.iter().rposition(|it| *it == call).unwrap();
+        chunks[..last].iter().filter(|it| **it == 2).count()
+    };
+    assert!(file_before(4) <= 1 && file_before(6) <= 1, "{chunks:?}");
+    assert_eq!(chunks.iter().filter(|it| **it == 2).count(), 4);
 }
 
 #[tokio::test]

@@ -6,12 +6,14 @@
 use std::fmt::Write as _;
 
 use nook_base::{ErrorCode, Sensitive, clock};
-use nook_store::{Chats, Conversation, ConversationId, Finish, ImportedMessage, MessageId, Role};
+use nook_store::{
+    Chats, Conversation, ConversationId, Finish, ImportedMessage, KeptThought, MessageId, Role,
+};
 use serde::{Deserialize, Serialize};
 
-use super::{finish_view, role_view, told};
+use super::{finish_view, role_view, thought_view, told};
 use crate::house::HouseError;
-use crate::views::{ChatRole, ExportAsk, MessageFinish, Wording};
+use crate::views::{ChatRole, ExportAsk, MessageFinish, ThoughtView, Wording};
 
 /// What every file says of itself.
 const FORMAT: &str = "inglenook-chat";
@@ -36,6 +38,9 @@ struct FileMessage {
     parent: Option<usize>,
     role: ChatRole,
     text: String,
+    /// What the model thought before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    thought: Option<ThoughtView>,
     #[serde(default)]
     model: Option<String>,
     #[serde(default = "complete")]
@@ -52,7 +57,9 @@ fn complete() -> MessageFinish {
 pub(super) fn export(conversation: &Conversation, form: ExportAsk) -> Result<String, HouseError> {
     match form {
         ExportAsk::Json => json(conversation),
-        ExportAsk::Markdown { you, leaf } => Ok(markdown(conversation, &you, MessageId(leaf))),
+        ExportAsk::Markdown { you, thought, leaf } => {
+            Ok(markdown(conversation, (&you, &thought), MessageId(leaf)))
+        }
     }
 }
 
@@ -63,6 +70,7 @@ fn json(conversation: &Conversation) -> Result<String, HouseError> {
         parent: message.parent.and_then(position),
         role: role_view(message.role),
         text: message.text.0.clone(),
+        thought: message.thought.as_ref().map(thought_view),
         model: message.model.clone(),
         finish: finish_view(&message.finish),
         created: message.created,
@@ -79,25 +87,34 @@ fn json(conversation: &Conversation) -> Result<String, HouseError> {
     })
 }
 
-fn markdown(conversation: &Conversation, you: &str, leaf: MessageId) -> String {
+/// `you` and `thought` stand over what the person said, and over what the model thought.
+fn markdown(conversation: &Conversation, (you, thought): (&str, &str), leaf: MessageId) -> String {
     let mut text = format!("# {}\n", conversation.entry.title.as_str());
-    let instructions = conversation.entry.instructions.trim();
-    for line in instructions.lines() {
-        text.push_str("\n> ");
-        text.push_str(line);
-    }
-    if !instructions.is_empty() {
-        text.push('\n');
-    }
+    quote(&mut text, conversation.entry.instructions.trim());
     for message in conversation.branch(leaf) {
         let speaker = match message.role {
             Role::User => you,
             _ => message.model.as_deref().unwrap_or("Inglenook"),
         };
         // Writing to a string cannot fail.
-        let _ = write!(text, "\n## {speaker}\n\n{}\n", message.text.trim_end());
+        let _ = writeln!(text, "\n## {speaker}");
+        if let Some(thoughts) = &message.thought {
+            quote(&mut text, &format!("**{thought}**\n\n{}", thoughts.text.trim()));
+        }
+        let _ = write!(text, "\n{}\n", message.text.trim_end());
     }
     text
+}
+
+/// Writes lines as a quotation; nothing where there are none.
+fn quote(text: &mut String, quoted: &str) {
+    for line in quoted.lines() {
+        text.push_str(if line.is_empty() { "\n>" } else { "\n> " });
+        text.push_str(line);
+    }
+    if !quoted.is_empty() {
+        text.push('\n');
+    }
 }
 
 /// Takes in a file that [`export`] wrote.
@@ -137,6 +154,10 @@ fn imported(message: FileMessage) -> ImportedMessage {
             ChatRole::Assistant => Role::Assistant,
         },
         text: Sensitive(message.text),
+        thought: message.thought.map(|ThoughtView { text, ms }| KeptThought {
+            text: Sensitive(text),
+            milliseconds: ms,
+        }),
         model: message.model,
         finish: match message.finish {
             MessageFinish::Running | MessageFinish::Interrupted => Finish::Interrupted,
@@ -159,6 +180,7 @@ mod tests {
         let asked = chats.add(talk, None, Role::User, "Why do stars shine?", 7).unwrap();
         for (text, finish) in [("They burn", Finish::Stopped), ("Fusion.", Finish::Complete)] {
             let reply = chats.begin_reply(talk, asked, "ember", 8).unwrap();
+            chats.think(reply, "Is it fire?\n\nPerhaps.", 1200).unwrap();
             chats.append(reply, text).unwrap();
             chats.finish(reply, &finish, None, 9).unwrap();
         }
@@ -185,9 +207,10 @@ mod tests {
         let id = talk(&mut chats);
         let kept = chats.get(id).unwrap();
         let leaf = kept.messages[1].id.0;
-        let text = export(&kept, ExportAsk::Markdown { you: "You".to_owned(), leaf }).unwrap();
+        let (you, thought) = ("You".to_owned(), "Thought".to_owned());
+        let text = export(&kept, ExportAsk::Markdown { you, thought, leaf }).unwrap();
         let expected = "# Stars\n\n> Be kind.\n> Be brief.\n\n## You\n\nWhy do stars shine?\n\n\
-                        ## ember\n\nThey burn\n";
+                        ## ember\n\n> **Thought**\n>\n> Is it fire?\n>\n> Perhaps.\n\nThey burn\n";
         assert_eq!(text, expected);
     }
 

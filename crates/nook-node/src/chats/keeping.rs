@@ -1,16 +1,20 @@
 //! Saves a reply while it grows, so that whatever ends the program leaves the words that were shown,
-//! and who computed them.
+//! what was thought before them, and who computed them.
+//!
+//! The door is answered before the reply has begun: it may wait for its turn, or for the model to be
+//! opened. A door that leaves meanwhile gives the place back.
 
 use std::time::Duration;
 
 use nook_base::tasks::Tasks;
 use nook_base::{Sensitive, clock};
 use nook_store::{Finish, Message, MessageId};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::ChatBook;
 use super::stretches::{self, Stretches};
-use crate::house::{REPLY_EVENTS_MAX, Reply, ReplyPiece};
+use super::telling_apart::{Apart, Thinking};
+use crate::house::{HouseError, KeptReply, REPLY_EVENTS_MAX, Reply, ReplyPiece};
 use crate::views::{
     FailoverView, FinishReason, PartView, PathView, ReplyEvent, ReplySummary, RouteView,
 };
@@ -25,7 +29,12 @@ pub(super) struct Begun {
     failovers: Vec<FailoverView>,
     timeline: Vec<PartView>,
     stretches: Stretches,
+    /// How long it has thought, in milliseconds.
+    thought_ms: u64,
 }
+
+/// A reply that has a place and is not begun yet.
+pub(super) type Coming = oneshot::Receiver<Result<Reply, HouseError>>;
 
 impl Begun {
     /// What a cut reply had.
@@ -39,7 +48,8 @@ impl Begun {
             Some(path) => (path.completion_tokens, path.failovers),
             None => (0, Vec::new()),
         };
-        Self { tokens, failovers, timeline: timeline.unwrap_or_default(), stretches }
+        let thought_ms = message.thought.as_ref().map_or(0, |thought| thought.milliseconds);
+        Self { tokens, failovers, timeline: timeline.unwrap_or_default(), stretches, thought_ms }
     }
 
     fn shifted(&self, mut failover: FailoverView) -> FailoverView {
@@ -86,16 +96,20 @@ impl Path {
                 self.view(route).failovers.push(failover);
                 true
             }
-            ReplyEvent::TokenDelta { text, tokens } => {
+            ReplyEvent::TokenDelta { text, .. } => {
                 self.stretches.grow(text);
-                if let Some(view) = &mut self.view {
-                    view.completion_tokens = self.begun.tokens.saturating_add(*tokens);
-                }
                 false
             }
-            ReplyEvent::ShardStatus { .. }
+            ReplyEvent::ThoughtDelta { .. }
+            | ReplyEvent::ShardStatus { .. }
             | ReplyEvent::Done { .. }
             | ReplyEvent::PipelineAborted { .. } => false,
+        }
+    }
+
+    fn count(&mut self, tokens: u32) {
+        if let Some(view) = &mut self.view {
+            view.completion_tokens = self.begun.tokens.saturating_add(tokens);
         }
     }
 
@@ -116,20 +130,27 @@ impl Path {
     }
 }
 
-/// Passes a reply on while saving it. The door that stops listening stops the reply.
+/// Passes a reply on while saving it, from when it has come. The door that stops listening stops it.
 pub(super) fn keep(
     book: ChatBook,
     message: MessageId,
     begun: Begun,
-    mut reply: Reply,
+    coming: Coming,
     tasks: &Tasks,
-) -> Reply {
+) -> KeptReply {
     let (out, events) = mpsc::channel(REPLY_EVENTS_MAX);
-    let (model, prompt_ids) = (reply.model.clone(), Sensitive(reply.prompt_ids.0.clone()));
-    let form = reply.form.clone();
     tasks.spawn("kept-reply", async move {
         let mut path = Path::behind(begun);
-        let mut end = pass_on(&book, message, &mut path, &mut reply, &out).await;
+        let come = tokio::select! {
+            biased;
+            () = out.closed() => None,
+            come = coming => Some(come.unwrap_or_else(|_| Err(HouseError::gone()))),
+        };
+        let mut end = match come {
+            Some(Ok(reply)) => pass_on(&book, message, &mut path, reply, &out).await,
+            Some(Err(error)) => Some(refused(error)),
+            None => None,
+        };
         // Saved before the door hears of the end, so that what it reads back is whole.
         let (finish, route) = match end.as_mut().map(|piece| &mut piece.event) {
             Some(ReplyEvent::Done { summary }) => {
@@ -151,7 +172,40 @@ pub(super) fn keep(
             let _ = out.send(end).await;
         }
     });
-    Reply { model, prompt_ids, form, events }
+    KeptReply { events }
+}
+
+/// The end of a reply that never began.
+fn refused(error: HouseError) -> ReplyPiece {
+    let (code, sentence) = (error.code.name().to_owned(), error.sentence);
+    let event = ReplyEvent::PipelineAborted { code, sentence };
+    ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None }
+}
+
+/// What has come and is not in the database yet.
+#[derive(Default)]
+struct Unsaved {
+    text: String,
+    /// With how long all thinking has taken.
+    thought: String,
+    thought_ms: u64,
+}
+
+impl Unsaved {
+    fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.thought.is_empty()
+    }
+
+    fn take_in(&mut self, event: &ReplyEvent) {
+        match event {
+            ReplyEvent::TokenDelta { text, .. } => self.text.push_str(text),
+            ReplyEvent::ThoughtDelta { text, ms, .. } => {
+                self.thought.push_str(text);
+                self.thought_ms = *ms;
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Passes events on until the last one, which is returned, or until nobody listens.
@@ -159,45 +213,63 @@ async fn pass_on(
     book: &ChatBook,
     message: MessageId,
     path: &mut Path,
-    reply: &mut Reply,
+    mut reply: Reply,
     out: &mpsc::Sender<ReplyPiece>,
 ) -> Option<ReplyPiece> {
-    let mut unsaved = String::new();
+    let mut unsaved = Unsaved::default();
+    let mut apart = Apart::new(reply.form.clone(), Thinking::after(path.begun.thought_ms));
     let mut save = tokio::time::interval(SAVE_INTERVAL);
     let end = loop {
         tokio::select! {
             biased;
             () = out.closed() => break None,
             _ = save.tick(), if !unsaved.is_empty() => {
-                save_text(book, message, std::mem::take(&mut unsaved)).await;
+                save_words(book, message, std::mem::take(&mut unsaved)).await;
             }
             piece = reply.events.recv() => {
                 let Some(piece) = piece else { break None };
-                if path.follow(&piece.event) {
-                    note_route(book, message, path.json()).await;
+                if let ReplyEvent::TokenDelta { tokens, .. } = &piece.event {
+                    // Also of one whose text is held back for now.
+                    path.count(*tokens);
                 }
-                match &piece.event {
-                    ReplyEvent::Done { .. } | ReplyEvent::PipelineAborted { .. } => {
-                        break Some(piece);
+                let mut end = None;
+                for piece in apart.told(piece) {
+                    if path.follow(&piece.event) {
+                        note_route(book, message, path.json()).await;
                     }
-                    ReplyEvent::TokenDelta { text, .. } => unsaved.push_str(text),
-                    _ => {}
+                    unsaved.take_in(&piece.event);
+                    let is_end = matches!(
+                        piece.event,
+                        ReplyEvent::Done { .. } | ReplyEvent::PipelineAborted { .. }
+                    );
+                    if is_end {
+                        end = Some(piece);
+                    } else if out.send(piece).await.is_err() {
+                        break;
+                    }
                 }
-                if out.send(piece).await.is_err() {
-                    break None;
+                // A door that has left is noticed above.
+                if end.is_some() {
+                    break end;
                 }
             }
         }
     };
-    save_text(book, message, unsaved).await;
+    save_words(book, message, unsaved).await;
     end
 }
 
-async fn save_text(book: &ChatBook, message: MessageId, text: String) {
-    if text.is_empty() {
+async fn save_words(book: &ChatBook, message: MessageId, words: Unsaved) {
+    if words.is_empty() {
         return;
     }
-    let job = move |books: &mut super::Books| books.of_message(message).append(message, &text);
+    let job = move |books: &mut super::Books| {
+        let chats = books.of_message(message);
+        if !words.thought.is_empty() {
+            chats.think(message, &words.thought, words.thought_ms)?;
+        }
+        if words.text.is_empty() { Ok(()) } else { chats.append(message, &words.text) }
+    };
     if let Err(error) = book.run(job).await {
         tracing::error!(%error, "a part of a reply could not be saved");
     }
@@ -230,6 +302,7 @@ pub(super) async fn save_end(
 #[cfg(test)]
 mod tests {
     use nook_store::{Chats, Role};
+    use nook_text::{ReplyForm, Thought};
 
     use super::*;
     use crate::chats::message_view;
@@ -280,6 +353,15 @@ mod tests {
 
     /// What doors read of a reply after `pieces` came, to a reply that had `begun`.
     async fn kept(begun: Begun, pieces: Vec<ReplyPiece>) -> crate::views::MessageView {
+        kept_of(ReplyForm::plain(), begun, pieces).await
+    }
+
+    /// The same for a reply of this form.
+    async fn kept_of(
+        form: ReplyForm,
+        begun: Begun,
+        pieces: Vec<ReplyPiece>,
+    ) -> crate::views::MessageView {
         let mut chats = Chats::in_memory().unwrap();
         let talk = chats.create("x", 1).unwrap();
         let asked = chats.add(talk, None, Role::User, "x", 1).unwrap();
@@ -289,9 +371,10 @@ mod tests {
         for piece in pieces {
             sender.send(piece).await.unwrap();
         }
-        let (model, form) = ("ember".to_owned(), nook_text::ReplyForm::plain());
-        let reply = Reply { model, prompt_ids: Sensitive(Vec::new()), form, events };
-        let mut passed = keep(book.clone(), message, begun, reply, &Tasks::new());
+        let (model, prompt_ids) = ("ember".to_owned(), Sensitive(Vec::new()));
+        let (answer, coming) = oneshot::channel();
+        answer.send(Ok(Reply { model, prompt_ids, form, events })).unwrap();
+        let mut passed = keep(book.clone(), message, begun, coming, &Tasks::new());
         while let Some(piece) = passed.events.recv().await {
             if matches!(piece.event, ReplyEvent::PipelineAborted { .. } | ReplyEvent::Done { .. }) {
                 break;
@@ -321,6 +404,61 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_is_thought_is_kept_beside_the_words_and_counts_as_tokens() {
+        let form = ReplyForm { thought: Thought::Perhaps, ..ReplyForm::plain() };
+        let pieces = vec![
+            piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a") }),
+            delta("<thi", 1),
+            delta("nk>\nHm", 2),
+            delta("m.</think>\n\nYes", 4),
+            delta(".", 5),
+            aborted(),
+        ];
+        let begun = Begun { thought_ms: 700, ..Begun::default() };
+        let view = kept_of(form, begun, pieces).await;
+        assert_eq!(view.text, "Yes.");
+        let thought = view.thought.unwrap();
+        assert_eq!(thought.text, "Hmm.");
+        assert!(thought.ms >= 700, "{}", thought.ms);
+        assert_eq!(view.path.unwrap().completion_tokens, 5);
+        // One that was cut in its middle is kept too.
+        let form = ReplyForm { thought: Thought::Open { end: "</think>" }, ..ReplyForm::plain() };
+        let started = ReplyEvent::Started { prompt_tokens: 3, route: route("a") };
+        let view =
+            kept_of(form, Begun::default(), vec![piece(started), delta("Hm </th", 1), aborted()])
+                .await;
+        assert_eq!((view.text.as_str(), view.thought.unwrap().text.as_str()), ("", "Hm </th"));
+    }
+
+    #[tokio::test]
+    async fn a_door_that_leaves_before_the_reply_begins_gives_its_place_back() {
+        let mut chats = Chats::in_memory().unwrap();
+        let talk = chats.create("x", 1).unwrap();
+        let asked = chats.add(talk, None, Role::User, "x", 1).unwrap();
+        let message = chats.begin_reply(talk, asked, "ember", 1).unwrap();
+        let book = ChatBook::start(chats).unwrap();
+        let tasks = Tasks::new();
+        for is_refused in [true, false] {
+            let (mut answer, coming) = oneshot::channel();
+            let mut kept = keep(book.clone(), message, Begun::default(), coming, &tasks);
+            if is_refused {
+                let _ = answer.send(Err(HouseError::from(nook_base::ErrorCode::TooLong)));
+                let end = kept.events.recv().await.unwrap().event;
+                assert!(
+                    matches!(end, ReplyEvent::PipelineAborted { code, .. } if code == "too_long")
+                );
+                book.run(move |books| books.kept.resume(message)).await.unwrap();
+                continue;
+            }
+            drop(kept);
+            answer.closed().await;
+        }
+        assert!(tasks.shut_down(Duration::from_secs(60)).await);
+        let all = book.run(move |books| books.kept.get(talk)).await.unwrap().messages;
+        assert_eq!(all[1].finish, Finish::Stopped);
+    }
+
+    #[tokio::test]
     async fn what_a_reply_had_before_it_went_on_counts_in_the_whole() {
         let summary = ReplySummary {
             model: "ember".to_owned(),
@@ -344,7 +482,8 @@ mod tests {
         let timeline = vec![part(1, 10)];
         let stretches = vec![StretchView { at: 0, after_tokens: 0, route: route("b") }];
         let stretches = Stretches::behind("One ", stretches);
-        let begun = Begun { tokens: 10, failovers: vec![failover()], timeline, stretches };
+        let failovers = vec![failover()];
+        let begun = Begun { tokens: 10, failovers, timeline, stretches, thought_ms: 0 };
         let view = kept(begun, pieces).await;
         assert_eq!(places(&view.stretches), [(0, 0, "b"), (4, 10, "a")]);
         let summary = view.summary.unwrap();

@@ -2,7 +2,7 @@
 
 use nook_base::clock;
 use nook_store::{ChatsError, Conversation, ConversationId, Finish, Message, MessageId, Role};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::keeping::{self, Begun};
 use super::{Books, role_view};
@@ -55,34 +55,47 @@ impl State {
                     activation_dtype: None,
                     reach: prepared.reach,
                 };
-                let (begun, wait) = oneshot::channel();
-                let (request, conversation) = (Box::new(request), Some(prepared.conversation.0));
-                let ask = Inside::Generate { request, conversation, answer: begun };
-                house.send(ask).await.map_err(|_| HouseError::gone())?;
                 let reply_message = prepared.reply;
-                match wait.await.map_err(|_| HouseError::gone())? {
-                    Ok(reply) => Ok(StartedTurn {
-                        conversation: prepared.conversation.0,
-                        user_message: prepared.user.0,
-                        reply_message: reply_message.0,
-                        reply: keeping::keep(
-                            book.clone(),
-                            reply_message,
-                            prepared.begun,
-                            reply,
-                            &tasks,
-                        ),
-                    }),
+                let (request, conversation) = (Box::new(request), Some(prepared.conversation.0));
+                let coming = match placed(&house, request, conversation).await {
+                    Ok(coming) => coming,
                     Err(error) => {
                         let code = error.code.name().to_owned();
                         let finish = Finish::Failed { code };
                         keeping::save_end(&book, reply_message, finish, None).await;
-                        Err(error)
+                        return Err(error);
                     }
-                }
+                };
+                let (book, begun) = (book.clone(), prepared.begun);
+                Ok(StartedTurn {
+                    conversation: prepared.conversation.0,
+                    user_message: prepared.user.0,
+                    reply_message: reply_message.0,
+                    reply: keeping::keep(book, reply_message, begun, coming, &tasks),
+                })
             };
             let _ = answer.send(outcome.await);
         });
+    }
+}
+
+/// Asks for a reply; comes back as soon as it has a place, be it in the queue.
+async fn placed(
+    house: &mpsc::Sender<Inside>,
+    request: Box<GenerateRequest>,
+    conversation: Option<i64>,
+) -> Result<keeping::Coming, HouseError> {
+    let (placed, has_place) = oneshot::channel();
+    let (answer, coming) = oneshot::channel();
+    let ask = Inside::Generate { request, conversation, placed, answer };
+    house.send(ask).await.map_err(|_| HouseError::gone())?;
+    match has_place.await {
+        Ok(()) => Ok(coming),
+        // Refused: the answer has said why before the place was given up.
+        Err(_) => match coming.await.map_err(|_| HouseError::gone())? {
+            Err(error) => Err(error),
+            Ok(_) => Err(HouseError::gone()),
+        },
     }
 }
 
@@ -103,10 +116,12 @@ fn prepare(books: &mut Books, turn: Turn) -> Result<Prepared, ChatsError> {
         let user = cut.parent.ok_or(ChatsError::NotCut)?;
         chats.resume(reply)?;
         let messages = told_so_far(&kept, user);
-        let prompt = if cut.text.is_empty() {
+        let thought = cut.thought.as_ref().map(|thought| thought.text.clone());
+        let prompt = if cut.text.is_empty() && thought.is_none() {
             Prompt::Chat(messages)
         } else {
-            Prompt::Begun { messages, reply: cut.text.clone() }
+            let (thought, reply) = (thought.unwrap_or_default(), cut.text.clone());
+            Prompt::Begun { messages, thought, reply }
         };
         let (reach, begun) = (reach(&kept, turn.reach), Begun::of(cut));
         return Ok(Prepared { conversation, user, reply, prompt, reach, begun, ended });
@@ -159,7 +174,8 @@ fn told_so_far(kept: &Conversation, user: MessageId) -> Vec<ChatMessage> {
     first.into_iter().chain(kept.branch(user).into_iter().filter_map(prompt_message)).collect()
 }
 
-/// A message as the model is to see it; an empty reply (cut before its first word) is left out.
+/// A message as the model is to see it: without what it thought, as templates leave that out of earlier
+/// turns; an empty reply (cut before its first word) is left out.
 fn prompt_message(message: &Message) -> Option<ChatMessage> {
     if message.role == Role::Assistant && message.text.is_empty() {
         return None;

@@ -90,7 +90,7 @@ fn heard(model: ModelDigest, sharing: bool, age: Duration, now: Instant) -> Hear
         queue_depth: 1,
         memory_free_bytes: PLENTY,
     };
-    Heard { advert, at: now - age }
+    Heard { advert, at: now - age, life: ADVERT_LIFE }
 }
 
 /// The time of the tests, late enough that an advert can be stale.

@@ -1,13 +1,16 @@
 //! How downloads end: stopped, failed, deleted, or with a file that joins the library.
 
+use std::path::Path;
+
+use nook_base::ModelDigest;
 use nook_fetch::{FetchError, Fetched, FileKey, Progress, Slot};
-use nook_store::{DownloadWish, Staged, Take};
+use nook_store::{DownloadWish, Staged, Stager, Take};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::copies::{Unfit, copied, judge};
 use super::{Stage, UnderWay, refused, troubles};
 use crate::house::HouseError;
-use crate::models::digest_of;
 use crate::state::{Inside, State};
 use crate::views::Problem;
 
@@ -17,14 +20,14 @@ pub(crate) struct Stocked {
     key: String,
     /// Still held, so that nobody else writes the file.
     slot: Slot,
-    staged: Result<Staged, String>,
+    staged: Result<Staged, Unfit>,
     /// Whether a publisher's digest has shown that the bytes are right.
     verified: bool,
 }
 
 /// What becomes of a download that failed when the program starts again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AtNextStart {
+pub(super) enum AtNextStart {
     /// It goes on by itself.
     GoesOn,
     /// It waits for its owner: nothing will have changed.
@@ -41,7 +44,7 @@ impl State {
         } else {
             match outcome {
                 Ok(fetched) => self.check_download(key, fetched),
-                Err(FetchError::Stopped) => {
+                Err(FetchError::Stopped | FetchError::Nobody) => {
                     self.downloads.under_way.remove(key);
                 }
                 Err(error) => {
@@ -70,11 +73,11 @@ impl State {
         );
         let (stager, inside, key) = (self.library.stager(), self.inside.clone(), key.to_owned());
         let Fetched { slot, path, verified, .. } = fetched;
+        let wanted = self.downloads.find(&key).and_then(copied);
         self.tasks.spawn_until_cancelled("check-download", async move {
-            let checked = tokio::task::spawn_blocking(move || {
-                stager.stage(&path, Take::Move, digest_of).map_err(|error| error.to_string())
-            });
-            let staged = checked.await.unwrap_or_else(|_| Err("the check was interrupted".into()));
+            let checked = tokio::task::spawn_blocking(move || check(&stager, &path, wanted));
+            let lost = || Err(Unfit::NoModel("the check was interrupted".to_owned()));
+            let staged = checked.await.unwrap_or_else(|_| lost());
             let stocked = Stocked { key, slot, staged, verified };
             // A closed inbox means that the node is leaving; the next start checks again.
             let _ = inside.send(Inside::Stocked(Box::new(stocked))).await;
@@ -96,11 +99,15 @@ impl State {
                 self.forget_download(&key);
             }
             Ok(Err(error)) => self.fail_download(&key, error.into(), AtNextStart::Rests),
+            Err(Unfit::Other) => {
+                discard(slot);
+                self.wrong_copy(&key);
+            }
             // These are the publisher's bytes, and a later version may understand them.
-            Err(why) if verified => {
+            Err(Unfit::NoModel(why)) if verified => {
                 self.fail_download(&key, troubles::of_model(why, false), AtNextStart::Rests);
             }
-            Err(why) => {
+            Err(Unfit::NoModel(why)) => {
                 discard(slot);
                 self.fail_download(&key, troubles::of_model(why, true), AtNextStart::Rests);
             }
@@ -113,12 +120,12 @@ impl State {
         // Another model may have taken the name meanwhile; then this one gets a number.
         let free = name
             .as_deref()
-            .filter(|name| self.library.name_for(Some(name), std::path::Path::new(name)).is_ok());
+            .filter(|name| self.library.name_for(Some(name), Path::new(name)).is_ok());
         let made = match (free, &name) {
             (Some(free), _) => Some(free.to_owned()),
             (None, Some(taken)) => {
                 let file = format!("{taken}.gguf");
-                self.library.name_for(None, std::path::Path::new(&file)).ok()
+                self.library.name_for(None, Path::new(&file)).ok()
             }
             (None, None) => None,
         };
@@ -128,7 +135,7 @@ impl State {
     }
 
     /// Rests with a reason until the owner resumes or deletes it.
-    fn fail_download(&mut self, key: &str, why: Problem, at_next_start: AtNextStart) {
+    pub(super) fn fail_download(&mut self, key: &str, why: Problem, at_next_start: AtNextStart) {
         self.downloads.under_way.remove(key);
         let entry = self.downloads.find(key).cloned();
         if let Some(entry) = entry.filter(|_| at_next_start == AtNextStart::Rests)
@@ -156,6 +163,7 @@ impl State {
 
     fn forget_download(&mut self, key: &str) {
         self.downloads.troubles.remove(key);
+        self.copies.first.remove(key);
         if let Err(error) = self.downloads.list.remove(key) {
             // It would be fetched again at the next start, and found to be here already.
             tracing::warn!(%error, "a download that is over stays in the list");
@@ -205,6 +213,25 @@ impl State {
         }
         self.start_downloads();
     }
+}
+
+/// Is it a model, and the one that was `wanted`? Reads all of it.
+fn check(stager: &Stager, path: &Path, wanted: Option<ModelDigest>) -> Result<Staged, Unfit> {
+    let mut unfit = None;
+    let staged = stager.stage(path, Take::Move, |path| {
+        judge(path, wanted).map_err(|wrong| {
+            let why = match &wrong {
+                Unfit::Other => String::new(),
+                Unfit::NoModel(why) => why.clone(),
+            };
+            unfit = Some(wrong);
+            why
+        })
+    });
+    staged.map_err(|error| match unfit {
+        Some(Unfit::Other) => Unfit::Other,
+        _ => Unfit::NoModel(error.to_string()),
+    })
 }
 
 /// Networks come back and disks get room; a file that is not there stays so.

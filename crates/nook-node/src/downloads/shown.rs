@@ -1,24 +1,50 @@
 //! Catalogue and downloads as doors show them.
 
-use nook_fetch::{Phase, Source};
+use nook_base::ModelDigest;
+use nook_fetch::{FileKey, Phase, Source};
 use nook_store::{DownloadEntry, DownloadWish};
 
+use super::copies::copied;
 use super::{Downloads, Stage, UnderWay, troubles};
+use crate::copying::Holder;
 use crate::state::State;
 use crate::views::{CatalogueView, DownloadState, DownloadView, FitKind};
 
 impl State {
     pub(crate) fn download_views(&self) -> Vec<DownloadView> {
         let downloads = &self.downloads;
-        downloads.list.entries().iter().map(|entry| downloads.view(entry)).collect()
+        let view = |entry: &DownloadEntry| match copied(entry) {
+            None => downloads.view(entry),
+            Some(model) => self.copy_view(model, downloads.view(entry)),
+        };
+        downloads.list.entries().iter().map(view).collect()
+    }
+
+    /// A copy from the house: who has it, and what it waits for where nobody has.
+    fn copy_view(&self, model: ModelDigest, view: DownloadView) -> DownloadView {
+        let holders = self.copies.holders.borrow();
+        let having: Vec<&Holder> =
+            holders.values().filter(|holder| holder.model(model).is_some()).collect();
+        let origin: Vec<&str> = having.iter().map(|holder| holder.name.as_str()).collect();
+        let length = having.first().and_then(|holder| holder.model(model)).map(|it| it.bytes);
+        let waits = view.state == DownloadState::Waiting && having.is_empty();
+        DownloadView {
+            origin: origin.join(", "),
+            copied: true,
+            file_bytes: view.file_bytes.or(length),
+            problem: view.problem.or_else(|| waits.then(troubles::of_nobody)),
+            ..view
+        }
     }
 
     pub(crate) fn catalogue_views(&self) -> Vec<CatalogueView> {
         let downloads = &self.downloads;
         let recommended = self.recommended();
+        let in_house = self.in_house_views();
         let entries = downloads.catalogue.entries().iter();
         let view = |entry: &nook_fetch::CatalogueEntry| {
             let key = entry.order.source.key();
+            let given = in_house.iter().find(|it| it.is_of(entry));
             let mut names = self.catalogue.iter().map(|model| &model.listed.name);
             CatalogueView {
                 id: entry.id.clone(),
@@ -34,7 +60,11 @@ impl State {
                 fit: self.fits.of_entry(&entry.id),
                 recommended: recommended.as_deref() == Some(entry.id.as_str()),
                 here: names.find(|name| name.eq_ignore_ascii_case(&entry.id)).cloned(),
-                download: downloads.find(key.as_str()).map(|entry| entry.key.clone()),
+                download: downloads
+                    .find(key.as_str())
+                    .map(|entry| entry.key.clone())
+                    .or_else(|| given.and_then(|given| given.copy.clone())),
+                in_house: given.map(|given| given.digest.clone()),
             }
         };
         entries.map(view).collect()
@@ -60,10 +90,10 @@ impl Downloads {
         let trouble = self.troubles.get(&entry.key);
         let guess = source.as_ref().and_then(|source| self.catalogue.of_source(source));
         let bytes = under_way.and_then(|it| it.shown.bytes).or(guess.map(|it| it.bytes));
-        let have = match (under_way, &source) {
-            (Some(under_way), _) => under_way.shown.have,
-            (None, Some(source)) => self.folder.bytes_of(&source.key()),
-            (None, None) => 0,
+        let have = match under_way {
+            Some(under_way) => under_way.shown.have,
+            // Also the key of a copy, which has no source among servers.
+            None => FileKey::parse(&entry.key).map_or(0, |key| self.folder.bytes_of(&key)),
         };
         let is_loading = under_way.is_some_and(|it| it.is_loading());
         let pulse = under_way.filter(|_| is_loading).map(|it| &it.pulse);
@@ -73,6 +103,7 @@ impl Downloads {
             name: entry.name.clone(),
             origin: source.as_ref().map(Source::origin).unwrap_or_default(),
             file: source.as_ref().map(|it| it.file_name().to_owned()).unwrap_or_default(),
+            copied: false,
             state: state(entry.wish, under_way, trouble.is_some()),
             have_bytes: have,
             file_bytes: bytes,

@@ -14,7 +14,7 @@ pub(super) fn of_end(error: &FetchError) -> Problem {
 
 /// What ended the last try of a download that goes on by itself.
 pub(super) fn of_try(last: &str) -> Problem {
-    let trouble = Trouble::Retrying { last: last.to_owned() };
+    let trouble = Trouble::Retrying { last: last.into() };
     problem(ErrorCode::PipelineStalled, last.to_owned(), trouble)
 }
 
@@ -25,6 +25,25 @@ pub(super) fn of_model(reason: String, deleted: bool) -> Problem {
         false => reason.clone(),
     };
     problem(ErrorCode::BadModel, said, Trouble::NoModel { reason, deleted })
+}
+
+/// What came from the house is something else than what was asked for; `device` brought all of it, if one
+/// device did.
+pub(super) fn of_copy(device: Option<String>) -> Problem {
+    let said = match &device {
+        Some(device) => format!(
+            "what {device} sent is not the model that was asked for. It was deleted, and nothing more is copied from that device until Inglenook starts again"
+        ),
+        None => "what several devices sent together is not the model that was asked for. It was \
+                 deleted; copy it again"
+            .to_owned(),
+    };
+    problem(ErrorCode::BadModel, said, Trouble::WrongCopy { device })
+}
+
+/// No device that has the model is here now.
+pub(super) fn of_nobody() -> Problem {
+    problem(ErrorCode::ShardUnavailable, FetchError::Nobody.to_string(), Trouble::NobodyHasIt)
 }
 
 fn problem(code: ErrorCode, said: String, trouble: Trouble) -> Problem {
@@ -53,7 +72,9 @@ fn trouble(error: &FetchError) -> Trouble {
         FetchError::NotThere { host, .. } => Trouble::NotThere { host },
         FetchError::Refused { host, .. } => Trouble::NotForAll { host },
         FetchError::Unexpected { host, status } => Trouble::Unexpected { host, status },
-        FetchError::GaveUp { host, tries, last } => Trouble::GaveUp { host, tries, last },
+        FetchError::GaveUp { host, tries, last } => {
+            Trouble::GaveUp { host, tries, last: last.into() }
+        }
         FetchError::Redirect { host, why } => Trouble::Redirected { host, reason: why },
         FetchError::TooLarge { bytes, .. } => Trouble::TooLarge { bytes },
         FetchError::NotGguf { host } => Trouble::NotGguf { host },
@@ -63,12 +84,14 @@ fn trouble(error: &FetchError) -> Trouble {
         FetchError::NoRoom { needed, free } => Trouble::NoRoom { needed, free },
         FetchError::Disk { full: true, .. } => Trouble::DiskFull,
         FetchError::Disk { file, reason, .. } => {
-            Trouble::NotWritten { file: file.display().to_string(), reason }
+            Trouble::NotWritten { file: file.display().to_string(), reason: reason.into() }
         }
-        FetchError::Untrusted { host, reason } => Trouble::Untrusted { host, reason },
+        FetchError::Untrusted { host, reason } => {
+            Trouble::Untrusted { host, reason: reason.into() }
+        }
         FetchError::Certificates { reason } => Trouble::NoCertificates { reason },
         FetchError::Lost => Trouble::Interrupted,
-        error => Trouble::Ended { reason: error.to_string() },
+        error => Trouble::Ended { reason: error.to_string().into() },
     }
 }
 

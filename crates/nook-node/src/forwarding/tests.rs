@@ -388,7 +388,8 @@ async fn a_call_on_which_nothing_is_asked_is_refused_after_the_limit() {
     let (mut near, silent, _link) = call::<Message>(&tasks).await;
     let inside = mpsc::channel(1).0;
     let refusal = error(ErrorCode::TrustDenied, "");
-    tasks.spawn("refuse", relay_or_refuse(CARRIER, silent, refusal, inside));
+    let nobody = || (CARRIER, Err(error(ErrorCode::TrustDenied, "")));
+    tasks.spawn("refuse", relay_or_refuse(nobody(), silent, refusal, inside));
     let told = tokio::time::timeout(Duration::from_secs(3600), near.recv()).await;
     let Ok(Ok(Message::Error(told))) = told else { panic!("it waits for ever") };
     assert_eq!(told.code, ErrorCode::PipelineStalled);
@@ -397,7 +398,7 @@ async fn a_call_on_which_nothing_is_asked_is_refused_after_the_limit() {
     let (mut near, far, _link) = call::<Message>(&tasks).await;
     near.send(Message::Open(open())).await.unwrap();
     let refusal = error(ErrorCode::TrustDenied, "");
-    relay_or_refuse(CARRIER, far, refusal, mpsc::channel(1).0).await;
+    relay_or_refuse(nobody(), far, refusal, mpsc::channel(1).0).await;
     let Ok(Message::Error(told)) = near.recv().await else { panic!("no answer") };
     assert_eq!(told.code, ErrorCode::TrustDenied);
     tasks.cancel();

@@ -48,7 +48,9 @@ pub enum Prompt {
     Begun {
         /// What was said before that reply.
         messages: Vec<ChatMessage>,
-        /// The reply so far.
+        /// What was thought before it; may be empty.
+        thought: Sensitive<String>,
+        /// The reply so far; empty where it was cut while the model thought.
         reply: Sensitive<String>,
     },
     /// A conversation with tools, through the same; the reply is told apart by [`Reply::form`].

@@ -12,6 +12,7 @@ use nook_plan::Place;
 use nook_wire::ResultHead;
 use tokio::sync::mpsc;
 
+use crate::lending::Usage;
 use crate::records::Note;
 use crate::state::Inside;
 
@@ -25,6 +26,7 @@ pub(crate) struct Meter {
     layers: LayerRange,
     /// Of the device that asks, for the thank-you number.
     guest: String,
+    usage: Usage,
     house: mpsc::Sender<Inside>,
     // Guards a short list; never held across an await.
     collected: Mutex<Vec<HopVisit>>,
@@ -32,18 +34,19 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(
-        guest: PeerId,
+        (guest, usage): (PeerId, Usage),
         model: ModelDigest,
         layers: LayerRange,
         house: mpsc::Sender<Inside>,
     ) -> Self {
-        Self { model, layers, guest: guest.short(), house, collected: Mutex::default() }
+        Self { model, layers, guest: guest.short(), usage, house, collected: Mutex::default() }
     }
 
     /// A step was answered.
     pub(crate) fn see(&self, head: &ResultHead) {
         metrics::counter!("distributed_inference_lent_tokens_total", "peer" => self.guest.clone())
             .increment(u64::from(head.count));
+        self.usage.add(head.count);
         let us = |us: u32| Duration::from_micros(u64::from(us));
         let visit = HopVisit {
             place: Place::Local,
@@ -88,7 +91,9 @@ mod tests {
     fn what_a_guest_is_answered_is_told_in_few_messages_and_none_is_lost() {
         let (house, mut inbox) = mpsc::channel(8);
         let layers = LayerRange::with_len(1, 4);
-        let meter = Meter::new(PeerId([1; 32]), ModelDigest([2; 32]), layers, house);
+        let usage = Usage::default();
+        let guest = (PeerId([1; 32]), usage.clone());
+        let meter = Meter::new(guest, ModelDigest([2; 32]), layers, house);
         for step in 0..COLLECTED_MAX as u64 + 3 {
             meter.see(&ResultHead {
                 step,
@@ -102,6 +107,7 @@ mod tests {
             });
         }
         drop(meter);
+        assert_eq!(usage.take(), COLLECTED_MAX as u64 + 3);
         let mut told = Vec::new();
         while let Ok(Inside::Conduct(Note::Measured { visits, .. })) = inbox.try_recv() {
             told.push(visits);

@@ -8,7 +8,6 @@
 //! when other layers are needed more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, clock};
@@ -21,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalogue::Entry;
+use crate::shelf::FilePlace;
 use crate::state::{Inside, State};
 use crate::workers::Workers;
 
@@ -80,7 +80,7 @@ struct Job {
     /// Of the lease.
     number: u64,
     name: String,
-    path: PathBuf,
+    path: FilePlace,
     /// Layers of ended leases; freed before anything is loaded.
     free_first: Vec<LayerRange>,
     workers: Workers,
@@ -274,7 +274,7 @@ impl State {
         let one = |layer| ModelPart::inner(LayerRange::with_len(layer, 1));
         let adds: u64 = missing.map(|layer| entry.file.weight_bytes(&one(layer))).sum();
         let others = self.holdings.lent_bytes(Some(wish.model));
-        let fits = adds.saturating_add(others) <= host.shard_max_bytes
+        let fits = adds.saturating_add(others) <= self.lending_cap()
             && adds.saturating_add(OWNERS_MEMORY) <= self.holdings.available();
         if fits { Ok(()) } else { Err(ErrorCode::OutOfMemory) }
     }
@@ -441,10 +441,12 @@ impl Job {
                 self.tell(PlaceState::Loading { percent: step }).await;
             }
             let one = LayerRange::with_len(layer, 1);
-            worker.load_for(peer, &self.path, model, one).await.map_err(|error| match error {
-                WorkerError::Refused { code, .. } => code,
-                _ => ErrorCode::WorkerCrashed,
-            })?;
+            worker.load_for(peer, &self.path.find(), model, one).await.map_err(
+                |error| match error {
+                    WorkerError::Refused { code, .. } => code,
+                    _ => ErrorCode::WorkerCrashed,
+                },
+            )?;
         }
         Ok(())
     }

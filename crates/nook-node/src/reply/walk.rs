@@ -114,6 +114,13 @@ pub(crate) struct Walk {
 /// The walk is over; there is nobody, or nothing more, to tell.
 struct Over;
 
+fn prefill_chunk(route: &Route) -> u32 {
+    match route.hops() {
+        0 => PREFILL_CHUNK_TOKENS,
+        _ => PREFILL_CHUNK_POOLED_TOKENS,
+    }
+}
+
 impl Walk {
     pub(crate) fn new(setup: WalkSetup) -> Self {
         let WalkSetup { model, route, ready, dtype, fall_back, failovers_max, .. } = setup;
@@ -131,17 +138,12 @@ impl Walk {
         let offers = setup.teller.book.borrow().offers(model.listed.digest, clock::now());
         let hosts = Hosts { offers: &offers, links: &setup.links };
         let (route, going_on) = model.trails.go_on(route, dtype, &ready.ids, &hosts);
-        let (resume, resumes_copy, resumed) = match going_on {
-            Some(GoingOn { resume, copy, taken }) => (resume, copy, taken),
-            None => (None, false, None),
-        };
+        let (resume, resumes_copy, resumed) = going_on
+            .map_or((None, false, None), |GoingOn { resume, copy, taken }| (resume, copy, taken));
         let settings = PipelineSettings {
             hidden: model.shape.hidden,
             dtype,
-            prefill_chunk: match route.hops() {
-                0 => PREFILL_CHUNK_TOKENS,
-                _ => PREFILL_CHUNK_POOLED_TOKENS,
-            },
+            prefill_chunk: prefill_chunk(&route),
             prefill_window: PREFILL_WINDOW,
             positions_max: prompt_tokens.saturating_add(ready.tokens_max),
             failovers_max,

@@ -61,6 +61,18 @@ enum Condition {
         /// How many; 0 is a problem.
         count: u32,
     },
+    /// Room on the disk of chats and models.
+    DiskRoom {
+        /// Bytes that are free.
+        free_bytes: u64,
+    },
+    /// What computes the models.
+    Computes {
+        /// The graphics card that was chosen, as `INGLENOOK_DEVICE` names it; absent: the processor.
+        card: Option<String>,
+        /// Whether this build can use a graphics card at all.
+        can_use_cards: bool,
+    },
     /// Something is not well.
     Trouble {
         /// What.

@@ -47,6 +47,9 @@ struct MessageView {
     pub role: ChatRole,
     /// What was said.
     pub text: String,
+    /// What the model thought before it; absent where it did not.
+    #[serde(default)]
+    pub thought: Option<ThoughtView>,
     /// Seconds since 1970.
     pub created: u64,
     /// How it ended.
@@ -64,6 +67,16 @@ struct MessageView {
     /// The code of that, where an error cut it; see `nook_base::ErrorCode`.
     #[serde(default)]
     pub cut_code: Option<String>,
+}
+}
+
+view! {
+/// What a model thought before it answered.
+struct ThoughtView {
+    /// In its words.
+    pub text: String,
+    /// How long it took, in milliseconds.
+    pub ms: u64,
 }
 }
 
@@ -121,6 +134,8 @@ enum ExportAsk {
     Markdown {
         /// Heading over what the person said.
         you: String,
+        /// Stands over what the model thought.
+        thought: String,
         /// Last message of the branch.
         leaf: i64,
     },

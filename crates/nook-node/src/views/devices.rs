@@ -47,6 +47,10 @@ struct DeviceView {
     /// Whether whole requests of this device may go to it now; it then sees what is said.
     #[serde(default)]
     pub takes_whole: bool,
+    /// What the owners of the two devices compare: the same digits, in groups, on both screens. Absent for
+    /// a device that is not paired.
+    #[serde(default)]
+    pub safety_number: Option<String>,
 }
 }
 
@@ -179,5 +183,8 @@ struct LendView {
     pub first_layer: u32,
     /// Last layer, inclusive.
     pub last_layer: u32,
+    /// First and last of those that are in its memory now, inclusive; absent when none is.
+    #[serde(default)]
+    pub held: Option<[u32; 2]>,
 }
 }

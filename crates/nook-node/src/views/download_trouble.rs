@@ -1,8 +1,10 @@
 //! Why a download does not go on, for doors that say it in the person's language.
 //!
-//! What the servers and the system said stays in their own words: `reason` and `last` are English.
+//! What servers and libraries said stays in their own words: a `reason` that is a text is English.
 
 use serde::{Deserialize, Serialize};
+
+use super::Reason;
 
 view! {
 /// What is wrong with a download.
@@ -12,7 +14,7 @@ enum DownloadTrouble {
     /// It tries again by itself.
     Retrying {
         /// What ended the last try.
-        last: String,
+        last: Reason,
     },
     /// No try brought anything new.
     GaveUp {
@@ -21,7 +23,7 @@ enum DownloadTrouble {
         /// How many tries.
         tries: u32,
         /// What ended the last one.
-        last: String,
+        last: Reason,
     },
     /// Another process writes the same file.
     Busy {
@@ -57,7 +59,7 @@ enum DownloadTrouble {
         /// The server.
         host: String,
         /// What is wrong with its certificate.
-        reason: String,
+        reason: Reason,
     },
     /// No secure connection can be made on this system.
     NoCertificates {
@@ -95,6 +97,13 @@ enum DownloadTrouble {
         /// Whether it was deleted, because nothing vouched for it.
         deleted: bool,
     },
+    /// What a device of the house sent is not the model that was asked for; it was deleted.
+    WrongCopy {
+        /// The device; absent where several brought parts of it.
+        device: Option<String>,
+    },
+    /// No device of the house that has the model is here now; the copy goes on when one is back.
+    NobodyHasIt,
     /// Not enough room on the disk.
     NoRoom {
         /// Bytes still to come.
@@ -109,14 +118,14 @@ enum DownloadTrouble {
         /// Which file.
         file: String,
         /// The system's words.
-        reason: String,
+        reason: Reason,
     },
     /// A task of this program was lost.
     Interrupted,
     /// Anything else.
     Ended {
         /// What it was.
-        reason: String,
+        reason: Reason,
     },
 }
 }

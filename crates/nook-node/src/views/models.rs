@@ -90,6 +90,9 @@ struct CatalogueView {
     pub here: Option<String>,
     /// The key of its download, while there is one.
     pub download: Option<String>,
+    /// Digest of what a device of the house has of it, by its name and size: see [`InHouseView`].
+    #[serde(default)]
+    pub in_house: Option<String>,
 }
 }
 
@@ -100,8 +103,11 @@ struct DownloadView {
     pub key: String,
     /// What the model will be called here.
     pub name: String,
-    /// Where it comes from: a repository or a server.
+    /// Where it comes from: a repository or a server; of a copy the devices that have it now.
     pub origin: String,
+    /// Whether devices of the house bring it.
+    #[serde(default)]
+    pub copied: bool,
     /// The file's name there.
     pub file: String,
     /// What it does.
@@ -116,6 +122,26 @@ struct DownloadView {
     pub seconds_left: Option<u64>,
     /// What is wrong.
     pub problem: Option<Problem>,
+}
+}
+
+view! {
+/// A model that devices of the house give, and that is not here.
+struct InHouseView {
+    /// Digest to ask for it by, hexadecimal.
+    pub digest: String,
+    /// What it is called there; made harmless.
+    pub name: String,
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// Names of the devices that have it.
+    pub devices: Vec<String>,
+    /// Whether this household has the memory for it, guessed from its size.
+    pub fit: FitView,
+    /// Whether the disk has room for it now.
+    pub room: bool,
+    /// The key of its copy, while there is one.
+    pub copy: Option<String>,
 }
 }
 

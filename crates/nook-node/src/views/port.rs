@@ -40,19 +40,43 @@ struct PortKeyView {
 view! {
 /// One answer to a program: who computed it and how fast. Nothing of what was said.
 struct PortRequestView {
+    /// What was asked for.
+    pub kind: PortRequestKind,
     /// When it ended, in seconds since 1970.
     pub ended: u64,
     /// The name of the key that the program presented; absent for the main key.
     pub key: Option<String>,
-    /// The model, by its name here.
+    /// What the program calls itself: untrusted text, cleaned and cut; absent where it does not say.
+    #[serde(default)]
+    pub app: Option<String>,
+    /// The model, by its name here, or as it was asked for; empty where that was not understood.
     pub model: String,
     /// Who computed, this device first, by name; empty where it ended before that was known.
     pub devices: Vec<String>,
-    /// Tokens written.
+    /// Tokens written; of embeddings, tokens read.
     pub tokens: u32,
-    /// Tokens a second, while writing.
+    /// Tokens a second, while writing; 0 of embeddings.
     pub tokens_per_second: f64,
-    /// The code of the error that ended it early; absent where it was answered.
+    /// The code of the error that ended it early, behind its status where it was refused with one; absent
+    /// where it was answered.
     pub error: Option<String>,
+    /// How often the same was refused in a row.
+    #[serde(default = "once")]
+    pub times: u32,
+}
+}
+
+fn once() -> u32 {
+    1
+}
+
+view! {
+/// What a program asked the port for.
+#[derive(Copy, Eq)]
+enum PortRequestKind {
+    /// A text, written by a model.
+    Reply,
+    /// Vectors for texts.
+    Embeddings,
 }
 }

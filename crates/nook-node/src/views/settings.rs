@@ -11,6 +11,11 @@ struct SettingsView {
     pub lend: Trust,
     /// Least trust of a device that may compute on prompts of this one.
     pub borrow: Trust,
+    /// Least trust of a device that may copy models from this one, and that this one copies from.
+    pub copy: Trust,
+    /// Whether models are given to such devices.
+    #[serde(default)]
+    pub give_models: bool,
     /// Most memory that is lent, in bytes.
     pub lend_memory_bytes: u64,
     /// Most streams of other devices at once.
@@ -52,6 +57,10 @@ enum SettingAsk {
     Lend(Trust),
     /// Least trust of a device that may compute on prompts of this one.
     Borrow(Trust),
+    /// Least trust of a device that may copy models from this one, and that this one copies from.
+    Copy(Trust),
+    /// Whether models are given to such devices.
+    GiveModels(bool),
     /// Most memory that is lent, in bytes; kept in whole megabytes.
     LendMemoryBytes(u64),
     /// Most streams of other devices at once.

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Reason;
 use crate::models::sentence;
 
 view! {
@@ -20,8 +21,8 @@ struct TroubleView {
 }
 
 view! {
-/// A trouble that the window's catalogues know, and what stands in it. A `reason` is in English: the
-/// words of the system or of a library, or of what a person has written.
+/// A trouble that the window's catalogues know, and what stands in it. A `reason` that is a text is
+/// in English: the words of a library, or of what a person has written.
 #[derive(Eq)]
 #[serde(tag = "kind")]
 enum Trouble {
@@ -41,6 +42,13 @@ enum Trouble {
         /// Where it was.
         file: String,
     },
+    /// The folder of the models is not there: its disk may not be plugged in.
+    ModelsFolderAway {
+        /// Where they are looked for.
+        folder: String,
+        /// How many models lie there.
+        models: u32,
+    },
     /// It has another length than when it was checked.
     ModelFileChanged {
         /// The model's name.
@@ -53,7 +61,7 @@ enum Trouble {
         /// The model's name.
         model: String,
         /// Why.
-        reason: String,
+        reason: Reason,
     },
     /// The settings were edited by hand and are no TOML now, or a value is of the wrong kind.
     SettingsBroken {
@@ -78,12 +86,12 @@ enum Trouble {
     /// The settings file cannot be read or written.
     SettingsUnusable {
         /// Why.
-        reason: String,
+        reason: Reason,
     },
     /// The list of paired devices could not be saved.
     DevicesNotSaved {
         /// Why.
-        reason: String,
+        reason: Reason,
     },
     /// The server for downloads that the environment names cannot be used.
     DownloadServer {
@@ -95,7 +103,7 @@ enum Trouble {
         /// The address.
         address: String,
         /// What the system said.
-        reason: String,
+        reason: Reason,
     },
     /// Other machines could reach the address that the settings give the port.
     PortNotLocal {
@@ -107,7 +115,7 @@ enum Trouble {
     /// The system refuses to look for devices.
     DiscoveryRefused {
         /// Why.
-        reason: String,
+        reason: Reason,
     },
     /// Another computer presents itself as this one.
     CopySeen,

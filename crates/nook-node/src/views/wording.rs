@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DownloadTrouble, Trouble};
+use super::{DownloadTrouble, FolderTrouble, Reason, Trouble};
 
 view! {
 /// A sentence that the window's catalogues know, and what stands in it.
@@ -56,6 +56,11 @@ enum Wording {
         /// What is wrong with it.
         trouble: DownloadTrouble,
     },
+    /// The models do not move to another folder.
+    ModelsFolder {
+        /// Why.
+        trouble: FolderTrouble,
+    },
     /// A path that is no Unicode, which the window cannot hold.
     PathNoText {
         /// The path as it can be shown.
@@ -77,11 +82,10 @@ enum Wording {
     PairingOdd,
     /// No port could be opened for pairing.
     NoPairingPort,
-    /// The program could not start. A `reason`, here and below, is in English: the words of the system
-    /// or of a library.
+    /// The program could not start.
     NotStarted {
         /// Why.
-        reason: String,
+        reason: Reason,
     },
     /// Another program of this user holds the data folder.
     AlreadyRuns {
@@ -102,7 +106,7 @@ enum Wording {
     NoModel {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// What is wrong with it, in English.
         reason: String,
     },
     /// A model of this name is here already.
@@ -128,24 +132,24 @@ enum Wording {
     /// The chats cannot be read or kept.
     ChatsUnusable {
         /// Why.
-        reason: String,
+        reason: Reason,
     },
     /// The disk is full.
     DiskFull,
     /// The start at login cannot be changed.
     LoginStart {
         /// Why.
-        reason: String,
+        reason: Reason,
     },
     /// No browser could be started.
     NoBrowser {
         /// Why.
-        reason: String,
+        reason: Reason,
     },
     /// A file could not be saved.
     NotSaved {
         /// Why.
-        reason: String,
+        reason: Reason,
     },
     /// Nothing answers at the address of the port.
     PortSilent,

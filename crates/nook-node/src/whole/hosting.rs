@@ -87,6 +87,7 @@ async fn run(
 ) -> Result<(), Over> {
     let settings = settings(&ask.sampling)?;
     let (lent, stream) = admitted(ask, terms)?;
+    let stream = (stream, terms.usage.enter(own.pass.peer()));
     let listed = Listed { name: lent.name.clone(), digest: lent.model, path: lent.path.clone() };
     let model = terms.shelf.open(listed).await;
     let model = model.map_err(|problem| error(problem.code, &problem.sentence))?;
@@ -208,7 +209,7 @@ impl<'a> Run<'a> {
         let worker = worker.map_err(|problem| error(problem.code, &problem.sentence))?;
         // Only the file is named here: the worker loads at the opening, under the guests' cap.
         let nothing = ModelPart::inner(LayerRange::with_len(0, 0));
-        worker.load(&lent.path, lent.model, nothing).await.map_err(worker_error)?;
+        worker.load(&lent.path.find(), lent.model, nothing).await.map_err(worker_error)?;
         let positions_max = ask.prompt.saturating_add(ask.tokens_max);
         let guess = Some(ask.resume).filter(|guess| (1..ask.prompt).contains(guess));
         let guess = guess.map(|position| ResumePoint {
@@ -339,6 +340,7 @@ impl<'a> Run<'a> {
             }) => {
                 let logits = self.call.recv_logits(rows, vocabulary).await;
                 self.position = end;
+                self.terms.usage.add(count);
                 self.book(count, rows > 0, (compute_us, queue_us), asked);
                 logits.map_err(|_| crashed())
             }

@@ -74,6 +74,81 @@ async fn row_36_beyond_the_queue_the_answer_is_429() {
     port.close().await;
 }
 
+/// Reads until `seen` holds all of `wanted`, or to the end.
+async fn read_until(stream: &mut TcpStream, wanted: &[&str]) -> String {
+    let mut seen = String::new();
+    while !wanted.iter().all(|wanted| seen.contains(wanted)) {
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).await.unwrap();
+        if count == 0 {
+            break;
+        }
+        seen.push_str(&String::from_utf8_lossy(&piece[..count]));
+    }
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_14_and_36_a_stream_that_waits_has_headers_and_is_kept_alive() {
+    let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;
+    let (first, held) = begin_stream(&port).await;
+    let prompt = json!({"model": "ember", "prompt": "Once", "max_tokens": 2, "stream": true, "temperature": 0});
+    let input = json!({"model": "ember", "input": "hi", "max_output_tokens": 2, "stream": true, "temperature": 0});
+    let mut waiting = Vec::new();
+    for (path, body) in [
+        ("/v1/chat/completions", body(&json!({"stream": true, "max_tokens": 2}))),
+        ("/v1/completions", prompt.to_string()),
+        ("/v1/responses", input.to_string()),
+    ] {
+        let request = port.request("POST", path).with("Content-Type", "application/json");
+        let mut stream = port.connect().await;
+        stream.write_all(&request.body(body.as_bytes()).bytes()).await.unwrap();
+        waiting.push((path, stream));
+    }
+    // The first reply stands still meanwhile: all that these say comes while they wait.
+    let mut heads = Vec::new();
+    for (path, stream) in &mut waiting {
+        let head = read_until(stream, &["\r\n\r\n", ":\n\n"]).await;
+        assert!(head.starts_with("HTTP/1.1 200 "), "{path}: {head}");
+        assert!(head.contains("content-type: text/event-stream"), "{path}: {head}");
+        assert!(!head.contains("finish_reason\":\""), "{path}: {head}");
+        heads.push(head);
+    }
+    // Whoever leaves the queue in this state frees the place too.
+    drop((first, held));
+    for ((path, stream), head) in waiting.iter_mut().zip(&heads) {
+        let whole = head.clone() + &read_until(stream, &["\r\n0\r\n\r\n"]).await;
+        let end = if *path == "/v1/responses" { "response.incomplete" } else { "data: [DONE]" };
+        assert!(whole.contains(end), "{path}: {whole}");
+        assert!(whole.contains("ember"), "{path}: {whole}");
+    }
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_found_wrong_after_a_wait_is_an_error_in_the_stream_and_never_a_stop() {
+    let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;
+    let (first, held) = begin_stream(&port).await;
+    let long =
+        json!({"stream": true, "messages": [{"role": "user", "content": "word ".repeat(4000)}]});
+    let mut stream = port.connect().await;
+    stream.write_all(&port.chat(&body(&long)).bytes()).await.unwrap();
+    let head = read_until(&mut stream, &[":\n\n"]).await;
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    drop((first, held));
+    let rest = head + &read_until(&mut stream, &["\r\n0\r\n\r\n"]).await;
+    assert!(
+        rest.contains("data: {\"error\":{") && rest.contains("context_length_exceeded"),
+        "{rest}"
+    );
+    assert!(!rest.contains("[DONE]") && !rest.contains("finish_reason\":\""), "{rest}");
+    // The same without a wait has a status, and so has a model that is not there while others wait.
+    assert_eq!(port.ask(&port.chat(&body(&long))).await.status, 400);
+    let unknown = body(&json!({"stream": true, "model": "nobody"}));
+    assert_eq!(port.ask(&port.chat(&unknown)).await.status, 404);
+    port.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn h5_and_row_15_leaving_frees_the_slot() {
     let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;

@@ -1,6 +1,7 @@
 //! Vectors for texts (row 33).
 
 use data_encoding::BASE64;
+use nook_node::views::PortRequestKind;
 use nook_openai::Limits;
 use serde_json::{Value, json};
 
@@ -88,5 +89,33 @@ async fn embeddings_refuse_by_name() {
     let long = json!({"input": "story ".repeat(20_000)});
     let answer = port.post(PATH, &long).await;
     assert_eq!(answer.error_code(), "context_length_exceeded");
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_for_embeddings_are_listed_with_tokens_and_status_and_without_content() {
+    let port = Port::open().await;
+    let mut view = port.house.view();
+    let secret = "The hedgehog hid the key under the stone.";
+    vectors(&port, json!({"model": "Ember", "input": [secret, "Bread."]})).await;
+    let house = view.wait_for(|house| house.port.requests.len() == 1).await.unwrap().clone();
+    let listed = &house.port.requests[0];
+    assert_eq!(
+        (listed.kind, listed.model.as_str(), listed.error.as_deref()),
+        (PortRequestKind::Embeddings, "ember", None)
+    );
+    assert_eq!(listed.devices, std::slice::from_ref(&house.me.name));
+    assert!(listed.tokens > 2, "{}", listed.tokens);
+    let long = json!({"model": "ember", "input": "hedgehog ".repeat(20_000)});
+    assert_eq!(port.post(PATH, &long).await.status, 400);
+    let house = view.wait_for(|house| house.port.requests.len() == 2).await.unwrap().clone();
+    assert_eq!(house.port.requests[0].error.as_deref(), Some("too_long"));
+    // What a program calls a model that is not here is its own business.
+    let unknown = json!({"model": "hedgehog-model", "input": "x"});
+    assert_eq!(port.post(PATH, &unknown).await.status, 404);
+    vectors(&port, json!({"model": "ember", "input": "x"})).await;
+    let house = view.wait_for(|house| house.port.requests.len() >= 3).await.unwrap().clone();
+    assert_eq!(house.port.requests.len(), 3);
+    assert!(!serde_json::to_string(&*house).unwrap().contains("hedgehog"));
     port.close().await;
 }

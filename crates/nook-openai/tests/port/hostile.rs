@@ -50,6 +50,57 @@ async fn a_program_with_a_key_of_its_own_is_named_in_the_log_and_shut_out_alone(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn refusals_and_replies_that_were_left_are_listed_with_their_code_and_nothing_that_was_said()
+{
+    let port = Port::open().await;
+    let secret = "zebracanary";
+    let chat = |more: Value| port.chat(&body(&more)).with("User-Agent", "Zed\t/1");
+    let talk = json!([{"role": "user", "content": secret}]);
+    let refused = chat(json!({"messages": talk, "n": 3}));
+    check(&port, "400", &refused, 400).await;
+    check(&port, "404", &chat(json!({"messages": talk, "model": "no\u{202e}body"})), 404).await;
+    let wrong = chat(json!({"messages": talk})).but("Authorization", "Bearer nook-wrong");
+    for _ in 0..3 {
+        check(&port, "401", &wrong, 401).await;
+    }
+    // A stream whose client leaves in the middle names who computed it, and how much.
+    let slow = port.slow().await;
+    let mut left = port.connect().await;
+    left.write_all(&port.chat(&crate::kit::long_body(true)).bytes()).await.unwrap();
+    let mut seen = String::new();
+    while !seen.contains("\"delta\":{\"content\"") {
+        let mut piece = [0; 1024];
+        let count = left.read(&mut piece).await.unwrap();
+        seen.push_str(&String::from_utf8_lossy(&piece[..count]));
+    }
+    drop((left, slow));
+    let mut view = port.house.view();
+    let cancelled = |house: &std::sync::Arc<nook_node::views::HouseView>| {
+        house.port.requests.iter().any(|one| one.error.as_deref() == Some("cancelled"))
+    };
+    let told = view.wait_for(cancelled).await.unwrap().port.requests.clone();
+    let listed: Vec<_> = told
+        .iter()
+        .rev()
+        .map(|one| (one.error.as_deref(), one.model.as_str(), one.times, one.app.as_deref()))
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            (Some("400 invalid_request_error"), "", 1, Some("Zed /1")),
+            (Some("404 model_not_found"), "nobody", 1, Some("Zed /1")),
+            (Some("401 invalid_api_key"), "", 3, Some("Zed /1")),
+            (None, "ember", 1, None),
+            (Some("cancelled"), "ember", 1, None),
+        ]
+    );
+    let last = &told[0];
+    assert!(last.tokens > 0 && last.devices == ["Kitchen laptop"], "{last:?}");
+    assert!(!serde_json::to_string(&told).unwrap().contains(secret));
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_renewed_key_acts_at_once_and_the_old_one_opens_nothing_any_more() {
     let port = Port::open().await;
     let with_old = port.request("GET", "/v1/models");

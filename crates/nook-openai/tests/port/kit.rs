@@ -1,5 +1,6 @@
 //! A house with an open port, and a client that speaks HTTP byte by byte.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use nook_node::{House, HouseOptions, PortSettings, WorkerCommand};
@@ -71,10 +72,21 @@ impl Port {
 
     /// The port of a house.
     pub(crate) async fn of(house: House, home: TempDir, limits: Limits) -> Self {
+        Self::of_at(([127, 0, 0, 1], 0).into(), house, home, limits).await
+    }
+
+    /// A port at every address of this machine, for the whole network, which calls it `kitchen`.
+    pub(crate) async fn exposed() -> Self {
+        let (house, home) = house("Kitchen laptop", "[port]\nexpose_to_lan = true\n").await;
+        Self::of_at(([0, 0, 0, 0], 0).into(), house, home, Limits::USUAL).await
+    }
+
+    async fn of_at(address: SocketAddr, house: House, home: TempDir, limits: Limits) -> Self {
         let known = house.port_settings().await.unwrap();
         let settings = PortSettings {
             on: true,
-            address: ([127, 0, 0, 1], 0).into(),
+            address,
+            host_names: vec!["kitchen".to_owned(), "kitchen.local".to_owned()],
             allowed_origins: vec![LISTED_ORIGIN.to_owned()],
             ..known
         };
@@ -139,7 +151,12 @@ impl Port {
 
     /// Sends bytes on a connection of their own and reads the whole answer.
     pub(crate) async fn ask_bytes(&self, bytes: &[u8]) -> Answer {
-        let mut stream = self.connect().await;
+        Self::ask_at(self.handle.address(), bytes).await
+    }
+
+    /// The same where the port is reached at another address.
+    pub(crate) async fn ask_at(address: SocketAddr, bytes: &[u8]) -> Answer {
+        let mut stream = TcpStream::connect(address).await.unwrap();
         // A server that refuses a long body does not read all of it.
         let _ = stream.write_all(bytes).await;
         let mut answer = Vec::new();

@@ -15,6 +15,7 @@ mod completions;
 mod crowd;
 mod description;
 mod embeddings;
+mod exposed;
 mod forms;
 mod golden;
 mod hostile;

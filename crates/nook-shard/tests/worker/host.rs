@@ -1,5 +1,6 @@
 //! A worker with a small random model, and conversations with it.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use nook_base::tasks::Tasks;
@@ -73,8 +74,20 @@ impl Host {
         streams_max: u16,
         memory_bytes_max: u64,
     ) -> Result<Self, WorkerError> {
+        Self::start_in(OsStr::new("models"), device, streams_max, memory_bytes_max).await
+    }
+
+    /// As [`Self::start_on`], with the model in a folder that is called `models`.
+    pub(crate) async fn start_in(
+        models: &OsStr,
+        device: &str,
+        streams_max: u16,
+        memory_bytes_max: u64,
+    ) -> Result<Self, WorkerError> {
         let folder = tempfile::Builder::new().prefix("nook-").tempdir().unwrap();
-        let file = folder.path().join("tiny.gguf");
+        let models = folder.path().join(models);
+        std::fs::create_dir(&models).unwrap();
+        let file = models.join("tiny.gguf");
         let recipe = Recipe { context_length: 1024, ..Recipe::tiny(Format::Q8_0, 3) };
         recipe.write(&file).unwrap();
         let mut arguments = vec![format!("INGLENOOK_DEVICE={device}").into()];

@@ -12,6 +12,8 @@ mod handover;
 mod host;
 mod lent;
 mod openers;
+#[cfg(unix)]
+mod paths;
 mod resume;
 
 /// Is the worker when [`host`] starts it; among the other tests there is nothing for it to do.

@@ -4,8 +4,8 @@ use nook_base::Sensitive;
 use rusqlite::params;
 
 use super::{
-    Chats, ChatsError, ConversationId, Finish, INSTRUCTIONS_BYTES_MAX, MESSAGE_BYTES_MAX, Role,
-    blame, cut_title, stamp,
+    Chats, ChatsError, ConversationId, Finish, INSTRUCTIONS_BYTES_MAX, KeptThought,
+    MESSAGE_BYTES_MAX, Role, blame, cut_title, stamp,
 };
 
 /// Most messages of an imported conversation; one with more is refused.
@@ -20,6 +20,8 @@ pub struct ImportedMessage {
     pub role: Role,
     /// What was said.
     pub text: Sensitive<String>,
+    /// What the model thought before it.
+    pub thought: Option<KeptThought>,
     /// The model that wrote it.
     pub model: Option<String>,
     /// How it ended; what was running in the file has been interrupted.
@@ -49,14 +51,16 @@ impl Chats {
             let conversation = transaction.last_insert_rowid();
             let mut ids: Vec<i64> = Vec::with_capacity(messages.len());
             let mut insert = transaction.prepare(
-                "INSERT INTO message (conversation, parent, role, text, model, finish, created)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO message
+                     (conversation, parent, role, text, model, finish, created, thought, thought_ms)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?;
             for message in messages {
                 let finish = match &message.finish {
                     Finish::Running => Finish::Interrupted.name(),
                     ended => ended.name(),
                 };
+                let thought = message.thought.as_ref();
                 insert.execute(params![
                     conversation,
                     message.parent.and_then(|at| ids.get(at)),
@@ -65,6 +69,8 @@ impl Chats {
                     message.model,
                     finish,
                     stamp(message.created),
+                    thought.map_or("", |thought| thought.text.as_str()),
+                    stamp(thought.map_or(0, |thought| thought.milliseconds)),
                 ])?;
                 ids.push(transaction.last_insert_rowid());
             }
@@ -92,8 +98,10 @@ fn check(instructions: &str, messages: &[ImportedMessage]) -> Result<(), ChatsEr
         if message.parent.is_some_and(|parent| parent >= at) {
             return bad("a message comes before the one that it follows");
         }
-        if message.text.len() > MESSAGE_BYTES_MAX {
-            return Err(ChatsError::TooLong { bytes: message.text.len() });
+        let thought = message.thought.as_ref().map_or(0, |thought| thought.text.len());
+        let bytes = message.text.len().max(thought);
+        if bytes > MESSAGE_BYTES_MAX {
+            return Err(ChatsError::TooLong { bytes });
         }
     }
     Ok(())

@@ -8,10 +8,10 @@ use super::{ChatsError, blame};
 use crate::durable::{self, Deed, FileError, Readers};
 
 /// The format written here. Each step of [`STEPS`] leads to the next one.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// What the n-th step does to a file of format n.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     "
     CREATE TABLE conversation (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -62,6 +62,11 @@ const STEPS: [&str; 2] = [
     WHEN old.finish <> 'running' AND new.finish = 'running' BEGIN
         INSERT INTO message_text (message_text, rowid, text) VALUES ('delete', old.id, old.text);
     END;
+",
+    // What models think aloud before they answer, and for how long.
+    "
+    ALTER TABLE message ADD COLUMN thought TEXT NOT NULL DEFAULT '';
+    ALTER TABLE message ADD COLUMN thought_ms INTEGER NOT NULL DEFAULT 0;
 ",
 ];
 

@@ -84,7 +84,6 @@ pub struct Stager {
 /// A checked file that waits to be adopted. Dropped without that, a copy is deleted again.
 #[derive(Debug)]
 pub struct Staged {
-    folder: PathBuf,
     source: PathBuf,
     /// The copy; `None` for a file that stays in place, or has not moved yet.
     copy: Option<PathBuf>,
@@ -133,7 +132,6 @@ impl Stager {
         }
         // From here on `staged` cleans up behind every error.
         let mut staged = Staged {
-            folder: self.folder.clone(),
             source: real,
             copy: None,
             moves: take == Take::Move,
@@ -178,8 +176,8 @@ impl Staged {
         &self.source
     }
 
-    /// Gives the file its place, named after `name`. On an error it is where it was.
-    pub(super) fn settle(mut self, name: &str) -> Result<Settled, FileError> {
+    /// Gives the file its place in `folder`, named after `name`. On an error it is where it was.
+    pub(super) fn settle(mut self, folder: &Path, name: &str) -> Result<Settled, FileError> {
         let (from, came) = match &self.copy {
             Some(copy) => (copy, Came::Copied),
             None if self.moves => (&self.source, Came::Moved(self.source.clone())),
@@ -190,9 +188,9 @@ impl Staged {
         let numbered = (2..=FILE_NUMBER_MAX).map(|number| format!("{name}-{number}.gguf"));
         let path = std::iter::once(format!("{name}.gguf"))
             .chain(numbered)
-            .map(|file| self.folder.join(file))
+            .map(|file| folder.join(file))
             .find(|path| fs::symlink_metadata(path).is_err())
-            .unwrap_or_else(|| self.folder.join(format!("{name}.gguf")));
+            .unwrap_or_else(|| folder.join(format!("{name}.gguf")));
         let failed = |error: &io::Error| FileError::new(&path, Deed::Write, error);
         fs::rename(from, &path).map_err(|error| failed(&error))?;
         self.copy = None;

@@ -37,6 +37,8 @@ pub const SETTINGS_KEYS: &[&str] = &[
     "gate.remote_whole",
     "network.listen_port",
     "network.loopback",
+    "models.folder",
+    "network.give_models",
     "chat.temperature",
     "window.language",
     "window.notifications",
@@ -64,6 +66,18 @@ pub const SETTINGS_KEYS: &[&str] = &[
     "distributed_inference.host.pause.when_busy_percent",
     "distributed_inference.host.pause.quiet_hours",
     "distributed_inference.host.pause.until",
+];
+
+/// Those of them that act from the next start on; all others act while the program runs.
+pub const RESTART_KEYS: &[&str] = &[
+    "device.keyring",
+    "port.enabled",
+    "port.address",
+    "port.expose_to_lan",
+    "port.allowed_origins",
+    "network.listen_port",
+    "network.loopback",
+    "window.safe_graphics",
 ];
 
 /// The settings file of one home.
@@ -438,6 +452,7 @@ mod tests {
     fn the_list_of_keys_is_the_list_of_keys() {
         let mut all = RawSettings::default();
         all.device.name = Some("x".to_owned());
+        all.distributed_inference.host.shard_max_vram_mb = Some(1);
         all.distributed_inference.host.layers = Some("0-1".to_owned());
         let document = toml_edit::ser::to_document(&all).unwrap();
         let mut keys = Vec::new();

@@ -12,6 +12,7 @@ pub(super) struct RawSettings {
     pub(super) port: RawPort,
     pub(super) gate: RawGate,
     pub(super) network: RawNetwork,
+    pub(super) models: RawModels,
     pub(super) chat: RawChat,
     pub(super) window: RawWindow,
     pub(super) distributed_inference: RawInference,
@@ -43,11 +44,18 @@ pub(super) struct RawGate {
     pub(super) remote_whole: String,
 }
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct RawNetwork {
     pub(super) listen_port: i64,
     pub(super) loopback: bool,
+    pub(super) give_models: bool,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct RawModels {
+    pub(super) folder: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -88,7 +96,8 @@ pub(super) struct RawInference {
 pub(super) struct RawHost {
     pub(super) serve_shards: bool,
     pub(super) shard_eviction_idle_seconds: i64,
-    pub(super) shard_max_vram_mb: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shard_max_vram_mb: Option<i64>,
     pub(super) max_concurrent_streams: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) layers: Option<String>,
@@ -133,6 +142,14 @@ impl Default for RawGate {
     }
 }
 
+impl Default for RawNetwork {
+    fn default() -> Self {
+        // Trust was given by hand; a copy costs the giver nothing but idle time of its line, and a model
+        // that the household has fetched is nothing private. Guests get none.
+        Self { listen_port: 0, loopback: false, give_models: true }
+    }
+}
+
 impl Default for RawChat {
     fn default() -> Self {
         Self { temperature: 0.7 }
@@ -171,7 +188,7 @@ impl Default for RawHost {
         Self {
             serve_shards: false,
             shard_eviction_idle_seconds: 600,
-            shard_max_vram_mb: 20_000,
+            shard_max_vram_mb: None,
             max_concurrent_streams: 4,
             layers: None,
             pause: RawPauses::default(),

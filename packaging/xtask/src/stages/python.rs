@@ -20,8 +20,15 @@ const CLIENT_FILES: [&str; 1] = ["test_openai.py"];
 /// What is asked of packed programs, wherever they lie.
 const PACKAGE_FILE: &str = "test_package.py";
 /// Tests of tray and windows; each gets a display, a session bus and a home of its own.
-const WINDOW_FILES: [&str; 5] =
-    ["test_tray.py", "test_window.py", "test_pages.py", "test_notices.py", "test_graphics.py"];
+const WINDOW_FILES: [&str; 7] = [
+    "test_tray.py",
+    "test_no_tray.py",
+    "test_first_start.py",
+    "test_window.py",
+    "test_pages.py",
+    "test_notices.py",
+    "test_graphics.py",
+];
 
 /// Words for the interpreter that put a display, a session bus and a home around a test.
 const DISPLAY: [&str; 2] = ["-m", "gui.run_gui"];

@@ -3,7 +3,8 @@ import type { DeviceView } from '../../generated/DeviceView';
 import type { HouseView } from '../../generated/HouseView';
 import type { PartView } from '../../generated/PartView';
 import type { RouteView } from '../../generated/RouteView';
-import { HERE, startingCatalogue } from './models';
+import { HERE, startingCatalogue, startingInHouse } from './models';
+import { startingFolder } from './models-folder';
 
 export const DAD = 'dads7pcq4xk2m6vt';
 export const MUM = 'mumsl4ptp6rz3wbn';
@@ -13,6 +14,7 @@ const ME = 'thisl4ptp2ha7qcx';
 export const GOOD_CODE = '483920';
 
 const NOW = () => Math.floor(Date.now() / 1000);
+const TODAY = () => Math.floor(NOW() / 86_400);
 
 function device(id: string, name: string, values: Partial<DeviceView>): DeviceView {
   return {
@@ -33,6 +35,7 @@ function device(id: string, name: string, values: Partial<DeviceView>): DeviceVi
     unused: null,
     left_out: null,
     takes_whole: false,
+    safety_number: null,
     ...values,
   };
 }
@@ -59,19 +62,23 @@ export function startingHouse(): HouseView {
       streams: 0,
       streams_max: 2,
       paused: null,
+      guests: [],
+      lent_days: [{ day: TODAY() - 3, tokens: 1840 }, { day: TODAY(), tokens: 412 }],
       status_line: 'Sharing · 2 devices · idle',
     },
     devices: [
       device(DAD, 'Dad’s PC', {
         rtt_ms: 0.4,
-        lends: [{ model, first_layer: 1, last_layer: 20 }],
+        safety_number: '54047 34568 43386 88771 68777 35060 51112 27486',
+        lends: [{ model, first_layer: 1, last_layer: 20, held: [1, 16] }],
         streams_free: 2,
         memory_free_bytes: 6.9e9,
       }),
       device(MUM, 'Mum’s laptop', {
         addresses: ['192.168.1.23:4588'],
         rtt_ms: 6.2,
-        lends: [{ model, first_layer: 21, last_layer: 26 }],
+        safety_number: '10282 77310 60094 15537 93021 44806 25719 38850',
+        lends: [{ model, first_layer: 21, last_layer: 26, held: null }],
         streams_free: 1,
         memory_free_bytes: 6.4e9,
       }),
@@ -128,8 +135,11 @@ export function startingHouse(): HouseView {
         fit: HERE,
       },
     ],
+    default_model: model,
     catalogue: startingCatalogue(),
     downloads: [],
+    models_folder: startingFolder(),
+    in_house: startingInHouse(),
     pairing: null,
     port: {
       on: true,
@@ -137,15 +147,20 @@ export function startingHouse(): HouseView {
       problem: null,
       keys: [{ name: 'Zed', added: NOW() - 3 * 86_400 }],
       requests: [
-        { ended: NOW() - 40, key: 'Zed', model, devices: ['Mia’s laptop', 'Dad’s PC'], tokens: 212, tokens_per_second: 9.4, error: null },
-        { ended: NOW() - 900, key: null, model: 'ember', devices: ['Mia’s laptop'], tokens: 64, tokens_per_second: 88, error: null },
-        { ended: NOW() - 7200, key: 'Zed', model, devices: [], tokens: 0, tokens_per_second: 0, error: 'cancelled' },
+        { kind: 'reply', ended: NOW() - 40, key: 'Zed', app: 'Zed/0.211', model, devices: ['Mia’s laptop', 'Dad’s PC'], tokens: 212, tokens_per_second: 9.4, error: null, times: 1 },
+        { kind: 'reply', ended: NOW() - 95, key: 'Zed', app: 'Zed/0.211', model, devices: ['Mia’s laptop', 'Dad’s PC'], tokens: 31, tokens_per_second: 0, error: 'cancelled', times: 1 },
+        { kind: 'reply', ended: NOW() - 300, key: null, app: 'curl/8.14.1', model: '', devices: [], tokens: 0, tokens_per_second: 0, error: '401 invalid_api_key', times: 3 },
+        { kind: 'reply', ended: NOW() - 900, key: null, app: 'OpenAI/Python 2.8.1', model: 'ember', devices: ['Mia’s laptop'], tokens: 64, tokens_per_second: 88, error: null, times: 1 },
+        { kind: 'embeddings', ended: NOW() - 3600, key: 'Zed', app: null, model: 'ember', devices: ['Mia’s laptop'], tokens: 1310, tokens_per_second: 0, error: null, times: 1 },
+        { kind: 'reply', ended: NOW() - 7200, key: 'Zed', app: null, model, devices: [], tokens: 0, tokens_per_second: 0, error: 'cancelled', times: 1 },
       ],
     },
     problems: [],
     settings: {
       lend: 'trusted',
       borrow: 'trusted',
+      copy: 'trusted',
+      give_models: true,
       lend_memory_bytes: 4e9,
       lend_streams: 2,
       pooling: 'when_faster',

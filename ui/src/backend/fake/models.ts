@@ -5,16 +5,18 @@ import type { DownloadView } from '../../generated/DownloadView';
 import type { FitView } from '../../generated/FitView';
 import type { FoundView } from '../../generated/FoundView';
 import type { HouseView } from '../../generated/HouseView';
+import type { InHouseView } from '../../generated/InHouseView';
 import type { ModelView } from '../../generated/ModelView';
 
 const PIECES = 10;
+const EIGHT = '8b'.repeat(32);
 
 export const HERE: FitView = { kind: 'here', devices: [] };
 
 function entry(id: string, name: string, file_bytes: number, values: Partial<CatalogueView>): CatalogueView {
   return { id, name, licence: 'Apache-2.0', origin: `Qwen/${name.replace(' ', '-')}-GGUF`, quantisation: 'Q4_K_M', file_bytes,
     billions: file_bytes / 6e8, languages: ['en', 'de', 'fr', 'es'], about_en: 'Clever for its size; many languages.',
-    about_de: 'Klug für seine Größe; viele Sprachen.', fit: HERE, recommended: false, here: null, download: null, ...values };
+    about_de: 'Klug für seine Größe; viele Sprachen.', fit: HERE, recommended: false, here: null, download: null, in_house: null, ...values };
 }
 
 export function startingCatalogue(): CatalogueView[] {
@@ -22,8 +24,18 @@ export function startingCatalogue(): CatalogueView[] {
     entry('smollm2-360m', 'SmolLM2 360M', 386e6, { quantisation: 'Q8_0', origin: 'HuggingFaceTB/SmolLM2-360M-Instruct-GGUF', languages: ['en'] }),
     entry('qwen3-1.7b', 'Qwen3 1.7B', 1.83e9, { quantisation: 'Q8_0' }),
     entry('qwen3-4b', 'Qwen3 4B', 2_497_280_256, { recommended: true, about_en: 'The best balance for most computers.', about_de: 'Die beste Mischung für die meisten Computer.' }),
-    entry('qwen3-8b', 'Qwen3 8B', 5.03e9, { fit: { kind: 'with', devices: ['Dad’s PC'] } }),
+    entry('qwen3-8b', 'Qwen3 8B', 5.03e9, { fit: { kind: 'with', devices: ['Dad’s PC'] }, in_house: EIGHT }),
     entry('qwen3-14b', 'Qwen3 14B', 9_001_752_960, { fit: { kind: 'nowhere', devices: [] } }),
+  ];
+}
+
+/** What the other devices have. */
+export function startingInHouse(): InHouseView[] {
+  const model = (name: string, digest: string, file_bytes: number, values: Partial<InHouseView>): InHouseView =>
+    ({ digest, name, file_bytes, devices: ['Dad’s PC'], fit: HERE, room: true, copy: null, ...values });
+  return [
+    model('gemma-3-12b', '12'.repeat(32), 7.3e9, { devices: ['Dad’s PC', 'Mum’s laptop'], room: false }),
+    model('qwen3-8b', EIGHT, 5.03e9, { fit: { kind: 'with', devices: ['Dad’s PC'] } }),
   ];
 }
 
@@ -50,11 +62,27 @@ export class FakeDownloads {
     if (!known && !/^(hf|https):.*\.gguf$/.test(source)) return null;
     const file = known ? `${known.id}.gguf` : (source.split('/').at(-1) ?? source);
     const key = `${file}-1`;
-    const download: DownloadView = { key, name: file.replace(/\.gguf$/, ''), origin: known?.origin ?? 'o/r', file, state: 'connecting',
+    const download: DownloadView = { key, name: file.replace(/\.gguf$/, ''), origin: known?.origin ?? 'o/r', copied: false, file, state: 'connecting',
       have_bytes: 0, file_bytes: known?.file_bytes ?? 1e9, bytes_per_second: null, seconds_left: null, problem: null };
     this.#change((now) => {
       now.downloads = [...now.downloads.filter((one) => one.key !== key), download];
       for (const one of now.catalogue) if (one.id === source) one.download = key;
+    });
+    this.#wait(key);
+    return download;
+  }
+
+  /** Begins a copy of what another device has; null for what nobody has. */
+  copy(house: HouseView, wanted: string): DownloadView | null {
+    const model = house.in_house.find((one) => one.digest === wanted || one.name === wanted);
+    if (!model) return null;
+    const key = `${model.name}-copy`;
+    const download: DownloadView = { key, name: model.name, origin: model.devices.join(', '), copied: true, file: '', state: 'connecting',
+      have_bytes: 0, file_bytes: model.file_bytes, bytes_per_second: null, seconds_left: null, problem: null };
+    this.#change((now) => {
+      now.downloads = [...now.downloads.filter((one) => one.key !== key), download];
+      for (const one of now.in_house) if (one.digest === model.digest) one.copy = key;
+      for (const one of now.catalogue) if (one.in_house === model.digest) one.download = key;
     });
     this.#wait(key);
     return download;
@@ -65,6 +93,7 @@ export class FakeDownloads {
       if (ask === 'delete') {
         house.downloads = house.downloads.filter((one) => one.key !== key);
         for (const one of house.catalogue) if (one.download === key) one.download = null;
+        for (const one of house.in_house) if (one.copy === key) one.copy = null;
         return;
       }
       const state = ({ pause: 'paused', cancel: 'cancelled', resume: 'connecting' } as const)[ask];
@@ -105,5 +134,6 @@ function arrive(house: HouseView, key: string): void {
     layers: 36, context_length: 40960, file_bytes: done.file_bytes ?? done.have_bytes, built_in: false, added: Math.floor(Date.now() / 1000), owned: true, fit: HERE };
   house.downloads = house.downloads.filter((one) => one.key !== key);
   house.models = [...house.models, model];
+  house.in_house = house.in_house.filter((one) => one.copy !== key);
   if (entry) Object.assign(entry, { here: done.name, download: null });
 }

@@ -1,6 +1,5 @@
 /** What the fake model says, and the conversations that the fake household already had. */
 import type { ChatRole } from '../../generated/ChatRole';
-import { countWords } from '../../kit/words';
 
 export const LEAVES = `A green leaf is a tiny kitchen. The green colour is **chlorophyll**, the cook that turns sunlight into sugar. When days get short, the tree closes the kitchen:
 
@@ -40,14 +39,20 @@ One cold night the wind came down the chimney. "You are very small," said the wi
 
 The wind thought about the soup for a long time. Then it went away, and came back only to carry the good smell to the neighbours.`;
 
-/** A reply of at least so many words, with everything in it that the page sets in its own way. */
+/** What the fake model thinks before it answers. */
+export const THOUGHT = `The person wants something short and warm.
+
+A story by the fire could do. Keep it gentle.`;
+
+/** A reply that reads as at least so many words, with everything in it that the page sets in its own way. */
 function long(count: number): string {
   const parts = [STORY, LEAVES, CODE];
   const said: string[] = [];
   for (let words = 0; words < count;) {
     const part = parts[said.length % parts.length] ?? STORY;
     said.push(part);
-    words += countWords(part);
+    // What begins with a sign of Markdown may not be seen, so it does not count.
+    words += part.match(/(?<!\S)\p{L}\S*/gu)?.length ?? 0;
   }
   return said.join('\n\n');
 }

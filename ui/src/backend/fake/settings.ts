@@ -5,6 +5,8 @@ import type { SettingsView } from '../../generated/SettingsView';
 const FIELDS = {
   lend: 'lend',
   borrow: 'borrow',
+  copy: 'copy',
+  give_models: 'give_models',
   lend_memory_bytes: 'lend_memory_bytes',
   lend_streams: 'lend_streams',
   pooling: 'pooling',

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { DownloadView } from '../../generated/DownloadView';
 import { fitWords, partWords, percent, stateWords } from './words';
 
-const loading: DownloadView = { key: 'k', name: 'qwen3-4b', origin: 'Qwen/Qwen3-4B-GGUF', file: 'f.gguf', state: 'loading',
+const loading: DownloadView = { key: 'k', name: 'qwen3-4b', origin: 'Qwen/Qwen3-4B-GGUF', copied: false, file: 'f.gguf', state: 'loading',
   have_bytes: 1.2e9, file_bytes: 4.8e9, bytes_per_second: 12e6, seconds_left: 300, problem: null };
 
 it('says where a model fits', () => {

@@ -6,6 +6,8 @@ export const house: Strings['house'] = {
     model_switched_off: (model, ends, reason) =>
       `${model} ist abgeschaltet, bis Inglenook neu startet: Der Teil, der es berechnet, endete ${ends}-mal innerhalb einer Minute (${reason}).`,
     model_file_gone: (model, file) => `${model} kann nicht benutzt werden: Die Datei ${file} ist nicht mehr da. Füge sie wieder hinzu.`,
+    models_folder_away: (folder, models) =>
+      `Die Modelle werden in ${folder} gesucht, und der Ordner ist nicht da (${models === 1 ? 'ein Modell' : `${models} Modelle`}). Schließe seinen Datenträger an, oder wähle unter Modelle einen anderen Ordner. Gelöscht wurde nichts.`,
     model_file_changed: (model, file) => `${model} kann nicht benutzt werden: Die Datei ${file} hat sich geändert. Füge sie neu hinzu.`,
     model_unreadable: (model, reason) => `${model} kann nicht benutzt werden: ${reason}`,
     settings_broken: (file, line, column, reason) =>
@@ -68,7 +70,25 @@ export const house: Strings['house'] = {
     device_connected: (device, roundTrip, mayCompute, mayUse) =>
       `${device}: Hin und zurück dauert es ${roundTrip}. Es darf ${mayCompute ? '' : 'nicht '}für diesen Computer rechnen und ${mayUse ? '' : 'nicht '}benutzen, was hier geteilt wird.`,
     models: (count) => (count === 0 ? 'Keines. Füge unter Modelle eines hinzu.' : count === 1 ? 'Eines ist hier.' : `${count} sind hier.`),
+    disk_room: (free) => `${free} sind frei.`,
+    computes: (card, canUseCards) =>
+      card !== null ? `Modelle werden auf ${card} berechnet.`
+        : canUseCards ? 'Modelle werden auf dem Prozessor berechnet; INGLENOOK_DEVICE nennt ein anderes Gerät.'
+          : 'Modelle werden auf dem Prozessor berechnet; dieses Programm benutzt keine Grafikkarte.',
   },
+  reasons: {
+    no_room: 'der Datenträger ist voll',
+    not_allowed: 'dieser Benutzer darf das dort nicht',
+    not_there: 'es gibt keine solche Datei und keinen solchen Ordner',
+    read_only: 'der Datenträger lässt sich nur lesen',
+    timed_out: 'es kam nichts zur rechten Zeit',
+    refused: 'niemand nimmt dort Verbindungen an',
+    unreachable: 'kein Weg führt dorthin',
+    broken: 'die Verbindung riss ab',
+    in_use: 'ein anderes Programm benutzt die Adresse',
+  },
+  reasonSaid: (words, said) => `${words}; das System sagt: ${said}`,
+
   notMeasured: 'noch nicht gemessen',
 
   keyPlaces: {

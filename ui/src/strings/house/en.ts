@@ -1,11 +1,12 @@
 /**
  * What the house says of itself, in English: what is not well, what the checks found, why a device is
- * left out, and why something was refused. A `reason` is the system's or a library's, and in English in
- * every language.
+ * left out, and why something was refused. What a system usually refuses has words (`reasons`); else a
+ * `reason` is a library's, and in English in every language.
  */
 import type { Condition } from '../../generated/Condition';
 import type { DeviceTrouble } from '../../generated/DeviceTrouble';
 import type { KeyPlace } from '../../generated/KeyPlace';
+import type { SystemReason } from '../../generated/SystemReason';
 import type { Trouble } from '../../generated/Trouble';
 import type { WhyLeftOut } from '../../generated/WhyLeftOut';
 import type { WrongResult } from '../../generated/WrongResult';
@@ -17,6 +18,8 @@ export const house = {
     model_switched_off: (model: string, ends: string, reason: string) =>
       `${model} is switched off until Inglenook restarts: the part that computes it ended ${ends} times within a minute (${reason}).`,
     model_file_gone: (model: string, file: string) => `${model} cannot be used: the file ${file} is gone. Add it again.`,
+    models_folder_away: (folder: string, models: number) =>
+      `The models are looked for in ${folder}, which is not there (${models === 1 ? 'one model' : `${models} models`}). Plug in its disk, or choose another folder under Models. Nothing was deleted.`,
     model_file_changed: (model: string, file: string) => `${model} cannot be used: the file ${file} has changed. Add it again.`,
     model_unreadable: (model: string, reason: string) => `${model} cannot be used: ${reason}`,
     settings_broken: (file: string, line: string, column: string, reason: string) =>
@@ -81,7 +84,25 @@ export const house = {
     device_connected: (device: string, roundTrip: string, mayCompute: boolean, mayUse: boolean) =>
       `${device}: round trip ${roundTrip}. It ${mayCompute ? 'may' : 'may not'} compute for this computer, and ${mayUse ? 'may' : 'may not'} use what is shared here.`,
     models: (count: number) => (count === 0 ? 'None. Add one under Models.' : count === 1 ? 'One here.' : `${count} here.`),
+    disk_room: (free: string) => `${free} are free.`,
+    computes: (card: string | null, canUseCards: boolean) =>
+      card !== null ? `Models are computed on ${card}.`
+        : canUseCards ? 'Models are computed on the processor; INGLENOOK_DEVICE names another device.'
+          : 'Models are computed on the processor; this build uses no graphics card.',
   } satisfies Kinds<Condition, 'trouble'>,
+  reasons: {
+    no_room: 'the disk is full',
+    not_allowed: 'this user may not do that there',
+    not_there: 'there is no such file or folder',
+    read_only: 'the disk can only be read',
+    timed_out: 'nothing came in time',
+    refused: 'nobody takes connections there',
+    unreachable: 'no way leads there',
+    broken: 'the connection broke',
+    in_use: 'another program uses the address',
+  } satisfies Record<SystemReason, string>,
+  reasonSaid: (words: string, said: string) => `${words}; the system says: ${said}`,
+
   notMeasured: 'not measured yet',
 
   keyPlaces: {

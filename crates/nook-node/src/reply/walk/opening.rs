@@ -92,7 +92,7 @@ pub(crate) async fn local_call(
         nook_shard::WorkerError::Refused { code, sentence } => (code, sentence),
         other => (ErrorCode::WorkerCrashed, other.to_string()),
     };
-    worker.load(&model.listed.path, model.listed.digest, part).await.map_err(failed)?;
+    worker.load(&model.listed.path.find(), model.listed.digest, part).await.map_err(failed)?;
     worker.open_call().await.map_err(failed)
 }
 

@@ -1,0 +1,224 @@
+//! A model that another device brings, from the first byte to the whole file.
+//!
+//! Who has the model and how its bytes travel is the caller's knowledge: a [`Bringer`] finds a device, asks
+//! it for the rest of the file and hands out what comes. Everything else is as with a download: one place in
+//! the [`Folder`], bytes that are made durable and gone on with after a stop, a look at the disk's room, a
+//! watch for stalls, tries and their waits. What is whole is here, and whether it is the model that was
+//! meant is for the caller to find out before it gets a name: only `nook-model` knows what a digest covers.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::answer::Version;
+use crate::error::FetchError;
+use crate::fetching::{Fetched, Fetcher, Pin, fetched, judged};
+use crate::folder::Folder;
+use crate::held::Held;
+use crate::house_source::HouseSource;
+use crate::part::Left;
+use crate::progress::{Phase, Progress};
+
+/// Stands in the note of a part where a server would: all devices of the house have the same file.
+const HOUSE: &str = "house";
+
+/// What is to be copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyOrder {
+    /// The model.
+    pub source: HouseSource,
+    /// What its file must be besides.
+    pub pin: Pin,
+}
+
+/// Brings the bytes of one model, from whichever device has it.
+pub trait Bringer: Send {
+    /// How bytes are handed out.
+    type Bytes: AsRef<[u8]> + Send + 'static;
+
+    /// Chooses the device that is asked next. Returns the length of the model's file there.
+    fn choose(&mut self) -> impl Future<Output = Result<u64, Halt>> + Send;
+
+    /// Asks that device for everything from byte `from` on.
+    fn ask(&mut self, from: u64) -> impl Future<Output = Result<(), Halt>> + Send;
+
+    /// The next bytes, at least one, and never more than are missing. Dropped while it waits, nothing is
+    /// lost that a new [`Bringer::ask`] would not bring.
+    fn next(&mut self) -> impl Future<Output = Result<Self::Bytes, Halt>> + Send;
+
+    /// Name of the device that was chosen, for people.
+    fn device(&self) -> String;
+}
+
+/// Why no bytes come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Halt {
+    /// Another device can be asked at once.
+    Another {
+        /// What is wrong with this one.
+        why: String,
+    },
+    /// Nobody else can be asked now, but it may go better in a moment.
+    Later {
+        /// What is wrong.
+        why: String,
+    },
+    /// No device that has the model is here.
+    Nobody,
+}
+
+/// A copy under way.
+struct Copying<'a, B: Bringer> {
+    fetcher: &'a Fetcher,
+    bringer: &'a mut B,
+    stop: &'a CancellationToken,
+    told: &'a watch::Sender<Progress>,
+    held: Held,
+}
+
+impl Fetcher {
+    /// Copies `order` into `folder` with what `bringer` brings, going on where an earlier run ended,
+    /// whichever device that came from. `told` hears how far it is.
+    ///
+    /// Ends as [`Fetcher::fetch`] does, and with [`FetchError::Nobody`] while no device that has the model
+    /// is here.
+    pub async fn copy(
+        &self,
+        folder: &Folder,
+        order: &CopyOrder,
+        bringer: &mut impl Bringer,
+        stop: &CancellationToken,
+        told: &watch::Sender<Progress>,
+    ) -> Result<Fetched, FetchError> {
+        let (key, text) = (order.source.key(), order.source.to_string());
+        let expected = order.pin.sha256.as_deref();
+        // How it was asked for does not change what it is.
+        let text = text.split('#').next().unwrap_or_default();
+        let part = match self.open(folder, key, text.to_owned(), stop, told).await? {
+            Left::Whole(whole) => return judged(whole, expected),
+            Left::Part(part) => part,
+        };
+        let held = Held::of(part);
+        let mut copying = Copying { fetcher: self, bringer, stop, told, held };
+        let mark = order.source.model().to_string();
+        if let Err(error) = copying.load(&mark).await {
+            return Err(copying.held.kept(error).await.0);
+        }
+        told.send_modify(|progress| progress.phase = Phase::Finishing);
+        let whole = copying.held.finish(expected).await?;
+        Ok(fetched(whole, expected.is_some()))
+    }
+}
+
+impl<B: Bringer> Copying<'_, B> {
+    /// Tries until every byte is there.
+    async fn load(&mut self, mark: &str) -> Result<(), FetchError> {
+        let pace = self.fetcher.limits.pace;
+        let (mut furthest, mut tries) = (self.held.written(), 0);
+        loop {
+            let Some(halt) = self.attempt(mark).await? else { return Ok(()) };
+            if self.held.written() > furthest {
+                (furthest, tries) = (self.held.written(), 0);
+            }
+            let why = match halt {
+                Halt::Nobody => return Err(FetchError::Nobody),
+                Halt::Another { why } => {
+                    tracing::debug!(why, "a copy asks another device");
+                    continue;
+                }
+                Halt::Later { why } => why,
+            };
+            tries += 1;
+            if tries >= pace.tries_max {
+                let host = self.bringer.device();
+                return Err(FetchError::GaveUp { host, tries, last: why });
+            }
+            let have = self.held.written();
+            self.told.send_modify(|progress| {
+                (progress.phase, progress.have) = (Phase::Waiting, have);
+                progress.trouble = Some(why);
+            });
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Err(FetchError::Stopped),
+                () = tokio::time::sleep(pace.wait(tries)) => {}
+            }
+        }
+    }
+
+    /// Asks one device; `None` once every byte is there.
+    async fn attempt(&mut self, mark: &str) -> Result<Option<Halt>, FetchError> {
+        let stall = self.fetcher.limits.pace.stall;
+        self.told.send_modify(|progress| progress.phase = Phase::Asking);
+        let bytes = match watched(self.stop, stall, self.bringer.choose()).await? {
+            Ok(bytes) => bytes,
+            Err(halt) => return Ok(Some(halt)),
+        };
+        let most = self.fetcher.limits.file_bytes_max;
+        if bytes > most {
+            return Err(FetchError::TooLarge { bytes, most });
+        }
+        let mark = Some(mark.to_owned());
+        let server = Some(HOUSE.to_owned());
+        let version = Version { validator: mark, server, bytes: Some(bytes), ..Version::default() };
+        // Bytes of a file of another length are dropped: what stands behind the weights may differ.
+        self.held.visit(move |part| part.begin(version)).await?;
+        self.held.has_room(self.fetcher).await?;
+        let have = self.held.written();
+        if have >= bytes {
+            return Ok(None);
+        }
+        if let Err(halt) = watched(self.stop, stall, self.bringer.ask(have)).await? {
+            return Ok(Some(halt));
+        }
+        self.told.send_modify(|progress| {
+            *progress = Progress { phase: Phase::Loading, have, bytes: Some(bytes), trouble: None };
+        });
+        self.take(bytes).await
+    }
+
+    /// Takes bytes until all are there, or none come any more.
+    async fn take(&mut self, bytes: u64) -> Result<Option<Halt>, FetchError> {
+        let stall = self.fetcher.limits.pace.stall;
+        while self.held.written() < bytes {
+            let piece = match watched(self.stop, stall, self.bringer.next()).await? {
+                Ok(piece) => piece,
+                Err(halt) => return Ok(Some(halt)),
+            };
+            let left = bytes.saturating_sub(self.held.written());
+            if piece.as_ref().len() as u64 > left {
+                self.held.discard().await?;
+                return Err(FetchError::TooLong { host: self.bringer.device(), bytes });
+            }
+            let synced = self.held.synced();
+            self.held.visit(move |part| part.append(piece.as_ref())).await?;
+            if self.held.synced() > synced {
+                self.held.has_room(self.fetcher).await?;
+            }
+            let have = self.held.written();
+            self.told.send_modify(|progress| progress.have = have);
+        }
+        Ok(None)
+    }
+}
+
+/// Waits for `next`, but not beyond the end of the copy, and not for a device that stands still.
+async fn watched<T>(
+    stop: &CancellationToken,
+    stall: Duration,
+    next: impl Future<Output = Result<T, Halt>>,
+) -> Result<Result<T, Halt>, FetchError> {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => Err(FetchError::Stopped),
+        outcome = timeout(stall, next) => Ok(outcome.unwrap_or_else(|_| {
+            Err(Halt::Another { why: "no byte came for too long".to_owned() })
+        })),
+    }
+}
+
+#[cfg(test)]
+mod tests;

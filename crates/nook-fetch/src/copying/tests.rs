@@ -1,0 +1,204 @@
+//! Copies from devices that the test plays, into real folders.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use nook_base::ModelDigest;
+
+use super::*;
+use crate::limits::{DISK_RESERVE_BYTES, Limits, Pace};
+use crate::room::Room;
+use crate::source::Hubs;
+
+const FILE: &[u8] = b"GGUF and what else is in the file of a model";
+
+/// One device, as it is asked next.
+#[derive(Debug, Clone)]
+enum Act {
+    /// Brings so many bytes of the file, then is gone.
+    Bring(usize),
+    /// Brings these bytes.
+    Lie(&'static [u8]),
+    /// Says that its file is so long.
+    Claim(u64),
+    /// Stands still.
+    Stall,
+    /// Has nothing now.
+    Busy,
+}
+
+#[derive(Debug, Default)]
+struct Devices {
+    acts: VecDeque<Act>,
+    now: Option<Act>,
+    bytes: VecDeque<Vec<u8>>,
+    asked: Vec<u64>,
+}
+
+impl Devices {
+    fn new(acts: impl IntoIterator<Item = Act>) -> Self {
+        Self { acts: acts.into_iter().collect(), ..Self::default() }
+    }
+}
+
+impl Bringer for Devices {
+    type Bytes = Vec<u8>;
+
+    async fn choose(&mut self) -> Result<u64, Halt> {
+        self.now = self.acts.pop_front();
+        match &self.now {
+            None => Err(Halt::Nobody),
+            Some(Act::Busy) => Err(Halt::Later { why: "busy".to_owned() }),
+            Some(Act::Claim(bytes)) => Ok(*bytes),
+            Some(_) => Ok(FILE.len() as u64),
+        }
+    }
+
+    async fn ask(&mut self, from: u64) -> Result<(), Halt> {
+        self.asked.push(from);
+        let rest = &FILE[usize::try_from(from).unwrap()..];
+        self.bytes = match self.now {
+            Some(Act::Bring(count)) => {
+                rest[..count.min(rest.len())].chunks(5).map(<[u8]>::to_vec).collect()
+            }
+            Some(Act::Lie(bytes)) => VecDeque::from([bytes.to_vec()]),
+            _ => VecDeque::new(),
+        };
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Result<Vec<u8>, Halt> {
+        if matches!(self.now, Some(Act::Stall)) {
+            std::future::pending::<()>().await;
+        }
+        self.bytes.pop_front().ok_or_else(|| Halt::Another { why: "it is gone".to_owned() })
+    }
+
+    fn device(&self) -> String {
+        "Dad's PC".to_owned()
+    }
+}
+
+#[derive(Debug)]
+struct Free(u64);
+
+impl Room for Free {
+    fn free(&self, _: &Path) -> io::Result<u64> {
+        Ok(self.0)
+    }
+}
+
+struct Desk {
+    _home: tempfile::TempDir,
+    folder: Folder,
+    free: u64,
+    pin: Option<String>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::at(home.path().join("downloads"));
+        Self { _home: home, folder, free: 1 << 40, pin: None }
+    }
+
+    async fn copy(&self, devices: &mut Devices) -> Result<Fetched, FetchError> {
+        self.copy_until(devices, &CancellationToken::new()).await
+    }
+
+    async fn copy_until(
+        &self,
+        devices: &mut Devices,
+        stop: &CancellationToken,
+    ) -> Result<Fetched, FetchError> {
+        let limits = Limits { pace: Pace { tries_max: 3, ..Pace::USUAL }, ..Limits::USUAL };
+        let fetcher = Fetcher::new(Hubs::usual(), limits, Arc::new(Free(self.free)));
+        let source = HouseSource::new(ModelDigest([7; 32]), "amber");
+        let order = CopyOrder { source, pin: Pin { sha256: self.pin.clone() } };
+        let told = watch::channel(Progress::default()).0;
+        fetcher.copy(&self.folder, &order, devices, stop, &told).await
+    }
+
+    fn files(&self) -> usize {
+        fs::read_dir(self.folder.path()).map_or(0, Iterator::count)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_goes_on_at_the_next_device_where_the_last_one_was_lost() {
+    let desk = Desk::new();
+    let mut devices =
+        Devices::new([Act::Bring(7), Act::Busy, Act::Stall, Act::Bring(4), Act::Bring(99)]);
+    let copied = desk.copy(&mut devices).await.unwrap();
+    assert_eq!(fs::read(&copied.path).unwrap(), FILE);
+    assert_eq!((copied.bytes, copied.verified), (FILE.len() as u64, false));
+    assert_eq!(devices.asked, [0, 7, 7, 11]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_nobody_can_go_on_with_keeps_what_came_for_the_next_time() {
+    let desk = Desk::new();
+    assert_eq!(
+        desk.copy(&mut Devices::new([Act::Bring(9)])).await.unwrap_err(),
+        FetchError::Nobody
+    );
+    // Cancelled before it asks anybody.
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let stopped = desk.copy_until(&mut Devices::new([Act::Bring(9)]), &stop).await;
+    assert_eq!(stopped.unwrap_err(), FetchError::Stopped);
+    let mut devices = Devices::new([Act::Bring(99)]);
+    let copied = desk.copy(&mut devices).await.unwrap();
+    assert_eq!((fs::read(&copied.path).unwrap(), devices.asked), (FILE.to_vec(), vec![9]));
+    drop(copied);
+    // It is whole, and nobody is asked again.
+    desk.copy(&mut Devices::default()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_that_is_busy_for_ever_is_given_up_after_some_tries() {
+    let desk = Desk::new();
+    let error = desk.copy(&mut Devices::new(vec![Act::Busy; 9])).await.unwrap_err();
+    let FetchError::GaveUp { host, tries: 3, last } = error else { panic!("{error}") };
+    assert_eq!((host.as_str(), last.as_str()), ("Dad's PC", "busy"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_was_promised_leaves_nothing() {
+    let desk = Desk::new();
+    let error = desk.copy(&mut Devices::new([Act::Lie(&[b'x'; 99])])).await.unwrap_err();
+    assert!(matches!(error, FetchError::TooLong { .. }), "{error}");
+    assert_eq!(desk.files(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lengths_that_cannot_be_are_refused_before_the_first_byte() {
+    let desk = Desk::new();
+    for bytes in [crate::FILE_BYTES_MAX + 1, u64::MAX] {
+        let mut devices = Devices::new([Act::Claim(bytes)]);
+        let error = desk.copy(&mut devices).await.unwrap_err();
+        assert!(matches!(error, FetchError::TooLarge { .. }), "{error}");
+        assert!(devices.asked.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_without_room_is_said_before_anything_is_asked_for() {
+    let desk = Desk { free: DISK_RESERVE_BYTES + 3, ..Desk::new() };
+    let mut devices = Devices::new([Act::Bring(99)]);
+    let error = desk.copy(&mut devices).await.unwrap_err();
+    let needed = FILE.len() as u64;
+    assert_eq!(error, FetchError::NoRoom { needed, free: DISK_RESERVE_BYTES + 3 });
+    assert!(devices.asked.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_asked_for_as_one_of_the_catalogue_is_the_publishers_bytes_or_nothing() {
+    let desk = Desk { pin: Some("0".repeat(64)), ..Desk::new() };
+    let error = desk.copy(&mut Devices::new([Act::Bring(99)])).await.unwrap_err();
+    assert!(matches!(error, FetchError::Digest { .. }), "{error}");
+    assert_eq!(desk.files(), 0);
+}

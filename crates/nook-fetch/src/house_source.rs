@@ -1,0 +1,165 @@
+//! A model that another device of the house has, as the list of downloads writes it. Pure.
+//!
+//! `house:` and the model's digest say what is meant; the name behind it is for people and made harmless
+//! here, because it came from another device. Where the model was asked for as one of the catalogue, its id
+//! stands at the end: then the publisher's digest counts beside the model's own.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nook_base::ModelDigest;
+
+use crate::folder::FileKey;
+
+const PREFIX: &str = "house:";
+const ENDING: &str = ".gguf";
+
+/// Longest name, in bytes: that of a model in the library.
+const NAME_BYTES_MAX: usize = 96;
+
+/// A model of another device. Which device has it is not part of it: any that has it will do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HouseSource {
+    model: ModelDigest,
+    name: String,
+    entry: Option<String>,
+}
+
+/// A text that names no model of the house.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("this names no model of another device")]
+pub struct HouseSourceError;
+
+impl HouseSource {
+    /// The model `model`, of which somebody says that it is called `said`.
+    #[must_use]
+    pub fn new(model: ModelDigest, said: &str) -> Self {
+        Self { model, name: harmless(said), entry: None }
+    }
+
+    /// The same, asked for as this entry of the catalogue.
+    #[must_use]
+    pub fn meant_as(self, entry: &str) -> Self {
+        Self { entry: Some(entry.to_owned()), ..self }
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> ModelDigest {
+        self.model
+    }
+
+    /// A name for it: letters, digits, `-`, `_` and `.`, never first a dot.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Id of the entry of the catalogue that was meant.
+    #[must_use]
+    pub fn entry(&self) -> Option<&str> {
+        self.entry.as_deref()
+    }
+
+    /// Whether `text` is to be read as one of these at all.
+    #[must_use]
+    pub fn is_meant_by(text: &str) -> bool {
+        text.starts_with(PREFIX)
+    }
+
+    /// Its place in a [`crate::Folder`].
+    #[must_use]
+    pub fn key(&self) -> FileKey {
+        FileKey::of(&self.name, &format!("{PREFIX}{}", self.model))
+    }
+}
+
+impl fmt::Display for HouseSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}/{}{ENDING}", self.model, self.name)?;
+        self.entry.as_ref().map_or(Ok(()), |entry| write!(f, "#{entry}"))
+    }
+}
+
+impl FromStr for HouseSource {
+    type Err = HouseSourceError;
+
+    fn from_str(text: &str) -> Result<Self, HouseSourceError> {
+        let rest = text.strip_prefix(PREFIX).ok_or(HouseSourceError)?;
+        let (file, entry) = match rest.split_once('#') {
+            Some((file, entry)) => (file, Some(entry.to_owned())),
+            None => (rest, None),
+        };
+        let (digest, file) = file.split_once('/').ok_or(HouseSourceError)?;
+        let name = file.strip_suffix(ENDING).ok_or(HouseSourceError)?;
+        let model = digest.parse().map_err(|_| HouseSourceError)?;
+        let is_plain = entry.as_deref().is_none_or(|entry| harmless(entry) == entry);
+        // What was made here is read here; anything else was changed by hand.
+        let is_ours = is_plain && harmless(name) == name;
+        is_ours.then(|| Self { model, name: name.to_owned(), entry }).ok_or(HouseSourceError)
+    }
+}
+
+fn harmless(said: &str) -> String {
+    let stem = said.strip_suffix(ENDING).unwrap_or(said);
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let plain: String = stem.chars().take(NAME_BYTES_MAX).map(plain).collect();
+    let plain = plain.trim_matches(['.', '-']);
+    if plain.is_empty() { "model".to_owned() } else { plain.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODEL: ModelDigest = ModelDigest([0x3c; 32]);
+
+    #[test]
+    fn what_is_written_is_read_and_one_model_has_one_place() {
+        let plain = HouseSource::new(MODEL, "amber-4b.Q8_0");
+        let meant = plain.clone().meant_as("amber-4b");
+        for source in [&plain, &meant] {
+            assert_eq!(source.to_string().parse().as_ref(), Ok(source));
+            assert!(HouseSource::is_meant_by(&source.to_string()));
+            assert_eq!(source.key(), plain.key(), "however it was asked for");
+        }
+        assert_eq!(
+            meant.to_string(),
+            format!("house:{}/amber-4b.Q8_0.gguf#amber-4b", "3c".repeat(32))
+        );
+        assert_ne!(HouseSource::new(ModelDigest([1; 32]), "amber-4b.Q8_0").key(), plain.key());
+    }
+
+    #[test]
+    fn names_that_a_device_makes_up_become_plain_ones() {
+        for said in ["../../etc/passwd", "..", "", ".gguf", "a/b\\c:d|e\0f", "Ünï", "CON\n\u{202e}"]
+        {
+            let source = HouseSource::new(MODEL, said);
+            let name = source.name().to_owned();
+            assert!(!name.contains(['/', '\\', ':', '\n', '\0']), "{said:?} -> {name:?}");
+            assert!(!name.starts_with('.') && !name.is_empty(), "{said:?} -> {name:?}");
+            assert_eq!(source.to_string().parse(), Ok(source.clone()));
+            assert_eq!(FileKey::parse(source.key().as_str()), Some(source.key()));
+        }
+        assert_eq!(HouseSource::new(MODEL, &"x".repeat(900)).name().len(), NAME_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_was_changed_by_hand_is_not_read() {
+        let digest = "3c".repeat(32);
+        for text in [
+            String::new(),
+            "house:".to_owned(),
+            format!("house:{digest}"),
+            format!("house:{digest}/amber"),
+            format!("house:{digest}/../up.gguf"),
+            format!("house:{digest}/a/b.gguf"),
+            format!("house:{digest}/.gguf"),
+            format!("house:{digest}/amber.gguf#../up"),
+            format!("house:{}/amber.gguf", &digest[2..]),
+            format!("hf:{digest}/amber.gguf"),
+        ] {
+            assert_eq!(text.parse::<HouseSource>(), Err(HouseSourceError), "{text}");
+        }
+    }
+}

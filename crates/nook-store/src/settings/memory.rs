@@ -1,0 +1,60 @@
+//! How much memory other devices may take here: what the owner chose, else a part of what there is.
+//!
+//! One number for every machine would be too much for an old laptop and too little for a large one. So
+//! the file holds it only where the owner has chosen, and the usual amount follows the machine. How much
+//! memory that has is an argument: nothing here asks the system.
+
+use super::HostSettings;
+
+const GIGABYTE: u64 = 1_000_000_000;
+
+/// The usual amount where the system does not say how much memory it has.
+const UNKNOWN_MACHINE_BYTES: u64 = 4 * GIGABYTE;
+
+/// More is lent only by owners who say so, however large their machine is.
+const USUAL_BYTES_MAX: u64 = 20 * GIGABYTE;
+
+impl HostSettings {
+    /// Most memory for shards on a machine that has `memory` bytes in all, as far as it says: what the
+    /// owner chose, else [`usual_shard_bytes`]; never more than there is.
+    #[must_use]
+    pub fn shard_bytes(&self, memory: Option<u64>) -> u64 {
+        let wanted = self.shard_max_bytes.unwrap_or_else(|| usual_shard_bytes(memory));
+        memory.map_or(wanted, |all| wanted.min(all))
+    }
+}
+
+/// Half of the machine's memory in whole gigabytes, at least one and at most twenty: the other half is
+/// for its owner.
+#[must_use]
+pub fn usual_shard_bytes(memory: Option<u64>) -> u64 {
+    let half = |all: u64| all / 2 / GIGABYTE * GIGABYTE;
+    memory.map_or(UNKNOWN_MACHINE_BYTES, |all| half(all).clamp(GIGABYTE, USUAL_BYTES_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    #[test]
+    fn a_machine_lends_half_of_what_it_has_and_never_more_than_all() {
+        const MB: u64 = 1_000_000;
+        for (memory, chosen, lent) in [
+            // 8 GB as the system counts them, some taken by the firmware.
+            (Some(7_900 * MB), None, 3 * GIGABYTE),
+            (Some(16_500 * MB), None, 8 * GIGABYTE),
+            (Some(128 * GIGABYTE), None, USUAL_BYTES_MAX),
+            (Some(1_500 * MB), None, GIGABYTE),
+            (Some(512 * MB), None, 512 * MB),
+            (None, None, UNKNOWN_MACHINE_BYTES),
+            (Some(7_900 * MB), Some(2 * GIGABYTE), 2 * GIGABYTE),
+            (Some(7_900 * MB), Some(20 * GIGABYTE), 7_900 * MB),
+            (Some(128 * GIGABYTE), Some(100 * GIGABYTE), 100 * GIGABYTE),
+            (None, Some(20 * GIGABYTE), 20 * GIGABYTE),
+        ] {
+            let host = HostSettings { shard_max_bytes: chosen, ..Settings::default().host };
+            assert_eq!(host.shard_bytes(memory), lent, "{memory:?}, {chosen:?}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The folder of the models through a real node: moved with a download under way, away, and back.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use nook_control::{Answer, ClientError, FolderName, Request};
+use nook_node::views::{DownloadState, FolderTrouble, HouseView, Trouble, Wording};
+use nook_testkit::{Fault, FileServer, Household, Node, NodePlan, Served, Signal, Wish, nook};
+
+const NAME: &str = "amber";
+const PATH: &str = "/models/amber.gguf";
+const PROMPT: &str = "Once upon a time";
+/// Less than the built-in model has.
+const PIECE: usize = 1 << 20;
+
+struct Desk {
+    house: Household,
+    server: FileServer,
+    /// A model of its own: the built-in one under another name, so with the same answers.
+    bytes: Vec<u8>,
+}
+
+impl Desk {
+    async fn new() -> anyhow::Result<Self> {
+        let house = Household::strangers([NodePlan::new("Kitchen laptop")]).await?;
+        let (file, _) = house.asking().built_in().await?;
+        let mut bytes = std::fs::read(file)?;
+        let key = b"general.name";
+        let at = bytes.windows(key.len()).position(|it| it == key).context("it has a name")?;
+        // Behind the key: the kind of the value, its length, its first letter.
+        bytes[at + key.len() + 4 + 8] = b'A';
+        Ok(Self { house, server: FileServer::start()?, bytes })
+    }
+
+    /// With the model in the library.
+    async fn stocked() -> anyhow::Result<Self> {
+        let desk = Self::new().await?;
+        desk.serve([]);
+        desk.pull(NAME).await?;
+        desk.until_here().await?;
+        Ok(desk)
+    }
+
+    fn node(&self) -> &Node {
+        self.house.asking()
+    }
+
+    fn serve(&self, faults: impl IntoIterator<Item = Fault>) {
+        let served = Served::file(self.bytes.clone(), "\"1\"");
+        self.server.serve(PATH, Served { faults: faults.into_iter().collect(), ..served });
+    }
+
+    async fn pull(&self, name: &str) -> anyhow::Result<()> {
+        let source = format!("{}{PATH}", self.server.address());
+        let name = Some(name.to_owned());
+        self.node().client().ask(Request::Pull { source, name }).await?;
+        Ok(())
+    }
+
+    async fn until_here(&self) -> anyhow::Result<()> {
+        let is_here = |view: &HouseView| {
+            view.downloads.is_empty() && view.models.iter().any(|it| it.owned && it.name == NAME)
+        };
+        self.node().until("the model is here", is_here).await?;
+        Ok(())
+    }
+
+    async fn ask_move(&self, to: Option<&Path>) -> Result<Answer, ClientError> {
+        let to = to.map(|folder| FolderName(folder.to_owned()));
+        self.node().client().ask(Request::MoveModels { to }).await
+    }
+
+    async fn move_to(&self, to: Option<&Path>) -> anyhow::Result<HouseView> {
+        self.ask_move(to).await?;
+        let view =
+            self.node().until("it moved", |view| view.models_folder.moving.is_none()).await?;
+        anyhow::ensure!(view.models_folder.problem.is_none(), "{:?}", view.models_folder.problem);
+        Ok(view)
+    }
+
+    async fn answers(&self) -> anyhow::Result<()> {
+        let ember = self.node().answer(&Wish::text(PROMPT, 12)).await?;
+        let amber = self.node().answer(&Wish::text(PROMPT, 12).by(NAME)).await?;
+        anyhow::ensure!(amber.ids.len() == 12 && amber.ids == ember.ids, "another answer");
+        Ok(())
+    }
+
+    fn usual(&self) -> PathBuf {
+        self.node().home().join("models")
+    }
+}
+
+fn trouble_of(error: &ClientError) -> Option<&FolderTrouble> {
+    match error {
+        ClientError::Refused(problem) => match &problem.wording {
+            Some(Wording::ModelsFolder { trouble }) => Some(trouble),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_move_while_one_is_loaded_and_one_is_on_its_way() -> anyhow::Result<()> {
+    let mut desk = Desk::stocked().await?;
+    desk.answers().await?;
+    // A second file, of which a piece came.
+    let path = "/models/late.gguf";
+    let mut late = desk.bytes.clone();
+    let end = late.len() - 1;
+    late[end] ^= 1;
+    let served = Served::file(late, "\"2\"").failing(Fault::StallAfter(PIECE));
+    desk.server.serve(path, served);
+    let source = format!("{}{path}", desk.server.address());
+    desk.node().client().ask(Request::Pull { source, name: None }).await?;
+    let came = |view: &HouseView| view.downloads.iter().any(|it| it.have_bytes == PIECE as u64);
+    desk.node().until("a piece came", came).await?;
+
+    let target = desk.house.folder().join("chosen");
+    let view = desk.move_to(Some(&target)).await?;
+    assert_eq!(view.models_folder.path, target.display().to_string());
+    assert!(!view.models_folder.usual && view.models_folder.there);
+    assert!(target.join("amber.gguf").exists() && !desk.usual().join("amber.gguf").exists());
+    // The download goes on there, from where it was.
+    desk.node().until("it came", |view| view.downloads.is_empty()).await?;
+    let ranges: Vec<_> = desk.server.asked().iter().filter_map(|it| it.range.clone()).collect();
+    assert!(ranges.contains(&format!("bytes={PIECE}-")), "{ranges:?}");
+    assert!(target.join("late.gguf").exists());
+    // The worker that holds the model goes on with it; a new one finds it in the new place.
+    desk.answers().await?;
+    assert!(desk.house.node_mut(0).signal_workers(Signal::Kill) > 0);
+    desk.node().until_no_worker().await?;
+    desk.answers().await?;
+
+    desk.house.node_mut(0).leave().await?;
+    desk.house.node_mut(0).start_again().await?;
+    let view = desk.node().view().await?;
+    assert_eq!(view.models_folder.path, target.display().to_string());
+    assert_eq!(view.problems, []);
+    desk.answers().await?;
+    let view = desk.move_to(None).await?;
+    assert!(view.models_folder.usual && desk.usual().join("amber.gguf").exists());
+    desk.answers().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_cannot_be_is_refused_with_a_typed_reason() -> anyhow::Result<()> {
+    let desk = Desk::new().await?;
+    let file = desk.house.folder().join("file");
+    std::fs::write(&file, b"x")?;
+    let shown = |path: &Path| path.display().to_string();
+    let away = desk.house.folder().join("no/such");
+    for (to, expected) in [
+        (file.clone(), FolderTrouble::NotAFolder { folder: shown(&file) }),
+        (away.clone(), FolderTrouble::NotThere { folder: shown(&away) }),
+        (desk.usual(), FolderTrouble::AlreadyThere { folder: shown(&desk.usual()) }),
+    ] {
+        let refused = desk.ask_move(Some(&to)).await.unwrap_err();
+        assert_eq!(trouble_of(&refused), Some(&expected), "{refused}");
+    }
+    let view = desk.node().view().await?;
+    assert!(view.models_folder.usual && view.models_folder.moving.is_none());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_on_a_disk_that_is_away_are_missing_by_name_and_come_back_with_it()
+-> anyhow::Result<()> {
+    let mut desk = Desk::stocked().await?;
+    let disk = desk.house.folder().join("disk");
+    std::fs::create_dir(&disk)?;
+    let target = disk.join("chosen");
+    desk.move_to(Some(&target)).await?;
+    desk.house.node_mut(0).leave().await?;
+    let unplugged = desk.house.folder().join("unplugged");
+    std::fs::rename(&disk, &unplugged)?;
+    desk.house.node_mut(0).start_again().await?;
+    let view = desk.node().view().await?;
+    let folder = target.display().to_string();
+    assert_eq!((view.models_folder.there, &view.models_folder.path), (false, &folder));
+    assert_eq!(view.models_folder.missing, [NAME]);
+    let away = Trouble::ModelsFolderAway { folder, models: 1 };
+    assert!(
+        view.problems.iter().any(|it| it.trouble.as_ref() == Some(&away)),
+        "{:?}",
+        view.problems
+    );
+    // Asked for, it says where it is looked for; the built-in model answers.
+    let refused = desk.node().answer(&Wish::text(PROMPT, 4).by(NAME)).await.unwrap_err();
+    assert!(format!("{refused:#}").contains("looked for in"), "{refused:#}");
+    desk.node().answer(&Wish::text(PROMPT, 4)).await?;
+    // A download waits; nothing is made in the place of the disk.
+    desk.serve([]);
+    desk.pull("again").await?;
+    let waits =
+        |view: &HouseView| view.downloads.iter().any(|it| it.state == DownloadState::Waiting);
+    desk.node().until("it waits", waits).await?;
+    assert!(!disk.exists());
+
+    std::fs::rename(&unplugged, &disk)?;
+    let is_back =
+        |view: &HouseView| view.models_folder.there && view.models.iter().any(|it| it.name == NAME);
+    let view = desk.node().until("it is back", is_back).await?;
+    assert!(view.models_folder.missing.is_empty());
+    desk.answers().await?;
+    // What waited went on: it is the same model, so it only leaves the list.
+    desk.node().until("it came", |view| view.downloads.is_empty()).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_was_deleted_and_pulled_again_answers_from_its_new_file() -> anyhow::Result<()>
+{
+    let mut desk = Desk::stocked().await?;
+    desk.answers().await?;
+    let file = desk.usual().join("amber.gguf");
+    desk.node().do_this(Request::RemoveModel { name: NAME.to_owned() }).await?;
+    assert!(!file.exists());
+    // Somebody's file has the name by now, so the model's gets another one.
+    std::fs::write(&file, b"notes")?;
+    desk.pull(NAME).await?;
+    desk.until_here().await?;
+    assert_eq!(std::fs::read(desk.usual().join("amber-2.gguf"))?, desk.bytes);
+    assert!(desk.house.node_mut(0).signal_workers(Signal::Kill) > 0);
+    desk.node().until_no_worker().await?;
+    desk.answers().await?;
+    assert_eq!(std::fs::read(&file)?, b"notes");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_says_where_models_are_and_moves_them() -> anyhow::Result<()> {
+    let desk = Desk::stocked().await?;
+    let home = desk.node().home().to_owned();
+    let target = desk.house.folder().join("chosen");
+    let program = nook()?;
+    let run = move |words: &[&str]| {
+        let mut command = Command::new(program);
+        command.arg("--home").arg(&home).args(["models", "folder"]).args(words);
+        command.env_remove("INGLENOOK_HOME").stdin(Stdio::null()).output()
+    };
+    let named = target.display().to_string();
+    let ran = tokio::task::spawn_blocking(move || {
+        Ok::<_, std::io::Error>((
+            run(&["--json"])?,
+            run(&[&named])?,
+            run(&[&named])?,
+            run(&["--usual", "--json"])?,
+        ))
+    });
+    let (usual, moved, again, back) = ran.await??;
+    let told = |output: &std::process::Output| -> anyhow::Result<serde_json::Value> {
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        serde_json::from_str(said.lines().last().context("it says something")?)
+            .context(said.clone())
+    };
+    assert_eq!(told(&usual)?["usual"], true);
+    assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stderr));
+    assert_eq!(String::from_utf8_lossy(&moved.stdout).trim(), target.display().to_string());
+    assert!(!again.status.success());
+    let why = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(why.contains("already"), "{why}");
+    assert!(back.status.success(), "{}", String::from_utf8_lossy(&back.stderr));
+    assert_eq!(told(&back)?["usual"], true);
+    assert!(desk.usual().join("amber.gguf").exists());
+    Ok(())
+}
