@@ -158,7 +158,7 @@ impl State {
                 let _ = answer.send(Ok(()));
             }
             Command::FoundModels(answer) => self.look_elsewhere(answer),
-            Command::Generate { request, answer } => self.generate(*request, None, answer),
+            Command::Generate { request, answer } => drop(self.generate(*request, None, answer)),
             Command::Embed { request, answer } => self.embed(request, answer),
             Command::Say { turn, answer } => self.say(turn, answer),
             Command::Chats(ask) => self.obey_about_chats(ask),
