@@ -108,6 +108,28 @@ async fn f2_a_helper_frozen_for_thirty_seconds_changes_nothing_and_comes_back() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn f8_an_asking_device_that_slept_mid_reply_says_the_same_and_connects_again()
+-> anyhow::Result<()> {
+    let mut house = split().await?;
+    let undisturbed = house.asking().answer(&wish().alone()).await?;
+    let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
+    house.node_mut(0).signal_workers(Signal::Stop);
+    house.node_mut(0).signal(Signal::Stop);
+    drop(held);
+    // The helpers hang up after a second; what is answered meanwhile waits in the sockets.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    house.node_mut(0).signal_workers(Signal::Continue);
+    house.node_mut(0).signal(Signal::Continue);
+    finish(reply, &undisturbed).await?;
+    house.until_all_lend("ember").await?;
+    assert!(house.asking().log().contains("this computer was asleep"), "it was noticed");
+    let again = house.asking().answer(&wish()).await?;
+    assert_eq!(again.ids, undisturbed.ids);
+    assert!(again.uses(FIRST) && again.uses(SECOND), "both help again: {again:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn f1_a_helper_whose_worker_alone_is_killed_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
     check(&mut house, async |house| {

@@ -16,6 +16,7 @@ use crate::preferences::not_changed;
 use crate::state::{Inside, State};
 use crate::status_line::pause_words;
 use crate::views::{PauseReason, PauseView};
+use crate::waking::Looks;
 
 /// Between two looks at the machine.
 const MACHINE_LOOK: Duration = Duration::from_secs(2);
@@ -36,6 +37,7 @@ pub(crate) struct HoldingBack {
     looked_at: Option<Instant>,
     conditions: Option<Conditions>,
     pausing: Pausing,
+    pub(crate) looks: Looks,
     /// Why nothing is lent though it is switched on.
     pub(crate) reason: Option<PauseReason>,
 }
@@ -47,6 +49,7 @@ impl Default for HoldingBack {
             looked_at: None,
             conditions: None,
             pausing: Pausing::default(),
+            looks: Looks::default(),
             reason: None,
         }
     }

@@ -55,6 +55,7 @@ mod status_line;
 mod tally;
 pub mod views;
 mod vitals;
+mod waking;
 mod whole;
 mod workers;
 

@@ -242,6 +242,7 @@ impl State {
 
     fn on_look(&mut self) {
         let now = clock::now();
+        self.wake_up();
         let before = self.heard.len();
         self.heard.retain(|_, heard| heard.is_fresh(now));
         if self.heard.len() != before || self.left_out_has_changed(now) {
