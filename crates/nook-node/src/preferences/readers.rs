@@ -32,6 +32,8 @@ const READERS: &[(&str, &str, &str)] = &[
     ("gate.remote_whole", DEVICES, GATE),
     ("network.listen_port", START, "network.listen_port"),
     ("network.loopback", START, "settings().network.loopback"),
+    ("network.give_models", "crates/nook-node/src/copying.rs", "settings().network.give_models"),
+    ("models.folder", START, "settings.settings().models.folder"),
     ("chat.temperature", "crates/nook-node/src/chats/turns.rs", "settings().chat.temperature"),
     ("window.language", "src-tauri/src/main.rs", "choices.language"),
     ("window.notifications", "src-tauri/src/notices.rs", "settings.notifications"),
@@ -67,7 +69,7 @@ const READERS: &[(&str, &str, &str)] = &[
     ("distributed_inference.local_suffix_layers", REPLIES, "inference.local_suffix_layers"),
     ("distributed_inference.host.serve_shards", SHARING, "settings.host.serve_shards"),
     ("distributed_inference.host.shard_eviction_idle_seconds", START, "host.shard_eviction_idle"),
-    ("distributed_inference.host.shard_max_vram_mb", START, "host.shard_max_bytes"),
+    ("distributed_inference.host.shard_max_vram_mb", SHARING, "host.shard_bytes"),
     (
         "distributed_inference.host.max_concurrent_streams",
         SHARING,

@@ -109,13 +109,13 @@ async fn requests_for_embeddings_are_listed_with_tokens_and_status_and_without_c
     let long = json!({"model": "ember", "input": "hedgehog ".repeat(20_000)});
     assert_eq!(port.post(PATH, &long).await.status, 400);
     let house = view.wait_for(|house| house.port.requests.len() == 2).await.unwrap().clone();
-    assert_eq!(house.port.requests[0].error.as_deref(), Some("too_long"));
-    // What a program calls a model that is not here is its own business.
-    let unknown = json!({"model": "hedgehog-model", "input": "x"});
+    assert_eq!(house.port.requests[0].error.as_deref(), Some("400 context_length_exceeded"));
+    let unknown = json!({"model": "another", "input": "hedgehog"});
     assert_eq!(port.post(PATH, &unknown).await.status, 404);
-    vectors(&port, json!({"model": "ember", "input": "x"})).await;
     let house = view.wait_for(|house| house.port.requests.len() >= 3).await.unwrap().clone();
-    assert_eq!(house.port.requests.len(), 3);
+    let listed = &house.port.requests[0];
+    assert_eq!((listed.kind, listed.model.as_str()), (PortRequestKind::Embeddings, "another"));
+    assert_eq!(listed.error.as_deref(), Some("404 model_not_found"));
     assert!(!serde_json::to_string(&*house).unwrap().contains("hedgehog"));
     port.close().await;
 }

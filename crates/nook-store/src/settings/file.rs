@@ -37,8 +37,8 @@ pub const SETTINGS_KEYS: &[&str] = &[
     "gate.remote_whole",
     "network.listen_port",
     "network.loopback",
-    "models.folder",
     "network.give_models",
+    "models.folder",
     "chat.temperature",
     "window.language",
     "window.notifications",
@@ -77,6 +77,7 @@ pub const RESTART_KEYS: &[&str] = &[
     "port.allowed_origins",
     "network.listen_port",
     "network.loopback",
+    "models.folder",
     "window.safe_graphics",
 ];
 
