@@ -88,6 +88,17 @@ pub(crate) struct Brought {
     copied: Vec<ModelDigest>,
 }
 
+/// Why nothing is there.
+#[derive(Debug)]
+pub(crate) enum NotBrought {
+    /// It cannot be done; whoever asked waits to hear it.
+    Refused(MoveError, Answer<()>),
+    /// It was begun and taken back.
+    Broke(MoveError),
+    /// The task is gone: the next start takes back what it left.
+    Lost,
+}
+
 impl Moving {
     /// As the start found the folder.
     pub(crate) fn begun(is_away: bool, missing: Vec<String>) -> Self {
@@ -170,24 +181,31 @@ impl State {
         self.tasks.spawn("move-models", async move {
             let bringing =
                 tokio::task::spawn_blocking(move || bring(plan, wanted, &stop, &tell, answer));
-            let brought = bringing.await.unwrap_or(Err(None));
+            let brought = bringing.await.unwrap_or(Err(NotBrought::Lost));
             // A closed inbox means that the node is leaving; the next start takes everything back.
             let _ = inside.send(Inside::Brought(Box::new(brought))).await;
         });
     }
 
     /// All is in the new place, or nothing is.
-    pub(crate) fn on_brought(&mut self, brought: Result<Brought, Option<MoveError>>) {
-        match brought {
-            Ok(brought) => self.choose_folder(brought),
-            Err(error) => {
-                if let Some(error) = error.filter(|error| *error != MoveError::Stopped) {
-                    tracing::warn!(%error, "the models stay where they are");
-                    self.moving.problem = Some(refusal(&error).into());
-                }
-                self.places(|place| place.stay());
-                self.on_cleared();
+    pub(crate) fn on_brought(&mut self, brought: Result<Brought, NotBrought>) {
+        let why = match brought {
+            Ok(brought) => return self.choose_folder(brought),
+            Err(why) => why,
+        };
+        self.places(|place| place.stay());
+        self.on_cleared();
+        match why {
+            NotBrought::Refused(error, answer) => {
+                // Whoever hears it may ask for another folder at once.
+                self.publish();
+                let _ = answer.send(Err(refusal(&error)));
             }
+            NotBrought::Broke(error) if error != MoveError::Stopped => {
+                tracing::warn!(%error, "the models stay where they are");
+                self.moving.problem = Some(refusal(&error).into());
+            }
+            NotBrought::Broke(_) | NotBrought::Lost => {}
         }
     }
 
@@ -352,20 +370,17 @@ fn bring(
     stop: &CancellationToken,
     tell: &watch::Sender<Told>,
     answer: Answer<()>,
-) -> Result<Brought, Option<MoveError>> {
+) -> Result<Brought, NotBrought> {
     let prepared = match plan.prepare(|folder| SystemRoom.free(folder)) {
         Ok(prepared) => prepared,
-        Err(error) => {
-            let _ = answer.send(Err(refusal(&error)));
-            return Err(None);
-        }
+        Err(error) => return Err(NotBrought::Refused(error, answer)),
     };
     let _ = answer.send(Ok(()));
     let bytes = prepared.bytes();
     let mut told = |done| {
         tell.send_replace(Told { done, bytes });
     };
-    prepared.run(&|| stop.is_cancelled(), &mut told).map_err(Some)?;
+    prepared.run(&|| stop.is_cancelled(), &mut told).map_err(NotBrought::Broke)?;
     let copied = match prepared.renames() {
         true => Vec::new(),
         false => wanted.iter().map(|(digest, _)| *digest).collect(),

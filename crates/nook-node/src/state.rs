@@ -13,7 +13,7 @@ use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
 use nook_link::{Link, Links};
 use nook_machine::{Conditions, Machine};
 use nook_mux::Call;
-use nook_store::{Home, Library, MoveError, Peers, PortKeys, SettingsFile, Staged};
+use nook_store::{Home, Library, Peers, PortKeys, SettingsFile, Staged};
 use nook_trust::{DeviceKey, Gate, Ticket};
 use nook_wire::Message;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -34,7 +34,7 @@ use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
 use crate::keeping::Keeping;
 use crate::meters::Meters;
 use crate::models::Found;
-use crate::moving::{Brought, Moving};
+use crate::moving::{Brought, Moving, NotBrought};
 use crate::placing::{Leases, Progress, Wishes};
 use crate::probing::{Probed, Probing};
 use crate::quiet::Quiet;
@@ -68,7 +68,7 @@ pub(crate) enum Inside {
     /// A file that was downloaded was checked and may be listed.
     Stocked(Box<Stocked>),
     /// The models are in another folder, or stay; without a reason, whoever asked has it.
-    Brought(Box<Result<Brought, Option<MoveError>>>),
+    Brought(Box<Result<Brought, NotBrought>>),
     /// What a move left is gone.
     Cleared,
     /// The models were read again; whether their folder was away.

@@ -16,6 +16,7 @@ from selenium import webdriver
 from selenium.common.exceptions import (
     ElementClickInterceptedException,
     ElementNotInteractableException,
+    NoSuchFrameException,
     StaleElementReferenceException,
 )
 from selenium.webdriver.common.by import By
@@ -28,12 +29,11 @@ from nodes import free_port, is_open, processes, write_settings
 
 LEAVE_SECONDS = 60
 WINDOW_TITLE = "Inglenook"
-# What an element says that is being painted anew, or still on its way to its place.
-NOT_YET = (
-    ElementClickInterceptedException,
-    ElementNotInteractableException,
-    StaleElementReferenceException,
-)
+# What is said of an element that is not there any more, because it was painted anew or, as another
+# language is, loaded anew with its whole page.
+GONE = (NoSuchFrameException, StaleElementReferenceException)
+# What an element says that is gone, or still on its way to its place.
+NOT_YET = (ElementClickInterceptedException, ElementNotInteractableException, *GONE)
 Found = TypeVar("Found")
 
 
@@ -208,7 +208,7 @@ class Window:
         def visible() -> list[WebElement]:
             try:
                 return [element for element in self.all(test_id) if element.is_displayed()]
-            except StaleElementReferenceException:
+            except GONE:
                 return []
 
         return wait_until(visible, f"{test_id} on the page")[0]
