@@ -31,8 +31,8 @@ const ROOM_LIMIT: Duration = Duration::from_secs(5);
 /// missing until it is asked for again, and what was to be dropped is kept there until its time is over.
 const WORDS_MAX: usize = 128;
 
-/// Words said without a pause: half of what may wait at the other end, where more is a broken rule.
-const BREATH_WORDS: usize = 32;
+/// Words said without a pause: a quarter of what may wait at the other end, where more is a broken rule.
+const BREATH_WORDS: usize = 16;
 
 /// The pause behind that many words, in which the other end takes them.
 const BREATH: Duration = Duration::from_millis(20);
@@ -196,8 +196,11 @@ async fn say(mux: Mux<Message>, board: Arc<Board>, over: CancellationToken) {
         let mut in_a_row = 0;
         loop {
             let Some(Word { number, message }) = board.first() else {
-                in_a_row = 0;
-                board.posted.notified().await;
+                // A board that is empty for a moment is no pause: the other end may have taken nothing yet.
+                if tokio::time::timeout(BREATH, board.posted.notified()).await.is_err() {
+                    in_a_row = 0;
+                    board.posted.notified().await;
+                }
                 continue;
             };
             match tokio::time::timeout(ROOM_LIMIT, mux.send(message)).await {

@@ -202,7 +202,8 @@ fn a_device_that_takes_nothing_makes_no_more_wait_than_the_limit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_drop_is_heard_in_order_though_other_words_overtake_each_other() {
-    const ROUNDS: u32 = 60;
+    // Fewer words than may wait at the other end, which may get no turn on a busy machine.
+    const ROUNDS: u32 = 30;
     let tasks = Tasks::new();
     let (here, there) = tokio::io::duplex(1 << 16);
     let (near, _control) = mux(here, Side::Dialer, &tasks);
