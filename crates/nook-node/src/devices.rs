@@ -62,6 +62,7 @@ impl State {
                     finder.reached(&peer);
                 }
                 self.problems.remove("version");
+                self.is_known_again(peer);
                 self.whole.gone(peer);
                 self.copies_gone(peer);
                 let owed = self.bulletins.linked(peer, link.mux().clone(), &self.tasks);
@@ -88,10 +89,9 @@ impl State {
                 tracing::warn!(?peer, %address, "something else answers at this device's address");
             }
             LinkEvent::RefusedByPeer { peer } => {
-                let name = self.name_of(peer);
                 tracing::warn!(?peer, "it does not know this device any more");
-                let words = format!("{name} does not know this device any more: pair them again.");
-                self.note("refused", [TroubleView::with(&name, words, DeviceTrouble::Forgot)]);
+                let forgot = forgot(&self.name_of(peer));
+                self.note("refused", [forgot]);
             }
             LinkEvent::VersionMismatch { peer, .. } => {
                 let name = self.name_of(peer);
@@ -112,6 +112,15 @@ impl State {
                 let trouble = DeviceTrouble::Twice { kept, refused };
                 self.note("twin", [TroubleView::with(&name, words, trouble)]);
             }
+        }
+    }
+
+    /// A device that connects knows this one. It did not when it was dialled between the two moments in
+    /// which either side of a pairing is stored.
+    fn is_known_again(&mut self, peer: PeerId) {
+        let forgot = forgot(&self.name_of(peer));
+        if let Some(troubles) = self.problems.get_mut("refused") {
+            troubles.retain(|trouble| *trouble != forgot);
         }
     }
 
@@ -494,6 +503,11 @@ impl State {
             self.problems.insert(subject, troubles);
         }
     }
+}
+
+fn forgot(name: &str) -> TroubleView {
+    let words = format!("{name} does not know this device any more: pair them again.");
+    TroubleView::with(name, words, DeviceTrouble::Forgot)
 }
 
 /// The list of paired devices is not on the disk as it is here.
