@@ -48,8 +48,7 @@ impl Desk {
     async fn new() -> anyhow::Result<Self> {
         let plans = [NodePlan::new(ASKING), NodePlan::new(GIVER)];
         let house = Household::strangers(plans).await?;
-        let (file, _) = house.asking().built_in().await?;
-        let mut bytes = renamed(std::fs::read(file)?);
+        let mut bytes = house.asking().renamed_built_in().await?;
         let weights_end = bytes.len();
         bytes.resize(weights_end + PADDING, 7);
         let file = house.folder().join("amber.gguf");
@@ -144,15 +143,6 @@ impl Desk {
         self.until_offered(OTHER).await?;
         Ok((device, peer))
     }
-}
-
-/// The same model with another letter in its name, which makes it another model.
-fn renamed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let key = b"general.name";
-    let at = bytes.windows(key.len()).position(|it| it == key).expect("it has a name");
-    // Behind the key: the kind of the value, its length, its first letter.
-    bytes[at + key.len() + 4 + 8] = b'A';
-    bytes
 }
 
 /// The call on which a device is asked for a range, and the range.

@@ -1,10 +1,10 @@
 //! Models on their way here: which run, how far they are, and taking in what is whole.
 //!
-//! The list is the store's and outlives the program; `nook-fetch` loads each file in a task of its own, from
-//! servers or with what other devices of the house bring (`copies`); what is whole is checked by the same eyes as an import (`models`) and moves into the library. Doors
-//! ask through [`State::pull`] and [`State::change_download`], and see [`DownloadView`]s whose figures
-//! change at each look of the house loop, once a second. A window may close and a node may restart: what
-//! was to run goes on.
+//! The list is the store's and outlives the program; `nook-fetch` loads each file in a task of its own,
+//! from servers or with what other devices of the house bring (`copies`); what is whole is checked by the
+//! same eyes as an import (`models`) and moves into the library. Doors ask through [`State::pull`] and
+//! [`State::change_download`], and see [`DownloadView`]s whose figures change at each look of the house
+//! loop, once a second. A window may close and a node may restart: what was to run goes on.
 
 mod copies;
 mod endings;
@@ -296,12 +296,23 @@ impl State {
         }
     }
 
-    fn begin_download(&mut self, key: String, order: Order) {
+    /// Lists `key` as loading, with what is on the disk of its `file`; what stops it, and where it tells its
+    /// progress.
+    fn list_loading(
+        &mut self,
+        key: &str,
+        file: &FileKey,
+    ) -> (CancellationToken, watch::Sender<Progress>) {
         let stop = self.tasks.token().child_token();
-        let have = self.downloads.folder.bytes_of(&order.source.key());
+        let have = self.downloads.folder.bytes_of(file);
         let (tell, told) = watch::channel(Progress { have, ..Progress::default() });
         let under_way = UnderWay::new(stop.clone(), told, Stage::Loading);
-        self.downloads.under_way.insert(key.clone(), under_way);
+        self.downloads.under_way.insert(key.to_owned(), under_way);
+        (stop, tell)
+    }
+
+    fn begin_download(&mut self, key: String, order: Order) {
+        let (stop, tell) = self.list_loading(&key, &order.source.key());
         let (fetcher, folder) = (self.downloads.fetcher.clone(), self.downloads.folder.clone());
         let inside = self.inside.clone();
         // It watches its own token, a child of the node's, so that what came is made durable first.

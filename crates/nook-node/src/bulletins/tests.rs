@@ -12,11 +12,22 @@ use super::*;
 
 const PEER: PeerId = PeerId([1; 32]);
 
-type Heard = (Mux<Message>, mpsc::Receiver<Incoming<Message>>);
+type Hearing = mpsc::Receiver<Incoming<Message>>;
+type Heard = (Mux<Message>, Hearing);
 
 fn mux(stream: DuplexStream, side: Side, tasks: &Tasks) -> Heard {
     let config = MuxConfig { side, ping: PingPolicy::WORKER, calls_max: 4 };
     Mux::start(framed(stream), config, tasks)
+}
+
+/// Bulletins with a link, what else has to live for it, and what is heard at its other end.
+fn linked(tasks: &Tasks) -> (Bulletins, Heard, Hearing) {
+    let (here, there) = tokio::io::duplex(1 << 16);
+    let (near, control) = mux(here, Side::Dialer, tasks);
+    let (far, incoming) = mux(there, Side::Acceptor, tasks);
+    let mut bulletins = Bulletins::default();
+    assert!(bulletins.linked(PEER, near, tasks).is_empty());
+    (bulletins, (far, control), incoming)
 }
 
 /// An advert that its number tells apart.
@@ -31,7 +42,7 @@ fn advert(number: u16) -> Message {
 }
 
 /// The number of the next advert; other words are passed over.
-async fn next_advert(incoming: &mut mpsc::Receiver<Incoming<Message>>) -> u16 {
+async fn next_advert(incoming: &mut Hearing) -> u16 {
     loop {
         match incoming.recv().await.expect("the connection lives") {
             Incoming::Control(Message::Advert(advert)) => return advert.streams_free,
@@ -46,11 +57,7 @@ async fn what_is_said_last_is_heard_last() {
     // No more than may wait at the other end.
     const WORDS: u16 = 40;
     let tasks = Tasks::new();
-    let (here, there) = tokio::io::duplex(1 << 16);
-    let (near, _control) = mux(here, Side::Dialer, &tasks);
-    let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
-    let mut bulletins = Bulletins::default();
-    assert!(bulletins.linked(PEER, near, &tasks).is_empty());
+    let (bulletins, _ends, mut incoming) = linked(&tasks);
     let bulletins = Arc::new(bulletins);
     let mut last = 0;
     for round in 1..=20 {
@@ -205,11 +212,7 @@ async fn every_drop_is_heard_in_order_though_other_words_overtake_each_other() {
     // Fewer words than may wait at the other end, which may get no turn on a busy machine.
     const ROUNDS: u32 = 30;
     let tasks = Tasks::new();
-    let (here, there) = tokio::io::duplex(1 << 16);
-    let (near, _control) = mux(here, Side::Dialer, &tasks);
-    let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
-    let mut bulletins = Bulletins::default();
-    assert!(bulletins.linked(PEER, near, &tasks).is_empty());
+    let (bulletins, _ends, mut incoming) = linked(&tasks);
     tasks.spawn("loop", async move {
         for round in 0..ROUNDS {
             bulletins.post(PEER, Message::DropKept(kept(round)));

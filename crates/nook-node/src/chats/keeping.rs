@@ -87,13 +87,22 @@ impl Path {
     /// Takes in an event; says whether there is something new to note.
     fn follow(&mut self, event: &ReplyEvent) -> bool {
         match event {
-            ReplyEvent::Started { route, .. } | ReplyEvent::FallbackToLocal { route } => {
-                self.view(route);
+            ReplyEvent::Started { route, .. } => {
+                let tokens = self.view(route).completion_tokens;
+                self.stretches.begin(route, tokens);
+                true
+            }
+            ReplyEvent::FallbackToLocal { route } => {
+                let tokens = self.view(route).completion_tokens;
+                self.stretches.expect(route, tokens);
                 true
             }
             ReplyEvent::ShardFailover { failover, route } => {
                 let failover = self.begun.shifted(failover.clone());
-                self.view(route).failovers.push(failover);
+                let view = self.view(route);
+                view.failovers.push(failover);
+                let tokens = view.completion_tokens;
+                self.stretches.begin(route, tokens);
                 true
             }
             ReplyEvent::TokenDelta { text, .. } => {
@@ -121,7 +130,6 @@ impl Path {
             completion_tokens: begun.tokens,
         });
         view.route.clone_from(route);
-        self.stretches.begin(route, view.completion_tokens);
         view
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Stretches {
     list: Vec<StretchView>,
     /// Length of the text so far, in UTF-16 code units.
     at: u32,
+    /// The last one was only expected to begin there.
+    is_expected: bool,
     are_too_many: bool,
 }
 
@@ -47,13 +49,24 @@ impl Stretches {
         let at = units(text);
         list.retain(|stretch| stretch.at < at);
         list.truncate(STRETCHES_MAX);
-        Self { list, at, are_too_many: false }
+        Self { list, at, ..Self::default() }
+    }
+
+    /// Words over `route` are expected now. A word can still come of what a lost device had answered:
+    /// the stretch begins where [`Self::begin`] then says so, or here if nobody does.
+    pub(super) fn expect(&mut self, route: &RouteView, tokens: u32) {
+        self.begin(route, tokens);
+        self.is_expected = self.list.last().is_some_and(|last| last.at == self.at);
     }
 
     /// The words that come now are computed over `route`; `tokens` of the reply were there before.
     pub(super) fn begin(&mut self, route: &RouteView, tokens: u32) {
         if self.are_too_many {
             return;
+        }
+        let was_expected = std::mem::take(&mut self.is_expected);
+        if was_expected && self.list.last().is_some_and(|last| last.route == *route) {
+            self.list.pop();
         }
         // What no word came of is no stretch.
         self.list.retain(|stretch| stretch.at < self.at);
@@ -106,17 +119,19 @@ pub(super) mod tests {
         RouteView { legs: vec![leg] }
     }
 
-    /// What is kept after `events`: `>a` begins a route, everything else is text of one token.
+    /// What is kept after `events`: `>a` begins a route, `?a` expects it, everything else is text of
+    /// one token.
     fn kept(begun: Stretches, events: &[&str]) -> Vec<(u32, u32, String)> {
         let mut stretches = begun;
         let mut tokens = 0;
         for event in events {
-            match event.strip_prefix('>') {
-                Some(device) => stretches.begin(&route(device), tokens),
-                None => {
-                    tokens += 1;
-                    stretches.grow(event);
-                }
+            if let Some(device) = event.strip_prefix('>') {
+                stretches.begin(&route(device), tokens);
+            } else if let Some(device) = event.strip_prefix('?') {
+                stretches.expect(&route(device), tokens);
+            } else {
+                tokens += 1;
+                stretches.grow(event);
             }
         }
         let told = |one: &StretchView| (one.at, one.after_tokens, one.route.legs[0].device.clone());
@@ -141,6 +156,13 @@ pub(super) mod tests {
             (&[">a", "x", ">b", ">a", "y"], &[(0, "a")]),
             (&[">a", "x", ">a", "y"], &[(0, "a")]),
             (&[">a", "", ">b", "", ">c"], &[(0, "c")]),
+            // The second word came of what the lost device had answered.
+            (&[">a", "x", "?b", "y", ">b", "z"], &[(0, "a"), (2, "b")]),
+            (&[">a", "x", "?b", ">b", "y"], &[(0, "a"), (1, "b")]),
+            (&[">a", "x", "?b", "y"], &[(0, "a"), (1, "b")]),
+            (&[">a", "?b", "y", ">b", "z"], &[(1, "b")]),
+            (&[">a", "x", ">b", "y", "?b", "z", ">b"], &[(0, "a"), (1, "b")]),
+            (&[">a", "x", "?b", "y", ">c", "z"], &[(0, "a"), (1, "b"), (2, "c")]),
         ] {
             let found = kept(Stretches::default(), said);
             let found: Vec<_> = found.iter().map(|(at, _, who)| (*at, who.as_str())).collect();

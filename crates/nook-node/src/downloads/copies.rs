@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nook_base::{ErrorCode, ModelDigest, PeerId, clock};
-use nook_fetch::{CopyOrder, FetchError, Fetched, HouseSource, Progress};
+use nook_fetch::{CopyOrder, FetchError, Fetched, HouseSource};
 use nook_model::ModelFile;
 use nook_store::{DownloadEntry, DownloadWish};
 use nook_wire::HaveModel;
-use tokio::sync::watch;
 
-use super::{Stage, UnderWay, refused, troubles};
+use super::{refused, troubles};
 use crate::copying::taking::Taker;
 use crate::house::HouseError;
 use crate::state::{Inside, State};
@@ -138,11 +137,7 @@ impl State {
     }
 
     pub(super) fn begin_copy(&mut self, key: String, order: CopyOrder) {
-        let stop = self.tasks.token().child_token();
-        let have = self.downloads.folder.bytes_of(&order.source.key());
-        let (tell, told) = watch::channel(Progress { have, ..Progress::default() });
-        let under_way = UnderWay::new(stop.clone(), told, Stage::Loading);
-        self.downloads.under_way.insert(key.clone(), under_way);
+        let (stop, tell) = self.list_loading(&key, &order.source.key());
         let (fetcher, folder) = (self.downloads.fetcher.clone(), self.downloads.folder.clone());
         let holders = self.copies.holders.subscribe();
         let first = self.copies.first.get(&key).copied();
