@@ -1,16 +1,26 @@
 //! What is in this device's memory, as its workers say when they are asked about once a second.
 //!
-//! Owned by the house loop. Adverts, placement and the meters read it; nobody trusts it for more than
-//! that, because a worker decides by its own account. A worker that does not answer in time keeps
+//! Owned by the house loop. Adverts, placement and the meters read it, and what each worker may lend is
+//! counted from it; a worker decides by its own account within that. Two that begin to lend within the
+//! same second can be over the cap together until one of them ends. A worker that does not answer in time keeps
 //! what it last said, and is left in peace for a while: it may be loading, or stand still.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use nook_base::{LayerRange, ModelDigest, clock};
-use nook_shard::WorkerStatus;
+use nook_shard::{WorkerLimits, WorkerStatus};
 
 use crate::state::{Inside, State};
+use crate::workers::MemoryShares;
+
+/// Where the machine has less memory left than this, its owner needs it more than guests do: nobody is
+/// lent more, what is kept of conversations goes, and leases that are not in use end.
+pub(crate) const OWNERS_MEMORY: u64 = 256 << 20;
+
+/// Parts of the cap on lending in which free memory is told, so that what is told is kept and hardly ever
+/// changes.
+pub(crate) const MEMORY_GRAINS: u64 = 64;
 
 /// How long no worker is asked after one has not answered: each question that it cannot take yet
 /// waits in its socket.
@@ -22,6 +32,8 @@ pub(crate) struct Holdings {
     models: BTreeMap<ModelDigest, WorkerStatus>,
     /// Bytes that programs could still take, as the system counts; absent before the first answer.
     available: Option<u64>,
+    /// What the workers were told last of what they may take.
+    pub(crate) told: Option<(WorkerLimits, MemoryShares)>,
     is_asking: bool,
     rests_until: Option<Instant>,
 }
@@ -60,6 +72,27 @@ impl Holdings {
     /// Bytes that programs could still take; everything while nobody has said.
     pub(crate) fn available(&self) -> u64 {
         self.available.unwrap_or(u64::MAX)
+    }
+
+    /// Bytes that could be lent beside what is lent, as far as the machine has them: what is kept of
+    /// conversations makes room.
+    pub(crate) fn room(&self) -> u64 {
+        let kept = self.models.values().map(|status| status.parked_bytes);
+        kept.fold(self.available(), u64::saturating_add).saturating_sub(OWNERS_MEMORY)
+    }
+
+    /// What each worker may have lent so that all together stay below `cap` and the machine has what it
+    /// needs.
+    pub(crate) fn shares(&self, cap: u64) -> MemoryShares {
+        let grain = (cap / MEMORY_GRAINS).max(1);
+        let room = self.room() / grain * grain;
+        let lent = self.lent_bytes(None);
+        let share = |own: u64| {
+            let left = cap.saturating_sub(lent.saturating_sub(own));
+            left.min(own.saturating_add(room))
+        };
+        let of = self.models.iter().map(|(model, status)| (*model, share(status.lent_bytes)));
+        MemoryShares { of: of.collect(), rest: share(0) }
     }
 
     /// What each worker said last.
@@ -106,6 +139,7 @@ impl State {
         let before = self.advert();
         self.holdings.take(surveyed, now);
         self.look_at_leases(now);
+        self.apply_limits();
         if self.advert() != before {
             self.advertise();
         }
@@ -149,6 +183,31 @@ mod tests {
         assert_eq!(holdings.held(ModelDigest([2; 32]), range(1, 5)), range(1, 0));
         assert_eq!((holdings.lent_bytes(None), holdings.lent_bytes(Some(MODEL))), (5, 0));
         assert_eq!(holdings.conversations(MODEL), (true, false));
+    }
+
+    #[test]
+    fn the_cap_is_one_for_all_workers_and_the_machine_keeps_its_reserve() {
+        let (mut holdings, now) = (Holdings::default(), clock::now());
+        let other = ModelDigest([2; 32]);
+        assert_eq!(holdings.shares(64_000).rest, 64_000);
+        let models = || {
+            let kept = WorkerStatus { parked_bytes: 5_000, ..status(&[], 10_000) };
+            vec![(MODEL, Some(kept)), (other, Some(status(&[], 20_000)))]
+        };
+        let shares = |of: [u64; 2], rest| MemoryShares {
+            of: BTreeMap::from([(MODEL, of[0]), (other, of[1])]),
+            rest,
+        };
+        for (available, expected) in [
+            (u64::MAX, shares([44_000, 54_000], 34_000)),
+            // What is kept makes room for whoever comes.
+            (OWNERS_MEMORY + 20_500, shares([35_000, 45_000], 25_000)),
+            (OWNERS_MEMORY - 4_000, shares([11_000, 21_000], 1_000)),
+            (0, shares([10_000, 20_000], 0)),
+        ] {
+            holdings.take(Surveyed { models: models(), available }, now);
+            assert_eq!(holdings.shares(64_000), expected, "{available}");
+        }
     }
 
     #[test]

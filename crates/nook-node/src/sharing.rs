@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::catalogue::Entry;
 use crate::forwarding::{self, Chains};
+use crate::holdings::MEMORY_GRAINS;
 use crate::house::{HouseError, Sharing};
 use crate::lending::{self, Lent, Terms};
 use crate::passage::DRAIN_LIMIT;
@@ -33,9 +34,6 @@ pub(crate) async fn drained(terms: &Terms, streams_max: u16) {
 /// Least time between two adverts because of streams that began or ended. Hundreds of calls in one moment
 /// would else be as many adverts to every device, more than may wait there, and that ends a connection.
 const ADVERT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Parts of the cap in which free memory is told.
-const MEMORY_GRAINS: u64 = 64;
 
 /// Bits of a measured time that an advert shows: it changes when the time does by a sixteenth.
 const FIGURE_BITS: u32 = 4;
@@ -255,7 +253,7 @@ impl State {
         let cap = self.lending_cap();
         let left = cap.saturating_sub(self.holdings.lent_bytes(None));
         let grain = (cap / MEMORY_GRAINS).max(1);
-        let bytes = left.min(self.holdings.available());
+        let bytes = left.min(self.holdings.room());
         // A cap that nothing was taken from is told as it is.
         if bytes == cap { cap } else { bytes / grain * grain }
     }

@@ -426,9 +426,15 @@ impl State {
         self.me.name = device_name(&self.settings);
     }
 
+    /// Tells the workers what they may take, unless they know.
     pub(crate) fn apply_limits(&mut self) {
-        let (workers, limits) = (self.workers.clone(), worker_limits(&self.settings));
-        self.tasks.spawn_until_cancelled("limits", async move { workers.limit(limits).await });
+        let limits = worker_limits(&self.settings);
+        let told = (limits, self.holdings.shares(limits.memory_bytes_max));
+        if self.holdings.told.as_ref() == Some(&told) {
+            return;
+        }
+        let is_told = self.workers.limit(limits, told.1.clone());
+        self.holdings.told = is_told.then_some(told);
     }
 
     pub(crate) fn port_settings(&self) -> PortSettings {

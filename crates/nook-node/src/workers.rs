@@ -5,7 +5,7 @@
 //! forgotten, so that the next request starts a new one; three such ends within a minute switch its
 //! model off until the node restarts, with the last words of the worker as the reason.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ enum Request {
     Get { model: ModelDigest, name: String, answer: Waiter },
     Started { model: ModelDigest, outcome: Result<Worker, HouseError> },
     Ended { model: ModelDigest, pid: u32, end: WorkerEnd },
-    Limit(WorkerLimits),
+    Limit(WorkerLimits, MemoryShares),
     Free { model: ModelDigest, pid: u32, answer: oneshot::Sender<()> },
     Find { model: ModelDigest, answer: oneshot::Sender<Option<Worker>> },
     All { answer: oneshot::Sender<Vec<(ModelDigest, Worker)>> },
@@ -58,11 +58,21 @@ enum Request {
     StopAll { answer: oneshot::Sender<()> },
 }
 
+/// How much each worker may have lent, in bytes: the cap is one for all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MemoryShares {
+    /// Of those that run.
+    pub(crate) of: BTreeMap<ModelDigest, u64>,
+    /// Of one that starts.
+    pub(crate) rest: u64,
+}
+
 /// Where workers come from.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerSource {
     pub(crate) command: WorkerCommand,
     pub(crate) folder: PathBuf,
+    /// Of each, but for the memory, which all have together: their shares say what of it each may take.
     pub(crate) limits: WorkerLimits,
 }
 
@@ -73,6 +83,7 @@ enum Slot {
 
 struct Stable {
     source: WorkerSource,
+    shares: MemoryShares,
     tasks: Tasks,
     requests: mpsc::Sender<Request>,
     slots: HashMap<ModelDigest, Slot>,
@@ -86,8 +97,10 @@ impl Workers {
     pub(crate) fn start(source: WorkerSource, tasks: &Tasks) -> Self {
         let (requests, inbox) = mpsc::channel(REQUESTS_MAX);
         let (problems, seen) = watch::channel(Vec::new());
+        let shares = MemoryShares { of: BTreeMap::new(), rest: source.limits.memory_bytes_max };
         let stable = Stable {
             source,
+            shares,
             tasks: tasks.clone(),
             requests: requests.clone(),
             slots: HashMap::new(),
@@ -111,10 +124,9 @@ impl Workers {
         wait.await.map_err(|_| HouseError::gone())?
     }
 
-    /// What every worker is allowed from now on.
-    pub(crate) async fn limit(&self, limits: WorkerLimits) {
-        // A closed channel means that the node is leaving, and the workers with it.
-        let _ = self.requests.send(Request::Limit(limits)).await;
+    /// What the workers are allowed from now on. False where too much waits: to be said again.
+    pub(crate) fn limit(&self, limits: WorkerLimits, shares: MemoryShares) -> bool {
+        self.requests.try_send(Request::Limit(limits, shares)).is_ok()
     }
 
     /// Ends the worker of `model` if no conversation is held there, or, with `force`, whatever it does;
@@ -212,11 +224,12 @@ impl Stable {
                 Request::Get { model, name, answer } => self.get(model, name, answer),
                 Request::Started { model, outcome } => self.started(model, outcome),
                 Request::Ended { model, pid, end } => self.ended(model, pid, &end),
-                Request::Limit(limits) => {
+                Request::Limit(limits, shares) => {
                     self.source.limits = limits;
-                    for slot in self.slots.values() {
+                    self.shares = shares;
+                    for (model, slot) in &self.slots {
                         if let Slot::Running(worker) = slot {
-                            worker.configure(limits).await;
+                            worker.configure(self.limits(*model)).await;
                         }
                     }
                 }
@@ -256,6 +269,12 @@ impl Stable {
         }
     }
 
+    fn limits(&self, model: ModelDigest) -> WorkerLimits {
+        let limits = self.source.limits;
+        let share = self.shares.of.get(&model).copied().unwrap_or(self.shares.rest);
+        WorkerLimits { memory_bytes_max: limits.memory_bytes_max.min(share), ..limits }
+    }
+
     fn running(&self, model: ModelDigest) -> Option<Worker> {
         match self.slots.get(&model) {
             // Its connection ends a moment before its process is known to have ended.
@@ -292,11 +311,11 @@ impl Stable {
             return;
         }
         self.slots.insert(model, Slot::Starting(vec![answer]));
+        let limits = self.limits(model);
         let (source, tasks, requests) =
             (self.source.clone(), self.tasks.clone(), self.requests.clone());
         self.tasks.spawn_until_cancelled("worker-start", async move {
-            let outcome =
-                Worker::start(&source.command, &source.folder, source.limits, &tasks).await;
+            let outcome = Worker::start(&source.command, &source.folder, limits, &tasks).await;
             let outcome = outcome
                 .map_err(|error| HouseError::new(ErrorCode::WorkerCrashed, error.to_string()));
             let _ = requests.send(Request::Started { model, outcome }).await;

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalogue::Entry;
+use crate::holdings::OWNERS_MEMORY;
 use crate::shelf::FilePlace;
 use crate::state::{Inside, State};
 use crate::workers::Workers;
@@ -33,10 +34,6 @@ const WISH_EVERY: Duration = Duration::from_secs(2);
 
 /// Steps in which the progress of a loading is told.
 const PERCENT_STEP: u8 = 10;
-
-/// Where the machine has less memory left than this, its owner needs it more than guests do: leases
-/// that are not in use end.
-const OWNERS_MEMORY: u64 = 256 << 20;
 
 /// What others asked for, by model and device.
 #[derive(Debug, Default)]
@@ -274,8 +271,8 @@ impl State {
         let one = |layer| ModelPart::inner(LayerRange::with_len(layer, 1));
         let adds: u64 = missing.map(|layer| entry.file.weight_bytes(&one(layer))).sum();
         let others = self.holdings.lent_bytes(Some(wish.model));
-        let fits = adds.saturating_add(others) <= self.lending_cap()
-            && adds.saturating_add(OWNERS_MEMORY) <= self.holdings.available();
+        let fits =
+            adds.saturating_add(others) <= self.lending_cap() && adds <= self.holdings.room();
         if fits { Ok(()) } else { Err(ErrorCode::OutOfMemory) }
     }
 
