@@ -1,9 +1,8 @@
 //! What the planner is told: the model, the request, this device and the others.
 //!
-//! The node fills these from its catalogue, its gauges ([`crate::SpeedGauge`], [`crate::LinkGauge`]),
-//! the adverts of connected devices and its own [`crate::Ledger`]; the planner only reads them. Every
-//! field is a fact or an explicit [`Figure::Unknown`](crate::Figure::Unknown); none has a default that
-//! flatters a device.
+//! The node fills these from its catalogue, its gauges ([`crate::SpeedGauge`], [`crate::LinkGauge`])
+//! and the adverts of connected devices; the planner only reads them. Every field is a fact or an
+//! explicit [`Figure::Unknown`](crate::Figure::Unknown); none has a default that flatters a device.
 
 use std::time::Duration;
 
@@ -126,8 +125,7 @@ pub struct Device {
     pub ends: EndsHeld,
     /// Caches of this conversation.
     pub cached: Vec<Cached>,
-    /// Memory that it would still spend, in bytes, as its own admission counts, what it promised
-    /// meanwhile taken off (see [`crate::Ledger`]).
+    /// Memory that it would still spend, in bytes, as its own admission counts.
     pub memory_free: u64,
     /// Calls that it would accept now.
     pub streams_free: u16,

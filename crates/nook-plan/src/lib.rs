@@ -1,14 +1,15 @@
 //! Which device computes which layers: pure functions of facts.
 //!
-//! The node measures ([`SpeedGauge`], [`LinkGauge`]), keeps book of what it promised ([`Ledger`]) and
-//! turns that, fresh adverts of admitted devices and its own catalogue into a [`Situation`]. [`plan`]
+//! The node measures ([`SpeedGauge`], [`LinkGauge`]) and turns that, fresh adverts of admitted devices and
+//! its own catalogue into a [`Situation`]. [`plan`]
 //! decides whether a request is walked alone or pooled and says why; [`predict()`] prices a given route;
 //! [`place`] says which device should hold which layers, and [`Steadiness`] when that is worth a move.
 //! [`greedy_cover`] is the simple reference, and what `nook-pipeline` covers a lost hop with. Whoever
 //! walks gets a [`Route`], which exists only in a legal shape.
 //!
 //! Nothing here knows the time, the network or a random number (invariant I-4): the same facts, in
-//! whatever order, give the same plan. Nothing here reserves anything either; only execution books.
+//! whatever order, give the same plan. Nothing here reserves anything either: two plans of the
+//! same moment may count on the same memory, and the host refuses one of them, which goes elsewhere.
 
 mod cover;
 mod coverage;
@@ -17,7 +18,6 @@ mod explain;
 mod facts;
 mod figure;
 mod fit;
-mod ledger;
 mod link;
 mod placement;
 mod polish;
@@ -44,7 +44,6 @@ pub use facts::{
 };
 pub use figure::{BytesPerSecond, Figure, TERM_MAX};
 pub use fit::{Line, LineFit};
-pub use ledger::{BOOKINGS_MAX, Booking, BookingId, Ledger};
 pub use link::{LARGE_TRANSFER_BYTES, Link, LinkGauge, RoundTrip, TRANSFERS_REMEMBERED};
 pub use placement::{Aim, Placement, PlacementError, Share, Split, place};
 pub use predict::{Basis, Impossible, Prediction, predict};

@@ -1,13 +1,13 @@
-//! Promises of placement, of splits, and of the ledger.
+//! Promises of placement and of splits.
 
 use std::time::Duration;
 
 use nook_base::{LayerRange, PeerId};
 use nook_plan::synthetic::Household;
 use nook_plan::{
-    Aim, BOOKINGS_MAX, Booking, BytesPerSecond, Device, Ends, EndsHeld, Figure, Ledger, Line, Link,
-    ModelCosts, Owner, Place, Placement, PlacementError, Request, RoundTrip, Situation, Speed,
-    Split, Standing, Walk, Width, place, plan,
+    Aim, BytesPerSecond, Device, Ends, EndsHeld, Figure, Line, Link, ModelCosts, Owner, Place,
+    Placement, PlacementError, Request, RoundTrip, Situation, Speed, Split, Standing, Walk, Width,
+    place, plan,
 };
 
 const LAYERS: u32 = 26;
@@ -178,67 +178,4 @@ fn placements_of_drawn_households_lose_to_no_other_split_and_to_no_plan() {
         }
     }
     assert!(compared > 20, "{compared}");
-}
-
-const PEER: PeerId = PeerId([1; 32]);
-
-fn applied(ledger: &Ledger) -> (u64, u16) {
-    let mut host = device(1, 100, 0, 0);
-    host.memory_free = 4_600;
-    ledger.apply(&mut host);
-    (host.memory_free, host.streams_free)
-}
-
-#[test]
-fn two_requests_do_not_take_the_same_memory() {
-    let mut ledger = Ledger::default();
-    assert_eq!(applied(&ledger), (4_600, 4));
-    let first = ledger.book(Booking { peer: PEER, bytes: 4_000 }).unwrap();
-    assert_eq!(applied(&ledger), (600, 3));
-    // An advert that was under way when the call was opened does not show it.
-    ledger.advertised(PEER, 4_600);
-    assert_eq!(applied(&ledger), (600, 3));
-    ledger.accepted(first);
-    assert_eq!(applied(&ledger), (600, 3));
-    ledger.advertised(PEER, 600);
-    assert_eq!(applied(&ledger), (4_600, 4), "the advert counts it now");
-    ledger.ended(first);
-    assert_eq!(applied(&ledger), (4_600, 4));
-}
-
-#[test]
-fn sums_saturate_and_a_call_that_ends_gives_everything_back() {
-    let mut ledger = Ledger::default();
-    let ids: Vec<_> =
-        (0..9).map(|_| ledger.book(Booking { peer: PEER, bytes: u64::MAX }).unwrap()).collect();
-    assert_eq!(applied(&ledger), (0, 0));
-    for id in ids {
-        ledger.ended(id);
-    }
-    assert_eq!(ledger.advertised(PEER, 1), ());
-    assert_eq!(applied(&ledger), (4_600, 4));
-    for _ in 0..BOOKINGS_MAX {
-        assert!(ledger.book(Booking { peer: PEER, bytes: 1 }).is_some());
-    }
-    assert!(ledger.book(Booking { peer: PEER, bytes: 1 }).is_none());
-    ledger.forget(PEER);
-    assert_eq!(applied(&ledger), (4_600, 4));
-}
-
-#[test]
-fn a_refusal_stands_until_the_host_says_something_new() {
-    let mut ledger = Ledger::default();
-    let mut refuse = |bytes, free| {
-        let id = ledger.book(Booking { peer: PEER, bytes }).unwrap();
-        ledger.refused(id, free);
-        ledger.advertised(PEER, free);
-        applied(&ledger)
-    };
-    // Asked for 3,000 of 4,600 that were said to be free, and refused: the next plan asks for less.
-    assert_eq!(refuse(3_000, 4_600), (2_999, 4));
-    assert_eq!(refuse(2_000, 4_600), (1_999, 4));
-    ledger.advertised(PEER, 4_600);
-    assert_eq!(applied(&ledger), (1_999, 4), "the same figure again is nothing new");
-    ledger.advertised(PEER, 4_500);
-    assert_eq!(applied(&ledger), (4_600, 4));
 }
