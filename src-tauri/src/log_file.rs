@@ -1,9 +1,10 @@
 //! The log of an app that the desktop started: a file beside the settings, as nobody reads its terminal.
 //!
-//! It holds the same lines as the standard error, so nothing of what people write (I-3), and is bounded: a full
-//! file becomes the one before, whose predecessor is dropped. Only its owner can read it. While the
-//! data folder is not there yet, before the first start of a house, there is no file. A line that cannot be
-//! written is lost here, and the next one tries anew: a log never stops the program.
+//! It holds the same lines as the standard error, but of a panic its place alone, so nothing of what people
+//! write (I-3), and is bounded: a full file becomes the one before, whose predecessor is dropped. Only its
+//! owner can read it. While the data folder is not there yet, before the first start of a house, there is no
+//! file. A line that cannot be written is lost here, and the next one tries anew: a log never stops the
+//! program.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -79,6 +80,17 @@ impl LogFile {
     }
 }
 
+/// From now on a panic leaves a line with its place in the log. What it says may hold anything, so only the
+/// standard error gets that.
+pub(crate) fn note_panics() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map_or_else(String::new, ToString::to_string);
+        tracing::error!(place, "the program has a fault and a part of it ended");
+        before(panic);
+    }));
+}
+
 impl Write for LogFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // Lost, and nowhere to say so: this is where things are said.
@@ -144,6 +156,21 @@ mod tests {
         log.write_all(b"at the very end of it all, which is long enough to need another file\n")
             .unwrap();
         assert!(text(&data, FILE).ends_with("another file\n"));
+    }
+
+    #[test]
+    fn a_panic_leaves_its_place_and_nothing_of_what_it_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = std::sync::Mutex::new(LogFile::new(folder.path().to_owned()));
+        let log = tracing_subscriber::fmt().with_writer(file).with_ansi(false).finish();
+        note_panics();
+        // Of this thread alone: other tests may panic on purpose meanwhile.
+        tracing::subscriber::with_default(log, || {
+            std::panic::catch_unwind(|| panic!("said to a model")).unwrap_err();
+        });
+        let text = text(folder.path(), FILE);
+        assert!(text.contains("log_file.rs:") && text.contains("ERROR"), "{text}");
+        assert!(!text.contains("said to a model"), "{text}");
     }
 
     #[cfg(unix)]

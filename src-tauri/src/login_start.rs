@@ -73,12 +73,10 @@ mod entry {
         Ok(app.path().config_dir().map_err(LoginStartError::new)?.join(FILE))
     }
 
-    /// An AppImage is started by its own file: what runs inside it is gone when it ends.
+    /// As it was at the start: once an upgrade has replaced the file, the system calls it deleted. An AppImage
+    /// is started by its own file: what runs inside it is gone when it ends.
     fn program(app: &AppHandle) -> Result<PathBuf, LoginStartError> {
-        match app.env().appimage {
-            Some(image) => Ok(image.into()),
-            None => std::env::current_exe().map_err(LoginStartError::new),
-        }
+        tauri::process::current_binary(&app.env()).map_err(LoginStartError::new)
     }
 
     fn is_on_at(place: &Path) -> std::io::Result<bool> {

@@ -92,4 +92,5 @@ fn start_log() {
         .with(to_terminal)
         .with(to_file)
         .try_init();
+    log_file::note_panics();
 }

@@ -429,5 +429,22 @@ fn refusal(error: &MoveError) -> HouseError {
 }
 
 fn worded(error: &MoveError, wording: Wording) -> HouseError {
-    HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string())).worded(wording)
+    let code = match error {
+        MoveError::Stopped => ErrorCode::Cancelled,
+        _ => ErrorCode::BadRequest,
+    };
+    HouseError::new(code, sentence(&error.to_string())).worded(wording)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_owner_stopped_is_told_from_what_is_refused() {
+        let away = MoveError::NotThere { folder: PathBuf::from("/media/disk") };
+        let codes = [MoveError::Stopped, away].map(|error| refusal(&error).code);
+        // The window shows no fault for the first one.
+        assert_eq!(codes, [ErrorCode::Cancelled, ErrorCode::BadRequest]);
+    }
 }

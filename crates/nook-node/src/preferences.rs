@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod readers;
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use nook_base::ErrorCode;
 use nook_store::{Pooling, SettingValue, Settings, SettingsError, usual_shard_bytes};
 use nook_trust::TrustLevel;
@@ -40,6 +42,7 @@ impl SettingsView {
             quiet_hours: host.pause.quiet_hours.map_or_else(String::new, |hours| hours.to_string()),
             notifications: settings.window.notifications,
             safe_graphics: settings.window.safe_graphics,
+            expose_to_lan: settings.port.expose_to_lan && !settings.port.address.ip().is_loopback(),
         }
     }
 }
@@ -55,8 +58,8 @@ impl State {
     /// Changes one setting in the file, and makes it act.
     pub(crate) fn change_setting(&mut self, setting: SettingAsk) -> Result<(), HouseError> {
         let before = self.settings.settings().clone();
-        let change = written(setting)?;
-        self.settings.change(&[change]).map_err(|error| not_changed(&error))?;
+        let changes = written(setting, before.port.address)?;
+        self.settings.change(&changes).map_err(|error| not_changed(&error))?;
         if before != *self.settings.settings() {
             self.settings_changed(&before);
         }
@@ -89,10 +92,15 @@ pub(crate) fn settings_trouble(error: &SettingsError) -> Trouble {
     }
 }
 
-/// A setting as the file writes it. Ranges are checked where the file is read.
-fn written(setting: SettingAsk) -> Result<(&'static str, SettingValue), HouseError> {
+/// A setting as the file writes it, where the port has been at `port` so far. Ranges are checked where the
+/// file is read.
+fn written(
+    setting: SettingAsk,
+    port: SocketAddr,
+) -> Result<Vec<(&'static str, SettingValue)>, HouseError> {
     let number = |value: u32| SettingValue::Number(i64::from(value));
-    Ok(match setting {
+    Ok(vec![match setting {
+        SettingAsk::ExposeToLan(on) => return Ok(exposure(on, port)),
         SettingAsk::Lend(trust) => ("gate.lend", level(trust)?),
         SettingAsk::Borrow(trust) => ("gate.borrow", level(trust)?),
         SettingAsk::Copy(trust) => ("gate.copy", level(trust)?),
@@ -141,7 +149,19 @@ fn written(setting: SettingAsk) -> Result<(&'static str, SettingValue), HouseErr
         SettingAsk::Notifications(on) => ("window.notifications", on.into()),
         SettingAsk::SafeGraphics(on) => ("window.safe_graphics", on.into()),
         SettingAsk::Language(code) => ("window.language", code.as_str().into()),
-    })
+    }])
+}
+
+/// The address goes along: a loopback address is reached by nobody else, and another one is refused where
+/// nobody else may reach it. One that fits already stays, so does the number of the port.
+fn exposure(on: bool, port: SocketAddr) -> Vec<(&'static str, SettingValue)> {
+    let ip = match (on, port.ip().is_loopback()) {
+        (true, true) => Ipv4Addr::UNSPECIFIED.into(),
+        (false, false) => Ipv4Addr::LOCALHOST.into(),
+        _ => port.ip(),
+    };
+    let address = SocketAddr::new(ip, port.port()).to_string();
+    vec![("port.expose_to_lan", on.into()), ("port.address", address.as_str().into())]
 }
 
 /// A least trust below guest would open the gate to devices that are not paired.
@@ -161,6 +181,8 @@ fn level(trust: Trust) -> Result<SettingValue, HouseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4587);
 
     #[test]
     fn what_is_chosen_in_the_window_is_what_the_file_says() {
@@ -186,9 +208,11 @@ mod tests {
             SettingAsk::QuietHours(" 9:05-10:00".to_owned()),
             SettingAsk::Notifications(false),
             SettingAsk::SafeGraphics(true),
+            SettingAsk::ExposeToLan(true),
             SettingAsk::Language("de".to_owned()),
         ];
-        let changes: Vec<_> = asks.into_iter().map(|ask| written(ask).unwrap()).collect();
+        let at = file.settings().port.address;
+        let changes: Vec<_> = asks.into_iter().flat_map(|ask| written(ask, at).unwrap()).collect();
         file.change(&changes).unwrap();
         let expected = SettingsView {
             lend: Trust::Own,
@@ -208,6 +232,7 @@ mod tests {
             quiet_hours: "09:05-10:00".to_owned(),
             notifications: false,
             safe_graphics: true,
+            expose_to_lan: true,
         };
         assert_eq!(SettingsView::of(file.settings()), expected);
         assert_eq!(file.settings().window.language.as_deref(), Some("de"));
@@ -218,9 +243,37 @@ mod tests {
     }
 
     #[test]
+    fn the_port_opens_to_the_network_and_closes_again_with_its_number_and_a_chosen_address_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let choice = nook_store::HomeChoice::At(folder.path().to_owned());
+        let home = nook_store::Home::open(&choice).unwrap();
+        let mut file = nook_store::SettingsFile::load(&home).unwrap();
+        for (by_hand, open, closed) in [
+            (None, "0.0.0.0:4587", "127.0.0.1:4587"),
+            (Some("127.0.0.1:5000"), "0.0.0.0:5000", "127.0.0.1:5000"),
+            (Some("[::1]:5000"), "0.0.0.0:5000", "127.0.0.1:5000"),
+            (Some("192.168.1.7:5000"), "192.168.1.7:5000", "127.0.0.1:5000"),
+        ] {
+            if let Some(address) = by_hand {
+                let both = [("port.expose_to_lan", true.into()), ("port.address", address.into())];
+                file.change(&both).unwrap();
+            }
+            for (on, address) in [(true, open), (true, open), (false, closed), (false, closed)] {
+                let ask = SettingAsk::ExposeToLan(on);
+                file.change(&written(ask, file.settings().port.address).unwrap()).unwrap();
+                assert_eq!(file.settings().port.address.to_string(), address);
+                assert_eq!(SettingsView::of(file.settings()).expose_to_lan, on);
+            }
+        }
+        // Allowed, but at an address that nobody else reaches.
+        file.change(&[("port.expose_to_lan", true.into())]).unwrap();
+        assert!(!SettingsView::of(file.settings()).expose_to_lan);
+    }
+
+    #[test]
     fn the_usual_memory_for_others_is_no_choice_and_never_more_than_there_is() {
         let usual = usual_shard_bytes(memory_total());
-        let (key, value) = written(SettingAsk::LendMemoryBytes(usual)).unwrap();
+        let (key, value) = written(SettingAsk::LendMemoryBytes(usual), PORT).unwrap().remove(0);
         assert_eq!(
             (key.rsplit_once('.').unwrap().1, value),
             ("shard_max_vram_mb", SettingValue::Unset)
@@ -234,7 +287,7 @@ mod tests {
     #[test]
     fn the_gate_cannot_be_opened_to_devices_that_are_not_paired() {
         for trust in [Trust::Blocked, Trust::Unknown] {
-            let refused = written(SettingAsk::Borrow(trust)).unwrap_err();
+            let refused = written(SettingAsk::Borrow(trust), PORT).unwrap_err();
             assert_eq!(refused.code, ErrorCode::BadRequest);
         }
     }
@@ -245,8 +298,8 @@ mod tests {
         let choice = nook_store::HomeChoice::At(folder.path().to_owned());
         let home = nook_store::Home::open(&choice).unwrap();
         let mut file = nook_store::SettingsFile::load(&home).unwrap();
-        let quiet = written(SettingAsk::QuietHours("late".to_owned())).unwrap();
-        let refused = not_changed(&file.change(&[quiet]).unwrap_err());
+        let quiet = written(SettingAsk::QuietHours("late".to_owned()), PORT).unwrap();
+        let refused = not_changed(&file.change(&quiet).unwrap_err());
         let Some(Wording::Trouble { trouble }) = &refused.wording else { panic!("{refused:?}") };
         let Trouble::SettingUnfit { setting, value, .. } = &**trouble else {
             panic!("{trouble:?}")

@@ -83,6 +83,14 @@ fn encode(model: &OpenModel, request: &GenerateRequest) -> Result<Encoded, House
     };
     match &request.prompt {
         Prompt::Text(text) => Ok(plain(text_ids(model, text)?, Opening::Continues, Vec::new())),
+        Prompt::Gap { before, behind } => {
+            let ids = model.tokenizer.encode_gap(&before.0, &behind.0).map_err(bad)?;
+            let ids = ids.ok_or_else(|| {
+                bad("this model cannot fill in text before a suffix: its vocabulary has no marks for that. \
+                     Leave `suffix` out, or ask a model for code, such as Qwen2.5-Coder")
+            })?;
+            Ok(plain(ids, Opening::Continues, Vec::new()))
+        }
         Prompt::Tokens(ids) => {
             check_ids(model, ids)?;
             Ok(plain(ids.0.clone(), Opening::Continues, Vec::new()))

@@ -59,7 +59,8 @@ pub(crate) struct Body {
     logprobs: Option<u64>,
     /// Put the prompt before its reply; not together with `logprobs`.
     echo: Option<bool>,
-    /// Not supported: models are not asked to fill in.
+    /// What stands behind the reply: the model fills the gap between the prompt and this. Only with prompts that
+    /// are text, and models whose vocabulary has marks for it.
     suffix: Option<String>,
     frequency_penalty: Option<f64>,
     presence_penalty: Option<f64>,
@@ -125,12 +126,11 @@ pub(crate) async fn complete(
 impl Body {
     fn understand(self, house: &HouseView) -> Result<Wish, ApiError> {
         let echo = self.echo.unwrap_or(false);
-        let suffix = self.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty());
+        let suffix = self.suffix.filter(|suffix| !suffix.is_empty());
         let several = |n: Option<u64>| n.is_some_and(|n| n != 1);
         refuse(&[
             (several(self.n), "n", "may only be 1."),
             (several(self.best_of), "best_of", "may only be 1."),
-            (suffix, "suffix", "is not supported: models are not asked to fill in."),
             (self.logprobs.is_some_and(|top| top > LOGPROBS_MAX), "logprobs", "may be at most 5."),
             (echo && self.logprobs.is_some(), "echo", "is not supported together with logprobs."),
         ])?;
@@ -162,6 +162,13 @@ impl Body {
                 (_, false) => String::new(),
                 (Prompt::Text(text), true) => text.0.clone(),
                 _ => return Err(ApiError::bad("echo", "echo needs prompts that are text.")),
+            };
+            let prompt = match (prompt, &suffix) {
+                (prompt, None) => prompt,
+                (Prompt::Text(before), Some(behind)) => {
+                    Prompt::Gap { before, behind: Sensitive(behind.clone()) }
+                }
+                _ => return Err(ApiError::bad("suffix", "suffix needs prompts that are text.")),
             };
             Ok(Asking { request: GenerateRequest { prompt, ..usual.clone() }, echo })
         };

@@ -130,9 +130,9 @@ pub async fn serve(
     Ok(PortHandle { address })
 }
 
-/// The same number on `::1`: to some clients `localhost` means nothing else.
+/// The same number on `::1`: to some clients `localhost` means nothing else, also where others may reach the port.
 async fn sibling(address: SocketAddr) -> Option<TcpListener> {
-    if address.ip() != Ipv4Addr::LOCALHOST {
+    if PortSettings::from_here(address).ip() != Ipv4Addr::LOCALHOST {
         return None;
     }
     let sibling = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port());

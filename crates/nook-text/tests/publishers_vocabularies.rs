@@ -107,6 +107,36 @@ fn every_vocabulary_of_the_fixtures_is_exact() {
 }
 
 #[test]
+fn a_gap_is_asked_for_with_the_publishers_marks_and_texts_cannot_speak_them() {
+    let test = "a_gap_is_asked_for_with_the_publishers_marks_and_texts_cannot_speak_them";
+    let (before, behind) = ("def area(r):\n    return ", " * r ** 2  # <fim_middle>\n");
+    for (name, marks) in [
+        ("ggml-vocab-starcoder.gguf", Some(["<fim_prefix>", "<fim_suffix>", "<fim_middle>"])),
+        (
+            "ggml-vocab-deepseek-coder.gguf",
+            Some(["<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"]),
+        ),
+        // Qwen's marks came with Qwen2.5.
+        ("ggml-vocab-qwen2.gguf", None),
+        ("ggml-vocab-gpt-2.gguf", None),
+    ] {
+        let Some(tokenizer) = tokenizer(test, &format!("fixtures/vocab/{name}")) else { return };
+        let found = tokenizer.encode_gap(before, behind).unwrap();
+        let special = EncodeOptions { add_special: true, parse_special: false };
+        let expected = marks.map(|marks| {
+            let mark = |spelling: &str| tokenizer.control_tokens(&[spelling]);
+            let plain = |text| tokenizer.encode(text, PLAIN).unwrap();
+            // Nothing but BOS where the vocabulary wants it.
+            let begin = tokenizer.encode("", special).unwrap();
+            let parts = [begin, mark(marks[0]), plain(before), mark(marks[1]), plain(behind)];
+            [parts.concat(), mark(marks[2])].concat()
+        });
+        assert_eq!(found, expected, "{name}");
+        assert!(found.is_none_or(|ids| ids.len() > 12), "{name}");
+    }
+}
+
+#[test]
 fn embers_texts_are_exact() {
     let test = "embers_texts_are_exact";
     let Some(reference) = fixtures::read_json(test, "ember/ember-tokenizer.json") else {

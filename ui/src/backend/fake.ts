@@ -61,6 +61,8 @@ export class FakeBackend implements Backend {
   /** Conversations that are not kept. */
   #passing = new Set<number>();
   #autostart = false;
+  /** The newest move of the models. */
+  #move: { begun: () => void; stopped: () => void } | null = null;
   #key = 'nook-fak3K3yfak3K3yfak3K3yfak3K3yfak3K3yfak3K3yf';
   readonly #options: FakeOptions;
   readonly #downloads: FakeDownloads;
@@ -337,17 +339,28 @@ export class FakeBackend implements Backend {
     const wait = this.#options.tokenMs * PIECE_TOKENS;
     const go = (): void => { setTimeout(() => { if (this.modelsMove()) go(); }, wait); };
     if (wait > 0) go();
-    return Promise.resolve();
+    return new Promise((begun, stopped) => {
+      this.#move = { begun, stopped: () => { stopped(new Refusal({ code: 'cancelled', sentence: 'It was stopped.' })); } };
+      this.#tellMove();
+    });
   }
 
   /** A tenth of the models moves; says whether more is to come. */
   modelsMove(): boolean {
     let more = false;
     this.change((house) => { more = pieceMoves(house); });
+    this.#tellMove();
     return more;
   }
 
+  /** Whoever asked for a move hears of it once nothing is waited for. */
+  #tellMove(): void {
+    if (this.house.models_folder.moving?.state !== 'waiting') this.#move?.begun();
+  }
+
   stopMovingModels(): Promise<void> {
+    // One that has begun has been answered, and hears nothing more.
+    this.#move?.stopped();
     this.change((house) => { house.models_folder = { ...house.models_folder, moving: null }; });
     return Promise.resolve();
   }

@@ -74,4 +74,8 @@ notifications: boolean,
 /**
  * Whether the window is drawn without the graphics card, from the next start on.
  */
-safe_graphics: boolean, };
+safe_graphics: boolean, 
+/**
+ * Whether other machines of the network may use the port, from the next start on.
+ */
+expose_to_lan: boolean, };

@@ -198,7 +198,7 @@ export const en = {
     title: 'Sharing',
     lead: 'What other computers of this household may use here.',
     now: 'Now',
-    streams: (running: number, most: number) => `${running} of ${most} replies of others are being helped.`,
+    streams: (running: number, most: number) => `Helping with ${running} of at most ${most} replies of others.`,
     use: 'Whom it helps',
     helpsNobody: 'Nobody right now.',
     helps: (names: string) => `Right now: ${names}.`,
@@ -305,7 +305,7 @@ export const en = {
     unknown: 'not known',
     log: 'Log',
     logText: (file: string) =>
-      `Inglenook writes its log to ${file} and to the standard error of the program. It never holds what you write.`,
+      `Inglenook writes its log to ${file} and to the standard error of the program. The file never holds what you write.`,
     logNowhere: 'Inglenook writes its log to the standard error of the program: start it in a terminal to read along. It never holds what you write.',
     copy: 'Copy a report',
     copyHint: 'Names and addresses are left out.',

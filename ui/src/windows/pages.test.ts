@@ -92,6 +92,19 @@ describe('models', () => {
     await vi.waitFor(() => { expect(at()).toBe(usual); });
   });
 
+  it('stop moving while downloads are still waited for, and that is no fault', async () => {
+    await go('models');
+    await user.click(screen.getByTestId('get-qwen3-4b'));
+    await screen.findByTestId('download');
+    await user.click(screen.getByTestId('move-models'));
+    expect((await screen.findByTestId('models-moving')).textContent).toContain('Waits until downloads rest');
+    await user.click(screen.getByTestId('stop-moving'));
+    await vi.waitFor(() => { expect(screen.queryByTestId('models-moving')).toBeNull(); });
+    expect(screen.queryByTestId('models-folder-problem')).toBeNull();
+    await user.click(screen.getByTestId('move-models'));
+    expect(await screen.findByTestId('models-moving')).toBeTruthy();
+  });
+
   it('adds a file that was dropped on the window, and says why another was not added', async () => {
     backend.drop(['/data/notes.txt', '/data/Phi-4.gguf']);
     await tick();
@@ -337,6 +350,20 @@ describe('port', () => {
     expect(screen.getByTestId('program-settings').textContent).toContain('YOUR-KEY');
     await user.click(screen.getByTestId('copy-settings'));
     await vi.waitFor(async () => { expect(await navigator.clipboard.readText()).toContain('nook-fak3'); });
+  });
+
+  it('is opened to the network by a switch that says what that means', async () => {
+    const knob = screen.getByTestId('expose');
+    const hint = document.getElementById(knob.getAttribute('aria-describedby') ?? '');
+    expect(hint?.textContent).toMatch(/next start.*have a key.*unencrypted/);
+    expect(screen.queryByTestId('exposed-at')).toBeNull();
+    await user.click(knob);
+    expect(backend.house.settings.expose_to_lan).toBe(true);
+    expect(screen.getByTestId('exposed-at').textContent).toContain('instead of 127.0.0.1');
+    vi.spyOn(backend, 'changeSetting').mockRejectedValue(new Error('The disk is full.'));
+    await user.click(knob);
+    expect((await screen.findByRole('alert')).textContent).toContain('The disk is full.');
+    expect(knob.getAttribute('aria-checked')).toBe('true');
   });
 
   it('says whether it answers', async () => {

@@ -91,6 +91,37 @@ test('a code is shown and hidden by one key each', async ({ page }) => {
   await expect(page.getByTestId('show-code')).toBeFocused();
 });
 
+test('models are copied and moved by keys, and what takes the place of a control takes its focus', async ({ page }) => {
+  await open(page, {});
+  await goTo(page, 'models');
+  await tabTo(page, 'copy-qwen3-8b');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('copy-qwen3-8b')).toHaveCount(0);
+  await expect(page.getByTestId('in-house')).toBeFocused();
+  // Its part of the page goes with the last of its rows, and Tab goes on from there.
+  await tabTo(page, 'get-smollm2-360m');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('get-qwen3-1.7b')).toBeFocused();
+  await tabTo(page, 'download-pause');
+  await page.keyboard.press('Space');
+  await expect(page.getByTestId('download-resume').first()).toBeFocused();
+  await tabTo(page, 'move-models');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('stop-moving')).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('move-models')).toBeFocused();
+});
+
+test('sharing is paused and goes on by keys, and the focus stays there', async ({ page }) => {
+  await open(page, {});
+  await goTo(page, 'sharing');
+  await tabTo(page, 'pause-tomorrow');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('resume-sharing')).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('pause-hour')).toBeFocused();
+});
+
 test('the first start is walked through by keys and ends at the message', async ({ page }) => {
   await open(page, { isNew: true });
   await walk(page, 'first start');

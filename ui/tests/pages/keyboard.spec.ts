@@ -95,6 +95,9 @@ test('the port by keys alone: the key is shown, the port tested, a key of one pr
   await tabTo(page, 'show-key');
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('port-key')).toContainText('nook-fak3');
+  await tabTo(page, 'expose');
+  await page.keyboard.press('Space');
+  await expect(page.getByTestId('expose')).toHaveAttribute('aria-checked', 'true');
   await tabTo(page, 'own-key-name');
   await page.keyboard.type('Notes');
   await page.keyboard.press('Enter');

@@ -48,21 +48,25 @@ export async function stopsOf(page: Page): Promise<{ names: string[]; faults: st
 export async function walk(page: Page, where: string): Promise<void> {
   const { names, faults } = await stopsOf(page);
   expect.soft(faults, `${where}: reading order`).toEqual([]);
-  let stop = await tab(page);
+  const unseen: string[] = [];
+  const next = async (): Promise<Stop | null> => {
+    const stop = await tab(page);
+    if (stop !== null && stop.fault !== '') unseen.push(`${stop.name}: ${stop.fault}`);
+    return stop;
+  };
+  let stop = await next();
   for (let tabs = 0; stop?.at !== 0; tabs += 1) {
     expect(tabs, `${where}: Tab never comes to “${names[0] ?? ''}”`).toBeLessThan(TABS_MAX);
-    stop = await tab(page);
+    stop = await next();
   }
   const reached: string[] = [];
-  const unseen: string[] = [];
   let before = -1;
   for (let tabs = 0; stop !== null && !(stop.at === 0 && reached.length > 1); tabs += 1) {
     expect(tabs, `${where}: “${stop.name}” does not let the focus go`).toBeLessThan(TABS_MAX);
     // A field of several parts, such as a time, keeps the focus for some Tabs.
     if (stop.at >= 0 && stop.at !== before) reached.push(names[stop.at] ?? '?');
-    if (stop.fault !== '') unseen.push(`${stop.name}: ${stop.fault}`);
     if (stop.at >= 0) before = stop.at;
-    stop = await tab(page);
+    stop = await next();
   }
   expect.soft(reached, `${where}: the stops of Tab`).toEqual(names);
   expect.soft([...new Set(unseen)], `${where}: the focus that is not seen`).toEqual([]);
@@ -85,6 +89,7 @@ async function tab(page: Page): Promise<Stop | null> {
   return page.evaluate(() => {
     const at = document.activeElement;
     if (!(at instanceof HTMLElement) || at === document.body) return null;
+    const dialog = document.querySelector('dialog[open]');
     const box = at.getBoundingClientRect();
     // The prompt draws its focus around the whole composer.
     const ring = getComputedStyle(at.dataset['testid'] === 'prompt' ? at.closest('.box') ?? at : at);
@@ -93,7 +98,8 @@ async function tab(page: Page): Promise<Stop | null> {
     const hit = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
     // Parts of a field are in a tree of its own, and a select is covered by its arrow.
     const isHit = hit !== null && (at.contains(hit) || hit.contains(at));
-    const fault = ring.outlineStyle === 'none' || parseFloat(ring.outlineWidth) === 0 ? 'shows nothing'
+    const fault = dialog !== null && !dialog.contains(at) ? 'is outside the dialog'
+      : ring.outlineStyle === 'none' || parseFloat(ring.outlineWidth) === 0 ? 'shows nothing'
       : right - left < Math.min(8, box.width) || bottom - top < Math.min(8, box.height) ? 'is out of view'
         : !isHit ? `lies under ${hit?.outerHTML.slice(0, 80) ?? 'nothing'}` : '';
     const name = at.dataset['testid'] ?? at.getAttribute('aria-label') ?? at.textContent.trim().slice(0, 40);

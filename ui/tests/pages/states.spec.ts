@@ -98,7 +98,7 @@ test('whoever asks for less movement sees none', async ({ page }) => {
   await page.emulateMedia({ reducedMotion: 'reduce' });
   await open(page, {});
   const moving = () => page.evaluate(() => document.getAnimations().length);
-  await say(page, 'leaves');
+  await say(page, 'queue leaves');
   await expect(page.locator('.wait').first()).toBeVisible();
   expect(await moving(), 'while a reply is waited for').toBe(0);
   await page.getByTestId('share-toggle').click();
@@ -110,7 +110,7 @@ test('whoever asks for less movement sees none', async ({ page }) => {
 
 test('movement is there for everyone else', async ({ page }) => {
   await open(page, {});
-  await say(page, 'leaves');
+  await say(page, 'queue leaves');
   await expect(page.locator('.wait').first()).toBeVisible();
   expect(await page.evaluate(() => document.getAnimations().length)).toBeGreaterThan(0);
 });

@@ -10,8 +10,6 @@ export interface Chosen {
   isNew?: boolean;
   /** What holds sharing back. */
   paused?: string;
-  /** The model that answers. */
-  model?: string;
 }
 
 /** The pages beside the chat, as the side bar names them. */
@@ -20,12 +18,11 @@ export const PAGES = ['devices', 'models', 'sharing', 'privacy', 'port', 'checks
 /** Up to this width the side bar hides behind a button. */
 const NARROW = 720;
 
-export async function open(page: Page, { theme, language, size, isNew = false, paused, model }: Chosen): Promise<void> {
+export async function open(page: Page, { theme, language, size, isNew = false, paused }: Chosen): Promise<void> {
   const kept: Record<string, string> = {};
   if (theme) kept['inglenook.theme'] = theme;
   if (language) kept['inglenook.language'] = language;
   if (size) kept['inglenook.size'] = size;
-  if (model) kept['inglenook.model'] = model;
   if (!isNew) kept['inglenook.first-start'] = 'done';
   await page.addInitScript((entries) => {
     for (const [key, value] of Object.entries(entries)) localStorage.setItem(key, value);

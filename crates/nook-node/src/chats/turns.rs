@@ -228,7 +228,9 @@ mod tests {
             Prompt::Chat(messages) | Prompt::Begun { messages, .. } => {
                 messages.iter().map(|message| message.text.as_str()).collect()
             }
-            Prompt::Text(_) | Prompt::Tokens(_) | Prompt::Dialog(_) => Vec::new(),
+            Prompt::Text(_) | Prompt::Gap { .. } | Prompt::Tokens(_) | Prompt::Dialog(_) => {
+                Vec::new()
+            }
         }
     }
 

@@ -40,6 +40,13 @@ pub struct Sampling {
 pub enum Prompt {
     /// Plain text, as it is.
     Text(Sensitive<String>),
+    /// A text with a gap, which the model fills; only models whose vocabulary has marks for it do.
+    Gap {
+        /// What stands before the gap.
+        before: Sensitive<String>,
+        /// What stands behind it.
+        behind: Sensitive<String>,
+    },
     /// Token ids, as they are.
     Tokens(Sensitive<Vec<u32>>),
     /// A conversation, through the model's chat template.

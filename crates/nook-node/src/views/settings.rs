@@ -46,6 +46,9 @@ struct SettingsView {
     /// Whether the window is drawn without the graphics card, from the next start on.
     #[serde(default)]
     pub safe_graphics: bool,
+    /// Whether other machines of the network may use the port, from the next start on.
+    #[serde(default)]
+    pub expose_to_lan: bool,
 }
 }
 
@@ -87,6 +90,8 @@ enum SettingAsk {
     Notifications(bool),
     /// Whether the window is drawn without the graphics card, from the next start on.
     SafeGraphics(bool),
+    /// Whether other machines of the network may use the port, from the next start on.
+    ExposeToLan(bool),
     /// The language that the window speaks, as a code such as `de`.
     Language(String),
 }

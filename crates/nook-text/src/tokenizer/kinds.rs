@@ -46,17 +46,13 @@ const TURN_ENDERS: &[&str] = &[
     "<|file_sep|>",
 ];
 
-/// Fill-in-the-middle markers that some files type as ordinary added tokens.
-const MIDDLE_MARKERS: &[&str] = &[
-    "<|fim_prefix|>",
-    "<|fim_suffix|>",
-    "<|fim_middle|>",
-    "<fim_prefix>",
-    "<fim_suffix>",
-    "<fim_middle>",
-    "<｜fim▁begin｜>",
-    "<｜fim▁hole｜>",
-    "<｜fim▁end｜>",
+/// Fill-in-the-middle marks of Qwen and CodeGemma, of StarCoder and Granite, and of DeepSeek: what stands
+/// before the gap, what stands behind it, and where the model begins to fill it. Some files type them as
+/// ordinary added tokens.
+const GAP_MARKS: [[&str; 3]; 3] = [
+    ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"],
+    ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"],
+    ["<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"],
 ];
 
 /// The uses of a vocabulary's tokens, corrected.
@@ -66,6 +62,8 @@ pub(crate) struct Kinds {
     kinds: Vec<TokenKind>,
     /// Ids that end a turn, ascending.
     enders: Vec<u32>,
+    /// See [`GAP_MARKS`]; absent unless the vocabulary has all three of a kind.
+    gap_marks: Option<[u32; 3]>,
 }
 
 impl Kinds {
@@ -105,7 +103,7 @@ impl Kinds {
                 enders.push(id);
             }
         }
-        for name in MIDDLE_MARKERS {
+        for name in GAP_MARKS.iter().flatten() {
             if let Some(kind) = ids.get(name).and_then(|id| kinds.get_mut(*id as usize)) {
                 *kind = TokenKind::Control;
             }
@@ -116,12 +114,20 @@ impl Kinds {
         }
         enders.sort_unstable();
         enders.dedup();
-        Self { kinds, enders }
+        let gap_marks = GAP_MARKS.iter().find_map(|[before, behind, fill]| {
+            Some([*ids.get(before)?, *ids.get(behind)?, *ids.get(fill)?])
+        });
+        Self { kinds, enders, gap_marks }
     }
 
     /// The kind of a token; `Unused` for an id outside the vocabulary.
     pub(crate) fn get(&self, id: u32) -> TokenKind {
         self.kinds.get(id as usize).copied().unwrap_or(TokenKind::Unused)
+    }
+
+    /// The marks of a text with a gap: before it, behind it, and where it is filled.
+    pub(crate) fn gap_marks(&self) -> Option<[u32; 3]> {
+        self.gap_marks
     }
 
     /// Whether generation stops after this token.
@@ -143,7 +149,8 @@ impl Kinds {
 
 /// The ids of the names above that the vocabulary has. The first of equal ones counts.
 fn ids_of_names(vocabulary: &Vocabulary) -> HashMap<&'static str, u32> {
-    let names: HashSet<&'static str> = TURN_ENDERS.iter().chain(MIDDLE_MARKERS).copied().collect();
+    let names: HashSet<&'static str> =
+        TURN_ENDERS.iter().chain(GAP_MARKS.iter().flatten()).copied().collect();
     let mut ids = HashMap::new();
     for (id, text) in (0..).zip(&vocabulary.tokens) {
         if let Some(name) = names.get(text.as_str()) {
@@ -227,5 +234,16 @@ mod tests {
             ("?", Unknown),
         ];
         check(&tokens, None, &[], &[0, 3]);
+    }
+
+    #[test]
+    fn the_marks_of_a_gap_are_three_of_one_kind_or_none() {
+        let marks = |tokens: &[&str]| {
+            let tokens = tokens.iter().map(|text| (*text).to_owned()).collect();
+            Kinds::of(&Vocabulary { tokens, ..Vocabulary::default() }).gap_marks()
+        };
+        assert_eq!(marks(&["a", "<fim_middle>", "<fim_prefix>", "<fim_suffix>"]), Some([2, 3, 1]));
+        assert_eq!(marks(&["<｜fim▁end｜>", "<｜fim▁begin｜>", "<｜fim▁hole｜>"]), Some([1, 2, 0]));
+        assert_eq!(marks(&["<fim_middle>", "<fim_prefix>", "<|fim_suffix|>"]), None);
     }
 }

@@ -174,6 +174,7 @@ export function startingHouse(): HouseView {
       quiet_hours: '',
       notifications: true,
       safe_graphics: false,
+      expose_to_lan: false,
     },
   };
 }

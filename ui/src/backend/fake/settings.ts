@@ -20,6 +20,7 @@ const FIELDS = {
   quiet_hours: 'quiet_hours',
   notifications: 'notifications',
   safe_graphics: 'safe_graphics',
+  expose_to_lan: 'expose_to_lan',
 } as const satisfies Record<Exclude<SettingAsk['key'], 'language'>, keyof SettingsView>;
 
 export function changed(settings: SettingsView, { key, value }: SettingAsk): SettingsView {

@@ -5,7 +5,7 @@ export const models: Strings['models'] = {
   title: 'Modelle',
   lead: (count, size) => (count === 1 ? `Ein Modell, ${size} auf diesem Datenträger.` : `${count} Modelle, ${size} auf diesem Datenträger.`),
   builtIn: 'kam mit Inglenook',
-  added: (when) => `hinzugefügt ${when}`,
+  added: (when) => `${when} hinzugefügt`,
   facts: (architecture, layers, tokens) => `${architecture}, ${layers} Schichten, fasst ${tokens} Token`,
   fitHere: 'Passt auf diesen Computer.',
   fitWith: (names) => `Passt zusammen mit ${names}.`,
