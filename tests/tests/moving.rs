@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use nook_control::{Answer, ClientError, FolderName, Request};
-use nook_node::views::{DownloadState, FolderTrouble, HouseView, Trouble, Wording};
+use nook_node::views::{DownloadAsk, DownloadState, FolderTrouble, HouseView, Trouble, Wording};
 use nook_testkit::{Fault, FileServer, Household, Node, NodePlan, Served, Signal, Wish, nook};
 
 const NAME: &str = "amber";
@@ -185,12 +185,19 @@ async fn models_on_a_disk_that_is_away_are_missing_by_name_and_come_back_with_it
     let refused = desk.node().answer(&Wish::text(PROMPT, 4).by(NAME)).await.unwrap_err();
     assert!(format!("{refused:#}").contains("looked for in"), "{refused:#}");
     desk.node().answer(&Wish::text(PROMPT, 4)).await?;
-    // A download waits; nothing is made in the place of the disk.
+    // A download waits; nothing is made in the place of the disk, and nothing that lies on it is forgotten.
     desk.serve([]);
     desk.pull("again").await?;
     let waits =
         |view: &HouseView| view.downloads.iter().any(|it| it.state == DownloadState::Waiting);
     desk.node().until("it waits", waits).await?;
+    let delete = Request::Download { key: "again".to_owned(), ask: DownloadAsk::Delete };
+    for removes in [delete, Request::RemoveModel { name: NAME.to_owned() }] {
+        let refused = desk.node().client().ask(removes).await.unwrap_err();
+        let ClientError::Refused(problem) = &refused else { anyhow::bail!("{refused}") };
+        let worded = Wording::Trouble { trouble: Box::new(away.clone()) };
+        assert_eq!(problem.wording, Some(worded), "{refused}");
+    }
     assert!(!disk.exists());
 
     std::fs::rename(&unplugged, &disk)?;
@@ -201,7 +208,80 @@ async fn models_on_a_disk_that_is_away_are_missing_by_name_and_come_back_with_it
     desk.answers().await?;
     // What waited went on: it is the same model, so it only leaves the list.
     desk.node().until("it came", |view| view.downloads.is_empty()).await?;
+
+    // Pulled while the node runs, it is missing by name too; where the empty folder stays, that is not the disk.
+    std::fs::rename(&disk, &unplugged)?;
+    std::fs::create_dir_all(&target)?;
+    let is_away = |view: &HouseView| {
+        !view.models_folder.there && view.models.iter().all(|it| it.name != NAME)
+    };
+    let view = desk.node().until("it is away again", is_away).await?;
+    assert_eq!(view.models_folder.missing, [NAME]);
+    let refused = desk.node().answer(&Wish::text(PROMPT, 4).by(NAME)).await.unwrap_err();
+    assert!(format!("{refused:#}").contains("looked for in"), "{refused:#}");
+    std::fs::remove_dir_all(&disk)?;
+    std::fs::rename(&unplugged, &disk)?;
+    desk.node().until("it is back again", is_back).await?;
+    desk.answers().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_whose_file_was_lost_is_fetched_again_under_its_name() -> anyhow::Result<()> {
+    let mut desk = Desk::stocked().await?;
+    let file = desk.usual().join("amber.gguf");
+    for is_restarted in [false, true] {
+        desk.answers().await?;
+        std::fs::remove_file(&file)?;
+        if is_restarted {
+            desk.house.node_mut(0).leave().await?;
+            desk.house.node_mut(0).start_again().await?;
+            let view = desk.node().view().await?;
+            assert_eq!(
+                (&view.models_folder.missing[..], view.problems.len()),
+                (&[NAME.to_owned()][..], 1)
+            );
+        }
+        desk.pull(NAME).await?;
+        desk.until_here().await?;
+        let is_well =
+            |view: &HouseView| view.models_folder.missing.is_empty() && view.problems.is_empty();
+        desk.node().until("nothing is missed", is_well).await?;
+        assert_eq!(std::fs::read(&file)?, desk.bytes);
+        desk.house.node_mut(0).signal_workers(Signal::Kill);
+        desk.node().until_no_worker().await?;
+    }
+    desk.answers().await?;
+    // Or it leaves the list, and nobody speaks of it any more.
+    std::fs::remove_file(&file)?;
+    desk.house.node_mut(0).leave().await?;
+    desk.house.node_mut(0).start_again().await?;
+    desk.node().do_this(Request::RemoveModel { name: NAME.to_owned() }).await?;
+    let is_well =
+        |view: &HouseView| view.models_folder.missing.is_empty() && view.problems.is_empty();
+    desk.node().until("nothing is missed", is_well).await?;
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_was_named_by_hand_can_be_chosen() -> anyhow::Result<()> {
+    let mut desk = Desk::new().await?;
+    let target = desk.house.folder().join("by-hand");
+    std::fs::create_dir(&target)?;
+    desk.house.node_mut(0).leave().await?;
+    let named = format!("\n[models]\nfolder = {:?}\n", target.display().to_string());
+    let settings = desk.node().home().join("settings.toml");
+    let mut text = std::fs::read_to_string(&settings)?;
+    text.push_str(&named);
+    std::fs::write(&settings, text)?;
+    desk.house.node_mut(0).start_again().await?;
+    assert!(!desk.node().view().await?.models_folder.there);
+    desk.move_to(Some(&target)).await?;
+    desk.node().until("it is there", |view| view.models_folder.there).await?;
+    desk.serve([]);
+    desk.pull(NAME).await?;
+    desk.until_here().await?;
+    assert!(target.join("amber.gguf").exists());
+    desk.answers().await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,7 +21,7 @@ use nook_fetch::{
     Catalogue, CopyOrder, Fetcher, FileKey, Folder, HouseSource, Hubs, Limits, Order, Pin,
     Progress, Pulse, Room as _, Source, SystemRoom,
 };
-use nook_store::{DownloadEntry, DownloadWish, Home};
+use nook_store::{DownloadEntry, DownloadWish, Home, ModelEntry};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -158,8 +158,11 @@ impl Downloads {
             under_way.shown = under_way.told.borrow_and_update().clone();
             under_way.pulse.look(now, under_way.shown.have);
         }
-        // The folder of the downloads may not be there yet; that of the library is.
-        self.disk_free = self.folder.path().parent().and_then(disk_free);
+    }
+
+    /// That much room was seen on the disk.
+    pub(crate) fn note_disk_free(&mut self, disk_free: Option<u64>) {
+        self.disk_free = disk_free;
     }
 
     /// The download that a person means: its key, or the name of the model to be.
@@ -254,7 +257,7 @@ impl State {
         let key = entry.key.clone();
         let wish = match ask {
             DownloadAsk::Delete => {
-                self.check_no_move()?;
+                self.check_in_reach()?;
                 return self.delete_download(&key);
             }
             DownloadAsk::Resume => DownloadWish::Run,
@@ -343,8 +346,17 @@ impl State {
     /// A name that the model can have once it is here, known before anything is loaded.
     fn name_for(&self, wished: Option<&str>, source: &Source) -> Result<String, HouseError> {
         let file = Path::new(source.file_name());
-        let name = self.library.name_for(wished, file);
-        let name = name.map_err(|error| refused(&error.to_string()))?;
+        let wishes = |model: &&ModelEntry| {
+            wished.is_some_and(|wished| model.name.eq_ignore_ascii_case(wished))
+        };
+        let name = match self.library.models().iter().find(wishes) {
+            // Whoever lost a model's file may fetch it again; another model gets a number at the end.
+            Some(lost) if self.is_lost(lost) => lost.name.clone(),
+            _ => {
+                let name = self.library.name_for(wished, file);
+                name.map_err(|error| refused(&error.to_string()))?
+            }
+        };
         let is_taken = |entry: &DownloadEntry| entry.name.eq_ignore_ascii_case(&name);
         let key = source.key();
         let mut others = self.downloads.list.entries().iter().filter(|it| it.key != key.as_str());
@@ -366,7 +378,8 @@ impl State {
     }
 }
 
-fn disk_free(folder: &Path) -> Option<u64> {
+/// Room on the disk of `folder`, in steps. Waits for the disk.
+pub(crate) fn disk_free(folder: &Path) -> Option<u64> {
     let free = SystemRoom.free(folder).ok()?;
     Some(free / ROOM_GRAIN_BYTES * ROOM_GRAIN_BYTES)
 }

@@ -201,7 +201,10 @@ async fn open(
         .map_err(|problem| error(problem.code, &problem.sentence))?;
     // Only the file is named here: the worker loads the layers at OPEN, under the guests' cap.
     let part = ModelPart::inner(LayerRange::with_len(open.layers.start(), 0));
-    worker.load(&lent.path.find(), lent.model, part).await.map_err(worker_error)?;
+    lent.path
+        .with(async |file| worker.load(&file, lent.model, part).await)
+        .await
+        .map_err(worker_error)?;
     // Under the name that the gate has proved, so that what is kept for it is kept for nobody else.
     let peer = admitted.peer();
     let mut worker_call = worker.open_call_for(peer).await.map_err(worker_error)?;

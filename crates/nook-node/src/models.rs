@@ -96,17 +96,13 @@ impl State {
         let found = self.listed_model(name)?;
         let known = self.catalogue.iter().find(|entry| entry.digest() == found.digest);
         known.ok_or_else(|| {
-            if let Some(TroubleView { sentence, trouble: Some(trouble) }) =
-                self.away().filter(|_| found.owned)
-            {
-                let wording = Wording::Trouble { trouble: Box::new(trouble) };
-                return HouseError::new(ErrorCode::BadModel, sentence).worded(wording);
-            }
-            HouseError::new(
-                ErrorCode::BadModel,
-                format!("The file of {} is missing or damaged; import it again.", found.name),
-            )
-            .worded(Wording::ModelUnusable { model: found.name.clone() })
+            let away = self.away_error(ErrorCode::BadModel).filter(|_| found.owned);
+            away.unwrap_or_else(|| {
+                let words =
+                    format!("The file of {} is missing or damaged; import it again.", found.name);
+                HouseError::new(ErrorCode::BadModel, words)
+                    .worded(Wording::ModelUnusable { model: found.name.clone() })
+            })
         })
     }
 
@@ -169,6 +165,14 @@ impl State {
         staged: Staged,
         name: Option<&str>,
     ) -> Result<ModelView, HouseError> {
+        let is_known = match self.library.get(staged.digest()) {
+            Some(known) if known.is_lost() && !self.is_lost(known) => {
+                // Its own file is whole, perhaps, where nobody can look now.
+                self.check_in_reach()?;
+                true
+            }
+            known => known.is_some(),
+        };
         let adopted = self.library.adopt(staged, name, clock::unix_seconds());
         let model = adopted.map_err(|error| {
             let wording = import_wording(&error);
@@ -177,12 +181,17 @@ impl State {
         })?;
         let mut entry = entry(&model)?;
         if let Some(known) = self.catalogue.iter().find(|known| known.digest() == entry.digest()) {
-            // Whoever holds a copy of it hears when the file moves.
+            // Whoever holds a copy of it hears when the file moves, or that another one took its place.
+            known.listed.path.lies(&model.path);
             entry.listed.path = known.listed.path.clone();
         }
         self.catalogue.retain(|known| known.digest() != entry.digest());
         self.catalogue.push(entry.clone());
         self.library_changed();
+        if is_known {
+            // It may have been said that its file is gone.
+            self.read_models();
+        }
         Ok(entry.view(self.fits.of_model(entry.digest())))
     }
 
@@ -190,7 +199,10 @@ impl State {
     pub(crate) fn remove_model(&mut self, name: &str) -> Result<(), HouseError> {
         self.check_no_move()?;
         // Also one whose file is gone: that is how it leaves the list.
-        let digest = self.listed_model(name)?.digest;
+        let ModelEntry { digest, owned, built_in, .. } = *self.listed_model(name)?;
+        if owned && !built_in {
+            self.check_in_reach()?;
+        }
         self.library.remove(digest).map_err(|error| {
             let code = match error {
                 LibraryError::NoSuchModel => ErrorCode::NotFound,
@@ -198,6 +210,10 @@ impl State {
             };
             HouseError::new(code, sentence(&error.to_string()))
         })?;
+        if !self.catalogue.iter().any(|entry| entry.digest() == digest) {
+            // It was said that its file is gone, or damaged.
+            self.read_models();
+        }
         self.catalogue.retain(|entry| entry.digest() != digest);
         self.library_changed();
         Ok(())

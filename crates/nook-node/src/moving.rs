@@ -5,10 +5,12 @@
 //! then both places of each file are known ([`FilePlace`]), so that a reply which loads layers meanwhile
 //! finds them. Downloads rest while it lasts and go on in the new place.
 //!
-//! A chosen folder is looked at once a second. While it is not there nothing is deleted, made or loaded
-//! into it; when it is back its models are read again.
+//! The folder is looked at once a second (`looking`). While a chosen one is not there nothing is deleted,
+//! made or loaded into it; when it is back its models are read again.
 //!
 //! [`FilePlace`]: crate::shelf::FilePlace
+
+mod looking;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,12 +18,12 @@ use std::time::Duration;
 use nook_base::{ErrorCode, ModelDigest};
 use nook_fetch::{Room as _, SystemRoom};
 use nook_model::ModelFile;
-use nook_store::{ModelsMove, MoveError, MovePlan, SettingValue};
+use nook_store::{ModelEntry, ModelsMove, MoveError, MovePlan, SettingValue};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::house::{Answer, HouseError};
-use crate::models::{self, Found, sentence};
+use crate::models::sentence;
 use crate::preferences::not_changed;
 use crate::state::{Inside, State};
 use crate::views::{
@@ -29,6 +31,9 @@ use crate::views::{
     Wording,
 };
 use crate::workers::Workers;
+use looking::Looking;
+
+pub(crate) use looking::FolderSeen;
 
 /// What the troubles of the folder are noted under.
 const SUBJECT: &str = "models-folder";
@@ -48,6 +53,7 @@ pub(crate) struct Moving {
     is_away: bool,
     /// Models whose file is not there.
     missing: Vec<String>,
+    looking: Looking,
 }
 
 /// A move.
@@ -110,6 +116,12 @@ impl Moving {
         self.job.is_some() || self.is_away
     }
 
+    /// Whether the library's files may lie elsewhere than they are listed.
+    fn hides_files(&self) -> bool {
+        let is_between = |job: &Job| !matches!(job.stage, Stage::Emptying(..));
+        self.is_away || self.job.as_ref().is_some_and(is_between)
+    }
+
     /// Takes a look at how far a move is.
     pub(crate) fn look(&mut self) {
         if let Some(job) = &mut self.job {
@@ -160,6 +172,25 @@ impl State {
         }
     }
 
+    /// Nor while its disk is away: it would stay there, with nothing to name it.
+    pub(crate) fn check_in_reach(&self) -> Result<(), HouseError> {
+        self.check_no_move()?;
+        self.away_error(ErrorCode::BadRequest).map_or(Ok(()), Err)
+    }
+
+    /// What whoever wants something of the folder hears while it is away.
+    pub(crate) fn away_error(&self, code: ErrorCode) -> Option<HouseError> {
+        let TroubleView { sentence, trouble } = self.away()?;
+        let wording = trouble.map(|trouble| Wording::Trouble { trouble: Box::new(trouble) });
+        Some(HouseError { wording, ..HouseError::new(code, sentence) })
+    }
+
+    /// Whether the file of a listed model is gone or changed, by a look at the disk; not where it only may
+    /// lie elsewhere.
+    pub(crate) fn is_lost(&self, model: &ModelEntry) -> bool {
+        !(model.owned && self.moving.hides_files()) && model.is_lost()
+    }
+
     /// Begins to bring files, once no download writes any more.
     pub(crate) fn go_on_moving(&mut self) {
         let is_still = self.downloads.is_still();
@@ -177,6 +208,8 @@ impl State {
             }
         }
         let (stop, inside) = (job.stop.clone(), self.inside.clone());
+        // Whoever asked is answered by the task, and looks at the view next.
+        self.publish();
         // It watches its own token, a child of the node's, and takes everything back when that ends.
         self.tasks.spawn("move-models", async move {
             let bringing =
@@ -193,19 +226,26 @@ impl State {
             Ok(brought) => return self.choose_folder(brought),
             Err(why) => why,
         };
-        self.places(|place| place.stay());
-        self.on_cleared();
         match why {
             NotBrought::Refused(error, answer) => {
+                self.end_move();
                 // Whoever hears it may ask for another folder at once.
                 self.publish();
                 let _ = answer.send(Err(refusal(&error)));
             }
-            NotBrought::Broke(error) if error != MoveError::Stopped => {
-                tracing::warn!(%error, "the models stay where they are");
-                self.moving.problem = Some(refusal(&error).into());
+            NotBrought::Broke(error) => {
+                if error != MoveError::Stopped {
+                    tracing::warn!(%error, "the models stay where they are");
+                    self.moving.problem = Some(refusal(&error).into());
+                }
+                self.on_cleared();
             }
-            NotBrought::Broke(_) | NotBrought::Lost => {}
+            NotBrought::Lost => {
+                let words =
+                    "The move broke off. Close Inglenook and start it again: that takes it back.";
+                self.moving.problem = Some(HouseError::new(ErrorCode::Cancelled, words).into());
+                self.on_cleared();
+            }
         }
     }
 
@@ -218,7 +258,6 @@ impl State {
         }
         if let Err(error) = self.settings.change(&[("models.folder", value)]) {
             self.moving.problem = Some(not_changed(&error).into());
-            self.places(|place| place.stay());
             return self.clear(move || prepared.undo());
         }
         let chosen = self.settings.settings().models.folder.clone();
@@ -244,11 +283,18 @@ impl State {
         });
     }
 
-    /// The move is over.
+    /// The move is over, and all that it left.
     pub(crate) fn on_cleared(&mut self) {
-        self.moving.job = None;
+        self.end_move();
         // What the disk of another folder holds may be more than was known of the last one.
         self.read_models();
+    }
+
+    /// Nothing is on its way any more.
+    fn end_move(&mut self) {
+        // Those that were moved have settled.
+        self.places(|place| place.stay());
+        self.moving.job = None;
         self.start_downloads();
     }
 
@@ -264,59 +310,6 @@ impl State {
             let waiting = async move { end_when_idle(&workers, model).await };
             self.tasks.spawn_until_cancelled("old-model-file", waiting);
         }
-    }
-
-    /// Looks whether the chosen folder is there.
-    pub(crate) fn look_at_folder(&mut self) {
-        self.moving.look();
-        if self.library.is_usual() || self.moving.job.is_some() {
-            return;
-        }
-        let is_away = !self.library.is_there();
-        if is_away == self.moving.is_away {
-            return;
-        }
-        if is_away {
-            self.moving.is_away = true;
-            self.downloads.rest();
-            self.note_folder();
-        } else {
-            // Away until its models have been read.
-            self.read_models();
-        }
-    }
-
-    /// Reads the headers of all models again, in a task of its own.
-    fn read_models(&self) {
-        let (listed, inside) = (self.library.models().to_vec(), self.inside.clone());
-        let is_away = !self.library.is_there();
-        self.tasks.spawn_until_cancelled("read-models", async move {
-            let reading = tokio::task::spawn_blocking(move || models::read(&listed, is_away));
-            if let Ok(found) = reading.await {
-                let _ = inside.send(Inside::Shelved(Box::new(found), is_away)).await;
-            }
-        });
-    }
-
-    /// The models were read again.
-    pub(crate) fn on_shelved(&mut self, mut found: Found, is_away: bool) {
-        if self.moving.job.is_some() {
-            return;
-        }
-        for entry in &mut found.entries {
-            let digest = entry.digest();
-            if let Some(known) = self.catalogue.iter().find(|known| known.digest() == digest) {
-                // Whoever holds a copy of it hears of the next move.
-                entry.listed.path = known.listed.path.clone();
-            }
-        }
-        self.catalogue = found.entries;
-        self.moving.missing = found.missing;
-        self.moving.is_away = is_away;
-        self.note("models", found.broken);
-        self.note_folder();
-        self.library_changed();
-        self.start_downloads();
     }
 
     /// Says that the folder is away, or says it no more.

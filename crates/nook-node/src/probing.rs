@@ -318,8 +318,7 @@ impl Round {
         let call = link.mux().open_call().await.map_err(|_| Failed::Gone)?;
         let theirs = golden::of_peer(call, *digest, layer, hidden).await?;
         let worker = self.workers.get(*digest, name).await.map_err(|_| Failed::Gone)?;
-        worker
-            .load(&path.find(), *digest, ModelPart::inner(layer))
+        path.with(async |file| worker.load(&file, *digest, ModelPart::inner(layer)).await)
             .await
             .map_err(|_| Failed::Gone)?;
         let call = worker.open_call().await.map_err(|_| Failed::Gone)?;
@@ -339,7 +338,9 @@ impl Round {
         let parts = longest.into_iter().flat_map(stretches).map(ModelPart::inner);
         let mut points = Vec::new();
         for part in std::iter::once(self.head()).chain(parts) {
-            worker.load(&path.find(), *digest, part).await.map_err(|_| Failed::Gone)?;
+            path.with(async |file| worker.load(&file, *digest, part).await)
+                .await
+                .map_err(|_| Failed::Gone)?;
             let call = worker.open_call().await.map_err(|_| Failed::Gone)?;
             let done = self.steps(part).over_worker(call, part).await?;
             self.tell_visits(Place::Local, part, &done).await;

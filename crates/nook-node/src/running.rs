@@ -210,7 +210,7 @@ impl State {
             Inside::Stocked(stocked) => self.on_stocked(*stocked),
             Inside::Brought(brought) => self.on_brought(*brought),
             Inside::Cleared => self.on_cleared(),
-            Inside::Shelved(found, is_away) => self.on_shelved(*found, is_away),
+            Inside::FolderSeen(seen) => self.on_folder_seen(seen.map(|seen| *seen)),
             Inside::Lending => self.on_lending(),
             Inside::AdvertDue => self.on_advert_due(),
             Inside::Generate { request, conversation, placed, answer } => {
@@ -263,6 +263,7 @@ impl State {
         self.tally_lent();
         self.look_at_fits();
         self.downloads.look(now);
+        self.moving.look();
         self.look_at_folder();
         let before = self.settings.settings().clone();
         match self.settings.reload() {

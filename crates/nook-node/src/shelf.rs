@@ -72,12 +72,36 @@ impl FilePlace {
         self.paths().now.clone()
     }
 
-    /// Where it is: while it moves, in one of two places.
-    pub(crate) fn find(&self) -> PathBuf {
-        let paths = self.paths();
-        match &paths.next {
-            Some(next) if !paths.now.is_file() => next.clone(),
-            _ => paths.now.clone(),
+    /// What `load` makes of the file; asked once more where the file moved before it was opened.
+    pub(crate) async fn with<T, E, L: Future<Output = Result<T, E>>>(
+        &self,
+        load: impl Fn(PathBuf) -> L,
+    ) -> Result<T, E> {
+        let found = self.find();
+        let loaded = load(found.clone()).await;
+        match self.find() {
+            now if loaded.is_err() && now != found => load(now).await,
+            _ => loaded,
+        }
+    }
+
+    /// Where it is: while it moves, in one of two places. Looks at the disk only then, and holds nobody up.
+    fn find(&self) -> PathBuf {
+        let (now, next) = {
+            let paths = self.paths();
+            (paths.now.clone(), paths.next.clone())
+        };
+        match next {
+            Some(next) if !now.is_file() => next,
+            _ => now,
+        }
+    }
+
+    /// The list says that it is there.
+    pub(crate) fn lies(&self, now: &Path) {
+        let mut paths = self.paths();
+        if paths.now != now {
+            *paths = Paths { now: now.to_owned(), next: None };
         }
     }
 
@@ -127,9 +151,7 @@ impl Shelf {
         if let Some(open) = self.known(&listed) {
             return Ok(open);
         }
-        let opened = tokio::task::spawn_blocking(move || OpenModel::read(listed))
-            .await
-            .map_err(|_| HouseError::from(ErrorCode::BadModel))??;
+        let opened = listed.path.with(|path| OpenModel::open(listed.clone(), path)).await?;
         let (opened, left) = put(&mut self.models(), opened);
         for (digest, unwanted) in left {
             // A house that is leaving takes its workers and links along.
@@ -199,9 +221,14 @@ fn put(models: &mut Vec<Arc<OpenModel>>, mut opened: OpenModel) -> (Arc<OpenMode
 }
 
 impl OpenModel {
-    fn read(listed: Listed) -> Result<Self, HouseError> {
+    async fn open(listed: Listed, path: PathBuf) -> Result<Self, HouseError> {
+        let read = tokio::task::spawn_blocking(move || Self::read(listed, &path));
+        read.await.map_err(|_| HouseError::from(ErrorCode::BadModel))?
+    }
+
+    fn read(listed: Listed, path: &Path) -> Result<Self, HouseError> {
         let bad = |error: String| HouseError::new(ErrorCode::BadModel, error);
-        let file = open_file(&listed.path.find())?;
+        let file = open_file(path)?;
         let vocabulary = file.vocabulary();
         let tokenizer = Tokenizer::new(&vocabulary).map_err(|error| bad(error.to_string()))?;
         let template =
@@ -225,4 +252,34 @@ impl OpenModel {
 /// Opens and checks the header of a model file; the sentence names the file and what is wrong.
 pub(crate) fn open_file(path: &Path) -> Result<ModelFile, HouseError> {
     ModelFile::open(path).map_err(|error| HouseError::new(ErrorCode::BadModel, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::fs;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_that_moves_before_it_is_opened_is_opened_in_its_new_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
+        fs::write(&old, b"weights").unwrap();
+        let place = FilePlace::new(old.clone());
+        place.expect(new.clone());
+        let read = async |path: PathBuf| {
+            let _ = fs::rename(&old, &new);
+            fs::read(path)
+        };
+        assert_eq!(place.with(read).await.unwrap(), b"weights");
+        // What fails where the file still is fails once.
+        place.settle();
+        let tries = Cell::new(0);
+        let fail = async |_: PathBuf| {
+            tries.set(tries.get() + 1);
+            Err::<(), _>("no model")
+        };
+        assert_eq!((place.with(fail).await, tries.get()), (Err("no model"), 1));
+    }
 }

@@ -33,8 +33,7 @@ use crate::holdings::{Holdings, Surveyed};
 use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
 use crate::keeping::Keeping;
 use crate::meters::Meters;
-use crate::models::Found;
-use crate::moving::{Brought, Moving, NotBrought};
+use crate::moving::{Brought, FolderSeen, Moving, NotBrought};
 use crate::placing::{Leases, Progress, Wishes};
 use crate::probing::{Probed, Probing};
 use crate::quiet::Quiet;
@@ -71,8 +70,8 @@ pub(crate) enum Inside {
     Brought(Box<Result<Brought, NotBrought>>),
     /// What a move left is gone.
     Cleared,
-    /// The models were read again; whether their folder was away.
-    Shelved(Box<Found>, bool),
+    /// The folder of the models was looked at; nothing, where the look failed.
+    FolderSeen(Option<Box<FolderSeen>>),
     /// A kept conversation wants a reply.
     Generate {
         request: Box<GenerateRequest>,

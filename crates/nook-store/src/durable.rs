@@ -182,13 +182,24 @@ pub(crate) fn temporary_beside(path: &Path) -> PathBuf {
 
 /// Removes what interrupted writes left in `folder`. Failures only leave litter.
 pub(crate) fn sweep(folder: &Path) {
+    sweep_where(folder, |_| true);
+}
+
+/// As [`sweep`], but only of writes of these names: in a folder that is not this program's alone.
+pub(crate) fn sweep_of(folder: &Path, names: &[&str]) {
+    sweep_where(folder, |name| names.contains(&name));
+}
+
+fn sweep_where(folder: &Path, is_meant: impl Fn(&str) -> bool) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name.starts_with('.') && name.contains(".new-") {
+        // As `temporary_beside` makes them.
+        let written = name.strip_prefix('.').and_then(|name| name.rsplit_once(".new-"));
+        if written.is_some_and(|(written, _)| is_meant(written)) {
             tracing::debug!(%name, "an interrupted write is swept away");
             let _ = fs::remove_file(entry.path());
         }
@@ -293,6 +304,11 @@ pub(crate) mod tests {
         // Killed between write and rename: the temporary file stands there, perhaps half written.
         fs::write(temporary_beside(&path), b"ne").unwrap();
         fs::write(folder.path().join(".hidden"), b"mine").unwrap();
+        fs::write(folder.path().join(".mine.new-year"), b"mine").unwrap();
+        sweep_of(folder.path(), &["other", "file"]);
+        assert_eq!(names(folder.path()), [".hidden", ".mine.new-year", "file"]);
+        fs::write(temporary_beside(&path), b"ne").unwrap();
+        fs::remove_file(folder.path().join(".mine.new-year")).unwrap();
         sweep(folder.path());
         assert_eq!(names(folder.path()), [".hidden", "file"]);
         assert_eq!(read(&path).unwrap().unwrap(), b"old");

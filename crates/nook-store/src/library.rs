@@ -71,8 +71,8 @@ pub enum FileState {
     Changed,
 }
 
-/// The models of one home.
-#[derive(Debug)]
+/// The models of one home. A clone is what the list was at that moment: for looks at the disk that wait.
+#[derive(Debug, Clone)]
 pub struct Library {
     /// The folder in the home: Ember's, and everybody's unless the owner has chosen another one.
     usual: PathBuf,
@@ -157,9 +157,8 @@ impl Library {
         let (usual, index) = (home.file(FOLDER), home.file(INDEX_FILE));
         durable::create_private_folder(&usual)?;
         durable::sweep(&usual);
-        if let Some(chosen) = chosen.filter(|chosen| moving::is_marked(chosen)) {
-            durable::sweep(chosen);
-        }
+        // A name for the usual folder is the usual folder.
+        let chosen = chosen.filter(|chosen| !moving::same(chosen, &usual));
         let document: Option<Document> = json::load(&index, VERSION)?;
         let (noted, listed) =
             document.map_or_else(Default::default, |found| (found.ember, found.models));
@@ -172,6 +171,7 @@ impl Library {
         if is_news {
             library.save(&library.models)?;
         }
+        library.see_to_chosen(home);
         Ok(library)
     }
 
@@ -242,35 +242,51 @@ impl Library {
         }
     }
 
+    /// Marks a chosen folder that its files prove and that has no mark, and takes away what interrupted
+    /// imports left there; all else in it may be the user's.
+    fn see_to_chosen(&self, home: &Home) {
+        let Some(chosen) = self.chosen.as_deref().filter(|_| self.is_there()) else { return };
+        if !moving::is_marked(chosen)
+            && let Err(error) = moving::mark(home, chosen)
+        {
+            tracing::warn!(%error, "the folder of the models has no mark");
+        }
+        durable::sweep_of(chosen, &[staging::IMPORT, moving::MARK_FILE]);
+    }
+
     /// The models whose files are moved with the folder.
     fn own_files(&self) -> impl Iterator<Item = &ModelEntry> {
         self.models.iter().filter(|model| model.owned && !model.built_in)
     }
 
     /// Takes a staged file into the list under `name`, or under a name made of its file's. A model
-    /// that is there already stays as it is, and is returned.
+    /// that is there already stays as it is, and is returned. One whose file is gone or changed keeps its
+    /// name, and is found in the new file from then on; what lies in its old place stays there.
     pub fn adopt(
         &mut self,
         staged: Staged,
         name: Option<&str>,
         now: u64,
     ) -> Result<ModelEntry, ImportError> {
-        if let Some(known) = self.get(staged.digest()) {
-            return Ok(known.clone());
-        }
-        if self.models.len() >= MODELS_MAX {
-            return Err(ImportError::Full);
-        }
-        let name = match name {
-            Some(name) => names::check_new(&self.models, name)?,
-            None => names::make(&self.models, staged.source()),
+        let known = self.models.iter().position(|model| model.digest == staged.digest());
+        let (name, imported) = match known.and_then(|at| self.models.get(at)) {
+            Some(known) if !known.is_lost() => return Ok(known.clone()),
+            Some(lost) => (lost.name.clone(), lost.imported),
+            None if self.models.len() >= MODELS_MAX => return Err(ImportError::Full),
+            None => match name {
+                Some(name) => (names::check_new(&self.models, name)?, now),
+                None => (names::make(&self.models, staged.source()), now),
+            },
         };
         let (digest, bytes) = (staged.digest(), staged.bytes());
         let settled = staged.settle(self.folder(), &name)?;
         let (path, owned) = (settled.path().to_owned(), settled.is_owned());
-        let entry = ModelEntry { digest, name, path, bytes, imported: now, built_in: false, owned };
+        let entry = ModelEntry { digest, name, path, bytes, imported, built_in: false, owned };
         let mut models = self.models.clone();
-        models.push(entry.clone());
+        match known.and_then(|at| models.get_mut(at)) {
+            Some(lost) => *lost = entry.clone(),
+            None => models.push(entry.clone()),
+        }
         if let Err(error) = self.save(&models) {
             settled.undo();
             return Err(error.into());
@@ -353,6 +369,12 @@ impl Library {
 }
 
 impl ModelEntry {
+    /// Whether its file is not what it was, by a look at it. The built-in one is made whole at each start.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        !self.built_in && self.state() != FileState::Present
+    }
+
     /// Whether the file is still there, by a look at it.
     #[must_use]
     pub fn state(&self) -> FileState {

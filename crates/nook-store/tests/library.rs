@@ -209,6 +209,34 @@ fn the_same_model_is_taken_once_and_names_stay_unique() {
 }
 
 #[test]
+fn a_model_whose_file_is_lost_is_found_in_the_file_that_comes_next_under_its_old_name() {
+    let house = House::new();
+    let mut library = house.open().unwrap();
+    let source = house.file("a.gguf", b"one");
+    let first = import(&mut library, &source, Take::Copy, Some("mine")).unwrap();
+    let other = import(&mut library, &house.file("b", b"two"), Take::Copy, Some("b")).unwrap();
+    // Gone, then another file in its place, then gone where it was used in place.
+    fs::remove_file(&first.path).unwrap();
+    let again = import(&mut library, &source, Take::Copy, Some("b")).unwrap();
+    assert_eq!(again, first);
+    fs::write(&first.path, b"notes").unwrap();
+    let in_place = import(&mut library, &source, Take::InPlace, None).unwrap();
+    let real = fs::canonicalize(&source).unwrap();
+    let expected = ModelEntry { path: real.clone(), owned: false, ..first.clone() };
+    assert_eq!(in_place, expected);
+    assert_eq!(fs::read(&first.path).unwrap(), b"notes", "perhaps somebody's");
+    fs::remove_file(&first.path).unwrap();
+    let moved = house.folder.path().join("moved.gguf");
+    fs::rename(&real, &moved).unwrap();
+    let owned = import(&mut library, &moved, Take::Move, None).unwrap();
+    assert_eq!(owned, first);
+    assert_eq!(fs::read(&first.path).unwrap(), b"one");
+    // Nobody else's entry has changed, and all of it is kept.
+    assert_eq!(library.get(other.digest), Some(&other));
+    assert_eq!(house.open().unwrap().models(), library.models());
+}
+
+#[test]
 fn what_is_no_model_leaves_no_trace() {
     let house = House::new();
     let mut library = house.open().unwrap();

@@ -223,6 +223,69 @@ fn a_move_that_is_killed_at_any_step_leaves_everything_in_the_old_folder() {
 }
 
 #[test]
+fn a_move_that_is_killed_before_its_first_file_or_while_it_is_taken_back_leaves_everything() {
+    let root = tempfile::tempdir().unwrap();
+    for (number, (target, _disk)) in targets(root.path()).into_iter().enumerate() {
+        let at = root.path().join(format!("home-{number}"));
+        let desk = Desk::filled(&at);
+        // Written down, and the folder not marked yet.
+        let prepared = desk.prepare(Some(&target)).unwrap();
+        fs::remove_file(target.join(".inglenook-models")).unwrap();
+        drop((desk, prepared));
+        let desk = Desk::open(&at);
+        desk.check(&[&target]);
+        assert!(!target.exists());
+        // Brought over, and the first file of it taken back.
+        let prepared = desk.prepare(Some(&target)).unwrap();
+        prepared.run(&|| false, &mut |_| {}).unwrap();
+        let (old, new) = (at.join("models/long.gguf"), target.join("long.gguf"));
+        if prepared.renames() {
+            fs::rename(new, fs::canonicalize(&at).unwrap().join("models/long.gguf")).unwrap();
+        } else {
+            assert!(old.exists());
+            fs::remove_file(new).unwrap();
+        }
+        drop((desk, prepared));
+        Desk::open(&at).check(&[&target]);
+        assert!(!target.exists());
+    }
+}
+
+#[test]
+fn what_a_disk_that_is_pulled_while_files_are_copied_to_it_holds_is_cleaned_up_when_it_is_back() {
+    let root = tempfile::tempdir().unwrap();
+    let Some(disk) = other_disk(root.path()) else {
+        eprintln!("SKIPPED (no second disk): what_a_disk_that_is_pulled_while_files_are_copied");
+        return;
+    };
+    let unplugged = disk.path().with_extension("unplugged");
+    let at = root.path().join("home");
+    // A folder that is made for the move, and the disk's own.
+    for target in [disk.path().join("chosen"), disk.path().to_owned()] {
+        let mut desk = Desk::filled(&at);
+        let prepared = desk.prepare(Some(&target)).unwrap();
+        let looks = Cell::new(0);
+        let pull = || {
+            looks.set(looks.get() + 1);
+            if looks.get() == 4 {
+                fs::rename(disk.path(), &unplugged).unwrap();
+            }
+            looks.get() >= 4
+        };
+        prepared.run(&pull, &mut |_| {}).unwrap_err();
+        drop(prepared);
+        fs::rename(&unplugged, disk.path()).unwrap();
+        fs::write(disk.path().join(".mine.new-year"), b"mine").unwrap();
+        desk.move_to(Some(&target)).unwrap();
+        fs::remove_file(disk.path().join(".mine.new-year")).unwrap();
+        desk.check(&[&target]);
+        desk.move_to(None).unwrap();
+        drop(desk);
+        fs::remove_dir_all(&at).unwrap();
+    }
+}
+
+#[test]
 fn a_move_that_is_killed_after_the_setting_was_changed_is_finished() {
     let root = tempfile::tempdir().unwrap();
     for (number, (target, _disk)) in targets(root.path()).into_iter().enumerate() {
@@ -363,6 +426,86 @@ fn a_folder_whose_disk_is_away_is_not_made_and_is_known_again_when_it_is_back() 
     let desk = Desk::open(&at);
     assert!(desk.library.is_there());
     desk.check(&[&target]);
+}
+
+#[test]
+fn a_folder_that_was_named_by_hand_or_lost_its_mark_is_marked_when_it_is_chosen() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().join("home");
+    let target = root.path().join("by-hand");
+    fs::create_dir(&target).unwrap();
+    let name_by_hand = || {
+        let mut desk = Desk::open(&at);
+        let named = SettingValue::from(target.to_str().unwrap());
+        desk.settings.change(&[("models.folder", named)]).unwrap();
+    };
+    name_by_hand();
+    let mut desk = Desk::open(&at);
+    assert!(!desk.library.is_there(), "it may be the place of a disk");
+    desk.move_to(Some(&target)).unwrap();
+    assert!(desk.library.is_there());
+    drop(desk);
+    let mut desk = Desk::open(&at);
+    assert!(desk.library.is_there());
+    let again = MoveError::AlreadyThere { folder: target.clone() };
+    assert_eq!(desk.move_to(Some(&target)).unwrap_err(), again);
+    drop(desk);
+    // Its own files prove it too.
+    Desk::filled(&at).check(&[&target]);
+    let mark = target.join(".inglenook-models");
+    fs::remove_file(&mark).unwrap();
+    let desk = Desk::open(&at);
+    assert!(mark.exists());
+    desk.check(&[&target]);
+    drop(desk);
+    // An empty one where models should be is that of a disk which is away.
+    let aside = root.path().join("aside");
+    fs::rename(&target, &aside).unwrap();
+    fs::create_dir(&target).unwrap();
+    let desk = Desk::open(&at);
+    let away = MoveError::NotThere { folder: target.clone() };
+    assert_eq!(desk.prepare(Some(&target)).unwrap_err(), away);
+    assert!(!mark.exists());
+}
+
+#[test]
+fn the_usual_folder_named_by_hand_is_the_usual_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().join("home");
+    let mut desk = Desk::filled(&at);
+    let usual = desk.home.data().join("models");
+    let named = SettingValue::from(usual.to_str().unwrap());
+    desk.settings.change(&[("models.folder", named)]).unwrap();
+    let target = root.path().join("chosen");
+    // Killed on its way elsewhere, it is taken back.
+    let prepared = desk.prepare(Some(&target)).unwrap();
+    prepared.run(&|| false, &mut |_| {}).unwrap();
+    drop((desk, prepared));
+    let desk = Desk::open(&at);
+    assert!(desk.library.is_usual() && desk.library.is_there());
+    desk.check(&[&target]);
+}
+
+#[test]
+fn what_only_looks_like_an_interrupted_write_stays_in_a_chosen_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().join("home");
+    let target = root.path().join("chosen");
+    let mut desk = Desk::filled(&at);
+    desk.move_to(Some(&target)).unwrap();
+    drop(desk);
+    let mine = target.join(".letter.new-draft");
+    fs::write(&mine, b"mine").unwrap();
+    fs::write(target.join(".import.new-1-1"), b"half").unwrap();
+    let desk = Desk::open(&at);
+    assert!(!target.join(".import.new-1-1").exists());
+    // Nor does a move away from it, or back to it, that is stopped.
+    desk.prepare(None).unwrap().undo();
+    drop(desk);
+    let mut desk = Desk::open(&at);
+    desk.move_to(None).unwrap();
+    desk.prepare(Some(&target)).unwrap().undo();
+    assert_eq!(fs::read(&mine).unwrap(), b"mine");
 }
 
 #[test]

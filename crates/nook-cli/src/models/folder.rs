@@ -1,12 +1,14 @@
 //! `nook models folder`: where the models lie, and moving them.
 //!
 //! The node moves; this asks, shows how far it is, and ends the move when it is interrupted: a move that
-//! nobody watches would go on, but a person who presses Ctrl-C wants things as they were.
+//! nobody watches would go on, but a person who presses Ctrl-C wants things as they were. Once everything is
+//! in the new folder it is too late for that, and this says so by what it shows: the new folder.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use indicatif::ProgressBar;
 use nook_control::{FolderName, Request};
 use nook_node::views::{ModelsFolderView, MoveState};
 
@@ -33,56 +35,102 @@ pub(super) async fn run(
         }
     };
     let before = view(&door.client).await?.models_folder.path;
-    door.client.ask(Request::MoveModels { to: to.map(FolderName) }).await?;
-    tokio::select! {
+    let is_named = to.as_ref().is_some_and(|to| to.display().to_string() == before);
+    let mut shown = Shown::new(json);
+    let interrupted = tokio::select! {
         biased;
-        () = nook_control::asked_by_the_system() => {
-            door.client.ask(Request::StopMovingModels).await?;
-            wait(door, json).await?;
-            let now = view(&door.client).await?.models_folder.path;
-            output::note(format!("The move was stopped. The models are in {now}"));
-            Ok(ExitCode::FAILURE)
+        // Listened for before anything moves.
+        () = nook_control::asked_by_the_system() => true,
+        moved = shown.ask(door, to) => {
+            moved?;
+            false
         }
-        waited = wait(door, json) => {
-            waited?;
-            let folder = &view(&door.client).await?.models_folder;
-            if let Some(problem) = &folder.problem {
-                bail!("{}", problem.sentence);
+    };
+    if interrupted {
+        door.client.ask(Request::StopMovingModels).await?;
+        shown.until_over(door).await?;
+    }
+    drop(shown);
+    let folder = &view(&door.client).await?.models_folder;
+    if let Some(problem) = &folder.problem {
+        bail!("{}", problem.sentence);
+    }
+    // What was there already, and was named again, has not moved; neither has what was stopped, here or at
+    // another door. Too late to be stopped is a move that clears the old folder.
+    if folder.path == before && (interrupted || !is_named) {
+        output::note(format!("The move was stopped. The models are in {before}"));
+        return Ok(ExitCode::FAILURE);
+    }
+    tell(folder, json);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A move as it is shown.
+struct Shown {
+    /// Only on a terminal, and for people.
+    bar: Option<ProgressBar>,
+    json: bool,
+    state: Option<MoveState>,
+}
+
+impl Shown {
+    fn new(json: bool) -> Self {
+        Self { bar: if json { None } else { output::bar() }, json, state: None }
+    }
+
+    /// Has the models moved to `to`, and shows that until it is over. The node answers once the downloads
+    /// rest and all was looked at.
+    async fn ask(&mut self, door: &Door, to: Option<PathBuf>) -> anyhow::Result<()> {
+        let asking = door.client.ask(Request::MoveModels { to: to.map(FolderName) });
+        tokio::pin!(asking);
+        loop {
+            tokio::select! {
+                answered = &mut asking => {
+                    answered?;
+                    return self.until_over(door).await;
+                }
+                looked = async {
+                    let looked = self.look(door).await;
+                    tokio::time::sleep(LOOK).await;
+                    looked
+                } => {
+                    looked?;
+                }
             }
-            if folder.path == before {
-                bail!("the move was stopped");
-            }
-            tell(folder, json);
-            Ok(ExitCode::SUCCESS)
         }
+    }
+
+    async fn until_over(&mut self, door: &Door) -> anyhow::Result<()> {
+        while self.look(door).await? {
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Shows how far it is; whether it is under way.
+    async fn look(&mut self, door: &Door) -> anyhow::Result<bool> {
+        let folder = view(&door.client).await?.models_folder;
+        let Some(now) = &folder.moving else { return Ok(false) };
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(now.bytes);
+                bar.set_position(now.done_bytes);
+                bar.set_message(state_words(now.state));
+            }
+            None if self.state == Some(now.state) => {}
+            None if self.json => output::json_line(&folder),
+            None => output::note(format!("{}: {}", now.to, state_words(now.state))),
+        }
+        self.state = Some(now.state);
+        Ok(true)
     }
 }
 
-/// Shows a move until it is over.
-async fn wait(door: &Door, json: bool) -> anyhow::Result<()> {
-    let bar = if json { None } else { output::bar() };
-    let mut shown = None;
-    loop {
-        let folder = view(&door.client).await?.models_folder;
-        let Some(now) = &folder.moving else {
-            if let Some(bar) = bar {
-                bar.finish_and_clear();
-            }
-            return Ok(());
-        };
-        if let Some(bar) = &bar {
-            bar.set_length(now.bytes);
-            bar.set_position(now.done_bytes);
-            bar.set_message(state_words(now.state));
-        } else if shown != Some(now.state) {
-            if json {
-                output::json_line(&folder);
-            } else {
-                output::note(format!("{}: {}", now.to, state_words(now.state)));
-            }
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
         }
-        shown = Some(now.state);
-        tokio::time::sleep(LOOK).await;
     }
 }
 

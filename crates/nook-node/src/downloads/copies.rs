@@ -55,7 +55,7 @@ impl State {
     ) -> Result<DownloadView, HouseError> {
         let first = from.map(|device| self.paired(&device)).transpose()?;
         let meant = self.meant_in_house(wanted.trim(), first)?;
-        if let Some(here) = self.library.get(meant.model) {
+        if let Some(here) = self.library.get(meant.model).filter(|here| !self.is_lost(here)) {
             return Err(refused(&format!("this model is here already, as {}", here.name)));
         }
         let entry = self.downloads.catalogue.get(wanted.trim()).map(|entry| entry.id.clone());

@@ -438,12 +438,13 @@ impl Job {
                 self.tell(PlaceState::Loading { percent: step }).await;
             }
             let one = LayerRange::with_len(layer, 1);
-            worker.load_for(peer, &self.path.find(), model, one).await.map_err(
-                |error| match error {
+            self.path
+                .with(async |file| worker.load_for(peer, &file, model, one).await)
+                .await
+                .map_err(|error| match error {
                     WorkerError::Refused { code, .. } => code,
                     _ => ErrorCode::WorkerCrashed,
-                },
-            )?;
+                })?;
         }
         Ok(())
     }

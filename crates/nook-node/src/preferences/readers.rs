@@ -16,7 +16,9 @@ const REPLIES: &str = "crates/nook-node/src/replies.rs";
 const SHARING: &str = "crates/nook-node/src/sharing.rs";
 const HOLDING_BACK: &str = "crates/nook-node/src/holding_back.rs";
 const SERVER: &str = "crates/nook-openai/src/server.rs";
-const GATE: &str = "Gate::new(settings.gate, ";
+/// Has the gate's own words, and is handed all of them at once where the house makes one.
+const GATE: &str = "crates/nook-trust/src/gate.rs";
+const GATE_IS_MADE: &str = "Gate::new(settings.gate, ";
 
 /// Key, the file that acts on it, and the words there that read it.
 const READERS: &[(&str, &str, &str)] = &[
@@ -26,10 +28,10 @@ const READERS: &[(&str, &str, &str)] = &[
     ("port.address", SERVER, "let address = settings.address;"),
     ("port.expose_to_lan", SERVER, "&& !settings.exposed"),
     ("port.allowed_origins", SERVER, "settings.allowed_origins"),
-    ("gate.lend", DEVICES, GATE),
-    ("gate.borrow", DEVICES, GATE),
-    ("gate.copy", DEVICES, GATE),
-    ("gate.remote_whole", DEVICES, GATE),
+    ("gate.lend", GATE, "Purpose::Lend => (self.lend,"),
+    ("gate.borrow", GATE, "Purpose::Borrow => (self.borrow,"),
+    ("gate.copy", GATE, "Purpose::Copy => (self.copy,"),
+    ("gate.remote_whole", GATE, "Purpose::RemoteWhole => (self.remote_whole,"),
     ("network.listen_port", START, "network.listen_port"),
     ("network.loopback", START, "settings().network.loopback"),
     ("network.give_models", "crates/nook-node/src/copying.rs", "settings().network.give_models"),
@@ -101,6 +103,7 @@ fn every_setting_is_read_by_what_acts_on_it() {
         assert!(!file.starts_with("crates/nook-store/"), "{key} is only stored");
         assert!(acting_part(&root, file).contains(words), "{file} does not read {key} any more");
     }
+    assert!(acting_part(&root, DEVICES).contains(GATE_IS_MADE), "the gate has other settings");
     assert!(readers.is_empty(), "no setting any more: {:?}", readers.keys());
     for key in RESTART_KEYS {
         assert!(SETTINGS_KEYS.contains(key), "{key}");

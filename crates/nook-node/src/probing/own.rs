@@ -90,7 +90,8 @@ impl Round {
         let Some(largest) = all.first().copied() else { return Ok(()) };
         let worker = self.workers.get(*digest, name).await.map_err(|_| Failed::Gone)?;
         let held = worker.status().await.map_err(|_| Failed::Gone)?.held;
-        let loaded = worker.load_for(self.me, &path.find(), *digest, largest).await;
+        let loaded =
+            path.with(async |file| worker.load_for(self.me, &file, *digest, largest).await).await;
         let took = loaded.map_err(|_| Failed::Refused)?.took;
         if held.is_empty() {
             let bytes = self.wanted.file.weight_bytes(&ModelPart::inner(largest));

@@ -209,7 +209,10 @@ impl<'a> Run<'a> {
         let worker = worker.map_err(|problem| error(problem.code, &problem.sentence))?;
         // Only the file is named here: the worker loads at the opening, under the guests' cap.
         let nothing = ModelPart::inner(LayerRange::with_len(0, 0));
-        worker.load(&lent.path.find(), lent.model, nothing).await.map_err(worker_error)?;
+        lent.path
+            .with(async |file| worker.load(&file, lent.model, nothing).await)
+            .await
+            .map_err(worker_error)?;
         let positions_max = ask.prompt.saturating_add(ask.tokens_max);
         let guess = Some(ask.resume).filter(|guess| (1..ask.prompt).contains(guess));
         let guess = guess.map(|position| ResumePoint {

@@ -35,7 +35,7 @@ pub(super) const DOWNLOADS: &str = "downloads";
 pub const MOVE_RESERVE_BYTES: u64 = 1 << 30;
 
 const NOTE_FILE: &str = "models-move.json";
-const MARK_FILE: &str = ".inglenook-models";
+pub(super) const MARK_FILE: &str = ".inglenook-models";
 const VERSION: u64 = 1;
 
 /// Models that do not move. Everything is where it was.
@@ -248,13 +248,28 @@ impl MovePlan {
         let real = real.map_err(|error| FileError::new(to, Deed::Read, &error))?;
         let from = fs::canonicalize(from).unwrap_or_else(|_| from.to_owned());
         if real == from {
-            return Err(MoveError::AlreadyThere { folder });
+            return self.check_markable(to, is_usual);
         }
         let among_ours = real.starts_with(self.home.data()) || real.starts_with(&from);
         if among_ours && !is_usual {
             return Err(MoveError::Inside { folder });
         }
         Ok(())
+    }
+
+    /// Whether the folder that the models are in already is to be marked as theirs: it was named by hand in
+    /// the settings, or lost its mark. An empty one where there should be models is that of a disk which is
+    /// away.
+    fn check_markable(&self, to: &Path, is_usual: bool) -> Result<(), MoveError> {
+        let folder = to.to_owned();
+        if is_usual || is_marked(to) {
+            return Err(MoveError::AlreadyThere { folder });
+        }
+        let is_there = |name: &String| file_bytes(&to.join(name)).is_some();
+        match self.models.is_empty() || self.models.iter().any(is_there) {
+            true => Ok(()),
+            false => Err(MoveError::NotThere { folder }),
+        }
     }
 
     /// Writes the move down, once nothing is in its way.
@@ -267,7 +282,8 @@ impl MovePlan {
         free: impl Fn(&Path) -> io::Result<u64>,
     ) -> Result<ModelsMove, MoveError> {
         let marked = setting.is_some() && !is_marked_by(&self.home, to)?;
-        let files = self.files(from)?;
+        // Where it is the same folder, it is only marked.
+        let files = if same(from, to) { Vec::new() } else { self.files(from)? };
         let taken = |file: &NotedFile| fs::symlink_metadata(to.join(&file.name)).is_ok();
         if let Some(file) = files.iter().find(|file| taken(file)) {
             return Err(MoveError::InTheWay { file: to.join(&file.name) });
@@ -352,8 +368,11 @@ impl ModelsMove {
             };
         }
         self.flush(&self.from);
-        durable::sweep(&self.to.join(DOWNLOADS));
-        durable::sweep(&self.to);
+        // Gone with its disk is a folder that was there before, and one that was made where nothing is
+        // around it any more: what was brought lies there still.
+        let has_room_around = self.to.parent().is_some_and(Path::is_dir);
+        whole &= self.to.is_dir() || (self.note.made && has_room_around);
+        self.sweep_target();
         if self.note.marked {
             let _ = fs::remove_file(self.to.join(MARK_FILE));
         }
@@ -380,7 +399,7 @@ impl ModelsMove {
             };
         }
         let _ = fs::remove_dir(self.from.join(DOWNLOADS));
-        if self.note.from.is_some() {
+        if self.note.from.is_some() && !same(&self.from, &self.to) {
             let _ = fs::remove_file(self.from.join(MARK_FILE));
         }
         self.flush(&self.from);
@@ -394,9 +413,7 @@ impl ModelsMove {
         free: impl Fn(&Path) -> io::Result<u64>,
     ) -> Result<(), MoveError> {
         if self.note.marked {
-            let about = "Inglenook keeps its models in this folder.".to_owned();
-            let mark = Mark { version: VERSION, about, home: home.tag().to_owned() };
-            json::save(&self.to.join(MARK_FILE), &mark)?;
+            mark(home, &self.to)?;
         }
         self.renames = is_one_disk(&self.from, &self.to);
         if self.renames || self.bytes() == 0 {
@@ -455,6 +472,20 @@ impl ModelsMove {
         }
     }
 
+    /// Takes away what interrupted copies left in the new folder, where the user may have files too.
+    fn sweep_target(&self) {
+        let names = self.note.files.iter().map(|file| file.name.as_str());
+        let (mut models, mut downloads) = (vec![MARK_FILE], Vec::new());
+        for name in names {
+            match name.strip_prefix(DOWNLOADS).and_then(|name| name.strip_prefix('/')) {
+                Some(download) => downloads.push(download),
+                None => models.push(name),
+            }
+        }
+        durable::sweep_of(&self.to.join(DOWNLOADS), &downloads);
+        durable::sweep_of(&self.to, &models);
+    }
+
     /// The move is over, unless something is left for the next start.
     fn close(&self, whole: bool) {
         if whole && let Err(error) = durable::remove(&self.note_path) {
@@ -475,6 +506,7 @@ pub fn recover_move(home: &Home, chosen: Option<&Path>) {
             return;
         }
     };
+    let chosen = chosen.filter(|chosen| !same(chosen, &folder_of(home, None)));
     let named = |text: &Option<String>| text.as_deref().map(PathBuf::from);
     let (noted_from, noted_to) = (named(&note.from), named(&note.to));
     let (from, to) = (folder_of(home, noted_from.as_deref()), folder_of(home, noted_to.as_deref()));
@@ -497,6 +529,13 @@ pub(super) fn is_marked(folder: &Path) -> bool {
     file_bytes(&folder.join(MARK_FILE)).is_some()
 }
 
+/// Marks a folder as that of this home's models.
+pub(super) fn mark(home: &Home, folder: &Path) -> Result<(), FileError> {
+    let about = "Inglenook keeps its models in this folder.".to_owned();
+    let mark = Mark { version: VERSION, about, home: home.tag().to_owned() };
+    json::save(&folder.join(MARK_FILE), &mark)
+}
+
 /// Whether a folder is this home's already; another one's is refused.
 fn is_marked_by(home: &Home, folder: &Path) -> Result<bool, MoveError> {
     // What cannot be understood marks nothing, and is replaced.
@@ -517,7 +556,7 @@ fn folder_of(home: &Home, chosen: Option<&Path>) -> PathBuf {
     chosen.map_or_else(|| home.file(FOLDER), Path::to_owned)
 }
 
-fn same(one: &Path, other: &Path) -> bool {
+pub(super) fn same(one: &Path, other: &Path) -> bool {
     one == other
         || fs::canonicalize(one).ok().zip(fs::canonicalize(other).ok()).is_some_and(|(a, b)| a == b)
 }

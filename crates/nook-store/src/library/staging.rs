@@ -15,6 +15,9 @@ use crate::durable::{self, Deed, FileError, Readers};
 /// Files of one name that are tried; beyond, the last import's litter is overwritten.
 const FILE_NUMBER_MAX: u32 = 99;
 
+/// What the copy of an import is called until it has its name.
+pub(super) const IMPORT: &str = "import";
+
 /// How a file comes into the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
@@ -139,7 +142,7 @@ impl Stager {
             bytes: found.len(),
         };
         if matches!(take, Take::Copy | Take::Link) {
-            let temporary = durable::temporary_beside(&self.folder.join("import"));
+            let temporary = durable::temporary_beside(&self.folder.join(IMPORT));
             staged.copy = Some(temporary.clone());
             let linked = take == Take::Link && fs::hard_link(&staged.source, &temporary).is_ok();
             if !linked {

@@ -209,7 +209,8 @@ impl SettingsFile {
     pub fn reload(&mut self) -> Result<bool, SettingsError> {
         let text = self.text()?;
         let (settings, unknown_keys) = self.understand(&text)?;
-        for key in &unknown_keys {
+        // The file is read again and again; what was said of it once is not said each time.
+        for key in unknown_keys.iter().filter(|key| !self.unknown_keys.contains(key)) {
             tracing::warn!(key, file = %self.path.display(), "no setting has this name");
         }
         let changed = settings != self.settings;

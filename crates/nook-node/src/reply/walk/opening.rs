@@ -92,7 +92,12 @@ pub(crate) async fn local_call(
         nook_shard::WorkerError::Refused { code, sentence } => (code, sentence),
         other => (ErrorCode::WorkerCrashed, other.to_string()),
     };
-    worker.load(&model.listed.path.find(), model.listed.digest, part).await.map_err(failed)?;
+    model
+        .listed
+        .path
+        .with(async |file| worker.load(&file, model.listed.digest, part).await)
+        .await
+        .map_err(failed)?;
     worker.open_call().await.map_err(failed)
 }
 
