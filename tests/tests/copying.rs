@@ -11,9 +11,11 @@ use nook_control::{Answer, Request};
 use nook_link::LinkEvent;
 use nook_model::ModelFile;
 use nook_mux::Call;
-use nook_node::views::{DownloadState, DownloadView, HouseView, Trust};
+use nook_node::views::{DownloadAsk, DownloadState, DownloadView, HouseView, Trust};
 use nook_testkit::{Device, Household, Node, NodePlan, Wish, nook};
-use nook_wire::{Chunk, FEATURE_COPY, Have, HaveModel, Message, PIECE_BYTES_MAX, Piece, Want};
+use nook_wire::{
+    Chunk, FEATURE_COPY, Have, HaveModel, Message, PIECE_BYTES_MAX, Piece, Want, WireError,
+};
 
 const ASKING: &str = "Kitchen laptop";
 const GIVER: &str = "Dad's PC";
@@ -46,7 +48,8 @@ struct Desk {
 impl Desk {
     /// Nobody knows anybody yet.
     async fn new() -> anyhow::Result<Self> {
-        let plans = [NodePlan::new(ASKING), NodePlan::new(GIVER)];
+        let plan = |name| NodePlan::new(name).logging("info,nook_node::copying=debug");
+        let plans = [plan(ASKING), plan(GIVER)];
         let house = Household::strangers(plans).await?;
         let mut bytes = house.asking().renamed_built_in().await?;
         let weights_end = bytes.len();
@@ -133,15 +136,29 @@ impl Desk {
 
     /// A device that both sides trust and that says it gives the model.
     async fn false_giver(&self) -> anyhow::Result<(Device, PeerId)> {
-        let mut device = Device::understanding(OTHER, FEATURE_COPY)?;
-        let peer = device.pair_with(self.asking(), Trust::Trusted).await?;
-        let link = device.until_linked(peer).await?;
         // Names come as a device likes them, and stay words.
         let name = "../../amber.gguf".to_owned();
         let model = HaveModel { model: self.digest, bytes: self.length(), layers: 6, name };
+        self.giver_of(OTHER, model).await
+    }
+
+    /// A device that both sides trust and that says it gives this.
+    async fn giver_of(
+        &self,
+        device: &'static str,
+        model: HaveModel,
+    ) -> anyhow::Result<(Device, PeerId)> {
+        let digest = model.model.to_string();
+        let mut giver = Device::understanding(device, FEATURE_COPY)?;
+        let peer = giver.pair_with(self.asking(), Trust::Trusted).await?;
+        let link = giver.until_linked(peer).await?;
         link.mux().send(Message::Have(Have { models: vec![model] })).await?;
-        self.until_offered(OTHER).await?;
-        Ok((device, peer))
+        let has = |view: &HouseView| {
+            let mut models = view.in_house.iter();
+            models.any(|it| it.digest == digest && it.devices.iter().any(|name| name == device))
+        };
+        self.asking().until(&format!("{device} gives it"), has).await?;
+        Ok((giver, peer))
     }
 }
 
@@ -231,6 +248,92 @@ async fn a_copy_goes_on_from_another_device_when_the_first_is_lost() -> anyhow::
     desk.until_here().await?;
     let log = desk.house.node(1).log();
     assert!(log.contains(&format!("from={PIECE}")), "it was asked for the rest:\n{log}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_are_here_outlive_a_device_that_says_another_length() -> anyhow::Result<()> {
+    let desk = Desk::new().await?;
+    let (mut device, _) = desk.false_giver().await?;
+    desk.copy().await?;
+    let (mut call, _) = asked(&mut device).await?;
+    send(&mut call, 0, &desk.bytes[..PIECE as usize]).await?;
+    desk.until_state("a piece came", |it| it.have_bytes == PIECE).await?;
+    let bytes = desk.length() + 1;
+    let other = HaveModel { model: desk.digest, bytes, layers: 6, name: NAME.to_owned() };
+    let (_other, _) = desk.giver_of("Attic", other).await?;
+    drop((call, device));
+    let says = |it: &DownloadView| {
+        it.problem.as_ref().is_some_and(|why| why.sentence.contains("another file of this model"))
+    };
+    let waiting = desk.until_state("it waits for the same file", says).await?;
+    assert_eq!(waiting.have_bytes, PIECE);
+    desk.house.pair(0, 1, Trust::Trusted).await?;
+    desk.until_here().await?;
+    let log = desk.house.node(1).log();
+    assert!(log.contains(&format!("from={PIECE}")), "it was asked for the rest:\n{log}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_device_says_that_gives_nothing_now_is_what_the_owner_reads() -> anyhow::Result<()> {
+    let desk = Desk::new().await?;
+    let (mut device, _) = desk.false_giver().await?;
+    desk.copy().await?;
+    let (mut call, _) = asked(&mut device).await?;
+    let busy = WireError { code: ErrorCode::Busy, sentence: "Not even now.".to_owned() };
+    call.send(Message::Error(busy)).await?;
+    let says = |it: &DownloadView| {
+        let busy = ErrorCode::Busy.sentence().trim_end_matches('.');
+        it.problem.as_ref().is_some_and(|why| why.sentence.contains(busy))
+    };
+    let waiting = desk.until_state("it says why", says).await?;
+    assert!(!waiting.problem.context("it says why")?.sentence.contains("Not even now"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_was_read_again_is_given_from_the_file_that_is_there_now() -> anyhow::Result<()>
+{
+    let desk = Desk::paired().await?;
+    // The same bytes, but not the file that is held open: nothing is given of one that has changed.
+    std::fs::write(&desk.file, &desk.bytes)?;
+    desk.house.node(1).import(&desk.file, Some(NAME)).await?;
+    desk.copy().await?;
+    desk.until_here().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_cannot_be_used_yet_stays_and_nobody_is_asked_for_it_again()
+-> anyhow::Result<()> {
+    let mut desk = Desk::new().await?;
+    let key = b"general.architecture";
+    let at = desk.bytes.windows(key.len()).position(|it| it == key).context("it has one")?;
+    // Behind the key: the kind of the value, its length, its first letter.
+    desk.bytes[at + key.len() + 4 + 8] = b'~';
+    let file = desk.house.folder().join("later.gguf");
+    std::fs::write(&file, &desk.bytes)?;
+    desk.digest = ModelFile::digest_at(&file)?;
+    let (mut device, _) = desk.false_giver().await?;
+    desk.copy().await?;
+    let (mut call, _) = asked(&mut device).await?;
+    send(&mut call, 0, &desk.bytes).await?;
+    let is_unusable = |it: &DownloadView| {
+        let why = it.problem.as_ref().map(|why| why.sentence.as_str()).unwrap_or_default();
+        it.state == DownloadState::Failed && why.contains("not supported")
+    };
+    let failed = desk.until_state("it cannot be used", is_unusable).await?;
+    let why = failed.problem.context("it says why")?.sentence;
+    assert!(!why.contains("deleted"), "{why}");
+    assert_eq!(failed.have_bytes, desk.length());
+    // Those who have it leave, and the program starts again.
+    drop((call, device));
+    desk.house.node_mut(0).leave().await?;
+    desk.house.node_mut(0).start_again().await?;
+    desk.until_state("it rests", |it| it.state == DownloadState::Paused).await?;
+    let resume = Request::Download { key: failed.key, ask: DownloadAsk::Resume };
+    desk.asking().do_this(resume).await?;
+    desk.until_state("it was looked at again", is_unusable).await?;
     Ok(())
 }
 
@@ -392,6 +495,10 @@ async fn a_reply_during_a_copy_is_the_reply_of_an_undisturbed_house() -> anyhow:
     };
     desk.asking().until("it comes", comes).await?;
     let told = reply.whole().await?;
+    for node in [desk.asking(), desk.house.node(1)] {
+        let log = node.log();
+        assert!(log.contains("files give way"), "{} gave no way:\n{log}", node.name());
+    }
     assert_eq!(told.ids, undisturbed.ids);
     assert!(told.failovers.is_empty() && told.lost.is_empty(), "{told:?}");
     desk.until_here().await

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
-use nook_control::{Answer, Client, Request};
+use nook_base::ErrorCode;
+use nook_control::{Answer, Client, ClientError, Request};
 use nook_node::views::{
     CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, HouseView,
-    InHouseView, ModelView,
+    InHouseView, ModelView, Problem,
 };
 use serde::Serialize;
 
@@ -157,41 +158,33 @@ async fn copy(
     from: Option<String>,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    if door.is_own() {
-        let lower = model.to_lowercase();
-        let is_meant = |it: &InHouseView| {
-            it.name.eq_ignore_ascii_case(&model) || it.digest.starts_with(&lower)
-        };
-        until_in_house(&door.client, is_meant).await?;
-    }
-    match door.client.ask(Request::Copy { model, from }).await? {
-        Answer::Download(download) => follow(door, &download.key, download.name, json).await,
-        _ => bail!("the node did not begin the copy"),
+    // A node that has just been started needs a moment until other devices are connected and have said what
+    // they give: until then it knows of no such model.
+    let mut looks = if door.is_own() { HOUSE_LOOKS } else { 0 };
+    let ask = Request::Copy { model, from };
+    loop {
+        match door.client.ask(ask.clone()).await {
+            Ok(Answer::Download(download)) => {
+                return follow(door, &download.key, download.name, json).await;
+            }
+            Ok(_) => bail!("the node did not begin the copy"),
+            Err(ClientError::Refused(problem)) if is_not_found(&problem) && looks > 0 => looks -= 1,
+            Err(error) => return Err(error.into()),
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 
-/// A node that has just been started needs a moment until other devices are connected and have said what
-/// they give. Waits for such a model, but not for long.
-async fn until_in_house(
-    client: &Client,
-    is_meant: impl Fn(&InHouseView) -> bool,
-) -> anyhow::Result<HouseView> {
-    let mut house = view(client).await?;
-    for _ in 0..HOUSE_LOOKS {
-        if house.in_house.iter().any(&is_meant) {
-            break;
-        }
-        tokio::time::sleep(LOOK).await;
-        house = view(client).await?;
-    }
-    Ok(house)
+fn is_not_found(problem: &Problem) -> bool {
+    problem.code == ErrorCode::NotFound.name()
 }
 
 async fn in_house(door: &Door, json: bool) -> anyhow::Result<()> {
-    let house = match door.is_own() {
-        true => until_in_house(&door.client, |_| true).await?,
-        false => view(&door.client).await?,
-    };
+    if door.is_own() {
+        // The list is whole only once every device that is here is connected, and nobody knows which are.
+        tokio::time::sleep(LOOK * HOUSE_LOOKS).await;
+    }
+    let house = view(&door.client).await?;
     if json {
         output::json(&house.in_house);
     } else if house.in_house.is_empty() {
@@ -199,15 +192,15 @@ async fn in_house(door: &Door, json: bool) -> anyhow::Result<()> {
             "No device of the house gives a model that is not here. Devices must be connected, and each side must trust the other (nook devices).",
         );
     } else {
-        in_house_table(&house.in_house);
+        in_house_table(&house);
     }
     Ok(())
 }
 
-fn in_house_table(models: &[InHouseView]) {
+fn in_house_table(house: &HouseView) {
     let row = |model: &InHouseView| {
-        let note = match (&model.copy, model.room) {
-            (Some(_), _) => "on its way",
+        let note = match (way_word(house, model.copy.as_deref()), model.room) {
+            (Some(word), _) => word,
             (None, false) => "no room on the disk",
             (None, true) => "",
         };
@@ -222,8 +215,14 @@ fn in_house_table(models: &[InHouseView]) {
     };
     output::table(
         &["IN THIS HOUSE", "SIZE", "FITS", "ON", "DIGEST", "NOTE"],
-        &models.iter().map(row).collect::<Vec<_>>(),
+        &house.in_house.iter().map(row).collect::<Vec<_>>(),
     );
+}
+
+/// What the download with this key does, where another list shows it.
+fn way_word(house: &HouseView, key: Option<&str>) -> Option<&'static str> {
+    let download = house.downloads.iter().find(|it| Some(it.key.as_str()) == key);
+    download.map(|it| state_word(it.state))
 }
 
 /// Shows a download until it is over or this command is interrupted.
@@ -351,7 +350,7 @@ fn list(house: &HouseView, json: bool) {
     );
     if !house.in_house.is_empty() {
         output::line("");
-        in_house_table(&house.in_house);
+        in_house_table(house);
     }
     if house.downloads.is_empty() {
         return;
@@ -379,9 +378,10 @@ fn catalogue(house: &HouseView, json: bool) {
         return output::json(&house.catalogue);
     }
     let row = |entry: &CatalogueView| {
-        let mark = match (&entry.here, &entry.download, &entry.in_house, entry.recommended) {
+        let way = way_word(house, entry.download.as_deref());
+        let mark = match (&entry.here, way, &entry.in_house, entry.recommended) {
             (Some(_), ..) => "here",
-            (None, Some(_), ..) => "on its way",
+            (None, Some(word), ..) => word,
             (None, None, Some(_), _) => "in this house: nook models copy",
             (None, None, None, true) => "recommended",
             (None, None, None, false) => "",

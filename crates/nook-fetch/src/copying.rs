@@ -19,11 +19,17 @@ use crate::fetching::{Fetched, Fetcher, Pin, fetched, judged};
 use crate::folder::Folder;
 use crate::held::Held;
 use crate::house_source::HouseSource;
+use crate::limits::DISK_RESERVE_BYTES;
 use crate::part::Left;
 use crate::progress::{Phase, Progress};
 
 /// Stands in the note of a part where a server would: all devices of the house have the same file.
 const HOUSE: &str = "house";
+
+/// Tries in a row without a new byte for which the bytes that are here are held on to; their waits come to
+/// about a minute. Then a device is asked as well whose file of the model has another length, and what is
+/// here goes once it has sent something.
+const SAME_LENGTH_TRIES: u32 = 6;
 
 /// What is to be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +46,7 @@ pub trait Bringer: Send {
     type Bytes: AsRef<[u8]> + Send + 'static;
 
     /// Chooses the device that is asked next. Returns the length of the model's file there.
-    fn choose(&mut self) -> impl Future<Output = Result<u64, Halt>> + Send;
+    fn choose(&mut self, wish: CopyWish) -> impl Future<Output = Result<u64, Halt>> + Send;
 
     /// Asks that device for everything from byte `from` on.
     fn ask(&mut self, from: u64) -> impl Future<Output = Result<(), Halt>> + Send;
@@ -51,6 +57,16 @@ pub trait Bringer: Send {
 
     /// Name of the device that was chosen, for people.
     fn device(&self) -> String;
+}
+
+/// Which of several files of one model is wanted: they may differ behind the weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyWish {
+    /// The only length that will do, in bytes: that of the file of which a part is here.
+    pub length: Option<u64>,
+    /// The longest file that may come and that the disk has room for, in bytes. A device with a longer one is
+    /// chosen only where no other device has the model.
+    pub most: u64,
 }
 
 /// Why no bytes come.
@@ -64,6 +80,12 @@ pub enum Halt {
     /// Nobody else can be asked now, but it may go better in a moment.
     Later {
         /// What is wrong.
+        why: String,
+    },
+    /// As [`Halt::Later`], only because others are being served. That passes by itself, so it is no failed try,
+    /// however long it lasts.
+    Busy {
+        /// Who is busy.
         why: String,
     },
     /// No device that has the model is here.
@@ -93,11 +115,9 @@ impl Fetcher {
         stop: &CancellationToken,
         told: &watch::Sender<Progress>,
     ) -> Result<Fetched, FetchError> {
-        let (key, text) = (order.source.key(), order.source.to_string());
+        let (key, text) = (order.source.key(), order.source.file());
         let expected = order.pin.sha256.as_deref();
-        // How it was asked for does not change what it is.
-        let text = text.split('#').next().unwrap_or_default();
-        let part = match self.open(folder, key, text.to_owned(), stop, told).await? {
+        let part = match self.open(folder, key, text, stop, told).await? {
             Left::Whole(whole) => return judged(whole, expected),
             Left::Part(part) => part,
         };
@@ -119,19 +139,22 @@ impl<B: Bringer> Copying<'_, B> {
         let pace = self.fetcher.limits.pace;
         let (mut furthest, mut tries) = (self.held.written(), 0);
         loop {
-            let Some(halt) = self.attempt(mark).await? else { return Ok(()) };
+            let Some(halt) = self.attempt(mark, tries).await? else { return Ok(()) };
             if self.held.written() > furthest {
                 (furthest, tries) = (self.held.written(), 0);
             }
-            let why = match halt {
+            let (why, wait) = match halt {
                 Halt::Nobody => return Err(FetchError::Nobody),
                 Halt::Another { why } => {
                     tracing::debug!(why, "a copy asks another device");
                     continue;
                 }
-                Halt::Later { why } => why,
+                Halt::Busy { why } => (why, pace.wait_max),
+                Halt::Later { why } => {
+                    tries += 1;
+                    (why, pace.wait(tries))
+                }
             };
-            tries += 1;
             if tries >= pace.tries_max {
                 let host = self.bringer.device();
                 return Err(FetchError::GaveUp { host, tries, last: why });
@@ -144,16 +167,17 @@ impl<B: Bringer> Copying<'_, B> {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(FetchError::Stopped),
-                () = tokio::time::sleep(pace.wait(tries)) => {}
+                () = tokio::time::sleep(wait) => {}
             }
         }
     }
 
-    /// Asks one device; `None` once every byte is there.
-    async fn attempt(&mut self, mark: &str) -> Result<Option<Halt>, FetchError> {
+    /// Asks one device, after so many `tries` that brought nothing new; `None` once every byte is there.
+    async fn attempt(&mut self, mark: &str, tries: u32) -> Result<Option<Halt>, FetchError> {
         let stall = self.fetcher.limits.pace.stall;
         self.told.send_modify(|progress| progress.phase = Phase::Asking);
-        let bytes = match watched(self.stop, stall, self.bringer.choose()).await? {
+        let wish = self.wish(tries).await?;
+        let bytes = match watched(self.stop, stall, self.bringer.choose(wish)).await? {
             Ok(bytes) => bytes,
             Err(halt) => return Ok(Some(halt)),
         };
@@ -161,13 +185,14 @@ impl<B: Bringer> Copying<'_, B> {
         if bytes > most {
             return Err(FetchError::TooLarge { bytes, most });
         }
-        let mark = Some(mark.to_owned());
-        let server = Some(HOUSE.to_owned());
+        if bytes > wish.most {
+            let free = self.held.free(self.fetcher).await?.unwrap_or_default();
+            let needed = bytes.saturating_sub(self.held.written());
+            return Err(FetchError::NoRoom { needed, free });
+        }
+        let (mark, server) = (Some(mark.to_owned()), Some(HOUSE.to_owned()));
         let version = Version { validator: mark, server, bytes: Some(bytes), ..Version::default() };
-        // Bytes of a file of another length are dropped: what stands behind the weights may differ.
-        self.held.visit(move |part| part.begin(version)).await?;
-        self.held.has_room(self.fetcher).await?;
-        let have = self.held.written();
+        let have = if self.goes_on(&version) { self.held.written() } else { 0 };
         if have >= bytes {
             return Ok(None);
         }
@@ -177,17 +202,37 @@ impl<B: Bringer> Copying<'_, B> {
         self.told.send_modify(|progress| {
             *progress = Progress { phase: Phase::Loading, have, bytes: Some(bytes), trouble: None };
         });
-        self.take(bytes).await
+        self.take(bytes, version).await
     }
 
-    /// Takes bytes until all are there, or none come any more.
-    async fn take(&mut self, bytes: u64) -> Result<Option<Halt>, FetchError> {
+    async fn wish(&self, tries: u32) -> Result<CopyWish, FetchError> {
+        let here = self.held.version().filter(|_| self.held.written() > 0);
+        let length = here.and_then(|here| here.bytes).filter(|_| tries < SAME_LENGTH_TRIES);
+        let most = self.fetcher.limits.file_bytes_max;
+        let room = self.held.free(self.fetcher).await?.map_or(most, |free| {
+            free.saturating_sub(DISK_RESERVE_BYTES).saturating_add(self.held.written())
+        });
+        Ok(CopyWish { length, most: most.min(room) })
+    }
+
+    /// Whether bytes of `version` go on with those that are here.
+    fn goes_on(&self, version: &Version) -> bool {
+        self.held.version().is_some_and(|here| here.is_same(version))
+    }
+
+    /// Takes bytes of `version` until all `bytes` are there, or none come any more.
+    async fn take(&mut self, bytes: u64, version: Version) -> Result<Option<Halt>, FetchError> {
         let stall = self.fetcher.limits.pace.stall;
-        while self.held.written() < bytes {
+        loop {
             let piece = match watched(self.stop, stall, self.bringer.next()).await? {
                 Ok(piece) => piece,
                 Err(halt) => return Ok(Some(halt)),
             };
+            // Only now that the other file comes do bytes of one of another length go.
+            if !self.goes_on(&version) {
+                let version = version.clone();
+                self.held.visit(move |part| part.begin(version)).await?;
+            }
             let left = bytes.saturating_sub(self.held.written());
             if piece.as_ref().len() as u64 > left {
                 self.held.discard().await?;
@@ -200,8 +245,10 @@ impl<B: Bringer> Copying<'_, B> {
             }
             let have = self.held.written();
             self.told.send_modify(|progress| progress.have = have);
+            if have >= bytes {
+                return Ok(None);
+            }
         }
-        Ok(None)
     }
 }
 

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::FetchError;
+use crate::house_source::HouseSource;
+use crate::part::is_whole;
 
 /// Readable letters of a key, before the digits that make it one of a kind.
 const KEY_NAME_BYTES_MAX: usize = 64;
@@ -126,6 +128,13 @@ impl Folder {
         let long =
             |kind| fs::symlink_metadata(file_of(&self.path, key, kind)).map_or(0, |it| it.len());
         long("partial").max(long("gguf"))
+    }
+
+    /// Whether all of a copy is here, so that nobody has to be asked for it. Waits for the disk.
+    #[must_use]
+    pub fn has_whole(&self, source: &HouseSource) -> bool {
+        let file = |kind| file_of(&self.path, &source.key(), kind);
+        is_whole(&file("json"), &file("gguf"), &source.file())
     }
 }
 

@@ -70,26 +70,30 @@ impl Held {
     /// Whether what is still to come leaves the reserve free; without a promise of a length, what may
     /// come until the next look. Where the system does not say, a full disk is noticed when it is full.
     pub(crate) async fn has_room(&self, fetcher: &Fetcher) -> Result<(), FetchError> {
-        let Some(part) = &self.part else { return Err(FetchError::Lost) };
-        let folder = part.folder().to_owned();
-        let bytes = part.version().and_then(|version| version.bytes);
+        let bytes = self.version().and_then(|version| version.bytes);
         let until_next = fetcher.limits.sync_every_bytes;
-        let needed = bytes.map_or(until_next, |bytes| bytes.saturating_sub(part.written()));
+        let needed = bytes.map_or(until_next, |bytes| bytes.saturating_sub(self.written()));
         if needed == 0 {
             return Ok(());
         }
-        let room = fetcher.room.clone();
-        let free = spawn_blocking(move || room.free(&folder)).await;
-        match free.map_err(|_| FetchError::Lost)? {
-            Ok(free) if free < needed.saturating_add(DISK_RESERVE_BYTES) => {
+        match self.free(fetcher).await? {
+            Some(free) if free < needed.saturating_add(DISK_RESERVE_BYTES) => {
                 Err(FetchError::NoRoom { needed, free })
             }
-            Ok(_) => Ok(()),
-            Err(error) => {
-                tracing::debug!(%error, "the system does not say how much room there is");
-                Ok(())
-            }
+            _ => Ok(()),
         }
+    }
+
+    /// Bytes free on the disk of the part, where the system says.
+    pub(crate) async fn free(&self, fetcher: &Fetcher) -> Result<Option<u64>, FetchError> {
+        let Some(part) = &self.part else { return Err(FetchError::Lost) };
+        let (folder, room) = (part.folder().to_owned(), fetcher.room.clone());
+        let free =
+            spawn_blocking(move || room.free(&folder)).await.map_err(|_| FetchError::Lost)?;
+        if let Err(error) = &free {
+            tracing::debug!(%error, "the system does not say how much room there is");
+        }
+        Ok(free.ok())
     }
 
     /// Bytes that are there.

@@ -72,11 +72,16 @@ impl HouseSource {
     pub fn key(&self) -> FileKey {
         FileKey::of(&self.name, &format!("{PREFIX}{}", self.model))
     }
+
+    /// What its part's note calls it: how it was asked for does not change what it is.
+    pub(crate) fn file(&self) -> String {
+        format!("{PREFIX}{}/{}{ENDING}", self.model, self.name)
+    }
 }
 
 impl fmt::Display for HouseSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}/{}{ENDING}", self.model, self.name)?;
+        f.write_str(&self.file())?;
         self.entry.as_ref().map_or(Ok(()), |entry| write!(f, "#{entry}"))
     }
 }
@@ -101,11 +106,18 @@ impl FromStr for HouseSource {
 }
 
 fn harmless(said: &str) -> String {
-    let stem = said.strip_suffix(ENDING).unwrap_or(said);
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    let plain: String = stem.chars().take(NAME_BYTES_MAX).map(plain).collect();
-    let plain = plain.trim_matches(['.', '-']);
-    if plain.is_empty() { "model".to_owned() } else { plain.to_owned() }
+    let plain: String = said.chars().take(NAME_BYTES_MAX).map(plain).collect();
+    let mut name = plain.as_str();
+    // What is cut off may leave another ending; a name that was made here stays as it is.
+    loop {
+        let shorter = name.strip_suffix(ENDING).unwrap_or(name).trim_matches(['.', '-']);
+        if shorter.len() == name.len() {
+            break;
+        }
+        name = shorter;
+    }
+    if name.is_empty() { "model".to_owned() } else { name.to_owned() }
 }
 
 #[cfg(test)]
@@ -132,8 +144,19 @@ mod tests {
 
     #[test]
     fn names_that_a_device_makes_up_become_plain_ones() {
-        for said in ["../../etc/passwd", "..", "", ".gguf", "a/b\\c:d|e\0f", "Ünï", "CON\n\u{202e}"]
-        {
+        let long = format!("{}.gguf.gguf", "x".repeat(NAME_BYTES_MAX - 5));
+        for said in [
+            "../../etc/passwd",
+            "..",
+            "",
+            ".gguf",
+            "a.gguf.gguf.gguf",
+            "a.gguf-.gguf",
+            &long,
+            "a/b\\c:d|e\0f",
+            "Ünï",
+            "CON\n\u{202e}",
+        ] {
             let source = HouseSource::new(MODEL, said);
             let name = source.name().to_owned();
             assert!(!name.contains(['/', '\\', ':', '\n', '\0']), "{said:?} -> {name:?}");

@@ -31,7 +31,7 @@ mod run;
 mod source;
 
 pub use catalogue::{About, Catalogue, CatalogueEntry, CatalogueError, Costs};
-pub use copying::{Bringer, CopyOrder, Halt};
+pub use copying::{Bringer, CopyOrder, CopyWish, Halt};
 pub use error::FetchError;
 pub use fetching::{Fetched, Fetcher, Order, Pin};
 pub use folder::{FileKey, Folder, Slot};

@@ -68,6 +68,22 @@ pub(crate) enum Left {
     Whole(Whole),
 }
 
+impl Note {
+    /// Length and digest of the whole file at `path`, if this is what is known of that.
+    fn whole_at(&self, path: &Path) -> Option<(u64, String)> {
+        let found = fs::symlink_metadata(path).ok()?;
+        let is_it = found.is_file() && Some(found.len()) == self.file.bytes;
+        let sha256 = self.whole.clone().filter(|_| is_it)?;
+        Some((found.len(), sha256))
+    }
+}
+
+/// Whether all of `source` is at `whole`, as the note at `note` says.
+pub(crate) fn is_whole(note: &Path, whole: &Path, source: &str) -> bool {
+    let note = read_note(note).filter(|note| note.source == source);
+    note.is_some_and(|note| note.whole_at(whole).is_some())
+}
+
 impl Part {
     /// Opens what is there of `source` and reads it for its digest; `told` hears how far that is.
     /// What comes is made durable after every `sync_every` bytes.
@@ -80,13 +96,10 @@ impl Part {
     ) -> Result<Left, FetchError> {
         let note = read_note(&slot.note()).filter(|note| note.source == source);
         if let Some(note) = &note
-            && let Some(sha256) = note.whole.clone()
-            && let Ok(found) = fs::symlink_metadata(slot.whole())
-            && found.is_file()
-            && Some(found.len()) == note.file.bytes
+            && let Some((bytes, sha256)) = note.whole_at(&slot.whole())
         {
             let (path, version) = (slot.whole(), note.file.clone());
-            return Ok(Left::Whole(Whole { slot, path, bytes: found.len(), sha256, version }));
+            return Ok(Left::Whole(Whole { slot, path, bytes, sha256, version }));
         }
         let path = slot.partial();
         let failed = |error: &io::Error| FetchError::disk(&path, error);

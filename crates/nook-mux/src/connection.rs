@@ -30,7 +30,7 @@ use crate::meter::ByteMeter;
 use crate::mux::Incoming;
 use crate::reason::{CloseReason, Violation};
 use crate::shared::{CallHandle, Shared};
-use crate::state::Delivered;
+use crate::state::{Delivered, QUESTION_FIRST};
 
 /// Bytes handed to the stream before it is flushed.
 const FLUSH_BYTES: usize = 128 << 10;
@@ -327,6 +327,14 @@ where
     }
 
     fn on_pong(&mut self, nonce: u64) {
+        if nonce >= QUESTION_FIRST {
+            self.shared.answered.send_if_modified(|latest| {
+                let is_newer = nonce > *latest;
+                *latest = nonce.max(*latest);
+                is_newer
+            });
+            return;
+        }
         if let Some(further) = self.liveness.answered(nonce, clock::now()) {
             self.ping_due = Some(further);
         }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::{Sink, Stream};
 use nook_base::ErrorCode;
 use nook_base::tasks::Tasks;
-use nook_wire::{CallId, Kind, WireMessage};
+use nook_wire::{CallId, Kind, Message, WireMessage};
 use tokio::sync::mpsc;
 
 use crate::call::Call;
@@ -21,6 +21,10 @@ use crate::shared::{CallHandle, Shared};
 /// Calls and control messages that wait for this side's attention. A further call is refused as
 /// `busy`; a further control message is a violation.
 const INCOMING_MAX: usize = 64;
+
+/// Longest wait for the answer to a question; then it is asked again. An answer is lost where the other side was
+/// asked twice before it could write one.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A handle of one connection. Clones are handles of the same one.
 ///
@@ -122,6 +126,22 @@ impl<M: WireMessage> Mux<M> {
     #[must_use]
     pub fn try_send(&self, message: &M) -> bool {
         is_control(message.kind()) && self.shared.try_send_control(message)
+    }
+
+    /// Waits until the other side has taken in all messages of the connection that were sent before this: they
+    /// are in the line of whoever attends to it. For as long as the connection lives.
+    pub async fn round_trip(&self) -> Result<(), MuxClosed> {
+        let mut answered = self.shared.answered.subscribe();
+        let nonce = self.shared.state().next_question();
+        let question = M::from_peer(Message::Ping { nonce });
+        loop {
+            self.shared.send_control(&question).await?;
+            tokio::select! {
+                reason = self.closed() => return Err(MuxClosed { reason }),
+                Ok(_) = answered.wait_for(|latest| *latest >= nonce) => return Ok(()),
+                () = tokio::time::sleep(ASK_AGAIN) => {}
+            }
+        }
     }
 
     /// The shortest of the last round trips, once there were three. Includes no work of the other

@@ -21,6 +21,8 @@ pub(crate) struct Shared<M> {
     pub(crate) task: AtomicWaker,
     /// Rings when the control queue has room, or at the end.
     control_room: Notify,
+    /// The nonce of the latest question ([`State::next_question`]) that was answered.
+    pub(crate) answered: watch::Sender<u64>,
     /// Tells the end to everybody who asks.
     pub(crate) ended: watch::Sender<Option<CloseReason>>,
 }
@@ -49,6 +51,7 @@ impl<M: WireMessage> Shared<M> {
             state: Mutex::new(State::new(config)),
             task: AtomicWaker::new(),
             control_room: Notify::new(),
+            answered: watch::Sender::new(0),
             ended: watch::Sender::new(None),
         }
     }

@@ -39,6 +39,9 @@ pub(crate) const INBOX_CONTROL_FRAMES_MAX: usize = 32;
 /// violation.
 const REFUSAL_FRAMES_MAX: usize = 128;
 
+/// The first nonce of the pings whose answer somebody waits for; those that only find the distance are below.
+pub(crate) const QUESTION_FIRST: u64 = 1 << 63;
+
 /// One connection's calls and outbound queues.
 #[derive(Debug)]
 pub(crate) struct State<M> {
@@ -46,6 +49,8 @@ pub(crate) struct State<M> {
     calls_max: usize,
     pub(crate) ended: Option<CloseReason>,
     pub(crate) rtt: Option<Duration>,
+    /// The nonce of the next question.
+    question: u64,
     /// Frames for calls that are closed here; dropped.
     pub(crate) frames_late: u64,
     /// Call 0, without numbers: the connection task numbers them along with its own.
@@ -119,6 +124,7 @@ impl<M: WireMessage> State<M> {
             calls_max: config.calls_max,
             ended: None,
             rtt: None,
+            question: QUESTION_FIRST,
             frames_late: 0,
             control: VecDeque::new(),
             refusals: VecDeque::new(),
@@ -129,6 +135,12 @@ impl<M: WireMessage> State<M> {
             bulk: VecDeque::new(),
             background: VecDeque::new(),
         }
+    }
+
+    /// A nonce for a ping whose answer is waited for: larger than all before it.
+    pub(crate) fn next_question(&mut self) -> u64 {
+        self.question += 1;
+        self.question
     }
 
     pub(crate) fn calls_open(&self) -> usize {

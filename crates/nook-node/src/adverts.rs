@@ -29,6 +29,8 @@ pub(crate) struct AdvertBook {
     pub(crate) heard: BTreeMap<PeerId, Heard>,
     /// Paired devices that the gate does not let compute: what they compute already ends at once.
     pub(crate) barred: BTreeSet<PeerId>,
+    /// Paired devices that may compute, and so keep what their replies leave; none while pooling is switched off.
+    pub(crate) keepers: BTreeSet<PeerId>,
     /// Devices that failed repeatedly: asked only for layers that nobody else offers.
     pub(crate) left_out: BTreeSet<PeerId>,
     /// Devices that hung a moment ago: the same for a short while.

@@ -9,15 +9,18 @@
 //! until the next advert.
 //!
 //! Each DROP KEPT names something else, so all of them are said. What a link could not be rid of, and what is
-//! dropped while there is none, waits for the next one.
+//! dropped while there is none, waits for the next one. A connection that has taken a word has not brought it
+//! over yet, and one that is dead is noticed late: a word counts as heard when the other end has answered a
+//! question that went behind it. Saying one twice changes nothing.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nook_base::PeerId;
 use nook_base::tasks::Tasks;
-use nook_mux::Mux;
+use nook_mux::{Mux, MuxClosed};
 use nook_wire::{KeptHistory, Message, WireMessage as _};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -34,7 +37,7 @@ const WORDS_MAX: usize = 128;
 /// Words said without a pause: a quarter of what may wait at the other end, where more is a broken rule.
 const BREATH_WORDS: usize = 16;
 
-/// The pause behind that many words, in which the other end takes them.
+/// The pause once that many words are there, in which the other end takes them.
 const BREATH: Duration = Duration::from_millis(20);
 
 /// What is said on each link. At most one board for each linked device.
@@ -62,10 +65,14 @@ struct Board {
     posted: Notify,
 }
 
-/// Words that were not said yet, oldest first.
+/// What was posted, oldest first.
 #[derive(Debug, Default)]
 struct Words {
+    /// Not said yet.
     waiting: VecDeque<Word>,
+    /// What is to be dropped, given to the connection: it may not be there yet. At most [`BREATH_WORDS`], and what
+    /// waited when the link was about to be closed.
+    on_the_way: VecDeque<(u64, KeptHistory)>,
     /// The number of the last word that was posted.
     last: u64,
 }
@@ -94,14 +101,13 @@ impl Bulletins {
         self.owed.remove(&peer).unwrap_or_default()
     }
 
-    /// Its link is gone, and what was still to be said on it too, but for what it is to drop.
+    /// Its link is gone, and what was still to be said on it too, but for what it is to drop and may not have heard.
     pub(crate) fn gone(&mut self, peer: PeerId) {
         let Some(linked) = self.linked.remove(&peer) else { return };
-        for word in linked.board.words().waiting.drain(..) {
-            if let Message::DropKept(kept) = word.message {
-                self.owe(peer, kept);
-            }
-        }
+        let words = std::mem::take(&mut *linked.board.words());
+        let waiting = words.waiting.into_iter().filter_map(|word| word.drops());
+        let on_the_way = words.on_the_way.into_iter().map(|(_, kept)| kept);
+        on_the_way.chain(waiting).for_each(|kept| self.owe(peer, kept));
     }
 
     /// A device is not paired any more: nothing waits for it.
@@ -143,7 +149,10 @@ impl Bulletins {
         let Some(linked) = self.linked.get(&peer) else { return };
         let mut words = linked.board.words();
         // The task may be at the first word just now; then that is said twice, which changes nothing.
-        while words.waiting.pop_front_if(|word| linked.mux.try_send(&word.message)).is_some() {}
+        while let Some(word) = words.waiting.pop_front_if(|word| linked.mux.try_send(&word.message))
+        {
+            words.note_on_the_way(word);
+        }
     }
 }
 
@@ -157,8 +166,17 @@ impl Board {
         self.words().waiting.front().cloned()
     }
 
+    /// The connection has taken a word.
     fn said(&self, number: u64) {
-        self.words().waiting.pop_front_if(|word| word.number == number);
+        let mut words = self.words();
+        if let Some(word) = words.waiting.pop_front_if(|word| word.number == number) {
+            words.note_on_the_way(word);
+        }
+    }
+
+    /// The words up to this one are at the other end.
+    fn heard(&self, number: u64) {
+        self.words().on_the_way.retain(|(on_the_way, _)| *on_the_way > number);
     }
 
     fn words(&self) -> MutexGuard<'_, Words> {
@@ -178,6 +196,21 @@ impl Words {
         }
         self.waiting.push_back(Word { number: self.last, message });
     }
+
+    fn note_on_the_way(&mut self, word: Word) {
+        let number = word.number;
+        self.on_the_way.extend(word.drops().map(|kept| (number, kept)));
+    }
+}
+
+impl Word {
+    /// What is to be dropped, where it says so.
+    fn drops(self) -> Option<KeptHistory> {
+        match self.message {
+            Message::DropKept(kept) => Some(kept),
+            _ => None,
+        }
+    }
 }
 
 /// Whether `earlier` need not be said any more once `later` is.
@@ -192,36 +225,56 @@ fn is_overtaken(earlier: &Message, later: &Message) -> bool {
 
 /// Takes the words of a board to its connection, until either is gone.
 async fn say(mux: Mux<Message>, board: Arc<Board>, over: CancellationToken) {
-    let saying = async {
-        let mut in_a_row = 0;
-        loop {
-            let Some(Word { number, message }) = board.first() else {
-                // A board that is empty for a moment is no pause: the other end may have taken nothing yet.
-                if tokio::time::timeout(BREATH, board.posted.notified()).await.is_err() {
-                    in_a_row = 0;
-                    board.posted.notified().await;
-                }
-                continue;
-            };
-            match tokio::time::timeout(ROOM_LIMIT, mux.send(message)).await {
-                Ok(Ok(())) => board.said(number),
-                // It waits for the next link where it must be said there.
-                Ok(Err(_)) => return,
-                Err(_) => {
-                    tracing::debug!("a connection takes nothing; what is to be said waits");
-                    continue;
-                }
-            }
-            in_a_row += 1;
-            if in_a_row % BREATH_WORDS == 0 {
-                tokio::time::sleep(BREATH).await;
-            }
-        }
-    };
     tokio::select! {
         () = over.cancelled() => {}
-        () = saying => {}
+        // What must be said waits for the next link.
+        Err(closed) = say_all(&mux, &board) => {
+            tracing::trace!(%closed, "nothing more is said on a connection");
+        }
     }
+}
+
+async fn say_all(mux: &Mux<Message>, board: &Board) -> Result<Infallible, MuxClosed> {
+    let mut in_a_row = 0;
+    loop {
+        let Some(last) = say_some(mux, board, &mut in_a_row).await? else {
+            // A board that is empty for a moment is no pause: the other end may have taken nothing yet.
+            if tokio::time::timeout(BREATH, board.posted.notified()).await.is_err() {
+                in_a_row = 0;
+                board.posted.notified().await;
+            }
+            continue;
+        };
+        // A pause of this end alone would be none over there: a link that had stood still brings all at once.
+        mux.round_trip().await?;
+        board.heard(last);
+        if in_a_row >= BREATH_WORDS {
+            tokio::time::sleep(BREATH).await;
+            in_a_row = 0;
+        }
+    }
+}
+
+/// Says what waits, up to [`BREATH_WORDS`] in a row; the number of the last word, if there was one.
+async fn say_some(
+    mux: &Mux<Message>,
+    board: &Board,
+    in_a_row: &mut usize,
+) -> Result<Option<u64>, MuxClosed> {
+    let mut last = None;
+    while *in_a_row < BREATH_WORDS
+        && let Some(Word { number, message }) = board.first()
+    {
+        let Ok(taken) = tokio::time::timeout(ROOM_LIMIT, mux.send(message)).await else {
+            tracing::debug!("a connection takes nothing; what is to be said waits");
+            continue;
+        };
+        taken?;
+        board.said(number);
+        last = Some(number);
+        *in_a_row += 1;
+    }
+    Ok(last)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 mod joining;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,21 +164,18 @@ impl State {
 
     /// Publishes what replies may route by. Only devices that the gate lets compute are in it.
     pub(crate) fn publish_book(&mut self) {
-        let admitted = |peer: &PeerId| {
-            self.gate.admit(*peer, nook_trust::Purpose::Borrow).is_ok()
-                && self.links.link(*peer).is_some()
-        };
+        let may_compute =
+            |peer: &PeerId| self.gate.admit(*peer, nook_trust::Purpose::Borrow).is_ok();
         let on = self.settings.settings().inference.enabled;
-        let heard = self.heard.iter().filter(|(peer, _)| on && admitted(peer));
+        let paired = self.peers.list().iter().map(|peer| peer.id);
+        let (admitted, barred): (BTreeSet<_>, BTreeSet<_>) = paired.partition(may_compute);
+        let keepers = if on { admitted } else { BTreeSet::new() };
+        let hears = |peer: &PeerId| keepers.contains(peer) && self.links.link(*peer).is_some();
+        let heard = self.heard.iter().filter(|(peer, _)| hears(peer));
         let book = AdvertBook {
             heard: heard.map(|(peer, heard)| (*peer, heard.clone())).collect(),
-            barred: self
-                .peers
-                .list()
-                .iter()
-                .map(|peer| peer.id)
-                .filter(|peer| self.gate.admit(*peer, nook_trust::Purpose::Borrow).is_err())
-                .collect(),
+            barred,
+            keepers,
             left_out: self.left_out(clock::now()),
             suspected: self.suspected(clock::now()),
             wrong: self.probing.golden.wrong(clock::now()).collect(),

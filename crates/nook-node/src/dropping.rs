@@ -29,15 +29,14 @@ impl State {
     }
 
     /// Devices that may not compute for this one any more, or not see its words, drop what they keep of
-    /// either. Called when the book says so already, so that a reply that ends just now sees it there, and
+    /// either. Who may compute is read from the book, where a reply that ends just now sees it too. Called
     /// while the links still stand.
     pub(crate) fn drop_of_barred(&mut self) {
         let inference = &self.settings.settings().inference;
-        let (on, whole) = (inference.enabled, inference.whole_on_own_devices);
-        let gate = &self.gate;
-        let may = |purpose: Purpose| move |peer: PeerId| on && gate.admit(peer, purpose).is_ok();
-        let sees = |peer: PeerId| whole && may(Purpose::RemoteWhole)(peer);
-        for (model, unwanted) in self.shelf.revoke(may(Purpose::Borrow), sees) {
+        let whole = inference.enabled && inference.whole_on_own_devices;
+        let sees = |peer: PeerId| whole && self.gate.admit(peer, Purpose::RemoteWhole).is_ok();
+        let book = self.book.borrow().clone();
+        for (model, unwanted) in self.shelf.revoke(|peer| book.keepers.contains(&peer), sees) {
             self.drop_unwanted(model, &unwanted);
         }
         for peer in self.bulletins.peers() {

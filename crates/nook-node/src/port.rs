@@ -51,17 +51,9 @@ impl State {
     }
 
     /// Remembers how a program's request went. The same refusal again only counts, so that a program that
-    /// keeps trying hides nothing.
+    /// keeps trying hides nothing, nor two that do in turn.
     pub(crate) fn note_port_request(&mut self, request: PortRequestView) {
-        if let Some(newest) = self.port.requests.first_mut()
-            && is_same_refusal(newest, &request)
-        {
-            newest.times = newest.times.saturating_add(request.times);
-            newest.ended = request.ended;
-            return;
-        }
-        self.port.requests.insert(0, request);
-        self.port.requests.truncate(REQUESTS_MAX);
+        remember(&mut self.port.requests, request);
     }
 
     /// The main key.
@@ -70,9 +62,18 @@ impl State {
     }
 }
 
+fn remember(requests: &mut Vec<PortRequestView>, mut request: PortRequestView) {
+    if let Some(at) = requests.iter().position(|known| is_same_refusal(known, &request)) {
+        let known = requests.remove(at);
+        request.times = known.times.saturating_add(request.times);
+    }
+    requests.insert(0, request);
+    requests.truncate(REQUESTS_MAX);
+}
+
 fn is_same_refusal(one: &PortRequestView, other: &PortRequestView) -> bool {
-    let subject = |request: &PortRequestView| {
-        (request.key.clone(), request.app.clone(), request.model.clone(), request.error.clone())
+    let subject = |it: &PortRequestView| {
+        (it.kind, it.key.clone(), it.app.clone(), it.model.clone(), it.error.clone())
     };
     let computed = |request: &PortRequestView| request.tokens > 0 || !request.devices.is_empty();
     one.error.is_some() && !computed(one) && !computed(other) && subject(one) == subject(other)
@@ -91,9 +92,8 @@ mod tests {
     use super::*;
     use crate::views::PortRequestKind;
 
-    #[test]
-    fn only_refusals_that_cost_nothing_are_counted_together() {
-        let refused = PortRequestView {
+    fn refusal() -> PortRequestView {
+        PortRequestView {
             kind: PortRequestKind::Reply,
             ended: 1,
             key: None,
@@ -104,7 +104,30 @@ mod tests {
             tokens_per_second: 0.0,
             error: Some("401 invalid_api_key".to_owned()),
             times: 1,
-        };
+        }
+    }
+
+    #[test]
+    fn programs_that_keep_trying_in_turn_hide_nothing() {
+        let of =
+            |app: &str, ended| PortRequestView { app: Some(app.to_owned()), ended, ..refusal() };
+        let mut requests = Vec::new();
+        remember(&mut requests, PortRequestView { error: None, ..of("Zed", 0) });
+        for round in 1..=100 {
+            remember(&mut requests, of("curl", round));
+            remember(&mut requests, of("wget", round));
+        }
+        let listed: Vec<_> =
+            requests.iter().map(|it| (it.app.as_deref(), it.ended, it.times)).collect();
+        assert_eq!(
+            listed,
+            [(Some("wget"), 100, 100), (Some("curl"), 100, 100), (Some("Zed"), 0, 1)]
+        );
+    }
+
+    #[test]
+    fn only_refusals_that_cost_nothing_are_counted_together() {
+        let refused = refusal();
         let other = |change: fn(&mut PortRequestView)| {
             let mut other = refused.clone();
             change(&mut other);
@@ -112,6 +135,7 @@ mod tests {
         };
         assert!(other(|request| request.ended = 9));
         assert!(!other(|request| request.app = None));
+        assert!(!other(|request| request.kind = PortRequestKind::Embeddings));
         assert!(!other(|request| request.error = None));
         assert!(!other(|request| request.tokens = 3));
         assert!(!other(|request| request.devices.push("Desk".to_owned())));

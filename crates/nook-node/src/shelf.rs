@@ -1,17 +1,20 @@
 //! Models of this device that are open: header, tokenizer and chat template.
 //!
 //! Opening reads the header and builds the tokenizer, which for a large vocabulary takes a good
-//! part of a second; it happens off the runtime and once for each model. Weights are the workers'.
+//! part of a second; it happens off the runtime and once for each model: whoever asks meanwhile waits for it, and
+//! it is open for the next one where nobody does any more. Weights are the workers'.
 //!
 //! With a model goes what its replies have left, which its hosts are to be told: the house hears of it
 //! ([`Inside::Unwanted`]). A file that only lies elsewhere, or has another name, is the same model.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nook_base::{ErrorCode, ModelDigest, PeerId};
 use nook_model::{ModelFile, ModelShape};
 use nook_text::{ChatTemplate, GrammarError, Grammars, Tokenizer};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::house::HouseError;
@@ -59,6 +62,9 @@ pub(crate) struct Shelf {
     /// The one that was asked for longest ago first.
     // Guards a short list; never held across an await or a read.
     open: Arc<Mutex<Vec<Arc<OpenModel>>>>,
+    /// Held by whoever is opening that model.
+    // Guards a short map; never held across an await or a read.
+    turns: Arc<Mutex<BTreeMap<ModelDigest, Turn>>>,
     house: mpsc::Sender<Inside>,
 }
 
@@ -136,13 +142,15 @@ impl PartialEq for FilePlace {
 
 impl Eq for FilePlace {}
 
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
 /// What the models that are not open any more have left.
 type Left = Vec<(ModelDigest, Unwanted)>;
 
 impl Shelf {
     /// An empty shelf; `house` has dropped what goes with a model that makes room.
     pub(crate) fn new(house: mpsc::Sender<Inside>) -> Self {
-        Self { open: Arc::default(), house }
+        Self { open: Arc::default(), turns: Arc::default(), house }
     }
 
     /// Opens `listed`, or hands out what is open. A model that was deleted and is here again may have
@@ -151,13 +159,35 @@ impl Shelf {
         if let Some(open) = self.known(&listed) {
             return Ok(open);
         }
-        let opened = listed.path.with(|path| OpenModel::open(listed.clone(), path)).await?;
+        let turn = self.turn(listed.digest).lock_owned().await;
+        if let Some(open) = self.known(&listed) {
+            return Ok(open);
+        }
+        let shelf = self.clone();
+        let opening = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            shelf.read(listed)
+        });
+        opening.await.map_err(|_| HouseError::from(ErrorCode::BadModel))?
+    }
+
+    /// Opens `listed` and puts it on the shelf. Not on the runtime.
+    fn read(&self, listed: Listed) -> Result<Arc<OpenModel>, HouseError> {
+        let read = async |path: PathBuf| OpenModel::read(listed.clone(), &path);
+        let opened = Handle::current().block_on(listed.path.with(read))?;
         let (opened, left) = put(&mut self.models(), opened);
         for (digest, unwanted) in left {
             // A house that is leaving takes its workers and links along.
-            let _ = self.house.send(Inside::Unwanted(digest, unwanted)).await;
+            let _ = self.house.blocking_send(Inside::Unwanted(digest, unwanted));
         }
         Ok(opened)
+    }
+
+    fn turn(&self, digest: ModelDigest) -> Turn {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody has or waits for are over.
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        turns.entry(digest).or_default().clone()
     }
 
     /// A kept conversation was deleted: nothing of it is gone on with. What its replies left of each model.
@@ -221,11 +251,6 @@ fn put(models: &mut Vec<Arc<OpenModel>>, mut opened: OpenModel) -> (Arc<OpenMode
 }
 
 impl OpenModel {
-    async fn open(listed: Listed, path: PathBuf) -> Result<Self, HouseError> {
-        let read = tokio::task::spawn_blocking(move || Self::read(listed, &path));
-        read.await.map_err(|_| HouseError::from(ErrorCode::BadModel))?
-    }
-
     fn read(listed: Listed, path: &Path) -> Result<Self, HouseError> {
         let bad = |error: String| HouseError::new(ErrorCode::BadModel, error);
         let file = open_file(path)?;
@@ -258,8 +283,32 @@ pub(crate) fn open_file(path: &Path) -> Result<ModelFile, HouseError> {
 mod tests {
     use std::cell::Cell;
     use std::fs;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
 
     use super::*;
+
+    fn ember(name: &str) -> Listed {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../nook-store/ember/ember-q8_0.gguf");
+        let path = FilePlace::new(path.into());
+        Listed { name: name.to_owned(), digest: ModelDigest([1; 32]), path }
+    }
+
+    #[tokio::test]
+    async fn a_model_whose_asker_has_left_is_opened_once_for_the_next_one() {
+        let (house, _inside) = mpsc::channel(1);
+        let shelf = Shelf::new(house);
+        let begun = pin!(shelf.open(ember("ember"))).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(begun.is_pending(), "it takes a while");
+        // Its turn is over when it is on the shelf.
+        let turn = shelf.turn(ember("ember").digest).lock_owned().await;
+        let open = shelf.known(&ember("ember")).expect("it was opened all the same");
+        drop(turn);
+        let again = shelf.open(ember("ember")).await.unwrap();
+        assert!(Arc::ptr_eq(&open, &again));
+        let renamed = shelf.open(ember("coal")).await.unwrap();
+        assert!(!Arc::ptr_eq(&open, &renamed) && Arc::ptr_eq(&open.trails, &renamed.trails));
+    }
 
     #[tokio::test]
     async fn a_file_that_moves_before_it_is_opened_is_opened_in_its_new_place() {

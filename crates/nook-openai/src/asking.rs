@@ -91,7 +91,8 @@ impl Asked {
         id: &str,
         leaves: Leaves,
     ) -> Result<Self, ApiError> {
-        let model = models::full_name(&port.house.now(), &request.model);
+        // What the house calls it is known once the reply has come.
+        let mut model = request.model.clone();
         let mut report =
             Report::new(PortRequestKind::Reply, port.house.clone(), caller, model.clone());
         let (house, again) = (port.house.clone(), request.clone());
@@ -102,7 +103,11 @@ impl Asked {
             Leaves::Streamed => tokio::time::timeout(HEADERS_WITHIN, coming.as_mut()).await.ok(),
         };
         let stage = match come {
-            Some(Ok(reply)) => Stage::come(reply),
+            Some(Ok(reply)) => {
+                model.clone_from(&reply.model);
+                report.by(&model);
+                Stage::come(reply)
+            }
             Some(Err(error)) => {
                 let error = named(port, error);
                 report.refused(error.listed());
@@ -128,7 +133,7 @@ impl Asked {
         Self { port: None, again: None, stage, model, id: id.to_owned(), report: None }
     }
 
-    /// The model that answers.
+    /// The model that answers; as it was asked for where the stream had to begin before the reply came.
     pub(crate) fn model(&self) -> &str {
         &self.model
     }
@@ -143,7 +148,10 @@ impl Asked {
         loop {
             if let Stage::Coming(coming) = &mut self.stage {
                 match coming.as_mut().await {
-                    Ok(reply) => self.stage = Stage::come(reply),
+                    Ok(reply) => {
+                        self.report.iter_mut().for_each(|report| report.by(&reply.model));
+                        self.stage = Stage::come(reply);
+                    }
                     Err(error) => return self.never_came(error),
                 }
             }

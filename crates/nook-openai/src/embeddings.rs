@@ -20,7 +20,6 @@ use crate::body;
 use crate::error::ApiError;
 use crate::guard::Caller;
 use crate::knobs::model_name;
-use crate::models;
 use crate::report::Report;
 use crate::server::Port;
 use crate::shapes::{Embedding, EmbeddingUsage, Embeddings, Vector};
@@ -87,10 +86,10 @@ pub(crate) async fn embed(
     let model = model_name(sent.model, &house)?;
     let busy = || ApiError::too_many("Too many requests for embeddings wait. Try again shortly.");
     let _place = port.embeddings.places.try_acquire().map_err(|_| busy())?;
-    let _turn = port.embeddings.turn.acquire().await.map_err(|_| busy())?;
     // Filed when it is dropped, too: the client may leave while this waits.
-    let name = models::full_name(&house, &model);
-    let mut report = Report::new(PortRequestKind::Embeddings, port.house.clone(), caller, name);
+    let (kind, asked) = (PortRequestKind::Embeddings, model.clone());
+    let mut report = Report::new(kind, port.house.clone(), caller, asked);
+    let _turn = port.embeddings.turn.acquire().await.map_err(|_| busy())?;
     let request = EmbedRequest { model, inputs: sent.input.inputs() };
     let embedded = port.house.embed(request).await.map_err(|error| {
         let error = named(&port, error);

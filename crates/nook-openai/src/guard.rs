@@ -8,6 +8,8 @@
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -15,8 +17,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use nook_node::PortKeyHolder;
 use nook_node::views::PortRequestKind;
+use nook_node::{House, PortKeyHolder};
+use tokio::sync::Notify;
 
 use crate::error::{ApiError, Listed};
 use crate::report::{self, Reported};
@@ -30,6 +33,37 @@ pub(crate) const WRONG_KEYS_MAX: usize = 8;
 
 /// How long the answer to a wrong key takes.
 const WRONG_KEY_PAUSE: Duration = Duration::from_millis(250);
+
+/// Pause between two words to the owner about requests without a fitting key; those that come meanwhile are counted.
+const STRANGERS_EVERY: Duration = Duration::from_secs(1);
+
+/// Requests without a fitting key. Any program of this machine can send them as fast as it likes, so the owner
+/// is told of them all together, and what they say of themselves is not listed.
+#[derive(Debug, Default)]
+pub(crate) struct Strangers {
+    /// Of these the owner was not told yet.
+    count: AtomicU32,
+    came: Notify,
+}
+
+impl Strangers {
+    fn note(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.came.notify_one();
+    }
+
+    /// Tells the owner of the first one at once, of more no faster than every [`STRANGERS_EVERY`].
+    pub(crate) async fn tell(self: Arc<Self>, house: House) {
+        loop {
+            self.came.notified().await;
+            let times = self.count.swap(0, Ordering::Relaxed);
+            if times > 0 {
+                report::strangers(&house, times);
+            }
+            tokio::time::sleep(STRANGERS_EVERY).await;
+        }
+    }
+}
 
 /// Who sent a request that was let through; handlers find it in the request's extensions.
 #[derive(Debug, Clone)]
@@ -70,7 +104,10 @@ pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: 
                 Err(error) => error.into_response(),
             }
         }
-        Err(error) => error.into_response(),
+        Err(error) => {
+            port.strangers.note();
+            return harden(error.into_response(), origin.as_ref());
+        }
     };
     // Only a refusal that got so far: what no browser page or foreign host may ask is none of a program's.
     if let Some(Listed(error)) = response.extensions().get()
@@ -149,7 +186,14 @@ fn is_here(port: &Port, came_in_at: Option<SocketAddr>, host: &str) -> bool {
     }
     let Some(own_names) = &port.exposed_as else { return false };
     own_names.iter().any(|name| names(name))
-        || came_in_at.is_some_and(|address| host == address.to_string())
+        || came_in_at.zip(host.parse().ok()).is_some_and(|(at, named)| is_same(at, named))
+}
+
+/// Whether both are one address, however it is written: a socket for both families tells of IPv4 in the form of
+/// IPv6, and only this machine knows which of its networks a link-local address is of.
+fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    let plain = |address: SocketAddr| (address.ip().to_canonical(), address.port());
+    plain(one) == plain(other)
 }
 
 /// The name of the key that fits; none for the main one.
@@ -247,6 +291,22 @@ mod tests {
     /// A route that fails as no route should.
     async fn broken() -> StatusCode {
         panic!("on purpose");
+    }
+
+    #[test]
+    fn an_address_is_the_same_in_every_form_and_another_one_is_not() {
+        for (came_in_at, host, expected) in [
+            ("[::ffff:192.168.1.5]:4587", "192.168.1.5:4587", true),
+            ("192.168.1.5:4587", "192.168.1.5:4587", true),
+            ("[fe80::1%3]:4587", "[fe80::1]:4587", true),
+            ("[fd00::5]:4587", "[fd00:0:0::5]:4587", true),
+            ("192.168.1.5:4587", "192.168.1.5:4588", false),
+            ("192.168.1.5:4587", "192.168.1.6:4587", false),
+            ("[fe80::1%3]:4587", "[fe80::2]:4587", false),
+        ] {
+            let (one, other) = (came_in_at.parse().unwrap(), host.parse().unwrap());
+            assert_eq!(is_same(one, other), expected, "{came_in_at} {host}");
+        }
     }
 
     #[tokio::test]

@@ -40,23 +40,6 @@ pub(crate) async fn one(
     })
 }
 
-/// The whole name of the model that `asked` means, by the rule of the house: exact, then whatever the case,
-/// then as the only beginning. As asked where there is none; the house then says so.
-pub(crate) fn full_name(view: &HouseView, asked: &str) -> String {
-    let names = || view.models.iter().map(|model| model.name.as_str());
-    let lower = asked.to_lowercase();
-    let begins = |name: &&str| name.to_lowercase().starts_with(&lower);
-    let found = names()
-        .find(|name| *name == asked)
-        .or_else(|| names().find(|name| name.to_lowercase() == lower))
-        .or_else(|| {
-            let by_digest = |model: &&ModelView| model.digest == lower;
-            view.models.iter().find(by_digest).map(|model| model.name.as_str())
-        })
-        .or_else(|| names().find(begins).filter(|_| names().filter(begins).count() == 1));
-    found.unwrap_or(asked).to_owned()
-}
-
 /// The complaint about a model that is not here, with the names of those that are.
 pub(crate) fn not_found(view: &HouseView, sentence: &str) -> ApiError {
     let known: Vec<_> = view.models.iter().map(|model| model.name.as_str()).collect();

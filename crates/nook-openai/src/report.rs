@@ -2,8 +2,8 @@
 //!
 //! One [`Report`] belongs to each reply that is being read, and to each list of texts whose embeddings are
 //! worked out. It is filed once: at the end, at an error, or when it is dropped because the client left. A
-//! request that was refused before there was a report is filed by the guard ([`refused`]). Nothing of what
-//! was said is in it; what a client says of itself and of the model that it wants is cut and cleaned first,
+//! request that was refused before there was a report is filed by the guard ([`refused`]), and all that came
+//! without a fitting key as one ([`strangers`]). Nothing of what was said is in it; what a client says of itself and of the model that it wants is cut and cleaned first,
 //! because anybody may write anything there.
 
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use nook_base::{ErrorCode, clock};
 use nook_node::views::{PortRequestKind, PortRequestView, ReplyEvent, ReplySummary, RouteView};
 use nook_node::{Embedded, House};
 
+use crate::error::ApiError;
 use crate::guard::Caller;
 
 /// What an answer is listed as that its client did not wait for.
@@ -63,6 +64,11 @@ impl Report {
             | ReplyEvent::Done { .. }
             | ReplyEvent::PipelineAborted { .. } => {}
         }
+    }
+
+    /// It is being answered by the model of this name.
+    pub(crate) fn by(&mut self, model: &str) {
+        model.clone_into(&mut self.model);
     }
 
     /// It was answered.
@@ -127,17 +133,33 @@ impl Drop for Report {
 
 /// Files a request that was refused before there was a report, with what its answer says is wrong.
 pub(crate) fn refused(house: &House, kind: PortRequestKind, caller: &Caller, error: String) {
+    file_refusal(house, kind, (caller.key.clone(), caller.app.clone()), error, 1);
+}
+
+/// Files so many requests without a fitting key.
+pub(crate) fn strangers(house: &House, times: u32) {
+    let error = ApiError::unauthorized("").listed();
+    file_refusal(house, PortRequestKind::Reply, (None, None), error, times);
+}
+
+fn file_refusal(
+    house: &House,
+    kind: PortRequestKind,
+    (key, app): (Option<String>, Option<String>),
+    error: String,
+    times: u32,
+) {
     house.note_port_request(PortRequestView {
         kind,
         ended: clock::unix_seconds(),
-        key: caller.key.clone(),
-        app: caller.app.clone(),
+        key,
+        app,
         model: String::new(),
         devices: Vec::new(),
         tokens: 0,
         tokens_per_second: 0.0,
         error: Some(error),
-        times: 1,
+        times,
     });
 }
 

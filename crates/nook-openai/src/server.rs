@@ -5,7 +5,7 @@
 //! hyper is driven directly because `axum::serve` sets no timers: a client that dribbles its header
 //! would hold a connection for ever.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,12 +17,15 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use nook_base::tasks::Tasks;
 use nook_node::{House, PortSettings};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{chat, completions, embeddings, guard, models, openapi, recorder, responses};
 
 /// Largest header, in bytes; a larger one is answered 431.
 const HEADER_BYTES_MAX: usize = 64 << 10;
+
+/// One connection in so many is only for this machine.
+const OWN_PART: usize = 4;
 
 /// Pause after a failed accept, so that a lasting failure does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -30,7 +33,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// What one client may take up before others would feel it.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at once; the next one waits in the system's queue.
+    /// Connections at once; the next one waits in the system's queue. A quarter of them is only for this
+    /// machine: where the network is let in, one more from there is closed, so that it holds up nobody.
     pub connections: usize,
     /// Longest wait for a request's header, also between two requests; then the connection ends.
     pub header: Duration,
@@ -48,6 +52,7 @@ pub(crate) struct Port {
     pub(crate) exposed_as: Option<Arc<Vec<String>>>,
     pub(crate) limits: Limits,
     pub(crate) wrong_keys: Arc<Semaphore>,
+    pub(crate) strangers: Arc<guard::Strangers>,
     pub(crate) embeddings: embeddings::Queue,
     metrics: PrometheusHandle,
 }
@@ -116,12 +121,14 @@ pub async fn serve(
         exposed_as: settings.exposed.then(|| Arc::new(settings.host_names.clone())),
         limits,
         wrong_keys: Arc::new(Semaphore::new(guard::WRONG_KEYS_MAX)),
+        strangers: Arc::default(),
         embeddings: embeddings::Queue::new(),
         metrics: recorder::handle(),
     };
     tasks.spawn_until_cancelled("port-meters", recorder::condense(port.metrics.clone()));
+    tasks.spawn_until_cancelled("port-strangers", port.strangers.clone().tell(port.house.clone()));
     let router = router(port);
-    let seats = Arc::new(Semaphore::new(limits.connections));
+    let seats = Seats::new(limits.connections);
     for listener in [Some(listener), sibling(address).await].into_iter().flatten() {
         let attendant = Attendant { router: router.clone(), header: limits.header };
         let accepting = accept(listener, attendant, seats.clone(), tasks.clone());
@@ -132,7 +139,7 @@ pub async fn serve(
 
 /// The same number on `::1`: to some clients `localhost` means nothing else, also where others may reach the port.
 async fn sibling(address: SocketAddr) -> Option<TcpListener> {
-    if PortSettings::from_here(address).ip() != Ipv4Addr::LOCALHOST {
+    if ![Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED].map(IpAddr::from).contains(&address.ip()) {
         return None;
     }
     let sibling = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port());
@@ -157,17 +164,47 @@ struct Attendant {
     header: Duration,
 }
 
-async fn accept(listener: TcpListener, attendant: Attendant, seats: Arc<Semaphore>, tasks: Tasks) {
+/// Places for connections, of all listeners together.
+#[derive(Debug, Clone)]
+struct Seats {
+    all: Arc<Semaphore>,
+    /// Those of them that other machines may have.
+    away: Arc<Semaphore>,
+}
+
+/// The place of one connection; given back when it is dropped.
+type Seat = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+
+impl Seats {
+    fn new(count: usize) -> Self {
+        let away = count - count / OWN_PART;
+        Self { all: Arc::new(Semaphore::new(count)), away: Arc::new(Semaphore::new(away)) }
+    }
+
+    /// Waits for a place. `None` for another machine where all of theirs are taken.
+    async fn take(&self, from: IpAddr) -> Option<Seat> {
+        let away = match from.to_canonical().is_loopback() {
+            true => None,
+            false => Some(self.away.clone().try_acquire_owned().ok()?),
+        };
+        Some((self.all.clone().acquire_owned().await.ok()?, away))
+    }
+}
+
+async fn accept(listener: TcpListener, attendant: Attendant, seats: Seats, tasks: Tasks) {
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "the port could not accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let Ok(seat) = seats.clone().acquire_owned().await else { return };
+        let Some(seat) = seats.take(from.ip()).await else {
+            tracing::debug!("other machines have all their connections of the port already");
+            continue;
+        };
         let attendant = attendant.clone();
         tasks.spawn_until_cancelled("port-connection", async move {
             attendant.attend(stream).await;
@@ -234,4 +271,27 @@ async fn healthz() -> &'static str {
 
 async fn metrics(axum::extract::State(port): axum::extract::State<Port>) -> String {
     port.metrics.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn other_machines_leave_a_quarter_of_the_connections_to_this_one() {
+        let seats = Seats::new(Limits::USUAL.connections);
+        let (here, mapped) = ([127, 0, 0, 1].into(), "::ffff:127.0.0.1".parse().unwrap());
+        let there: IpAddr = [192, 168, 1, 5].into();
+        let take = |from: IpAddr| seats.take(from).now_or_never();
+        let taken: Vec<_> = (0..48).map(|_| take(there).flatten().unwrap()).collect();
+        assert!(take(there).is_some_and(|seat| seat.is_none()), "closed at once");
+        let own: Vec<_> = (0..16).map(|_| take(mapped).flatten().unwrap()).collect();
+        assert!(take(here).is_none(), "it waits");
+        drop(own);
+        assert!(take(there).is_some_and(|seat| seat.is_none()));
+        drop(taken);
+        assert!(take(there).flatten().is_some());
+    }
 }

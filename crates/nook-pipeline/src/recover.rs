@@ -2,7 +2,8 @@
 //!
 //! A failed device is out of this prompt. Its layers go to whoever computes them already (`rival`),
 //! else to other devices that have them in memory, else to other devices that would load them or to this
-//! one, whichever is expected to have written the rest sooner, else the prompt ends with a clear code.
+//! one, whichever is expected to have written the rest sooner, of which no more than the next positions count
+//! ([`Pipeline::positions_ahead`]): how long it is nobody knows. Else the prompt ends with a clear code.
 //! Where nothing is expected of one of the two, the other devices come first: this one is the one that a
 //! person sits at.
 //! Whoever takes over starts at position 0 of the log before the span. A log that has forgotten its
@@ -236,7 +237,7 @@ impl Pipeline {
         if let Some(hops) = self.cover_in_memory(index, &untainted) {
             return self.hand_over(index, &hops, offers, now);
         }
-        let elsewhere = self.cover(index, &untainted);
+        let elsewhere = self.cover_by(index, &untainted);
         let is_sooner_here = |hops: &Vec<Hop>| self.is_sooner_here(index, hops);
         if self.may_stand_in() && elsewhere.as_ref().is_none_or(is_sooner_here) {
             return self.take_over_here(index, now);
@@ -269,12 +270,12 @@ impl Pipeline {
         self.cover_in_memory(index, offers).or_else(|| self.cover_by(index, offers))
     }
 
-    fn cover_in_memory(&self, index: usize, offers: &[Offer]) -> Option<Vec<Hop>> {
+    pub(crate) fn cover_in_memory(&self, index: usize, offers: &[Offer]) -> Option<Vec<Hop>> {
         let held: Vec<Offer> = offers.iter().filter_map(Offer::in_memory).collect();
         self.cover_by(index, &held)
     }
 
-    /// Whether this device is expected to have written the rest of the reply before `hops` would.
+    /// Whether this device is expected to have written what is ahead of the reply before `hops` would.
     fn is_sooner_here(&self, index: usize, hops: &[Hop]) -> bool {
         let here = [Segment { part: self.stages[index].segment.part, place: Place::Local }];
         let ahead = self.positions_ahead();
@@ -285,7 +286,7 @@ impl Pipeline {
         took(&here).zip(took(&segments(hops))).is_some_and(|(here, there)| here < there)
     }
 
-    fn cover_by(&self, index: usize, offers: &[Offer]) -> Option<Vec<Hop>> {
+    pub(crate) fn cover_by(&self, index: usize, offers: &[Offer]) -> Option<Vec<Hop>> {
         let others = self.stages.iter().enumerate().filter(|(other, stage)| {
             *other != index
                 && stage.is_main()

@@ -130,12 +130,13 @@ impl Pipeline {
             let place = Place::Peer(offer.peer);
             place != stage.place() && self.settings.forecast.step(place, offer.layers).is_some()
         });
-        let cover = self.cover(index, &others);
-        let elsewhere = cover.as_ref().map(|hops| segments(hops));
-        let here = Some(here).filter(|_| self.may_stand_in());
-        let candidates = elsewhere.into_iter().chain(here);
-        let best = candidates
-            .filter_map(|segments| Some((self.expected(&segments)?, segments)))
+        // Whoever has the layers in memory may be slow, and whoever loads them fast.
+        let covers = [self.cover_in_memory(index, &others), self.cover_by(index, &others)];
+        let elsewhere = covers.into_iter().flatten().map(|hops| (segments(&hops), hops));
+        let here = Some((here, Vec::new())).filter(|_| self.may_stand_in());
+        let candidates = elsewhere.chain(here);
+        let (best, hops) = candidates
+            .filter_map(|(segments, hops)| Some((self.expected(&segments)?, (segments, hops))))
             .filter(|((step, begin), _)| {
                 let ahead = self.positions_ahead();
                 let saves = pace.saturating_sub(*step);
@@ -143,10 +144,8 @@ impl Pipeline {
                 is_large && saves.saturating_mul(ahead) > *begin
             })
             .min_by_key(|((step, begin), _)| (*step, *begin))
-            .map(|(_, segments)| segments)?;
-        if let Some(hops) = cover.filter(|_| best.iter().any(|it| it.place != Place::Local)) {
-            take_streams(offers, &hops);
-        }
+            .map(|(_, best)| best)?;
+        take_streams(offers, &hops);
         Some(best)
     }
 

@@ -25,7 +25,7 @@ pub struct Offer {
     pub layers: LayerRange,
     /// Those of them that are in its memory.
     pub held: LayerRange,
-    /// Steps that wait there.
+    /// Sessions of others that are open there, each of which has a step under way or soon.
     pub queue_depth: u16,
     /// Calls it would accept now, over all its offers.
     pub streams_free: u16,

@@ -129,7 +129,7 @@ pub struct Device {
     pub memory_free: u64,
     /// Calls that it would accept now.
     pub streams_free: u16,
-    /// Steps that wait there.
+    /// Sessions of others that are open there, each of which has a step under way or soon.
     pub queue_depth: u16,
     /// Measured wait before a step, where there is a fresh figure; it then stands for the queue.
     pub wait: Option<Duration>,

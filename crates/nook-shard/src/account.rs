@@ -153,15 +153,6 @@ impl<S: Resumable> Account<S> {
         books.lent_weights = books.lent_weights.min(bytes);
     }
 
-    /// Keeps again what was taken out to be copied, as used just now.
-    pub(crate) fn put_back(&self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) {
-        let mut books = self.books();
-        let mut evicted = books.parking.park(key, kept, bytes, now);
-        let lendable = books.lendable();
-        evicted.extend(books.parking.shrink_lent(lendable));
-        free(books, evicted);
-    }
-
     /// Frees what was kept and not used for `life`.
     pub(crate) fn expire(&self, now: Instant, life: Duration) {
         self.evict(|parking| parking.expire(now, life));
@@ -269,13 +260,21 @@ impl<S: Resumable> Seat<S> {
     /// Gives place and memory back but for `bytes`, with which the conversation is kept.
     pub(crate) fn park(mut self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) {
         let mut books = self.account.books();
+        // The last guest's leaving ends what was forgotten meanwhile.
         let is_forgotten = books.has_forgotten(self.caller, self.since);
         books.give_back(self.caller, self.bytes);
-        drop(books);
         self.is_taken = false;
-        if !is_forgotten {
-            self.account.put_back(key, kept, bytes, now);
-        }
+        let evicted = if is_forgotten { vec![kept] } else { books.park(key, kept, bytes, now) };
+        free(books, evicted);
+    }
+
+    /// Keeps again what was taken out to be copied, as used just now; not if nothing is to be kept for this
+    /// caller any more.
+    pub(crate) fn put_back(&self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) {
+        let mut books = self.account.books();
+        let is_forgotten = books.has_forgotten(self.caller, self.since);
+        let evicted = if is_forgotten { vec![kept] } else { books.park(key, kept, bytes, now) };
+        free(books, evicted);
     }
 }
 
@@ -296,6 +295,14 @@ impl<S: Resumable> Books<S> {
         self.check_room(wanted)?;
         let left = self.lendable().saturating_sub(wanted);
         Ok(self.parking.shrink_lent(left))
+    }
+
+    /// Keeps a conversation, as far as it may be lent memory; what has to go for it comes back.
+    fn park(&mut self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) -> Evicted<S> {
+        let mut evicted = self.parking.park(key, kept, bytes, now);
+        let lendable = self.lendable();
+        evicted.extend(self.parking.shrink_lent(lendable));
+        evicted
     }
 
     fn promise(&mut self, caller: Caller, bytes: u64) {

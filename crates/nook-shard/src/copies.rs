@@ -19,16 +19,16 @@ use nook_base::clock;
 use nook_model::Session;
 use nook_wire::ResumePoint;
 
+use crate::account::Seat;
 use crate::caches::apart;
 use crate::failure::Failure;
 use crate::history::History;
 use crate::parking::{Kept, ParkingKey};
-use crate::worker::Room;
 
 /// Copies the first positions of `kept`, which goes back to where it was, into `empty`. What cannot be
 /// copied, because it remembers in one state, is gone on with itself.
 pub(crate) async fn copied(
-    room: &Room,
+    seat: &Seat,
     key: Option<ParkingKey>,
     kept: Kept<Session>,
     ResumePoint { position, .. }: ResumePoint,
@@ -46,7 +46,7 @@ pub(crate) async fn copied(
     match (copy, key) {
         (Ok(copy), Some(key)) => {
             let bytes = session.cache_bytes().saturating_add(history.bytes());
-            room.account.put_back(key, Kept { session, history }, bytes, clock::now());
+            seat.put_back(key, Kept { session, history }, bytes, clock::now());
             Ok((copy, beginning))
         }
         (Ok(_), None) | (Err(_), _) => Ok((session, beginning)),

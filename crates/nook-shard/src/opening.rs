@@ -115,7 +115,7 @@ async fn seat(room: &Room, wish: Wish) -> Result<Conversation, Failure> {
         Some((point @ ResumePoint { copy: true, .. }, kept)) => {
             let key = ParkingKey::of(caller, model, part, dtype);
             let empty = room.compute.open(caller, model, part, positions_max, None).await?;
-            let (session, history) = copies::copied(room, key, kept, point, empty).await?;
+            let (session, history) = copies::copied(&seat, key, kept, point, empty).await?;
             let position = session.position();
             (Some(Resumed { session, position }), history)
         }

@@ -180,7 +180,8 @@ pub struct Advert {
     pub shards: Vec<ShardAdvert>,
     /// Sessions it would still accept.
     pub streams_free: u16,
-    /// Steps waiting.
+    /// Sessions of guests that are open: a further one's steps take turns with theirs. Not the steps that wait at one
+    /// moment: those are none between two of them, and a session that goes on comes back with the next.
     pub queue_depth: u16,
     /// Memory it would still spend, in bytes.
     pub memory_free_bytes: u64,

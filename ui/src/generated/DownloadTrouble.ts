@@ -90,7 +90,7 @@ reason: string,
  */
 deleted: boolean, } | { "why": "wrong_copy", 
 /**
- * The device; absent where several brought parts of it.
+ * The device; absent where it came in several parts.
  */
 device: string | null, } | { "why": "nobody_has_it" } | { "why": "no_room", 
 /**

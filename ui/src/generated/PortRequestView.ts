@@ -43,6 +43,6 @@ tokens_per_second: number,
  */
 error: string | null, 
 /**
- * How often the same was refused in a row.
+ * How often the same was refused.
  */
 times: number, };

@@ -35,7 +35,15 @@ typed: string, } | { "kind": "no_such_device",
 /**
  * What it was called.
  */
-name: string, } | { "kind": "download", 
+name: string, } | { "kind": "two_models", 
+/**
+ * The first digits of one's digest.
+ */
+one: string, 
+/**
+ * The first digits of another's.
+ */
+other: string, } | { "kind": "download", 
 /**
  * What is wrong with it.
  */

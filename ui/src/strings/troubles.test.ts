@@ -109,6 +109,7 @@ const WORDINGS: OneOfEach<Wording> = {
   wrong_code: { kind: 'wrong_code' },
   pairing_lost: { kind: 'pairing_lost' },
   no_address: { kind: 'no_address', typed: 'kitchen' },
+  two_models: { kind: 'two_models', one: '3c3c3c3c3c3c', other: '070707070707' },
   no_such_device: { kind: 'no_such_device', name: 'Attic' },
   download: { kind: 'download', trouble: { why: 'not_there', host: 'example.org' } },
   models_folder: { kind: 'models_folder', trouble: { why: 'not_there', folder: '/disk/models' } },

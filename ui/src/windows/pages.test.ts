@@ -194,7 +194,10 @@ describe('models', () => {
     await user.click(screen.getByTestId('copy-qwen3-8b'));
     expect((await screen.findByTestId('download')).textContent).toContain('copied from Dad’s PC');
     expect(screen.queryByTestId('copy-qwen3-8b')).toBeNull();
+    const row = () => screen.getAllByTestId('in-house-row')[1]?.textContent;
+    expect(row()).toContain('on its way');
     await user.click(screen.getByTestId('download-pause'));
+    await vi.waitFor(() => { expect(row()).toContain('Paused'); });
     await user.click(await screen.findByTestId('download-resume'));
     backend.piecesCome('qwen3-8b-copy', 10);
     await vi.waitFor(() => { expect(screen.getAllByTestId('in-house-row')).toHaveLength(1); });

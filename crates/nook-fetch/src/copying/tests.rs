@@ -15,6 +15,8 @@ use crate::source::Hubs;
 
 const FILE: &[u8] = b"GGUF and what else is in the file of a model";
 
+const TRIES: u32 = SAME_LENGTH_TRIES + 1;
+
 /// One device, as it is asked next.
 #[derive(Debug, Clone)]
 enum Act {
@@ -22,12 +24,14 @@ enum Act {
     Bring(usize),
     /// Brings these bytes.
     Lie(&'static [u8]),
-    /// Says that its file is so long.
+    /// Says that its file is so long, and brings nothing.
     Claim(u64),
     /// Stands still.
     Stall,
-    /// Has nothing now.
+    /// Serves others.
     Busy,
+    /// Has nothing now.
+    Useless,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +40,7 @@ struct Devices {
     now: Option<Act>,
     bytes: VecDeque<Vec<u8>>,
     asked: Vec<u64>,
+    wishes: Vec<CopyWish>,
 }
 
 impl Devices {
@@ -47,11 +52,13 @@ impl Devices {
 impl Bringer for Devices {
     type Bytes = Vec<u8>;
 
-    async fn choose(&mut self) -> Result<u64, Halt> {
+    async fn choose(&mut self, wish: CopyWish) -> Result<u64, Halt> {
+        self.wishes.push(wish);
         self.now = self.acts.pop_front();
         match &self.now {
             None => Err(Halt::Nobody),
-            Some(Act::Busy) => Err(Halt::Later { why: "busy".to_owned() }),
+            Some(Act::Busy) => Err(Halt::Busy { why: "busy".to_owned() }),
+            Some(Act::Useless) => Err(Halt::Later { why: "useless".to_owned() }),
             Some(Act::Claim(bytes)) => Ok(*bytes),
             Some(_) => Ok(FILE.len() as u64),
         }
@@ -91,6 +98,10 @@ impl Room for Free {
     }
 }
 
+fn source() -> HouseSource {
+    HouseSource::new(ModelDigest([7; 32]), "amber")
+}
+
 struct Desk {
     _home: tempfile::TempDir,
     folder: Folder,
@@ -114,10 +125,9 @@ impl Desk {
         devices: &mut Devices,
         stop: &CancellationToken,
     ) -> Result<Fetched, FetchError> {
-        let limits = Limits { pace: Pace { tries_max: 3, ..Pace::USUAL }, ..Limits::USUAL };
+        let limits = Limits { pace: Pace { tries_max: TRIES, ..Pace::USUAL }, ..Limits::USUAL };
         let fetcher = Fetcher::new(Hubs::usual(), limits, Arc::new(Free(self.free)));
-        let source = HouseSource::new(ModelDigest([7; 32]), "amber");
-        let order = CopyOrder { source, pin: Pin { sha256: self.pin.clone() } };
+        let order = CopyOrder { source: source(), pin: Pin { sha256: self.pin.clone() } };
         let told = watch::channel(Progress::default()).0;
         fetcher.copy(&self.folder, &order, devices, stop, &told).await
     }
@@ -151,19 +161,48 @@ async fn a_copy_that_nobody_can_go_on_with_keeps_what_came_for_the_next_time() {
     let stopped = desk.copy_until(&mut Devices::new([Act::Bring(9)]), &stop).await;
     assert_eq!(stopped.unwrap_err(), FetchError::Stopped);
     let mut devices = Devices::new([Act::Bring(99)]);
+    assert!(!desk.folder.has_whole(&source()));
     let copied = desk.copy(&mut devices).await.unwrap();
     assert_eq!((fs::read(&copied.path).unwrap(), devices.asked), (FILE.to_vec(), vec![9]));
     drop(copied);
+    assert!(desk.folder.has_whole(&source().meant_as("amber")));
     // It is whole, and nobody is asked again.
     desk.copy(&mut Devices::default()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_device_that_is_busy_for_ever_is_given_up_after_some_tries() {
+async fn devices_that_bring_nothing_are_given_up_after_some_tries() {
     let desk = Desk::new();
-    let error = desk.copy(&mut Devices::new(vec![Act::Busy; 9])).await.unwrap_err();
-    let FetchError::GaveUp { host, tries: 3, last } = error else { panic!("{error}") };
-    assert_eq!((host.as_str(), last.as_str()), ("Dad's PC", "busy"));
+    let error = desk.copy(&mut Devices::new(vec![Act::Useless; 99])).await.unwrap_err();
+    let FetchError::GaveUp { host, tries: TRIES, last } = error else { panic!("{error}") };
+    assert_eq!((host.as_str(), last.as_str()), ("Dad's PC", "useless"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_that_is_busy_is_waited_for_however_long_that_lasts() {
+    let desk = Desk::new();
+    let acts = std::iter::repeat_n(Act::Busy, 500).chain([Act::Bring(99)]);
+    let copied = desk.copy(&mut Devices::new(acts)).await.unwrap();
+    assert_eq!(fs::read(&copied.path).unwrap(), FILE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_here_stays_until_a_device_with_another_length_has_brought_something() {
+    let desk = Desk::new();
+    let long = FILE.len() as u64;
+    // The first of them may not be asked yet; the last one is, and brings nothing.
+    let useless = std::iter::repeat_n(Act::Useless, SAME_LENGTH_TRIES as usize);
+    let acts = [Act::Bring(9)].into_iter().chain(useless).chain([Act::Claim(long + 1)]);
+    let mut devices = Devices::new(acts);
+    assert_eq!(desk.copy(&mut devices).await.unwrap_err(), FetchError::Nobody);
+    let lengths: Vec<_> = devices.wishes.iter().map(|wish| wish.length).collect();
+    let mut wished = vec![Some(long); SAME_LENGTH_TRIES as usize];
+    wished.insert(0, None);
+    wished.extend([None, None]);
+    assert_eq!((lengths, &devices.asked[..]), (wished, &[0, 0][..]));
+    let mut devices = Devices::new([Act::Bring(99)]);
+    desk.copy(&mut devices).await.unwrap();
+    assert_eq!(devices.asked, [9]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,6 +232,7 @@ async fn a_disk_without_room_is_said_before_anything_is_asked_for() {
     let needed = FILE.len() as u64;
     assert_eq!(error, FetchError::NoRoom { needed, free: DISK_RESERVE_BYTES + 3 });
     assert!(devices.asked.is_empty());
+    assert_eq!(devices.wishes, [CopyWish { length: None, most: 3 }], "a shorter one would do");
 }
 
 #[tokio::test(start_paused = true)]

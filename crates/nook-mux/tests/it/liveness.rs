@@ -9,7 +9,7 @@ use nook_wire::{CallId, Kind, Message, encode};
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
-use crate::pair::{Hand, PIPE_BYTES, by_hand_with, chunk, config, open, pair_with, spawn};
+use crate::pair::{Hand, PATIENT, PIPE_BYTES, by_hand_with, chunk, config, open, pair_with, spawn};
 
 #[tokio::test(start_paused = true)]
 async fn silence_closes_fast_while_a_call_is_open_and_slowly_otherwise() {
@@ -125,7 +125,7 @@ async fn a_peer_that_answers_but_never_reads_what_we_write_is_given_up() {
 
 #[tokio::test]
 async fn the_distance_is_known_soon_after_the_start() {
-    let (dialer, acceptor) = pair_with(crate::pair::PATIENT);
+    let (dialer, acceptor) = pair_with(PATIENT);
     while dialer.mux.rtt().is_none() || acceptor.mux.rtt().is_none() {
         tokio::task::yield_now().await;
     }
@@ -133,7 +133,7 @@ async fn the_distance_is_known_soon_after_the_start() {
 
 #[tokio::test]
 async fn pings_are_answered_while_bulk_waits() {
-    let (end, mut hand) = by_hand_with(crate::pair::PATIENT);
+    let (end, mut hand) = by_hand_with(PATIENT);
     let mut call = end.mux.open_call().await.unwrap();
     let (head, bulk) = (crate::pair::step(384, true), crate::pair::rows(384, 1));
     call.send_tensor(head, bulk).await.unwrap();
@@ -179,4 +179,34 @@ fn kinds_of_liveness_belong_to_the_connection() {
     for kind in [Kind::Ping, Kind::Pong] {
         assert!(kind.fits(CallId::CONNECTION) && !kind.fits(CallId(1)));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_trip_is_over_when_what_was_sent_before_it_is_there() {
+    let (end, mut hand) = by_hand_with(PATIENT);
+    let word = Message::Draining { sentence: String::new() };
+    end.mux.send(word.clone()).await.unwrap();
+    let mux = end.mux.clone();
+    let asked = spawn(async move { mux.round_trip().await });
+    let mut said = Vec::new();
+    let mut questions = Vec::new();
+    // The first answer is lost, as where two questions came before one could be written.
+    while questions.len() < 2 {
+        let bytes = hand.pipe.next().await.expect("the connection lives").unwrap();
+        match nook_wire::decode::<Message>(bytes).unwrap().message {
+            // Those that find the distance are numbered from 1, and go ahead of everything.
+            Message::Ping { nonce } if nonce < 1 << 63 => {}
+            Message::Ping { nonce } => questions.push(nonce),
+            message => said.push(message),
+        }
+        assert!(!asked.is_finished());
+    }
+    assert_eq!((said, questions[0]), (vec![word], questions[1]));
+    hand.write(0, &Message::Pong { nonce: questions[0] }).await;
+    assert!(asked.await.unwrap().is_ok());
+    // Nobody answers any more.
+    let mux = end.mux.clone();
+    let asked = spawn(async move { mux.round_trip().await });
+    drop(hand);
+    assert!(asked.await.unwrap().is_err());
 }

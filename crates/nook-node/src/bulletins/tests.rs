@@ -252,6 +252,65 @@ async fn what_a_link_was_not_rid_of_is_dropped_on_the_next_and_the_rest_is_not_s
     tasks.cancel();
 }
 
+/// What the boards still keep for [`PEER`] of what it was told to drop.
+fn on_the_way(bulletins: &Bulletins) -> usize {
+    bulletins.linked[&PEER].board.words().on_the_way.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_link_has_taken_is_dropped_on_the_next() {
+    let tasks = Tasks::new();
+    // Room for all of it, and nobody at the other end who answers.
+    let (here, _there) = tokio::io::duplex(1 << 16);
+    let (near, _control) = mux(here, Side::Dialer, &tasks);
+    let mut bulletins = Bulletins::default();
+    assert!(bulletins.linked(PEER, near.clone(), &tasks).is_empty());
+    let drops = || (1..=3).map(kept);
+    drops().for_each(|kept| bulletins.post(PEER, Message::DropKept(kept)));
+    while bulletins.linked[&PEER].board.first().is_some() {
+        tokio::task::yield_now().await;
+    }
+    near.closed().await;
+    bulletins.gone(PEER);
+    let (here, there) = tokio::io::duplex(1 << 16);
+    let (near, _control) = mux(here, Side::Dialer, &tasks);
+    let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
+    let owed = bulletins.linked(PEER, near, &tasks);
+    assert_eq!(owed, drops().collect::<Vec<_>>());
+    owed.into_iter().for_each(|kept| bulletins.post(PEER, Message::DropKept(kept)));
+    for expected in drops() {
+        let said = incoming.recv().await;
+        let Some(Incoming::Control(Message::DropKept(said))) = said else { panic!("{said:?}") };
+        assert_eq!(said, expected);
+    }
+    // The answer to the question behind them; paused time passes only when all else is done.
+    tokio::time::sleep(BREATH).await;
+    bulletins.gone(PEER);
+    assert!(bulletins.owed.is_empty(), "it was heard");
+    tasks.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_is_on_the_way_than_the_other_end_may_let_wait() {
+    let tasks = Tasks::new();
+    let (here, there) = tokio::io::duplex(1 << 16);
+    let (near, _control) = mux(here, Side::Dialer, &tasks);
+    let mut bulletins = Bulletins::default();
+    assert!(bulletins.linked(PEER, near, &tasks).is_empty());
+    let count = u32::try_from(WORDS_MAX).unwrap();
+    (0..count).for_each(|position| bulletins.post(PEER, Message::DropKept(kept(position))));
+    // A link that stands still for a while, as on a bad Wi-Fi: what was said then arrives at once.
+    tokio::time::sleep(10 * BREATH).await;
+    assert_eq!(on_the_way(&bulletins), BREATH_WORDS);
+    let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
+    for position in 0..count {
+        let said = incoming.recv().await;
+        let Some(Incoming::Control(Message::DropKept(said))) = said else { panic!("{said:?}") };
+        assert_eq!(said, kept(position));
+    }
+    tasks.cancel();
+}
+
 #[tokio::test]
 async fn what_is_said_before_a_link_is_closed_is_heard_before_its_end() {
     let tasks = Tasks::new();
@@ -271,7 +330,6 @@ async fn what_is_said_before_a_link_is_closed_is_heard_before_its_end() {
         assert_eq!(said, kept(position));
     }
     assert!(incoming.recv().await.is_none());
-    bulletins.gone(PEER);
-    assert!(bulletins.owed.is_empty(), "all of it was said");
+    assert!(bulletins.linked[&PEER].board.first().is_none(), "all of it was said");
     tasks.cancel();
 }

@@ -131,6 +131,7 @@ fn each_paired_device_stands_as_adverts_gate_and_conduct_say() {
         ]
         .into(),
         barred: [peer(5)].into(),
+        keepers: BTreeSet::new(),
         left_out: [peer(6)].into(),
         suspected: BTreeSet::new(),
         wrong: [(peer(8), MODEL)].into(),

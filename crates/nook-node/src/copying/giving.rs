@@ -116,8 +116,7 @@ async fn range(
     want: &Want,
     to_taker: &mut CallSender<Message>,
 ) -> Result<(), Over> {
-    let file = file(copier, want.model)?;
-    let length = file.file_bytes();
+    let length = file(copier, want.model)?.file_bytes();
     let Some(Range { start: mut at, end }) = want.range(length) else {
         let Want { from, bytes, .. } = want;
         let why = format!("{bytes} bytes from {from} on are no range of a file of {length} bytes");
@@ -125,7 +124,8 @@ async fn range(
     };
     while at < end {
         let count = u32::try_from(end - at).unwrap_or(u32::MAX).min(PIECE_BYTES_MAX);
-        let bytes = read(file.clone(), at, count).await?;
+        // Looked up anew: a file that has moved is let go of where it was.
+        let bytes = read(file(copier, want.model)?, at, count).await?;
         send(Message::Piece(Piece { from: at, bytes: count }), to_taker).await?;
         for chunk in chunks_of(bytes) {
             let long = chunk.bytes.len();

@@ -2,21 +2,28 @@
 //!
 //! A [`Taker`] is what `nook-fetch` brings a copy with. It looks at the book of those that give the model,
 //! asks one of them for the rest of the file, and hands out piece by piece. A device that refuses, leaves,
-//! stands still or breaks the rules is asked again only when no other is left.
+//! stands still or breaks the rules is asked again only when no other is left. Where the last one has gone, a
+//! moment is waited for it: links bounce, and a copy that ends reads all that is here again when it goes on.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use nook_base::{ModelDigest, PeerId};
-use nook_fetch::{Bringer, Halt};
+use nook_base::{ErrorCode, ModelDigest, PeerId};
+use nook_fetch::{Bringer, CopyWish, Halt};
 use nook_mux::{Call, CallError};
 use nook_wire::{Message, Piece, PieceAssembly, Want};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::traffic::Traffic;
 use super::{Holder, Holders};
+
+/// Longest wait for a device that has the model, where none is linked. Beyond it the copy ends, with what came,
+/// and begins again when one is back.
+pub(super) const HOLDER_WAIT: Duration = Duration::from_secs(10);
 
 /// Brings the bytes of one model from the devices that have it.
 #[derive(Debug)]
@@ -33,6 +40,10 @@ pub(crate) struct Taker {
     due: Range<u64>,
     /// Devices that were no use since the last wait.
     failed: BTreeSet<PeerId>,
+    /// Whether one of them serves others now.
+    is_busy: bool,
+    /// What was wrong with the last of them.
+    last: String,
     /// Where each device began that has brought anything.
     brought: Vec<(PeerId, u64)>,
 }
@@ -53,6 +64,8 @@ impl Taker {
             call: None,
             due: 0..0,
             failed: BTreeSet::new(),
+            is_busy: false,
+            last: String::new(),
             brought: Vec::new(),
         }
     }
@@ -71,7 +84,8 @@ impl Taker {
         if let Some((peer, ..)) = &self.chosen {
             self.failed.insert(*peer);
         }
-        Halt::Another { why: why.into() }
+        self.last = why.into();
+        Halt::Another { why: self.last.clone() }
     }
 
     /// What comes next on the call; why nothing does.
@@ -79,16 +93,20 @@ impl Taker {
         let (Some(call), Some((peer, ..))) = (&mut self.call, &self.chosen) else {
             return Err("nothing was asked for".to_owned());
         };
-        tokio::select! {
+        let message = tokio::select! {
             biased;
             () = gone(self.holders.clone(), *peer, self.model) => {
-                Err("it is gone, gives this model no more, or is not trusted any more".to_owned())
+                return Err("it is gone, gives this model no more, or is not trusted any more".to_owned());
             }
-            message = call.recv() => match message {
-                Ok(Message::Error(error)) => Err(refusal(&error)),
-                Ok(message) => Ok(message),
-                Err(error) => Err(ended(&error)),
-            },
+            message = call.recv() => message,
+        };
+        match message {
+            Ok(Message::Error(error)) => {
+                self.is_busy |= error.code == ErrorCode::Busy;
+                Err(refusal(&error))
+            }
+            Ok(message) => Ok(message),
+            Err(error) => Err(ended(&error)),
         }
     }
 
@@ -102,12 +120,11 @@ impl Taker {
             let Message::Chunk(chunk) = self.receive().await? else {
                 return Err("it sent something else than was asked for".to_owned());
             };
-            let long = chunk.bytes.len();
+            self.traffic.give_way(chunk.bytes.len()).await;
             if let Some(bytes) = assembly.take(chunk).map_err(|wrong| wrong.to_string())? {
                 self.note(&head);
                 return Ok(bytes);
             }
-            self.traffic.give_way(long).await;
         }
     }
 
@@ -125,39 +142,48 @@ impl Taker {
 impl Bringer for Taker {
     type Bytes = Bytes;
 
-    async fn choose(&mut self) -> Result<u64, Halt> {
-        // A call that is still open was given up: its device stood still.
-        if self.call.take().is_some()
-            && let Some((peer, ..)) = &self.chosen
-        {
-            self.failed.insert(*peer);
+    async fn choose(&mut self, wish: CopyWish) -> Result<u64, Halt> {
+        // A call that is still open was given up.
+        if self.call.is_some() {
+            self.fail("it stood still for too long");
         }
-        let holders = self.holders.borrow_and_update().clone();
+        let model = self.model;
+        let any = |holders: &Arc<Holders>| holders.values().any(|it| it.model(model).is_some());
+        let holders = match timeout(HOLDER_WAIT, self.holders.wait_for(any)).await {
+            Ok(Ok(holders)) => holders.clone(),
+            _ => return Err(Halt::Nobody),
+        };
         let have = |(peer, holder): (&PeerId, &Holder)| {
-            let model = holder.model(self.model)?;
-            Some((*peer, holder.clone(), model.bytes))
+            let bytes = holder.model(model)?.bytes;
+            let will_do = wish.length.is_none_or(|length| length == bytes);
+            will_do.then(|| (*peer, holder.clone(), bytes))
         };
         let mut having: Vec<_> = holders.iter().filter_map(have).collect();
         if having.is_empty() {
-            return Err(Halt::Nobody);
+            let why = "the devices that are here have another file of this model";
+            return Err(Halt::Later { why: why.to_owned() });
+        }
+        if having.iter().any(|(.., bytes)| *bytes <= wish.most) {
+            having.retain(|(.., bytes)| *bytes <= wish.most);
         }
         having.retain(|(peer, ..)| !self.failed.contains(peer));
         // Who has brought the last bytes goes on; else who answers first.
         having.sort_by_key(|(peer, holder, _)| {
             let is_last = self.brought.last().is_some_and(|(last, _)| last == peer);
-            (Some(*peer) != self.first, !is_last, holder.link.rtt())
+            let rtt = holder.link.rtt().unwrap_or(Duration::MAX);
+            (Some(*peer) != self.first, !is_last, rtt)
         });
-        match having.into_iter().next() {
-            Some(chosen) => {
-                let bytes = chosen.2;
-                self.chosen = Some(chosen);
-                Ok(bytes)
-            }
-            None => {
-                self.failed.clear();
-                Err(Halt::Later { why: "no device gives this model just now".to_owned() })
-            }
+        if let Some(chosen) = having.into_iter().next() {
+            let bytes = chosen.2;
+            self.chosen = Some(chosen);
+            return Ok(bytes);
         }
+        self.failed.clear();
+        let why = self.last.clone();
+        Err(match std::mem::take(&mut self.is_busy) {
+            true => Halt::Busy { why },
+            false => Halt::Later { why },
+        })
     }
 
     async fn ask(&mut self, from: u64) -> Result<(), Halt> {

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use nook_base::limits::CHUNK_BYTES;
 use nook_base::tasks::Tasks;
+use nook_fetch::{Bringer as _, CopyWish, Halt};
 use nook_mux::{Call, CallError};
 use nook_trust::{Gate, GatePolicy, TrustLevel};
 use nook_wire::{Piece, PieceAssembly, Want};
 
+use super::taking::Taker;
 use super::*;
 use crate::passage::tests::call;
 
@@ -155,6 +157,35 @@ async fn what_is_under_way_ends_when_trust_falls_or_the_model_is_given_no_more()
 }
 
 #[tokio::test]
+async fn a_file_that_was_opened_again_is_read_and_the_one_from_before_is_let_go() {
+    let desk = Desk::new();
+    let (mut call, _kept) = desk.asks(want(0, desk.length())).await;
+    let Ok(Message::Piece(_)) = call.recv().await else { panic!("it has not begun") };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("elsewhere.gguf");
+    let mut moved = desk.bytes.clone();
+    *moved.last_mut().unwrap() = 9;
+    std::fs::write(&path, &moved).unwrap();
+    let before = desk.given.borrow()[0].clone();
+    let after = Given { file: ModelFile::open(&path).unwrap(), ..before };
+    desk.given.send_replace(Arc::new(vec![after]));
+    let mut last = 0;
+    // Where the last chunk ends, so does the file.
+    let mut left = desk.bytes.len();
+    while left > 0 {
+        match call.recv().await {
+            Ok(Message::Piece(_)) => {}
+            Ok(Message::Chunk(chunk)) => {
+                left -= chunk.bytes.len();
+                last = *chunk.bytes.last().unwrap();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(last, 9);
+}
+
+#[tokio::test]
 async fn one_copy_too_many_is_refused_as_busy_and_a_place_is_free_again_behind_each() {
     let desk = Desk::new();
     let mut taking = Vec::new();
@@ -179,6 +210,16 @@ async fn a_taker_that_asks_for_nothing_more_gives_its_place_back_after_the_limit
     let told = tokio::time::timeout(Duration::from_secs(3600), refusal(&mut call)).await;
     assert_eq!(told, Ok(ErrorCode::PipelineStalled));
     assert_eq!(desk.copier.seats.available_permits(), GIVEN_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_waits_a_moment_for_a_device_that_has_gone_and_not_for_ever() {
+    let holders = watch::channel(Arc::<Holders>::default()).0;
+    let mut taker = Taker::new(MODEL, holders.subscribe(), None, Traffic::default());
+    let wish = CopyWish { length: None, most: u64::MAX };
+    let begun = tokio::time::Instant::now();
+    assert_eq!(taker.choose(wish).await, Err(Halt::Nobody));
+    assert_eq!(begun.elapsed().as_secs(), taking::HOLDER_WAIT.as_secs());
 }
 
 #[test]

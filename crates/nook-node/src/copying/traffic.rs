@@ -20,7 +20,9 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     pub(crate) fn set(&self, is_busy: bool) {
-        self.is_busy.store(is_busy, Ordering::Relaxed);
+        if self.is_busy.swap(is_busy, Ordering::Relaxed) != is_busy {
+            tracing::debug!(is_busy, "files give way, or no longer");
+        }
     }
 
     /// Waits as long as so many bytes are to take now.

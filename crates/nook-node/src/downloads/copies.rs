@@ -6,15 +6,16 @@ use std::path::Path;
 
 use nook_base::{ErrorCode, ModelDigest, PeerId, clock};
 use nook_fetch::{CopyOrder, FetchError, Fetched, HouseSource};
-use nook_model::ModelFile;
+use nook_model::{Fault, ModelError, ModelFile};
 use nook_store::{DownloadEntry, DownloadWish};
 use nook_wire::HaveModel;
 
 use super::{refused, troubles};
+use crate::copying::Holder;
 use crate::copying::taking::Taker;
 use crate::house::HouseError;
 use crate::state::{Inside, State};
-use crate::views::DownloadView;
+use crate::views::{DownloadTrouble, DownloadView, Wording};
 
 /// Digits of a digest that are enough to mean a model.
 const DIGITS_MIN: usize = 8;
@@ -26,24 +27,27 @@ pub(super) enum Unfit {
     Other,
     /// Why it cannot be used, though nobody may be to blame.
     NoModel(String),
+    /// Why it could not be looked at: a fault of this device, which says nothing about the file.
+    Unread(String),
 }
 
 /// What a file is: one look at all of it, also where this version cannot use the model.
 pub(super) fn judge(path: &Path, wanted: Option<ModelDigest>) -> Result<ModelDigest, Unfit> {
-    let unusable = |error: &nook_model::ModelError| Unfit::NoModel(error.to_string());
-    match (ModelFile::open(path), wanted) {
-        (Ok(file), None) => file.digest().map_err(|error| unusable(&error)),
-        (Ok(file), Some(wanted)) => match file.digest() {
-            Ok(found) if found == wanted => Ok(found),
-            Ok(_) => Err(Unfit::Other),
-            Err(error) => Err(unusable(&error)),
-        },
-        (Err(error), None) => Err(unusable(&error)),
-        (Err(error), Some(wanted)) => match ModelFile::digest_at(path) {
-            Ok(found) if found == wanted => Err(unusable(&error)),
-            _ => Err(Unfit::Other),
-        },
+    let opened = ModelFile::open(path);
+    let found = match (&opened, wanted) {
+        (Ok(file), _) => file.digest(),
+        (Err(_), Some(_)) => ModelFile::digest_at(path),
+        (Err(error), None) => Err(error.clone()),
+    };
+    let may_pass = |error: &ModelError| matches!(error.fault, Fault::Read { .. } | Fault::Changed);
+    let is_known = !found.as_ref().is_err_and(may_pass);
+    if is_known && wanted.is_some_and(|wanted| found.as_ref() != Ok(&wanted)) {
+        return Err(Unfit::Other);
     }
+    opened.and(found).map_err(|error| match may_pass(&error) {
+        true => Unfit::Unread(error.to_string()),
+        false => Unfit::NoModel(error.to_string()),
+    })
 }
 
 impl State {
@@ -101,7 +105,9 @@ impl State {
             begins || have.name.eq_ignore_ascii_case(wanted)
         };
         let all = asked.flat_map(|(_, holder)| holder.models.iter().filter(is_meant));
-        let found: BTreeMap<[u8; 32], &HaveModel> = all.map(|it| (it.model.0, it)).collect();
+        let mut found: BTreeMap<[u8; 32], &HaveModel> = BTreeMap::new();
+        // Under the name that the list of the house shows: the first.
+        all.for_each(|it| _ = found.entry(it.model.0).or_insert(it));
         let mut found = found.into_values();
         match (found.next(), found.next()) {
             (Some(one), None) => Ok(one.clone()),
@@ -109,7 +115,11 @@ impl State {
                 "devices of the house have different models of this name: {} and {}; give the digest instead, or one device",
                 one.model.short(),
                 other.model.short()
-            ))),
+            ))
+            .worded(Wording::TwoModels {
+                one: one.model.short(),
+                other: other.model.short(),
+            })),
             (None, _) => {
                 let shown: String = wanted.chars().take(80).flat_map(char::escape_debug).collect();
                 Err(HouseError::new(
@@ -117,7 +127,8 @@ impl State {
                     format!(
                         "No device that may give models to this one has `{shown}` now; nook models copy lists what there is."
                     ),
-                ))
+                )
+                .worded(Wording::Download { trouble: DownloadTrouble::NobodyHasIt }))
             }
         }
     }
@@ -176,10 +187,11 @@ impl State {
         }
     }
 
-    /// Whether a device that has it can be asked now; so for everything that is no copy.
+    /// Whether a device that has it can be asked now, or none has to be; so for everything that is no copy.
     pub(super) fn can_begin(&self, entry: &DownloadEntry) -> bool {
-        let Some(model) = copied(entry) else { return true };
-        self.copies.holders.borrow().values().any(|holder| holder.model(model).is_some())
+        let Ok(source) = entry.source.parse::<HouseSource>() else { return true };
+        let has = |holder: &Holder| holder.model(source.model()).is_some();
+        self.copies.holders.borrow().values().any(has) || self.downloads.folder.has_whole(&source)
     }
 }
 
@@ -219,6 +231,15 @@ mod tests {
         }
         // Without a word of anybody about it there is nobody to blame.
         assert!(matches!(judge(&path, None), Err(Unfit::NoModel(_))));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_says_nothing_about_who_brought_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let away = folder.path().join("on a disk that was unplugged.gguf");
+        for wanted in [None, Some(ModelDigest([7; 32]))] {
+            assert!(matches!(judge(&away, wanted), Err(Unfit::Unread(_))), "{wanted:?}");
+        }
     }
 
     #[test]

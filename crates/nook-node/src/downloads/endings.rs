@@ -21,8 +21,8 @@ pub(crate) struct Stocked {
     /// Still held, so that nobody else writes the file.
     slot: Slot,
     staged: Result<Staged, Unfit>,
-    /// Whether a publisher's digest has shown that the bytes are right.
-    verified: bool,
+    /// Whether a digest vouches for the bytes: the publisher's, or that of the model that is copied.
+    vouched: bool,
 }
 
 /// What becomes of a download that failed when the program starts again.
@@ -76,9 +76,9 @@ impl State {
         let wanted = self.downloads.find(&key).and_then(copied);
         self.tasks.spawn_until_cancelled("check-download", async move {
             let checked = tokio::task::spawn_blocking(move || check(&stager, &path, wanted));
-            let lost = || Err(Unfit::NoModel("the check was interrupted".to_owned()));
+            let lost = || Err(Unfit::Unread("the check was interrupted; resume it".to_owned()));
             let staged = checked.await.unwrap_or_else(|_| lost());
-            let stocked = Stocked { key, slot, staged, verified };
+            let stocked = Stocked { key, slot, staged, vouched: verified || wanted.is_some() };
             // A closed inbox means that the node is leaving; the next start checks again.
             let _ = inside.send(Inside::Stocked(Box::new(stocked))).await;
         });
@@ -86,7 +86,7 @@ impl State {
 
     /// A file was checked: into the library with it, or the reason why not.
     pub(crate) fn on_stocked(&mut self, stocked: Stocked) {
-        let Stocked { key, slot, staged, verified } = stocked;
+        let Stocked { key, slot, staged, vouched } = stocked;
         if self.is_unwanted(&key) {
             drop((staged, slot));
             self.delete_files(&key);
@@ -103,8 +103,12 @@ impl State {
                 discard(slot);
                 self.wrong_copy(&key);
             }
-            // These are the publisher's bytes, and a later version may understand them.
-            Err(Unfit::NoModel(why)) if verified => {
+            // It may be read the next time.
+            Err(Unfit::Unread(why)) => {
+                self.fail_download(&key, troubles::of_model(why, false), AtNextStart::GoesOn);
+            }
+            // These are the right bytes, and a later version may understand them.
+            Err(Unfit::NoModel(why)) if vouched => {
                 self.fail_download(&key, troubles::of_model(why, false), AtNextStart::Rests);
             }
             Err(Unfit::NoModel(why)) => {
@@ -222,15 +226,17 @@ fn check(stager: &Stager, path: &Path, wanted: Option<ModelDigest>) -> Result<St
         judge(path, wanted).map_err(|wrong| {
             let why = match &wrong {
                 Unfit::Other => String::new(),
-                Unfit::NoModel(why) => why.clone(),
+                Unfit::NoModel(why) | Unfit::Unread(why) => why.clone(),
             };
             unfit = Some(wrong);
             why
         })
     });
     staged.map_err(|error| match unfit {
-        Some(Unfit::Other) => Unfit::Other,
-        _ => Unfit::NoModel(error.to_string()),
+        Some(Unfit::NoModel(_)) => Unfit::NoModel(error.to_string()),
+        Some(wrong) => wrong,
+        // It was not even looked at.
+        None => Unfit::Unread(error.to_string()),
     })
 }
 

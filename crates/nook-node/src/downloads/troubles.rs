@@ -27,14 +27,14 @@ pub(super) fn of_model(reason: String, deleted: bool) -> Problem {
     problem(ErrorCode::BadModel, said, Trouble::NoModel { reason, deleted })
 }
 
-/// What came from the house is something else than what was asked for; `device` brought all of it, if one
-/// device did.
+/// What came from the house is something else than what was asked for; `device` brought all of it in one go,
+/// if one did.
 pub(super) fn of_copy(device: Option<String>) -> Problem {
     let said = match &device {
         Some(device) => format!(
             "what {device} sent is not the model that was asked for. It was deleted, and nothing more is copied from that device until Inglenook starts again"
         ),
-        None => "what several devices sent together is not the model that was asked for. It was \
+        None => "what was copied in several parts is not the model that was asked for. It was \
                  deleted; copy it again"
             .to_owned(),
     };

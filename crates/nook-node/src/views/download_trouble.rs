@@ -99,7 +99,7 @@ enum DownloadTrouble {
     },
     /// What a device of the house sent is not the model that was asked for; it was deleted.
     WrongCopy {
-        /// The device; absent where several brought parts of it.
+        /// The device; absent where it came in several parts.
         device: Option<String>,
     },
     /// No device of the house that has the model is here now; the copy goes on when one is back.

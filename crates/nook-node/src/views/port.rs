@@ -60,7 +60,7 @@ struct PortRequestView {
     /// The code of the error that ended it early, behind its status where it was refused with one; absent
     /// where it was answered.
     pub error: Option<String>,
-    /// How often the same was refused in a row.
+    /// How often the same was refused.
     #[serde(default = "once")]
     pub times: u32,
 }

@@ -51,6 +51,13 @@ enum Wording {
         /// What it was called.
         name: String,
     },
+    /// Devices of the house have different models of the name that was asked for.
+    TwoModels {
+        /// The first digits of one's digest.
+        one: String,
+        /// The first digits of another's.
+        other: String,
+    },
     /// A download does not go on.
     Download {
         /// What is wrong with it.

@@ -260,7 +260,7 @@ async fn localhost_is_here_in_both_families() {
         return;
     };
     drop(probe);
-    for port in [Port::open().await, Port::exposed().await] {
+    for port in [Port::open().await, Port::exposed(std::net::Ipv4Addr::UNSPECIFIED.into()).await] {
         let stream = tokio::net::TcpStream::connect(("::1", port.number())).await;
         assert!(stream.is_ok(), "{stream:?}");
         port.close().await;

@@ -1,7 +1,7 @@
 //! The port where the owner has opened it to the network: who reaches it, by which names, and that nothing
 //! else of what guards it gives way.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 use nook_node::PortSettings;
 use nook_openai::{Limits, PortError};
@@ -22,7 +22,7 @@ async fn other_machines_reach_it_by_address_and_name_with_the_key_and_by_nothing
         eprintln!("SKIPPED (no network): other_machines_reach_it_by_address_and_name");
         return;
     };
-    let port = Port::exposed().await;
+    let port = Port::exposed(Ipv4Addr::UNSPECIFIED.into()).await;
     let number = port.number();
     let from_there = SocketAddr::new(ip, number);
     let list = port.request("GET", "/v1/models");
@@ -53,6 +53,36 @@ async fn other_machines_reach_it_by_address_and_name_with_the_key_and_by_nothing
     let near = list.clone().but("Host", &*host);
     assert_eq!(Port::ask_at(([127, 0, 0, 1], number).into(), &near.bytes()).await.status, 403);
     port.close().await;
+}
+
+/// Whether a listener at `at` is reached by way of `by`, on this machine.
+fn is_reached(at: IpAddr, by: IpAddr) -> bool {
+    let listener = TcpListener::bind((at, 0));
+    let address = listener.as_ref().ok().and_then(|listener| listener.local_addr().ok());
+    address.is_some_and(|address| TcpStream::connect((by, address.port())).is_ok())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_of_one_family_answers_to_the_other_one_too() {
+    let (v4, v6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
+    let here = Ipv6Addr::LOCALHOST.into();
+    let there = address_in_the_network();
+    // Where `localhost` is only `::1`; and a socket of IPv6 that takes IPv4 as well, where the system does that.
+    for (at, by, is_possible) in [
+        (v4, Some(here), is_reached(here, here)),
+        (v6, Some(here), is_reached(v6, here)),
+        (v6, there, there.is_some_and(|there| is_reached(v6, there))),
+    ] {
+        let Some(by) = by.filter(|_| is_possible) else {
+            eprintln!("SKIPPED (no such network): a_port_of_one_family_answers at {at} by {by:?}");
+            continue;
+        };
+        let port = Port::exposed(at).await;
+        let address = SocketAddr::new(by, port.number());
+        let list = port.request("GET", "/v1/models").but("Host", address.to_string());
+        assert_eq!(Port::ask_at(address, &list.bytes()).await.status, 200, "{at} by {by}");
+        port.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

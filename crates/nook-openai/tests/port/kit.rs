@@ -1,6 +1,6 @@
 //! A house with an open port, and a client that speaks HTTP byte by byte.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use nook_node::{House, HouseOptions, PortSettings, WorkerCommand};
@@ -75,10 +75,10 @@ impl Port {
         Self::of_at(([127, 0, 0, 1], 0).into(), house, home, limits).await
     }
 
-    /// A port at every address of this machine, for the whole network, which calls it `kitchen`.
-    pub(crate) async fn exposed() -> Self {
+    /// A port at every address of this machine of one family, for the whole network, which calls it `kitchen`.
+    pub(crate) async fn exposed(at: IpAddr) -> Self {
         let (house, home) = house("Kitchen laptop", "[port]\nexpose_to_lan = true\n").await;
-        Self::of_at(([0, 0, 0, 0], 0).into(), house, home, Limits::USUAL).await
+        Self::of_at((at, 0).into(), house, home, Limits::USUAL).await
     }
 
     async fn of_at(address: SocketAddr, house: House, home: TempDir, limits: Limits) -> Self {

@@ -6,7 +6,7 @@ use nook_base::ErrorCode;
 use nook_pipeline::{FallBack, HEDGES_MAX, Report, ShardState};
 use nook_plan::Place;
 
-use crate::case::{Case, End, Fault, peer};
+use crate::case::{Case, End, Fault, PeerCase, peer};
 use crate::scenario::{at, finishes, held, house, is_degraded, with};
 use crate::toy;
 use crate::world::run;
@@ -253,6 +253,14 @@ fn a_slow_device_stays_where_a_move_would_not_pay() {
     assert_ne!(spare(3_000, 30), at(0));
     // 64 positions of 60 ms are not worth the replay of 2,000.
     assert_eq!(spare(3_000, 2_000), at(0));
+}
+
+#[test]
+fn a_slow_device_is_left_for_a_fast_one_that_loads_though_a_slow_one_need_not() {
+    let mut case = slower(100, true);
+    case.peers.iter_mut().skip(1).for_each(|spare| spare.step_us = 150_000);
+    case.peers[3] = PeerCase { is_cold: true, step_us: 3_000, ..held(&[(0, 8)]) };
+    assert_eq!(finishes(&case).places[1], at(3));
 }
 
 #[test]

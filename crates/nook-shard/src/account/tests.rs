@@ -195,3 +195,17 @@ fn a_call_that_was_open_when_its_device_was_forgotten_leaves_nothing() {
     assert_eq!((parked(&account).0, kept(1, one), kept(2, other)), (0, 0, 0));
     assert!(account.books().forgotten.is_empty(), "no call is open that it could concern");
 }
+
+#[test]
+fn what_was_out_to_be_copied_when_its_device_was_forgotten_does_not_come_back() {
+    for (forgotten, left) in [(Some(PeerId([1; 32])), 0), (None, 0), (Some(PeerId([2; 32])), 1)] {
+        let account = account();
+        park(&account, 1, 300);
+        let (caller, key) = guest(1);
+        let mut seat = account.sit(caller).unwrap();
+        let out = seat.resume(&key, point(1), 20, 310).unwrap();
+        account.forget(forgotten);
+        seat.put_back(key, out, 300, clock::now());
+        assert_eq!(parked(&account).0, left, "{forgotten:?}");
+    }
+}

@@ -39,6 +39,12 @@ export function stateWords(download: DownloadView): string {
   return left === null ? pace : `${pace}, ${timeLeft(left)}`;
 }
 
+/** What the download with this key does, where another list shows it: on its way, or why it is not. */
+export function wayWords(downloads: DownloadView[], key: string): string {
+  const state = downloads.find((one) => one.key === key)?.state;
+  return state === 'failed' || state === 'paused' || state === 'cancelled' ? t.models.states[state] : t.models.onItsWay;
+}
+
 /** Whole per cent; null while nobody knows the length. */
 export function percent({ have_bytes: have, file_bytes: all }: DownloadView): number | null {
   return all === null || all === 0 ? null : Math.min(100, Math.floor((100 * have) / all));

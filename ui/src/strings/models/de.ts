@@ -78,7 +78,7 @@ export const models: Strings['models'] = {
     noModel: (reason) => `Die Datei ist da, kann aber nicht benutzt werden: ${reason}.`,
     noModelDeleted: (reason) => `Die Datei kam, kann aber nicht benutzt werden: ${reason}. Keine Prüfsumme bürgte für sie; sie wurde gelöscht.`,
     wrongCopy: (device) => `Was ${device} schickte, ist nicht das gewünschte Modell. Es wurde gelöscht, und von jenem Gerät wird nichts mehr kopiert, bis Inglenook neu startet.`,
-    wrongCopies: 'Was mehrere Geräte zusammen schickten, ist nicht das gewünschte Modell. Es wurde gelöscht; kopiere es noch einmal.',
+    wrongCopies: 'Was in mehreren Teilen kopiert wurde, ist nicht das gewünschte Modell. Es wurde gelöscht; kopiere es noch einmal.',
     nobodyHasIt: 'Gerade ist kein Gerät da, das dieses Modell hat. Was kopiert ist, bleibt, und die Kopie geht weiter, wenn eines zurück ist.',
     noRoom: (needed, free) => `Auf dem Datenträger ist zu wenig Platz: ${needed} kommen noch, ${free} sind frei. Lösche ein Modell oder andere Dateien, und setze dann fort.`,
     diskFull: 'Der Datenträger ist voll. Was kam, bleibt; schaffe Platz, und setze dann fort.',

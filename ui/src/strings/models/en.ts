@@ -76,7 +76,7 @@ export const models = {
     noModel: (reason: string) => `The file came, but cannot be used: ${reason}.`,
     noModelDeleted: (reason: string) => `The file came, but cannot be used: ${reason}. It was not checked by a digest, and was deleted.`,
     wrongCopy: (device: string) => `What ${device} sent is not the model that was asked for. It was deleted, and nothing more is copied from that device until Inglenook starts again.`,
-    wrongCopies: 'What several devices sent together is not the model that was asked for. It was deleted; copy it again.',
+    wrongCopies: 'What was copied in several parts is not the model that was asked for. It was deleted; copy it again.',
     nobodyHasIt: 'No device that has this model is here now. What was copied is kept, and the copy goes on when one is back.',
     noRoom: (needed: string, free: string) => `The disk has not enough room: ${needed} are still to come, ${free} are free. Delete a model or other files, then resume.`,
     diskFull: 'The disk is full. What came is kept; free some room, then resume.',

@@ -49,7 +49,7 @@ export const port: Strings['port'] = {
   unnamedProgram: 'ein Programm ohne Namen',
   answered: 'beantwortet',
   endedEarly: 'früh beendet',
-  times: (count) => `${count}-mal hintereinander`,
+  times: (count) => `${count}-mal`,
   test: 'Ausprobieren',
   testing: 'Fragt…',
   works: 'Der Anschluss antwortet.',

@@ -47,7 +47,7 @@ export const port = {
   unnamedProgram: 'a program without a name',
   answered: 'answered',
   endedEarly: 'ended early',
-  times: (count: string) => `${count} times in a row`,
+  times: (count: string) => `${count} times`,
   test: 'Test',
   testing: 'Asking…',
   works: 'The port answers.',

@@ -29,8 +29,8 @@ impl Walk {
         let digest = self.model.listed.digest;
         self.teller.unwanted(digest, unwanted).await;
         // Whoever was trusted less before it was kept has been looked for too early.
-        let barred = self.teller.book.borrow().barred.clone();
-        let unwanted = self.model.trails.revoke(|peer| !barred.contains(&peer), |_| true);
+        let book = self.teller.book.borrow().clone();
+        let unwanted = self.model.trails.revoke(|peer| book.keepers.contains(&peer), |_| true);
         self.teller.unwanted(digest, unwanted).await;
     }
 
