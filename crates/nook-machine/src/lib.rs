@@ -6,11 +6,13 @@
 //! tell anything (`careful`).
 
 mod battery;
+mod cards;
 mod careful;
 mod hours;
 mod load;
 mod screen;
 
+pub use cards::{Card, cards, look_for_cards};
 pub use hours::{day_of_calendar, next_morning, seconds_to_clock};
 
 use careful::Careful;

@@ -31,6 +31,7 @@ pub enum Verdict {
 }
 
 use nook_find::Health;
+use nook_machine::Card;
 use nook_trust::Purpose;
 
 use crate::present::find_trouble;
@@ -39,6 +40,9 @@ use crate::views::{Condition, TroubleView};
 
 /// Where workers look for the device that is to compute.
 const DEVICE: &str = "INGLENOOK_DEVICE";
+
+/// Whether this build can use a graphics card at all.
+const CAN_USE_CARDS: bool = cfg!(any(feature = "cuda", feature = "metal"));
 
 /// With less room even chats and settings may not be saved.
 const DISK_FULL_BYTES: u64 = 500_000_000;
@@ -59,6 +63,7 @@ impl State {
         findings.push(self.examine_models());
         findings.extend(self.examine_disk());
         findings.push(computes());
+        findings.extend(unused_cards(nook_machine::cards()));
         let other = self.workers.problems().borrow().clone();
         let other = other.into_iter().chain(self.problems.values().flatten().cloned());
         let other = other.chain(self.record_troubles(nook_base::clock::now()));
@@ -174,8 +179,7 @@ fn disk_room(free_bytes: u64) -> Finding {
 
 /// What computes here. A card that was chosen and is not there is told by the worker that looks for it.
 fn computes() -> Finding {
-    let chosen = nook_base::env::text(DEVICE).filter(|device| device != "cpu");
-    let can_use_cards = cfg!(any(feature = "cuda", feature = "metal"));
+    let (chosen, can_use_cards) = (chosen(), CAN_USE_CARDS);
     let sentence = match (&chosen, can_use_cards) {
         (Some(card), _) => format!("models are computed on {card}, as {DEVICE} says"),
         (None, true) => {
@@ -187,6 +191,30 @@ fn computes() -> Finding {
     };
     let condition = Condition::Computes { card: chosen, can_use_cards };
     finding(Verdict::Well, "computing", sentence, condition)
+}
+
+/// A gaming PC whose card idles is what its owner wonders about.
+fn unused_cards(cards: &[Card]) -> Option<Finding> {
+    if cards.is_empty() || chosen().is_some() {
+        return None;
+    }
+    let name = |card: &Card| {
+        let gigabytes = card.memory_bytes as f64 / f64::from(1 << 30);
+        format!("{} ({gigabytes:.0} GB)", card.name)
+    };
+    let cards: Vec<String> = cards.iter().map(name).collect();
+    let what = match CAN_USE_CARDS {
+        true => "INGLENOOK_DEVICE=cuda uses it",
+        false => "a build with the cargo feature `cuda` could use it",
+    };
+    let sentence = format!("{} is there and not used: {what}", cards.join(", "));
+    let condition = Condition::CardsUnused { cards, can_use_cards: CAN_USE_CARDS };
+    Some(finding(Verdict::Note, "computing", sentence, condition))
+}
+
+/// The device that the owner has chosen, but for the processor.
+fn chosen() -> Option<String> {
+    nook_base::env::text(DEVICE).filter(|device| device != "cpu")
 }
 
 fn finding(
@@ -211,6 +239,17 @@ fn count(things: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_card_that_is_not_used_is_named_with_what_would_use_it() {
+        assert_eq!(unused_cards(&[]), None);
+        let card = |name: &str| Card { name: name.to_owned(), memory_bytes: 24 << 30 };
+        let found = unused_cards(&[card("NVIDIA One"), card("NVIDIA Two")]).unwrap();
+        assert_eq!(found.verdict, Verdict::Note);
+        let words = "NVIDIA One (24 GB), NVIDIA Two (24 GB) is there and not used: ";
+        assert!(found.sentence.starts_with(words), "{}", found.sentence);
+        assert!(found.sentence.ends_with(" use it") || found.sentence.ends_with(" uses it"));
+    }
 
     #[test]
     fn a_disk_that_is_nearly_full_is_told_before_it_is_full() {

@@ -175,6 +175,10 @@ pub async fn start(options: HouseOptions) -> Result<House, StartError> {
     let (state, inboxes) = assemble(read, options.worker, command_inbox, &tasks)?;
     let (view, port_keys) = (state.view.subscribe(), state.port_keys.subscribe());
     tasks.spawn("house", running::run(state, inboxes));
+    // In a thread of its own, before anybody asks: a driver that sleeps takes its time.
+    tasks.spawn_until_cancelled("cards", async {
+        let _ = tokio::task::spawn_blocking(nook_machine::look_for_cards).await;
+    });
     Ok(House { inbox: commands, view, port_keys, tasks, runtime_folder })
 }
 

@@ -69,6 +69,14 @@ card: string | null,
 /**
  * Whether this build can use a graphics card at all.
  */
+can_use_cards: boolean, } | { "kind": "cards_unused", 
+/**
+ * What they are called.
+ */
+cards: Array<string>, 
+/**
+ * Whether this build can use them.
+ */
 can_use_cards: boolean, } | { "kind": "trouble", 
 /**
  * What.

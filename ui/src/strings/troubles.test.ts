@@ -75,6 +75,7 @@ const CONDITIONS: OneOfEach<Condition> = {
   models: { kind: 'models', count: 5 },
   disk_room: { kind: 'disk_room', free_bytes: 84.3e9 },
   computes: { kind: 'computes', card: 'cuda:1', can_use_cards: true },
+  cards_unused: { kind: 'cards_unused', cards: ['NVIDIA GeForce RTX 4090 (24 GB)'], can_use_cards: false },
   trouble: { kind: 'trouble', trouble: TROUBLES.copy_seen },
 };
 
@@ -172,6 +173,7 @@ function valuesOf(fact: object, ...apart: string[]): unknown[] {
 
 /** What must be said of a value: of a reason, its words. */
 function spoken(value: unknown): unknown {
+  if (Array.isArray(value)) return value.join(', ');
   return typeof value === 'object' && value !== null && 'said' in value ? value.said : value;
 }
 

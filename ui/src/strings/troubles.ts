@@ -98,6 +98,7 @@ function conditionWords(condition: Condition): string {
     case 'models': return says.models(condition.count);
     case 'disk_room': return says.disk_room(bytes(condition.free_bytes));
     case 'computes': return says.computes(condition.card, condition.can_use_cards);
+    case 'cards_unused': return says.cards_unused(condition.cards.join(', '), condition.can_use_cards);
     case 'trouble': return troubleWords(condition.trouble);
   }
 }

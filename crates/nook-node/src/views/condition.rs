@@ -73,6 +73,13 @@ enum Condition {
         /// Whether this build can use a graphics card at all.
         can_use_cards: bool,
     },
+    /// Graphics cards are there, and models are computed on the processor all the same.
+    CardsUnused {
+        /// What they are called.
+        cards: Vec<String>,
+        /// Whether this build can use them.
+        can_use_cards: bool,
+    },
     /// Something is not well.
     Trouble {
         /// What.

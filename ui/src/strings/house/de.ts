@@ -75,6 +75,8 @@ export const house: Strings['house'] = {
       card !== null ? `Modelle werden auf ${card} berechnet.`
         : canUseCards ? 'Modelle werden auf dem Prozessor berechnet; INGLENOOK_DEVICE nennt ein anderes Gerät.'
           : 'Modelle werden auf dem Prozessor berechnet; dieses Programm benutzt keine Grafikkarte.',
+    cards_unused: (cards, canUseCards) =>
+      `${cards} ist da und wird nicht benutzt. ${canUseCards ? 'INGLENOOK_DEVICE=cuda benutzt sie.' : 'Ein Programm, das mit dem Cargo-Merkmal cuda gebaut ist, könnte sie benutzen.'}`,
   },
   reasons: {
     no_room: 'der Datenträger ist voll',

@@ -89,6 +89,8 @@ export const house = {
       card !== null ? `Models are computed on ${card}.`
         : canUseCards ? 'Models are computed on the processor; INGLENOOK_DEVICE names another device.'
           : 'Models are computed on the processor; this build uses no graphics card.',
+    cards_unused: (cards: string, canUseCards: boolean) =>
+      `${cards} is there and not used. ${canUseCards ? 'INGLENOOK_DEVICE=cuda uses it.' : 'A build with the cargo feature cuda could use it.'}`,
   } satisfies Kinds<Condition, 'trouble'>,
   reasons: {
     no_room: 'the disk is full',
