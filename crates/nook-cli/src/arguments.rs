@@ -78,6 +78,9 @@ pub(crate) struct Pair {
     /// How far to trust it once paired.
     #[arg(long, value_enum, default_value = "guest")]
     pub(crate) trust: TrustChoice,
+    /// Print JSON: a line with the code where one is shown, and one with the device once it is paired.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -228,9 +231,9 @@ pub(crate) enum ModelsAction {
 
 #[derive(Debug, Args)]
 pub(crate) struct Chat {
-    /// Model to talk with.
-    #[arg(long, default_value = "ember", value_name = "FILE-OR-NAME", value_hint = ValueHint::AnyPath)]
-    pub(crate) model: String,
+    /// Model to talk with (default: the newest, as in the window).
+    #[arg(long, value_name = "FILE-OR-NAME", value_hint = ValueHint::AnyPath)]
+    pub(crate) model: Option<String>,
     /// Instructions that hold for the whole chat.
     #[arg(long)]
     pub(crate) system: Option<String>,

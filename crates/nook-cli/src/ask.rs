@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::bail;
 use nook_control::{Answer, Client, DeviceTarget, Request};
 use nook_node::doctor::Verdict;
-use nook_node::views::{DeviceView, GuestView, HouseView, LendView, SharingView, Trust};
+use nook_node::views::{
+    DeviceView, GuestView, HouseView, LendView, PairingView, SharingView, Trust,
+};
 
 use crate::arguments::{
     Devices, DevicesAction, Doctor, DoctorSubject, Pair, Share, Switch, TrustChoice,
@@ -27,17 +29,24 @@ pub(crate) async fn pair(home: Option<PathBuf>, pair: Pair) -> anyhow::Result<Ex
     let client = &door.client;
     let device = match &pair.code {
         Some(code) => join(client, code, pair.with.as_deref()).await?,
-        None => show_code(client).await?,
+        None => show_code(client, pair.json).await?,
     };
-    output::line(format!("Paired with {} ({}).", device.name, device.short_id));
-    if pair.trust == TrustChoice::Guest {
+    if !pair.json {
+        output::line(format!("Paired with {} ({}).", device.name, device.short_id));
+    }
+    let is_guest = pair.trust == TrustChoice::Guest;
+    if !is_guest {
+        let (device, trust) = (device.id.clone(), pair.trust.into());
+        client.ask(Request::SetTrust { device, trust }).await?;
+    }
+    if pair.json {
+        output::json_line(paired(&view(client).await?, &device.id)?);
+    } else if is_guest {
         output::line(format!(
             "It is a guest and takes part in nothing yet: nook devices trust {} trusted",
             device.short_id
         ));
     } else {
-        let trust = pair.trust.into();
-        client.ask(Request::SetTrust { device: device.id, trust }).await?;
         output::line(HONEST_SENTENCE);
     }
     Ok(ExitCode::SUCCESS)
@@ -88,16 +97,19 @@ async fn showing_a_code(client: &Client, name: Option<&str>) -> anyhow::Result<S
 }
 
 /// Shows a code and waits until a device has used it, or the window is over.
-async fn show_code(client: &Client) -> anyhow::Result<DeviceView> {
+async fn show_code(client: &Client, json: bool) -> anyhow::Result<DeviceView> {
     let before = view(client).await?;
     let Answer::Pairing(window) = client.ask(Request::ShowCode).await? else {
         bail!("the node did not show a code");
     };
-    output::line(format!("Type this code on the other device:  {}", spaced(&window.code)));
-    output::line(format!(
-        "If it does not find this one, address: {}",
-        window.addresses.join(" or ")
-    ));
+    if json {
+        let PairingView { code, addresses, .. } = &window;
+        output::json_line(&serde_json::json!({ "code": code, "addresses": addresses }));
+    } else {
+        output::line(format!("Type this code on the other device:  {}", spaced(&window.code)));
+        let addresses = window.addresses.join(" or ");
+        output::line(format!("If it does not find this one, address: {addresses}"));
+    }
     loop {
         tokio::time::sleep(LOOK).await;
         let now = view(client).await?;
@@ -123,14 +135,27 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
     let door = Door::running(home).await?;
     match devices.action {
         Some(DevicesAction::Trust { device, level }) => {
-            door.client.ask(Request::SetTrust { device, trust: level.into() }).await?;
-            output::line(HONEST_SENTENCE);
+            let id = paired(&view(&door.client).await?, &device)?.id.clone();
+            let (device, trust) = (id.clone(), level.into());
+            door.client.ask(Request::SetTrust { device, trust }).await?;
+            if devices.json {
+                output::json(paired(&view(&door.client).await?, &id)?);
+            } else {
+                output::line(HONEST_SENTENCE);
+            }
         }
         Some(DevicesAction::Safety { device }) => {
             show_safety_number(&view(&door.client).await?, &device, devices.json)?;
         }
         Some(DevicesAction::Forget { device }) => {
-            door.client.ask(Request::Forget { device }).await?;
+            let view = view(&door.client).await?;
+            let DeviceView { id, name, .. } = paired(&view, &device)?;
+            door.client.ask(Request::Forget { device: id.clone() }).await?;
+            if devices.json {
+                output::json(&serde_json::json!({ "device": name, "id": id, "paired": false }));
+            } else {
+                output::line(format!("{name} is not paired with this device any more."));
+            }
         }
         None => {
             let view = view(&door.client).await?;
@@ -184,17 +209,28 @@ fn lend_words(lend: &LendView) -> String {
 const COMPARE_SENTENCE: &str = "Read it out to each other: if both screens show these same digits, \
                                 nobody stands between the two devices.";
 
-fn show_safety_number(view: &HouseView, device: &str, json: bool) -> anyhow::Result<()> {
-    let is_it = |one: &&DeviceView| {
-        one.name.eq_ignore_ascii_case(device) || one.short_id == device || one.id == device
-    };
-    let paired: Vec<_> = view.devices.iter().filter(|one| one.paired).filter(is_it).collect();
-    let [one] = paired.as_slice() else {
-        match paired.len() {
-            0 => bail!("no device \"{device}\" is paired with this one: nook devices lists them"),
-            _ => bail!("several paired devices are called \"{device}\": give the id of one"),
+/// The paired device that is meant, as the node understands it: by id, short id, name, or a unique beginning
+/// of its name.
+fn paired<'a>(view: &'a HouseView, device: &str) -> anyhow::Result<&'a DeviceView> {
+    let lower = device.trim().to_lowercase();
+    let all = || view.devices.iter().filter(|one| one.paired);
+    let is_id =
+        |one: &&DeviceView| [&one.id, &one.short_id].map(|id| id.to_lowercase()).contains(&lower);
+    let named: Vec<_> = all().filter(|one| one.name.to_lowercase() == lower).collect();
+    let begins =
+        |one: &&DeviceView| !lower.is_empty() && one.name.to_lowercase().starts_with(&lower);
+    let begins: Vec<_> = all().filter(begins).collect();
+    match (all().find(is_id), named.as_slice(), begins.as_slice()) {
+        (Some(one), ..) | (None, &[one], _) | (None, [], &[one]) => Ok(one),
+        (None, [], []) => {
+            bail!("no device \"{device}\" is paired with this one: nook devices lists them")
         }
-    };
+        _ => bail!("several paired devices are called \"{device}\": give the id of one"),
+    }
+}
+
+fn show_safety_number(view: &HouseView, device: &str, json: bool) -> anyhow::Result<()> {
+    let one = paired(view, device)?;
     let Some(number) = &one.safety_number else {
         bail!("the node did not say the safety number; is it of an earlier version?");
     };

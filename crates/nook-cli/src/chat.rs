@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use nook_control::{GenerateWish, WishedMessage};
 use nook_node::views::{ChatRole, ReplyEvent};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::arguments::Chat;
 use crate::door::Door;
-use crate::{generate, output};
+use crate::{ask, generate, output};
 
 /// Talks until the input ends.
 pub(crate) async fn run(home: Option<PathBuf>, chat: Chat) -> anyhow::Result<ExitCode> {
@@ -20,7 +21,10 @@ pub(crate) async fn run(home: Option<PathBuf>, chat: Chat) -> anyhow::Result<Exi
 }
 
 async fn talk(door: &Door, chat: &Chat) -> anyhow::Result<()> {
-    let model = generate::model_name(&door.client, &chat.model).await?;
+    let model = match &chat.model {
+        Some(typed) => generate::model_name(&door.client, typed).await?,
+        None => ask::view(&door.client).await?.default_model.context("there is no model here")?,
+    };
     let message = |role, text: &str| WishedMessage { role, text: text.to_owned() };
     let mut messages: Vec<_> =
         chat.system.iter().map(|text| message(ChatRole::System, text)).collect();
