@@ -337,6 +337,25 @@ async fn f9_a_worker_without_memory_for_a_conversation_refuses_it_and_it_goes_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn f9_a_worker_that_runs_out_of_memory_mid_reply_changes_nothing() -> anyhow::Result<()> {
+    let mut house = split().await?;
+    let long = Wish::text(&LONG.repeat(24), 40);
+    let undisturbed_long = house.asking().answer(&long.clone().alone()).await?;
+    let undisturbed = house.asking().answer(&wish().alone()).await?;
+    let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
+    assert!(reply.told().uses(FIRST), "{:?}", reply.told());
+    house.node_mut(1).starve_workers()?;
+    drop(held);
+    // A second conversation, for which there is no memory.
+    let (first, second) = tokio::join!(finish(reply, &undisturbed), house.asking().answer(&long));
+    let (first, second) = (first?, second?);
+    second.assert_says(&undisturbed_long);
+    assert!(house.node(1).log().contains("memory allocation of"), "it ended for another reason");
+    assert!(first.lost.contains(&FIRST.to_owned()) && !first.uses(FIRST), "{first:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_of_the_asking_device_that_dies_is_started_once_more() -> anyhow::Result<()> {
     let mut house = split().await?;
     check(&mut house, async |house| {

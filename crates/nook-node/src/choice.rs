@@ -22,7 +22,7 @@ use nook_plan::{
     NarrowRows, NoPlan, Out, Owner, Place, Prediction, Request, Route, Rows, Segment, Situation,
     Speed, Standing, Topology, Walk, WholeElsewhere, greedy_cover, plan, plan_with_rows, rows_on,
 };
-use nook_store::Pooling;
+use nook_store::{Pooling, SplitChoice};
 use nook_wire::ShardAdvert;
 
 use crate::adverts::AdvertBook;
@@ -45,6 +45,7 @@ pub(crate) struct Question {
     pub(crate) model: ModelDigest,
     pub(crate) file: ModelFile,
     pub(crate) pooling: Pooling,
+    pub(crate) split: SplitChoice,
     pub(crate) reach: Reach,
     pub(crate) dtype: ActivationDtype,
     /// Devices that can read q8, where it may be chosen instead of `dtype`.

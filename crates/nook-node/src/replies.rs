@@ -240,6 +240,7 @@ impl State {
             model,
             file,
             pooling: inference.pooling,
+            split: inference.split,
             reach: if inference.enabled { reach } else { Reach::ThisDevice },
             dtype,
             narrow,

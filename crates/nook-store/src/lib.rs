@@ -59,5 +59,5 @@ pub use settings::{
     ActivationChoice, ChatSettings, DeviceSettings, GlanceError, HostSettings, InferenceSettings,
     ModelsSettings, NetworkSettings, NoQuietHours, PauseSettings, Pooling, PortSettings,
     QuietHours, RESTART_KEYS, SETTINGS_KEYS, SettingValue, Settings, SettingsError, SettingsFile,
-    WindowSettings, usual_shard_bytes,
+    SplitChoice, WindowSettings, usual_shard_bytes,
 };

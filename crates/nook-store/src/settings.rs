@@ -116,6 +116,8 @@ pub struct InferenceSettings {
     pub enabled: bool,
     /// When replies of this device use the others.
     pub pooling: Pooling,
+    /// How layers are divided among the devices that are asked to hold some.
+    pub split: SplitChoice,
     /// Whether a whole request, prompt and reply, may be given to another device of the same person that
     /// is faster. That device then sees the words; so this is off unless the owner switches it on, and
     /// only devices that both sides mark `own` come into question.
@@ -176,6 +178,17 @@ pub enum Pooling {
     /// Whenever they offer all the layers between the two ends of this device, however slow: for
     /// demonstration households and for people who try things out.
     Always,
+}
+
+/// How layers are divided among the devices that are asked to hold some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SplitChoice {
+    /// As predicted to be best; with [`Pooling::Always`] in proportion to speed.
+    Planned,
+    /// In equal parts: for comparison.
+    Uniform,
+    /// In proportion to speed, as far as memory allows, and no device left out.
+    Weighted,
 }
 
 /// Adverts come every 30 seconds; four times this is a little longer, so that none is forgotten between two.
@@ -275,6 +288,7 @@ impl raw::RawInference {
         Ok(InferenceSettings {
             enabled: self.enabled,
             pooling: pooling("distributed_inference.pooling", &self.pooling)?,
+            split: split("distributed_inference.split", &self.split)?,
             whole_on_own_devices: self.whole_on_own_devices,
             max_shards_per_request: number(
                 "distributed_inference.max_shards_per_request",
@@ -419,6 +433,15 @@ fn pooling(key: &'static str, text: &str) -> Result<Pooling, OutOfRange> {
         "when_faster" => Ok(Pooling::WhenFaster),
         "always" => Ok(Pooling::Always),
         _ => Err(out_of_range(key, text, "`when_faster` or `always`")),
+    }
+}
+
+fn split(key: &'static str, text: &str) -> Result<SplitChoice, OutOfRange> {
+    match text {
+        "planned" => Ok(SplitChoice::Planned),
+        "uniform" => Ok(SplitChoice::Uniform),
+        "weighted" => Ok(SplitChoice::Weighted),
+        _ => Err(out_of_range(key, text, "`planned`, `uniform` or `weighted`")),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nook_base::{ActivationDtype, LayerRange};
 use nook_store::{
     ActivationChoice, GlanceError, Home, HomeChoice, KeyringChoice, Pooling, SETTINGS_KEYS,
-    SettingValue, Settings, SettingsError, SettingsFile,
+    SettingValue, Settings, SettingsError, SettingsFile, SplitChoice,
 };
 use nook_trust::TrustLevel;
 use proptest::prelude::*;
@@ -48,6 +48,7 @@ fn a_missing_file_means_the_documented_defaults_and_stays_missing() {
     assert_eq!(settings.gate.remote_whole, TrustLevel::Own);
     assert_eq!(settings.inference.activation_dtype, ActivationChoice::Always(ActivationDtype::F16));
     assert_eq!(settings.inference.pooling, Pooling::WhenFaster);
+    assert_eq!(settings.inference.split, SplitChoice::Planned);
     assert!(!settings.inference.whole_on_own_devices, "words stay here unless the owner says so");
     assert_eq!(settings.inference.shard_health_timeout, Duration::from_secs(30));
     assert_eq!(settings.host.shard_max_bytes, None, "how much is lent follows the machine");
@@ -177,6 +178,7 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("[gate]\nremote_whole = \"\"\n", "gate.remote_whole"),
         ("[device]\nkeyring = \"maybe\"\n", "device.keyring"),
         ("[distributed_inference]\npooling = \"never\"\n", "distributed_inference.pooling"),
+        ("[distributed_inference]\nsplit = \"fair\"\n", "distributed_inference.split"),
         (
             "[distributed_inference]\nactivation_dtype = \"q4\"\n",
             "distributed_inference.activation_dtype",
@@ -255,6 +257,7 @@ fn every_key_changes_something() {
         ("device.keyring", "off"),
         ("port.address", "127.0.0.1:9999"),
         ("distributed_inference.pooling", "always"),
+        ("distributed_inference.split", "uniform"),
         ("distributed_inference.activation_dtype", "fp32"),
         ("distributed_inference.host.layers", "2-5"),
         ("distributed_inference.host.pause.quiet_hours", "22:00-07:00"),

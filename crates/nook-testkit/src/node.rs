@@ -15,7 +15,7 @@ use nook_node::Vitals;
 use nook_node::views::{HouseView, PipelineView, Trust};
 
 use crate::plan::NodePlan;
-use crate::process::{Signal, Throttle, children, lives, signal};
+use crate::process::{Signal, Throttle, children, lives, signal, starve};
 use crate::program::nook;
 use crate::secrets::files_below;
 
@@ -273,6 +273,12 @@ impl Node {
         let workers = self.workers();
         workers.iter().for_each(|pid| signal(*pid, kind));
         workers.len()
+    }
+
+    /// The system gives its workers no more memory from now on.
+    pub fn starve_workers(&mut self) -> anyhow::Result<()> {
+        self.remember_workers();
+        self.workers().into_iter().try_for_each(starve)
     }
 
     /// Makes its workers about `factor` times slower, until what is returned is dropped.

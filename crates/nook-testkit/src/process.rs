@@ -37,6 +37,14 @@ pub fn signal(pid: u32, signal: Signal) {
     let _ = Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
+/// The system gives a process no more memory from now on; what it has is its own. A process that has gone is an
+/// error, and so is a machine without `prlimit` (util-linux).
+pub(crate) fn starve(pid: u32) -> anyhow::Result<()> {
+    let ran = Command::new("prlimit").args(["--pid", &pid.to_string(), "--data=0"]).status()?;
+    anyhow::ensure!(ran.success(), "prlimit: {ran}");
+    Ok(())
+}
+
 /// Processes that stand still. Dropping it lets them go on.
 #[derive(Debug)]
 pub struct Standstill {

@@ -12,7 +12,7 @@ use nook_plan::{
     Aim, Device, Ends, LOAD_ASSUMED, Place, Prediction, Share, Situation, Split, Standing, Walk,
     Width, place, plan,
 };
-use nook_store::Pooling;
+use nook_store::{Pooling, SplitChoice};
 
 use super::{Encoded, Question, REPLY_TOKENS_EXPECTED};
 use crate::adverts::AdvertBook;
@@ -85,11 +85,16 @@ impl Question {
             }
         };
         // With pooling `always` this device keeps its two ends and nothing else.
-        let (ends, split) = match self.pooling {
-            Pooling::Always => {
-                (Ends { width: Width::Fixed, ..request.ends }, Split::CapacityWeighted)
+        let ends = match self.pooling {
+            Pooling::Always => Ends { width: Width::Fixed, ..request.ends },
+            Pooling::WhenFaster => request.ends,
+        };
+        let split = match (self.split, self.pooling) {
+            (SplitChoice::Planned, Pooling::WhenFaster) => Split::Planned,
+            (SplitChoice::Planned, Pooling::Always) | (SplitChoice::Weighted, _) => {
+                Split::CapacityWeighted
             }
-            Pooling::WhenFaster => (request.ends, Split::Planned),
+            (SplitChoice::Uniform, _) => Split::Uniform,
         };
         let request = nook_plan::Request { ends, ..request };
         let could: Vec<Device> =

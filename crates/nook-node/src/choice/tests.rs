@@ -32,6 +32,7 @@ fn question(pooling: Pooling, facts: Facts) -> Question {
         model: MODEL,
         file: ember(),
         pooling,
+        split: SplitChoice::Planned,
         reach: Reach::House,
         dtype: ActivationDtype::F16,
         narrow: None,
@@ -296,6 +297,42 @@ fn what_a_host_has_measured_of_itself_counts_until_this_device_has() {
     assert_eq!(choice.route.hops(), 0);
 }
 
+/// Devices 1 and 2 offer the first three layers of the model each, and would hold any three.
+fn offer_halves(book: &mut AdvertBook, now: Instant) {
+    for number in [1, 2] {
+        let mut heard = heard(MODEL, true, Duration::ZERO, now);
+        heard.advert.shards[0].layers = LayerRange::with_len(0, 3);
+        book.heard.insert(peer(number), heard);
+        book.names.insert(peer(number), number.to_string());
+    }
+}
+
+#[test]
+fn the_owner_chooses_how_layers_are_divided_among_a_fast_and_a_slow_device() {
+    let now = now();
+    let mut book = book(now);
+    offer_halves(&mut book, now);
+    let mut facts = measured(300, 100);
+    let slow = Known { speed: speed(900), held: Vec::new(), head_held: true };
+    facts.speeds.insert(Place::Peer(peer(2)), slow);
+    facts.links.insert(peer(2), near());
+    let told = Encoded::usual(Vec::new(), PLENTY);
+    let movable: BTreeSet<PeerId> = [peer(1), peer(2)].into();
+    for (split, expected) in [
+        (SplitChoice::Planned, [3, 1]),
+        (SplitChoice::Weighted, [3, 1]),
+        (SplitChoice::Uniform, [2, 2]),
+    ] {
+        let question = Question { split, ..question(Pooling::Always, facts.clone()) };
+        let wanted = question.outlook(&told, &book, &movable, now).wanted.expect("there is room");
+        let of = |number| {
+            let its = wanted.shares.iter().filter(|it| it.place == Place::Peer(peer(number)));
+            its.map(|it| it.layers.len()).sum::<u32>()
+        };
+        assert_eq!([of(1), of(2)], expected, "{split:?}");
+    }
+}
+
 #[test]
 fn layers_are_placed_where_nobody_has_them_and_only_on_devices_that_take_wishes() {
     let now = now();
@@ -306,12 +343,7 @@ fn layers_are_placed_where_nobody_has_them_and_only_on_devices_that_take_wishes(
     let look =
         |book: &AdvertBook, movable: &BTreeSet<PeerId>| question.outlook(&told, book, movable, now);
     assert_eq!(look(&book, &movable).present, Present::AsSet, "one has the whole middle");
-    for number in [1, 2] {
-        let mut heard = heard(MODEL, true, Duration::ZERO, now);
-        heard.advert.shards[0].layers = LayerRange::with_len(0, 3);
-        book.heard.insert(peer(number), heard);
-        book.names.insert(peer(number), number.to_string());
-    }
+    offer_halves(&mut book, now);
     let outlook = look(&book, &movable);
     assert_eq!(outlook.present, Present::Impossible);
     let wanted = outlook.wanted.expect("together they have room");

@@ -42,6 +42,7 @@ const READERS: &[(&str, &str, &str)] = &[
     ("window.safe_graphics", "src-tauri/src/main.rs", "choices.safe_graphics"),
     ("distributed_inference.enabled", SHARING, "settings.inference.enabled"),
     ("distributed_inference.pooling", REPLIES, "inference.pooling"),
+    ("distributed_inference.split", REPLIES, "inference.split"),
     ("distributed_inference.whole_on_own_devices", REPLIES, "inference.whole_on_own_devices"),
     ("distributed_inference.max_shards_per_request", REPLIES, "inference.max_shards_per_request"),
     (

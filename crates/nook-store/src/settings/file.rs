@@ -45,6 +45,7 @@ pub const SETTINGS_KEYS: &[&str] = &[
     "window.safe_graphics",
     "distributed_inference.enabled",
     "distributed_inference.pooling",
+    "distributed_inference.split",
     "distributed_inference.whole_on_own_devices",
     "distributed_inference.max_shards_per_request",
     "distributed_inference.shard_health_timeout_seconds",

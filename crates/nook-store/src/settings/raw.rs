@@ -77,6 +77,7 @@ pub(super) struct RawWindow {
 pub(super) struct RawInference {
     pub(super) enabled: bool,
     pub(super) pooling: String,
+    pub(super) split: String,
     pub(super) whole_on_own_devices: bool,
     pub(super) max_shards_per_request: i64,
     pub(super) shard_health_timeout_seconds: i64,
@@ -167,6 +168,7 @@ impl Default for RawInference {
         Self {
             enabled: true,
             pooling: "when_faster".to_owned(),
+            split: "planned".to_owned(),
             whole_on_own_devices: false,
             max_shards_per_request: 16,
             shard_health_timeout_seconds: 30,
