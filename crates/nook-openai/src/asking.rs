@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nook_base::ErrorCode;
-use nook_node::views::{LegView, PortRequestKind, ReplyEvent, ReplySummary, ShardState};
+use nook_node::views::{LegView, PortRequestKind, ReplyEvent, ReplySummary};
 use nook_node::{GenerateRequest, House, HouseError, PieceOdds, Reply};
 use nook_text::{Said, SaidParser};
 
 use crate::error::{ApiError, from_code};
 use crate::guard::Caller;
+use crate::happened::Happened;
 use crate::models;
 use crate::report::Report;
 use crate::server::Port;
@@ -73,8 +74,8 @@ pub(crate) struct Asked {
 pub(crate) enum Heard {
     /// Something was said, or a token chosen whose text is not whole yet.
     Said { pieces: Vec<Said>, odds: Option<PieceOdds> },
-    /// Something happened between devices, for whoever reads comments.
-    Comment(String),
+    /// Something happened between devices.
+    Happened(Happened),
     /// The reply is complete, with what was held back.
     End { pieces: Vec<Said>, summary: ReplySummary },
     /// It ended early.
@@ -186,21 +187,13 @@ impl Asked {
                     }
                 }
                 ReplyEvent::ShardStatus { device, status } => {
-                    let word = match status {
-                        ShardState::Online => "online",
-                        ShardState::Degraded => "degraded",
-                        ShardState::Lost => "lost",
-                    };
-                    return Heard::Comment(format!("shard_status {device}: {word}"));
+                    return Heard::Happened(Happened::status(device, status));
                 }
                 ReplyEvent::ShardFailover { failover, .. } => {
-                    return Heard::Comment(format!(
-                        "shard_failover {} to {} after {:.0} ms",
-                        failover.from, failover.to, failover.pause_ms
-                    ));
+                    return Heard::Happened(Happened::ShardFailover(failover.into()));
                 }
                 ReplyEvent::FallbackToLocal { .. } => {
-                    return Heard::Comment("fallback_to_local".to_owned());
+                    return Heard::Happened(Happened::FallbackToLocal);
                 }
             }
         }
@@ -331,7 +324,7 @@ mod tests {
         let error = loop {
             match asked.next().await {
                 Heard::Said { pieces, .. } => take(pieces),
-                Heard::Comment(_) => {}
+                Heard::Happened(_) => {}
                 Heard::Broken(error) => break Some(error),
                 Heard::End { pieces, .. } => {
                     take(pieces);

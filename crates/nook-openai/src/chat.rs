@@ -9,6 +9,7 @@ use nook_text::Said;
 use crate::asking::{Asked, Heard, Leaves};
 use crate::error::ApiError;
 use crate::guard::Caller;
+use crate::happened::Computed;
 use crate::request::Body;
 use crate::server::Port;
 use crate::shapes::{
@@ -38,9 +39,9 @@ pub(crate) async fn complete(
     let model = asked.model().to_owned();
     let completion = Completion { id, created: clock::unix_seconds(), model };
     if wish.stream {
-        Ok(stream::respond(completion, asked, wish.include_usage))
+        Ok(stream::respond(completion, asked, wish.extras))
     } else {
-        whole(completion, asked).await
+        whole(completion, asked, wish.extras.inglenook).await
     }
 }
 
@@ -56,7 +57,11 @@ pub(crate) fn new_call_id() -> String {
 }
 
 /// Collects a reply. The client's leaving drops this future, and with it the reply.
-async fn whole(completion: Completion, mut asked: Asked) -> Result<Response, ApiError> {
+async fn whole(
+    completion: Completion,
+    mut asked: Asked,
+    tells_devices: bool,
+) -> Result<Response, ApiError> {
     let mut collected = Collected::default();
     let mut told = Vec::new();
     loop {
@@ -65,7 +70,7 @@ async fn whole(completion: Completion, mut asked: Asked) -> Result<Response, Api
                 collected.take(pieces);
                 told.extend(odds);
             }
-            Heard::Comment(_) => {}
+            Heard::Happened(_) => {}
             Heard::Broken(error) => return Err(error),
             Heard::End { pieces, summary } => {
                 collected.take(pieces);
@@ -83,6 +88,7 @@ async fn whole(completion: Completion, mut asked: Asked) -> Result<Response, Api
                     model: completion.model,
                     choices: vec![choice],
                     usage: Usage::from(&summary),
+                    inglenook: tells_devices.then(|| Computed::from(&summary)),
                 };
                 return Ok(Json(answer).into_response());
             }

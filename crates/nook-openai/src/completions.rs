@@ -21,6 +21,7 @@ use crate::body;
 use crate::chat::{Completion, new_id};
 use crate::error::ApiError;
 use crate::guard::Caller;
+use crate::happened::Happened;
 use crate::knobs::{Knobs, Stop, StreamOptions, model_name, refuse, stops, tokens_max};
 use crate::server::Port;
 use crate::shapes::{TextChoice, TextCompletion, TextLogprobs, Usage, finish_reason};
@@ -219,7 +220,7 @@ struct Choices {
 enum Told {
     /// More of the choice `index`.
     Choice(TextChoice),
-    Comment(String),
+    Happened(Happened),
     Broken(ApiError),
 }
 
@@ -230,7 +231,7 @@ impl Choices {
             Heard::Said { pieces, odds } => {
                 Told::Choice(self.choice(&pieces, odds.as_slice(), None))
             }
-            Heard::Comment(text) => Told::Comment(text),
+            Heard::Happened(what) => Told::Happened(what),
             Heard::Broken(error) => Told::Broken(error),
             Heard::End { pieces, summary } => {
                 let more = Usage::from(&summary);
@@ -293,8 +294,8 @@ impl Outgoing for Choices {
                     return true;
                 }
             }
-            Told::Comment(text) => {
-                ready.push_back(comment(&text));
+            Told::Happened(what) => {
+                ready.extend(comment(&what));
                 return true;
             }
             Told::Broken(error) => {
@@ -325,7 +326,7 @@ async fn whole(mut choices: Choices) -> Result<Response, ApiError> {
     loop {
         let more = match choices.told().await {
             Told::Choice(more) => more,
-            Told::Comment(_) => continue,
+            Told::Happened(_) => continue,
             Told::Broken(error) => return Err(error),
         };
         let is_last = more.finish_reason.is_some();

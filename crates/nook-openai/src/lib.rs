@@ -20,6 +20,7 @@ mod embeddings;
 mod error;
 mod format;
 mod guard;
+mod happened;
 mod knobs;
 mod messages;
 mod models;

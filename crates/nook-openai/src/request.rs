@@ -67,6 +67,17 @@ pub(crate) struct Body {
     response_format: Option<SentFormat>,
     /// Handed to templates that know it; `none` asks for no thinking.
     reasoning_effort: Option<String>,
+    /// Tell in objects called `inglenook` what happens between devices, and who computed the reply.
+    inglenook: Option<bool>,
+}
+
+/// What an answer holds only for whoever asks for it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Extras {
+    /// A last chunk of a stream with what it took.
+    pub(crate) usage: bool,
+    /// What happened between devices.
+    pub(crate) inglenook: bool,
 }
 
 /// The body as understood.
@@ -74,7 +85,7 @@ pub(crate) struct Body {
 pub(crate) struct Wish {
     pub(crate) request: GenerateRequest,
     pub(crate) stream: bool,
-    pub(crate) include_usage: bool,
+    pub(crate) extras: Extras,
 }
 
 impl Body {
@@ -112,8 +123,11 @@ impl Body {
             activation_dtype: None,
             reach: Reach::House,
         };
-        let include_usage = self.stream_options.is_some_and(|options| options.include_usage);
-        Ok(Wish { request, stream: self.stream.unwrap_or(false), include_usage })
+        let extras = Extras {
+            usage: self.stream_options.is_some_and(|options| options.include_usage),
+            inglenook: self.inglenook.unwrap_or(false),
+        };
+        Ok(Wish { request, stream: self.stream.unwrap_or(false), extras })
     }
 
     fn refuse_unsupported(&self) -> Result<(), ApiError> {

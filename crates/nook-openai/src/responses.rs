@@ -66,7 +66,7 @@ async fn whole(mut answering: Answering) -> Result<Response, ApiError> {
         unread.clear();
         match answering.asked.next().await {
             Heard::Said { pieces, .. } => answering.items.take(pieces, &mut unread),
-            Heard::Comment(_) => {}
+            Heard::Happened(_) => {}
             Heard::Broken(error) => return Err(error),
             Heard::End { pieces, summary } => {
                 answering.items.take(pieces, &mut unread);
@@ -118,7 +118,7 @@ impl Outgoing for Answering {
         }
         match self.asked.next().await {
             Heard::Said { pieces, .. } => self.items.take(pieces, &mut events),
-            Heard::Comment(text) => ready.push_back(comment(&text)),
+            Heard::Happened(what) => ready.extend(comment(&what)),
             Heard::Broken(error) => {
                 self.items.close("incomplete", &mut events);
                 self.object.status = "failed";

@@ -7,6 +7,8 @@ use nook_node::{LikelyToken, PieceOdds};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::happened::{Computed, Happened};
+
 /// What stands for a logarithm that JSON cannot hold, as OpenAI writes it.
 const LEAST_LOGARITHM: f32 = -9999.0;
 
@@ -27,6 +29,9 @@ pub(crate) struct ChatCompletion {
     pub(crate) model: String,
     pub(crate) choices: Vec<ChatChoice>,
     pub(crate) usage: Usage,
+    /// Who computed the reply; only where the request asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) inglenook: Option<Computed>,
 }
 
 /// The reply of a chat completion.
@@ -106,10 +111,13 @@ pub(crate) struct ChatChunk<'a> {
     pub(crate) object: &'static str,
     pub(crate) created: u64,
     pub(crate) model: &'a str,
-    /// Empty in the last chunk of a stream whose usage was asked for.
+    /// Empty in the last chunk of a stream whose usage was asked for, and where devices are told of.
     pub(crate) choices: Vec<ChunkChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<Usage>,
+    /// What happened between devices; only where the request asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) inglenook: Option<Happened>,
 }
 
 /// More of the reply.

@@ -18,6 +18,8 @@ use serde::Serialize;
 use crate::asking::{Asked, Heard};
 use crate::chat::{Completion, new_call_id};
 use crate::error::ApiError;
+use crate::happened::{Computed, Happened};
+use crate::request::Extras;
 use crate::shapes::{
     ChatChunk, ChatLogprobs, ChunkChoice, Delta, FunctionDelta, ToolCallDelta, Usage, finish_reason,
 };
@@ -69,24 +71,25 @@ pub(crate) fn failed(error: &ApiError) -> Event {
 }
 
 /// What clients ignore.
-pub(crate) fn comment(text: &str) -> Event {
+pub(crate) fn comment(happened: &Happened) -> Option<Event> {
     // A device's name is untrusted text; a line break in it would end the comment.
-    Event::default().comment(text.replace(['\r', '\n'], " "))
+    let text = happened.comment()?.replace(['\r', '\n'], " ");
+    Some(Event::default().comment(text))
 }
 
 /// A chat completion as chunks.
 struct Chunks {
     completion: Completion,
     asked: Asked,
-    include_usage: bool,
+    extras: Extras,
     begun: bool,
     /// Odds of tokens whose text was not sent yet.
     odds: Vec<PieceOdds>,
 }
 
 /// The response for a chat completion.
-pub(crate) fn respond(completion: Completion, asked: Asked, include_usage: bool) -> Response {
-    send(Chunks { completion, asked, include_usage, begun: false, odds: Vec::new() })
+pub(crate) fn respond(completion: Completion, asked: Asked, extras: Extras) -> Response {
+    send(Chunks { completion, asked, extras, begun: false, odds: Vec::new() })
 }
 
 impl Outgoing for Chunks {
@@ -104,8 +107,11 @@ impl Outgoing for Chunks {
                 self.say(pieces, ready);
                 true
             }
-            Heard::Comment(text) => {
-                ready.push_back(comment(&text));
+            Heard::Happened(what) => {
+                match self.extras.inglenook {
+                    true => ready.push_back(self.happened(what)),
+                    false => ready.extend(comment(&what)),
+                }
                 true
             }
             Heard::Broken(error) => {
@@ -119,7 +125,10 @@ impl Outgoing for Chunks {
                     reason => reason,
                 };
                 ready.push_back(self.chunk(Delta::default(), Some(reason)));
-                if self.include_usage {
+                if self.extras.inglenook {
+                    ready.push_back(self.happened(Happened::Done(Computed::from(&summary))));
+                }
+                if self.extras.usage {
                     let usage = Some(Usage::from(&summary));
                     ready.push_back(data(&ChatChunk { usage, ..self.frame(Vec::new()) }));
                 }
@@ -143,6 +152,10 @@ impl Chunks {
         data(&self.frame(vec![ChunkChoice { index: 0, delta, logprobs, finish_reason }]))
     }
 
+    fn happened(&self, what: Happened) -> Event {
+        data(&ChatChunk { inglenook: Some(what), ..self.frame(Vec::new()) })
+    }
+
     fn frame(&self, choices: Vec<ChunkChoice>) -> ChatChunk<'_> {
         ChatChunk {
             id: &self.completion.id,
@@ -151,6 +164,7 @@ impl Chunks {
             model: &self.completion.model,
             choices,
             usage: None,
+            inglenook: None,
         }
     }
 }
@@ -197,13 +211,13 @@ mod tests {
     use super::*;
 
     /// A response whose reply is told by the test.
-    fn respond_to(include_usage: bool, form: ReplyForm) -> (mpsc::Sender<ReplyPiece>, Body) {
+    fn respond_to(extras: Extras, form: ReplyForm) -> (mpsc::Sender<ReplyPiece>, Body) {
         let (events, receiver) = mpsc::channel(16);
         let (model, prompt_ids) = ("m".to_owned(), Sensitive(Vec::new()));
         let reply = Reply { model, prompt_ids, form, events: receiver };
         let completion = Completion { id: "ID".to_owned(), created: 7, model: reply.model.clone() };
         let asked = Asked::told(reply, "ID");
-        (events, respond(completion, asked, include_usage).into_body())
+        (events, respond(completion, asked, extras).into_body())
     }
 
     fn route() -> RouteView {
@@ -250,13 +264,14 @@ mod tests {
 
     /// The bytes of a stream in which `told` happens, after the first chunk that all streams have.
     async fn check(told: Vec<ReplyEvent>, include_usage: bool, expected: &[String]) {
-        let bytes = sent(told, include_usage, ReplyForm::plain()).await;
+        let extras = Extras { usage: include_usage, ..Extras::default() };
+        let bytes = sent(told, extras, ReplyForm::plain()).await;
         let begin = chunk(r#"{"role":"assistant","content":""}"#, "null");
         assert_eq!(bytes, begin + &expected.concat());
     }
 
-    async fn sent(told: Vec<ReplyEvent>, include_usage: bool, form: ReplyForm) -> String {
-        let (events, body) = respond_to(include_usage, form);
+    async fn sent(told: Vec<ReplyEvent>, extras: Extras, form: ReplyForm) -> String {
+        let (events, body) = respond_to(extras, form);
         for event in told {
             let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None };
             events.send(piece).await.unwrap();
@@ -280,21 +295,51 @@ mod tests {
         check(told(), true, &[pieces.concat(), format!("{usage}\n\n"), end]).await;
     }
 
-    #[tokio::test]
-    async fn what_happens_between_devices_travels_as_comments() {
+    /// A device is lost and this one takes over.
+    fn taken_over() -> Vec<ReplyEvent> {
         let failover = FailoverView {
             from: "Desk\r\ndata: evil".to_owned(),
             to: "Attic".to_owned(),
             pause_ms: 12.4,
             after_tokens: 1,
         };
-        let told = vec![
+        vec![
             ReplyEvent::Started { prompt_tokens: 3, route: route() },
             ReplyEvent::ShardStatus { device: "Desk".to_owned(), status: ShardState::Lost },
             ReplyEvent::ShardFailover { failover, route: route() },
             ReplyEvent::FallbackToLocal { route: route() },
             done(),
-        ];
+        ]
+    }
+
+    #[tokio::test]
+    async fn whoever_asks_is_told_in_objects_what_happens_between_devices() {
+        let extras = Extras { inglenook: true, usage: false };
+        let bytes = sent(taken_over(), extras, ReplyForm::plain()).await;
+        let told: Vec<serde_json::Value> = bytes
+            .split("\n\n")
+            .filter_map(|event| event.strip_prefix("data: "))
+            .filter_map(|data| serde_json::from_str::<serde_json::Value>(data).ok())
+            .filter(|chunk| chunk["choices"] == serde_json::json!([]))
+            .map(|mut chunk| chunk["inglenook"].take())
+            .collect();
+        assert_eq!(
+            told,
+            [
+                serde_json::json!({"event": "shard_status", "device": "Desk", "status": "lost"}),
+                serde_json::json!({"event": "shard_failover", "from": "Desk\r\ndata: evil",
+                    "to": "Attic", "pause_ms": 12.4, "after_tokens": 1}),
+                serde_json::json!({"event": "fallback_to_local"}),
+                serde_json::json!({"event": "done", "route": [], "failovers": [],
+                    "first_token_ms": 0.0, "tokens_per_second": 0.0}),
+            ]
+        );
+        assert!(!bytes.contains("\n:") && bytes.ends_with("data: [DONE]\n\n"), "{bytes}");
+    }
+
+    #[tokio::test]
+    async fn what_happens_between_devices_travels_as_comments() {
+        let told = taken_over();
         let expected = [
             ": shard_status Desk: lost\n\n".to_owned(),
             ": shard_failover Desk  data: evil to Attic after 12 ms\n\n".to_owned(),
@@ -328,7 +373,7 @@ mod tests {
 
     #[tokio::test]
     async fn while_the_prompt_is_read_a_comment_keeps_the_connection_awake() {
-        let (_events, body) = respond_to(false, ReplyForm::plain());
+        let (_events, body) = respond_to(Extras::default(), ReplyForm::plain());
         let mut pieces = body.into_data_stream();
         let begin = chunk(r#"{"role":"assistant","content":""}"#, "null");
         assert_eq!(pieces.next().await.unwrap().unwrap(), begin);
@@ -337,7 +382,7 @@ mod tests {
 
     #[tokio::test]
     async fn dropping_the_response_drops_the_reply() {
-        let (events, body) = respond_to(false, ReplyForm::plain());
+        let (events, body) = respond_to(Extras::default(), ReplyForm::plain());
         drop(body);
         assert!(events.is_closed());
     }
@@ -363,7 +408,7 @@ mod tests {
         };
         let mut told: Vec<_> = ACTING.iter().map(|text| delta(text)).collect();
         told.push(done());
-        let bytes = sent(told, false, form).await;
+        let bytes = sent(told, Extras::default(), form).await;
         let chunks: Vec<serde_json::Value> = bytes
             .split("\n\n")
             .filter_map(|event| event.strip_prefix("data: "))

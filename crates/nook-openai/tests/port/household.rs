@@ -3,6 +3,7 @@
 use nook_node::views::Trust;
 use nook_node::{House, PairTarget, Sharing};
 use nook_openai::Limits;
+use serde_json::json;
 
 use crate::kit::{self, Port};
 
@@ -52,4 +53,29 @@ async fn row_4_a_reply_that_breaks_ends_in_an_error_and_in_no_false_stop() {
     assert!(seen.ends_with("\n0\r\n\r\n"), "the answer itself ends in order: {seen}");
     port.wait_until_idle().await;
     port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_is_told_who_computed_and_nobody_else_is() {
+    let (asking, home) = kit::house("Kitchen laptop", ASKING).await;
+    let (lending, _lending_home) = kit::house("Desk", "").await;
+    befriend(&asking, &lending).await;
+    let port = Port::of(asking, home, Limits::USUAL).await;
+    let mut wish = json!({"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4});
+    let silent = port.post("/v1/chat/completions", &wish).await.json();
+    assert_eq!(silent.get("inglenook"), None, "{silent}");
+    wish["inglenook"] = true.into();
+    let whole = port.post("/v1/chat/completions", &wish).await.json();
+    wish["stream"] = true.into();
+    let chunks = port.post("/v1/chat/completions", &wish).await.chunks();
+    let last = chunks.iter().rfind(|chunk| chunk.get("inglenook").is_some()).unwrap();
+    assert_eq!(last["inglenook"]["event"], "done");
+    for told in [&whole["inglenook"], &last["inglenook"]] {
+        let route = told["route"].as_array().unwrap();
+        let devices: Vec<_> = route.iter().map(|part| part["device"].as_str().unwrap()).collect();
+        assert_eq!(devices, ["Kitchen laptop", "Desk", "Kitchen laptop"], "{told}");
+        assert!(route[1]["layers"].is_array() && told["failovers"] == json!([]), "{told}");
+    }
+    port.close().await;
+    lending.shut_down().await;
 }
