@@ -108,6 +108,15 @@ impl Desk {
         Ok(())
     }
 
+    /// The giver comes, and is asked for what is behind the first piece.
+    async fn until_the_rest_is_here(&self) -> anyhow::Result<()> {
+        self.house.pair(0, 1, Trust::Trusted).await?;
+        self.until_here().await?;
+        let log = self.house.node(1).log();
+        assert!(log.contains(&format!("from={PIECE}")), "it was asked for the rest:\n{log}");
+        Ok(())
+    }
+
     async fn until_state(
         &self,
         what: &str,
@@ -140,6 +149,21 @@ impl Desk {
         let name = "../../amber.gguf".to_owned();
         let model = HaveModel { model: self.digest, bytes: self.length(), layers: 6, name };
         self.giver_of(OTHER, model).await
+    }
+
+    /// A copy that has begun with such a device: it, the call on which it was asked, and for what.
+    async fn begun(&self) -> anyhow::Result<(Device, Call<Message>, Want)> {
+        let (mut device, _) = self.false_giver().await?;
+        self.copy().await?;
+        let (call, first) = asked(&mut device).await?;
+        Ok((device, call, first))
+    }
+
+    /// Sends the first piece, and waits until it is kept.
+    async fn bring_a_piece(&self, call: &mut Call<Message>) -> anyhow::Result<()> {
+        send(call, 0, &self.bytes[..PIECE as usize]).await?;
+        self.until_state("a piece came", |it| it.have_bytes == PIECE).await?;
+        Ok(())
     }
 
     /// A device that both sides trust and that says it gives this.
@@ -230,12 +254,9 @@ async fn a_copy_between_two_nodes_is_the_same_file_and_answers() -> anyhow::Resu
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_goes_on_from_another_device_when_the_first_is_lost() -> anyhow::Result<()> {
     let desk = Desk::new().await?;
-    let (mut device, _) = desk.false_giver().await?;
-    desk.copy().await?;
-    let (mut call, first) = asked(&mut device).await?;
+    let (device, mut call, first) = desk.begun().await?;
     assert_eq!((first.model, first.from, first.bytes), (desk.digest, 0, desk.length()));
-    send(&mut call, 0, &desk.bytes[..PIECE as usize]).await?;
-    desk.until_state("a piece came", |it| it.have_bytes == PIECE).await?;
+    desk.bring_a_piece(&mut call).await?;
     // It is gone like a device that was switched off: everybody who has the model is.
     drop((call, device));
     let waits = |it: &DownloadView| it.state == DownloadState::Waiting && it.problem.is_some();
@@ -244,21 +265,14 @@ async fn a_copy_goes_on_from_another_device_when_the_first_is_lost() -> anyhow::
     let why = waiting.problem.context("it says why")?;
     assert!(why.sentence.contains("goes on when one is back"), "{}", why.sentence);
     // Another one comes, and nobody has to say anything.
-    desk.house.pair(0, 1, Trust::Trusted).await?;
-    desk.until_here().await?;
-    let log = desk.house.node(1).log();
-    assert!(log.contains(&format!("from={PIECE}")), "it was asked for the rest:\n{log}");
-    Ok(())
+    desk.until_the_rest_is_here().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_that_are_here_outlive_a_device_that_says_another_length() -> anyhow::Result<()> {
     let desk = Desk::new().await?;
-    let (mut device, _) = desk.false_giver().await?;
-    desk.copy().await?;
-    let (mut call, _) = asked(&mut device).await?;
-    send(&mut call, 0, &desk.bytes[..PIECE as usize]).await?;
-    desk.until_state("a piece came", |it| it.have_bytes == PIECE).await?;
+    let (device, mut call, _) = desk.begun().await?;
+    desk.bring_a_piece(&mut call).await?;
     let bytes = desk.length() + 1;
     let other = HaveModel { model: desk.digest, bytes, layers: 6, name: NAME.to_owned() };
     let (_other, _) = desk.giver_of("Attic", other).await?;
@@ -268,19 +282,13 @@ async fn bytes_that_are_here_outlive_a_device_that_says_another_length() -> anyh
     };
     let waiting = desk.until_state("it waits for the same file", says).await?;
     assert_eq!(waiting.have_bytes, PIECE);
-    desk.house.pair(0, 1, Trust::Trusted).await?;
-    desk.until_here().await?;
-    let log = desk.house.node(1).log();
-    assert!(log.contains(&format!("from={PIECE}")), "it was asked for the rest:\n{log}");
-    Ok(())
+    desk.until_the_rest_is_here().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_device_says_that_gives_nothing_now_is_what_the_owner_reads() -> anyhow::Result<()> {
     let desk = Desk::new().await?;
-    let (mut device, _) = desk.false_giver().await?;
-    desk.copy().await?;
-    let (mut call, _) = asked(&mut device).await?;
+    let (_device, mut call, _) = desk.begun().await?;
     let busy = WireError { code: ErrorCode::Busy, sentence: "Not even now.".to_owned() };
     call.send(Message::Error(busy)).await?;
     let says = |it: &DownloadView| {
@@ -314,9 +322,7 @@ async fn a_copy_that_cannot_be_used_yet_stays_and_nobody_is_asked_for_it_again()
     let file = desk.house.folder().join("later.gguf");
     std::fs::write(&file, &desk.bytes)?;
     desk.digest = ModelFile::digest_at(&file)?;
-    let (mut device, _) = desk.false_giver().await?;
-    desk.copy().await?;
-    let (mut call, _) = asked(&mut device).await?;
+    let (device, mut call, _) = desk.begun().await?;
     send(&mut call, 0, &desk.bytes).await?;
     let is_unusable = |it: &DownloadView| {
         let why = it.problem.as_ref().map(|why| why.sentence.as_str()).unwrap_or_default();
@@ -340,11 +346,8 @@ async fn a_copy_that_cannot_be_used_yet_stays_and_nobody_is_asked_for_it_again()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_survives_a_restart_and_goes_on_by_itself() -> anyhow::Result<()> {
     let mut desk = Desk::new().await?;
-    let (mut device, _) = desk.false_giver().await?;
-    desk.copy().await?;
-    let (mut call, _) = asked(&mut device).await?;
-    send(&mut call, 0, &desk.bytes[..PIECE as usize]).await?;
-    desk.until_state("a piece came", |it| it.have_bytes == PIECE).await?;
+    let (device, mut call, _) = desk.begun().await?;
+    desk.bring_a_piece(&mut call).await?;
     desk.house.node_mut(0).leave().await?;
     drop((call, device));
     desk.house.node_mut(0).start_again().await?;
@@ -358,9 +361,7 @@ async fn a_copy_survives_a_restart_and_goes_on_by_itself() -> anyhow::Result<()>
 async fn wrong_bytes_leave_nothing_and_are_said_and_nothing_more_is_taken_from_there()
 -> anyhow::Result<()> {
     let desk = Desk::new().await?;
-    let (mut device, _) = desk.false_giver().await?;
-    desk.copy().await?;
-    let (mut call, _) = asked(&mut device).await?;
+    let (_device, mut call, _) = desk.begun().await?;
     let mut wrong = desk.bytes.clone();
     wrong[desk.weights_end - 1] ^= 1;
     send(&mut call, 0, &wrong).await?;
@@ -465,11 +466,8 @@ async fn a_copy_ends_at_once_when_trust_falls_on_either_side() -> anyhow::Result
     assert!(begun.elapsed() < REVOKED_WITHIN, "{:?}", begun.elapsed());
 
     // The taker's own trust ends it too.
-    let (mut device, _) = desk.false_giver().await?;
-    desk.copy().await?;
-    let (mut call, _) = asked(&mut device).await?;
-    send(&mut call, 0, &desk.bytes[..PIECE as usize]).await?;
-    desk.until_state("a piece came", |it| it.have_bytes == PIECE).await?;
+    let (_device, mut call, _) = desk.begun().await?;
+    desk.bring_a_piece(&mut call).await?;
     let begun = clock::now();
     desk.asking().trust(OTHER, Trust::Guest).await?;
     call.ended().await;
