@@ -73,7 +73,11 @@ impl State {
     /// The folder was looked at; a look that panicked has seen nothing.
     pub(crate) fn on_folder_seen(&mut self, seen: Option<FolderSeen>) {
         self.moving.looking.is_under_way = false;
-        let Some(FolderSeen { library, is_there, disk_free, found }) = seen else { return };
+        let Some(FolderSeen { library, is_there, disk_free, found }) = seen else {
+            // At the next look, a second from now; the headers may have been asked for.
+            self.moving.looking.is_unread = true;
+            return;
+        };
         let is_now = library.folder() == self.library.folder();
         if is_now {
             self.downloads.note_disk_free(disk_free);
