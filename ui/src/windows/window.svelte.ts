@@ -1,4 +1,5 @@
 /** The window as a whole: which page shows, the house as it was last heard of, and sharing. */
+import { flushSync } from 'svelte';
 import { MediaQuery } from 'svelte/reactivity';
 import { Refusal, type Backend } from '../backend/backend';
 import { ChatDesk } from '../chat/desk.svelte';
@@ -80,14 +81,14 @@ export class WindowState {
   /** From the first start to where a device is added. */
   toAddDevice(): void {
     this.show('devices');
-    focusSoon('add-device');
+    focus('add-device');
   }
 
   startNew(): void {
     this.#leaveChat(() => {
       this.desk.startNew();
       this.show('chat');
-      focusSoon('prompt');
+      focus('prompt');
     });
   }
 
@@ -175,11 +176,11 @@ export class WindowState {
         return true;
       case 'search':
         this.sideBar = true;
-        focusSoon('search-chats');
+        focus('search-chats');
         return true;
       case 'prompt':
         this.show('chat');
-        focusSoon('prompt');
+        focus('prompt');
         return true;
       case 'marks':
         return this.page === 'chat' && this.desk.current.markLast();
@@ -205,7 +206,8 @@ export class WindowState {
   }
 }
 
-/** Focuses an element once the page has been drawn: it may not exist yet. */
-function focusSoon(id: string): void {
-  setTimeout(() => document.getElementById(id)?.focus(), 0);
+/** Draws the page, where the element may be new, and focuses it. At once: what is typed next goes there. */
+function focus(id: string): void {
+  flushSync();
+  document.getElementById(id)?.focus();
 }

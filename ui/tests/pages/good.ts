@@ -2,12 +2,15 @@
  *  `PICTURES` set, a picture of each view goes there. */
 import { AxeBuilder } from '@axe-core/playwright';
 import { expect, type Page } from '@playwright/test';
+import { settle } from './visit';
 
 const pictures = process.env['PICTURES'];
 
 /** The whole of it; `look` and `name` say where a fault was. Without `colours` where the system's own are drawn: axe
  *  reads those of the style sheets. */
 export async function isGood(page: Page, look: string, name: string, colours = true): Promise<void> {
+  // Colours that still fade in are not those that are read.
+  await settle(page);
   const found = await new AxeBuilder({ page }).disableRules(colours ? [] : ['color-contrast']).analyze();
   const said = found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`);
   expect.soft(said, `${look} ${name}`).toEqual([]);
@@ -16,6 +19,7 @@ export async function isGood(page: Page, look: string, name: string, colours = t
 
 /** Nothing has to be scrolled sideways but code and tables, and nothing but a title is cut. */
 export async function fits(page: Page, look: string, name: string): Promise<void> {
+  await settle(page);
   expect.soft(await tooWide(page), `${look} ${name} is wider than its place`).toEqual([]);
   if (pictures) await page.screenshot({ path: `${pictures}/${look}-${name}.png`, animations: 'disabled' });
 }

@@ -122,6 +122,17 @@ test('the settings by keys alone: colours', async ({ page }) => {
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark');
 });
 
+test('a key that leads to a field leads there before the next key comes', async ({ page }) => {
+  await open(page, {});
+  await goTo(page, 'settings');
+  // Keys of a script follow each other without a pause, faster than any hand.
+  const fields = await page.evaluate(() => ['l', 'k', 'n'].map((key) => {
+    window.dispatchEvent(new KeyboardEvent('keydown', { key, ctrlKey: true, cancelable: true }));
+    return document.activeElement?.id;
+  }));
+  expect(fields).toEqual(['prompt', 'search-chats', 'prompt']);
+});
+
 test('a reply is made and its question edited by keys alone', async ({ page }) => {
   await open(page, {});
   await page.keyboard.press('Control+l');

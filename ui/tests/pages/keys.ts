@@ -1,5 +1,6 @@
 /** A person with a keyboard alone: which stops a page has, how Tab goes through them, and how to get to one. */
 import { expect, type Page } from '@playwright/test';
+import { settle } from './visit';
 
 /** More stops than any page has, fields of several parts counted. */
 const TABS_MAX = 200;
@@ -15,6 +16,8 @@ interface Stop {
 /** The controls that Tab must reach, in reading order; each is numbered in the page. What is wrong with the
  *  order itself is said, too. */
 export async function stopsOf(page: Page): Promise<{ names: string[]; faults: string[] }> {
+  // What still slides is not where it will be read.
+  await settle(page);
   return page.evaluate(() => {
     const scope = document.querySelector('dialog[open]') ?? document;
     for (const old of document.querySelectorAll('[data-stop]')) old.removeAttribute('data-stop');

@@ -2,7 +2,7 @@
  *  set, a picture of each goes there. */
 import { expect, test } from '@playwright/test';
 import { fits, isGood } from './good';
-import { type Chosen, goTo, open, openConversation, PAGES, settle } from './visit';
+import { type Chosen, goTo, open, openConversation, PAGES } from './visit';
 
 const LOOKS: { name: string; chosen: Chosen; zoom?: number }[] = [
   { name: 'light', chosen: { theme: 'light' } },
@@ -103,7 +103,6 @@ test('a model is downloaded, rests, goes on and is there, and the page is good a
   await page.getByTestId('download-resume').click();
   await expect(page.getByTestId('model-row')).toHaveCount(3, { timeout: 60_000 });
   await expect(page.getByTestId('download')).toHaveCount(0);
-  await settle(page);
 });
 
 test('what is set on the page of sharing is what the house has then', async ({ page }) => {
@@ -119,5 +118,4 @@ test('what is set on the page of sharing is what the house has then', async ({ p
   await goTo(page, 'chat');
   await goTo(page, 'sharing');
   await expect(page.getByTestId('quiet-to')).toHaveValue('06:30');
-  await settle(page);
 });

@@ -46,9 +46,12 @@ export async function openConversation(page: Page, title = ''): Promise<void> {
   await settle(page);
 }
 
-/** Waits until everything that fades or slides has arrived. */
+/** Waits until everything that fades or slides has arrived; what turns for ever does not count. */
 export async function settle(page: Page): Promise<void> {
-  await page.evaluate(() => Promise.all(document.getAnimations().map((one) => one.finished.catch(() => null))));
+  await page.evaluate(() => {
+    const ending = document.getAnimations().filter((one) => one.effect?.getComputedTiming().endTime !== Infinity);
+    return Promise.all(ending.map((one) => one.finished.catch(() => null)));
+  });
 }
 
 async function openSideBar(page: Page): Promise<void> {
