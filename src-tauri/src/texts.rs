@@ -55,6 +55,7 @@ pub(crate) struct Texts {
     paused: String,
     /// `{time}`
     paused_until: String,
+    paused_sleep: String,
     paused_quiet_hours: String,
     paused_battery: String,
     paused_full_screen: String,
@@ -144,6 +145,7 @@ impl Texts {
                 fill(&self.paused_until, "time", &nook_node::seconds_to_clock(until))
             }
             (PauseReason::Owner, None) => self.paused.clone(),
+            (PauseReason::Sleep, _) => self.paused_sleep.clone(),
             (PauseReason::QuietHours, _) => self.paused_quiet_hours.clone(),
             (PauseReason::Battery, _) => self.paused_battery.clone(),
             (PauseReason::FullScreen, _) => self.paused_full_screen.clone(),
@@ -210,6 +212,7 @@ mod tests {
         let english = Texts::of("en").unwrap();
         let owner = [(PauseReason::Owner, Some(1_750_000_000)), (PauseReason::Owner, None)];
         let others = [
+            PauseReason::Sleep,
             PauseReason::QuietHours,
             PauseReason::Battery,
             PauseReason::FullScreen,

@@ -86,7 +86,11 @@ impl Desk {
     }
 
     async fn copy(&self) -> anyhow::Result<DownloadView> {
-        let ask = Request::Copy { model: self.digest.to_string(), from: None };
+        self.copy_of(self.digest).await
+    }
+
+    async fn copy_of(&self, model: ModelDigest) -> anyhow::Result<DownloadView> {
+        let ask = Request::Copy { model: model.to_string(), from: None };
         match self.asking().client().ask(ask).await? {
             Answer::Download(download) => Ok(download),
             other => anyhow::bail!("{other:?} to a wish for a copy"),
@@ -208,6 +212,18 @@ async fn send(call: &mut Call<Message>, mut from: u64, bytes: &[u8]) -> anyhow::
     Ok(())
 }
 
+/// Says that this device serves others.
+async fn refuse_as_busy(call: &mut Call<Message>) -> anyhow::Result<()> {
+    let busy = WireError { code: ErrorCode::Busy, sentence: "Not even now.".to_owned() };
+    Ok(call.send(Message::Error(busy)).await?)
+}
+
+/// Whether it says that it waits for a device which serves others.
+fn says_busy(download: &DownloadView) -> bool {
+    let busy = ErrorCode::Busy.sentence().trim_end_matches('.');
+    download.problem.as_ref().is_some_and(|why| why.sentence.contains(busy))
+}
+
 /// Asks for a range as a device of the test; the code of the refusal, or the call.
 async fn want(
     device: &Device,
@@ -289,14 +305,35 @@ async fn bytes_that_are_here_outlive_a_device_that_says_another_length() -> anyh
 async fn what_a_device_says_that_gives_nothing_now_is_what_the_owner_reads() -> anyhow::Result<()> {
     let desk = Desk::new().await?;
     let (_device, mut call, _) = desk.begun().await?;
-    let busy = WireError { code: ErrorCode::Busy, sentence: "Not even now.".to_owned() };
-    call.send(Message::Error(busy)).await?;
-    let says = |it: &DownloadView| {
-        let busy = ErrorCode::Busy.sentence().trim_end_matches('.');
-        it.problem.as_ref().is_some_and(|why| why.sentence.contains(busy))
-    };
-    let waiting = desk.until_state("it says why", says).await?;
+    refuse_as_busy(&mut call).await?;
+    let waiting = desk.until_state("it says why", says_busy).await?;
     assert!(!waiting.problem.context("it says why")?.sentence.contains("Not even now"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_that_wait_for_busy_devices_hold_up_no_other() -> anyhow::Result<()> {
+    let desk = Desk::new().await?;
+    let mut busy = Vec::new();
+    // As many as load at once.
+    for (device, name, number) in [(OTHER, "opal", 1), ("Attic", "jade", 2)] {
+        let (model, name) = (ModelDigest([number; 32]), name.to_owned());
+        let other = HaveModel { model, bytes: PIECE, layers: 6, name };
+        let (mut giver, _) = desk.giver_of(device, other).await?;
+        desk.copy_of(model).await?;
+        let (mut call, _) = asked(&mut giver).await?;
+        refuse_as_busy(&mut call).await?;
+        busy.push((giver, call));
+    }
+    desk.house.pair(0, 1, Trust::Trusted).await?;
+    desk.until_offered(GIVER).await?;
+    desk.copy().await?;
+    let waits = |it: &DownloadView| it.state == DownloadState::Connecting && says_busy(it);
+    let is_here = |view: &HouseView| {
+        let is_listed = view.models.iter().any(|it| it.name == NAME && it.owned);
+        is_listed && view.downloads.len() == 2 && view.downloads.iter().all(waits)
+    };
+    desk.asking().until("the model is here, and the others wait", is_here).await?;
     Ok(())
 }
 
@@ -495,7 +532,7 @@ async fn a_reply_during_a_copy_is_the_reply_of_an_undisturbed_house() -> anyhow:
     let told = reply.whole().await?;
     for node in [desk.asking(), desk.house.node(1)] {
         let log = node.log();
-        assert!(log.contains("files give way"), "{} gave no way:\n{log}", node.name());
+        assert!(log.contains("a piece of a file gives way"), "{} gave no way:\n{log}", node.name());
     }
     assert_eq!(told.ids, undisturbed.ids);
     assert!(told.failovers.is_empty() && told.lost.is_empty(), "{told:?}");

@@ -6,14 +6,14 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 #[cfg(unix)]
-use std::{sync::mpsc, thread, time::Duration};
+use std::{sync::mpsc, thread};
 
 use anyhow::Context as _;
 use nook_control::{Answer, Request};
 use nook_node::views::{DownloadAsk, DownloadState, DownloadView, HouseView};
-use nook_testkit::{Fault, FileServer, Household, Node, NodePlan, Served, Wish, nook};
 #[cfg(unix)]
-use nook_testkit::{Signal, signal};
+use nook_testkit::interrupted;
+use nook_testkit::{Fault, FileServer, Household, Node, NodePlan, Served, Wish, nook};
 use sha2::{Digest as _, Sha256};
 
 const NAME: &str = "amber";
@@ -21,9 +21,6 @@ const PATH: &str = "/models/amber.gguf";
 const PROMPT: &str = "Once upon a time";
 /// Most looks at a folder that becomes empty.
 const LOOKS_MAX: u32 = 20_000;
-/// Longest wait for a program that was asked to end.
-#[cfg(unix)]
-const END_LIMIT: Duration = Duration::from_secs(60);
 /// Less than the built-in model has.
 const PIECE: usize = 1 << 20;
 
@@ -382,19 +379,7 @@ async fn an_interrupted_pull_ends_also_while_it_waits_for_the_node() -> anyhow::
     let mut command = Command::new(nook()?);
     command.arg("--home").arg(&home).args(["models", "pull", &source]).stdin(Stdio::null());
     let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn()?;
-    let pid = child.id();
-    let interrupting = tokio::task::spawn_blocking(move || {
-        hung.recv_timeout(END_LIMIT)?;
-        signal(pid, Signal::Terminate);
-        anyhow::Ok(())
-    });
-    interrupting.await??;
-    let waiting = tokio::task::spawn_blocking(move || child.wait_with_output());
-    let ended = tokio::time::timeout(END_LIMIT, waiting).await;
-    if ended.is_err() {
-        signal(pid, Signal::Kill);
-    }
-    let output = ended.context("the signal was lost")???;
+    let output = interrupted(child, hung).await?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("goes on in the running node"), "{said}");

@@ -41,12 +41,12 @@ async fn doubled() -> anyhow::Result<Household> {
 }
 
 async fn house(first: &str, second: &str) -> anyhow::Result<Household> {
-    Household::sharing([
+    let plans = [
         NodePlan::new(ASKING),
         NodePlan::new(FIRST).offering(first),
         NodePlan::new(SECOND).offering(second),
-    ])
-    .await
+    ];
+    Household::apart(plans).await?.all_share().await
 }
 
 /// Asks, does something to the house after some tokens, and checks that the reply does not show it.
@@ -71,7 +71,7 @@ async fn finish(reply: Replying, undisturbed: &Told) -> anyhow::Result<Told> {
     Ok(told)
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f1_a_helper_killed_mid_reply_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
     let told = check(&mut house, async |house| {
@@ -85,7 +85,7 @@ async fn f1_a_helper_killed_mid_reply_changes_nothing() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f2_a_helper_frozen_for_thirty_seconds_changes_nothing_and_comes_back() -> anyhow::Result<()>
 {
     let mut house = split().await?;
@@ -107,7 +107,7 @@ async fn f2_a_helper_frozen_for_thirty_seconds_changes_nothing_and_comes_back() 
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f8_an_asking_device_that_slept_mid_reply_says_the_same_and_connects_again()
 -> anyhow::Result<()> {
     let mut house = split().await?;
@@ -129,7 +129,7 @@ async fn f8_an_asking_device_that_slept_mid_reply_says_the_same_and_connects_aga
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f1_a_helper_whose_worker_alone_is_killed_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
     check(&mut house, async |house| {
@@ -144,7 +144,7 @@ async fn f1_a_helper_whose_worker_alone_is_killed_changes_nothing() -> anyhow::R
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f1_another_helper_that_holds_the_layers_takes_over() -> anyhow::Result<()> {
     let mut house = doubled().await?;
     let undisturbed = house.asking().answer(&wish().alone()).await?;
@@ -161,7 +161,7 @@ async fn f1_another_helper_that_holds_the_layers_takes_over() -> anyhow::Result<
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f2_a_helper_whose_worker_hangs_is_relieved_by_the_other() -> anyhow::Result<()> {
     let mut house = doubled().await?;
     let undisturbed = house.asking().answer(&wish().alone()).await?;
@@ -190,7 +190,7 @@ async fn f2_a_helper_whose_worker_hangs_is_relieved_by_the_other() -> anyhow::Re
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f6_when_both_helpers_die_this_device_computes_alone() -> anyhow::Result<()> {
     let mut house = split().await?;
     let told = check(&mut house, async |house| {
@@ -204,7 +204,7 @@ async fn f6_when_both_helpers_die_this_device_computes_alone() -> anyhow::Result
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f1_a_helper_killed_while_a_long_prompt_is_read_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
     let wish = Wish::text(&LONG.repeat(24), 40);
@@ -223,7 +223,7 @@ async fn f1_a_helper_killed_while_a_long_prompt_is_read_changes_nothing() -> any
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f1_a_helper_killed_before_it_has_answered_to_open_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
     let undisturbed = house.asking().answer(&wish()).await?;
@@ -239,7 +239,7 @@ async fn f1_a_helper_killed_before_it_has_answered_to_open_changes_nothing() -> 
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f1_a_helper_killed_while_it_replays_for_another_changes_nothing() -> anyhow::Result<()> {
     let mut house = doubled().await?;
     let long = Wish::text(&LONG.repeat(24), 40);
@@ -263,10 +263,10 @@ async fn f1_a_helper_killed_while_it_replays_for_another_changes_nothing() -> an
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f1_a_helper_that_is_gone_between_a_prompt_and_its_answer_changes_nothing()
 -> anyhow::Result<()> {
-    let house = Household::strangers([NodePlan::new(ASKING)]).await?;
+    let house = Household::apart_with_test([NodePlan::new(ASKING)]).await?;
     let asking = house.asking();
     let wish = Wish::text(&LONG.repeat(24), 24);
     let undisturbed = asking.answer(&wish.clone().alone()).await?;
@@ -281,27 +281,13 @@ async fn f1_a_helper_that_is_gone_between_a_prompt_and_its_answer_changes_nothin
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn f5_a_helper_twenty_times_slower_changes_nothing() -> anyhow::Result<()> {
-    let mut house = doubled().await?;
-    let undisturbed = house.asking().answer(&wish().alone()).await?;
-    let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
-    let uses_first = reply.told().uses(FIRST);
-    let active = if uses_first { 1 } else { 2 };
-    let slow = house.node_mut(active).throttle_workers(20);
-    drop(held);
-    finish(reply, &undisturbed).await?;
-    drop(slow);
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f6_the_only_holder_dies_and_nobody_may_stand_in() -> anyhow::Result<()> {
-    let mut house = Household::sharing([
+    let plans = [
         NodePlan::new(ASKING).with("distributed_inference.fallback_to_local", "false"),
         NodePlan::new(FIRST).offering("1-4"),
-    ])
-    .await?;
+    ];
+    let mut house = Household::apart(plans).await?.all_share().await?;
     let undisturbed = house.asking().answer(&wish()).await?;
     let (reply, held) = house.asking().held_reply(&wish(), AFTER).await?;
     assert!(reply.told().uses(FIRST), "{:?}", reply.told());
@@ -316,10 +302,10 @@ async fn f6_the_only_holder_dies_and_nobody_may_stand_in() -> anyhow::Result<()>
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f9_a_worker_without_memory_for_a_conversation_refuses_it_and_it_goes_on_elsewhere()
 -> anyhow::Result<()> {
-    let house = Household::strangers([NodePlan::new(ASKING)]).await?;
+    let house = Household::apart_with_test([NodePlan::new(ASKING)]).await?;
     let asking = house.asking();
     // Enough for its layers and a short conversation.
     let layers = LayerRange::with_len(1, 4);
@@ -336,7 +322,7 @@ async fn f9_a_worker_without_memory_for_a_conversation_refuses_it_and_it_goes_on
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f9_a_worker_that_runs_out_of_memory_mid_reply_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
     let long = Wish::text(&LONG.repeat(24), 40);
@@ -355,7 +341,7 @@ async fn f9_a_worker_that_runs_out_of_memory_mid_reply_changes_nothing() -> anyh
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_worker_of_the_asking_device_that_dies_is_started_once_more() -> anyhow::Result<()> {
     let mut house = split().await?;
     check(&mut house, async |house| {
@@ -367,12 +353,12 @@ async fn a_worker_of_the_asking_device_that_dies_is_started_once_more() -> anyho
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn f12_a_helper_that_stops_sharing_mid_reply_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
     let told = check(&mut house, async |house| house.node(1).share(false).await).await?;
     assert!(!told.uses(FIRST), "{told:?}");
-    house.node(1).until("no stream is left", |view| view.sharing.streams == 0).await?;
+    house.node(1).until("no guest is left", |view| view.sharing.guests.is_empty()).await?;
     // Drained, not broken off: nobody was booked as lost.
     assert!(!house.asking().log().contains("left out"), "{}", house.asking().log());
     // With the worker goes all the memory that it took.
@@ -380,7 +366,7 @@ async fn f12_a_helper_that_stops_sharing_mid_reply_changes_nothing() -> anyhow::
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_helper_that_leaves_in_order_mid_reply_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
     let told = check(&mut house, async |house| house.node_mut(1).leave().await).await?;

@@ -39,12 +39,12 @@ async fn house(trust: Option<Trust>) -> anyhow::Result<Household> {
 }
 
 async fn logging(level: &'static str, trust: Option<Trust>) -> anyhow::Result<Household> {
-    let house = Household::sharing([
+    let plans = [
         NodePlan::new(ASKING).logging(level),
         NodePlan::new(FIRST).offering("1-2").logging(level),
         NodePlan::new(SECOND).offering("3-4").logging(level),
-    ])
-    .await?;
+    ];
+    let house = Household::apart(plans).await?.all_share().await?;
     if let Some(trust) = trust {
         house.pair(1, 2, trust).await?;
         until_linked(&house, true).await?;
@@ -96,7 +96,7 @@ where
     Ok(told)
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn results_go_from_host_to_host_and_none_of_them_comes_here() -> anyhow::Result<()> {
     let house = house(Some(Trust::Trusted)).await?;
     for wish in [wish(), long()] {
@@ -120,7 +120,7 @@ async fn results_go_from_host_to_host_and_none_of_them_comes_here() -> anyhow::R
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn hosts_that_do_not_know_or_trust_each_other_are_a_star() -> anyhow::Result<()> {
     for trust in [None, Some(Trust::Guest)] {
         let house = house(trust).await?;
@@ -134,7 +134,7 @@ async fn hosts_that_do_not_know_or_trust_each_other_are_a_star() -> anyhow::Resu
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn the_first_host_of_a_chain_killed_changes_nothing() -> anyhow::Result<()> {
     let mut house = house(Some(Trust::Trusted)).await?;
     let told = check(&mut house, async |house| {
@@ -147,7 +147,7 @@ async fn the_first_host_of_a_chain_killed_changes_nothing() -> anyhow::Result<()
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn the_last_host_of_a_chain_killed_changes_nothing() -> anyhow::Result<()> {
     let mut house = house(Some(Trust::Trusted)).await?;
     let told = check(&mut house, async |house| {
@@ -160,7 +160,7 @@ async fn the_last_host_of_a_chain_killed_changes_nothing() -> anyhow::Result<()>
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn only_the_way_between_the_hosts_cut_changes_nothing_and_both_go_on() -> anyhow::Result<()> {
     // Blocked, the link ends; trusted less, it stays and nothing more goes over it.
     for level in [Trust::Blocked, Trust::Guest] {
@@ -181,7 +181,7 @@ async fn only_the_way_between_the_hosts_cut_changes_nothing_and_both_go_on() -> 
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_frozen_worker_in_a_chain_changes_nothing() -> anyhow::Result<()> {
     for frozen in [1, 2] {
         let mut house = house(Some(Trust::Trusted)).await?;
@@ -197,7 +197,7 @@ async fn a_frozen_worker_in_a_chain_changes_nothing() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn hosts_that_hand_results_on_log_and_keep_nothing_of_a_reply_even_at_trace()
 -> anyhow::Result<()> {
     let mut house = logging("trace", Some(Trust::Trusted)).await?;
@@ -238,7 +238,7 @@ async fn scene() -> anyhow::Result<Scene> {
     let plan = NodePlan::new(FIRST)
         .offering("1-4")
         .with("distributed_inference.host.serve_shards", "true");
-    let house = Household::strangers([plan]).await?;
+    let house = Household::apart_with_test([plan]).await?;
     let mut requester = Device::start("Requester")?;
     let host = requester.pair_with(house.asking(), Trust::Trusted).await?;
     let mut carrier = Device::start("Carrier")?;
@@ -283,7 +283,7 @@ fn opened(asked: Asked) -> nook_mux::Call<Message> {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn tickets_that_are_forged_bent_stolen_used_or_over_are_refused() -> anyhow::Result<()> {
     let scene = scene().await?;
     let (denied, gone) = (Some(ErrorCode::TrustDenied), Some(ErrorCode::NotFound));
@@ -341,7 +341,7 @@ fn step(hidden: u32) -> StepHead {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_revoked_requester_and_an_unpaired_carrier_get_nothing() -> anyhow::Result<()> {
     let mut scene = scene().await?;
     let open = scene.open(50);

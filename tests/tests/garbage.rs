@@ -29,7 +29,7 @@ async fn checking(
     let asking = NodePlan::new(ASKING)
         .with("distributed_inference.spot_checks_per_thousand", spot_checks.to_string());
     let plans = [asking, NodePlan::new(HONEST).offering(honest)];
-    let house = Household::sharing(plans).await?;
+    let house = Household::apart_with_test(plans).await?.all_share().await?;
     let asking = house.asking();
     let lender = Lender::start(BROKEN, asking, broken).await?;
     Ok((house, lender))
@@ -43,7 +43,7 @@ fn is_suspected(problem: &TroubleView, expected: WrongResult) -> bool {
     }) if device == BROKEN && *wrong == expected)
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn t9_garbage_is_refused_computed_elsewhere_and_told() -> anyhow::Result<()> {
     let (house, lender) = house("1-2", LayerRange::with_len(3, 2)).await?;
     let asking = house.asking();
@@ -55,6 +55,7 @@ async fn t9_garbage_is_refused_computed_elsewhere_and_told() -> anyhow::Result<(
         (Garbage::Zero, WrongResult::ZeroRow),
         (Garbage::Copy, WrongResult::Copy),
         (Garbage::Thousandfold, WrongResult::MuchLarger),
+        (Garbage::Subnormal, WrongResult::MuchSmaller),
     ];
     for (kind, expected) in kinds {
         lender.answer_with(Some(kind));
@@ -99,7 +100,7 @@ async fn t9_garbage_is_refused_computed_elsewhere_and_told() -> anyhow::Result<(
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn who_failed_twice_is_left_out_while_somebody_else_has_the_layers() -> anyhow::Result<()> {
     let (house, lender) = house("1-4", LayerRange::with_len(1, 4)).await?;
     let asking = house.asking();
@@ -121,7 +122,7 @@ async fn who_failed_twice_is_left_out_while_somebody_else_has_the_layers() -> an
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn t9_other_layers_look_right_and_only_a_second_computation_finds_them() -> anyhow::Result<()>
 {
     for spot_checks in [0, 1_000] {
@@ -143,7 +144,7 @@ async fn t9_other_layers_look_right_and_only_a_second_computation_finds_them() -
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn t1_a_result_that_trickles_in_byte_by_byte_is_not_waited_for() -> anyhow::Result<()> {
     let (house, lender) = house("1-4", LayerRange::with_len(1, 4)).await?;
     let asking = house.asking();

@@ -52,12 +52,12 @@ fn assert_same(told: &Told, undisturbed: &Told) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_helper_goes_on_with_what_the_leaving_one_remembers() -> anyhow::Result<()> {
-    let house = Household::sharing([
+    let plans = [
         NodePlan::new(ASKING),
         NodePlan::new(FIRST).offering("1-4"),
         NodePlan::new(SECOND).offering("1-4"),
-    ])
-    .await?;
+    ];
+    let house = Household::apart(plans).await?.all_share().await?;
     let Moved { told, undisturbed, leaving } = second_turn(&house, &[1, 2]).await?;
     let staying = 3 - leaving;
     assert_same(&told, &undisturbed);
@@ -70,12 +70,12 @@ async fn another_helper_goes_on_with_what_the_leaving_one_remembers() -> anyhow:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn this_device_goes_on_with_what_the_leaving_helper_remembers() -> anyhow::Result<()> {
-    let house = Household::sharing([
+    let plans = [
         NodePlan::new(ASKING),
         NodePlan::new(FIRST).offering("1-2"),
         NodePlan::new(SECOND).offering("3-4"),
-    ])
-    .await?;
+    ];
+    let house = Household::apart(plans).await?.all_share().await?;
     let Moved { told, undisturbed, .. } = second_turn(&house, &[1]).await?;
     assert_same(&told, &undisturbed);
     assert!(told.fell_back && told.uses(SECOND) && !told.uses(FIRST), "{told:?}");

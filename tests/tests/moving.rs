@@ -1,11 +1,19 @@
 //! The folder of the models through a real node: moved with a download under way, away, and back.
 
+#[cfg(unix)]
+use std::io::{BufRead as _, BufReader, Write as _};
+#[cfg(unix)]
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+#[cfg(unix)]
+use std::{sync::mpsc, thread};
 
 use anyhow::Context as _;
 use nook_control::{Answer, ClientError, FolderName, Request};
 use nook_node::views::{DownloadAsk, DownloadState, FolderTrouble, HouseView, Trouble, Wording};
+#[cfg(unix)]
+use nook_testkit::interrupted;
 use nook_testkit::{Fault, FileServer, Household, Node, NodePlan, Served, Signal, Wish, nook};
 
 const NAME: &str = "amber";
@@ -13,6 +21,9 @@ const PATH: &str = "/models/amber.gguf";
 const PROMPT: &str = "Once upon a time";
 /// Less than the built-in model has.
 const PIECE: usize = 1 << 20;
+/// Says to a door that the test is over.
+#[cfg(unix)]
+const OVER: &str = "\"over\"\n";
 
 struct Desk {
     house: Household,
@@ -340,4 +351,75 @@ async fn the_command_line_says_where_models_are_and_moves_them() -> anyhow::Resu
     assert_eq!(told(&back)?["usual"], true);
     assert!(desk.usual().join("amber.gguf").exists());
     Ok(())
+}
+
+/// The door of a node at which a wish to move is overtaken: it goes on to the node before the second wish to
+/// stop, or when the test is over. All else goes on at once.
+#[cfg(unix)]
+fn door_that_overtakes(
+    listener: &UnixListener,
+    node: &str,
+    holds: &mpsc::SyncSender<()>,
+) -> std::io::Result<()> {
+    let (mut held, mut stops) = (None, 0);
+    for stream in listener.incoming() {
+        let (mut asking, mut line) = (BufReader::new(stream?), String::new());
+        if asking.read_line(&mut line)? == 0 {
+            continue; // Only looked whether somebody is here.
+        }
+        if line.contains("\"move_models\"") {
+            held = Some((asking, line));
+            let _ = holds.send(());
+            continue;
+        }
+        stops += u32::from(line.contains("\"stop_moving_models\""));
+        if (stops == 2 || line == OVER)
+            && let Some((asking, line)) = held.take()
+        {
+            pass_on(asking, &line, node)?;
+        }
+        if line == OVER {
+            return Ok(());
+        }
+        pass_on(asking, &line, node)?;
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn pass_on(mut asking: BufReader<UnixStream>, line: &str, node: &str) -> std::io::Result<()> {
+    let mut to_node = UnixStream::connect(node)?;
+    to_node.write_all(line.as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(to_node).read_line(&mut answer)?;
+    // Whoever asked may be gone; the node has heard it all the same.
+    let _ = asking.get_mut().write_all(answer.as_bytes());
+    Ok(())
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_interrupted_move_says_is_so_also_where_the_stop_overtook_it() -> anyhow::Result<()>
+{
+    let desk = Desk::stocked().await?;
+    let home = desk.house.folder().join("overtaken");
+    let runtime = nook_node::runtime_folder(Some(&home))?;
+    let socket = nook_control::socket_name(&runtime);
+    let node = nook_control::socket_name(desk.node().runtime());
+    let listener = UnixListener::bind(&socket)?;
+    let (holds, held) = mpsc::sync_channel(1);
+    let door = thread::spawn(move || door_that_overtakes(&listener, &node, &holds));
+    let target = desk.house.folder().join("chosen");
+    let mut command = Command::new(nook()?);
+    command.arg("--home").arg(&home).args(["models", "folder"]).arg(&target).stdin(Stdio::null());
+    let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let output = interrupted(child, held).await?;
+    UnixStream::connect(&socket)?.write_all(OVER.as_bytes())?;
+    door.join().expect("it does not panic")?;
+    let is_still = |view: &HouseView| view.models_folder.moving.is_none();
+    let view = desk.node().until("nothing moves", is_still).await?;
+    let is_there = view.models_folder.path == target.display().to_string();
+    assert_eq!(output.status.success(), is_there, "{output:?}");
+    std::fs::remove_dir_all(runtime)?;
+    desk.answers().await
 }

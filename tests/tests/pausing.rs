@@ -9,7 +9,8 @@ const HELPER: &str = "Study PC";
 const QUIET: &str = "distributed_inference.host.pause.quiet_hours";
 
 async fn household() -> anyhow::Result<Household> {
-    Household::sharing([NodePlan::new(ASKING), NodePlan::new(HELPER).offering("1-4")]).await
+    let plans = [NodePlan::new(ASKING), NodePlan::new(HELPER).offering("1-4")];
+    Household::apart(plans).await?.all_share().await
 }
 
 fn reason(view: &HouseView) -> Option<PauseReason> {

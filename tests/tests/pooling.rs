@@ -3,12 +3,15 @@
 
 use std::process::Command;
 
-use nook_node::views::{DecisionView, MeasuredView, PipelineView, PoolingView};
+use nook_node::views::{ChatRole, DecisionView, MeasuredView, PipelineView, PoolingView};
 use nook_testkit::{Household, Node, NodePlan, Wish, nook};
 
 const ASKING: &str = "Kitchen laptop";
 const HELPER: &str = "Study PC";
 const SETTING: &str = "distributed_inference.pooling";
+
+/// Replies in which a device that has become slow learns so.
+const SLOW_REPLIES_MAX: usize = 12;
 
 /// Long enough for one whole chunk of prefill.
 const PROMPT: &str = "Once upon a time there was a lighthouse keeper who lived by the sea.";
@@ -103,6 +106,44 @@ async fn a_reply_stays_here_until_the_helper_is_known_to_be_faster_and_the_docto
             shown.map_or(is_worth_it, |shown| !is_worth_it && shown.ends_with(reason))
         })
         .await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_computer_divides_by_itself_once_both_are_measured_and_goes_on_so()
+-> anyhow::Result<()> {
+    let mut house = household("when_faster").await?;
+    // Mostly prompt, of which a device that is stopped again and again computes every piece more slowly; each
+    // begins otherwise, so that nothing of an earlier one is left.
+    let prompt = |number: usize| format!("{number}. {}", PROMPT.repeat(24));
+    let wish = |number| Wish::chat(&[(ChatRole::User, prompt(number))], 8);
+    let alone = house.asking().answer(&wish(0)).await?;
+    assert_eq!(alone.devices(), [ASKING], "nobody has measured the helper: {alone:?}");
+    // As a laptop is beside a gaming PC.
+    let slow = house.node_mut(0).throttle_workers(8);
+    let asking = house.asking();
+    asking.until_pipeline("both devices are measured", all_is_measured).await?;
+    let mut number = 1;
+    let mut pooled = asking.answer(&wish(number)).await?;
+    while !pooled.uses(HELPER) && number < SLOW_REPLIES_MAX {
+        // How slow it has become is learnt from its replies.
+        number += 1;
+        pooled = asking.answer(&wish(number)).await?;
+    }
+    let decision = last(&asking.until_pipeline("how it went", has_gone).await?);
+    assert!(pooled.uses(HELPER), "{decision:#?}");
+
+    let messages = [
+        (ChatRole::User, prompt(number)),
+        (ChatRole::Assistant, pooled.text.clone()),
+        (ChatRole::User, "And then?".to_owned()),
+    ];
+    let second = asking.answer(&Wish::chat(&messages, 8)).await?;
+    assert!(second.uses(HELPER) && second.resumed > 0, "{second:?}");
+    drop(slow);
+    for (told, wish) in [(pooled, wish(number)), (second, Wish::chat(&messages, 8))] {
+        assert_eq!(told.ids, asking.answer(&wish.alone()).await?.ids);
+    }
     Ok(())
 }
 

@@ -11,12 +11,12 @@ const SECOND: &str = "Attic PC";
 const TOKENS: u32 = 40;
 
 async fn house() -> anyhow::Result<Household> {
-    Household::sharing([
+    let plans = [
         NodePlan::new(ASKING),
         NodePlan::new(FIRST).offering("1-2"),
         NodePlan::new(SECOND).offering("3-4"),
-    ])
-    .await
+    ];
+    Household::apart(plans).await?.all_share().await
 }
 
 fn user(text: &str) -> (ChatRole, String) {

@@ -39,7 +39,7 @@ fn takes_whole(view: &HouseView) -> bool {
 
 /// Two devices of one person, of which the second lends everything.
 async fn own_house(asking: NodePlan, fast: NodePlan) -> anyhow::Result<Household> {
-    let house = Household::sharing([asking, fast]).await?;
+    let house = Household::apart_with_test([asking, fast]).await?.all_share().await?;
     house.asking().trust(FAST, Trust::Own).await?;
     house.node(1).trust(ASKING, Trust::Own).await?;
     Ok(house)
@@ -57,7 +57,7 @@ fn is_whole(view: &PipelineView) -> bool {
     view.last.as_ref().is_some_and(|last| last.because.contains(FAST))
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_whole_reply_elsewhere_is_the_reply_of_this_device() -> anyhow::Result<()> {
     let house = whole_house().await?;
     let asking = house.asking();
@@ -96,7 +96,7 @@ async fn a_whole_reply_elsewhere_is_the_reply_of_this_device() -> anyhow::Result
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_second_request_there_goes_on_and_says_the_same() -> anyhow::Result<()> {
     let house = whole_house().await?;
     let asking = house.asking();
@@ -116,7 +116,7 @@ async fn a_second_request_there_goes_on_and_says_the_same() -> anyhow::Result<()
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_reply_that_nobody_wants_ends_there_within_a_token() -> anyhow::Result<()> {
     let house = whole_house().await?;
     let mut reply = house.asking().reply(&wish(200)).await?;
@@ -156,7 +156,7 @@ async fn check_loss(
     Ok(told)
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn the_loss_of_the_device_loses_and_doubles_no_word() -> anyhow::Result<()> {
     let mut house = whole_house().await?;
     for wish in [wish(60), wish(60).drawn(3)] {
@@ -188,7 +188,7 @@ async fn the_loss_of_the_device_loses_and_doubles_no_word() -> anyhow::Result<()
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn who_is_own_no_more_hears_nothing_more_on_either_side() -> anyhow::Result<()> {
     let mut house = whole_house().await?;
     let undisturbed = house.asking().answer(&wish(60).alone()).await?;
@@ -217,7 +217,7 @@ async fn who_is_own_no_more_hears_nothing_more_on_either_side() -> anyhow::Resul
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn only_the_owner_of_the_asking_device_lets_words_out() -> anyhow::Result<()> {
     let house = own_house(NodePlan::new(ASKING), NodePlan::new(FAST)).await?;
     let asking = house.asking();
@@ -235,7 +235,7 @@ async fn only_the_owner_of_the_asking_device_lets_words_out() -> anyhow::Result<
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_device_that_is_busy_with_one_request_takes_no_second() -> anyhow::Result<()> {
     let limit = "distributed_inference.host.max_concurrent_streams";
     let house = own_house(asking(), NodePlan::new(FAST).with(limit, "1")).await?;
@@ -285,7 +285,7 @@ async fn refusal(device: &Device, node: &Node, ask: WholeAsk) -> anyhow::Result<
     Ok(asked(device, node, ask).await?.err())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn the_host_itself_refuses_whole_requests_of_all_but_its_owners_devices() -> anyhow::Result<()>
 {
     let sharing = ("distributed_inference.host.serve_shards", "true");
@@ -369,7 +369,7 @@ async fn until_kept(node: &Node, count: u16) -> anyhow::Result<()> {
     node.until_vitals(&format!("{count} are kept"), is_so).await.map(|_| ())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_request_is_kept_under_the_name_that_its_asker_has_heard_and_else_not_at_all()
 -> anyhow::Result<()> {
     let sharing = ("distributed_inference.host.serve_shards", "true");
@@ -413,7 +413,7 @@ async fn until_offers(device: &mut Device) -> anyhow::Result<WholeOffers> {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn offers_are_told_to_own_devices_and_taken_back() -> anyhow::Result<()> {
     let sharing = ("distributed_inference.host.serve_shards", "true");
     let house = Household::strangers([NodePlan::new(FAST).with(sharing.0, sharing.1)]).await?;
@@ -431,7 +431,7 @@ async fn offers_are_told_to_own_devices_and_taken_back() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_helper_that_is_not_own_is_sent_no_whole_request_and_no_ids() -> anyhow::Result<()> {
     // Everything is switched on, and an own device is there; the recorder is trusted, no more.
     let house = whole_house().await?;
@@ -517,7 +517,7 @@ async fn made_without(device: &mut Device, reply: Replying) -> anyhow::Result<(T
     Ok((told, asked))
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn what_a_device_offers_counts_only_while_it_is_own() -> anyhow::Result<()> {
     let house = Household::strangers([asking()]).await?;
     let node = house.asking();
@@ -555,7 +555,7 @@ async fn check_end_before_ids(
     Ok(sentences.filter(|sentence| sentence.contains(FAST)).collect())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_device_that_stops_before_the_ids_of_a_token_is_no_suspect() -> anyhow::Result<()> {
     for code in [ErrorCode::Draining, ErrorCode::TrustDenied] {
         let stops = check_end_before_ids(async |mut call| {
@@ -577,7 +577,7 @@ async fn a_device_that_stops_before_the_ids_of_a_token_is_no_suspect() -> anyhow
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn no_id_leaves_before_the_other_side_has_agreed() -> anyhow::Result<()> {
     let house = Household::strangers([asking()]).await?;
     let node = house.asking();

@@ -24,11 +24,16 @@ mod up;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use nook_base::env;
 
 use crate::arguments::{Arguments, Command};
+
+/// How long a command whose work is done waits for threads that look at disks and drivers. One that does
+/// not answer, an unplugged network disk for instance, holds nobody up for longer.
+const BLOCKED_LIMIT: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
     // Words are not always Unicode; `Arguments` says of which one that matters.
@@ -45,13 +50,12 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run(arguments)) {
-        Ok(code) => code,
-        Err(error) => {
-            output::problem(&error);
-            endings::exit_code(&error)
-        }
-    }
+    let code = runtime.block_on(run(arguments)).unwrap_or_else(|error| {
+        output::problem(&error);
+        endings::exit_code(&error)
+    });
+    runtime.shutdown_timeout(BLOCKED_LIMIT);
+    code
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {

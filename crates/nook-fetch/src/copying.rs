@@ -22,6 +22,7 @@ use crate::house_source::HouseSource;
 use crate::limits::DISK_RESERVE_BYTES;
 use crate::part::Left;
 use crate::progress::{Phase, Progress};
+use crate::seats::Seat;
 
 /// Stands in the note of a part where a server would: all devices of the house have the same file.
 const HOUSE: &str = "house";
@@ -62,8 +63,10 @@ pub trait Bringer: Send {
 /// Which of several files of one model is wanted: they may differ behind the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyWish {
-    /// The only length that will do, in bytes: that of the file of which a part is here.
+    /// Length of the file of which a part is here, in bytes: a device that has it comes before all others.
     pub length: Option<u64>,
+    /// Whether a file of another length will do, too.
+    pub others_too: bool,
     /// The longest file that may come and that the disk has room for, in bytes. A device with a longer one is
     /// chosen only where no other device has the model.
     pub most: u64,
@@ -83,7 +86,7 @@ pub enum Halt {
         why: String,
     },
     /// As [`Halt::Later`], only because others are being served. That passes by itself, so it is no failed try,
-    /// however long it lasts.
+    /// however long it lasts; files that can load have the seat meanwhile.
     Busy {
         /// Who is busy.
         why: String,
@@ -96,6 +99,7 @@ pub enum Halt {
 struct Copying<'a, B: Bringer> {
     fetcher: &'a Fetcher,
     bringer: &'a mut B,
+    seat: Seat,
     stop: &'a CancellationToken,
     told: &'a watch::Sender<Progress>,
     held: Held,
@@ -103,7 +107,8 @@ struct Copying<'a, B: Bringer> {
 
 impl Fetcher {
     /// Copies `order` into `folder` with what `bringer` brings, going on where an earlier run ended,
-    /// whichever device that came from. `told` hears how far it is.
+    /// whichever device that came from. `told` hears how far it is. `seat` is given back whenever all who have
+    /// the model are busy; then the copy waits for one.
     ///
     /// Ends as [`Fetcher::fetch`] does, and with [`FetchError::Nobody`] while no device that has the model
     /// is here.
@@ -112,6 +117,7 @@ impl Fetcher {
         folder: &Folder,
         order: &CopyOrder,
         bringer: &mut impl Bringer,
+        seat: Seat,
         stop: &CancellationToken,
         told: &watch::Sender<Progress>,
     ) -> Result<Fetched, FetchError> {
@@ -122,7 +128,7 @@ impl Fetcher {
             Left::Part(part) => part,
         };
         let held = Held::of(part);
-        let mut copying = Copying { fetcher: self, bringer, stop, told, held };
+        let mut copying = Copying { fetcher: self, bringer, seat, stop, told, held };
         let mark = order.source.model().to_string();
         if let Err(error) = copying.load(&mark).await {
             return Err(copying.held.kept(error).await.0);
@@ -149,7 +155,10 @@ impl<B: Bringer> Copying<'_, B> {
                     tracing::debug!(why, "a copy asks another device");
                     continue;
                 }
-                Halt::Busy { why } => (why, pace.wait_max),
+                Halt::Busy { why } => {
+                    self.seat.give_back();
+                    (why, pace.wait_max)
+                }
                 Halt::Later { why } => {
                     tries += 1;
                     (why, pace.wait(tries))
@@ -167,7 +176,10 @@ impl<B: Bringer> Copying<'_, B> {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(FetchError::Stopped),
-                () = tokio::time::sleep(wait) => {}
+                () = async {
+                    tokio::time::sleep(wait).await;
+                    self.seat.take_again().await;
+                } => {}
             }
         }
     }
@@ -207,12 +219,13 @@ impl<B: Bringer> Copying<'_, B> {
 
     async fn wish(&self, tries: u32) -> Result<CopyWish, FetchError> {
         let here = self.held.version().filter(|_| self.held.written() > 0);
-        let length = here.and_then(|here| here.bytes).filter(|_| tries < SAME_LENGTH_TRIES);
+        let length = here.and_then(|here| here.bytes);
         let most = self.fetcher.limits.file_bytes_max;
         let room = self.held.free(self.fetcher).await?.map_or(most, |free| {
             free.saturating_sub(DISK_RESERVE_BYTES).saturating_add(self.held.written())
         });
-        Ok(CopyWish { length, most: most.min(room) })
+        let others_too = tries >= SAME_LENGTH_TRIES;
+        Ok(CopyWish { length, others_too, most: most.min(room) })
     }
 
     /// Whether bytes of `version` go on with those that are here.

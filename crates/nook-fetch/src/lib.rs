@@ -28,6 +28,7 @@ mod progress;
 mod redirects;
 mod room;
 mod run;
+mod seats;
 mod source;
 
 pub use catalogue::{About, Catalogue, CatalogueEntry, CatalogueError, Costs};
@@ -42,4 +43,5 @@ pub use limits::{
 };
 pub use progress::{Phase, Progress, Pulse};
 pub use room::{Room, SystemRoom};
+pub use seats::{Seat, Seats};
 pub use source::{Hub, HubError, Hubs, Source, SourceError};

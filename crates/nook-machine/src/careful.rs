@@ -31,7 +31,7 @@ impl<T: Default> Careful<T> {
         // What a panic left half done in the part is thrown away below.
         let seen = catch_unwind(AssertUnwindSafe(|| look(part)));
         seen.unwrap_or_else(|_| {
-            tracing::error!(part = name, "a look at the machine panicked; it is tried again");
+            tracing::error!(part = name, "a look at the machine panicked");
             *self = Self { part: T::default(), rest: LOOKS_REST };
             None
         })

@@ -2,7 +2,7 @@
 //!
 //! [`Machine::look`] reads everything once, blocking for some milliseconds; `nook-node` calls it every
 //! few seconds while something hangs on it and decides what follows. Nothing here waits, remembers or
-//! decides. What a system does not tell is `None`, never a guess; nor does a library that panics here
+//! decides, but for [`SleepWatch`], which waits until the machine is about to sleep. What a system does not tell is `None`, never a guess; nor does a library that panics here
 //! tell anything (`careful`).
 
 mod battery;
@@ -11,9 +11,11 @@ mod careful;
 mod hours;
 mod load;
 mod screen;
+mod sleep;
 
 pub use cards::{Card, cards, look_for_cards};
 pub use hours::{day_of_calendar, next_morning, seconds_to_clock};
+pub use sleep::{Sleep, SleepLock, SleepWatch};
 
 use careful::Careful;
 

@@ -18,9 +18,10 @@ use nook_base::limits::PREFILL_CHUNK_POOLED_TOKENS;
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId};
 use nook_model::ModelFile;
 use nook_plan::{
-    Because, BytesPerSecond, Decision, Device, Ends, EndsHeld, Figure, LeftOut, Line, ModelCosts,
-    NarrowRows, NoPlan, Out, Owner, Place, Prediction, Request, Route, Rows, Segment, Situation,
-    Speed, Standing, Topology, Walk, WholeElsewhere, greedy_cover, plan, plan_with_rows, rows_on,
+    Because, BytesPerSecond, Cached, Decision, Device, Ends, EndsHeld, Figure, LeftOut, Line,
+    ModelCosts, NarrowRows, NoPlan, Out, Owner, Place, Prediction, Request, Route, Rows, Segment,
+    Situation, Speed, Standing, Topology, Walk, WholeElsewhere, greedy_cover, plan, plan_with_rows,
+    rows_on,
 };
 use nook_store::{Pooling, SplitChoice};
 use nook_wire::ShardAdvert;
@@ -66,6 +67,15 @@ pub(crate) struct Encoded {
     pub(crate) held: Vec<LayerRange>,
     /// Bytes that this device could still take for weights and caches.
     pub(crate) memory_free: u64,
+    /// Beginnings of this prompt that devices have computed for earlier replies and may still keep.
+    pub(crate) warm: Vec<(Place, Cached)>,
+}
+
+impl Encoded {
+    fn warm_at(&self, place: Place) -> Vec<Cached> {
+        let there = self.warm.iter().filter(|(at, _)| *at == place);
+        there.map(|(_, cached)| *cached).collect()
+    }
 }
 
 /// A route and the reasons for it.
@@ -76,6 +86,8 @@ pub(crate) struct Choice {
     pub(crate) route: Route,
     /// How activations travel on it.
     pub(crate) dtype: ActivationDtype,
+    /// Whether the planner chose it, who knows what going on behind an earlier reply saves.
+    pub(crate) is_planned: bool,
     /// One sentence.
     pub(crate) because: String,
     /// What the planner said; absent when it was not asked.
@@ -114,6 +126,7 @@ impl Question {
             route: Route::alone(layers)
                 .expect("a validated model has at least one layer, so this cuts nothing"),
             dtype: self.dtype,
+            is_planned: false,
             because: because.to_owned(),
             planned,
         };
@@ -129,7 +142,8 @@ impl Question {
             };
             let (route, mut because) = (route.clone(), sentence(decision.because).to_owned());
             let dtype = self.written(rows, book, &mut because);
-            return Choice { whole: None, route, dtype, because, planned: Some(planned) };
+            let planned = Some(planned);
+            return Choice { whole: None, route, dtype, is_planned: true, because, planned };
         }
         match self.cover(book, now) {
             Ok(route) => {
@@ -146,7 +160,8 @@ impl Question {
                     narrow.map_or(Rows::Wide, |narrow| rows_on(&route, situation, narrow))
                 });
                 let dtype = self.written(rows, book, &mut because);
-                Choice { whole: None, route, dtype, because, planned: Some(planned) }
+                let planned = Some(planned);
+                Choice { whole: None, route, dtype, is_planned: false, because, planned }
             }
             Err(why) => alone(&why, Some(planned)),
         }
@@ -176,7 +191,7 @@ impl Question {
     ) -> T {
         let model = self.costs();
         let here = self.here(told);
-        let others = self.others(book, now);
+        let others = self.others(told, book, now);
         let request = Request { whole, ..self.request(told) };
         let row_bytes = ActivationDtype::Q8.row_bytes(self.file.shape().hidden) as u64;
         let narrow = self.narrow.as_ref();
@@ -245,7 +260,7 @@ impl Question {
             computes: vec![LayerRange::all(self.file.shape().layers)],
             held: told.held.clone(),
             ends,
-            cached: Vec::new(),
+            cached: told.warm_at(Place::Local),
             memory_free: told.memory_free,
             streams_free: u16::MAX,
             queue_depth: 0,
@@ -257,13 +272,18 @@ impl Question {
     }
 
     /// Every paired device, and how it stands.
-    fn others(&self, book: &AdvertBook, now: Instant) -> Vec<Device> {
+    fn others(&self, told: &Encoded, book: &AdvertBook, now: Instant) -> Vec<Device> {
         let usable: BTreeSet<PeerId> =
             book.offers(self.model, now).iter().map(|offer| offer.peer).collect();
         let paired = book.names.keys().filter(|peer| **peer != self.me.id);
-        paired.map(|peer| self.other(*peer, book, usable.contains(peer), now)).collect()
+        let other = |peer: &PeerId| {
+            let cached = told.warm_at(Place::Peer(*peer));
+            Device { cached, ..self.other(*peer, book, usable.contains(peer), now) }
+        };
+        paired.map(other).collect()
     }
 
+    /// A paired device, as far as that does not hang on the prompt.
     fn other(&self, peer: PeerId, book: &AdvertBook, usable: bool, now: Instant) -> Device {
         let place = Place::Peer(peer);
         let Known { mut speed, mut held, .. } =

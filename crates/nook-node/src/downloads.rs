@@ -19,7 +19,7 @@ use std::time::Instant;
 use nook_base::{ErrorCode, PeerId, clock, env};
 use nook_fetch::{
     Catalogue, CopyOrder, Fetcher, FileKey, Folder, HouseSource, Hubs, Limits, Order, Pin,
-    Progress, Pulse, Room as _, Source, SystemRoom,
+    Progress, Pulse, Room as _, Seat, Seats, Source, SystemRoom,
 };
 use nook_store::{DownloadEntry, DownloadWish, Home, ModelEntry};
 use tokio::sync::watch;
@@ -33,7 +33,8 @@ use crate::views::{DownloadAsk, DownloadView, Problem, Trouble, TroubleView};
 
 pub(crate) use endings::Stocked;
 
-/// Downloads that run at once; further ones wait for one to end. More would only share the line.
+/// Downloads that run at once; further ones wait until one ends, or waits for a device that is busy. More
+/// would only share the line.
 const RUNNING_MAX: usize = 2;
 
 /// Names the server behind `hf:`, as for other programs.
@@ -54,6 +55,10 @@ pub(crate) struct Downloads {
     folder: Folder,
     /// Those with a task, by key; also such as are in the list no more, until their files are gone.
     under_way: BTreeMap<String, UnderWay>,
+    /// The tasks of those that run hold them.
+    seats: Seats,
+    /// Whether one could begin and found no seat.
+    lacks_seat: bool,
     /// Why those that failed did, by key.
     troubles: BTreeMap<String, Problem>,
     disk_free: Option<u64>,
@@ -119,6 +124,8 @@ impl Downloads {
             folder,
             orphans,
             under_way: BTreeMap::new(),
+            seats: Seats::new(RUNNING_MAX),
+            lacks_seat: false,
             troubles: BTreeMap::new(),
             disk_free: disk_free(home.data()),
             hub_problem,
@@ -152,12 +159,14 @@ impl Downloads {
         self.folder = Folder::at(folder);
     }
 
-    /// Takes a look at how far those that run are.
-    pub(crate) fn look(&mut self, now: Instant) {
+    /// Takes a look at how far those that run are. Whether one can begin that found no seat: nobody says when
+    /// a copy gives its seat back.
+    pub(crate) fn look(&mut self, now: Instant) -> bool {
         for under_way in self.under_way.values_mut() {
             under_way.shown = under_way.told.borrow_and_update().clone();
             under_way.pulse.look(now, under_way.shown.have);
         }
+        self.lacks_seat && self.seats.has_free()
     }
 
     /// That much room was seen on the disk.
@@ -190,18 +199,15 @@ impl Downloads {
         Ok(Work::Fetch(Order { source, pin: pin.unwrap_or_default() }))
     }
 
-    /// The next one to begin, while there is room for it, of those that `can` begin.
+    /// The next one to begin, of those that `can` begin.
     fn next(&self, can: impl Fn(&DownloadEntry) -> bool) -> Option<DownloadEntry> {
-        let loads = |it: &&UnderWay| matches!(it.stage, Stage::Loading | Stage::Stopping);
-        let running = self.under_way.values().filter(loads).count();
         let waits = |entry: &&DownloadEntry| {
             entry.wish == DownloadWish::Run
                 && !self.under_way.contains_key(&entry.key)
                 && !self.troubles.contains_key(&entry.key)
                 && can(entry)
         };
-        let next = self.list.entries().iter().find(waits);
-        next.filter(|_| running < RUNNING_MAX).cloned()
+        self.list.entries().iter().find(waits).cloned()
     }
 }
 
@@ -277,7 +283,7 @@ impl State {
         Ok(())
     }
 
-    /// Begins what waits, as far as there is room.
+    /// Begins what waits, as far as there are seats.
     pub(crate) fn start_downloads(&mut self) {
         if let Some(problem) = self.downloads.hub_problem.take() {
             let trouble = Trouble::DownloadServer { reason: problem.clone() };
@@ -288,10 +294,15 @@ impl State {
             return;
         }
         self.delete_orphans();
+        self.downloads.lacks_seat = false;
         while let Some(entry) = self.downloads.next(|entry| self.can_begin(entry)) {
+            let Some(seat) = self.downloads.seats.take() else {
+                self.downloads.lacks_seat = true;
+                return;
+            };
             match self.downloads.work(&entry) {
-                Ok(Work::Fetch(order)) => self.begin_download(entry.key, order),
-                Ok(Work::Copy(order)) => self.begin_copy(entry.key, order),
+                Ok(Work::Fetch(order)) => self.begin_download(entry.key, order, seat),
+                Ok(Work::Copy(order)) => self.begin_copy(entry.key, order, seat),
                 Err(why) => {
                     self.downloads.troubles.insert(entry.key, refused(&why).into());
                 }
@@ -314,13 +325,15 @@ impl State {
         (stop, tell)
     }
 
-    fn begin_download(&mut self, key: String, order: Order) {
+    fn begin_download(&mut self, key: String, order: Order, seat: Seat) {
         let (stop, tell) = self.list_loading(&key, &order.source.key());
         let (fetcher, folder) = (self.downloads.fetcher.clone(), self.downloads.folder.clone());
         let inside = self.inside.clone();
         // It watches its own token, a child of the node's, so that what came is made durable first.
         self.tasks.spawn("download", async move {
             let outcome = fetcher.fetch(&folder, &order, &stop, &tell).await;
+            // Whoever hears of the end looks whom the seat is for.
+            drop(seat);
             // A closed inbox means that the node is leaving; the file is found again then.
             let _ = inside.send(Inside::Downloaded { key, outcome: Box::new(outcome) }).await;
         });

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nook_base::clock;
 use nook_machine::{Conditions, Machine};
+use tokio::sync::watch;
 
 use crate::house::{HouseError, PauseFor, Sharing};
 use crate::pausing::Pausing;
@@ -36,8 +37,10 @@ pub(crate) struct HoldingBack {
     machine: Option<Box<Machine>>,
     looked_at: Option<Instant>,
     conditions: Option<Conditions>,
-    pausing: Pausing,
+    pub(crate) pausing: Pausing,
     pub(crate) looks: Looks,
+    /// What the owner chose, for whoever waits for a sleep.
+    pub(crate) chosen: watch::Sender<Sharing>,
     /// Why nothing is lent though it is switched on.
     pub(crate) reason: Option<PauseReason>,
 }
@@ -50,6 +53,7 @@ impl Default for HoldingBack {
             conditions: None,
             pausing: Pausing::default(),
             looks: Looks::default(),
+            chosen: watch::Sender::default(),
             reason: None,
         }
     }

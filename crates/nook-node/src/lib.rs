@@ -49,6 +49,7 @@ pub mod reply;
 mod running;
 mod sharing;
 mod shelf;
+mod sleeping;
 mod start;
 mod state;
 mod status_line;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use nook_base::{ErrorCode, ModelDigest, clock};
 use nook_model::ModelFile;
-use nook_store::{FileState, ImportError, LibraryError, ModelEntry, ResolveError, Staged, Take};
+use nook_store::{
+    FileStanding, FileState, ImportError, LibraryError, ModelEntry, ResolveError, Staged, Take,
+};
 
 use crate::catalogue::Entry;
 use crate::house::{Answer, HouseError};
@@ -166,7 +168,9 @@ impl State {
         name: Option<&str>,
     ) -> Result<ModelView, HouseError> {
         let is_known = match self.library.get(staged.digest()) {
-            Some(known) if known.is_lost() && !self.is_lost(known) => {
+            Some(known)
+                if self.library.standing(known) != FileStanding::Whole && !self.is_lost(known) =>
+            {
                 // Its own file is whole, perhaps, where nobody can look now.
                 self.check_in_reach()?;
                 true
@@ -174,10 +178,13 @@ impl State {
             known => known.is_some(),
         };
         let adopted = self.library.adopt(staged, name, clock::unix_seconds());
-        let model = adopted.map_err(|error| {
-            let wording = import_wording(&error);
-            let error = HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()));
-            HouseError { wording, ..error }
+        let model = adopted.map_err(|error| match error {
+            ImportError::Away { .. } => self.found_away(ErrorCode::BadRequest),
+            error => {
+                let wording = import_wording(&error);
+                let error = HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()));
+                HouseError { wording, ..error }
+            }
         })?;
         let mut entry = entry(&model)?;
         if let Some(known) = self.catalogue.iter().find(|known| known.digest() == entry.digest()) {
@@ -245,6 +252,7 @@ fn import_wording(error: &ImportError) -> Option<Wording> {
         ImportError::NameTaken { name } => Some(Wording::NameTaken { name: name.clone() }),
         ImportError::File(file) if file.kind == ErrorKind::StorageFull => Some(Wording::DiskFull),
         ImportError::BadName { .. }
+        | ImportError::Away { .. }
         | ImportError::Full
         | ImportError::NoSuchModel
         | ImportError::File(_) => None,

@@ -18,7 +18,7 @@ use std::time::Duration;
 use nook_base::{ErrorCode, ModelDigest};
 use nook_fetch::{Room as _, SystemRoom};
 use nook_model::ModelFile;
-use nook_store::{ModelEntry, ModelsMove, MoveError, MovePlan, SettingValue};
+use nook_store::{FileStanding, ModelEntry, ModelsMove, MoveError, MovePlan, SettingValue};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -180,15 +180,21 @@ impl State {
 
     /// What whoever wants something of the folder hears while it is away.
     pub(crate) fn away_error(&self, code: ErrorCode) -> Option<HouseError> {
-        let TroubleView { sentence, trouble } = self.away()?;
+        self.moving.is_away.then(|| self.found_away(code))
+    }
+
+    /// The same where it was just found to be away, before the next look has noted it.
+    pub(crate) fn found_away(&self, code: ErrorCode) -> HouseError {
+        let TroubleView { sentence, trouble } = self.away_view();
         let wording = trouble.map(|trouble| Wording::Trouble { trouble: Box::new(trouble) });
-        Some(HouseError { wording, ..HouseError::new(code, sentence) })
+        HouseError { wording, ..HouseError::new(code, sentence) }
     }
 
     /// Whether the file of a listed model is gone or changed, by a look at the disk; not where it only may
     /// lie elsewhere.
     pub(crate) fn is_lost(&self, model: &ModelEntry) -> bool {
-        !(model.owned && self.moving.hides_files()) && model.is_lost()
+        let may_lie_elsewhere = model.owned && self.moving.hides_files();
+        !may_lie_elsewhere && self.library.standing(model) == FileStanding::Lost
     }
 
     /// Begins to bring files, once no download writes any more.
@@ -320,9 +326,10 @@ impl State {
 
     /// What is said of the folder while it is away.
     pub(crate) fn away(&self) -> Option<TroubleView> {
-        if !self.moving.is_away {
-            return None;
-        }
+        self.moving.is_away.then(|| self.away_view())
+    }
+
+    fn away_view(&self) -> TroubleView {
         let folder = self.library.folder().display().to_string();
         let own = self.library.models().iter().filter(|model| model.owned && !model.built_in);
         let models = u32::try_from(own.count()).unwrap_or(u32::MAX);
@@ -330,7 +337,7 @@ impl State {
             "The models are looked for in {folder}, which is not there ({models} of them). Plug in \
              its disk, or choose another folder under Models. Nothing was deleted."
         );
-        Some(TroubleView::new(words, Trouble::ModelsFolderAway { folder, models }))
+        TroubleView::new(words, Trouble::ModelsFolderAway { folder, models })
     }
 
     pub(crate) fn models_folder_view(&self) -> ModelsFolderView {

@@ -35,6 +35,8 @@ pub(crate) struct Pausing {
     battery: Latch,
     screen: Latch,
     busy: Latch,
+    /// From the moment when the machine says so until it is awake.
+    sleep_is_near: bool,
 }
 
 /// Something that holds back, with memory.
@@ -76,6 +78,7 @@ impl Pausing {
         let quiet = conditions.zip(wish.quiet_hours);
         let reasons = [
             (wish.until > unix_seconds, PauseReason::Owner),
+            (self.sleep_is_near, PauseReason::Sleep),
             (
                 quiet.is_some_and(|(now, hours)| hours.contain(now.minute_of_day)),
                 PauseReason::QuietHours,
@@ -85,6 +88,16 @@ impl Pausing {
             (self.busy.holds, PauseReason::Busy),
         ];
         reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason))
+    }
+
+    /// The machine is about to sleep: nothing is lent from now on.
+    pub(crate) fn sleep_is_near(&mut self) {
+        self.sleep_is_near = true;
+    }
+
+    /// It is awake, and that counts at once.
+    pub(crate) fn sleep_is_over(&mut self) {
+        self.sleep_is_near = false;
     }
 
     fn see(&mut self, now: Instant, conditions: Option<&Conditions>, wish: &PauseSettings) {
@@ -197,6 +210,28 @@ mod tests {
         ] {
             assert_eq!(told(&wish, [all]), [Some(expected)]);
         }
+    }
+
+    #[test]
+    fn a_sleep_holds_back_at_once_whatever_is_wished_and_its_end_lends_at_once() {
+        let mut pausing = Pausing::default();
+        let now = nook_base::clock::now();
+        let none = PauseSettings {
+            on_battery: false,
+            in_full_screen: false,
+            when_busy_percent: None,
+            ..WISH
+        };
+        assert_eq!(pausing.weigh(now, 0, None, &none), None);
+        pausing.sleep_is_near();
+        assert_eq!(pausing.weigh(now, 0, None, &none), Some(PauseReason::Sleep));
+        // Only the owner's own word stands before it, because that one outlasts the sleep.
+        let drained = Conditions { on_battery: Some(true), ..CALM };
+        assert_eq!(pausing.weigh(now, 0, Some(&drained), &WISH), Some(PauseReason::Sleep));
+        let asked = PauseSettings { until: 1, ..none };
+        assert_eq!(pausing.weigh(now, 0, None, &asked), Some(PauseReason::Owner));
+        pausing.sleep_is_over();
+        assert_eq!(pausing.weigh(now, 0, None, &none), None);
     }
 
     #[test]

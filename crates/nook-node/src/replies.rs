@@ -31,9 +31,16 @@ pub(crate) struct Desk {
     workers: Workers,
 }
 
-/// Where a reply is computed, how activations travel there, and the device that is to run everything
-/// first, if one is.
-type Way = (Route, ActivationDtype, Option<Given>);
+/// Where a reply is computed.
+struct Way {
+    route: Route,
+    /// Whether that was chosen knowing what earlier replies left where.
+    is_planned: bool,
+    /// How activations travel there.
+    dtype: ActivationDtype,
+    /// The device that is to run everything first, if one is.
+    whole: Option<Given>,
+}
 
 impl State {
     /// Starts a reply, or lets it wait for its turn; the answer comes once its prompt is encoded. Says
@@ -201,13 +208,14 @@ impl State {
         Desk {
             question,
             workers: workers.clone(),
-            setup: Box::new(move |model, ready, (route, dtype, whole), teller| WalkSetup {
+            setup: Box::new(move |model, ready, way, teller| WalkSetup {
                 model,
-                whole,
+                whole: way.whole,
                 begun: None,
-                route,
+                route: way.route,
+                is_planned: way.is_planned,
                 ready,
-                dtype,
+                dtype: way.dtype,
                 fall_back,
                 failovers_max,
                 spot_check_ppm,
@@ -268,6 +276,7 @@ impl Desk {
             tokens_max: ready.tokens_max,
             held,
             memory_free: 0,
+            warm: model.trails.warm(&ready.ids, self.question.file.shape().layers),
         };
         let (mut question, teller) = (self.question, self.teller);
         if ready.constraint.is_some() || ready.alternatives.is_some() {
@@ -293,7 +302,8 @@ impl Desk {
             let own = teller.book.borrow().own.get(&whole.peer).cloned()?;
             Some(Given { pass: own.pass, prediction: whole.prediction })
         });
-        Some((self.setup)(model, ready, (choice.route, dtype, whole), teller))
+        let way = Way { route: choice.route, is_planned: choice.is_planned, dtype, whole };
+        Some((self.setup)(model, ready, way, teller))
     }
 }
 

@@ -92,7 +92,7 @@ async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sen
     inboxes.commands.close();
     if let Some(terms) = state.lending.terms.take() {
         terms.until.cancel();
-        crate::sharing::drained(&terms, state.lending.streams_max).await;
+        crate::sharing::drained(&terms.streams, state.lending.streams_max).await;
     }
     for link in state.links.all() {
         let goodbye = Message::Draining { sentence: "Inglenook was closed there.".to_owned() };
@@ -232,6 +232,8 @@ impl State {
             Inside::Outlook(model, outlook) => self.on_outlook(model, outlook),
             Inside::Probed(probed) => self.on_probed(probed),
             Inside::Looked(machine, conditions) => self.on_looked(machine, conditions),
+            Inside::SleepNear { ready } => self.fall_asleep(ready),
+            Inside::SleepOver => self.sleep_is_over(),
             Inside::NextHost { peer, answer } => drop(answer.send(self.next_host(peer))),
             Inside::Relay { carrier, ticket, call } => self.on_relay(carrier, &ticket, call),
             Inside::Conduct(note) => self.on_conduct(note),
@@ -262,7 +264,9 @@ impl State {
         self.keep_measured();
         self.tally_lent();
         self.look_at_fits();
-        self.downloads.look(now);
+        if self.downloads.look(now) {
+            self.start_downloads();
+        }
         self.moving.look();
         self.look_at_folder();
         let before = self.settings.settings().clone();

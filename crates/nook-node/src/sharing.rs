@@ -24,9 +24,9 @@ use crate::state::{Inside, State};
 /// Waited beyond [`DRAIN_LIMIT`] for calls that end by themselves then.
 const DRAIN_SLACK: Duration = Duration::from_millis(100);
 
-/// Waits until no stream runs under `terms`, which were ended, but not for long.
-pub(crate) async fn drained(terms: &Terms, streams_max: u16) {
-    let all = terms.streams.acquire_many(u32::from(streams_max));
+/// Waits until no stream runs of the `streams` that were lent under terms that were ended, but not for long.
+pub(crate) async fn drained(streams: &Semaphore, streams_max: u16) {
+    let all = streams.acquire_many(u32::from(streams_max));
     // Whatever has not ended by then ends with its worker.
     let _ = tokio::time::timeout(DRAIN_LIMIT + DRAIN_SLACK, all).await;
 }
@@ -68,6 +68,7 @@ impl State {
         let settings = self.settings.settings();
         let on = settings.inference.enabled && settings.host.serve_shards;
         self.lending.sharing = if on { Sharing::On } else { Sharing::Off };
+        self.holding_back.chosen.send_replace(self.lending.sharing);
         let on = on && self.holding_back.reason.is_none();
         let streams_max = u16::try_from(settings.host.max_concurrent_streams).unwrap_or(u16::MAX);
         if streams_max != self.lending.streams_max {
@@ -98,7 +99,7 @@ impl State {
         terms.until.cancel();
         let (inside, streams_max) = (self.inside.clone(), self.lending.streams_max);
         self.tasks.spawn_until_cancelled("drain", async move {
-            drained(&terms, streams_max).await;
+            drained(&terms.streams, streams_max).await;
             let _ = inside.send(Inside::Drained(terms.served.all())).await;
         });
     }

@@ -349,6 +349,7 @@ fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighti
     state.peers_changed();
     state.weigh();
     state.apply_sharing();
+    state.watch_for_sleep();
     state.look_at_fits();
     state.start_downloads();
     state.list_port_keys();

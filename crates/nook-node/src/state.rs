@@ -100,6 +100,10 @@ pub(crate) enum Inside {
     Probed(Probed),
     /// The machine was looked at; without conditions, the look failed.
     Looked(Box<Machine>, Option<Conditions>),
+    /// The machine is about to sleep, and waits a moment for `ready`.
+    SleepNear { ready: oneshot::Sender<()> },
+    /// It is awake again.
+    SleepOver,
     /// A guest's results are to go on to this device.
     NextHost { peer: PeerId, answer: oneshot::Sender<Result<Link, ErrorCode>> },
     /// A device brings steps in another's name.

@@ -35,6 +35,7 @@ pub fn pause_words(reason: PauseReason, until: Option<u64>) -> String {
             format!("paused until {}", nook_machine::seconds_to_clock(until))
         }
         (PauseReason::Owner, None) => "paused".to_owned(),
+        (PauseReason::Sleep, _) => "paused while this computer sleeps".to_owned(),
         (PauseReason::QuietHours, _) => "paused in quiet hours".to_owned(),
         (PauseReason::Battery, _) => "paused on battery".to_owned(),
         (PauseReason::FullScreen, _) => "paused while a program fills the screen".to_owned(),

@@ -196,6 +196,8 @@ view! {
 enum PauseReason {
     /// The owner, for a while.
     Owner,
+    /// This computer is about to sleep, or sleeps.
+    Sleep,
     /// The hours in which the owner wants quiet.
     QuietHours,
     /// A battery is drained.

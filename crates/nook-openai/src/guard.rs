@@ -6,10 +6,10 @@
 //! key. The order matters: a page learns nothing from the difference between a wrong key and none.
 //! Wrong keys are answered slowly, and only a few at once: guessing is slow while the good key is not.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -41,24 +41,30 @@ const STRANGERS_EVERY: Duration = Duration::from_secs(1);
 /// is told of them all together, and what they say of themselves is not listed.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
-    /// Of these the owner was not told yet.
-    count: AtomicU32,
+    /// Those of which the owner was not told yet: what they asked for, how that is listed, and how often. Only
+    /// the few ends that [`check_key`] knows are in it. Never held across an await.
+    untold: Mutex<BTreeMap<(PortRequestKind, String), u32>>,
     came: Notify,
 }
 
 impl Strangers {
-    fn note(&self) {
-        self.count.fetch_add(1, Ordering::Relaxed);
+    fn note(&self, kind: PortRequestKind, error: &ApiError) {
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = untold.entry((kind, error.listed())).or_default();
+        *times = times.saturating_add(1);
         self.came.notify_one();
+    }
+
+    fn take(&self) -> BTreeMap<(PortRequestKind, String), u32> {
+        std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Tells the owner of the first one at once, of more no faster than every [`STRANGERS_EVERY`].
     pub(crate) async fn tell(self: Arc<Self>, house: House) {
         loop {
             self.came.notified().await;
-            let times = self.count.swap(0, Ordering::Relaxed);
-            if times > 0 {
-                report::strangers(&house, times);
+            for ((kind, error), times) in self.take() {
+                report::strangers(&house, kind, error, times);
             }
             tokio::time::sleep(STRANGERS_EVERY).await;
         }
@@ -105,7 +111,7 @@ pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: 
             }
         }
         Err(error) => {
-            port.strangers.note();
+            port.strangers.note(kind, &error);
             return harden(error.into_response(), origin.as_ref());
         }
     };

@@ -42,7 +42,8 @@ pub(crate) struct HandOver {
 /// Who computed a reply, and how fast.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Computed {
-    /// In the order in which a token goes through them; the first and the last are the asking device.
+    /// In the order in which a token goes through them. The first and the last are the asking device, but for
+    /// a reply that another device of the same person made whole: that is one part.
     pub(crate) route: Vec<Part>,
     pub(crate) failovers: Vec<HandOver>,
     /// From asking to the first token, in milliseconds.
@@ -52,6 +53,7 @@ pub(crate) struct Computed {
 
 /// What one device computed.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "RoutePart")] // in the schema, parts of messages stand beside it
 pub(crate) struct Part {
     pub(crate) device: String,
     /// First and last layer; null where it has an end of the model alone.

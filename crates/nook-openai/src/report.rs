@@ -2,9 +2,9 @@
 //!
 //! One [`Report`] belongs to each reply that is being read, and to each list of texts whose embeddings are
 //! worked out. It is filed once: at the end, at an error, or when it is dropped because the client left. A
-//! request that was refused before there was a report is filed by the guard ([`refused`]), and all that came
-//! without a fitting key as one ([`strangers`]). Nothing of what was said is in it; what a client says of itself and of the model that it wants is cut and cleaned first,
-//! because anybody may write anything there.
+//! request that was refused before there was a report is filed by the guard ([`refused`]), and those that came
+//! without a fitting key together ([`strangers`]). Nothing of what was said is in it; what a client says of
+//! itself and of the model that it wants is cut and cleaned first, because anybody may write anything there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,6 @@ use nook_base::{ErrorCode, clock};
 use nook_node::views::{PortRequestKind, PortRequestView, ReplyEvent, ReplySummary, RouteView};
 use nook_node::{Embedded, House};
 
-use crate::error::ApiError;
 use crate::guard::Caller;
 
 /// What an answer is listed as that its client did not wait for.
@@ -136,10 +135,9 @@ pub(crate) fn refused(house: &House, kind: PortRequestKind, caller: &Caller, err
     file_refusal(house, kind, (caller.key.clone(), caller.app.clone()), error, 1);
 }
 
-/// Files so many requests without a fitting key.
-pub(crate) fn strangers(house: &House, times: u32) {
-    let error = ApiError::unauthorized("").listed();
-    file_refusal(house, PortRequestKind::Reply, (None, None), error, times);
+/// Files so many requests without a fitting key that ended alike.
+pub(crate) fn strangers(house: &House, kind: PortRequestKind, error: String, times: u32) {
+    file_refusal(house, kind, (None, None), error, times);
 }
 
 fn file_refusal(

@@ -36,7 +36,7 @@ const UNLEARNED_LOW: f64 = -6.0;
 /// The first position may gain this much more, learned or not.
 const FIRST_POSITION: f64 = 4.0;
 
-/// Rows quieter than this say nothing about a gain.
+/// Inputs quieter than this say nothing about a gain, and no answer counts as quieter.
 const SILENCE: f64 = 1e-20;
 
 /// Spans remembered of one model; of more, the others keep the wide bounds. A house cuts a model in
@@ -119,8 +119,9 @@ impl StepGains {
     /// `input` and `output` have the same shape; `position` is that of their first row.
     #[must_use]
     pub fn of(layers: LayerRange, position: u32, input: &Activation, output: &Activation) -> Self {
+        // What falls silent has lost at least that much: subnormal numbers are none of a gain's silence.
         let gain = |(before, after): (f64, f64)| {
-            (before > SILENCE && after > SILENCE).then(|| (after / before).log2())
+            (before > SILENCE).then(|| (after.max(SILENCE) / before).log2())
         };
         let gains = magnitudes(input).into_iter().zip(magnitudes(output)).map(gain).collect();
         Self { layers, position, gains }
@@ -305,10 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn silent_rows_say_nothing() {
+    fn a_silent_input_says_nothing_and_an_answer_that_falls_silent_is_refused() {
         let layers = LayerRange::with_len(1, 2);
         let silent = StepGains::of(layers, 3, &rows(1, 0.0), &rows(1, 1.0));
-        assert_eq!(learned(1.0, Source::Ours).check(&silent), Ok(()));
+        let subnormal = StepGains::of(layers, 3, &rows(1, 1.0), &rows(1, 1e-40));
+        for book in [GainBook::default(), learned(1.0, Source::Ours)] {
+            assert_eq!(book.check(&silent), Ok(()));
+            assert!(book.check(&subnormal).is_err());
+        }
     }
 
     #[test]

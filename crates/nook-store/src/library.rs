@@ -71,6 +71,17 @@ pub enum FileState {
     Changed,
 }
 
+/// Whether a model's file may be replaced by another one, by a look at it and at the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileStanding {
+    /// Whole, as far as its length tells. The built-in one is made so at each start.
+    Whole,
+    /// Gone or changed: the next file of the same model takes its place.
+    Lost,
+    /// Gone with the folder, and perhaps whole on a disk that is not plugged in.
+    Away,
+}
+
 /// The models of one home. A clone is what the list was at that moment: for looks at the disk that wait.
 #[derive(Debug, Clone)]
 pub struct Library {
@@ -242,6 +253,19 @@ impl Library {
         }
     }
 
+    /// What has become of the file of a listed model. Waits for the disk.
+    #[must_use]
+    pub fn standing(&self, model: &ModelEntry) -> FileStanding {
+        if model.built_in || model.state() == FileState::Present {
+            return FileStanding::Whole;
+        }
+        // In this order: the disk may go away between the two looks.
+        match model.owned && !self.is_there() {
+            true => FileStanding::Away,
+            false => FileStanding::Lost,
+        }
+    }
+
     /// Marks a chosen folder that its files prove and that has no mark, and takes away what interrupted
     /// imports left there; all else in it may be the user's.
     fn see_to_chosen(&self, home: &Home) {
@@ -261,7 +285,8 @@ impl Library {
 
     /// Takes a staged file into the list under `name`, or under a name made of its file's. A model
     /// that is there already stays as it is, and is returned. One whose file is gone or changed keeps its
-    /// name, and is found in the new file from then on; what lies in its old place stays there.
+    /// name, and is found in the new file from then on; what lies in its old place stays there. While the
+    /// folder is away nobody knows which of them is gone.
     pub fn adopt(
         &mut self,
         staged: Staged,
@@ -270,8 +295,13 @@ impl Library {
     ) -> Result<ModelEntry, ImportError> {
         let known = self.models.iter().position(|model| model.digest == staged.digest());
         let (name, imported) = match known.and_then(|at| self.models.get(at)) {
-            Some(known) if !known.is_lost() => return Ok(known.clone()),
-            Some(lost) => (lost.name.clone(), lost.imported),
+            Some(known) => match self.standing(known) {
+                FileStanding::Whole => return Ok(known.clone()),
+                FileStanding::Away => {
+                    return Err(ImportError::Away { folder: self.folder().into() });
+                }
+                FileStanding::Lost => (known.name.clone(), known.imported),
+            },
             None if self.models.len() >= MODELS_MAX => return Err(ImportError::Full),
             None => match name {
                 Some(name) => (names::check_new(&self.models, name)?, now),
@@ -369,12 +399,6 @@ impl Library {
 }
 
 impl ModelEntry {
-    /// Whether its file is not what it was, by a look at it. The built-in one is made whole at each start.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        !self.built_in && self.state() != FileState::Present
-    }
-
     /// Whether the file is still there, by a look at it.
     #[must_use]
     pub fn state(&self) -> FileState {

@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 
 use nook_base::{ModelDigest, env};
 use nook_store::{
-    FileState, Home, HomeChoice, HomeError, Library, ModelsMove, MoveError, SettingValue,
-    SettingsFile, Take, recover_move,
+    FileState, Home, HomeChoice, HomeError, ImportError, Library, ModelsMove, MoveError,
+    SettingValue, SettingsFile, Take, recover_move,
 };
 
 const NOW: u64 = 1_800_000_000;
@@ -409,11 +409,17 @@ fn a_folder_whose_disk_is_away_is_not_made_and_is_known_again_when_it_is_back() 
     drop(desk);
     let unplugged = root.path().join("unplugged");
     fs::rename(&disk, &unplugged).unwrap();
+    let copy = root.path().join("copy.gguf");
+    fs::write(&copy, [9; 10]).unwrap();
     let away = || {
-        let desk = Desk::open(&at);
+        let mut desk = Desk::open(&at);
         assert!(!desk.library.is_there());
         let state = |name: &str| desk.library.resolve(name).unwrap().state();
         assert_eq!((state("long"), state("ember")), (FileState::Missing, FileState::Present));
+        // Nor is a model taken for lost because another file of it comes along.
+        let staged = desk.library.stager().stage(&copy, Take::InPlace, digest_of).unwrap();
+        let refused = desk.library.adopt(staged, None, NOW);
+        assert_eq!(refused, Err(ImportError::Away { folder: target.clone() }));
     };
     away();
     assert!(!disk.exists(), "nothing is made in its place");

@@ -3,11 +3,15 @@
 //! Nothing of it reaches any other network. It is made of namespaces that each live as long as one
 //! small process, whose standard input the test holds: when the test ends, in whatever way, those
 //! end, and with the last process in them the namespaces, cables and addresses are gone.
+//!
+//! A test that has sockets of its own visits the bridge, and is one more machine on that network.
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -19,9 +23,13 @@ const ENTER_LIMIT: Duration = Duration::from_secs(60);
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Where a test is found that visits the bridge.
+const HUB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
+
 /// A bridge with rooms. Dropping it removes everything; the nodes in the rooms must end before.
 #[derive(Debug)]
 pub struct Bridge {
+    visit: Option<Visit>,
     rooms: Vec<Anchor>,
     hub: Anchor,
 }
@@ -35,6 +43,13 @@ enum Rights {
     User,
 }
 
+/// The thread that made it is at the bridge until this is dropped, and then where it was before.
+#[derive(Debug)]
+struct Visit {
+    home: File,
+    thread: ThreadId,
+}
+
 /// A process that does nothing but hold a namespace.
 #[derive(Debug)]
 struct Anchor {
@@ -44,7 +59,7 @@ struct Anchor {
 
 impl Bridge {
     /// A bridge with that many rooms; the error says why this machine does not allow one.
-    pub fn build(rooms: usize) -> anyhow::Result<Self> {
+    pub(crate) fn build(rooms: usize) -> anyhow::Result<Self> {
         match Self::with(Rights::Root, rooms) {
             Ok(bridge) => Ok(bridge),
             Err(root) => Self::with(Rights::User, rooms)
@@ -57,7 +72,8 @@ impl Bridge {
         hub.run("ip link set lo up")?;
         hub.run("ip link add house type bridge mcast_snooping 0")?;
         hub.run("ip link set house up")?;
-        let mut bridge = Self { rooms: Vec::new(), hub };
+        hub.run(&format!("ip address add {HUB}/24 dev house"))?;
+        let mut bridge = Self { visit: None, rooms: Vec::new(), hub };
         for number in 0..rooms {
             let room = bridge.hub.room()?;
             let pid = room.child.id();
@@ -66,16 +82,28 @@ impl Bridge {
                 .run(&format!("ip link add cable{number} type veth peer name eth0 netns {pid}"))?;
             bridge.hub.run(&format!("ip link set cable{number} master house up"))?;
             room.run("ip link set lo up")?;
-            room.run(&format!("ip address add 10.77.0.{}/24 dev eth0", number + 1))?;
+            room.run(&format!("ip address add {}/24 dev eth0", Self::address(number)?))?;
             room.run("ip link set eth0 up")?;
             bridge.rooms.push(room);
         }
         Ok(bridge)
     }
 
+    /// The same with the calling thread at the bridge until it is dropped: what that thread listens at, dials and
+    /// starts from now on is on this network. Only the system's owner may move a thread.
+    pub(crate) fn visit(mut self) -> anyhow::Result<Self> {
+        self.visit = Some(Visit::begin(self.hub.child.id())?);
+        Ok(self)
+    }
+
+    /// Where a room is found, unless it was given another address.
+    pub(crate) fn address(room: usize) -> anyhow::Result<Ipv4Addr> {
+        Ok(Ipv4Addr::new(10, 77, 0, u8::try_from(room + 1)?))
+    }
+
     /// Words that start a program in a room.
     #[must_use]
-    pub fn enter(&self, room: usize) -> Vec<OsString> {
+    pub(crate) fn enter(&self, room: usize) -> Vec<OsString> {
         self.rooms[room].enter()
     }
 
@@ -84,9 +112,22 @@ impl Bridge {
         self.hub.run(&format!("ip link set cable{room} down"))
     }
 
-    /// Puts it back.
+    /// From now on a room hears nothing of the others, which still hear it.
+    pub fn deafen(&self, room: usize) -> anyhow::Result<()> {
+        self.pass_on(room, "off")?;
+        // Nobody is known to be there any more, and nobody will be, so nothing is passed on there.
+        self.hub.run(&format!("ip link set cable{room} type bridge_slave fdb_flush"))
+    }
+
+    /// Makes the cable of a room good again.
     pub fn plug(&self, room: usize) -> anyhow::Result<()> {
+        self.pass_on(room, "on")?;
         self.hub.run(&format!("ip link set cable{room} up"))
+    }
+
+    fn pass_on(&self, room: usize, on: &str) -> anyhow::Result<()> {
+        let kinds = format!("learning {on} flood {on} mcast_flood {on} bcast_flood {on}");
+        self.hub.run(&format!("ip link set cable{room} type bridge_slave {kinds}"))
     }
 
     /// Gives a room another address, as another Wi-Fi does; connections of the old one are just dead.
@@ -94,6 +135,49 @@ impl Bridge {
         self.rooms[room].run("ip address flush dev eth0")?;
         self.rooms[room].run(&format!("ip address add 10.77.0.{last}/24 dev eth0"))
     }
+}
+
+/// Where a device or a cable listens that the test plays: at the bridge if it visits one, else on loopback.
+pub(crate) fn own_address() -> Ipv4Addr {
+    // The system knows where the calling thread is.
+    match UdpSocket::bind((HUB, 0)) {
+        Ok(_) => HUB,
+        Err(_) => Ipv4Addr::LOCALHOST,
+    }
+}
+
+impl Visit {
+    fn begin(hub: u32) -> anyhow::Result<Self> {
+        let home = File::open("/proc/thread-self/ns/net")?;
+        let network = File::open(Path::new("/proc").join(hub.to_string()).join("ns/net"))?;
+        enter(&network).context("the test cannot be at the bridge")?;
+        Ok(Self { home, thread: thread::current().id() })
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        // Any other thread is where it was all the time.
+        if self.thread == thread::current().id() {
+            // Where that fails, it stays where nothing is any more, and ends with its test.
+            let _ = enter(&self.home);
+        }
+    }
+}
+
+/// Moves the calling thread to a network.
+#[cfg(target_os = "linux")]
+fn enter(network: &File) -> anyhow::Result<()> {
+    use std::os::fd::AsFd as _;
+
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+    Ok(move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn enter(_: &File) -> anyhow::Result<()> {
+    anyhow::bail!("this system has no network namespaces")
 }
 
 impl Anchor {
@@ -130,7 +214,7 @@ impl Anchor {
             let ended = anchor.child.try_wait()?;
             anyhow::ensure!(ended.is_none(), "no network namespace can be made");
             anyhow::ensure!(clock::now() < end, "no network namespace was made in time");
-            std::thread::sleep(LOOK);
+            thread::sleep(LOOK);
         }
         Ok(anchor)
     }

@@ -3,7 +3,7 @@
 //! It can do what no node does: ask for anything at all, and answer as the test wants. What comes to
 //! it waits in [`Device::next_event`].
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use nook_trust::{DeviceKey, DeviceName, TicketClaim};
 use nook_wire::{Hello, Message, Open, Ticket, WIRE_VERSION};
 use tokio::sync::mpsc;
 
+use crate::bridge::own_address;
 use crate::node::Node;
 
 /// Longest wait for a link or an answer.
@@ -54,14 +55,14 @@ pub enum Asked {
 }
 
 impl Device {
-    /// A new identity with a port of its own on this machine.
+    /// A new identity with a port of its own, on this machine or at the bridge that the test visits.
     pub fn start(name: &'static str) -> anyhow::Result<Self> {
-        Self::with(name, vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)], None, 0)
+        Self::with(name, vec![SocketAddr::new(own_address().into(), 0)], None, 0)
     }
 
     /// The same with bits of optional features in its HELLO.
     pub fn understanding(name: &'static str, features: u32) -> anyhow::Result<Self> {
-        let listen = vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)];
+        let listen = vec![SocketAddr::new(own_address().into(), 0)];
         Self::with(name, listen, None, features)
     }
 
@@ -142,9 +143,8 @@ impl Device {
 
     /// Dials a node that has never heard of it, as if they were paired.
     pub async fn pretend_paired_with(&self, node: &Node) -> anyhow::Result<PeerId> {
-        let me = node.view().await?.me;
-        let id: PeerId = me.id.parse()?;
-        let at = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), me.listen_port);
+        let id: PeerId = node.view().await?.me.id.parse()?;
+        let at = node.listens_at().await?;
         self.links.set_peers(vec![KnownPeer { id, addresses: vec![at] }]);
         Ok(id)
     }

@@ -34,11 +34,19 @@ pub fn fixture(test: &str, path: &str) -> Option<PathBuf> {
 
 /// Says that a test, or a part of it, does not run here.
 pub fn skip(test: &str, because: &str) {
+    say(&format!("SKIPPED ({because}): {test}"));
+}
+
+/// Says that the devices of a test, which were to be machines of their own, are all on this one.
+pub(crate) fn on_loopback(because: &str) {
+    // The harness names the thread of a test after it.
+    let thread = std::thread::current();
+    say(&format!("ON LOOPBACK ({because}): {}", thread.name().unwrap_or("a test")));
+}
+
+fn say(line: &str) {
     // Past the test harness, which keeps what a passing test prints to itself.
-    let _ = std::io::Write::write_all(
-        &mut std::io::stderr(),
-        format!("SKIPPED ({because}): {test}\n").as_bytes(),
-    );
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes());
 }
 
 /// The conversations of the built-in model's reference file.

@@ -5,47 +5,68 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use nook_control::{Answer, DeviceTarget, Request};
 use nook_node::views::{DeviceView, HouseView, Trust};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
+use crate::bridge::Bridge;
+use crate::fixtures::on_loopback;
 use crate::node::Node;
 use crate::plan::NodePlan;
 
 /// A household on this machine. Dropping it ends everything and removes the homes.
 #[derive(Debug)]
 pub struct Household {
-    // Fields are dropped in this order: the nodes end before their homes go.
+    // Fields are dropped in this order: the nodes end before their network and their homes go.
     nodes: Vec<Node>,
+    bridge: Option<Bridge>,
     folder: tempfile::TempDir,
 }
 
 impl Household {
     /// Starts the nodes; nobody knows anybody yet.
     pub async fn strangers(plans: impl IntoIterator<Item = NodePlan>) -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("nook-test-").tempdir()?;
-        let mut house = Self { nodes: Vec::new(), folder };
-        for plan in plans {
-            house.add(plan).await?;
-        }
-        Ok(house)
+        Self::start(plans, None).await
+    }
+
+    /// The same with each node on a machine of its own: a network namespace on a bridge. Where the system does not
+    /// allow that, all are on this machine, and standard error says so.
+    ///
+    /// No socket of the test reaches them; for that there is [`Household::apart_with_test`].
+    pub async fn apart(plans: impl IntoIterator<Item = NodePlan>) -> anyhow::Result<Self> {
+        let plans: Vec<_> = plans.into_iter().collect();
+        Self::on(Bridge::build(plans.len()), plans).await
+    }
+
+    /// The same, and the test is one more machine on that network until the household is dropped. Only its own
+    /// thread is, so its runtime must have no others.
+    pub async fn apart_with_test(
+        plans: impl IntoIterator<Item = NodePlan>,
+    ) -> anyhow::Result<Self> {
+        let flavor = Handle::current().runtime_flavor();
+        anyhow::ensure!(flavor == RuntimeFlavor::CurrentThread, "tasks have threads elsewhere");
+        let plans: Vec<_> = plans.into_iter().collect();
+        Self::on(Bridge::build(plans.len()).and_then(Bridge::visit), plans).await
     }
 
     /// Starts the nodes and pairs the first with each other one, which then shares.
     pub async fn paired(plans: impl IntoIterator<Item = NodePlan>) -> anyhow::Result<Self> {
         let house = Self::strangers(plans).await?;
-        for helper in 1..house.nodes.len() {
-            house.pair(0, helper, Trust::Trusted).await?;
-            house.node(helper).share(true).await?;
-        }
+        house.pair_all().await?;
         Ok(house)
     }
 
     /// As [`Household::paired`], and every helper offers layers of the built-in model.
     pub async fn sharing(plans: impl IntoIterator<Item = NodePlan>) -> anyhow::Result<Self> {
-        let house = Self::paired(plans).await?;
-        house.until_all_lend("ember").await?;
-        Ok(house)
+        Self::strangers(plans).await?.all_share().await
     }
 
-    /// One more node.
+    /// Makes of nodes that are strangers so far what [`Household::sharing`] is.
+    pub async fn all_share(self) -> anyhow::Result<Self> {
+        self.pair_all().await?;
+        self.until_all_lend("ember").await?;
+        Ok(self)
+    }
+
+    /// One more node on this machine.
     pub async fn add(&mut self, plan: NodePlan) -> anyhow::Result<()> {
         let node = Node::start(self.folder.path(), plan).await?;
         self.nodes.push(node);
@@ -67,6 +88,12 @@ impl Household {
     /// A node, to do something to it.
     pub fn node_mut(&mut self, index: usize) -> &mut Node {
         &mut self.nodes[index]
+    }
+
+    /// What connects the nodes, where each has a machine of its own.
+    #[must_use]
+    pub fn bridge(&self) -> Option<&Bridge> {
+        self.bridge.as_ref()
     }
 
     /// Where all homes and logs are.
@@ -119,6 +146,40 @@ impl Household {
         let names: Vec<_> = self.nodes.iter().skip(1).map(Node::name).collect();
         let what = format!("{} lend {model}", names.join(", "));
         self.asking().until(&what, |view| names.iter().all(|name| lends(view, name, model))).await
+    }
+
+    async fn on(bridge: anyhow::Result<Bridge>, plans: Vec<NodePlan>) -> anyhow::Result<Self> {
+        let bridge = match bridge {
+            Ok(bridge) => bridge,
+            Err(why) => {
+                on_loopback(&format!("{why:#}"));
+                return Self::strangers(plans).await;
+            }
+        };
+        let rooms = plans.into_iter().enumerate();
+        let plans: anyhow::Result<Vec<_>> =
+            rooms.map(|(room, plan)| plan.in_room(&bridge, room)).collect();
+        Self::start(plans?, Some(bridge)).await
+    }
+
+    async fn start(
+        plans: impl IntoIterator<Item = NodePlan>,
+        bridge: Option<Bridge>,
+    ) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("nook-test-").tempdir()?;
+        let mut house = Self { nodes: Vec::new(), bridge, folder };
+        for plan in plans {
+            house.add(plan).await?;
+        }
+        Ok(house)
+    }
+
+    async fn pair_all(&self) -> anyhow::Result<()> {
+        for helper in 1..self.nodes.len() {
+            self.pair(0, helper, Trust::Trusted).await?;
+            self.node(helper).share(true).await?;
+        }
+        Ok(())
     }
 }
 

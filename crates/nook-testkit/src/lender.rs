@@ -67,6 +67,8 @@ pub enum Garbage {
     Copy,
     /// Everything a thousand times too large.
     Thousandfold,
+    /// Numbers so small that processors take a slow way with them.
+    Subnormal,
     /// What the layers before its own make of it; in calls that begin from now on.
     OtherLayers,
     /// What it computed, a byte at a time, slower than anybody waits.
@@ -261,6 +263,7 @@ impl Desk {
             Garbage::NotANumber => f32::NAN,
             Garbage::Zero => 0.0,
             Garbage::Thousandfold => number * 1_000.0,
+            Garbage::Subnormal => f32::MIN_POSITIVE / 8.0,
             Garbage::Copy | Garbage::OtherLayers | Garbage::Trickle => number,
         };
         let source = match garbage {

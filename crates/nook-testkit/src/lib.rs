@@ -5,7 +5,9 @@
 //! a reply, so that a test can do something at a chosen token. [`Device`] is a device under the test's
 //! control, [`Lender`] one that computes with a real worker and keeps all that it is sent.
 //! [`Secrets`] looks for what must not be found. [`Bridge`] is a network of its own, made of
-//! namespaces, [`Proxy`] a bad cable between two devices, [`FileServer`] a bad server of model files.
+//! namespaces, on which each node of a [`Household::apart`] is a machine of its own, [`Proxy`] a bad cable
+//! between two devices, [`FileServer`] a bad server of model files, `SystemBus` what says that a machine is
+//! about to sleep (Linux).
 //!
 //! Everything that is started here ends with its owner, also when a test fails.
 
@@ -23,6 +25,8 @@ mod process;
 mod program;
 mod proxy;
 mod secrets;
+#[cfg(target_os = "linux")]
+mod system_bus;
 
 pub use asking::{Leg, Replying, Told, Wish};
 pub use bridge::Bridge;
@@ -34,7 +38,9 @@ pub use household::Household;
 pub use lender::{Garbage, Lender, Recorded};
 pub use node::Node;
 pub use plan::NodePlan;
-pub use process::{Signal, Standstill, Throttle, signal, workers_of};
+pub use process::{Signal, Standstill, Throttle, interrupted, signal, workers_of};
 pub use program::nook;
 pub use proxy::{Cable, Proxy, Weather};
 pub use secrets::{Secrets, files_below};
+#[cfg(target_os = "linux")]
+pub use system_bus::{Locks, SystemBus};

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -87,9 +87,9 @@ impl Node {
         &self.client
     }
 
-    /// Where it takes links, from this machine.
+    /// Where it takes links, from this machine or at the bridge.
     pub async fn listens_at(&self) -> anyhow::Result<SocketAddr> {
-        Ok((Ipv4Addr::LOCALHOST, self.view().await?.me.listen_port).into())
+        Ok((self.plan.address, self.view().await?.me.listen_port).into())
     }
 
     /// The file of its built-in model, and its digest.
@@ -358,9 +358,9 @@ fn is_worker(pid: u32) -> bool {
     lives(pid) && words.split(|byte| *byte == 0).any(|word| word == b"worker")
 }
 
-/// Words that make a node end with the test program, should that be killed; none where the system
+/// Words that make a program end with the test program, should that be killed; none where the system
 /// has no such tool.
-fn leash() -> impl Iterator<Item = OsString> {
+pub(crate) fn leash() -> impl Iterator<Item = OsString> {
     static IS_THERE: OnceLock<bool> = OnceLock::new();
     let is_there = IS_THERE.get_or_init(|| {
         let look = Command::new("setpriv").arg("--version").stdout(Stdio::null()).status();

@@ -1,6 +1,9 @@
 //! How one node of a household is to be.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
+
+use crate::bridge::Bridge;
 
 /// A node before it is started.
 #[derive(Debug, Clone)]
@@ -8,15 +11,23 @@ pub struct NodePlan {
     pub(crate) name: &'static str,
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) log: &'static str,
-    /// Words before the program: enters a namespace, then becomes the program.
+    /// Words before the program: enter a namespace or the like, then become the program.
     pub(crate) prefix: Vec<OsString>,
+    /// Where it is found.
+    pub(crate) address: Ipv4Addr,
 }
 
 impl NodePlan {
     /// A node of a household on this one machine that offers nothing yet.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        let plan = Self { name, settings: Vec::new(), log: "info", prefix: Vec::new() };
+        let plan = Self {
+            name,
+            settings: Vec::new(),
+            log: "info",
+            prefix: Vec::new(),
+            address: Ipv4Addr::LOCALHOST,
+        };
         plan.with("device.name", format!("{name:?}"))
             .with("network.loopback", "true")
             .with("network.listen_port", "0")
@@ -55,11 +66,18 @@ impl NodePlan {
         self.behind(vec!["env".into(), format!("INGLENOOK_THREADS={threads}").into()])
     }
 
-    /// The same node, started behind these words: see [`crate::Bridge::enter`].
+    /// The same node, started behind these words.
     #[must_use]
     pub fn behind(mut self, prefix: Vec<OsString>) -> Self {
         self.prefix = prefix;
         self
+    }
+
+    /// The same node on a machine of its own.
+    pub(crate) fn in_room(mut self, bridge: &Bridge, room: usize) -> anyhow::Result<Self> {
+        self.prefix.splice(0..0, bridge.enter(room));
+        self.address = Bridge::address(room)?;
+        Ok(self.with("network.loopback", "false"))
     }
 
     /// What `settings.toml` says before the first start.

@@ -1,13 +1,17 @@
 //! Processes from outside: signals, and who started whom.
 
 use std::fs;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use nook_node::{House, HouseError};
+
+/// Longest wait for a program that is asked to end, and for the moment when it is.
+const END_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a throttled process runs at a time.
 const RUNS: Duration = Duration::from_millis(5);
@@ -43,6 +47,24 @@ pub(crate) fn starve(pid: u32) -> anyhow::Result<()> {
     let ran = Command::new("prlimit").args(["--pid", &pid.to_string(), "--data=0"]).status()?;
     anyhow::ensure!(ran.success(), "prlimit: {ran}");
     Ok(())
+}
+
+/// Asks a program to end once `when` says so, and waits for its end; what it said. One that does not end is killed,
+/// which is an error.
+pub async fn interrupted(child: Child, when: mpsc::Receiver<()>) -> anyhow::Result<Output> {
+    let pid = child.id();
+    let interrupting = tokio::task::spawn_blocking(move || {
+        when.recv_timeout(END_LIMIT)?;
+        signal(pid, Signal::Terminate);
+        anyhow::Ok(())
+    });
+    interrupting.await??;
+    let waiting = tokio::task::spawn_blocking(move || child.wait_with_output());
+    let ended = tokio::time::timeout(END_LIMIT, waiting).await;
+    if ended.is_err() {
+        signal(pid, Signal::Kill);
+    }
+    Ok(ended.context("the signal was lost")???)
 }
 
 /// Processes that stand still. Dropping it lets them go on.

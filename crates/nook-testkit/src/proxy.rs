@@ -5,7 +5,7 @@
 //! holds back comes late when it is mended, as TCP would send it again.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
+
+use crate::bridge::own_address;
 
 /// Most bytes that pass at once: small, so that a narrow cable delivers evenly.
 const PIECE_BYTES: usize = 2 << 10;
@@ -100,9 +102,10 @@ impl Weather {
 }
 
 impl Proxy {
-    /// A proxy on this machine that leads to `target`. What is random in it follows from `seed`.
+    /// A proxy that leads to `target`, on this machine or at the bridge that the test visits. What is random in it
+    /// follows from `seed`.
     pub async fn start(target: SocketAddr, seed: u64) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let listener = TcpListener::bind((own_address(), 0)).await?;
         let address = listener.local_addr()?;
         let (weather, _) = watch::channel(Weather::default());
         let counts = Arc::<Counts>::default();
@@ -253,6 +256,8 @@ impl Arrivals {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     /// Both ends of a connection through a proxy.

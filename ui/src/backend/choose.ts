@@ -3,7 +3,7 @@ import type { PauseReason } from '../generated/PauseReason';
 import type { Backend } from './backend';
 import { insideProgram, tauriBackend } from './tauri';
 
-const PAUSES: readonly PauseReason[] = ['owner', 'quiet_hours', 'battery', 'full_screen', 'busy'];
+const PAUSES: readonly PauseReason[] = ['owner', 'sleep', 'quiet_hours', 'battery', 'full_screen', 'busy'];
 
 /** Absent: a page of the program that is opened outside of it. The fake household is in `npm run dev` and in
  *  the build `household`, never in what the program carries. */

@@ -3,4 +3,4 @@
 /**
  * What holds sharing back.
  */
-export type PauseReason = "owner" | "quiet_hours" | "battery" | "full_screen" | "busy";
+export type PauseReason = "owner" | "sleep" | "quiet_hours" | "battery" | "full_screen" | "busy";

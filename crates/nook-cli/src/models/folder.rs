@@ -4,12 +4,14 @@
 //! nobody watches would go on, but a person who presses Ctrl-C wants things as they were. Once everything is
 //! in the new folder it is too late for that, and this says so by what it shows: the new folder.
 
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
-use nook_control::{FolderName, Request};
+use nook_control::{Answer, ClientError, FolderName, Request};
 use nook_node::views::{ModelsFolderView, MoveState};
 
 use super::{LOOK, size};
@@ -37,18 +39,20 @@ pub(super) async fn run(
     let before = view(&door.client).await?.models_folder.path;
     let is_named = to.as_ref().is_some_and(|to| to.display().to_string() == before);
     let mut shown = Shown::new(json);
+    // Kept when this is interrupted: what was asked for may be on its way.
+    let asking = door.client.ask(Request::MoveModels { to: to.map(FolderName) });
+    tokio::pin!(asking);
     let interrupted = tokio::select! {
         biased;
         // Listened for before anything moves.
         () = nook_control::asked_by_the_system() => true,
-        moved = shown.ask(door, to) => {
+        moved = shown.ask(door, asking.as_mut()) => {
             moved?;
             false
         }
     };
     if interrupted {
-        door.client.ask(Request::StopMovingModels).await?;
-        shown.until_over(door).await?;
+        shown.stop(door, asking).await?;
     }
     drop(shown);
     let folder = &view(&door.client).await?.models_folder;
@@ -71,21 +75,26 @@ struct Shown {
     bar: Option<ProgressBar>,
     json: bool,
     state: Option<MoveState>,
+    /// Whether the node has said if it moves them.
+    is_answered: bool,
 }
 
 impl Shown {
     fn new(json: bool) -> Self {
-        Self { bar: if json { None } else { output::bar() }, json, state: None }
+        Self { bar: if json { None } else { output::bar() }, json, state: None, is_answered: false }
     }
 
-    /// Has the models moved to `to`, and shows that until it is over. The node answers once the downloads
-    /// rest and all was looked at.
-    async fn ask(&mut self, door: &Door, to: Option<PathBuf>) -> anyhow::Result<()> {
-        let asking = door.client.ask(Request::MoveModels { to: to.map(FolderName) });
-        tokio::pin!(asking);
+    /// Has the models moved by `asking` for it, and shows that until it is over. The node answers once the
+    /// downloads rest and all was looked at.
+    async fn ask(
+        &mut self,
+        door: &Door,
+        mut asking: Pin<&mut impl Future<Output = Result<Answer, ClientError>>>,
+    ) -> anyhow::Result<()> {
         loop {
             tokio::select! {
                 answered = &mut asking => {
+                    self.is_answered = true;
                     answered?;
                     return self.until_over(door).await;
                 }
@@ -98,6 +107,22 @@ impl Shown {
                 }
             }
         }
+    }
+
+    /// Ends what is `asking` for a move, or the move, and shows that until it is over. A wish to stop may overtake
+    /// the one to move: it is said until that is answered, and once behind it.
+    async fn stop(
+        &mut self,
+        door: &Door,
+        mut asking: Pin<&mut impl Future<Output = Result<Answer, ClientError>>>,
+    ) -> anyhow::Result<()> {
+        while !self.is_answered {
+            door.client.ask(Request::StopMovingModels).await?;
+            // Also a refusal is an answer: then nothing moves.
+            self.is_answered = tokio::time::timeout(LOOK, &mut asking).await.is_ok();
+        }
+        door.client.ask(Request::StopMovingModels).await?;
+        self.until_over(door).await
     }
 
     async fn until_over(&mut self, door: &Door) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ use nook_base::ModelDigest;
 use super::*;
 use crate::limits::{DISK_RESERVE_BYTES, Limits, Pace};
 use crate::room::Room;
+use crate::seats::Seats;
 use crate::source::Hubs;
 
 const FILE: &[u8] = b"GGUF and what else is in the file of a model";
@@ -125,11 +126,20 @@ impl Desk {
         devices: &mut Devices,
         stop: &CancellationToken,
     ) -> Result<Fetched, FetchError> {
+        self.copy_from(Seats::new(1).take().unwrap(), devices, stop).await
+    }
+
+    async fn copy_from(
+        &self,
+        seat: Seat,
+        devices: &mut Devices,
+        stop: &CancellationToken,
+    ) -> Result<Fetched, FetchError> {
         let limits = Limits { pace: Pace { tries_max: TRIES, ..Pace::USUAL }, ..Limits::USUAL };
         let fetcher = Fetcher::new(Hubs::usual(), limits, Arc::new(Free(self.free)));
         let order = CopyOrder { source: source(), pin: Pin { sha256: self.pin.clone() } };
         let told = watch::channel(Progress::default()).0;
-        fetcher.copy(&self.folder, &order, devices, stop, &told).await
+        fetcher.copy(&self.folder, &order, devices, seat, stop, &told).await
     }
 
     fn files(&self) -> usize {
@@ -187,6 +197,27 @@ async fn a_device_that_is_busy_is_waited_for_however_long_that_lasts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_copy_that_waits_for_a_busy_device_leaves_its_seat_to_others() {
+    let (desk, seats, stop) = (Desk::new(), Seats::new(1), CancellationToken::new());
+    let mut devices = Devices::new([Act::Bring(7), Act::Busy, Act::Bring(2), Act::Busy]);
+    let mut copying = Box::pin(desk.copy_from(seats.take().unwrap(), &mut devices, &stop));
+    assert!(!seats.has_free());
+    assert!(timeout(Duration::from_secs(1), &mut copying).await.is_err());
+    let other = seats.take().expect("it gave its seat back");
+    // Longer than it waits for a busy device.
+    let far = Duration::from_secs(3600);
+    assert!(timeout(far, &mut copying).await.is_err());
+    drop(other);
+    // It has the next one, asks, and gives it back again.
+    assert!(timeout(Duration::from_secs(1), &mut copying).await.is_err());
+    let _other = seats.take().expect("it gave its seat back");
+    assert!(timeout(far, &mut copying).await.is_err());
+    stop.cancel();
+    assert_eq!(copying.await.unwrap_err(), FetchError::Stopped);
+    assert_eq!(devices.asked, [0, 7]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_here_stays_until_a_device_with_another_length_has_brought_something() {
     let desk = Desk::new();
     let long = FILE.len() as u64;
@@ -195,10 +226,11 @@ async fn what_is_here_stays_until_a_device_with_another_length_has_brought_somet
     let acts = [Act::Bring(9)].into_iter().chain(useless).chain([Act::Claim(long + 1)]);
     let mut devices = Devices::new(acts);
     assert_eq!(desk.copy(&mut devices).await.unwrap_err(), FetchError::Nobody);
-    let lengths: Vec<_> = devices.wishes.iter().map(|wish| wish.length).collect();
-    let mut wished = vec![Some(long); SAME_LENGTH_TRIES as usize];
-    wished.insert(0, None);
-    wished.extend([None, None]);
+    let lengths: Vec<_> =
+        devices.wishes.iter().map(|wish| (wish.length, wish.others_too)).collect();
+    let mut wished = vec![(Some(long), false); SAME_LENGTH_TRIES as usize];
+    wished.insert(0, (None, false));
+    wished.extend([(Some(long), true); 2]);
     assert_eq!((lengths, &devices.asked[..]), (wished, &[0, 0][..]));
     let mut devices = Devices::new([Act::Bring(99)]);
     desk.copy(&mut devices).await.unwrap();
@@ -232,7 +264,11 @@ async fn a_disk_without_room_is_said_before_anything_is_asked_for() {
     let needed = FILE.len() as u64;
     assert_eq!(error, FetchError::NoRoom { needed, free: DISK_RESERVE_BYTES + 3 });
     assert!(devices.asked.is_empty());
-    assert_eq!(devices.wishes, [CopyWish { length: None, most: 3 }], "a shorter one would do");
+    assert_eq!(
+        devices.wishes,
+        [CopyWish { length: None, others_too: false, most: 3 }],
+        "a shorter one would do"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -54,7 +54,7 @@ impl Encoded {
     /// The usual reply, before anybody has asked for one.
     pub(crate) fn usual(held: Vec<nook_base::LayerRange>, memory_free: u64) -> Self {
         let (prompt, tokens_max) = (PROMPT_TOKENS_USUAL, REPLY_TOKENS_EXPECTED);
-        Self { prompt, tokens_max, held, memory_free }
+        Self { prompt, tokens_max, held, memory_free, warm: Vec::new() }
     }
 }
 
@@ -69,7 +69,7 @@ impl Question {
     ) -> Outlook {
         let (model, here) = (self.costs(), self.here(told));
         let request = self.request(told);
-        let others = self.others(book, now);
+        let others = self.others(told, book, now);
         let present = match self.pooling {
             Pooling::Always if self.cover(book, now).is_ok() => Present::AsSet,
             Pooling::Always => Present::Impossible,

@@ -44,7 +44,8 @@ fn question(pooling: Pooling, facts: Facts) -> Question {
 }
 
 fn told(memory_free: u64) -> Encoded {
-    Encoded { prompt: 100, tokens_max: 500, held: vec![LayerRange::all(6)], memory_free }
+    let held = vec![LayerRange::all(6)];
+    Encoded { prompt: 100, tokens_max: 500, held, memory_free, warm: Vec::new() }
 }
 
 fn speed(us_per_layer: u64) -> Speed {
@@ -141,7 +142,7 @@ fn each_paired_device_stands_as_adverts_gate_and_conduct_say() {
     };
     let question = question(Pooling::WhenFaster, Facts::default());
     let standings = |book: &AdvertBook| -> Vec<Standing> {
-        question.others(book, now).iter().map(|device| device.standing).collect()
+        question.others(&told(PLENTY), book, now).iter().map(|device| device.standing).collect()
     };
     let out = Standing::Out;
     let expected = [
@@ -171,14 +172,14 @@ fn a_device_is_described_by_its_advert_and_what_was_measured_and_nothing_is_inve
     // It answered for more once than it offers now.
     known.held = vec![LayerRange::with_len(3, 2), LayerRange::with_len(0, 6)];
     let asked = question(Pooling::WhenFaster, facts);
-    let device = asked.others(&book(now), now).remove(0);
+    let device = asked.others(&told(PLENTY), &book(now), now).remove(0);
     assert_eq!(device.computes, [LayerRange::with_len(1, 4)]);
     assert_eq!(device.held, [LayerRange::with_len(3, 2), LayerRange::with_len(1, 2)]);
     assert_eq!((device.streams_free, device.queue_depth), (3, 1));
     assert_eq!((device.memory_free, device.speed, device.link), (PLENTY, speed(700), near()));
 
     let stranger = question(Pooling::WhenFaster, Facts::default());
-    let device = stranger.others(&book(now), now).remove(0);
+    let device = stranger.others(&told(PLENTY), &book(now), now).remove(0);
     assert_eq!((device.speed, device.link), (Speed::default(), Link::default()));
 
     let costs = stranger.costs();
@@ -188,6 +189,40 @@ fn a_device_is_described_by_its_advert_and_what_was_measured_and_nothing_is_inve
     let all = file.weight_bytes(&ModelPart::inner(LayerRange::all(6)));
     assert!(costs.layer_bytes * 6 >= all && costs.layer_bytes * 5 < all, "{costs:?}");
     assert!(costs.kv_bytes > 0 && costs.ends_bytes > 0, "{costs:?}");
+}
+
+/// The devices of the route for a prompt of which some have kept a beginning.
+fn route_of(facts: Facts, book: &AdvertBook, warm: &[(Place, Cached)]) -> Vec<Place> {
+    let told = Encoded { prompt: 1000, warm: warm.to_vec(), ..told(PLENTY) };
+    let choice = question(Pooling::WhenFaster, facts).choose(&told, book, now());
+    assert!(choice.is_planned, "{choice:?}");
+    choice.route.segments().iter().map(|segment| segment.place).collect()
+}
+
+#[test]
+fn what_devices_keep_of_the_prompt_is_weighed_against_computing_it_elsewhere() {
+    let (now, here) = (now(), Place::Local);
+    let [one, two] = [Place::Peer(peer(1)), Place::Peer(peer(2))];
+    // Two helpers that are twice as fast as this device, the first by a little more.
+    let mut facts = measured(1000, 500);
+    let second = Known { speed: speed(510), ..facts.speeds[&one].clone() };
+    facts.speeds.insert(two, second);
+    facts.links.insert(peer(2), near());
+    let mut house = book(now);
+    house.heard.insert(peer(2), heard(MODEL, true, Duration::ZERO, now));
+    house.names.insert(peer(2), "There too".to_owned());
+
+    let cold = route_of(facts.clone(), &house, &[]);
+    assert!(cold.contains(&one) && !cold.contains(&two), "{cold:?}");
+    let cached =
+        |first, count| Cached { layers: LayerRange::with_len(first, count), positions: 990 };
+    let with_two = [(here, cached(0, 1)), (two, cached(1, 4)), (here, cached(5, 1))];
+    assert_eq!(route_of(facts.clone(), &house, &with_two), [here, two, here]);
+    // What was begun alone goes on alone, though a fresh prompt would go over the others.
+    assert_eq!(route_of(facts.clone(), &house, &[(here, cached(0, 6))]), [here]);
+    // Not where that is far slower.
+    let slow = measured(20_000, 500);
+    assert_eq!(route_of(slow, &book(now), &[(here, cached(0, 6))]), [here, one, here]);
 }
 
 #[test]
@@ -283,7 +318,7 @@ fn what_a_host_has_measured_of_itself_counts_until_this_device_has() {
     let shard = &mut book.heard.get_mut(&peer(1)).expect("it is in the book").advert.shards[0];
     shard.decode_us_per_layer = Some(700);
     let speed = |facts| {
-        let others = question(Pooling::WhenFaster, facts).others(&book, now);
+        let others = question(Pooling::WhenFaster, facts).others(&told(PLENTY), &book, now);
         others[0].speed
     };
     let told = speed(Facts::default());

@@ -125,7 +125,12 @@ async fn range(
     while at < end {
         let count = u32::try_from(end - at).unwrap_or(u32::MAX).min(PIECE_BYTES_MAX);
         // Looked up anew: a file that has moved is let go of where it was.
-        let bytes = read(file(copier, want.model)?, at, count).await?;
+        let file = file(copier, want.model)?;
+        if file.file_bytes() != length {
+            // Another file of the same model: behind the weights it is not what was asked for.
+            return Err(changed());
+        }
+        let bytes = read(file, at, count).await?;
         send(Message::Piece(Piece { from: at, bytes: count }), to_taker).await?;
         for chunk in chunks_of(bytes) {
             let long = chunk.bytes.len();
@@ -166,11 +171,15 @@ async fn read(file: ModelFile, at: u64, count: u32) -> Result<Bytes, Over> {
         Ok(Err(wrong)) => {
             // Where the file lies is nobody else's business.
             tracing::warn!(%wrong, "a model cannot be given");
-            let why = "the model's file has changed there, or cannot be read";
-            Err(Over::Refused(error(ErrorCode::BadModel, why)))
+            Err(changed())
         }
         Err(_) => Err(Over::Left),
     }
+}
+
+fn changed() -> Over {
+    let why = "the model's file has changed there, or cannot be read";
+    Over::Refused(error(ErrorCode::BadModel, why))
 }
 
 /// Sends a message once there is room for it; everything for the taker goes this way.

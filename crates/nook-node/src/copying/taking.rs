@@ -78,6 +78,20 @@ impl Taker {
         (from == 0 && is_alone).then_some(first)
     }
 
+    /// Who is asked first: the lowest. Only the file of which a part is here saves what is here; then the
+    /// owner's choice counts, then who has brought the last bytes, and at last who answers first.
+    pub(super) fn rank(
+        &self,
+        wish: &CopyWish,
+        peer: PeerId,
+        bytes: u64,
+        rtt: Duration,
+    ) -> (bool, bool, bool, Duration) {
+        let is_other = wish.length.is_some_and(|length| length != bytes);
+        let is_last = self.brought.last().is_some_and(|(last, _)| *last == peer);
+        (is_other, Some(peer) != self.first, !is_last, rtt)
+    }
+
     /// The chosen device is no use now.
     fn fail(&mut self, why: impl Into<String>) -> Halt {
         self.call = None;
@@ -155,7 +169,7 @@ impl Bringer for Taker {
         };
         let have = |(peer, holder): (&PeerId, &Holder)| {
             let bytes = holder.model(model)?.bytes;
-            let will_do = wish.length.is_none_or(|length| length == bytes);
+            let will_do = wish.others_too || wish.length.is_none_or(|length| length == bytes);
             will_do.then(|| (*peer, holder.clone(), bytes))
         };
         let mut having: Vec<_> = holders.iter().filter_map(have).collect();
@@ -167,11 +181,8 @@ impl Bringer for Taker {
             having.retain(|(.., bytes)| *bytes <= wish.most);
         }
         having.retain(|(peer, ..)| !self.failed.contains(peer));
-        // Who has brought the last bytes goes on; else who answers first.
-        having.sort_by_key(|(peer, holder, _)| {
-            let is_last = self.brought.last().is_some_and(|(last, _)| last == peer);
-            let rtt = holder.link.rtt().unwrap_or(Duration::MAX);
-            (Some(*peer) != self.first, !is_last, rtt)
+        having.sort_by_key(|(peer, holder, bytes)| {
+            self.rank(&wish, *peer, *bytes, holder.link.rtt().unwrap_or(Duration::MAX))
         });
         if let Some(chosen) = having.into_iter().next() {
             let bytes = chosen.2;

@@ -54,6 +54,17 @@ impl Desk {
         self.bytes.len() as u64
     }
 
+    /// The model's file is another one from now on; what keeps it.
+    fn reopens(&self, bytes: &[u8]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("elsewhere.gguf");
+        std::fs::write(&path, bytes).unwrap();
+        let before = self.given.borrow()[0].clone();
+        let after = Given { file: ModelFile::open(&path).unwrap(), ..before };
+        self.given.send_replace(Arc::new(vec![after]));
+        folder
+    }
+
     /// A call that asks for this, and what keeps it.
     async fn asks(&self, want: Want) -> (Call<Message>, Box<dyn std::any::Any>) {
         let (near, far, kept) = call::<Message>(&self.tasks).await;
@@ -161,14 +172,9 @@ async fn a_file_that_was_opened_again_is_read_and_the_one_from_before_is_let_go(
     let desk = Desk::new();
     let (mut call, _kept) = desk.asks(want(0, desk.length())).await;
     let Ok(Message::Piece(_)) = call.recv().await else { panic!("it has not begun") };
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("elsewhere.gguf");
     let mut moved = desk.bytes.clone();
     *moved.last_mut().unwrap() = 9;
-    std::fs::write(&path, &moved).unwrap();
-    let before = desk.given.borrow()[0].clone();
-    let after = Given { file: ModelFile::open(&path).unwrap(), ..before };
-    desk.given.send_replace(Arc::new(vec![after]));
+    let _elsewhere = desk.reopens(&moved);
     let mut last = 0;
     // Where the last chunk ends, so does the file.
     let mut left = desk.bytes.len();
@@ -183,6 +189,17 @@ async fn a_file_that_was_opened_again_is_read_and_the_one_from_before_is_let_go(
         }
     }
     assert_eq!(last, 9);
+}
+
+#[tokio::test]
+async fn a_file_of_another_length_in_its_place_is_not_gone_on_with() {
+    let desk = Desk::new();
+    let (mut call, _kept) = desk.asks(want(0, desk.length())).await;
+    let Ok(Message::Piece(_)) = call.recv().await else { panic!("it has not begun") };
+    let mut longer = desk.bytes.clone();
+    longer.push(9);
+    let _elsewhere = desk.reopens(&longer);
+    assert_eq!(refusal(&mut call).await, ErrorCode::BadModel);
 }
 
 #[tokio::test]
@@ -216,10 +233,25 @@ async fn a_taker_that_asks_for_nothing_more_gives_its_place_back_after_the_limit
 async fn a_copy_waits_a_moment_for_a_device_that_has_gone_and_not_for_ever() {
     let holders = watch::channel(Arc::<Holders>::default()).0;
     let mut taker = Taker::new(MODEL, holders.subscribe(), None, Traffic::default());
-    let wish = CopyWish { length: None, most: u64::MAX };
+    let wish = CopyWish { length: None, others_too: false, most: u64::MAX };
     let begun = tokio::time::Instant::now();
     assert_eq!(taker.choose(wish).await, Err(Halt::Nobody));
     assert_eq!(begun.elapsed().as_secs(), taking::HOLDER_WAIT.as_secs());
+}
+
+#[test]
+fn the_file_of_which_a_part_is_here_comes_before_a_device_that_is_quicker() {
+    let holders = watch::channel(Arc::<Holders>::default()).0;
+    let other = PeerId([8; 32]);
+    let taker = Taker::new(MODEL, holders.subscribe(), Some(other), Traffic::default());
+    let wish = CopyWish { length: Some(9), others_too: true, most: u64::MAX };
+    let (slow, quick) = (Duration::from_millis(90), Duration::from_millis(1));
+    assert!(taker.rank(&wish, PEER, 9, slow) < taker.rank(&wish, other, 10, quick));
+    // Of the same file the owner's choice comes first, and then who is quicker.
+    assert!(taker.rank(&wish, other, 9, slow) < taker.rank(&wish, PEER, 9, quick));
+    assert!(taker.rank(&wish, PEER, 9, quick) < taker.rank(&wish, PEER, 9, slow));
+    let wish = CopyWish { length: None, ..wish };
+    assert!(taker.rank(&wish, other, 10, slow) < taker.rank(&wish, PEER, 9, quick));
 }
 
 #[test]

@@ -20,9 +20,7 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     pub(crate) fn set(&self, is_busy: bool) {
-        if self.is_busy.swap(is_busy, Ordering::Relaxed) != is_busy {
-            tracing::debug!(is_busy, "files give way, or no longer");
-        }
+        self.is_busy.store(is_busy, Ordering::Relaxed);
     }
 
     /// Waits as long as so many bytes are to take now.
@@ -30,6 +28,7 @@ impl Traffic {
         if self.is_busy.load(Ordering::Relaxed) {
             let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
             let micros = bytes.saturating_mul(1_000_000) / BUSY_BYTES_PER_SECOND;
+            tracing::debug!(bytes, "a piece of a file gives way to a reply");
             tokio::time::sleep(Duration::from_micros(micros)).await;
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nook_base::{ErrorCode, ModelDigest, PeerId, clock};
-use nook_fetch::{CopyOrder, FetchError, Fetched, HouseSource};
+use nook_fetch::{CopyOrder, FetchError, Fetched, HouseSource, Seat};
 use nook_model::{Fault, ModelError, ModelFile};
 use nook_store::{DownloadEntry, DownloadWish};
 use nook_wire::HaveModel;
@@ -147,7 +147,7 @@ impl State {
         names.into_iter().find(is_free).unwrap_or_else(|| source.name().to_owned())
     }
 
-    pub(super) fn begin_copy(&mut self, key: String, order: CopyOrder) {
+    pub(super) fn begin_copy(&mut self, key: String, order: CopyOrder, seat: Seat) {
         let (stop, tell) = self.list_loading(&key, &order.source.key());
         let (fetcher, folder) = (self.downloads.fetcher.clone(), self.downloads.folder.clone());
         let holders = self.copies.holders.subscribe();
@@ -157,7 +157,7 @@ impl State {
         let inside = self.inside.clone();
         // It watches its own token, as a download does.
         self.tasks.spawn("copy", async move {
-            let outcome = fetcher.copy(&folder, &order, &mut taker, &stop, &tell).await;
+            let outcome = fetcher.copy(&folder, &order, &mut taker, seat, &stop, &tell).await;
             let (outcome, giver) = (Box::new(outcome), taker.only_device());
             // A closed inbox means that the node is leaving; the file is found again then.
             let _ = inside.send(Inside::Copied { key, outcome, giver }).await;

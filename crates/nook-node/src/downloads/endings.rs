@@ -235,7 +235,7 @@ fn check(stager: &Stager, path: &Path, wanted: Option<ModelDigest>) -> Result<St
     staged.map_err(|error| match unfit {
         Some(Unfit::NoModel(_)) => Unfit::NoModel(error.to_string()),
         Some(wrong) => wrong,
-        // It was not even looked at.
+        // The file could not be read or put away; of what is in it nothing was said.
         None => Unfit::Unread(error.to_string()),
     })
 }

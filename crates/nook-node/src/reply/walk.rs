@@ -50,6 +50,8 @@ pub(crate) struct WalkSetup {
     /// What another device has begun, once it has not.
     pub(crate) begun: Option<Begun>,
     pub(crate) route: Route,
+    /// Whether that was chosen knowing what earlier replies left where.
+    pub(crate) is_planned: bool,
     pub(crate) ready: Ready,
     pub(crate) dtype: ActivationDtype,
     pub(crate) fall_back: FallBack,
@@ -136,7 +138,8 @@ impl Walk {
         let (prompt_tokens, relieves, done_elsewhere) =
             begun.unwrap_or((u32::try_from(ready.ids.len()).unwrap_or(u32::MAX), None, None));
         let offers = setup.teller.book.borrow().offers(model.listed.digest, clock::now());
-        let hosts = Hosts { offers: &offers, links: &setup.links };
+        let may_differ = !setup.is_planned;
+        let hosts = Hosts { offers: &offers, links: &setup.links, may_differ };
         let (route, going_on) = model.trails.go_on(route, dtype, &ready.ids, &hosts);
         let (resume, resumes_copy, resumed) = going_on
             .map_or((None, false, None), |GoingOn { resume, copy, taken }| (resume, copy, taken));

@@ -72,7 +72,7 @@ fn once() -> u32 {
 
 view! {
 /// What a program asked the port for.
-#[derive(Copy, Eq)]
+#[derive(Copy, Eq, PartialOrd, Ord)]
 enum PortRequestKind {
     /// A text, written by a model.
     Reply,

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::kit::{Port, body, long_body};
+use crate::kit::{Port, body, long_body, until};
 
 /// One reply at a time.
 const ONE_AT_A_TIME: &str = "[distributed_inference]\nmax_concurrent_pipelines = 1\n";
@@ -165,8 +165,7 @@ async fn h5_and_row_15_leaving_frees_the_slot() {
     // A whole reply is waited for without a byte coming back; its client's leaving counts as well.
     let mut stream = port.connect().await;
     stream.write_all(&port.chat(&long_body(false)).bytes()).await.unwrap();
-    let mut view = port.house.view();
-    drop(view.wait_for(|view| view.sharing.status_line.ends_with("answering")).await.unwrap());
+    until(&port.house, |view| view.sharing.status_line.ends_with("answering")).await;
     drop(stream);
     port.wait_until_idle().await;
     assert_eq!(port.ask(&port.chat(&body(&json!({})))).await.status, 200);

@@ -5,7 +5,7 @@ use nook_node::views::PortRequestKind;
 use nook_openai::Limits;
 use serde_json::{Value, json};
 
-use crate::kit::Port;
+use crate::kit::{Port, until};
 
 const PATH: &str = "/v1/embeddings";
 
@@ -95,10 +95,9 @@ async fn embeddings_refuse_by_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_for_embeddings_are_listed_with_tokens_and_status_and_without_content() {
     let port = Port::open().await;
-    let mut view = port.house.view();
     let secret = "The hedgehog hid the key under the stone.";
     vectors(&port, json!({"model": "Ember", "input": [secret, "Bread."]})).await;
-    let house = view.wait_for(|house| house.port.requests.len() == 1).await.unwrap().clone();
+    let house = until(&port.house, |house| house.port.requests.len() == 1).await;
     let listed = &house.port.requests[0];
     assert_eq!(
         (listed.kind, listed.model.as_str(), listed.error.as_deref()),
@@ -108,11 +107,11 @@ async fn requests_for_embeddings_are_listed_with_tokens_and_status_and_without_c
     assert!(listed.tokens > 2, "{}", listed.tokens);
     let long = json!({"model": "ember", "input": "hedgehog ".repeat(4_000)});
     assert_eq!(port.post(PATH, &long).await.status, 400);
-    let house = view.wait_for(|house| house.port.requests.len() == 2).await.unwrap().clone();
+    let house = until(&port.house, |house| house.port.requests.len() == 2).await;
     assert_eq!(house.port.requests[0].error.as_deref(), Some("400 context_length_exceeded"));
     let unknown = json!({"model": "another", "input": "hedgehog"});
     assert_eq!(port.post(PATH, &unknown).await.status, 404);
-    let house = view.wait_for(|house| house.port.requests.len() >= 3).await.unwrap().clone();
+    let house = until(&port.house, |house| house.port.requests.len() >= 3).await;
     let listed = &house.port.requests[0];
     assert_eq!((listed.kind, listed.model.as_str()), (PortRequestKind::Embeddings, "another"));
     assert_eq!(listed.error.as_deref(), Some("404 model_not_found"));

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use nook_node::views::{PortRequestKind, PortRequestView};
 use nook_openai::Limits;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::kit::{LISTED_ORIGIN, Port, Request, body};
+use crate::kit::{LISTED_ORIGIN, Port, Request, body, until};
 
 /// Asks and compares the status; whatever is refused carries an error, and no page may read it.
 async fn check(port: &Port, row: &str, request: &Request, status: u16) {
@@ -29,8 +30,7 @@ async fn a_program_with_a_key_of_its_own_is_named_in_the_log_and_shut_out_alone(
     let as_zed = asks.clone().but("Authorization", format!("Bearer {}", zed.0));
     assert_eq!(port.ask(&as_zed).await.status, 200);
     assert_eq!(port.ask(&asks).await.status, 200);
-    let mut view = port.house.view();
-    let two = view.wait_for(|house| house.port.requests.len() == 2).await.unwrap().clone();
+    let two = until(&port.house, |house| house.port.requests.len() == 2).await;
     let told: Vec<_> =
         two.port.requests.iter().map(|one| (one.key.as_deref(), one.tokens)).collect();
     assert_eq!(told, [(None, 3), (Some("Zed"), 3)], "newest first");
@@ -64,11 +64,12 @@ async fn refusals_and_replies_that_were_left_are_listed_with_their_code_and_noth
     for app in ["Zed /1", "one", "another"] {
         check(&port, "401", &wrong.clone().but("User-Agent", app), 401).await;
     }
-    let mut view = port.house.view();
-    let counted = |house: &std::sync::Arc<nook_node::views::HouseView>| {
-        house.port.requests.iter().any(|one| one.times == 3)
-    };
-    view.wait_for(counted).await.unwrap();
+    until(&port.house, |house| house.port.requests.iter().any(|one| one.times == 3)).await;
+    // Another wish is another line.
+    let vectors = port.request("POST", "/v1/embeddings").but("Authorization", "Bearer nook-wrong");
+    check(&port, "401", &vectors, 401).await;
+    let is_told = |one: &PortRequestView| one.kind == PortRequestKind::Embeddings;
+    until(&port.house, |house| house.port.requests.iter().any(is_told)).await;
     // A stream whose client leaves in the middle names who computed it, and how much.
     let slow = port.slow().await;
     let mut left = port.connect().await;
@@ -80,10 +81,9 @@ async fn refusals_and_replies_that_were_left_are_listed_with_their_code_and_noth
         seen.push_str(&String::from_utf8_lossy(&piece[..count]));
     }
     drop((left, slow));
-    let cancelled = |house: &std::sync::Arc<nook_node::views::HouseView>| {
-        house.port.requests.iter().any(|one| one.error.as_deref() == Some("cancelled"))
-    };
-    let told = view.wait_for(cancelled).await.unwrap().port.requests.clone();
+    let cancelled = |one: &PortRequestView| one.error.as_deref() == Some("cancelled");
+    let left = until(&port.house, |house| house.port.requests.iter().any(cancelled)).await;
+    let told = &left.port.requests;
     let listed: Vec<_> = told
         .iter()
         .rev()
@@ -95,13 +95,14 @@ async fn refusals_and_replies_that_were_left_are_listed_with_their_code_and_noth
             (Some("400 invalid_request_error"), "", 1, Some("Zed /1")),
             (Some("404 model_not_found"), "nobody", 1, Some("Zed /1")),
             (Some("401 invalid_api_key"), "", 3, None),
+            (Some("401 invalid_api_key"), "", 1, None),
             (None, "ember", 1, None),
             (Some("cancelled"), "ember", 1, None),
         ]
     );
     let last = &told[0];
     assert!(last.tokens > 0 && last.devices == ["Kitchen laptop"], "{last:?}");
-    assert!(!serde_json::to_string(&told).unwrap().contains(secret));
+    assert!(!serde_json::to_string(told).unwrap().contains(secret));
     port.close().await;
 }
 

@@ -5,7 +5,7 @@ use nook_node::{House, PairTarget, Sharing};
 use nook_openai::Limits;
 use serde_json::json;
 
-use crate::kit::{self, Port};
+use crate::kit::{self, Port, until};
 
 /// The asking house must not compute the middle layers itself, though it would be faster.
 pub(crate) const ASKING: &str =
@@ -24,14 +24,10 @@ pub(crate) async fn befriend(asking: &House, lending: &House) {
     let device = asking.join(PairTarget::Address(address), window.code).await.unwrap();
     let me = asking.now().me.id.clone();
     asking.set_trust(device.id.clone(), Trust::Trusted).await.unwrap();
-    let mut view = lending.view();
-    drop(view.wait_for(|view| view.devices.iter().any(|known| known.id == me)).await.unwrap());
+    until(lending, |view| view.devices.iter().any(|known| known.id == me)).await;
     lending.set_trust(me, Trust::Trusted).await.unwrap();
     lending.set_sharing(Sharing::On).await.unwrap();
-    let mut view = asking.view();
-    let lends = view.wait_for(|view| view.devices.iter().any(|known| !known.lends.is_empty()));
-    let patience = std::time::Duration::from_secs(60);
-    drop(tokio::time::timeout(patience, lends).await.expect("it should lend").unwrap());
+    until(asking, |view| view.devices.iter().any(|known| !known.lends.is_empty())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

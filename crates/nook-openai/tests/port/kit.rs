@@ -1,8 +1,10 @@
 //! A house with an open port, and a client that speaks HTTP byte by byte.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
+use nook_node::views::HouseView;
 use nook_node::{House, HouseOptions, PortSettings, WorkerCommand};
 use nook_openai::{Limits, PortHandle};
 use nook_testkit::Throttle;
@@ -43,6 +45,13 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+}
+
+/// Waits until `house` looks as wanted; how it looks then.
+pub(crate) async fn until(house: &House, holds: impl Fn(&HouseView) -> bool) -> Arc<HouseView> {
+    let mut view = house.view();
+    let looked = view.wait_for(|view| holds(view));
+    Arc::clone(&tokio::time::timeout(PATIENCE, looked).await.expect("not so in time").unwrap())
 }
 
 /// A house with `settings` (TOML) in a home of its own. No keychain, any free port for devices.
@@ -198,9 +207,7 @@ impl Port {
 
     /// Waits until this device computes nothing for anybody.
     pub(crate) async fn wait_until_idle(&self) {
-        let mut view = self.house.view();
-        let idle = view.wait_for(|view| view.sharing.status_line.ends_with("idle"));
-        drop(tokio::time::timeout(PATIENCE, idle).await.expect("it should become idle").unwrap());
+        until(&self.house, |view| view.sharing.status_line.ends_with("idle")).await;
     }
 }
 

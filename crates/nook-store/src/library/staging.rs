@@ -67,6 +67,12 @@ pub enum ImportError {
         /// The name.
         name: String,
     },
+    /// It is listed already, and its file would lie in a folder that is not there now.
+    #[error("this model is listed already, and {} is not there; plug in its disk", folder.display())]
+    Away {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The list is full.
     #[error("{MODELS_MAX} models are listed already; remove one first")]
     Full,

@@ -58,6 +58,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("notify-rust",        &["inglenook"]),
     ("rusqlite",           &["nook-store"]),
     ("reqwest",            &["nook-fetch"]),
+    ("rustix",             &["nook-testkit"]), // a test goes to a network of its own
     ("rustls*",            &["nook-fetch", "nook-link"]), // fetch: TLS to servers of files
     ("schemars",           &["nook-openai"]),
     ("starship-battery",   &["nook-machine"]),
@@ -68,6 +69,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("webkit2gtk",         &["inglenook"]),
     ("winsafe",            &["nook-machine"]),
     ("x11rb",              &["nook-machine"]),
+    ("zbus",               &["inglenook", "nook-machine"]), // inglenook: the desktop's bus; machine: the system's
 ];
 
 /// Crates that never learn the time or the network except as arguments.

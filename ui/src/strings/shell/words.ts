@@ -20,6 +20,7 @@ export function shareWords(words: Catalogue) {
     idle: words.idle,
     pausedBecause: {
       owner: (until: string) => (until === '' ? words.paused : fill(words.paused_until, 'time', until)),
+      sleep: () => words.paused_sleep,
       quiet_hours: () => words.paused_quiet_hours,
       battery: () => words.paused_battery,
       full_screen: () => words.paused_full_screen,
