@@ -1,16 +1,20 @@
 //! Runs other programs: shown before they start, judged by their exit status.
 //!
 //! [`Program`] is built up and then either [`Program::run`] (its output goes straight through),
-//! [`Program::succeeds`] (silent question) or [`Program::output`] (its output is wanted).
+//! [`Program::test`] (the same, for a check), [`Program::succeeds`] (silent question) or
+//! [`Program::output`] (its output is wanted).
+
+mod last_lines;
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
+use self::last_lines::LastLines;
 use crate::{outside, say};
 
 /// How often a program with a limit is looked at.
@@ -70,6 +74,30 @@ impl Program {
             bail!("`{shown}` failed: {status}");
         }
         Ok(())
+    }
+
+    /// Like [`Program::run`]. The error of a program that fails has more lines than one where nobody
+    /// watches: what the program wrote last, so that the end of a long log tells what failed.
+    pub(crate) fn test(mut self) -> Result<()> {
+        if std::io::stdout().is_terminal() {
+            return self.run();
+        }
+        let shown = self.shown();
+        say::command(&shown);
+        let (pipe, end) = std::io::pipe().context("cannot make a pipe")?;
+        self.command.stdout(end.try_clone()?).stderr(end);
+        let started = self.command.spawn();
+        // The pipe ends only when nobody holds its other end, and the command does.
+        self.command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = started.with_context(|| format!("cannot start `{shown}`"))?;
+        let last = LastLines::of(pipe);
+        let ended = self.wait(&mut child);
+        let last = last.take();
+        match ended {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => bail!(with_lines(&format!("`{shown}` failed: {status}"), &last)),
+            Err(error) => bail!(with_lines(&format!("{error:#}"), &last)),
+        }
     }
 
     /// Whether the program runs and succeeds; its output is not shown.
@@ -152,6 +180,14 @@ pub(crate) fn npm(folder: &Path) -> Program {
     Program::new(if cfg!(windows) { "npm.cmd" } else { "npm" }, folder)
 }
 
+/// A first line, and what a program wrote last, set apart from what xtask says itself.
+fn with_lines(first: &str, last: &[String]) -> String {
+    std::iter::once(first.to_owned())
+        .chain(last.iter().map(|line| format!("    | {line}")))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
 fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+.,:/@%^~*".contains(c);
@@ -175,6 +211,25 @@ mod tests {
     fn a_failing_program_is_an_error_that_names_it() {
         let error = cargo(Path::new(".")).args(["no-such-command"]).run().unwrap_err();
         assert!(error.to_string().contains("no-such-command"), "{error}");
+    }
+
+    #[test]
+    fn a_failing_test_says_what_it_wrote_last() {
+        let script = "for i in $(seq 100); do echo line $i; done; echo the fault >&2; exit 3";
+        let test = Program::new("sh", Path::new(".")).args(["-c", script]);
+        let error = test.test().unwrap_err().to_string();
+        let lines: Vec<&str> = error.lines().collect();
+        assert!(lines[0].ends_with("failed: exit status: 3"), "{error}");
+        assert_eq!(lines[1], "    | line 42");
+        assert_eq!(lines.last(), Some(&"    | the fault"));
+    }
+
+    #[test]
+    fn a_test_that_leaves_a_program_behind_ends_all_the_same() {
+        let script = "sleep 60 & echo begun; exit 1";
+        let test = Program::new("sh", Path::new(".")).args(["-c", script]);
+        let error = test.test().unwrap_err().to_string();
+        assert!(error.ends_with("    | begun"), "{error}");
     }
 
     #[test]

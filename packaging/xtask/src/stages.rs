@@ -168,9 +168,15 @@ pub(crate) fn test(places: Places, options: &TestOptions) -> Result<()> {
             None => (stage.run)(&mut round),
         };
         if let Err(error) = &ending {
-            say::loud(&format!("stage {} FAILED: {error:#}", stage.name));
+            say::loud(&format!("stage {} FAILED: {}", stage.name, first_line(error)));
         }
         endings.push((stage, started.elapsed(), ending));
+    }
+    for (stage, _, ending) in &endings {
+        if let Some(said) = rest_of(ending) {
+            say::heading(&format!("what failed in {}", stage.name));
+            say::line(&said);
+        }
     }
     say::heading("closing lines");
     let mut failed = Vec::new();
@@ -208,10 +214,21 @@ fn closing_line(name: &str, took: Duration, ending: &Ending) -> String {
         Ok(Outcome::Passed { note }) => ("passed", note.clone()),
         Ok(Outcome::Skipped { because }) => ("SKIPPED", because.clone()),
         Ok(Outcome::NotThere { missing }) => ("NOT THERE YET", missing.clone()),
-        Err(error) => ("FAILED", format!("{error:#}")),
+        Err(error) => ("FAILED", first_line(error)),
     };
     let line = format!("stage {name:<10} {word:<13} {:>7.1} s  {note}", took.as_secs_f64());
     line.trim_end().to_owned()
+}
+
+/// An error in one line.
+fn first_line(error: &anyhow::Error) -> String {
+    format!("{error:#}").lines().next().unwrap_or_default().to_owned()
+}
+
+/// What programs of a failed stage wrote last, where that is known.
+fn rest_of(ending: &Ending) -> Option<String> {
+    let error = format!("{:#}", ending.as_ref().err()?);
+    error.split_once('\n').map(|(_, rest)| rest.to_owned())
 }
 
 fn is_failure(ending: &Ending, building: bool) -> bool {
@@ -238,13 +255,13 @@ fn set_up(round: &mut Round) -> Ending {
 }
 
 fn format(round: &mut Round) -> Ending {
-    cargo(&round.places.root).args(["fmt", "--all", "--check"]).run()?;
+    cargo(&round.places.root).args(["fmt", "--all", "--check"]).test()?;
     Ok(Outcome::passed())
 }
 
 fn tidy_up(round: &mut Round) -> Ending {
     // The rules see themselves red in xtask's own tests, one of which runs them on this tree.
-    cargo(&round.places.root).args(["test", "--package", "xtask"]).run()?;
+    cargo(&round.places.root).args(["test", "--package", "xtask"]).test()?;
     tidy::command(&round.places)?;
     Ok(Outcome::passed())
 }
@@ -270,7 +287,7 @@ fn clippy(round: &mut Round) -> Ending {
         .args(["clippy", "--workspace", "--all-targets"])
         .args(build::features(&round.places)?)
         .args(["--", "-D", "warnings"])
-        .run()?;
+        .test()?;
     Ok(Outcome::passed())
 }
 
@@ -280,7 +297,7 @@ fn doc(round: &mut Round) -> Ending {
         .args(["doc", "--workspace", "--no-deps", "--document-private-items"])
         .args(build::features(&round.places)?)
         .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links")
-        .run()?;
+        .test()?;
     Ok(Outcome::passed())
 }
 
@@ -339,5 +356,14 @@ mod tests {
         assert!(is_failure(&Err(anyhow::anyhow!("x")), true));
         let line = closing_line("ui", Duration::from_millis(1500), &missing());
         assert_eq!(line, "stage ui         NOT THERE YET     1.5 s  ui/package.json");
+    }
+
+    #[test]
+    fn a_failed_stage_has_one_closing_line_and_tells_the_rest_before() {
+        let ending: Ending = Err(anyhow::anyhow!("`npm` failed: 1\n    | the fault\n    | here"));
+        let line = closing_line("ui", Duration::from_millis(1500), &ending);
+        assert_eq!(line, "stage ui         FAILED            1.5 s  `npm` failed: 1");
+        assert_eq!(rest_of(&ending).as_deref(), Some("    | the fault\n    | here"));
+        assert_eq!(rest_of(&Ok(Outcome::passed())), None);
     }
 }

@@ -21,10 +21,10 @@ pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
     let root = &round.places.root;
     let strict = "-D warnings -A rustdoc::private_intra_doc_links";
     let lints = ["clippy", "--all-targets"];
-    cargo(root).args(lints).args(SELECTION).args(["--", "-D", "warnings"]).run()?;
+    cargo(root).args(lints).args(SELECTION).args(["--", "-D", "warnings"]).test()?;
     let pages = ["doc", "--no-deps", "--document-private-items"];
-    cargo(root).args(pages).args(SELECTION).env("RUSTDOCFLAGS", strict).run()?;
-    cargo(root).args(["test"]).args(SELECTION).args(TESTS).run()?;
-    cargo(root).args(["test"]).args(WORKER).run()?;
+    cargo(root).args(pages).args(SELECTION).env("RUSTDOCFLAGS", strict).test()?;
+    cargo(root).args(["test"]).args(SELECTION).args(TESTS).test()?;
+    cargo(root).args(["test"]).args(WORKER).test()?;
     Ok(Outcome::passed())
 }

@@ -3,6 +3,7 @@
 //! The tests find the programs through `NOOK_BIN` and `INGLENOOK_BIN` and leave pictures and logs
 //! in the folder `OUT`.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ pub(crate) fn packaged(places: &Places, environment: &[(&str, PathBuf)]) -> Resu
     for (name, value) in environment {
         test = test.env(name, value);
     }
-    test.run()
+    test.test()
 }
 
 fn run_files(
@@ -72,6 +73,7 @@ fn run_files(
     }
     let interpreter = python::environment(places)?;
     let mut failed = Vec::new();
+    let mut said = String::new();
     for file in files {
         let mut test = pytest(places, &interpreter, wrapper, file)?;
         for program in programs {
@@ -80,12 +82,13 @@ fn run_files(
             };
             test = test.env(&format!("{}_BIN", program.to_uppercase()), path);
         }
-        if test.run().is_err() {
+        if let Err(error) = test.test() {
             failed.push(*file);
+            let _ = write!(said, "\n{error}");
         }
     }
     if !failed.is_empty() {
-        bail!("failed: {}", failed.join(", "));
+        bail!("failed: {}{said}", failed.join(", "));
     }
     Ok(Outcome::Passed { note: files.join(", ") })
 }

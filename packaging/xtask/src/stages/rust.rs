@@ -1,7 +1,9 @@
 //! Runs the test programs that the build stage made, one after the other.
 //!
-//! Their output goes straight through, so the closing `test result:` line of each is in the log.
+//! Their output goes straight through, so the closing `test result:` line of each is in the log; what a
+//! failed one wrote last comes once more at the end.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -21,7 +23,7 @@ pub(crate) fn crates(round: &mut Round) -> Result<Outcome> {
     cargo(&round.places.root)
         .args(["test", "--workspace", "--exclude", "xtask", "--doc"])
         .args(features(&round.places)?)
-        .run()?;
+        .test()?;
     Ok(ran)
 }
 
@@ -38,6 +40,7 @@ pub(crate) fn households(round: &mut Round) -> Result<Outcome> {
 fn run_all(round: &Round, wanted: impl Fn(&TestProgram) -> bool) -> Result<Outcome> {
     let built = built(round)?;
     let mut failed = Vec::new();
+    let mut said = String::new();
     let mut ran = 0;
     for test in built.tests.iter().filter(|test| wanted(test)) {
         let mut program = Program::new(&test.program, &test.folder)
@@ -49,12 +52,13 @@ fn run_all(round: &Round, wanted: impl Fn(&TestProgram) -> bool) -> Result<Outco
             }
         }
         ran += 1;
-        if program.run().is_err() {
+        if let Err(error) = program.test() {
             failed.push(format!("{} ({})", test.package, test.target));
+            let _ = write!(said, "\n{error}");
         }
     }
     if !failed.is_empty() {
-        bail!("{} of {ran} test programs failed: {}", failed.len(), failed.join(", "));
+        bail!("{} of {ran} test programs failed: {}{said}", failed.len(), failed.join(", "));
     }
     Ok(Outcome::Passed { note: format!("{ran} test programs") })
 }

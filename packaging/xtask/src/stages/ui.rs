@@ -31,7 +31,7 @@ pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
     }
     install(&places.ui())?;
     for script in SCRIPTS {
-        npm(&places.ui()).args(["run", script]).run()?;
+        npm(&places.ui()).args(["run", script]).test()?;
     }
     Ok(Outcome::passed())
 }
@@ -54,7 +54,7 @@ pub(crate) fn pages(round: &mut Round) -> Result<Outcome> {
         .env("PICTURES", &pictures)
         .env("PAGES_PORT", free_port()?.to_string())
         .within(PAGES_LIMIT)
-        .run()?;
+        .test()?;
     Ok(Outcome::Passed { note: format!("pictures in {}", pictures.display()) })
 }
 
