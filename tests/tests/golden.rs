@@ -65,6 +65,35 @@ async fn where_helpers_are_always_used_they_are_compared_all_the_same() -> anyho
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_was_contradicted_is_asked_nothing_until_it_has_been_compared() -> anyhow::Result<()> {
+    let checks = "distributed_inference.spot_checks_per_thousand";
+    let house = Household::strangers([NodePlan::new(ASKING).with(checks, "1000")]).await?;
+    let asking = house.asking();
+    let lender = Lender::start(HELPER, asking, LayerRange::with_len(1, 4)).await?;
+    let wish = Wish::text("Once upon a time", 24);
+    let alone = asking.answer(&wish.clone().alone()).await?;
+    let first = asking.answer(&wish).await?;
+    assert!(first.uses(HELPER) && first.ids == alone.ids, "{first:?}");
+
+    // From now on it answers what looks right, and only the spot check can tell.
+    lender.answer_with(Some(Garbage::OtherLayers));
+    let found = asking.answer(&wish).await?;
+    assert_eq!(found.ids, alone.ids, "{found:?}");
+    assert!(!found.failovers.is_empty(), "it was asked: {found:?}");
+    let next = asking.answer(&wish).await?;
+    assert_eq!(next.ids, alone.ids, "{next:?}");
+    assert!(next.failovers.is_empty() && !next.uses(HELPER), "it was asked again: {next:?}");
+    assert!(is_told(&asking.view().await?), "its owner knows");
+
+    // Somebody has mended it, and nobody waits for a reply.
+    lender.answer_with(None);
+    asking.until("it has been compared", |view| !is_told(view)).await?;
+    let again = asking.answer(&wish).await?;
+    assert!(again.uses(HELPER) && again.ids == alone.ids, "{again:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_honest_device_passes() -> anyhow::Result<()> {
     let (house, _lender) = looked_at(None).await?;
     let asking = house.asking();

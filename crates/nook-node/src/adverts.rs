@@ -80,12 +80,17 @@ impl AdvertBook {
         model: ModelDigest,
         now: Instant,
     ) -> Vec<Offer> {
-        let is_usable = |peer: &PeerId, heard: &Heard| {
-            let is_wrong = self.wrong.contains(&(*peer, model)) || failed.contains(peer);
-            heard.is_fresh(now) && heard.advert.sharing && !is_wrong
-        };
-        let fresh = self.heard.iter().filter(|(peer, heard)| is_usable(peer, heard));
-        let offers = fresh
+        let is_wrong = |peer: PeerId| self.wrong.contains(&(peer, model)) || failed.contains(&peer);
+        let mut offers = self.all_offers(model, now);
+        offers.retain(|offer| !is_wrong(offer.peer));
+        nook_pipeline::usable(offers, |peer| self.is_last_choice(peer))
+    }
+
+    /// Fresh offers of all devices, also of those that are not to be used.
+    pub(crate) fn all_offers(&self, model: ModelDigest, now: Instant) -> Vec<Offer> {
+        let fresh =
+            self.heard.iter().filter(|(_, heard)| heard.is_fresh(now) && heard.advert.sharing);
+        fresh
             .flat_map(|(peer, heard)| {
                 let advert = &heard.advert;
                 let shards = advert.shards.iter().filter(move |shard| shard.model == model);
@@ -97,8 +102,7 @@ impl AdvertBook {
                     streams_free: advert.streams_free,
                 })
             })
-            .collect();
-        nook_pipeline::usable(offers, |peer| self.is_last_choice(peer))
+            .collect()
     }
 
     /// Whether a device is asked only for layers that nobody else offers.

@@ -23,7 +23,7 @@ use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId, clo
 use nook_link::Links;
 use nook_model::ModelFile;
 use nook_pipeline::HopVisit;
-use nook_plan::{LARGE_TRANSFER_BYTES, PREFILL_ROWS_MIN, Place, Probe};
+use nook_plan::{LARGE_TRANSFER_BYTES, Offer, PREFILL_ROWS_MIN, Place, Probe};
 use nook_store::Pooling;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -131,7 +131,7 @@ impl State {
         let now = clock::now();
         let Some(wanted) = self.probing.wanted.clone() else { return self.probe_own(now) };
         let model = wanted.listed.digest;
-        let offers = self.book.borrow().offers(model, now);
+        let offers = self.offers_to_probe(model, now);
         let offers = offers.into_iter().filter(|offer| offer.streams_free > 0);
         let offers = offers.map(|offer| (Place::Peer(offer.peer), offer.layers));
         let mut targets: BTreeMap<Place, LayerRange> = offers.collect();
@@ -141,6 +141,16 @@ impl State {
             |place: &Place| wanted.aim == Aim::Measure && self.probing.is_due(*place, model, now);
         targets.retain(|place, _| is_due(place) || unproven.contains_key(place));
         self.begin_round(wanted, targets, unproven);
+    }
+
+    /// What replies may use, and the devices that they may not use until they have been asked.
+    fn offers_to_probe(&self, model: ModelDigest, now: Instant) -> Vec<Offer> {
+        let doubted = self.probing.golden.in_doubt(model);
+        let book = self.book.borrow();
+        let mut offers = book.offers(model, now);
+        let others = book.all_offers(model, now).into_iter();
+        offers.extend(others.filter(|offer| doubted.contains(&offer.peer)));
+        offers
     }
 
     fn begin_round(

@@ -26,8 +26,8 @@ pub(crate) enum Note {
     Failed(PeerId),
     /// It let a deadline pass.
     Late(PeerId),
-    /// What it answered cannot be right.
-    Suspect(PeerId, Suspicion),
+    /// What it answered for this model cannot be right.
+    Suspect { peer: PeerId, model: ModelDigest, suspicion: Suspicion },
     /// Where a reply will be computed, and why.
     Decided { reply: u64, decision: Box<DecisionView> },
     /// How a reply went in the end.
@@ -55,7 +55,7 @@ impl Note {
             Place::Peer(peer) => is_known(*peer),
         };
         match self {
-            Self::Failed(peer) | Self::Late(peer) | Self::Suspect(peer, _) => {
+            Self::Failed(peer) | Self::Late(peer) | Self::Suspect { peer, .. } => {
                 is_known(peer).then_some(self)
             }
             Self::Compared { ref subject, .. } => is_known(subject.peer).then_some(self),
@@ -191,17 +191,7 @@ impl State {
                 }
             }
             Note::Late(peer) => self.records.conduct.late(peer, now),
-            Note::Suspect(peer, Suspicion { wrong, reason }) => {
-                let name = self.name_of(peer);
-                tracing::warn!(?peer, reason, "a result cannot be right");
-                let words = format!(
-                    "{name} sent back a result that cannot be right ({reason}). It was not used. \
-                     If it happens again, check the memory and the graphics driver there."
-                );
-                let trouble = DeviceTrouble::Suspect { wrong, reason };
-                let trouble = TroubleView::with(&name, words, trouble);
-                self.records.suspects.insert(peer, trouble);
-            }
+            Note::Suspect { peer, model, suspicion } => self.suspect(peer, model, suspicion, now),
             Note::SeenThrough { model, peers, gains } => {
                 self.records.learn(model, &gains);
                 for peer in peers {
@@ -211,6 +201,27 @@ impl State {
             }
         }
         self.publish_book();
+    }
+
+    /// Tells the owner what is held against a device, and has it compared where that could clear it.
+    fn suspect(&mut self, peer: PeerId, model: ModelDigest, suspicion: Suspicion, now: Instant) {
+        let Suspicion { wrong, reason } = suspicion;
+        let name = self.name_of(peer);
+        tracing::warn!(?peer, reason, "a result cannot be right");
+        let words = format!(
+            "{name} sent back a result that cannot be right ({reason}). It was not used. If it \
+             happens again, check the memory and the graphics driver there."
+        );
+        let trouble = DeviceTrouble::Suspect { wrong, reason };
+        self.records.suspects.insert(peer, TroubleView::with(&name, words, trouble));
+        match wrong {
+            WrongResult::ContradictedHere => {
+                self.probing.golden.contradicted(peer, model, now);
+            }
+            // Whoever of the two is wrong, comparing them with this device tells.
+            WrongResult::ContradictedElsewhere => self.probing.golden.ask_again(peer, model),
+            _ => {}
+        }
     }
 
     fn on_measured(&mut self, model: ModelDigest, row_bytes: u64, visits: &[HopVisit]) {

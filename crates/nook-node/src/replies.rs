@@ -183,6 +183,7 @@ impl State {
         let inference = self.settings.settings().inference.clone();
         let teller = Teller {
             number: rand::random(),
+            model,
             me: self.me.clone(),
             book: self.book.subscribe(),
             events,

@@ -311,13 +311,9 @@ impl State {
         self.tasks.spawn_until_cancelled("forget", async move { workers.forget(peer).await });
     }
 
-    /// Streams of other devices that run here now.
+    /// Streams of other devices that run here now, also those of ended terms that still drain.
     pub(crate) fn streams(&self) -> u16 {
-        let free =
-            self.lending.terms.as_ref().map_or(usize::from(self.lending.streams_max), |terms| {
-                terms.streams.available_permits()
-            });
-        self.lending.streams_max.saturating_sub(u16::try_from(free).unwrap_or(u16::MAX))
+        self.lending.usage.guests().values().fold(0, |all, one| all.saturating_add(*one))
     }
 }
 

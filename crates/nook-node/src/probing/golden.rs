@@ -6,9 +6,9 @@
 //! a person's; which layer is asked nobody can foresee. What was found counts for as long as device, model,
 //! offered layers and version of the app stay the same, at most [`FORGET_AFTER`]; then it is asked again,
 //! so that a device that was mended comes back. A device whose answer is wrong gets no layers of that model
-//! meanwhile.
+//! meanwhile, nor does one that a spot check of this device has contradicted in a reply, until it is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use nook_base::{
@@ -61,8 +61,8 @@ pub(crate) struct Subject {
 
 #[derive(Debug)]
 struct Found {
-    layers: LayerRange,
-    version: String,
+    /// What it is about; absent where nobody has asked and a reply has found it.
+    of: Option<(LayerRange, String)>,
     agrees: bool,
     at: Instant,
 }
@@ -74,9 +74,38 @@ impl GoldenBook {
         found.is_none_or(|found| !found.is_of(subject) || found.is_old(now))
     }
 
+    /// A reply has found that `peer` computes `model` otherwise than this device. Where they differ by
+    /// rounding alone, comparing them clears it.
+    pub(crate) fn contradicted(&mut self, peer: PeerId, model: ModelDigest, now: Instant) {
+        self.keep((peer, model), Found { of: None, agrees: false, at: now });
+    }
+
+    /// What was found of `peer` and `model` counts no more; a fault that is known stays known until then.
+    pub(crate) fn ask_again(&mut self, peer: PeerId, model: ModelDigest) {
+        if let Some(found) = self.found.get_mut(&(peer, model)) {
+            found.of = None;
+        }
+    }
+
+    /// Devices that are left out of `model`, and are to be asked all the same.
+    pub(crate) fn in_doubt(&self, model: ModelDigest) -> BTreeSet<PeerId> {
+        let doubted = self
+            .found
+            .iter()
+            .filter(|((_, of), found)| *of == model && found.of.is_none() && !found.agrees);
+        doubted.map(|((peer, _), _)| *peer).collect()
+    }
+
     /// Takes in what was found; whether that changes what the device may be used for.
     pub(crate) fn note(&mut self, subject: Subject, agrees: bool, now: Instant) -> bool {
-        let key = (subject.peer, subject.model);
+        let Subject { peer, model, layers, version } = subject;
+        let found = Found { of: Some((layers, version)), agrees, at: now };
+        let before = self.keep((peer, model), found);
+        before.is_none_or(|before| before.agrees) != agrees
+    }
+
+    /// What was known before.
+    fn keep(&mut self, key: (PeerId, ModelDigest), found: Found) -> Option<Found> {
         if self.found.len() >= GAUGES_MAX
             && !self.found.contains_key(&key)
             && let Some(oldest) = self.found.iter().min_by_key(|(_, found)| found.at)
@@ -84,9 +113,7 @@ impl GoldenBook {
             let oldest = *oldest.0;
             self.found.remove(&oldest);
         }
-        let Subject { layers, version, .. } = subject;
-        let before = self.found.insert(key, Found { layers, version, agrees, at: now });
-        before.is_none_or(|before| before.agrees) != agrees
+        self.found.insert(key, found)
     }
 
     /// Devices that compute a model wrongly, each with the model; none whose finding is old.
@@ -103,7 +130,7 @@ impl GoldenBook {
 
 impl Found {
     fn is_of(&self, subject: &Subject) -> bool {
-        (self.layers, &self.version) == (subject.layers, &subject.version)
+        self.of.as_ref().is_some_and(|of| (of.0, &of.1) == (subject.layers, &subject.version))
     }
 
     fn is_old(&self, now: Instant) -> bool {
@@ -246,6 +273,34 @@ mod tests {
         assert_eq!(book.wrong(now).count(), 0);
         book.forget(PeerId([1; 32]));
         assert!(book.is_due(&subject("1", 4), now));
+    }
+
+    #[test]
+    fn who_was_contradicted_is_left_out_until_it_has_been_asked() {
+        let (mut book, now) = (GoldenBook::default(), clock::now());
+        let Subject { peer, model, .. } = subject("1", 4);
+        book.note(subject("1", 4), true, now);
+        book.contradicted(peer, model, now);
+        assert_eq!(book.wrong(now).collect::<Vec<_>>(), [(peer, model)]);
+        assert!(book.in_doubt(model).contains(&peer), "it can be asked although it is left out");
+        assert!(book.in_doubt(ModelDigest([3; 32])).is_empty());
+        assert!(book.is_due(&subject("1", 4), now));
+        assert!(book.note(subject("1", 4), true, now), "it was rounding");
+        assert_eq!(book.wrong(now).count(), 0);
+        book.contradicted(peer, model, now);
+        assert!(!book.note(subject("1", 4), false, now), "it is wrong, as was thought");
+        assert!(book.in_doubt(model).is_empty() && !book.is_due(&subject("1", 4), now));
+    }
+
+    #[test]
+    fn who_was_contradicted_by_another_device_is_used_and_asked_again() {
+        let (mut book, now) = (GoldenBook::default(), clock::now());
+        let Subject { peer, model, .. } = subject("1", 4);
+        book.ask_again(peer, model);
+        assert!(book.is_due(&subject("1", 4), now), "nobody has asked it yet");
+        book.note(subject("1", 4), true, now);
+        book.ask_again(peer, model);
+        assert!(book.is_due(&subject("1", 4), now) && book.wrong(now).count() == 0);
     }
 
     #[test]

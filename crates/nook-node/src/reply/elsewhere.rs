@@ -405,7 +405,10 @@ impl<'a> Elsewhere<'a> {
                 return;
             }
             Fault::Lost => Note::Failed(peer),
-            Fault::Wrong(suspicion) => Note::Suspect(peer, suspicion.clone()),
+            Fault::Wrong(suspicion) => {
+                let model = self.setup.model.listed.digest;
+                Note::Suspect { peer, model, suspicion: suspicion.clone() }
+            }
         };
         tracing::warn!(?peer, "the device that made a reply was lost; it goes on here");
         self.setup.teller.tell_house(note).await;

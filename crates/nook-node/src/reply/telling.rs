@@ -33,6 +33,8 @@ pub(crate) struct Me {
 pub(crate) struct Teller {
     /// Tells this reply from others inside the house; drawn at random.
     pub(crate) number: u64,
+    /// What answers.
+    pub(crate) model: ModelDigest,
     pub(crate) me: Me,
     pub(crate) book: watch::Receiver<Arc<AdvertBook>>,
     pub(crate) events: mpsc::Sender<ReplyPiece>,
@@ -169,7 +171,7 @@ impl Teller {
             },
             Report::ShardSuspect { peer, reason, .. } => {
                 crate::meters::corruption_detected();
-                Note::Suspect(*peer, reason.into())
+                Note::Suspect { peer: *peer, model: self.model, suspicion: reason.into() }
             }
             _ => return,
         };

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, PipeReader};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl LastLines {
     /// Passes what comes from `pipe` on to standard output, line by line.
     pub(super) fn of(pipe: PipeReader) -> Self {
         let lines = Arc::new(Mutex::new(VecDeque::new()));
-        let (end, ended) = channel();
+        let (end, ended) = sync_channel(1);
         let kept = Arc::clone(&lines);
         std::thread::spawn(move || {
             for line in BufReader::new(pipe).split(b'\n') {
