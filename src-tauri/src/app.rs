@@ -184,13 +184,11 @@ fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) {
 
 /// Shows the window, or leaves it in the tray where one was asked for and exists.
 async fn first_window(app: AppHandle, hidden: bool) {
-    // Without a tray it is there at least, and minimised.
-    let no_tray = hidden && !tray_host::is_there().await;
-    if !hidden || no_tray {
-        window::show_anew(app.clone()).await;
-    }
-    if no_tray {
-        window::put_away(app).await;
+    if !hidden {
+        window::show_anew(app).await;
+    } else if !tray_host::is_there().await {
+        // It is there at least, and minimised.
+        window::put_away_anew(app).await;
     }
 }
 

@@ -77,10 +77,23 @@ pub(crate) fn show(app: &AppHandle) {
 
 /// Shows a window that may have to be made; it is there when this returns.
 pub(crate) async fn show_anew(app: AppHandle) {
-    match app.get_webview_window(LABEL).map_or_else(|| create(&app), Ok) {
-        Ok(window) => bring_up(&window),
-        Err(error) => tracing::warn!(%error, "the window could not be made"),
+    if let Some(window) = there(&app) {
+        bring_up(&window);
     }
+}
+
+/// Puts away a window that may have to be made. It is not brought up before: the desktop may follow the
+/// wish for the focus after the one to minimise it.
+pub(crate) async fn put_away_anew(app: AppHandle) {
+    if there(&app).is_some() {
+        put_away(app).await;
+    }
+}
+
+/// The window, made where it is not there.
+fn there(app: &AppHandle) -> Option<WebviewWindow> {
+    let made = app.get_webview_window(LABEL).map_or_else(|| create(app), Ok);
+    made.inspect_err(|error| tracing::warn!(%error, "the window could not be made")).ok()
 }
 
 fn bring_up(window: &WebviewWindow) {

@@ -50,8 +50,7 @@ def test_a_closed_window_is_minimised_and_says_why_and_how_to_quit() -> None:
 def test_a_hidden_start_without_a_tray_is_minimised_not_lost(again: bool) -> None:
     """At login the shell may have no tray yet: then the window is there, put away."""
     with App(words=["--hidden"]) as app:
-        window = wait_until(all_windows, "a window that can be brought back")[0]
-        wait_until(lambda: state(window) == MINIMISED, "it minimised")
+        window = wait_until(minimised, "a minimised window that can be brought back")
         if again:
             assert app.start().wait(LEAVE_SECONDS) == 0
             wait_until(lambda: state(window) == SHOWN, "it shown at a second start")
@@ -79,6 +78,11 @@ def all_windows() -> list[str]:
     """The app's windows that the window manager knows, shown or not."""
     said = subprocess.run(["wmctrl", "-l"], capture_output=True, text=True, check=False).stdout
     return [line.split()[0] for line in said.splitlines() if line.endswith("Inglenook")]
+
+
+def minimised() -> str | None:
+    """A window of the app that is put away. One of a program that ended a moment ago may still be listed."""
+    return next((one for one in all_windows() if state(one) == MINIMISED), None)
 
 
 def words(window: Window, test_id: str) -> str:
