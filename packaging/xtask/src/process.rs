@@ -78,10 +78,11 @@ impl Program {
 
     /// Like [`Program::run`]. The error of a program that fails has more lines than one where nobody
     /// watches: what the program wrote last, so that the end of a long log tells what failed.
-    pub(crate) fn test(mut self) -> Result<()> {
-        if std::io::stdout().is_terminal() {
-            return self.run();
-        }
+    pub(crate) fn test(self) -> Result<()> {
+        if std::io::stdout().is_terminal() { self.run() } else { self.run_and_quote() }
+    }
+
+    fn run_and_quote(mut self) -> Result<()> {
         let shown = self.shown();
         say::command(&shown);
         let (pipe, end) = std::io::pipe().context("cannot make a pipe")?;
@@ -213,22 +214,24 @@ mod tests {
         assert!(error.to_string().contains("no-such-command"), "{error}");
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_failing_test_says_what_it_wrote_last() {
         let script = "for i in $(seq 100); do echo line $i; done; echo the fault >&2; exit 3";
         let test = Program::new("sh", Path::new(".")).args(["-c", script]);
-        let error = test.test().unwrap_err().to_string();
+        let error = test.run_and_quote().unwrap_err().to_string();
         let lines: Vec<&str> = error.lines().collect();
         assert!(lines[0].ends_with("failed: exit status: 3"), "{error}");
         assert_eq!(lines[1], "    | line 42");
         assert_eq!(lines.last(), Some(&"    | the fault"));
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_test_that_leaves_a_program_behind_ends_all_the_same() {
         let script = "sleep 60 & echo begun; exit 1";
         let test = Program::new("sh", Path::new(".")).args(["-c", script]);
-        let error = test.test().unwrap_err().to_string();
+        let error = test.run_and_quote().unwrap_err().to_string();
         assert!(error.ends_with("    | begun"), "{error}");
     }
 
