@@ -36,9 +36,10 @@ use nook_trust::{Admitted, DevicePublicKey, Purpose, Ticket, TicketClaim};
 use nook_wire::{FEATURE_FORWARD, Message, Open, WireError};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::adverts::AdvertBook;
 use crate::copying::giving::{self, Copier};
 use crate::lending::{opening, refuse};
+use crate::resources::adverts::AdvertBook;
+use crate::resources::tickets;
 use crate::state::{Inside, State};
 
 pub(crate) use feed::{Fed, Feed};
@@ -261,47 +262,9 @@ pub(crate) async fn present(
     call: Call<Message>,
     inside: &mpsc::Sender<Inside>,
 ) {
-    let ticket = Box::new(claimed(ticket));
+    let ticket = Box::new(tickets::from_the_wire(ticket));
     // A closed inbox means that the node is leaving, and this call with it.
     let _ = inside.send(Inside::Relay { carrier, ticket, call }).await;
-}
-
-/// A ticket as it travels.
-pub(crate) fn on_the_wire(ticket: &Ticket) -> nook_wire::Ticket {
-    let TicketClaim { carrier, host, session, model, layers, dtype, positions_max } = ticket.claim;
-    let mut signature = [[0; 32]; 2];
-    signature.as_flattened_mut().copy_from_slice(&ticket.signature);
-    let requester = ticket.requester;
-    nook_wire::Ticket {
-        requester,
-        carrier,
-        host,
-        session,
-        model,
-        layers,
-        dtype,
-        positions_max,
-        signature,
-    }
-}
-
-/// A ticket as the gate reads it.
-fn claimed(ticket: &nook_wire::Ticket) -> Ticket {
-    let nook_wire::Ticket {
-        requester,
-        carrier,
-        host,
-        session,
-        model,
-        layers,
-        dtype,
-        positions_max,
-        signature: halves,
-    } = *ticket;
-    let mut signature = [0; 64];
-    signature.copy_from_slice(halves.as_flattened());
-    let claim = TicketClaim { carrier, host, session, model, layers, dtype, positions_max };
-    Ticket { requester, claim, signature }
 }
 
 /// Whether `claim` is for a call that was opened like this.

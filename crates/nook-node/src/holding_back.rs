@@ -109,7 +109,7 @@ impl State {
                 || pause.in_full_screen
                 || pause.when_busy_percent.is_some()
                 || pause.quiet_hours.is_some()
-                || self.is_unmeasured(now));
+                || self.is_unmeasured());
         let back = &mut self.holding_back;
         let early = back.looked_at.is_some_and(|at| now.duration_since(at) < MACHINE_LOOK);
         if !matters || early {
@@ -141,7 +141,8 @@ impl State {
     /// Gives back all memory that no reply of this device needs, at once, and lends nothing for a
     /// quarter of an hour.
     pub(crate) fn free_memory(&mut self) -> Result<(), HouseError> {
-        let all: BTreeSet<_> = self.catalogue.iter().map(crate::catalogue::Entry::digest).collect();
+        let all: BTreeSet<_> =
+            self.catalogue.iter().map(crate::resources::catalogue::Entry::digest).collect();
         let lends = self.lending.terms.is_some();
         if self.lending.sharing == Sharing::On {
             let until = clock::unix_seconds().saturating_add(FREED_SECONDS);

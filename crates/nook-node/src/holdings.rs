@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use nook_base::{LayerRange, ModelDigest, clock};
 use nook_shard::{WorkerLimits, WorkerStatus};
 
+use crate::resources::workers::MemoryShares;
 use crate::state::{Inside, State};
-use crate::workers::MemoryShares;
 
 /// Where the machine has less memory left than this, its owner needs it more than guests do: nobody is
 /// lent more, what is kept of conversations goes, and leases that are not in use end.
@@ -127,7 +127,7 @@ impl State {
         let (workers, inside) = (self.workers.clone(), self.inside.clone());
         self.tasks.spawn_until_cancelled("survey", async move {
             let models = workers.survey().await;
-            let available = crate::replies::memory_free();
+            let available = crate::resources::memory::memory_free();
             // A house that is leaving asks nothing any more.
             let _ = inside.send(Inside::Surveyed(Surveyed { models, available })).await;
         });

@@ -5,6 +5,7 @@
 //! worker says in its own vocabulary never passes.
 
 mod meter;
+mod share;
 mod usage;
 
 use std::collections::BTreeSet;
@@ -21,12 +22,13 @@ use tokio_util::sync::CancellationToken;
 use crate::copying::giving::{self, Copier};
 use crate::forwarding::{self, Chains};
 use crate::lending::meter::Meter;
+pub(crate) use crate::lending::share::lent;
 pub(crate) use crate::lending::usage::{Presence, Usage};
 use crate::passage::{self, Ends};
-use crate::shelf::{FilePlace, Shelf};
+use crate::resources::shelf::{FilePlace, Shelf};
+use crate::resources::workers::Workers;
 use crate::state::Inside;
 use crate::whole::{OwnGuest, hosting};
-use crate::workers::Workers;
 
 /// Longest wait for the first message of a call, and for room to refuse one. A connection makes a call out of
 /// its first frame, so an honest one has said what it wants already. Who opens calls and says nothing on them

@@ -9,26 +9,20 @@
 //! made in one place (`present`, `status_line`) from plain types ([`views`]).
 //! [`inspect`] looks into model files without a running node.
 
-mod adverts;
+mod asking;
 mod bulletins;
-mod catalogue;
 mod chats;
-mod choice;
 mod copying;
 mod devices;
 pub mod doctor;
 mod downloads;
-mod dropping;
-mod embed;
 mod fits;
 mod forwarding;
 mod found;
-mod gauges;
 mod holding_back;
 mod holdings;
 pub mod house;
 pub mod inspect;
-mod keeping;
 mod lending;
 mod log;
 mod meters;
@@ -40,15 +34,11 @@ mod placing;
 mod port;
 mod preferences;
 mod present;
-mod probing;
-mod prompt;
 mod quiet;
-mod records;
-mod replies;
-pub mod reply;
+mod requester;
+mod resources;
 mod running;
 mod sharing;
-mod shelf;
 mod sleeping;
 mod start;
 mod state;
@@ -58,7 +48,6 @@ pub mod views;
 mod vitals;
 mod waking;
 mod whole;
-mod workers;
 
 pub use house::{
     ChatMessage, ChatStart, Dialog, EmbedInput, EmbedRequest, Embedded, GenerateRequest, House,

@@ -349,22 +349,6 @@ pub(crate) mod tests {
         Scene { guest, worker, until, revoked, tasks, _open: Box::new((guest_link, worker_link)) }
     }
 
-    /// The two ends of one call, and what keeps their connection.
-    pub(crate) async fn call<M: WireMessage>(
-        tasks: &Tasks,
-    ) -> (Call<M>, Call<M>, Box<dyn std::any::Any>) {
-        let (here, there) = tokio::io::duplex(1 << 16);
-        let config = |side| MuxConfig { side, ping: PingPolicy::WORKER, calls_max: 4 };
-        let (dialer, control) = Mux::<M>::start(framed(here), config(Side::Dialer), tasks);
-        let (acceptor, mut incoming) =
-            Mux::<M>::start(framed(there), config(Side::Acceptor), tasks);
-        let mut near = dialer.open_call().await.expect("a new connection");
-        near.send(M::from_peer(Message::Truncate { position: 0 })).await.expect("a new call");
-        let Some(Incoming::Call(mut far)) = incoming.recv().await else { panic!("no call came") };
-        far.recv().await.expect("what opened it");
-        (near, far, Box::new((dialer, control, acceptor, incoming)))
-    }
-
     pub(crate) const ROW: Bytes = Bytes::from_static(&[1; 8]);
 
     pub(crate) fn step(step: u64) -> Message {

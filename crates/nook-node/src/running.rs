@@ -3,11 +3,10 @@
 //! Nothing here waits for a network, a disk full of weights or a model: what takes long runs in a
 //! task of its own and comes back as [`Inside`]. Leaving has an order, in [`leave`].
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nook_base::clock;
 use nook_base::limits::ADVERT_INTERVAL;
+use nook_base::{ModelDigest, clock};
 use nook_find::Sighting;
 use nook_link::LinkEvent;
 use nook_wire::Message;
@@ -16,6 +15,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::chats::ChatAsk;
 use crate::house::{Command, HouseError};
 use crate::preferences::settings_trouble;
+use crate::requester::Event;
+use crate::resources::trails::Unwanted;
 use crate::state::{Inside, State};
 use crate::views::TroubleView;
 
@@ -32,6 +33,9 @@ const GOODBYE_LIMIT: Duration = Duration::from_millis(300);
 pub(crate) struct Inboxes {
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) inside: mpsc::Receiver<Inside>,
+    pub(crate) requester: mpsc::Receiver<Event>,
+    /// What models that made room for others have left.
+    pub(crate) left: mpsc::Receiver<(ModelDigest, Unwanted)>,
     pub(crate) links: mpsc::Receiver<LinkEvent>,
     pub(crate) sightings: Option<mpsc::Receiver<Sighting>>,
 }
@@ -54,6 +58,14 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
             },
             Some(inside) = inboxes.inside.recv() => {
                 state.on_inside(inside);
+                None
+            }
+            Some(event) = inboxes.requester.recv() => {
+                state.ask(event);
+                None
+            }
+            Some((model, unwanted)) = inboxes.left.recv() => {
+                state.ask(Event::Unwanted(model, unwanted));
                 None
             }
             Some(event) = inboxes.links.recv() => {
@@ -158,7 +170,7 @@ impl State {
                 let _ = answer.send(Ok(()));
             }
             Command::FoundModels(answer) => self.look_elsewhere(answer),
-            Command::Generate { request, answer } => drop(self.generate(*request, None, answer)),
+            Command::Generate { request, answer } => self.generate(request, (None, None), answer),
             Command::Embed { request, answer } => self.embed(request, answer),
             Command::Say { turn, answer } => self.say(turn, answer),
             Command::Chats(ask) => self.obey_about_chats(ask),
@@ -189,7 +201,7 @@ impl State {
     fn obey_about_chats(&mut self, ask: ChatAsk) {
         if let ChatAsk::Delete { conversation, .. } = &ask {
             // What its replies left to go on with goes with it.
-            self.forget_chat(*conversation);
+            self.ask(Event::ChatEnded(*conversation));
         }
         self.chats.obey(ask);
     }
@@ -214,31 +226,19 @@ impl State {
             Inside::Lending => self.on_lending(),
             Inside::AdvertDue => self.on_advert_due(),
             Inside::Generate { request, conversation, placed, answer } => {
-                if self.generate(*request, conversation, answer) {
-                    // Whoever asked may have left.
-                    let _ = placed.send(());
-                }
-            }
-            Inside::ReplyEnded => {
-                self.reply_ended();
-                if !self.lending.owed.is_empty() {
-                    self.free(BTreeSet::new());
-                }
+                self.generate(request, (conversation, Some(placed)), answer);
             }
             Inside::Drained(models) => self.free(models),
             Inside::Surveyed(surveyed) => self.on_surveyed(surveyed),
             Inside::Placing(progress) => self.on_progress(progress),
             Inside::Owed(model, layers) => self.on_owed(model, layers),
-            Inside::Outlook(model, outlook) => self.on_outlook(model, outlook),
-            Inside::Probed(probed) => self.on_probed(probed),
             Inside::Looked(machine, conditions) => self.on_looked(machine, conditions),
             Inside::SleepNear { ready } => self.fall_asleep(ready),
             Inside::SleepOver => self.sleep_is_over(),
             Inside::NextHost { peer, answer } => drop(answer.send(self.next_host(peer))),
             Inside::Relay { carrier, ticket, call } => self.on_relay(carrier, &ticket, call),
-            Inside::Conduct(note) => self.on_conduct(note),
-            Inside::Unwanted(model, unwanted) => self.drop_unwanted(model, &unwanted),
-            Inside::ChatEnded(conversation) => self.forget_chat(conversation),
+            Inside::Conduct(note) => self.ask(Event::Noted(note)),
+            Inside::ChatEnded(conversation) => self.ask(Event::ChatEnded(conversation)),
         }
     }
 
@@ -247,21 +247,17 @@ impl State {
         self.wake_up();
         let before = self.heard.len();
         self.heard.retain(|_, heard| heard.is_fresh(now));
-        if self.heard.len() != before || self.left_out_has_changed(now) {
+        if self.heard.len() != before {
             self.publish_book();
         }
         if self.advertised_at.is_none_or(|at| now.duration_since(at) >= ADVERT_INTERVAL) {
             self.advertise();
         }
-        // A reply whose task was lost tells nobody; whoever waits behind it begins here.
-        self.reply_ended();
         self.hold_back_or_not();
-        self.probe_if_idle();
-        self.look_at_placement();
+        self.ask(Event::Tick);
         self.survey();
         self.show_meters();
         self.rest_when_quiet();
-        self.keep_measured();
         self.tally_lent();
         self.look_at_fits();
         if self.downloads.look(now) {

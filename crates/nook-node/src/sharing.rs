@@ -12,13 +12,14 @@ use nook_trust::Purpose;
 use nook_wire::{Advert, Message, ShardAdvert, WireError};
 use tokio::sync::Semaphore;
 
-use crate::catalogue::Entry;
 use crate::forwarding::{self, Chains};
 use crate::holdings::MEMORY_GRAINS;
 use crate::house::{HouseError, Sharing};
 use crate::lending::{self, Lent, Terms};
 use crate::passage::DRAIN_LIMIT;
 use crate::preferences::not_changed;
+use crate::requester::Event;
+use crate::resources::catalogue::Entry;
 use crate::state::{Inside, State};
 
 /// Waited beyond [`DRAIN_LIMIT`] for calls that end by themselves then.
@@ -156,8 +157,7 @@ impl State {
             .filter(|shard| shard.model == entry.digest())
             .map(|shard| shard.layers)
             .collect();
-        let streams = host.max_concurrent_streams;
-        entry.lent(host.layers, self.lending_cap(), streams, &others, asked)
+        lending::lent(entry, host, self.lending_cap(), &others, asked)
     }
 
     /// A guest's stream began or ended: that is told at once, and what follows within a moment together.
@@ -222,7 +222,7 @@ impl State {
             };
         };
         let shard = |lent: &Lent| {
-            let speed = self.gauges.speed(Place::Local, lent.model);
+            let speed = self.requester.gauges().speed(Place::Local, lent.model);
             let layers = u64::from(lent.layers.len());
             let rows = u64::from(PREFILL_CHUNK_TOKENS);
             ShardAdvert {
@@ -245,7 +245,7 @@ impl State {
 
     /// Most bytes that guests may have in all.
     pub(crate) fn lending_cap(&self) -> u64 {
-        self.settings.settings().host.shard_bytes(crate::replies::memory_total())
+        self.settings.settings().host.shard_bytes(crate::resources::memory::memory_total())
     }
 
     /// Bytes that guests could still have: what the cap leaves, as far as the machine has it. Rounded
@@ -264,9 +264,11 @@ impl State {
         let admitted = self.gate.admit(peer, Purpose::Lend);
         let own = self.own_guest(peer);
         let copier = self.copier(peer);
+        if admitted.is_ok() && self.lending.terms.is_some() {
+            self.ask(Event::Lending);
+        }
         let refusal = match (admitted, &self.lending.terms) {
             (Ok(admitted), Some(terms)) => {
-                self.probing.stop_own();
                 let inside = self.inside.clone();
                 let guest = self.lending.guests.entry(peer);
                 let revoked = guest.or_insert_with(|| terms.revoked.child_token()).clone();

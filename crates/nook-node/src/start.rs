@@ -4,7 +4,7 @@
 //! 7 links, 8 discovery, 9 the loop. What can fail without ending the node (discovery, a model whose
 //! file is damaged) becomes a problem that is shown.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,32 +28,29 @@ use nook_wire::{
 };
 use tokio::sync::{mpsc, watch};
 
-use crate::adverts::AdvertBook;
 use crate::bulletins::Bulletins;
 use crate::chats::ChatBook;
 use crate::copying::Copies;
 use crate::downloads::Downloads;
 use crate::fits::Fits;
-use crate::gauges::Gauges;
 use crate::holding_back::HoldingBack;
 use crate::holdings::Holdings;
 use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings};
-use crate::keeping::Keeping;
 use crate::meters::Meters;
 use crate::moving::Moving;
-use crate::placing::{Leases, Wishes};
+use crate::placing::Leases;
 use crate::preferences::{not_changed, settings_trouble};
-use crate::probing::Probing;
 use crate::quiet::Quiet;
-use crate::records::Records;
-use crate::reply::Me;
+use crate::requester::reply::Me;
+use crate::requester::{Event, Requester, Runner};
+use crate::resources::adverts::AdvertBook;
+use crate::resources::shelf::Shelf;
+use crate::resources::workers::{WorkerSource, Workers};
 use crate::running::{self, Inboxes};
-use crate::shelf::Shelf;
 use crate::state::{Lending, State};
 use crate::tally::Tally;
 use crate::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
 use crate::whole::Wholes;
-use crate::workers::{WorkerSource, Workers};
 use crate::{PROTOCOL, models};
 
 /// What this program says of itself in HELLO.
@@ -70,6 +67,9 @@ const FEATURES: u32 = FEATURE_RESUME
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
+
+/// What models that made room have left and waits for the loop; the one that opens another waits.
+const LEFT_MAX: usize = 8;
 
 /// Calls that one other device may have open here at once; streams are limited apart from it.
 const CALLS_MAX: usize = 64;
@@ -158,7 +158,7 @@ struct Read {
     library: Library,
     models: models::Found,
     downloads: Downloads,
-    keeping: Keeping,
+    measured_file: MeasuredFile,
     measured: Measured,
     tally: Tally,
 }
@@ -240,7 +240,6 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         tracing::warn!(%error, "what was measured before is lost");
         Measured::default()
     });
-    let keeping = Keeping::new(file);
     let tally = tally(&home);
     Ok(Read {
         home,
@@ -253,7 +252,7 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         library,
         models,
         downloads,
-        keeping,
+        measured_file: file,
         measured,
         tally,
     })
@@ -284,10 +283,23 @@ fn assemble(
     let workers = start_workers(worker, &home, &settings, tasks);
     let chats = ChatBook::start(chats).map_err(|source| StartError::Thread { source })?;
     let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
+    let (asking, asking_inbox) = mpsc::channel(INSIDE_MAX);
+    let (left, left_inbox) = mpsc::channel(LEFT_MAX);
+    let shelf = Shelf::new(left);
+    let book = watch::channel(Arc::new(AdvertBook::default())).0;
+    let runner = Runner {
+        key: signer,
+        workers: workers.clone(),
+        shelf: shelf.clone(),
+        links: links.clone(),
+        book: book.subscribe(),
+        events: asking,
+        tasks: tasks.clone(),
+    };
+    let requester = Requester::new(shelf.clone(), clock::now());
     let gate = Gate::new(settings.settings().gate, peers.levels());
     let mut state = State {
         me,
-        key: signer,
         key_place: key_place(&kept),
         pairing: Arc::new(Pairing::new(identity)),
         gate,
@@ -298,25 +310,22 @@ fn assemble(
         windows: 0,
         seen: BTreeMap::new(),
         heard: BTreeMap::new(),
-        book: watch::channel(Arc::new(AdvertBook::default())).0,
+        book,
         bulletins: Bulletins::default(),
         lending: Lending::default(),
         holding_back: HoldingBack::default(),
         leases: Leases::default(),
-        wishes: Wishes::default(),
         whole: Wholes::default(),
         copies: Copies::default(),
         holdings: Holdings::default(),
         meters: Meters::default(),
-        records: Records::default(),
-        keeping: read.keeping,
+        requester,
+        runner,
+        measured: read.measured_file,
         tally: read.tally,
-        gauges: Gauges::default(),
-        last_decision: None,
-        probing: Probing::default(),
         quiet: Quiet::default(),
         workers,
-        shelf: Shelf::new(inside.clone()),
+        shelf,
         moving: Moving::begun(!library.is_there(), models.missing),
         library,
         catalogue: models.entries,
@@ -324,8 +333,6 @@ fn assemble(
         fits: Fits::default(),
         chats,
         port: closed_port(&settings),
-        replies: Arc::new(()),
-        waiting: VecDeque::new(),
         problems: BTreeMap::new(),
         advertised_at: None,
         inside,
@@ -338,13 +345,21 @@ fn assemble(
     };
     state.note("models", models.broken);
     let sightings = settle(&mut state, read.measured);
-    Ok((state, Inboxes { commands, inside: inside_inbox, links: link_events, sightings }))
+    let inboxes = Inboxes {
+        commands,
+        inside: inside_inbox,
+        requester: asking_inbox,
+        left: left_inbox,
+        links: link_events,
+        sightings,
+    };
+    Ok((state, inboxes))
 }
 
 /// Starts what acts on the outside by itself, once all parts are there.
 fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighting>> {
     state.note_folder();
-    state.take_back(measured);
+    state.ask(Event::Measured(measured));
     let sightings = start_finder(state);
     state.peers_changed();
     state.weigh();
@@ -489,7 +504,7 @@ fn worker_limits(settings: &SettingsFile) -> WorkerLimits {
     let lent = u16::try_from(host.max_concurrent_streams).unwrap_or(u16::MAX);
     WorkerLimits {
         streams_max: lent.saturating_add(1),
-        memory_bytes_max: host.shard_bytes(crate::replies::memory_total()),
+        memory_bytes_max: host.shard_bytes(crate::resources::memory::memory_total()),
         idle: host.shard_eviction_idle.max(Duration::from_secs(1)),
     }
 }

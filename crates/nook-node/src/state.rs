@@ -1,6 +1,6 @@
 //! Everything the house loop owns. Nobody else writes to it; others hold handles or snapshots.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,37 +13,34 @@ use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
 use nook_link::{Link, Links};
 use nook_machine::{Conditions, Machine};
 use nook_mux::Call;
-use nook_store::{Home, Library, Peers, PortKeys, SettingsFile, Staged};
-use nook_trust::{DeviceKey, Gate, Ticket};
+use nook_store::{Home, Library, MeasuredFile, Peers, PortKeys, SettingsFile, Staged};
+use nook_trust::{Gate, Ticket};
 use nook_wire::Message;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::adverts::{AdvertBook, Heard};
 use crate::bulletins::Bulletins;
-use crate::catalogue::Entry;
 use crate::chats::ChatBook;
-use crate::choice::outlook::Outlook;
 use crate::copying::Copies;
 use crate::downloads::{Downloads, Stocked};
 use crate::fits::Fits;
-use crate::gauges::Gauges;
 use crate::holding_back::HoldingBack;
 use crate::holdings::{Holdings, Surveyed};
 use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
-use crate::keeping::Keeping;
 use crate::meters::Meters;
 use crate::moving::{Brought, FolderSeen, Moving, NotBrought};
-use crate::placing::{Leases, Progress, Wishes};
-use crate::probing::{Probed, Probing};
+use crate::placing::{Leases, Progress};
 use crate::quiet::Quiet;
-use crate::records::{Note, Records};
-use crate::reply::{Me, Unwanted};
-use crate::shelf::Shelf;
+use crate::requester::records::Note;
+use crate::requester::reply::Me;
+use crate::requester::{Requester, Runner};
+use crate::resources::adverts::{AdvertBook, Heard};
+use crate::resources::catalogue::Entry;
+use crate::resources::shelf::Shelf;
+use crate::resources::workers::Workers;
 use crate::tally::Tally;
-use crate::views::{DecisionView, HouseView, KeyPlace, ModelView, PortView, TroubleView};
+use crate::views::{HouseView, KeyPlace, ModelView, PortView, TroubleView};
 use crate::whole::Wholes;
-use crate::workers::Workers;
 
 /// What happens inside the node, besides commands, links and sightings.
 #[derive(Debug)]
@@ -84,8 +81,6 @@ pub(crate) enum Inside {
     Lending,
     /// That is to be told now.
     AdvertDue,
-    /// A reply of this device ended.
-    ReplyEnded,
     /// What was lent of these models has drained.
     Drained(BTreeSet<ModelDigest>),
     /// The workers have said what they hold.
@@ -94,10 +89,6 @@ pub(crate) enum Inside {
     Placing(Progress),
     /// Layers that are to be freed once no conversation is held.
     Owed(ModelDigest, LayerRange),
-    /// How the usual reply with a model could be divided; nothing when that could not be seen.
-    Outlook(ModelDigest, Option<Box<Outlook>>),
-    /// Devices are being measured.
-    Probed(Probed),
     /// The machine was looked at; without conditions, the look failed.
     Looked(Box<Machine>, Option<Conditions>),
     /// The machine is about to sleep, and waits a moment for `ready`.
@@ -108,21 +99,10 @@ pub(crate) enum Inside {
     NextHost { peer: PeerId, answer: oneshot::Sender<Result<Link, ErrorCode>> },
     /// A device brings steps in another's name.
     Relay { carrier: PeerId, ticket: Box<Ticket>, call: Call<Message> },
-    /// Nobody will go on with what these replies with a model left.
-    Unwanted(ModelDigest, Unwanted),
     /// A temporary conversation made room for another.
     ChatEnded(i64),
-    /// A reply has something to tell about the devices that compute for it.
+    /// What a guest was answered tells how fast this device is.
     Conduct(Note),
-}
-
-/// A reply that waits for its turn.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    pub(crate) request: Box<GenerateRequest>,
-    /// The kept conversation that it belongs to.
-    pub(crate) conversation: Option<i64>,
-    pub(crate) answer: Answer<Reply>,
 }
 
 /// A device that was seen by mDNS.
@@ -183,8 +163,6 @@ impl Default for Lending {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) me: Me,
-    /// Signs the tickets of this device's replies.
-    pub(crate) key: Arc<DeviceKey>,
     pub(crate) key_place: KeyPlace,
     // Held for its lock too: no second node uses this home.
     pub(crate) home: Home,
@@ -208,8 +186,6 @@ pub(crate) struct State {
     pub(crate) holding_back: HoldingBack,
     /// Layers that other devices asked this one to hold.
     pub(crate) leases: Leases,
-    /// Layers that this device asks others to hold.
-    pub(crate) wishes: Wishes,
     pub(crate) meters: Meters,
     /// Whole requests between this device and others of the same person.
     pub(crate) whole: Wholes,
@@ -217,20 +193,17 @@ pub(crate) struct State {
     pub(crate) copies: Copies,
     /// What this device's workers hold.
     pub(crate) holdings: Holdings,
-    /// How other devices did in the replies of this one.
-    pub(crate) records: Records,
-    /// What of that is kept over a restart.
-    pub(crate) keeping: Keeping,
+    /// The asking side, and what carries out its work.
+    pub(crate) requester: Requester,
+    pub(crate) runner: Runner,
+    /// What was measured, kept over a restart.
+    pub(crate) measured: MeasuredFile,
     /// How much was computed for others.
     pub(crate) tally: Tally,
-    /// How fast the devices compute, and how far away they are.
-    pub(crate) gauges: Gauges,
-    /// The last reply and what was decided for it.
-    pub(crate) last_decision: Option<(u64, DecisionView)>,
-    pub(crate) probing: Probing,
     /// Whether memory is to be given back.
     pub(crate) quiet: Quiet,
     pub(crate) workers: Workers,
+    /// The models that are open.
     pub(crate) shelf: Shelf,
     pub(crate) library: Library,
     pub(crate) catalogue: Vec<Entry>,
@@ -241,23 +214,10 @@ pub(crate) struct State {
     pub(crate) fits: Fits,
     pub(crate) chats: ChatBook,
     pub(crate) port: PortView,
-    /// Each reply under way holds a clone, so that whatever ends it is counted.
-    pub(crate) replies: Arc<()>,
-    /// Replies that wait for one of those to end, in order; at most [`REPLIES_WAITING_MAX`].
-    ///
-    /// [`REPLIES_WAITING_MAX`]: crate::house::REPLIES_WAITING_MAX
-    pub(crate) waiting: VecDeque<Waiting>,
     /// Problems by subject; the newest of each.
     pub(crate) problems: BTreeMap<&'static str, Vec<TroubleView>>,
     pub(crate) advertised_at: Option<Instant>,
     pub(crate) inside: mpsc::Sender<Inside>,
     pub(crate) view: watch::Sender<Arc<HouseView>>,
     pub(crate) tasks: Tasks,
-}
-
-impl State {
-    /// Replies of this device that are under way.
-    pub(crate) fn replies_running(&self) -> usize {
-        Arc::strong_count(&self.replies).saturating_sub(1)
-    }
 }

@@ -15,13 +15,11 @@ pub(crate) mod hosting;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nook_base::{ErrorCode, LayerRange, PeerId, clock};
-use nook_mux::{CallError, CallReceiver};
+use nook_base::{LayerRange, PeerId, clock};
 use nook_plan::{BytesPerSecond, Place};
 use nook_trust::{Admitted, Purpose};
 use nook_wire::{
-    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, FEATURE_WHOLE_LOAD, IdsAssembly, Message, WholeIds,
-    WholeOffer, WholeOffers,
+    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, FEATURE_WHOLE_LOAD, Message, WholeOffer, WholeOffers,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -30,8 +28,6 @@ use crate::state::State;
 /// What is known of other devices of the same person. At most one entry for each linked device.
 #[derive(Debug, Default)]
 pub(crate) struct Wholes {
-    /// What each would run whole for this device.
-    heard: BTreeMap<PeerId, WholeOffers>,
     /// Who was told anything on the link that there is.
     told: BTreeSet<PeerId>,
     /// Ends what runs here whole for one device, when it is its owner's own no more.
@@ -51,23 +47,11 @@ pub(crate) struct OwnGuest {
 impl Wholes {
     /// A link is gone: what was said on it is void.
     pub(crate) fn gone(&mut self, peer: PeerId) {
-        self.heard.remove(&peer);
         self.told.remove(&peer);
-    }
-
-    /// What `peer` offers.
-    pub(crate) fn offers(&self, peer: PeerId) -> Option<&WholeOffers> {
-        self.heard.get(&peer).filter(|offers| !offers.offers.is_empty())
     }
 }
 
 impl State {
-    /// A device says what it would run whole for this one.
-    pub(crate) fn on_whole_offers(&mut self, peer: PeerId, offers: WholeOffers) {
-        self.whole.heard.insert(peer, offers);
-        self.publish_book();
-    }
-
     /// Tells a device of the same person what would be run whole for it, with every advert. One that is not,
     /// or that does not know of such requests, is told nothing; but who was told something hears for as long
     /// as it is linked that there is nothing any more.
@@ -100,7 +84,7 @@ impl State {
             if lent.layers != LayerRange::all(entry.layers()) {
                 return None;
             }
-            let facts = self.gauges.facts(lent.model, now);
+            let facts = self.requester.gauges().facts(lent.model, now);
             let known = facts.speeds.get(&Place::Local).cloned().unwrap_or_default();
             let (ends, load) = (known.speed.ends.measured(), known.speed.load.measured());
             let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
@@ -144,41 +128,3 @@ impl State {
         }
     }
 }
-
-/// Why ids did not come.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NoIds {
-    /// The other side has left, or is not to be reached any more.
-    Gone,
-    /// It has ended the request and says why. It may do so whenever it likes, between a head and its ids too:
-    /// that says nothing against it.
-    Refused(ErrorCode),
-    /// It has said something else, or in the wrong number.
-    Wrong(String),
-}
-
-/// Reads ids whose head was just received.
-pub(crate) async fn read_ids(
-    from: &mut CallReceiver<Message>,
-    assembly: Result<IdsAssembly, nook_wire::TensorError>,
-) -> Result<WholeIds, NoIds> {
-    let wrong = |error: nook_wire::TensorError| NoIds::Wrong(error.to_string());
-    let mut assembly = assembly.map_err(wrong)?;
-    loop {
-        match from.recv().await {
-            Ok(Message::Chunk(chunk)) => {
-                if let Some(ids) = assembly.take(chunk).map_err(wrong)? {
-                    return Ok(ids);
-                }
-            }
-            Ok(Message::Error(error)) => return Err(NoIds::Refused(error.code)),
-            Ok(Message::Draining { .. }) => return Err(NoIds::Refused(ErrorCode::Draining)),
-            Ok(_) => return Err(NoIds::Wrong("something else came between ids".to_owned())),
-            Err(CallError::Closed { code: Some(code) }) => return Err(NoIds::Refused(code)),
-            Err(_) => return Err(NoIds::Gone),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -11,7 +11,7 @@ use nook_wire::{Piece, PieceAssembly, Want};
 
 use super::taking::Taker;
 use super::*;
-use crate::passage::tests::call;
+use nook_mux::testing::call;
 
 const PEER: PeerId = PeerId([7; 32]);
 const MODEL: ModelDigest = ModelDigest([1; 32]);

@@ -12,7 +12,7 @@ use nook_wire::{HistoryMark, Message, Passed, ResultHead, StepHead};
 use tokio::sync::watch;
 
 use super::end_code;
-use crate::adverts::{AdvertBook, barred};
+use crate::resources::adverts::{AdvertBook, barred};
 
 /// Steps whose marks are remembered until their results are out. Credit lets fewer come in, so whoever
 /// sends more breaks a rule, and its call ends.

@@ -11,8 +11,9 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::passage::tests::{ROW, call, heard, result, step};
+use crate::passage::tests::{ROW, heard, result, step};
 use crate::passage::{Ends, pass};
+use nook_mux::testing::call;
 
 const HERE: PeerId = PeerId([7; 32]);
 const GUEST: PeerId = PeerId([1; 32]);

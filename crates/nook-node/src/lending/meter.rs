@@ -13,7 +13,7 @@ use nook_wire::ResultHead;
 use tokio::sync::mpsc;
 
 use crate::lending::Usage;
-use crate::records::Note;
+use crate::requester::records::Note;
 use crate::state::Inside;
 
 /// Answers that are collected before the house is told of them; one message for each token would keep

@@ -19,11 +19,11 @@ use nook_wire::{FEATURE_PLACEMENT, Message, PlaceState, PlaceWish, Placed};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalogue::Entry;
 use crate::holdings::OWNERS_MEMORY;
-use crate::shelf::FilePlace;
+use crate::resources::catalogue::Entry;
+use crate::resources::shelf::FilePlace;
+use crate::resources::workers::Workers;
 use crate::state::{Inside, State};
-use crate::workers::Workers;
 
 /// Leases at once; a wish beyond them is refused as busy.
 const LEASES_MAX: usize = 64;

@@ -26,10 +26,11 @@ use nook_wire::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{NoIds, OwnGuest, read_ids};
+use super::OwnGuest;
 use crate::lending::{Lent, Terms, error, worker_error};
-use crate::records::Note;
-use crate::shelf::{Listed, OpenModel};
+use crate::requester::records::Note;
+use crate::resources::shelf::{Listed, OpenModel};
+use crate::resources::whole_ids::{NoIds, read_ids};
 use crate::state::Inside;
 
 /// How often the asker hears, while a long prompt is read, that it is being read.
@@ -425,7 +426,7 @@ mod tests {
     use nook_wire::Chunk;
 
     use super::*;
-    use crate::passage::tests::call;
+    use nook_mux::testing::call;
 
     #[tokio::test(start_paused = true)]
     async fn an_asker_that_takes_nothing_counts_as_gone_after_the_limit() {

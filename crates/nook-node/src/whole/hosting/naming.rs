@@ -10,8 +10,8 @@ use nook_mux::{CallError, CallReceiver, CallSender};
 use nook_wire::{HistoryMark, KeptHistory, Message, WholeFinish, WholeKept};
 
 use super::{Over, Run, send};
+use crate::resources::workers::Workers;
 use crate::whole::OwnGuest;
-use crate::workers::Workers;
 
 /// Longest wait for the asker to close the call once the end was said to it; it has nothing else to do. What
 /// is kept of the request is dropped then.
