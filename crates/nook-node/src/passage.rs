@@ -321,7 +321,7 @@ pub(crate) mod tests {
     use bytes::Bytes;
     use nook_base::ActivationDtype;
     use nook_base::tasks::Tasks;
-    use nook_mux::{Incoming, Mux, MuxConfig, PingPolicy, Side, framed};
+    use nook_mux::testing::call;
     use nook_wire::{CachesHead, HistoryMark, ResultHead, StepHead};
 
     use super::*;
