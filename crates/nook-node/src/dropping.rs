@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use nook_base::{ModelDigest, PeerId};
 use nook_plan::Place;
 use nook_trust::Purpose;
-use nook_wire::{FEATURE_DROP, HistoryMark, KeptHistory, Message, WholeKept};
+use nook_wire::{HistoryMark, KeptHistory, Message, WholeKept};
 
 use crate::reply::Unwanted;
 use crate::state::State;
@@ -58,17 +58,13 @@ impl State {
         }
     }
 
-    /// Tells one device, as soon as there is a link to it. One that does not understand is told nothing.
+    /// Tells one device, as soon as there is a link to it.
     pub(crate) fn say_drop(&mut self, peer: PeerId, kept: KeptHistory) {
-        let link = self.links.link(peer);
-        match link.map(|link| link.hello().features & FEATURE_DROP != 0) {
-            Some(false) => {}
-            // A link of which the house has not heard yet counts from then on.
-            Some(true) if self.bulletins.hears(peer) => {
-                self.bulletins.post(peer, Message::DropKept(kept));
-            }
-            _ if self.peers.get(peer).is_some() => self.bulletins.owe(peer, kept),
-            _ => {}
+        // A link of which the house has not heard yet counts from then on.
+        if self.links.link(peer).is_some() && self.bulletins.hears(peer) {
+            self.bulletins.post(peer, Message::DropKept(kept));
+        } else if self.peers.get(peer).is_some() {
+            self.bulletins.owe(peer, kept);
         }
     }
 

@@ -1,15 +1,13 @@
 //! From a door's wish to a walk.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nook_base::limits::HOPS_MAX;
-use nook_base::{ActivationDtype, ErrorCode, ModelDigest, PeerId, Sensitive, clock};
+use nook_base::{ActivationDtype, ErrorCode, ModelDigest, Sensitive, clock};
 use nook_model::ModelFile;
 use nook_pipeline::FallBack;
 use nook_plan::{Ends, Route, WholeElsewhere, Width};
 use nook_store::ActivationChoice;
-use nook_wire::FEATURE_Q8;
 use tokio::sync::mpsc;
 
 use crate::choice::{Encoded, Question};
@@ -149,27 +147,10 @@ impl State {
         });
     }
 
-    /// Connected devices that have said in HELLO that they know `feature`.
-    fn who_understands(&self, feature: u32) -> BTreeSet<PeerId> {
-        let book = self.book.borrow();
-        let understands = |peer: &&PeerId| {
-            self.links.link(**peer).is_some_and(|link| link.hello().features & feature != 0)
-        };
-        book.names.keys().filter(understands).copied().collect()
-    }
-
-    /// How activations travel: as `wished`, else as set; with it who understands a narrower format,
-    /// where the choice is open.
-    pub(crate) fn format(
-        &self,
-        wished: Option<ActivationDtype>,
-    ) -> (ActivationDtype, Option<BTreeSet<PeerId>>) {
-        match (wished, self.settings.settings().inference.activation_dtype) {
-            (Some(dtype), _) | (None, ActivationChoice::Always(dtype)) => (dtype, None),
-            (None, ActivationChoice::ByLink) => {
-                (ActivationDtype::F16, Some(self.who_understands(FEATURE_Q8)))
-            }
-        }
+    /// How activations travel: as `wished`, else as set.
+    pub(crate) fn format(&self, wished: Option<ActivationDtype>) -> ActivationChoice {
+        let set = self.settings.settings().inference.activation_dtype;
+        wished.map_or(set, ActivationChoice::Always)
     }
 
     fn desk(
@@ -234,14 +215,13 @@ impl State {
         }
     }
 
-    /// What there is to decide by for a reply with this model, as the house is now. With the format of
-    /// activations goes who understands a narrower one, where the choice is open.
+    /// What there is to decide by for a reply with this model, as the house is now.
     pub(crate) fn question(
         &self,
         model: ModelDigest,
         file: ModelFile,
         reach: Reach,
-        (dtype, narrow): (ActivationDtype, Option<BTreeSet<PeerId>>),
+        format: ActivationChoice,
     ) -> Question {
         let inference = &self.settings.settings().inference;
         Question {
@@ -251,8 +231,7 @@ impl State {
             pooling: inference.pooling,
             split: inference.split,
             reach: if inference.enabled { reach } else { Reach::ThisDevice },
-            dtype,
-            narrow,
+            format,
             ends: Ends {
                 prefix: inference.local_prefix_layers,
                 suffix: inference.local_suffix_layers,
@@ -285,7 +264,7 @@ impl Desk {
             // they are made.
             question.whole = WholeElsewhere::Refused;
         }
-        let may_narrow = question.narrow.is_some();
+        let may_narrow = question.format == ActivationChoice::ByLink;
         let book = teller.book.borrow().clone();
         // Sizing a large model looks at thousands of names, and the system is asked for its memory.
         let choosing = tokio::task::spawn_blocking(move || {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, clock};
 use nook_model::ModelFile;
 use nook_plan::{Basis, Look, Place, Share, Steadiness, Verdict};
-use nook_wire::{Advert, FEATURE_PLACEMENT, Message, PlaceState, PlaceWish, Placed};
+use nook_wire::{Advert, Message, PlaceState, PlaceWish, Placed};
 
 use crate::choice::Encoded;
 use crate::choice::outlook::{Outlook, Present, Wanted};
@@ -234,9 +234,8 @@ impl State {
     }
 
     fn say_place(&self, peer: PeerId, wish: PlaceWish) {
-        let Some(link) = self.links.link(peer) else { return };
-        if link.hello().features & FEATURE_PLACEMENT != 0 {
-            // A link that is gone is asked again when it is back and looked at.
+        // A link that is gone is asked again when it is back and looked at.
+        if self.links.link(peer).is_some() {
             self.bulletins.post(peer, Message::Place(wish));
         }
     }
@@ -264,14 +263,10 @@ impl State {
         self.wishes.household_changed();
     }
 
-    /// Devices that take wishes and have not refused one since anything about them changed.
+    /// Linked devices that have not refused a wish since anything about them changed.
     fn movable(&self, model: ModelDigest, now: Instant) -> BTreeSet<PeerId> {
         let peers = self.book.borrow();
-        let understand = |peer: &PeerId| {
-            let link = self.links.link(*peer);
-            link.is_some_and(|link| link.hello().features & FEATURE_PLACEMENT != 0)
-        };
-        let heard = peers.heard.keys().filter(|peer| understand(peer)).copied();
+        let heard = peers.heard.keys().filter(|peer| self.links.link(**peer).is_some()).copied();
         heard
             .filter(|peer| {
                 let offer = self.offer_of(*peer, model);

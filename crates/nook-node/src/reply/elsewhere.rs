@@ -18,8 +18,8 @@ use nook_plan::{Place, Prediction};
 use nook_text::{ReplyText, Sampler};
 use nook_trust::{Admitted, Purpose};
 use nook_wire::{
-    FEATURE_WHOLE, IdsAssembly, Message, WholeAsk, WholeFinish, WholeKept, WholeSampling,
-    WholeTokens, chunks_of, ids_for_own_device,
+    IdsAssembly, Message, WholeAsk, WholeFinish, WholeKept, WholeSampling, WholeTokens, chunks_of,
+    ids_for_own_device,
 };
 
 use crate::adverts::own_no_more;
@@ -179,9 +179,6 @@ impl<'a> Elsewhere<'a> {
         let Some(link) = self.setup.links.link(peer) else {
             return End::Without(Fault::Lost);
         };
-        if link.hello().features & FEATURE_WHOLE == 0 {
-            return End::Without(Fault::Refused(ErrorCode::VersionMismatch));
-        }
         let Ok(mut call) = link.mux().open_call().await else {
             return End::Without(Fault::Lost);
         };

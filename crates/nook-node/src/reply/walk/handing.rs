@@ -8,7 +8,7 @@ use nook_base::{ActivationDtype, ModelPart, PeerId};
 use nook_link::{Link, Links};
 use nook_pipeline::{AttemptId, Event};
 use nook_trust::TicketClaim;
-use nook_wire::{FEATURE_FORWARD, Message, Open, ResumePoint};
+use nook_wire::{Message, Open, ResumePoint};
 
 use super::Walk;
 use crate::forwarding;
@@ -59,9 +59,8 @@ impl Walk {
     }
 }
 
-/// Linked devices that understand FORWARD. Which of them are linked with each other they say when asked.
-pub(super) fn able_to_forward(links: &Links) -> BTreeSet<PeerId> {
-    let links = links.all();
-    let able = links.iter().filter(|link| link.hello().features & FEATURE_FORWARD != 0);
-    able.map(Link::peer).collect()
+/// Devices that are linked with this one. Whether two of them are linked with each other they say when
+/// they are asked to forward.
+pub(super) fn linked(links: &Links) -> BTreeSet<PeerId> {
+    links.all().iter().map(Link::peer).collect()
 }

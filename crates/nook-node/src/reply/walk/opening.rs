@@ -1,15 +1,12 @@
 //! The calls of a reply: to this device's own worker and to other devices.
 
-use std::sync::Arc;
-
 use nook_base::{ActivationDtype, ErrorCode, ModelPart, PeerId};
 use nook_link::Links;
 use nook_pipeline::{AttemptId, Event};
 use nook_plan::Place;
-use nook_wire::{FEATURE_Q8, LocalMessage, Message, ResumePoint};
-use tokio::sync::watch;
+use nook_wire::{LocalMessage, Message, ResumePoint};
 
-use crate::adverts::{AdvertBook, barred};
+use crate::adverts::barred;
 use crate::reply::leg::{self, Leg, LegEvent};
 use crate::reply::walk::Walk;
 use crate::shelf::OpenModel;
@@ -52,9 +49,9 @@ impl Walk {
                 let opening = self.opening(attempt, (peer, part), (dtype, positions_max, resume));
                 let (links, book) = (self.links.clone(), self.teller.book.clone());
                 let task = self.tasks.spawn_until_cancelled("peer-leg", async move {
-                    let revoked = barred(book.clone(), peer);
+                    let revoked = barred(book, peer);
                     let held = async {
-                        match peer_call(&links, &book, peer, (attempt, dtype)).await {
+                        match peer_call(&links, peer, attempt).await {
                             Ok(call) => {
                                 leg::hold(attempt, call, opening, inbox, events.clone()).await;
                                 None
@@ -106,24 +103,13 @@ fn no_longer_trusted(attempt: AttemptId) -> Event {
     Event::Failed { attempt, code, sentence: code.sentence().to_owned() }
 }
 
-/// A call to `peer`, or what the pipeline is to hear instead. A device whose version does not know the
-/// format of activations is sent no frame of it, which it would take for a broken one.
+/// A call to `peer`, or what the pipeline is to hear instead.
 async fn peer_call(
     links: &Links,
-    book: &watch::Receiver<Arc<AdvertBook>>,
     peer: PeerId,
-    (attempt, dtype): (AttemptId, ActivationDtype),
+    attempt: AttemptId,
 ) -> Result<nook_mux::Call<Message>, Event> {
     let lost = Event::Lost { attempt };
     let Some(link) = links.link(peer) else { return Err(lost) };
-    if dtype == ActivationDtype::Q8 && link.hello().features & FEATURE_Q8 == 0 {
-        let name = book.borrow().name(&peer);
-        let sentence = format!(
-            "{name} does not understand activations in {dtype}: update Inglenook there, or set \
-             distributed_inference.activation_dtype to \"fp16\""
-        );
-        tracing::info!(?peer, "{sentence}");
-        return Err(Event::Failed { attempt, code: ErrorCode::VersionMismatch, sentence });
-    }
     link.mux().open_call().await.map_err(|_| lost)
 }
