@@ -13,9 +13,7 @@ use nook_model::ModelFile;
 use nook_mux::Call;
 use nook_node::views::{DownloadAsk, DownloadState, DownloadView, HouseView, Trust};
 use nook_testkit::{Device, Household, Node, NodePlan, Wish, nook};
-use nook_wire::{
-    Chunk, FEATURE_COPY, Have, HaveModel, Message, PIECE_BYTES_MAX, Piece, Want, WireError,
-};
+use nook_wire::{Chunk, Have, HaveModel, Message, PIECE_BYTES_MAX, Piece, Want, WireError};
 
 const ASKING: &str = "Kitchen laptop";
 const GIVER: &str = "Dad's PC";
@@ -177,7 +175,7 @@ impl Desk {
         model: HaveModel,
     ) -> anyhow::Result<(Device, PeerId)> {
         let digest = model.model.to_string();
-        let mut giver = Device::understanding(device, FEATURE_COPY)?;
+        let mut giver = Device::start(device)?;
         let peer = giver.pair_with(self.asking(), Trust::Trusted).await?;
         let link = giver.until_linked(peer).await?;
         link.mux().send(Message::Have(Have { models: vec![model] })).await?;
@@ -439,7 +437,7 @@ async fn pieces_that_were_not_asked_for_are_not_taken() -> anyhow::Result<()> {
 async fn the_gate_and_the_owners_switch_decide_who_is_given_models() -> anyhow::Result<()> {
     let desk = Desk::new().await?;
     let node = desk.house.node(1);
-    let mut guest = Device::understanding(OTHER, FEATURE_COPY)?;
+    let mut guest = Device::start(OTHER)?;
     let peer = guest.pair_with(node, Trust::Guest).await?;
     let all = Want { model: desk.digest, from: 0, bytes: desk.length() };
     let ask = async |device: &Device, wanted: Want| {
@@ -472,26 +470,10 @@ async fn the_gate_and_the_owners_switch_decide_who_is_given_models() -> anyhow::
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_that_knows_nothing_of_copies_is_told_nothing_of_them() -> anyhow::Result<()> {
-    let desk = Desk::new().await?;
-    let mut old = Device::start(OTHER)?;
-    old.pair_with(desk.house.node(1), Trust::Trusted).await?;
-    desk.house.node(1).share(true).await?;
-    loop {
-        match old.next_event().await? {
-            LinkEvent::Control { message: Message::Have(have), .. } => panic!("{have:?}"),
-            LinkEvent::Control { message: Message::Advert(advert), .. } if advert.sharing => break,
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_copy_ends_at_once_when_trust_falls_on_either_side() -> anyhow::Result<()> {
     let desk = Desk::new().await?;
     let node = desk.house.node(1);
-    let mut taker = Device::understanding(OTHER, FEATURE_COPY)?;
+    let mut taker = Device::start(OTHER)?;
     let peer = taker.pair_with(node, Trust::Trusted).await?;
     assert_eq!(hears(&mut taker).await?, [desk.digest]);
     let all = Want { model: desk.digest, from: 0, bytes: desk.length() };

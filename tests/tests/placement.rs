@@ -5,7 +5,7 @@ use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_link::LinkEvent;
 use nook_node::views::{PipelineView, ShareView, Trust};
 use nook_testkit::{Device, Household, Node, NodePlan, Wish};
-use nook_wire::{Advert, FEATURE_PLACEMENT, Message, PlaceState, PlaceWish, Placed};
+use nook_wire::{Advert, Message, PlaceState, PlaceWish, Placed};
 
 const ASKING: &str = "Kitchen laptop";
 const FIRST: &str = "Study PC";
@@ -175,7 +175,7 @@ async fn wish(node: &Node, start: u32, len: u32) -> anyhow::Result<PlaceWish> {
 async fn each_limit_of_the_host_has_its_code_and_a_grant_is_in_the_adverts() -> anyhow::Result<()> {
     let house = Household::strangers([helper(FIRST)]).await?;
     let host = house.asking();
-    let mut device = Device::understanding("Visitor", FEATURE_PLACEMENT)?;
+    let mut device = Device::start("Visitor")?;
     let peer = device.pair_with(host, Trust::Guest).await?;
     let refused = |code| PlaceState::Refused { code };
     let good = wish(host, 3, 2).await?;
@@ -221,8 +221,8 @@ async fn what_two_devices_ask_for_and_does_not_fit_goes_to_one_of_them() -> anyh
     let house = Household::strangers([helper(FIRST)]).await?;
     let host = house.asking();
     host.share(true).await?;
-    let mut one = Device::understanding("Visitor", FEATURE_PLACEMENT)?;
-    let mut two = Device::understanding("Neighbour", FEATURE_PLACEMENT)?;
+    let mut one = Device::start("Visitor")?;
+    let mut two = Device::start("Neighbour")?;
     let (at_one, at_two) =
         (one.pair_with(host, Trust::Trusted).await?, two.pair_with(host, Trust::Trusted).await?);
     let (front, back) = (wish(host, 0, 2).await?, wish(host, 4, 2).await?);
@@ -242,7 +242,7 @@ async fn what_two_devices_ask_for_and_does_not_fit_goes_to_one_of_them() -> anyh
 async fn adverts_say_how_fast_a_host_is_once_it_has_computed_for_somebody() -> anyhow::Result<()> {
     let house =
         Household::sharing([NodePlan::new(ASKING), NodePlan::new(FIRST).offering("1-4")]).await?;
-    let mut device = Device::understanding("Visitor", FEATURE_PLACEMENT)?;
+    let mut device = Device::start("Visitor")?;
     device.pair_with(house.node(1), Trust::Trusted).await?;
     // Long enough for a whole chunk of prefill, warm: the first reply loads.
     let wish = Wish::text(&"Once upon a time there was a purple vampire. ".repeat(6), 40);

@@ -28,7 +28,7 @@ use nook_fetch::{FILE_BYTES_MAX, HouseSource};
 use nook_link::Link;
 use nook_model::ModelFile;
 use nook_trust::{Admitted, Purpose};
-use nook_wire::{FEATURE_COPY, HAVE_MODELS_MAX, Have, HaveModel, Message, WireError};
+use nook_wire::{HAVE_MODELS_MAX, Have, HaveModel, Message, WireError};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -196,11 +196,10 @@ impl State {
         self.copies.given.send_replace(Arc::new(given));
     }
 
-    /// Tells a device what is given to it, when that has changed. One that does not know of copies, or that
-    /// the gate does not let, is told nothing; but who was told something hears that there is nothing more.
+    /// Tells a device what is given to it, when that has changed. One that the gate does not let is told
+    /// nothing; but who was told something hears that there is nothing more.
     pub(crate) fn offer_copies_to(&mut self, peer: PeerId) {
-        let Some(link) = self.links.link(peer) else { return };
-        if link.hello().features & FEATURE_COPY == 0 {
+        if self.links.link(peer).is_none() {
             return;
         }
         let have = match self.gate.admit(peer, Purpose::Copy) {

@@ -33,7 +33,7 @@ use nook_base::{ErrorCode, PeerId};
 use nook_link::Link;
 use nook_mux::{Call, CallError};
 use nook_trust::{Admitted, DevicePublicKey, Purpose, Ticket, TicketClaim};
-use nook_wire::{FEATURE_FORWARD, Message, Open, WireError};
+use nook_wire::{Message, Open, WireError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::copying::giving::{self, Copier};
@@ -194,15 +194,10 @@ impl Drop for Member {
 }
 
 impl State {
-    /// The way to a device to which a guest's results are to go: a linked one that the owner lets
-    /// compute, and that understands it.
+    /// The way to a device to which a guest's results are to go: a linked one that the owner lets compute.
     pub(crate) fn next_host(&self, peer: PeerId) -> Result<Link, ErrorCode> {
         self.gate.admit(peer, Purpose::Borrow).map_err(|refusal| refusal.code())?;
-        let link = self.links.link(peer).ok_or(ErrorCode::ShardUnavailable)?;
-        if link.hello().features & FEATURE_FORWARD == 0 {
-            return Err(ErrorCode::VersionMismatch);
-        }
-        Ok(link)
+        self.links.link(peer).ok_or(ErrorCode::ShardUnavailable)
     }
 
     /// A device brings steps in another's name: the gate decides on that other one (I-1).

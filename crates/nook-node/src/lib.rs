@@ -66,4 +66,4 @@ pub use status_line::{pause_words, status_line};
 pub use vitals::{Vitals, WorkerVitals};
 
 /// The protocol version that this program speaks with other devices.
-const PROTOCOL: u16 = nook_wire::WIRE_VERSION as u16;
+const PROTOCOL: u16 = nook_wire::PROTOCOL_VERSION;

@@ -22,10 +22,7 @@ use nook_store::{
     Peers, PortKeys, SettingsFile, Where,
 };
 use nook_trust::{DeviceKey, DeviceName, Gate};
-use nook_wire::{
-    FEATURE_COPY, FEATURE_DROP, FEATURE_FORWARD, FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8,
-    FEATURE_RESUME, FEATURE_WHOLE, FEATURE_WHOLE_KEPT, FEATURE_WHOLE_LOAD, Hello,
-};
+use nook_wire::{Hello, ProtocolRange};
 use tokio::sync::{mpsc, watch};
 
 use crate::bulletins::Bulletins;
@@ -37,6 +34,7 @@ use crate::holding_back::HoldingBack;
 use crate::holdings::Holdings;
 use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings};
 use crate::meters::Meters;
+use crate::models;
 use crate::moving::Moving;
 use crate::placing::Leases;
 use crate::preferences::{not_changed, settings_trouble};
@@ -51,19 +49,6 @@ use crate::state::{Lending, State};
 use crate::tally::Tally;
 use crate::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
 use crate::whole::Wholes;
-use crate::{PROTOCOL, models};
-
-/// What this program says of itself in HELLO.
-const FEATURES: u32 = FEATURE_RESUME
-    | FEATURE_HANDOVER
-    | FEATURE_Q8
-    | FEATURE_PLACEMENT
-    | FEATURE_FORWARD
-    | FEATURE_DROP
-    | FEATURE_WHOLE
-    | FEATURE_WHOLE_KEPT
-    | FEATURE_WHOLE_LOAD
-    | FEATURE_COPY;
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
@@ -392,10 +377,8 @@ fn start_links(
             SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port),
         ],
         hello: Hello {
-            protocol_min: PROTOCOL,
-            protocol_max: PROTOCOL,
+            protocol: ProtocolRange::SPOKEN,
             app_version: env!("CARGO_PKG_VERSION").to_owned(),
-            features: FEATURES,
             device_name: me.name.clone(),
             listen_port: 0,
         },

@@ -47,7 +47,7 @@ pub use port::{PortKeyView, PortRequestKind, PortRequestView, PortView};
 pub use reason::{Reason, SystemReason};
 pub use settings::{SettingAsk, SettingsView};
 pub use timeline::{PartView, WorkView};
-pub use trouble::{DeviceTrouble, Trouble, TroubleView, WrongResult};
+pub use trouble::{DeviceTrouble, ToUpdate, Trouble, TroubleView, WrongResult};
 pub use wording::Wording;
 
 view! {

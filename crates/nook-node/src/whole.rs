@@ -18,9 +18,7 @@ use std::time::Duration;
 use nook_base::{LayerRange, PeerId, clock};
 use nook_plan::{BytesPerSecond, Place};
 use nook_trust::{Admitted, Purpose};
-use nook_wire::{
-    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, FEATURE_WHOLE_LOAD, Message, WholeOffer, WholeOffers,
-};
+use nook_wire::{Message, WholeOffer, WholeOffers};
 use tokio_util::sync::CancellationToken;
 
 use crate::state::State;
@@ -40,8 +38,6 @@ pub(crate) struct OwnGuest {
     pass: Admitted,
     /// Cancelled when the gate says so no more.
     revoked: CancellationToken,
-    /// Whether it understands the name of what is kept for it.
-    hears_kept: bool,
 }
 
 impl Wholes {
@@ -52,12 +48,11 @@ impl Wholes {
 }
 
 impl State {
-    /// Tells a device of the same person what would be run whole for it, with every advert. One that is not,
-    /// or that does not know of such requests, is told nothing; but who was told something hears for as long
-    /// as it is linked that there is nothing any more.
+    /// Tells a device of the same person what would be run whole for it, with every advert. One that is not
+    /// is told nothing; but who was told something hears for as long as it is linked that there is nothing
+    /// any more.
     pub(crate) fn offer_whole_to(&mut self, peer: PeerId) {
-        let Some(link) = self.links.link(peer) else { return };
-        if link.hello().features & FEATURE_WHOLE == 0 {
+        if self.links.link(peer).is_none() {
             return;
         }
         let offers = match self.gate.admit(peer, Purpose::RemoteWhole) {
@@ -68,10 +63,6 @@ impl State {
             return;
         }
         self.whole.told.insert(peer);
-        let offers = match link.hello().features & FEATURE_WHOLE_LOAD {
-            0 => offers.without_load(),
-            _ => offers,
-        };
         self.bulletins.post(peer, Message::WholeOffers(offers));
     }
 
@@ -106,9 +97,7 @@ impl State {
         let pass = self.gate.admit(peer, Purpose::RemoteWhole).ok()?;
         let revoked =
             self.whole.cuts.entry(peer).or_insert_with(|| self.tasks.token().child_token());
-        let link = self.links.link(peer);
-        let hears_kept = link.is_some_and(|it| it.hello().features & FEATURE_WHOLE_KEPT != 0);
-        Some(OwnGuest { pass, revoked: revoked.clone(), hears_kept })
+        Some(OwnGuest { pass, revoked: revoked.clone() })
     }
 
     /// Ends what runs whole for devices that are the owner's own no more, and frees what is kept for them.

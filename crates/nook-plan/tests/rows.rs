@@ -1,6 +1,5 @@
 //! When rows travel in fewer bits: only where the way is what takes the time, and that was measured.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nook_base::{LayerRange, ModelPart, PeerId};
@@ -62,13 +61,12 @@ fn measured(mbit: u64) -> Figure<BytesPerSecond> {
 }
 
 /// What is chosen for a prompt of 500 tokens between this device and one helper.
-fn chosen(here_us: u64, there: &Device, understood: bool) -> (Walk, Rows) {
+fn chosen(here_us: u64, there: &Device) -> (Walk, Rows) {
     let (model, request) = (model(), Request::usual(500, 200));
     let here = device(0, here_us, Figure::Unknown);
     let others = [there.clone()];
     let situation = Situation { model: &model, request: &request, here: &here, others: &others };
-    let understood_by: BTreeSet<PeerId> = there.peer().filter(|_| understood).into_iter().collect();
-    let narrow = NarrowRows { row_bytes: WIDTH / 32 * 34, understood_by: &understood_by };
+    let narrow = NarrowRows { row_bytes: WIDTH / 32 * 34 };
     let (decision, rows) = plan_with_rows(&situation, &narrow);
     let decision = decision.expect("this device alone can do it");
     if rows == Rows::Wide {
@@ -86,26 +84,25 @@ fn hops(walk: &Walk) -> usize {
 
 #[test]
 fn a_slow_way_to_a_fast_device_is_narrowed_and_a_fast_way_is_not() {
-    let (walk, rows) = chosen(2_000, &device(1, 300, measured(8)), true);
+    let (walk, rows) = chosen(2_000, &device(1, 300, measured(8)));
     assert_eq!(hops(&walk), 1);
     let Rows::Narrow(narrowed) = rows else { panic!("not narrowed") };
     assert_eq!(narrowed.slowest, PeerId([1; 32]));
     assert!((NARROW_GAIN_MIN_PERCENT..50).contains(&narrowed.saved_percent), "{narrowed:?}");
-    let (walk, rows) = chosen(2_000, &device(1, 300, measured(1000)), true);
+    let (walk, rows) = chosen(2_000, &device(1, 300, measured(1000)));
     assert_eq!((hops(&walk), rows), (1, Rows::Wide));
 }
 
 #[test]
 fn a_slow_way_that_is_not_what_takes_the_time_is_left_as_it_is() {
     // The helper itself is slow, too: bytes are a small part.
-    let (walk, rows) = chosen(400_000, &device(1, 40_000, measured(8)), true);
+    let (walk, rows) = chosen(400_000, &device(1, 40_000, measured(8)));
     assert_eq!((hops(&walk), rows), (1, Rows::Wide));
 }
 
 #[test]
-fn a_device_that_cannot_read_it_or_a_way_nobody_measured_keeps_the_usual_format() {
-    assert_eq!(chosen(2_000, &device(1, 300, measured(8)), false).1, Rows::Wide);
-    assert_eq!(chosen(2_000, &device(1, 300, Figure::Unknown), true).1, Rows::Wide);
+fn a_way_that_nobody_measured_keeps_the_usual_format() {
+    assert_eq!(chosen(2_000, &device(1, 300, Figure::Unknown)).1, Rows::Wide);
 }
 
 #[test]
@@ -124,8 +121,7 @@ fn on_a_settled_route_too_only_a_measured_way_counts() {
         let (here, others) = (device(0, 100, Figure::Unknown), [device(1, 100, bandwidth)]);
         let situation =
             Situation { model: &model, request: &request, here: &here, others: &others };
-        let understood_by = BTreeSet::from([PeerId([1; 32])]);
-        let narrow = NarrowRows { row_bytes: WIDTH / 32 * 34, understood_by: &understood_by };
+        let narrow = NarrowRows { row_bytes: WIDTH / 32 * 34 };
         rows_on(&route, &situation, &narrow)
     };
     // The same figure, once measured and once assumed.
@@ -135,7 +131,7 @@ fn on_a_settled_route_too_only_a_measured_way_counts() {
 
 #[test]
 fn a_reply_that_stays_at_home_is_never_narrowed() {
-    let (walk, rows) = chosen(200, &device(1, 300, measured(1)), true);
+    let (walk, rows) = chosen(200, &device(1, 300, measured(1)));
     assert_eq!((hops(&walk), rows), (0, Rows::Wide));
 }
 
@@ -145,7 +141,7 @@ proptest! {
         here_us in 100_u64..100_000, there_us in 50_u64..50_000, mbit in 1_u64..2_000,
     ) {
         let there = device(1, there_us, measured(mbit));
-        let (walk, rows) = chosen(here_us, &there, true);
+        let (walk, rows) = chosen(here_us, &there);
         let Walk::Route(route) = &walk else { panic!("no whole request was allowed") };
         let (model, request) = (model(), Request::usual(500, 200));
         let narrow_model = ModelCosts { row_bytes: WIDTH / 32 * 34, ..model.clone() };
@@ -166,8 +162,7 @@ proptest! {
             Rows::Wide => prop_assert!(saved < asked + 1e-9, "{saved}"),
         }
         // A route that is settled is judged by the same rule.
-        let understood_by = BTreeSet::from([PeerId([1; 32])]);
-        let rows_there = NarrowRows { row_bytes: WIDTH / 32 * 34, understood_by: &understood_by };
+        let rows_there = NarrowRows { row_bytes: WIDTH / 32 * 34 };
         let settled = rows_on(route, &wide, &rows_there);
         prop_assert!(route.hops() > 0 || settled == Rows::Wide);
         let alone = rows_on(&Route::alone(LAYERS).unwrap(), &wide, &rows_there);

@@ -16,7 +16,7 @@ use nook_mux::{Call, PingPolicy};
 use nook_node::views::{PairingView, Trust};
 use nook_trust::pairing::{Introduction, PairingCode};
 use nook_trust::{DeviceKey, DeviceName, TicketClaim};
-use nook_wire::{Hello, Message, Open, Ticket, WIRE_VERSION};
+use nook_wire::{Hello, Message, Open, ProtocolRange, Ticket, WIRE_VERSION};
 use tokio::sync::mpsc;
 
 use crate::bridge::own_address;
@@ -57,25 +57,18 @@ pub enum Asked {
 impl Device {
     /// A new identity with a port of its own, on this machine or at the bridge that the test visits.
     pub fn start(name: &'static str) -> anyhow::Result<Self> {
-        Self::with(name, vec![SocketAddr::new(own_address().into(), 0)], None, 0)
-    }
-
-    /// The same with bits of optional features in its HELLO.
-    pub fn understanding(name: &'static str, features: u32) -> anyhow::Result<Self> {
-        let listen = vec![SocketAddr::new(own_address().into(), 0)];
-        Self::with(name, listen, None, features)
+        Self::with(name, vec![SocketAddr::new(own_address().into(), 0)], None)
     }
 
     /// The same without a port: it reaches its node through `address` alone, and nobody reaches it.
     pub fn behind(name: &'static str, address: SocketAddr) -> anyhow::Result<Self> {
-        Self::with(name, Vec::new(), Some(address), 0)
+        Self::with(name, Vec::new(), Some(address))
     }
 
     fn with(
         name: &'static str,
         listen: Vec<SocketAddr>,
         through: Option<SocketAddr>,
-        features: u32,
     ) -> anyhow::Result<Self> {
         let key = DeviceKey::generate()?;
         let identity = Identity::new(key.clone())?;
@@ -84,10 +77,8 @@ impl Device {
             identity: identity.clone(),
             listen,
             hello: Hello {
-                protocol_min: u16::from(WIRE_VERSION),
-                protocol_max: u16::from(WIRE_VERSION),
+                protocol: ProtocolRange::SPOKEN,
                 app_version: "0.0.0".to_owned(),
-                features,
                 device_name: name.to_owned(),
                 listen_port: 0,
             },

@@ -9,9 +9,9 @@ use nook_base::{
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, Have, HaveModel, Hello, HistoryMark, KeptHistory, Kind,
     LocalMessage, LogitRows, Message, Open, PassCounts, Passed, Piece, PlaceState, PlaceWish,
-    Placed, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, Want, WholeAsk, WholeFinish,
-    WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage,
-    WorkerMessage, decode, encode,
+    Placed, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, Want, WholeAsk,
+    WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError,
+    WireMessage, WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -59,14 +59,12 @@ fn before_a_step() -> Golden<Message> {
     vec![
         (
             Message::Hello(Hello {
-                protocol_min: 1,
-                protocol_max: 2,
+                protocol: ProtocolRange::new(1, 2).expect("two versions"),
                 app_version: "0.1.0".to_owned(),
-                features: 5,
                 device_name: "desk".to_owned(),
                 listen_port: 4588,
             }),
-            "01010000000000000000000900000010 010205302e312e3005046465736bec23",
+            "0101000000000000000000090000000f 010205302e312e30046465736bec23",
         ),
         (
             Message::Advert(Advert {
@@ -101,7 +99,7 @@ fn before_a_step() -> Golden<Message> {
         ),
         (
             Message::Open(open(None)),
-            "01050000010203050000000900000026 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208008020",
+            "01050000010203050000000900000027 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c020800802000",
         ),
         (Message::Opened { position: 40 }, "01060000010203050000000900000001 28"),
     ]
@@ -232,7 +230,7 @@ fn whole_requests() -> Golden<Message> {
                     load_kb_per_s: None,
                 }],
             }),
-            "01380000000000000000000900000025 013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c01bc0501",
+            "01380000000000000000000900000026 013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c01bc050100",
         ),
         (
             Message::WholeAsk(Box::new(WholeAsk {
@@ -256,7 +254,7 @@ fn whole_requests() -> Golden<Message> {
         ),
         (
             Message::WholeEnd { finish: WholeFinish::Length, kept: None },
-            "013b0000010203050000000900000001 01",
+            "013b0000010203050000000900000002 0100",
         ),
     ]
 }
@@ -397,17 +395,16 @@ fn check<M: WireMessage + PartialEq>(message: M, golden: &str) {
     assert_eq!((back.call, back.seq, back.message), (call, 9, message));
 }
 
-/// What a host that does not know of resuming reads is as it was.
 #[test]
-fn an_open_that_resumes_is_an_open_with_more_behind_it() {
+fn an_open_that_resumes_says_where_and_whether_by_a_copy() {
     let resume = ResumePoint { position: 300, mark: HistoryMark([0xb1; 16]), copy: false };
     check(
         Message::Open(open(Some(ResumePoint { copy: true, ..resume }))),
-        "01050000010203050000000900000039 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208008020ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b101",
+        "0105000001020305000000090000003a 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c020800802001ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b101",
     );
     check(
         Message::Open(open(Some(resume))),
-        "01050000010203050000000900000038 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208008020ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
+        "0105000001020305000000090000003a 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c020800802001ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b100",
     );
 }
 
@@ -415,21 +412,21 @@ fn an_open_that_resumes_is_an_open_with_more_behind_it() {
 fn eight_bits_are_the_third_format_and_change_nothing_else() {
     check(
         Message::Open(Open { dtype: ActivationDtype::Q8, ..open(None) }),
-        "01050000010203050000000900000026 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208028020",
+        "01050000010203050000000900000027 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c020802802000",
     );
 }
 
 #[test]
-fn the_name_of_what_is_kept_stands_behind_the_end() {
+fn the_end_of_a_whole_request_names_what_is_kept() {
     let kept = Some(WholeKept { position: 300, mark: HistoryMark([0xb1; 16]) });
     check(
         Message::WholeEnd { finish: WholeFinish::Stop, kept },
-        "013b0000010203050000000900000013 00ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
+        "013b0000010203050000000900000014 0001ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
     );
 }
 
 #[test]
-fn how_fast_weights_are_loaded_stands_behind_the_offers() {
+fn each_offer_says_how_fast_its_weights_are_loaded() {
     let model = ModelDigest([0x3c; 32]);
     let offer =
         |ends_us, load_kb_per_s| WholeOffer { model, ends_us, ends_held: false, load_kb_per_s };
@@ -437,7 +434,7 @@ fn how_fast_weights_are_loaded_stands_behind_the_offers() {
         Message::WholeOffers(WholeOffers {
             offers: vec![offer(None, Some(300)), offer(None, None)],
         }),
-        "0138000000000000000000090000004a 023c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c00003c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c00000201ac0200",
+        "01380000000000000000000900000049 023c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c000001ac023c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c000000",
     );
 }
 

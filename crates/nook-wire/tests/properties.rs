@@ -5,11 +5,12 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, Have, HaveModel, Header, Hello, HistoryMark, KeptHistory,
-    Kind, LocalMessage, LogitRows, Message, Open, PassCounts, Passed, Piece, PieceAssembly,
-    PlaceState, PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert, StepHead, TensorAssembly,
-    Ticket, Want, WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling,
-    WholeTokens, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CachesHead, CallId, Chunk, DecodeError, HEADER_BYTES, Have, HaveModel, Header, Hello,
+    HistoryMark, KeptHistory, Kind, LocalMessage, LogitRows, Message, Open, PassCounts, Passed,
+    Piece, PieceAssembly, PlaceState, PlaceWish, Placed, ProtocolRange, ResultHead, ResumePoint,
+    ShardAdvert, StepHead, TensorAssembly, Ticket, Want, WholeAsk, WholeFinish, WholeKept,
+    WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage,
+    decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -95,15 +96,14 @@ fn ticket() -> impl Strategy<Value = Ticket> {
 }
 
 fn hello() -> impl Strategy<Value = Message> {
-    (any::<(u16, u16, u32, u16)>(), "\\PC{0,16}", "\\PC{0,40}").prop_map(
+    (any::<(u16, u16, u16)>(), "\\PC{0,16}", "\\PC{0,40}").prop_map(
         |(numbers, app_version, device_name)| {
             Message::Hello(Hello {
-                protocol_min: numbers.0,
-                protocol_max: numbers.1,
+                protocol: ProtocolRange::new(numbers.0.min(numbers.1), numbers.0.max(numbers.1))
+                    .unwrap(),
                 app_version,
-                features: numbers.2,
                 device_name,
-                listen_port: numbers.3,
+                listen_port: numbers.2,
             })
         },
     )
@@ -347,6 +347,38 @@ proptest! {
                 prop_assert_eq!(decode::<Message>(frame).unwrap().message, message);
             }
             WorkerMessage::Local(_) => prop_assert!(decode::<Message>(frame).is_err()),
+        }
+    }
+
+    #[test]
+    fn a_body_has_one_length_and_no_other(message in worker_message(), surplus: u8) {
+        let (call, kind) = (place(&message), message.kind());
+        let frame = encode(call, 0, &message);
+        let body = &frame[HEADER_BYTES..];
+        let read = |body: &[u8]| {
+            let mut bytes = frame[..HEADER_BYTES].to_vec();
+            bytes[12..].copy_from_slice(&u32::try_from(body.len()).unwrap().to_be_bytes());
+            bytes.extend_from_slice(body);
+            decode::<WorkerMessage>(bytes.into())
+        };
+        // The rest of a chunk is its tensor's bytes, as many as there are.
+        if kind != Kind::Chunk {
+            for present in 0..body.len() {
+                let refused = Err(DecodeError::BadBody { kind });
+                prop_assert_eq!(read(&body[..present]), refused, "{} bytes of {:?}", present, kind);
+            }
+            let refused = Err(DecodeError::TrailingBytes { kind, count: 1 });
+            prop_assert_eq!(read(&[body, &[surplus]].concat()), refused);
+        }
+        // A header that counts otherwise than what is there is refused, whatever the kind.
+        for claimed in [body.len() + 1, body.len().saturating_sub(1)] {
+            if claimed != body.len() && claimed <= kind.body_bytes_max() {
+                let mut bytes = frame.to_vec();
+                bytes[12..16].copy_from_slice(&u32::try_from(claimed).unwrap().to_be_bytes());
+                let is_refused =
+                    matches!(decode::<WorkerMessage>(bytes.into()), Err(DecodeError::LengthMismatch { .. }));
+                prop_assert!(is_refused);
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use nook_wire::header::{CONTROL_BODY_BYTES_MAX, FLAG_LAST_CHUNK};
 use nook_wire::message::{DEVICE_NAME_BYTES_MAX, SENTENCE_BYTES_MAX};
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Header, HistoryMark, Kind, LocalMessage,
-    LogitRows, LogitsAssembly, Message, ShardAdvert, TensorAssembly, TensorError, Ticket,
-    WorkerMessage, chunks_of, decode, encode,
+    LogitRows, LogitsAssembly, Message, ResumePoint, ShardAdvert, TensorAssembly, TensorError,
+    Ticket, WorkerMessage, chunks_of, decode, encode,
 };
 
 /// A header that claims `body_len` bytes.
@@ -79,7 +79,7 @@ fn bytes_left_over_after_a_body_are_refused() {
 fn a_range_that_runs_backwards_is_refused() {
     let mut body = vec![9];
     body.extend([0x3c; 32]);
-    body.extend([6, 2, 0, 10]);
+    body.extend([6, 2, 0, 10, 0]);
     let kind = Kind::Open;
     let refused = Err(DecodeError::BadBody { kind });
     assert_eq!(decode::<Message>(raw(kind, &body)), refused);
@@ -88,77 +88,38 @@ fn a_range_that_runs_backwards_is_refused() {
 }
 
 #[test]
-fn a_place_to_resume_is_there_whole_or_not_at_all() {
+fn a_field_that_may_be_absent_says_so_and_is_whole_or_absent() {
     let kind = Kind::Open;
-    let mut body = vec![9];
-    body.extend([0x3c; 32]);
-    body.extend([2, 6, 0, 10]);
-    let read = |body: &[u8]| decode::<Message>(raw(kind, body)).map(|frame| frame.message);
-    let Ok(Message::Open(plain)) = read(&body) else { panic!("an OPEN without it is whole") };
-    assert_eq!(plain.resume, None);
-    for position in [&[7][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
-        let mut body = body.clone();
-        body.extend(position);
-        for present in 0..16 {
-            let refused = Err(DecodeError::BadBody { kind });
-            assert_eq!(read(&[&body[..], &vec![1; present]].concat()), refused, "{present}");
-        }
-        body.extend([1; 16]);
-        let Ok(Message::Open(open)) = read(&body) else { panic!("it is whole") };
-        assert_eq!(open.resume.map(|resume| resume.mark), Some(HistoryMark([1; 16])));
-        assert_eq!(open.resume.map(|resume| resume.copy), Some(false));
-        // Behind it stands that a copy is wanted, or nothing.
-        let with = |more: &[u8]| read(&[&body[..], more].concat());
-        let Ok(Message::Open(open)) = with(&[1]) else { panic!("it is whole") };
-        assert_eq!(open.resume.map(|resume| resume.copy), Some(true));
-        assert_eq!(with(&[0]), Err(DecodeError::BadBody { kind }));
-        assert_eq!(with(&[1, 0]), Err(DecodeError::TrailingBytes { kind, count: 1 }));
+    let plain = [&[9][..], &[0x3c; 32], &[2, 6, 0, 10]].concat();
+    let read = |rest: &[u8]| {
+        let frame = decode::<Message>(raw(kind, &[&plain[..], rest].concat()))?;
+        let Message::Open(open) = frame.message else { panic!("an OPEN is an OPEN") };
+        Ok(open.resume)
+    };
+    let bad = Err(DecodeError::BadBody { kind });
+    assert_eq!(read(&[0]), Ok(None));
+    // Not left out, neither absent nor present, not true and not false.
+    let mark = [1; 16];
+    let whole = [&[1, 7][..], &mark, &[1]].concat();
+    for wrong in [&[][..], &[2], &[2, 7], &[&whole[..18], &[2]].concat()] {
+        assert_eq!(read(wrong), bad, "{wrong:?}");
+    }
+    for copy in [false, true] {
+        let point = ResumePoint { position: 7, mark: HistoryMark(mark), copy };
+        assert_eq!(read(&[&whole[..18], &[u8::from(copy)]].concat()), Ok(Some(point)));
     }
     // A position that no 32 bits hold.
-    body.extend([0xff, 0xff, 0xff, 0xff, 0x7f]);
-    body.extend([1; 16]);
-    assert_eq!(read(&body), Err(DecodeError::BadBody { kind }));
+    let far = |last: u8| read(&[&[1, 0xff, 0xff, 0xff, 0xff, last][..], &mark, &[0]].concat());
+    assert_eq!(far(0x0f).map(|it| it.map(|it| it.position)), Ok(Some(u32::MAX)));
+    assert_eq!(far(0x7f), bad);
 }
 
 #[test]
-fn what_is_kept_behind_the_end_is_named_whole_or_not_at_all() {
-    let kind = Kind::WholeEnd;
-    let read = |body: &[u8]| decode::<Message>(raw(kind, body)).map(|frame| frame.message);
-    let Ok(Message::WholeEnd { kept: None, .. }) = read(&[1]) else { panic!("it is whole") };
-    for present in 0..16 {
-        let refused = Err(DecodeError::BadBody { kind });
-        assert_eq!(read(&[&[1, 7][..], &vec![9; present]].concat()), refused, "{present}");
-    }
-    let whole = [&[1, 7][..], &[9; 16]].concat();
-    let Ok(Message::WholeEnd { kept: Some(kept), .. }) = read(&whole) else {
-        panic!("it is whole")
-    };
-    assert_eq!((kept.position, kept.mark), (7, HistoryMark([9; 16])));
-    let surplus = [&whole[..], &[0]].concat();
-    assert_eq!(read(&surplus), Err(DecodeError::TrailingBytes { kind, count: 1 }));
-}
-
-#[test]
-fn how_fast_whole_offers_load_stands_behind_all_of_them_or_nowhere() {
-    let kind = Kind::WholeOffers;
-    let read = |body: &[u8]| decode::<Message>(raw(kind, body)).map(|frame| frame.message);
-    // Two offers that say nothing of their ends.
-    let offer = [&[9; 32][..], &[0, 0]].concat();
-    let offers = [&[2][..], &offer, &offer].concat();
-    let with = |rates: &[u8]| read(&[&offers[..], rates].concat());
-    let rates = |read| match read {
-        Ok(Message::WholeOffers(offers)) => {
-            offers.offers.iter().map(|offer| offer.load_kb_per_s).collect::<Vec<_>>()
-        }
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(rates(with(&[])), [None, None]);
-    assert_eq!(rates(with(&[2, 0, 1, 7])), [None, Some(7)]);
-    // For fewer, for more, for none of them, and cut short.
-    for wrong in [&[1, 1, 7][..], &[3, 0, 0, 1, 7], &[0], &[2, 0, 0], &[2, 1, 7]] {
-        assert_eq!(with(wrong), Err(DecodeError::BadBody { kind }), "{wrong:?}");
-    }
-    assert_eq!(with(&[2, 0, 1, 7, 0]), Err(DecodeError::TrailingBytes { kind, count: 1 }));
+fn a_hello_that_speaks_no_version_is_refused() {
+    let kind = Kind::Hello;
+    let read = |min, max| decode::<Message>(raw(kind, &[min, max, 0, 0, 0])).map(|_| ());
+    assert_eq!([read(0, 0), read(0, 9), read(7, 9)], [Ok(()); 3]);
+    assert_eq!([read(1, 0), read(9, 7)], [Err(DecodeError::BadBody { kind }); 2]);
 }
 
 #[test]
@@ -238,7 +199,7 @@ fn long_texts_are_cut_by_the_sender_and_refused_by_the_receiver() {
         other => panic!("{other:?}"),
     }
     let length = DEVICE_NAME_BYTES_MAX + 1;
-    let mut body = vec![1, 1, 0, 0];
+    let mut body = vec![1, 1, 0];
     body.extend([(length & 0x7f) as u8 | 0x80, (length >> 7) as u8]);
     body.extend(vec![b'x'; length]);
     body.push(0);

@@ -11,9 +11,9 @@ use nook_base::{
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, DecodeError, Have, HaveModel, Hello, HistoryMark,
     KeptHistory, Kind, LocalMessage, LogitRows, Message, Open, Passed, Piece, PlaceState,
-    PlaceWish, Placed, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, Want, WholeAsk,
-    WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError,
-    WireMessage, WorkerMessage, decode, encode,
+    PlaceWish, Placed, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, Want,
+    WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
+    WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -27,6 +27,8 @@ impl HoldsNoText for ModelDigest {}
 impl HoldsNoText for LayerRange {}
 impl HoldsNoText for ActivationDtype {}
 impl HoldsNoText for ErrorCode {}
+/// Two numbers.
+impl HoldsNoText for ProtocolRange {}
 /// 16 bytes of a hash keyed with a secret that never leaves the device that made it.
 impl HoldsNoText for HistoryMark {}
 /// A hash of a public key, the key itself, and a signature: one of each in a ticket, all of them fixed
@@ -49,15 +51,8 @@ fn activation_bytes(_: &Bytes) {}
 
 fn visit(message: &Message) {
     match message {
-        Message::Hello(Hello {
-            protocol_min,
-            protocol_max,
-            app_version,
-            features,
-            device_name,
-            listen_port,
-        }) => {
-            plain(&[protocol_min, protocol_max, features, listen_port]);
+        Message::Hello(Hello { protocol, app_version, device_name, listen_port }) => {
+            plain(&[protocol, listen_port]);
             named_text(app_version);
             named_text(device_name);
         }
@@ -280,7 +275,10 @@ fn a_device_refuses_every_local_kind() {
 
 #[test]
 fn reserved_kinds_are_refused_by_everybody() {
-    for number in [0, 20, 23, 0x3f, 0x4e, 0xff] {
+    let known = |number: &u8| Kind::ALL.iter().any(|kind| *kind as u8 == *number);
+    let unknown: Vec<u8> = (0..=u8::MAX).filter(|number| !known(number)).collect();
+    assert_eq!(unknown.len(), 256 - Kind::ALL.len(), "no number stands for two kinds");
+    for number in unknown {
         let mut frame = encode(CallId(1), 0, &Message::Opened { position: 0 }).to_vec();
         frame[1] = number;
         let frame = Bytes::from(frame);

@@ -93,15 +93,12 @@ impl Requester {
 
 /// Links as a node has them.
 pub(crate) fn link_config(identity: Identity, listen: Vec<std::net::SocketAddr>) -> LinkConfig {
-    let version = u16::from(nook_wire::WIRE_VERSION);
     LinkConfig {
         identity,
         listen,
         hello: Hello {
-            protocol_min: version,
-            protocol_max: version,
+            protocol: nook_wire::ProtocolRange::SPOKEN,
             app_version: env!("CARGO_PKG_VERSION").to_owned(),
-            features: 0,
             device_name: NAME.to_owned(),
             listen_port: 0,
         },

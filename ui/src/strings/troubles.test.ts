@@ -36,6 +36,7 @@ const DEVICE_TROUBLES: OneOfEach<DeviceTrouble> = {
   twice: { kind: 'twice', kept: '192.168.1.20:4588', refused: '192.168.1.21:4588' },
   forgot: { kind: 'forgot' },
   other_version: { kind: 'other_version' },
+  outdated: { kind: 'outdated', update: 'this', ours: '1', theirs: '2–3' },
   suspect: { kind: 'suspect', wrong: 'unreadable', reason: 'chunk seven is torn' },
   computes_otherwise: { kind: 'computes_otherwise', model: 'ember' },
   left_out: { kind: 'left_out', minutes: 7 },

@@ -66,6 +66,7 @@ function deviceWords(device: string, trouble: DeviceTrouble): string {
     case 'twice': return says.twice(device, trouble.kept, trouble.refused);
     case 'forgot': return says.forgot(device);
     case 'other_version': return says.other_version(device);
+    case 'outdated': return says.outdated(device, trouble.update, trouble.theirs, trouble.ours);
     case 'suspect': return says.suspect(device, wrongWords(trouble));
     case 'computes_otherwise': return says.computes_otherwise(device, trouble.model);
     case 'left_out': return says.left_out(device, trouble.minutes);

@@ -8,7 +8,7 @@ use nook_base::tasks::Tasks;
 use nook_link::{Identity, KnownPeer, Link, LinkConfig, LinkEvent, Links, LoopbackPolicy};
 use nook_mux::{CloseReason, PingPolicy};
 use nook_trust::DeviceKey;
-use nook_wire::Hello;
+use nook_wire::{Hello, ProtocolRange};
 use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
@@ -26,7 +26,7 @@ pub(crate) struct Setup {
     pub(crate) seed: u8,
     pub(crate) listen: SocketAddr,
     pub(crate) loopback: LoopbackPolicy,
-    pub(crate) protocol: (u16, u16),
+    pub(crate) protocol: ProtocolRange,
 }
 
 pub(crate) fn key(seed: u8) -> DeviceKey {
@@ -51,7 +51,12 @@ pub(crate) fn localhost() -> SocketAddr {
 }
 
 pub(crate) fn setup(seed: u8) -> Setup {
-    Setup { seed, listen: localhost(), loopback: LoopbackPolicy::Allow, protocol: (1, 1) }
+    Setup {
+        seed,
+        listen: localhost(),
+        loopback: LoopbackPolicy::Allow,
+        protocol: ProtocolRange::SPOKEN,
+    }
 }
 
 impl Setup {
@@ -61,10 +66,8 @@ impl Setup {
             identity: identity(self.seed),
             listen: vec![self.listen],
             hello: Hello {
-                protocol_min: self.protocol.0,
-                protocol_max: self.protocol.1,
+                protocol: self.protocol,
                 app_version: "0.1.0".to_owned(),
-                features: 0,
                 device_name: format!("device {}", self.seed),
                 listen_port: 0,
             },

@@ -142,10 +142,8 @@ pub(crate) async fn greeted(
 /// A HELLO frame with the number `seq`.
 pub(crate) fn hello(seq: u32) -> Vec<u8> {
     let hello = nook_wire::Message::Hello(nook_wire::Hello {
-        protocol_min: 1,
-        protocol_max: 1,
+        protocol: nook_wire::ProtocolRange::SPOKEN,
         app_version: String::new(),
-        features: 0,
         device_name: String::new(),
         listen_port: 0,
     });

@@ -4,7 +4,7 @@ use futures_util::StreamExt;
 use nook_base::ErrorCode;
 use nook_link::{LinkEvent, LoopbackPolicy};
 use nook_mux::CloseReason;
-use nook_wire::Message;
+use nook_wire::{Message, Outdated, ProtocolRange, VersionMismatch};
 use tokio_tungstenite::tungstenite::Message as Frame;
 
 use crate::household::{Device, device, id, in_order, known, linked, setup};
@@ -155,14 +155,69 @@ async fn unpaired_devices_hear_nothing_of_each_other() {
 
 #[tokio::test]
 async fn f13_another_version_is_named_on_both_sides_and_no_link_stands() {
-    let newer = crate::household::Setup { protocol: (2, 3), ..setup(2) };
-    let (mut a, mut b) = (device(1), newer.start());
-    b.pair_blindly(a.id);
-    a.pair(&b);
-    for side in [&mut a, &mut b] {
-        let event = side.next().await;
-        assert!(matches!(event, LinkEvent::VersionMismatch { .. }), "{event:?}");
-        assert!(side.links.all().is_empty());
+    let ours = ProtocolRange::SPOKEN;
+    let fakes = [((0, 0), Outdated::Theirs), ((2, 2), Outdated::Ours), ((2, 3), Outdated::Ours)];
+    // A device dials, and so does the fake: each side must say it whoever began.
+    for ((theirs, outdated), we_dial) in
+        fakes.into_iter().flat_map(|one| [(one, true), (one, false)])
+    {
+        let theirs = ProtocolRange::new(theirs.0, theirs.1).unwrap();
+        let (mut us, mut fake) = (device(1), speaking(2, theirs));
+        let (dialer, answerer) = if we_dial { (&us, &fake) } else { (&fake, &us) };
+        answerer.pair_blindly(dialer.id);
+        dialer.pair(answerer);
+        let here = refused_version(&mut us).await;
+        assert_eq!(here, VersionMismatch { ours, theirs });
+        assert_eq!(here.outdated(), outdated);
+        let told = here.to_string();
+        let update = match outdated {
+            Outdated::Ours => "update this computer",
+            Outdated::Theirs => "update the other one",
+        };
+        assert!(told.contains(&format!("protocol {ours} and the other one {theirs}")), "{told}");
+        assert!(told.ends_with(update), "{told}");
+        // The fake knows just as well, from its own side.
+        let there = refused_version(&mut fake).await;
+        assert_eq!(there, VersionMismatch { ours: theirs, theirs: ours });
+        assert_ne!(there.outdated(), outdated);
+        assert!(us.links.all().is_empty() && fake.links.all().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn f13_devices_of_different_age_speak_the_highest_version_that_both_know() {
+    let range = |min, max| ProtocolRange::new(min, max).unwrap();
+    for (ours, theirs, common) in [
+        (ProtocolRange::SPOKEN, range(0, 1), 1),
+        (ProtocolRange::SPOKEN, range(1, 2), 1),
+        (ProtocolRange::SPOKEN, range(1, 3), 1),
+        (range(1, 3), range(2, 5), 3),
+        (range(0, 4), range(0, 2), 2),
+    ] {
+        let (mut a, mut b) = (speaking(1, ours), speaking(2, theirs));
+        b.pair_blindly(a.id);
+        a.pair(&b);
+        let (link_a, link_b) = (a.up().await, b.up().await);
+        assert_eq!((link_a.protocol(), link_b.protocol()), (common, common), "{ours} and {theirs}");
+        assert_eq!((link_a.hello().protocol, link_b.hello().protocol), (theirs, ours));
+        talk(&mut a, &mut b).await;
+        talk(&mut b, &mut a).await;
+    }
+}
+
+/// A device that claims to speak these versions.
+fn speaking(seed: u8, protocol: ProtocolRange) -> Device {
+    crate::household::Setup { protocol, ..setup(seed) }.start()
+}
+
+/// What the next event says about both sides' versions.
+async fn refused_version(device: &mut Device) -> VersionMismatch {
+    match device.next().await {
+        LinkEvent::VersionMismatch { versions: Some(versions), app_version, .. } => {
+            assert_eq!(app_version, "0.1.0");
+            versions
+        }
+        other => panic!("expected a refusal of the version, got {other:?}"),
     }
 }
 

@@ -11,11 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, clock};
-use nook_link::Link;
 use nook_plan::{least_covered, most_needed};
 use nook_shard::{Worker, WorkerError};
 use nook_trust::{Admitted, Purpose};
-use nook_wire::{FEATURE_PLACEMENT, Message, PlaceState, PlaceWish, Placed};
+use nook_wire::{Message, PlaceState, PlaceWish, Placed};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -383,11 +382,9 @@ impl State {
         self.leases.owe(model, layers);
     }
 
-    /// Tells a device, if it is there and understands. One whose link is gone comes back with an advert, which
-    /// says the same.
+    /// Tells a device, if it is there. One whose link is gone comes back with an advert, which says the same.
     fn tell_placed(&self, peer: PeerId, placed: Placed) {
-        let understands = |link: &Link| link.hello().features & FEATURE_PLACEMENT != 0;
-        if self.links.link(peer).is_some_and(|link| understands(&link)) {
+        if self.links.link(peer).is_some() {
             self.bulletins.post(peer, Message::Placed(placed));
         }
     }

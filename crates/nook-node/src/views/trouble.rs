@@ -143,8 +143,18 @@ enum DeviceTrouble {
     },
     /// It does not know this device any more.
     Forgot,
-    /// Its version of Inglenook and this one do not understand each other.
+    /// Its version of Inglenook and this one do not understand each other, and it did not say which is the
+    /// older.
     OtherVersion,
+    /// The same, and one of the two is to be updated.
+    Outdated {
+        /// Which.
+        update: ToUpdate,
+        /// Protocol versions that this computer speaks: one, or a first and a last.
+        ours: String,
+        /// Those that the other one speaks.
+        theirs: String,
+    },
     /// It sent back what cannot be right.
     Suspect {
         /// What.
@@ -162,6 +172,17 @@ enum DeviceTrouble {
         /// Minutes that are left of it.
         minutes: u64,
     },
+}
+}
+
+view! {
+/// Which of two computers runs the older Inglenook.
+#[derive(Copy, Eq)]
+enum ToUpdate {
+    /// This one.
+    This,
+    /// The other one.
+    Other,
 }
 }
 

@@ -32,6 +32,8 @@ export const house: Strings['house'] = {
       `Zwei Computer geben sich als ${device} aus (${kept} und ${refused}): Einer ist eine Kopie des anderen. Entferne auf der Kopie den Datenordner von Inglenook.`,
     forgot: (device) => `${device} kennt dieses Gerät nicht mehr. Kopple die beiden neu.`,
     other_version: (device) => `${device} hat eine Fassung von Inglenook, die diese hier nicht versteht. Aktualisiere die ältere.`,
+    outdated: (device, update, there, here) =>
+      `${device} und dieser Computer haben Fassungen von Inglenook, die einander nicht verstehen (Protokoll ${there} dort, ${here} hier). Aktualisiere Inglenook auf ${update === 'this' ? 'diesem Computer' : device}.`,
     suspect: (device, wrong) =>
       `${device} hat ein Ergebnis geschickt, das nicht stimmen kann (${wrong}). Es wurde nicht benutzt. Kommt das wieder vor, dann prüfe dort Arbeitsspeicher und Grafiktreiber.`,
     computes_otherwise: (device, model) =>

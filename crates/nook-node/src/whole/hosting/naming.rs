@@ -26,15 +26,14 @@ impl Run<'_> {
     }
 }
 
-/// Says that the reply is whole, and what is kept of it. An asker that does not understand such names is told
-/// none: what is kept for it goes when its time is over.
+/// Says that the reply is whole, and what is kept of it.
 pub(super) async fn end(
     (finish, kept): (WholeFinish, Option<KeptHistory>),
     own: &OwnGuest,
     (to_asker, from_asker): (&mut CallSender<Message>, &mut CallReceiver<Message>),
     workers: &Workers,
 ) -> Result<(), Over> {
-    let Some(kept) = kept.filter(|_| own.hears_kept) else {
+    let Some(kept) = kept else {
         return send(Message::WholeEnd { finish, kept: None }, to_asker).await;
     };
     let name = WholeKept { position: kept.position, mark: kept.mark };
