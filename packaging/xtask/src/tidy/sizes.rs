@@ -26,7 +26,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 fn check_file(file: &SourceFile) -> Vec<Finding> {
     let mut functions = Functions { path: &file.path, test_lines: 0, findings: Vec::new() };
     if let Some(rust) = file.rust() {
-        functions.visit_file(&rust);
+        functions.visit_file(rust);
     }
     let lines = functions.lines_of(file);
     let most = if file.ending() == "svelte" { COMPONENT_LINES_MAX } else { FILE_LINES_MAX };
