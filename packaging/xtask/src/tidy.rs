@@ -18,6 +18,7 @@ mod danger;
 mod documents;
 mod headers;
 mod layers;
+mod links;
 mod logging;
 mod sizes;
 mod toplevel;
@@ -98,6 +99,7 @@ fn findings(tree: &Tree, edges: &[Edge]) -> Vec<Finding> {
         logging::check(tree),
         toplevel::check(tree),
         documents::check(tree),
+        links::check(tree),
         window::check(tree),
     ]
     .concat();

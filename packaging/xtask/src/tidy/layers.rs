@@ -56,6 +56,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("memmap2",            &["nook-kernels"]),
     ("jiff",               &["nook-machine"]),
     ("notify-rust",        &["inglenook"]),
+    ("pulldown-cmark",     &["xtask"]),
     ("rusqlite",           &["nook-store"]),
     ("reqwest",            &["nook-fetch"]),
     ("rustix",             &["nook-testkit"]), // a test goes to a network of its own
