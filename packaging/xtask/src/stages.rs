@@ -78,6 +78,7 @@ struct Stage {
 const STAGES: &[Stage] = &[
     Stage { name: "setup", about: "system packages, Node, Python", needs: &[], run: set_up },
     Stage { name: "fmt", about: "formatting of the Rust code", needs: &[], run: format },
+    Stage { name: "spelling", about: "spelling of code and documents", needs: &[], run: spelling },
     Stage {
         name: "tidy",
         about: "shape of the source, and xtask's own tests",
@@ -256,6 +257,11 @@ fn set_up(round: &mut Round) -> Ending {
 
 fn format(round: &mut Round) -> Ending {
     cargo(&round.places.root).args(["fmt", "--all", "--check"]).test()?;
+    Ok(Outcome::passed())
+}
+
+fn spelling(round: &mut Round) -> Ending {
+    setup::typos::check(&round.places)?;
     Ok(Outcome::passed())
 }
 
