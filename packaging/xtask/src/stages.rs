@@ -18,6 +18,7 @@ pub(crate) mod build;
 mod card;
 mod node;
 pub(crate) mod package;
+mod pool;
 mod python;
 mod rust;
 pub(crate) mod ui;
@@ -111,6 +112,12 @@ const STAGES: &[Stage] = &[
         about: "Rust tests of every crate",
         needs: &["build"],
         run: rust::crates,
+    },
+    Stage {
+        name: "pool",
+        about: "the kernels' thread pool in every order, by loom",
+        needs: &[],
+        run: pool::stage,
     },
     Stage {
         name: "card",

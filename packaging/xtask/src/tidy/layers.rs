@@ -52,6 +52,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("clap_mangen",        &["nook-cli"]),
     ("keyring*",           &["nook-store"]),
     ("llguidance",         &["nook-text"]),
+    ("loom",               &["nook-kernels"]), // only with `--cfg loom`
     ("mdns-sd",            &["nook-find"]),
     ("memmap2",            &["nook-kernels"]),
     ("jiff",               &["nook-machine"]),
