@@ -18,6 +18,7 @@ pub(crate) mod build;
 mod card;
 mod node;
 pub(crate) mod package;
+mod pool;
 mod python;
 mod rust;
 pub(crate) mod ui;
@@ -78,6 +79,7 @@ struct Stage {
 const STAGES: &[Stage] = &[
     Stage { name: "setup", about: "system packages, Node, Python", needs: &[], run: set_up },
     Stage { name: "fmt", about: "formatting of the Rust code", needs: &[], run: format },
+    Stage { name: "spelling", about: "spelling of code and documents", needs: &[], run: spelling },
     Stage {
         name: "tidy",
         about: "shape of the source, and xtask's own tests",
@@ -110,6 +112,12 @@ const STAGES: &[Stage] = &[
         about: "Rust tests of every crate",
         needs: &["build"],
         run: rust::crates,
+    },
+    Stage {
+        name: "pool",
+        about: "the kernels' thread pool in every order, by loom",
+        needs: &[],
+        run: pool::stage,
     },
     Stage {
         name: "card",
@@ -259,10 +267,15 @@ fn format(round: &mut Round) -> Ending {
     Ok(Outcome::passed())
 }
 
+fn spelling(round: &mut Round) -> Ending {
+    setup::typos::check(&round.places)?;
+    Ok(Outcome::passed())
+}
+
 fn tidy_up(round: &mut Round) -> Ending {
     // The rules see themselves red in xtask's own tests, one of which runs them on this tree.
     cargo(&round.places.root).args(["test", "--package", "xtask"]).test()?;
-    tidy::command(&round.places)?;
+    tidy::run(&round.places)?;
     Ok(Outcome::passed())
 }
 

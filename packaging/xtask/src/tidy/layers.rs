@@ -52,10 +52,12 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("clap_mangen",        &["nook-cli"]),
     ("keyring*",           &["nook-store"]),
     ("llguidance",         &["nook-text"]),
+    ("loom",               &["nook-kernels"]), // only with `--cfg loom`
     ("mdns-sd",            &["nook-find"]),
     ("memmap2",            &["nook-kernels"]),
     ("jiff",               &["nook-machine"]),
     ("notify-rust",        &["inglenook"]),
+    ("pulldown-cmark",     &["xtask"]),
     ("rusqlite",           &["nook-store"]),
     ("reqwest",            &["nook-fetch"]),
     ("rustix",             &["nook-testkit"]), // a test goes to a network of its own
