@@ -32,6 +32,7 @@ mod keeping;
 mod lending;
 mod log;
 mod meters;
+mod mishaps;
 mod models;
 mod moving;
 mod passage;
@@ -54,6 +55,8 @@ mod start;
 mod state;
 mod status_line;
 mod tally;
+#[cfg(all(feature = "test-panics", debug_assertions))]
+mod test_panics;
 pub mod views;
 mod vitals;
 mod waking;
