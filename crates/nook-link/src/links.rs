@@ -228,10 +228,10 @@ impl Links {
             known_hosts: known_hosts.clone(),
         };
         if !listeners.is_empty() {
-            tasks.spawn_until_cancelled("link port", door.serve(listeners));
+            tasks.essential().spawn_until_cancelled("link port", door.serve(listeners));
         }
         let actor = actor::Actor::new(greeter, Arc::clone(&shared), events, config.loopback);
-        tasks.spawn_until_cancelled("links", actor.run(inbox, known_hosts));
+        tasks.essential().spawn_until_cancelled("links", actor.run(inbox, known_hosts));
         Ok((Self { shared }, receiver))
     }
 

@@ -12,6 +12,7 @@ mod stretches;
 mod telling_apart;
 mod turns;
 
+use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, Sensitive};
 use nook_store::{
     Chats, ChatsError, ConversationEntry, ConversationId, Finish, KeptThought, LISTED_MAX, Message,
@@ -66,12 +67,13 @@ impl std::fmt::Debug for ChatBook {
 }
 
 impl ChatBook {
-    /// Gives `kept` a thread of its own; it ends when every handle is gone.
-    pub(crate) fn start(kept: Chats) -> std::io::Result<Self> {
+    /// Gives `kept` a thread of its own; it ends when every handle is gone. Without it nothing that is
+    /// said is kept, so the node ends if it panics.
+    pub(crate) fn start(kept: Chats, tasks: &Tasks) -> std::io::Result<Self> {
         let passing = Chats::passing().map_err(std::io::Error::other)?;
         let mut books = Books { kept, passing };
         let (jobs, mut inbox) = mpsc::channel::<Job>(JOBS_MAX);
-        std::thread::Builder::new().name("chats".to_owned()).spawn(move || {
+        tasks.essential().spawn_thread("chats", move || {
             while let Some(job) = inbox.blocking_recv() {
                 job(&mut books);
             }

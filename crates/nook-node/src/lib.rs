@@ -26,6 +26,7 @@ pub mod inspect;
 mod lending;
 mod log;
 mod meters;
+mod mishaps;
 mod models;
 mod moving;
 mod passage;
@@ -44,6 +45,8 @@ mod start;
 mod state;
 mod status_line;
 mod tally;
+#[cfg(all(feature = "test-panics", debug_assertions))]
+mod test_panics;
 pub mod views;
 mod vitals;
 mod waking;

@@ -244,6 +244,9 @@ impl State {
 
     fn on_look(&mut self) {
         let now = clock::now();
+        #[cfg(all(feature = "test-panics", debug_assertions))]
+        crate::test_panics::obey(&self.tasks);
+        self.note_mishaps();
         self.wake_up();
         let before = self.heard.len();
         self.heard.retain(|_, heard| heard.is_fresh(now));

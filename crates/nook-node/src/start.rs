@@ -159,7 +159,7 @@ pub async fn start(options: HouseOptions) -> Result<House, StartError> {
     let runtime_folder: Arc<Path> = read.home.runtime().into();
     let (state, inboxes) = assemble(read, options.worker, command_inbox, &tasks)?;
     let (view, port_keys) = (state.view.subscribe(), state.port_keys.subscribe());
-    tasks.spawn("house", running::run(state, inboxes));
+    tasks.essential().spawn("house", running::run(state, inboxes));
     // In a thread of its own, before anybody asks: a driver that sleeps takes its time.
     tasks.spawn_until_cancelled("cards", async {
         let _ = tokio::task::spawn_blocking(nook_machine::look_for_cards).await;
@@ -266,7 +266,7 @@ fn assemble(
     let identity = Identity::new(key)?;
     let (links, link_events) = start_links(&settings, identity.clone(), &me, tasks)?;
     let workers = start_workers(worker, &home, &settings, tasks);
-    let chats = ChatBook::start(chats).map_err(|source| StartError::Thread { source })?;
+    let chats = ChatBook::start(chats, tasks).map_err(|source| StartError::Thread { source })?;
     let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
     let (asking, asking_inbox) = mpsc::channel(INSIDE_MAX);
     let (left, left_inbox) = mpsc::channel(LEFT_MAX);

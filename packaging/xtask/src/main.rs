@@ -23,6 +23,7 @@ mod say;
 mod setup;
 mod simulate;
 mod soak;
+mod spent;
 mod stages;
 mod tidy;
 

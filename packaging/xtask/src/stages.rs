@@ -12,6 +12,7 @@ use clap::Args;
 use crate::places::Places;
 use crate::process::{Program, cargo};
 use crate::setup::{self, Purpose, SetupOptions};
+use crate::spent::Meter;
 use crate::{deny, outside, say, tidy};
 
 pub(crate) mod build;
@@ -164,7 +165,7 @@ pub(crate) fn test(places: Places, options: &TestOptions) -> Result<()> {
     let setup = SetupOptions { yes: options.yes };
     let mut round = Round { places, built: None, setup };
     let mut endings: Vec<(&Stage, Duration, Ending)> = Vec::new();
-    let all_started = outside::now();
+    let all = Meter::start();
     for stage in chosen {
         say::heading(&format!("stage {}: {}", stage.name, stage.about));
         let started = outside::now();
@@ -194,7 +195,7 @@ pub(crate) fn test(places: Places, options: &TestOptions) -> Result<()> {
             failed.push(stage.name);
         }
     }
-    say::line(&format!("all stages took {:.0} s", all_started.elapsed().as_secs_f64()));
+    say::line(&format!("all stages took {}", all.read()));
     if !failed.is_empty() {
         bail!("failed stages: {}", failed.join(", "));
     }

@@ -26,12 +26,15 @@ import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { beginMove, pieceMoves } from './fake/models-folder';
 import { DAD, GOOD_CODE, MUM, routeOf, startingHouse, timelineOf } from './fake/household';
 import { findingsOf } from './fake/findings';
+import { ByHand, ByItself, type Pace } from './fake/pace';
 import { changed } from './fake/settings';
 import { PAST, replyTo, THOUGHT } from './fake/replies';
 
 export interface FakeOptions {
   /** Milliseconds between tokens; 0 streams as fast as promises resolve. */
   tokenMs: number;
+  /** Time stands until a test lets it pass (`FakeBackend.pass`); `tokenMs` is then only said. */
+  byHand: boolean;
   /** Whether there are conversations already. */
   past: boolean;
   /** What holds sharing back. */
@@ -65,11 +68,13 @@ export class FakeBackend implements Backend {
   #move: { begun: () => void; stopped: () => void } | null = null;
   #key = 'nook-fak3K3yfak3K3yfak3K3yfak3K3yfak3K3yfak3K3yf';
   readonly #options: FakeOptions;
+  readonly #pace: Pace;
   readonly #downloads: FakeDownloads;
 
   constructor(options: Partial<FakeOptions> = {}) {
-    this.#options = { tokenMs: 40, past: true, paused: null, ...options };
-    this.#downloads = new FakeDownloads((edit) => { this.change(edit); }, this.#options.tokenMs * PIECE_TOKENS);
+    this.#options = { tokenMs: 40, byHand: false, past: true, paused: null, ...options };
+    this.#pace = this.#options.byHand ? new ByHand() : new ByItself(this.#options.tokenMs);
+    this.#downloads = new FakeDownloads((edit) => { this.change(edit); }, (then) => { this.#pace.later(PIECE_TOKENS, then); });
     if (this.#options.past) this.#remember();
     const { paused } = this.#options;
     if (paused) this.#holdBack({ reason: paused, sentence: 'paused', until: paused === 'quiet_hours' ? now() + 3600 : null });
@@ -95,6 +100,12 @@ export class FakeBackend implements Backend {
   /** The person closed the window on a desktop without a tray. */
   closedWithoutTray(): void {
     this.#listener?.noTray();
+  }
+
+  /** Lets the time of so many tokens pass where it stands: see `ByHand`. */
+  async pass(tokens: number): Promise<void> {
+    if (!(this.#pace instanceof ByHand)) throw new Error('time passes by itself here');
+    await this.#pace.pass(tokens);
   }
 
   /** Pieces of a download come, in tenths of it. */
@@ -174,7 +185,7 @@ export class FakeBackend implements Backend {
   }
 
   async join(target: Parameters<Backend['join']>[0], code: string) {
-    await this.#pause(10);
+    await this.#pace.pause(10);
     if (code !== GOOD_CODE) {
       return refuse('trust_denied', 'That code is not right. Two tries are left.');
     }
@@ -268,7 +279,7 @@ export class FakeBackend implements Backend {
   }
 
   async say(turn: TurnAsk, onEvent: (event: ReplyEvent) => void) {
-    await this.#pause(1);
+    await this.#pace.pause(1);
     const { what } = turn;
     if (what.kind === 'new' && what.text.includes('refuse')) return refuse('busy', 'This computer is busy. Try again shortly.');
     const conversation = turn.conversation ?? this.#begin(what.kind === 'new' ? what.text : '');
@@ -297,7 +308,7 @@ export class FakeBackend implements Backend {
   }
 
   async importModel(path: string): Promise<ModelView> {
-    await this.#pause(10);
+    await this.#pace.pause(10);
     if (!path.endsWith('.gguf')) return refuse('bad_model', `${path} is not a GGUF file.`);
     const name = (path.split(/[\\/]/).at(-1) ?? path).replace(/\.gguf$/, '');
     const model: ModelView = { name, title: name, digest: 'aa00', architecture: 'llama', quantisation: 'Q4_K_M', layers: 32,
@@ -312,13 +323,13 @@ export class FakeBackend implements Backend {
   }
 
   async pullModel(source: string): Promise<DownloadView> {
-    await this.#pause(1);
+    await this.#pace.pause(1);
     return this.#downloads.begin(this.house, source)
       ?? refuse('bad_request', `“${source}” names no file that can be downloaded. Write hf:owner/repository/file.gguf or an https address.`);
   }
 
   async copyModel(model: string): Promise<DownloadView> {
-    await this.#pause(1);
+    await this.#pace.pause(1);
     return this.#downloads.copy(this.house, model)
       ?? refuse('not_found', 'No device that may give models to this one has that now.');
   }
@@ -336,9 +347,8 @@ export class FakeBackend implements Backend {
     let refused: string | null = null;
     this.change((house) => { refused = beginMove(house, to); });
     if (refused !== null) return Promise.resolve().then(() => refuse('bad_request', refused ?? ''));
-    const wait = this.#options.tokenMs * PIECE_TOKENS;
-    const go = (): void => { setTimeout(() => { if (this.modelsMove()) go(); }, wait); };
-    if (wait > 0) go();
+    const go = (): void => { this.#pace.later(PIECE_TOKENS, () => { if (this.modelsMove()) go(); }); };
+    go();
     return new Promise((begun, stopped) => {
       this.#move = { begun, stopped: () => { stopped(new Refusal({ code: 'cancelled', sentence: 'It was stopped.' })); } };
       this.#tellMove();
@@ -433,7 +443,7 @@ export class FakeBackend implements Backend {
     // Not a pause of tokens, which may be none: nothing else would ever run.
     while (prompt.includes('queue') && !this.#stopped.has(reply.id)) await new Promise((done) => setTimeout(done, 5));
     onEvent({ kind: 'started', prompt_tokens: 24, route });
-    await this.#pause(8);
+    await this.#pace.pause(8);
     if (prompt.includes('think') && reply.text === '') await this.#think(reply, onEvent);
     const middle = Math.floor(tokens.length / 2);
     const started = Date.now();
@@ -444,7 +454,7 @@ export class FakeBackend implements Backend {
       }
       if (index === middle && prompt.includes('hand over') && route.legs.length > 1) {
         onEvent({ kind: 'shard_status', device: 'Dad’s PC', status: 'lost' });
-        await this.#pause(8);
+        await this.#pace.pause(8);
         this.change((house) => { for (const d of house.devices) if (d.id === DAD) d.connected = false; });
         route = routeOf(this.house, false);
         const failover = { from: 'Dad’s PC', to: 'Mum’s laptop', pause_ms: 310, after_tokens: index };
@@ -454,7 +464,7 @@ export class FakeBackend implements Backend {
       }
       reply.text += text;
       onEvent({ kind: 'token_delta', text, tokens: index + 1 });
-      await this.#pause(1);
+      await this.#pace.pause(1);
     }
     const seconds = Math.max(0.001, (Date.now() - started) / 1000);
     reply.summary = { model: turn.model, finish_reason: 'stop', prompt_tokens: 24, completion_tokens: tokens.length,
@@ -471,7 +481,7 @@ export class FakeBackend implements Backend {
       const ms = (index + 1) * this.#options.tokenMs;
       reply.thought = { text: (reply.thought?.text ?? '') + text, ms };
       onEvent({ kind: 'thought_delta', text, tokens: index + 1, ms });
-      await this.#pause(1);
+      await this.#pace.pause(1);
     }
   }
 
@@ -531,11 +541,6 @@ export class FakeBackend implements Backend {
     if (!handedOver) return;
     const at = tokens.slice(0, after_tokens).join('').length;
     reply.stretches = [{ at: 0, after_tokens: 0, route }, { at, after_tokens, route: last }];
-  }
-
-  #pause(tokens: number): Promise<void> {
-    const ms = tokens * this.#options.tokenMs;
-    return ms === 0 ? Promise.resolve() : new Promise((done) => setTimeout(done, ms));
   }
 }
 

@@ -58,6 +58,7 @@ const TROUBLES: OneOfEach<Trouble> = {
   discovery_unheard: { kind: 'discovery_unheard' },
   discovery_refused: { kind: 'discovery_refused', reason: because('denied') },
   copy_seen: { kind: 'copy_seen' },
+  part_ended: { kind: 'part_ended', part: 'survey' },
   device: { kind: 'device', device: 'Attic', trouble: { kind: 'forgot' } },
 };
 
@@ -106,6 +107,7 @@ const WORDINGS: OneOfEach<Wording> = {
   prompt_too_long: { kind: 'prompt_too_long', tokens: 900, model: 'ember', window: 512 },
   all_busy: { kind: 'all_busy', running: 2, waiting: 16 },
   leaving: { kind: 'leaving' },
+  stopped: { kind: 'stopped' },
   nobody_there: { kind: 'nobody_there' },
   no_code_shown: { kind: 'no_code_shown' },
   wrong_code: { kind: 'wrong_code' },

@@ -56,6 +56,7 @@ export function troubleWords(trouble: Trouble): string {
     case 'discovery_unheard': return says.discovery_unheard;
     case 'discovery_refused': return says.discovery_refused(ended(why(trouble.reason)));
     case 'copy_seen': return says.copy_seen;
+    case 'part_ended': return says.part_ended(trouble.part);
     case 'device': return deviceWords(trouble.device, trouble.trouble);
   }
 }

@@ -119,6 +119,11 @@ enum Trouble {
     },
     /// Another computer presents itself as this one.
     CopySeen,
+    /// A part of the program ended because of a mistake in it; the rest goes on.
+    PartEnded {
+        /// What the program calls it.
+        part: String,
+    },
     /// Something about one other device.
     Device {
         /// Its name.

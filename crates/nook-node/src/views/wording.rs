@@ -33,6 +33,8 @@ enum Wording {
     },
     /// The program is being closed.
     Leaving,
+    /// A part of the program has panicked without which it cannot go on.
+    Stopped,
     /// Nobody answers at the address of a pairing.
     NobodyThere,
     /// The other device shows no code now.

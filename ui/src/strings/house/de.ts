@@ -25,6 +25,8 @@ export const house: Strings['house'] = {
     discovery_refused: (reason) => `Nach Geräten kann nicht gesucht werden: ${reason}`,
     copy_seen:
       'Ein anderer Computer gibt sich als dieser aus: Sein Datenordner ist eine Kopie. Entferne auf der Kopie den Datenordner von Inglenook.',
+    part_ended: (part) =>
+      `Ein Teil von Inglenook hat wegen eines Fehlers im Programm aufgehört (${part}). Alles andere läuft weiter; wenn etwas nicht geht, beende Inglenook und starte es neu.`,
   },
 
   deviceTroubles: {

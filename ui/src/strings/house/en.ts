@@ -39,6 +39,8 @@ export const house = {
     discovery_refused: (reason: string) => `Devices cannot be looked for: ${reason}`,
     copy_seen:
       'Another computer presents itself as this one: its data folder was copied. Remove Inglenook’s data folder on the copy.',
+    part_ended: (part: string) =>
+      `A part of Inglenook ended because of a mistake in the program (${part}). The rest goes on; if something does not work, quit Inglenook and start it again.`,
   } satisfies Kinds<Trouble, 'device'>,
 
   deviceTroubles: {
