@@ -19,7 +19,7 @@ mod card;
 mod node;
 pub(crate) mod package;
 mod python;
-mod rust;
+pub(crate) mod rust;
 pub(crate) mod ui;
 
 /// What to test and how.
