@@ -3,7 +3,7 @@
 //! Asks [`packages`] which system packages are missing and has them installed (in CI or with
 //! `--yes` at once, on a terminal after asking, otherwise the command is printed and that is the
 //! error); makes the Python environment of the tests ([`python`]) and installs the spelling check
-//! ([`typos`]); checks Node.
+//! ([`typos`]); builds what is missing of Cargo's tools ([`tools`]); checks Node.
 
 use std::io::Write as _;
 
@@ -17,6 +17,7 @@ use crate::{outside, say};
 
 pub(crate) mod packages;
 pub(crate) mod python;
+pub(crate) mod tools;
 pub(crate) mod typos;
 
 /// The oldest Node that the window's tools run on.
@@ -59,6 +60,7 @@ pub(crate) fn ensure(places: &Places, purpose: Purpose, options: &SetupOptions) 
     if purpose >= Purpose::Test {
         python::environment(places)?;
         typos::tool(places)?;
+        tools::tool(places, &tools::NEXTEST)?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ mod node;
 pub(crate) mod package;
 mod pool;
 mod python;
-mod rust;
+pub(crate) mod rust;
 pub(crate) mod ui;
 
 /// What to test and how.
