@@ -28,6 +28,8 @@ mod reason;
 mod shared;
 mod state;
 mod tensor;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use call::{Call, CallReceiver, CallSender};
 pub use config::{MuxConfig, PingPolicy, Side};

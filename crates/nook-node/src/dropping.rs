@@ -6,7 +6,7 @@
 //! itself makes room or goes. It names the conversation to every device of the trail, this one's worker
 //! included, and to the device that ran it whole: in order, over `bulletins`, and before a link is closed
 //! because of it; a device that is not connected hears it when it is back. The hosting half
-//! ([`State::on_drop_kept`]) hands the name to the worker, which frees the memory at once, and keeps nothing
+//! (`host`) hands the name to the worker, which frees the memory at once, and keeps nothing
 //! that comes later of a call that the name has overtaken. Nothing is answered: what a name could not be
 //! brought to is kept no longer than `shard_eviction_idle_seconds`, as it always was.
 
@@ -70,12 +70,6 @@ impl State {
             _ if self.peers.get(peer).is_some() => self.bulletins.owe(peer, kept),
             _ => {}
         }
-    }
-
-    /// A device will not go on with a conversation. It needs no leave for that: only what is kept for
-    /// itself is looked at, and a device that lost its leave has nothing here.
-    pub(crate) fn on_drop_kept(&self, peer: PeerId, kept: KeptHistory) {
-        self.workers.drop_kept(Some(peer), kept);
     }
 }
 

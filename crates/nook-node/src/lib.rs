@@ -2,8 +2,7 @@
 //!
 //! [`start()`] reads the home and starts the parts (`start`); the loop (`running`) owns the `state`
 //! and handles one thing at a time: commands of doors (`house`), what links and discovery report
-//! (`devices`), what linked devices are told (`bulletins`), calls of other devices (`sharing`, `lending`, `forwarding`, `whole`; counted by `tally`; held back by `holding_back`, which asks
-//! `pausing`), replies (`replies`, `reply`), where
+//! (`devices`), what linked devices are told (`bulletins`), calls of other devices (`host`, which `hosting` joins to the loop), replies (`replies`, `reply`), where
 //! they are computed (`choice`, by what `gauges` and `probing` have measured), which layers lie where
 //! (`placing`), model files from the network, of other devices and of other programs (`downloads`, `copying`, `found`) and whether they fit (`fits`), kept conversations (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
 //! made in one place (`present`, `status_line`) from plain types ([`views`]).
@@ -21,21 +20,17 @@ mod downloads;
 mod dropping;
 mod embed;
 mod fits;
-mod forwarding;
 mod found;
 mod gauges;
-mod holding_back;
-mod holdings;
+mod host;
+mod hosting;
 pub mod house;
 pub mod inspect;
 mod keeping;
-mod lending;
 mod log;
 mod meters;
 mod models;
 mod moving;
-mod passage;
-mod pausing;
 mod placing;
 mod port;
 mod preferences;
@@ -47,13 +42,10 @@ mod records;
 mod replies;
 pub mod reply;
 mod running;
-mod sharing;
 mod shelf;
-mod sleeping;
 mod start;
 mod state;
 mod status_line;
-mod tally;
 pub mod views;
 mod vitals;
 mod waking;

@@ -10,6 +10,7 @@ use nook_store::{
 };
 
 use crate::catalogue::Entry;
+use crate::host::HostEvent;
 use crate::house::{Answer, HouseError};
 use crate::shelf::{FilePlace, Listed, open_file};
 use crate::state::{Inside, State};
@@ -230,7 +231,7 @@ impl State {
     pub(crate) fn library_changed(&mut self) {
         self.catalogue
             .sort_by(|a, b| (!a.built_in, &a.listed.name).cmp(&(!b.built_in, &b.listed.name)));
-        self.relist_lent();
+        self.tell_host(HostEvent::ModelsChanged);
         self.look_at_fits();
         let (shelf, catalogue) = (&self.shelf, &self.catalogue);
         let gone = shelf.keep_only(|digest| catalogue.iter().any(|it| it.digest() == digest));

@@ -29,6 +29,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::gauges::GAUGES_MAX;
+use crate::host::HostEvent;
 use crate::probing::call::{Done, Failed, Steps};
 use crate::probing::golden::{GoldenBook, Subject};
 use crate::records::Note;
@@ -204,7 +205,7 @@ impl State {
         self.probing.take(probed, clock::now());
         if matches!(probed, Probed::Round(_)) && self.probing.is_own {
             // What others are told of this device is new.
-            self.advertise();
+            self.tell_host(HostEvent::AdvertsChanged);
         }
     }
 }

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nook_base::clock;
 use nook_base::tasks::Tasks;
@@ -16,7 +15,7 @@ use nook_find::{Finder, FinderConfig, Household, Interfaces, Sighting};
 use nook_link::pairing::Pairing;
 use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
 use nook_mux::PingPolicy;
-use nook_shard::{WorkerCommand, WorkerLimits};
+use nook_shard::WorkerCommand;
 use nook_store::{
     Chats, Home, HomeChoice, HomeError, LentDays, LentDaysFile, Library, Measured, MeasuredFile,
     Peers, PortKeys, SettingsFile, Where,
@@ -35,13 +34,12 @@ use crate::copying::Copies;
 use crate::downloads::Downloads;
 use crate::fits::Fits;
 use crate::gauges::Gauges;
-use crate::holding_back::HoldingBack;
-use crate::holdings::Holdings;
+use crate::host::{Giving, Host, HostEvent, Runner, Tools, Traffic, worker_limits};
 use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings};
 use crate::keeping::Keeping;
 use crate::meters::Meters;
 use crate::moving::Moving;
-use crate::placing::{Leases, Wishes};
+use crate::placing::Wishes;
 use crate::preferences::{not_changed, settings_trouble};
 use crate::probing::Probing;
 use crate::quiet::Quiet;
@@ -49,9 +47,9 @@ use crate::records::Records;
 use crate::reply::Me;
 use crate::running::{self, Inboxes};
 use crate::shelf::Shelf;
-use crate::state::{Lending, State};
-use crate::tally::Tally;
+use crate::state::State;
 use crate::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
+use crate::waking::Looks;
 use crate::whole::Wholes;
 use crate::workers::{WorkerSource, Workers};
 use crate::{PROTOCOL, models};
@@ -70,6 +68,9 @@ const FEATURES: u32 = FEATURE_RESUME
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
+
+/// Things that happened on the lending side and wait for the loop; a task beyond them waits.
+const HOST_EVENTS_MAX: usize = 256;
 
 /// Calls that one other device may have open here at once; streams are limited apart from it.
 const CALLS_MAX: usize = 64;
@@ -160,7 +161,7 @@ struct Read {
     downloads: Downloads,
     keeping: Keeping,
     measured: Measured,
-    tally: Tally,
+    lent: LentDays,
 }
 
 /// Starts a node.
@@ -241,7 +242,7 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         Measured::default()
     });
     let keeping = Keeping::new(file);
-    let tally = tally(&home);
+    let lent = lent_days(&home);
     Ok(Read {
         home,
         settings,
@@ -255,19 +256,18 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         downloads,
         keeping,
         measured,
-        tally,
+        lent,
     })
 }
 
 /// What was computed for others in the last days.
-fn tally(home: &Home) -> Tally {
+fn lent_days(home: &Home) -> LentDays {
     let file = LentDaysFile::of(home);
-    let days = file.load(nook_machine::day_of_calendar()).unwrap_or_else(|error| {
+    file.load(nook_machine::day_of_calendar()).unwrap_or_else(|error| {
         // It is counted anew, and the file is written again.
         tracing::warn!(%error, "how much was lent before is lost");
         LentDays::default()
-    });
-    Tally::new(file, days)
+    })
 }
 
 fn assemble(
@@ -285,6 +285,20 @@ fn assemble(
     let chats = ChatBook::start(chats).map_err(|source| StartError::Thread { source })?;
     let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
     let gate = Gate::new(settings.settings().gate, peers.levels());
+    let (host_events, host_inbox) = mpsc::channel(HOST_EVENTS_MAX);
+    let book = watch::channel(Arc::new(AdvertBook::default())).0;
+    let (shelf, traffic) = (Shelf::new(inside.clone()), Traffic::default());
+    let tools = Tools {
+        me: me.id,
+        workers: workers.clone(),
+        shelf: shelf.clone(),
+        book: book.subscribe(),
+        giving: Giving::new(traffic.clone()),
+        events: host_events,
+    };
+    let ledger = LentDaysFile::of(&home);
+    let host_runner =
+        Runner::new(tools, links.clone(), tasks.clone(), ledger, crate::replies::memory_free);
     let mut state = State {
         me,
         key: signer,
@@ -298,25 +312,23 @@ fn assemble(
         windows: 0,
         seen: BTreeMap::new(),
         heard: BTreeMap::new(),
-        book: watch::channel(Arc::new(AdvertBook::default())).0,
+        book,
         bulletins: Bulletins::default(),
-        lending: Lending::default(),
-        holding_back: HoldingBack::default(),
-        leases: Leases::default(),
+        host: Host::new(read.lent, tasks.token().child_token()),
+        host_runner,
+        looks: Looks::default(),
         wishes: Wishes::default(),
         whole: Wholes::default(),
-        copies: Copies::default(),
-        holdings: Holdings::default(),
+        copies: Copies::new(traffic),
         meters: Meters::default(),
         records: Records::default(),
         keeping: read.keeping,
-        tally: read.tally,
         gauges: Gauges::default(),
         last_decision: None,
         probing: Probing::default(),
         quiet: Quiet::default(),
         workers,
-        shelf: Shelf::new(inside.clone()),
+        shelf,
         moving: Moving::begun(!library.is_there(), models.missing),
         library,
         catalogue: models.entries,
@@ -327,7 +339,6 @@ fn assemble(
         replies: Arc::new(()),
         waiting: VecDeque::new(),
         problems: BTreeMap::new(),
-        advertised_at: None,
         inside,
         view: watch::channel(Arc::new(empty_view())).0,
         tasks: tasks.clone(),
@@ -338,7 +349,10 @@ fn assemble(
     };
     state.note("models", models.broken);
     let sightings = settle(&mut state, read.measured);
-    Ok((state, Inboxes { commands, inside: inside_inbox, links: link_events, sightings }))
+    Ok((
+        state,
+        Inboxes { commands, inside: inside_inbox, host: host_inbox, links: link_events, sightings },
+    ))
 }
 
 /// Starts what acts on the outside by itself, once all parts are there.
@@ -347,9 +361,8 @@ fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighti
     state.take_back(measured);
     let sightings = start_finder(state);
     state.peers_changed();
-    state.weigh();
-    state.apply_sharing();
-    state.watch_for_sleep();
+    state.tell_host(HostEvent::SharingSet);
+    state.host_runner.watch_for_sleep();
     state.look_at_fits();
     state.start_downloads();
     state.list_port_keys();
@@ -431,17 +444,6 @@ impl State {
         self.me.name = device_name(&self.settings);
     }
 
-    /// Tells the workers what they may take, unless they know.
-    pub(crate) fn apply_limits(&mut self) {
-        let limits = worker_limits(&self.settings);
-        let told = (limits, self.holdings.shares(limits.memory_bytes_max));
-        if self.holdings.told.as_ref() == Some(&told) {
-            return;
-        }
-        let is_told = self.workers.limit(limits, told.1.clone());
-        self.holdings.told = is_told.then_some(told);
-    }
-
     pub(crate) fn port_settings(&self) -> PortSettings {
         let port = &self.settings.settings().port;
         PortSettings {
@@ -479,19 +481,8 @@ fn start_workers(
     tasks: &Tasks,
 ) -> Workers {
     let folder = home.runtime().to_owned();
-    Workers::start(WorkerSource { command, folder, limits: worker_limits(settings) }, tasks)
-}
-
-fn worker_limits(settings: &SettingsFile) -> WorkerLimits {
-    let host = &settings.settings().host;
-    // The node lends a stream before a worker hears of it, exactly and over all workers. A worker takes one
-    // more, so that this device measuring itself never costs a guest its place.
-    let lent = u16::try_from(host.max_concurrent_streams).unwrap_or(u16::MAX);
-    WorkerLimits {
-        streams_max: lent.saturating_add(1),
-        memory_bytes_max: host.shard_bytes(crate::replies::memory_total()),
-        idle: host.shard_eviction_idle.max(Duration::from_secs(1)),
-    }
+    let limits = worker_limits(&settings.settings().host, crate::replies::memory_total());
+    Workers::start(WorkerSource { command, folder, limits }, tasks)
 }
 
 /// The given name, else the computer's, which others only hear once they are paired.

@@ -1,23 +1,18 @@
 //! Everything the house loop owns. Nobody else writes to it; others hold handles or snapshots.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use nook_base::tasks::Tasks;
-use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
+use nook_base::{ModelDigest, PeerId};
 use nook_fetch::{FetchError, Fetched};
 use nook_find::{Finder, Tag};
+use nook_link::Links;
 use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
-use nook_link::{Link, Links};
-use nook_machine::{Conditions, Machine};
-use nook_mux::Call;
 use nook_store::{Home, Library, Peers, PortKeys, SettingsFile, Staged};
-use nook_trust::{DeviceKey, Gate, Ticket};
-use nook_wire::Message;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
+use nook_trust::{DeviceKey, Gate};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::adverts::{AdvertBook, Heard};
 use crate::bulletins::Bulletins;
@@ -28,20 +23,19 @@ use crate::copying::Copies;
 use crate::downloads::{Downloads, Stocked};
 use crate::fits::Fits;
 use crate::gauges::Gauges;
-use crate::holding_back::HoldingBack;
-use crate::holdings::{Holdings, Surveyed};
-use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
+use crate::host::{Host, Runner};
+use crate::house::{Answer, GenerateRequest, HouseError, Reply};
 use crate::keeping::Keeping;
 use crate::meters::Meters;
 use crate::moving::{Brought, FolderSeen, Moving, NotBrought};
-use crate::placing::{Leases, Progress, Wishes};
+use crate::placing::Wishes;
 use crate::probing::{Probed, Probing};
 use crate::quiet::Quiet;
 use crate::records::{Note, Records};
 use crate::reply::{Me, Unwanted};
 use crate::shelf::Shelf;
-use crate::tally::Tally;
 use crate::views::{DecisionView, HouseView, KeyPlace, ModelView, PortView, TroubleView};
+use crate::waking::Looks;
 use crate::whole::Wholes;
 use crate::workers::Workers;
 
@@ -80,34 +74,12 @@ pub(crate) enum Inside {
         placed: oneshot::Sender<()>,
         answer: Answer<Reply>,
     },
-    /// A guest's stream began or ended.
-    Lending,
-    /// That is to be told now.
-    AdvertDue,
     /// A reply of this device ended.
     ReplyEnded,
-    /// What was lent of these models has drained.
-    Drained(BTreeSet<ModelDigest>),
-    /// The workers have said what they hold.
-    Surveyed(Surveyed),
-    /// Layers that another device asked for come into memory, are there, or will not be.
-    Placing(Progress),
-    /// Layers that are to be freed once no conversation is held.
-    Owed(ModelDigest, LayerRange),
     /// How the usual reply with a model could be divided; nothing when that could not be seen.
     Outlook(ModelDigest, Option<Box<Outlook>>),
     /// Devices are being measured.
     Probed(Probed),
-    /// The machine was looked at; without conditions, the look failed.
-    Looked(Box<Machine>, Option<Conditions>),
-    /// The machine is about to sleep, and waits a moment for `ready`.
-    SleepNear { ready: oneshot::Sender<()> },
-    /// It is awake again.
-    SleepOver,
-    /// A guest's results are to go on to this device.
-    NextHost { peer: PeerId, answer: oneshot::Sender<Result<Link, ErrorCode>> },
-    /// A device brings steps in another's name.
-    Relay { carrier: PeerId, ticket: Box<Ticket>, call: Call<Message> },
     /// Nobody will go on with what these replies with a model left.
     Unwanted(ModelDigest, Unwanted),
     /// A temporary conversation made room for another.
@@ -143,42 +115,6 @@ pub(crate) struct Window {
     pub(crate) expires: u64,
 }
 
-/// Lending as it stands; at first nothing is lent.
-#[derive(Debug)]
-pub(crate) struct Lending {
-    /// What the owner chose.
-    pub(crate) sharing: Sharing,
-    /// Absent while nothing is lent, by choice or because lending is held back.
-    pub(crate) terms: Option<crate::lending::Terms>,
-    pub(crate) streams_max: u16,
-    /// One permit a stream, over all models and workers. It outlives the terms, so that streams which
-    /// still end under old ones count; a new one is made only when the number itself changes.
-    pub(crate) streams: Arc<Semaphore>,
-    /// Whether an advert waits for its moment.
-    pub(crate) tells_soon: bool,
-    /// Who is helped now, and how much. It outlives the terms, as streams that still end do.
-    pub(crate) usage: crate::lending::Usage,
-    /// Ends the calls of one device when it is trusted less.
-    pub(crate) guests: BTreeMap<PeerId, CancellationToken>,
-    /// Models whose memory is to be freed once no reply of this device needs it.
-    pub(crate) owed: BTreeSet<ModelDigest>,
-}
-
-impl Default for Lending {
-    fn default() -> Self {
-        Self {
-            sharing: Sharing::default(),
-            terms: None,
-            streams_max: 0,
-            streams: Arc::new(Semaphore::new(0)),
-            tells_soon: false,
-            usage: crate::lending::Usage::default(),
-            guests: BTreeMap::new(),
-            owed: BTreeSet::new(),
-        }
-    }
-}
-
 /// The house.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -204,25 +140,22 @@ pub(crate) struct State {
     pub(crate) book: watch::Sender<Arc<AdvertBook>>,
     /// What is said to the devices that are linked.
     pub(crate) bulletins: Bulletins,
-    pub(crate) lending: Lending,
-    pub(crate) holding_back: HoldingBack,
-    /// Layers that other devices asked this one to hold.
-    pub(crate) leases: Leases,
+    /// What this device computes for others.
+    pub(crate) host: Host,
+    pub(crate) host_runner: Runner,
+    /// When the loop looked around last.
+    pub(crate) looks: Looks,
     /// Layers that this device asks others to hold.
     pub(crate) wishes: Wishes,
     pub(crate) meters: Meters,
     /// Whole requests between this device and others of the same person.
     pub(crate) whole: Wholes,
-    /// Models that this device gives to others, and takes from them.
+    /// Models that this device takes from others.
     pub(crate) copies: Copies,
-    /// What this device's workers hold.
-    pub(crate) holdings: Holdings,
     /// How other devices did in the replies of this one.
     pub(crate) records: Records,
     /// What of that is kept over a restart.
     pub(crate) keeping: Keeping,
-    /// How much was computed for others.
-    pub(crate) tally: Tally,
     /// How fast the devices compute, and how far away they are.
     pub(crate) gauges: Gauges,
     /// The last reply and what was decided for it.
@@ -249,7 +182,6 @@ pub(crate) struct State {
     pub(crate) waiting: VecDeque<Waiting>,
     /// Problems by subject; the newest of each.
     pub(crate) problems: BTreeMap<&'static str, Vec<TroubleView>>,
-    pub(crate) advertised_at: Option<Instant>,
     pub(crate) inside: mpsc::Sender<Inside>,
     pub(crate) view: watch::Sender<Arc<HouseView>>,
     pub(crate) tasks: Tasks,

@@ -18,7 +18,7 @@ use nook_plan::Place;
 
 use super::call::Failed;
 use super::{Aim, Round, Wanted, stretches};
-use crate::lending::Lent;
+use crate::host::Lent;
 use crate::records::Note;
 use crate::shelf::Listed;
 use crate::state::{Inside, State};
@@ -40,8 +40,8 @@ impl State {
 
     /// Measures the first such model, if the machine has nothing else to do.
     pub(super) fn probe_own(&mut self, now: Instant) {
-        let is_free = self.streams() == 0
-            && self.conditions().is_some_and(|conditions| is_at_rest(&conditions));
+        let is_free = self.host.streams() == 0
+            && self.host.conditions(now).is_some_and(|conditions| is_at_rest(&conditions));
         let Some(lent) = self.unmeasured(now).filter(|_| is_free).cloned() else { return };
         let Some(entry) = self.catalogue.iter().find(|entry| entry.digest() == lent.model) else {
             return;
@@ -52,21 +52,18 @@ impl State {
             true => file.weight_bytes(&ModelPart { embedding: true, head: true, layers }),
             false => file.weight_bytes(&ModelPart::inner(layers)),
         };
-        if needed.saturating_add(SPARE_BYTES) > self.holdings.available() {
+        if needed.saturating_add(SPARE_BYTES) > self.host.residency().available() {
             return;
         }
-        if let Some(terms) = &self.lending.terms {
-            // Where lending ends meanwhile, its worker ends with it.
-            terms.served.note(lent.model);
-        }
+        // Where lending ends meanwhile, its worker ends with it.
+        self.host.note_served(lent.model);
         let wanted = Wanted { listed, file, aim: Aim::Own };
         let targets = BTreeMap::from([(Place::Local, lent.layers)]);
         self.begin_round(wanted, targets, BTreeMap::new());
     }
 
     fn unmeasured(&self, now: Instant) -> Option<&Lent> {
-        let terms = self.lending.terms.as_ref()?;
-        terms.lent.iter().find(|lent| {
+        self.host.lent().iter().find(|lent| {
             let speed = self.gauges.speed(Place::Local, lent.model);
             let is_unknown = speed.decode.is_unknown()
                 || speed.prefill.is_unknown()

@@ -498,7 +498,7 @@ mod tests {
     use nook_wire::Chunk;
 
     use super::*;
-    use crate::passage::tests::call;
+    use nook_mux::testing::call;
 
     fn chunk() -> Message {
         Message::Chunk(Chunk { offset: 0, bytes: vec![1].into(), last: true })

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use nook_base::tasks::Tasks;
 use nook_mux::Call;
+use nook_mux::testing::call;
 use nook_wire::{Chunk, WholeTokens};
 
 use super::*;
-use crate::passage::tests::{call, step};
 
 /// What a reader of two ids makes of a host that says this and then ends the call with a code, if any.
 async fn read(said: &[Message], code: Option<ErrorCode>) -> Result<Vec<u32>, NoIds> {
@@ -48,6 +48,6 @@ async fn a_host_that_ends_a_request_between_head_and_ids_has_refused_and_not_lie
     assert_eq!(read(&[], Some(busy)).await, Err(NoIds::Refused(busy)), "without a word");
     // A host that does not say why is lost, and one that answers something else is wrong.
     assert_eq!(read(&[half], None).await, Err(NoIds::Gone));
-    let strange = read(&[step(1)], None).await;
+    let strange = read(&[Message::Truncate { position: 1 }], None).await;
     assert!(matches!(strange, Err(NoIds::Wrong(_))), "{strange:?}");
 }

@@ -11,7 +11,7 @@ use nook_trust::TicketClaim;
 use nook_wire::{FEATURE_FORWARD, Message, Open, ResumePoint};
 
 use super::Walk;
-use crate::forwarding;
+use crate::host::tickets;
 use crate::reply::leg::{Leg, Order};
 
 impl Walk {
@@ -51,7 +51,7 @@ impl Walk {
             dtype: open.dtype,
             positions_max: open.positions_max,
         });
-        let head = Message::Forward(Box::new(forwarding::on_the_wire(&ticket)));
+        let head = Message::Forward(Box::new(tickets::on_the_wire(&ticket)));
         if orders.try_send(Order::Send { head, tensor: None }).is_err() {
             // As in `send`.
             self.pending.push_back(Event::Lost { attempt });
