@@ -18,9 +18,10 @@ use nook_trust::{DeviceName, Gate, TrustLevel};
 use nook_wire::{Advert, Message};
 use tokio::sync::oneshot;
 
-use crate::adverts::{AdvertBook, Heard, OwnDevice};
 use crate::host::HostEvent;
 use crate::house::{Answer, HouseError, PairTarget};
+use crate::requester::Event;
+use crate::resources::adverts::{AdvertBook, Heard, OwnDevice};
 use crate::state::{Inside, Seen, State, Window};
 use crate::views::{DeviceTrouble, DeviceView, PairingView, Trouble, TroubleView, Trust, Wording};
 
@@ -64,7 +65,7 @@ impl State {
                 }
                 self.problems.remove("version");
                 self.is_known_again(peer);
-                self.whole.gone(peer);
+                self.ask(Event::LinkChanged(peer));
                 self.copies_gone(peer);
                 let owed = self.bulletins.linked(peer, link.mux().clone(), &self.tasks);
                 owed.into_iter().for_each(|kept| self.say_drop(peer, kept));
@@ -73,14 +74,14 @@ impl State {
             LinkEvent::Down { peer, reason, .. } => {
                 tracing::info!(?peer, %reason, "disconnected");
                 self.heard.remove(&peer);
-                self.whole.gone(peer);
+                self.ask(Event::LinkChanged(peer));
                 self.copies_gone(peer);
                 self.tell_host(HostEvent::LinkDown(peer));
                 self.bulletins.gone(peer);
                 if self.peers.get(peer).is_none() {
                     self.bulletins.forget(peer);
                 }
-                self.wishes.household_changed();
+                self.ask(Event::OffersChanged);
                 self.publish_book();
             }
             LinkEvent::IncomingCall { peer, call } => {
@@ -139,20 +140,23 @@ impl State {
     fn on_message(&mut self, peer: PeerId, message: Message) {
         match message {
             Message::Place(wish) => self.tell_host(HostEvent::Place { peer, wish }),
-            Message::Placed(placed) => self.on_placed(peer, placed),
+            Message::Placed(placed) => self.ask(Event::Placed(peer, placed)),
             Message::DropKept(kept) => self.tell_host(HostEvent::DropKept { peer, kept }),
             Message::Advert(advert) => {
                 let shards = |advert: &Advert| (advert.shards.clone(), advert.memory_free_bytes);
                 let before = self.heard.get(&peer).map(|heard| shards(&heard.advert));
                 if before != Some(shards(&advert)) {
-                    self.wishes.household_changed();
+                    self.ask(Event::OffersChanged);
                 }
                 let silent_max = self.settings.settings().inference.shard_health_timeout;
                 let life = silent_max.saturating_mul(ADVERT_LIFE_SILENCES);
-                self.heard.insert(peer, Heard { advert, at: clock::now(), life });
+                let link = self.links.link(peer);
+                let app_version = link.map(|it| it.hello().app_version.clone()).unwrap_or_default();
+                let heard = Heard { advert, at: clock::now(), life, app_version };
+                self.heard.insert(peer, heard);
                 self.publish_book();
             }
-            Message::WholeOffers(offers) => self.on_whole_offers(peer, offers),
+            Message::WholeOffers(offers) => self.ask(Event::WholeOffers(peer, offers)),
             Message::Have(have) => self.on_have(peer, have),
             Message::Draining { .. } => {
                 self.heard.remove(&peer);
@@ -178,9 +182,9 @@ impl State {
             heard: heard.map(|(peer, heard)| (*peer, heard.clone())).collect(),
             barred,
             keepers,
-            left_out: self.left_out(clock::now()),
-            suspected: self.suspected(clock::now()),
-            wrong: self.probing.golden.wrong(clock::now()).collect(),
+            left_out: self.requester.left_out(clock::now()),
+            suspected: self.requester.suspected(clock::now()),
+            wrong: self.requester.wrong(clock::now()),
             own: self.own_devices(),
             names: self
                 .peers
@@ -200,7 +204,8 @@ impl State {
         }
         let own = |peer: &PeerId| {
             let pass = self.gate.admit(*peer, nook_trust::Purpose::RemoteWhole).ok()?;
-            let offers = self.links.link(*peer).and(self.whole.offers(*peer))?.offers.clone();
+            let offers = self.links.link(*peer).and(self.requester.whole_offers(*peer))?;
+            let offers = offers.offers.clone();
             Some((*peer, OwnDevice { pass, offers }))
         };
         self.peers.list().iter().filter_map(|peer| own(&peer.id)).collect()
@@ -366,8 +371,7 @@ impl State {
         let id = self.paired(device)?;
         self.peers.remove(id).map_err(|error| bad(error.to_string()))?;
         self.heard.remove(&id);
-        self.forget_record(id);
-        self.wishes.forget(id);
+        self.ask(Event::Unpaired(id));
         self.bulletins.forget(id);
         self.peers_changed();
         Ok(())

@@ -66,7 +66,7 @@ impl State {
         findings.extend(unused_cards(nook_machine::cards()));
         let other = self.workers.problems().borrow().clone();
         let other = other.into_iter().chain(self.problems.values().flatten().cloned());
-        let other = other.chain(self.record_troubles(nook_base::clock::now()));
+        let other = other.chain(self.record_troubles());
         findings.extend(other.map(|other| trouble("trouble", other)));
         findings
     }

@@ -15,8 +15,8 @@ use nook_plan::{
     Walk, WholeElsewhere, Width, plan,
 };
 
-use crate::choice::outlook::PROMPT_TOKENS_USUAL;
-use crate::choice::{REPLY_TOKENS_EXPECTED, costs};
+use crate::requester::choice::outlook::PROMPT_TOKENS_USUAL;
+use crate::requester::choice::{REPLY_TOKENS_EXPECTED, costs};
 use crate::state::State;
 use crate::views::{FitKind, FitView};
 
@@ -114,10 +114,10 @@ impl State {
         lenders.truncate(LENDERS_MAX);
         let inference = &self.settings.settings().inference;
         Basis {
-            here: crate::replies::memory_total(),
+            here: crate::resources::memory::memory_total(),
             lenders,
             ends: (inference.local_prefix_layers, inference.local_suffix_layers),
-            models: self.catalogue.iter().map(crate::catalogue::Entry::digest).collect(),
+            models: self.catalogue.iter().map(crate::resources::catalogue::Entry::digest).collect(),
             house: self.given_in_house().map(|it| (it.model, it.bytes, it.layers)).collect(),
         }
     }

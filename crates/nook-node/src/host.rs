@@ -30,7 +30,6 @@ mod runner;
 mod serve;
 mod sleep;
 mod terms;
-pub(crate) mod tickets;
 mod tools;
 mod traffic;
 mod usage;

@@ -5,7 +5,8 @@ use nook_base::{Sensitive, clock};
 use crate::host::{HostContext, HostEffect, HostEvent};
 use crate::house::{HouseError, PauseFor, Sharing};
 use crate::preferences::not_changed;
-use crate::records::Note;
+use crate::requester::Event;
+use crate::requester::records::Note;
 use crate::state::State;
 use crate::status_line::pause_words;
 use crate::views::{PauseReason, PauseView};
@@ -37,11 +38,11 @@ impl State {
             today: nook_machine::day_of_calendar(),
             me: self.me.id,
             settings: self.settings.settings(),
-            memory_total: crate::replies::memory_total(),
+            memory_total: crate::resources::memory::memory_total(),
             gate: &self.gate,
             models: &self.catalogue,
             heard: &self.heard,
-            gauges: &self.gauges,
+            gauges: self.requester.gauges(),
             linked: &linked,
             replies: self.replies_running(),
             fresh_key: Sensitive(rand::random()),
@@ -57,7 +58,7 @@ impl State {
                     self.bulletins.say_now(peer);
                 }
             }
-            HostEffect::StopOwnProbe => self.probing.stop_own(),
+            HostEffect::StopOwnProbe => self.ask(Event::Lending),
             HostEffect::FindLink { peer, answer } => {
                 let link = self.links.link(peer);
                 // A call that has ended waits no more.
@@ -65,7 +66,7 @@ impl State {
             }
             HostEffect::NoLink { answer, code } => drop(answer.send(Err(code))),
             HostEffect::Measured { model, visits } => {
-                self.on_conduct(Note::Measured { model, row_bytes: 0, visits });
+                self.ask(Event::Noted(Note::Measured { model, row_bytes: 0, visits }));
             }
             HostEffect::LimitWorkers(limits, shares) => {
                 if !self.workers.limit(limits, shares) {

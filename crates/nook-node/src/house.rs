@@ -35,7 +35,7 @@ pub(crate) const INBOX_COMMANDS_MAX: usize = 64;
 const JOIN_LIMIT: Duration = Duration::from_secs(2);
 
 /// Reply events that may wait for a slow reader. A reader that is slower still slows the reply; one
-/// that takes nothing for [`crate::reply::READER_STALL_LIMIT`] ends it.
+/// that takes nothing for [`crate::requester::reply::READER_STALL_LIMIT`] ends it.
 pub const REPLY_EVENTS_MAX: usize = 256;
 
 /// Replies that may wait until one under way ends, asked through all doors together: chat windows
@@ -384,7 +384,7 @@ impl House {
         self.ask(|answer| Command::Generate { request: Box::new(request), answer }).await
     }
 
-    /// Works out vectors for texts, on this device alone: see `crate::embed`.
+    /// Works out vectors for texts, on this device alone: see `crate::requester::embed`.
     pub async fn embed(&self, request: EmbedRequest) -> Result<Embedded, HouseError> {
         self.ask(|answer| Command::Embed { request, answer }).await
     }

@@ -1,56 +1,46 @@
 //! The node: one event loop that owns the house, and a cheap [`House`] handle for the doors.
 //!
 //! [`start()`] reads the home and starts the parts (`start`); the loop (`running`) owns the `state`
-//! and handles one thing at a time: commands of doors (`house`), what links and discovery report
-//! (`devices`), what linked devices are told (`bulletins`), calls of other devices (`host`, which `hosting` joins to the loop), replies (`replies`, `reply`), where
-//! they are computed (`choice`, by what `gauges` and `probing` have measured), which layers lie where
-//! (`placing`), model files from the network, of other devices and of other programs (`downloads`, `copying`, `found`) and whether they fit (`fits`), kept conversations (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
-//! made in one place (`present`, `status_line`) from plain types ([`views`]).
-//! [`inspect`] looks into model files without a running node.
+//! and handles one thing at a time: commands of front ends (`house`), what links and discovery
+//! report (`devices`), what linked devices are told (`bulletins`). What this device computes for
+//! others is decided by `host`, which `hosting` joins to the loop; its own replies, what is measured
+//! and which layers lie where by `requester`, which `asking` joins to it. Both compute with
+//! `resources`. Model files come from the network, from other devices and from other programs
+//! (`downloads`, `copying`, `found`); `fits` says which fit. Conversations are kept by `chats`; what
+//! the owner chooses by `preferences`. What front ends show is made in one place (`present`,
+//! `status_line`) from plain types ([`views`]). [`inspect`] looks into model files without a running
+//! node.
 
-mod adverts;
+mod asking;
 mod bulletins;
-mod catalogue;
 mod chats;
-mod choice;
 mod copying;
 mod devices;
 pub mod doctor;
 mod downloads;
-mod dropping;
-mod embed;
 mod fits;
 mod found;
-mod gauges;
 mod host;
 mod hosting;
 pub mod house;
 pub mod inspect;
-mod keeping;
 mod log;
 mod meters;
 mod models;
 mod moving;
-mod placing;
 mod port;
 mod preferences;
 mod present;
-mod probing;
-mod prompt;
 mod quiet;
-mod records;
-mod replies;
-pub mod reply;
+mod requester;
+mod resources;
 mod running;
-mod shelf;
 mod start;
 mod state;
 mod status_line;
 pub mod views;
 mod vitals;
 mod waking;
-mod whole;
-mod workers;
 
 pub use house::{
     ChatMessage, ChatStart, Dialog, EmbedInput, EmbedRequest, Embedded, GenerateRequest, House,

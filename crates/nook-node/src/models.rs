@@ -9,10 +9,11 @@ use nook_store::{
     FileStanding, FileState, ImportError, LibraryError, ModelEntry, ResolveError, Staged, Take,
 };
 
-use crate::catalogue::Entry;
 use crate::host::HostEvent;
 use crate::house::{Answer, HouseError};
-use crate::shelf::{FilePlace, Listed, open_file};
+use crate::requester::Event;
+use crate::resources::catalogue::Entry;
+use crate::resources::shelf::{FilePlace, Listed, open_file};
 use crate::state::{Inside, State};
 use crate::views::{ModelView, Trouble, TroubleView, Wording};
 
@@ -233,11 +234,7 @@ impl State {
             .sort_by(|a, b| (!a.built_in, &a.listed.name).cmp(&(!b.built_in, &b.listed.name)));
         self.tell_host(HostEvent::ModelsChanged);
         self.look_at_fits();
-        let (shelf, catalogue) = (&self.shelf, &self.catalogue);
-        let gone = shelf.keep_only(|digest| catalogue.iter().any(|it| it.digest() == digest));
-        for (digest, unwanted) in gone {
-            self.drop_unwanted(digest, &unwanted);
-        }
+        self.ask(Event::ModelsChanged);
     }
 }
 

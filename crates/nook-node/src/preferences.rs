@@ -15,7 +15,7 @@ use nook_trust::TrustLevel;
 use crate::devices;
 use crate::house::HouseError;
 use crate::models::sentence;
-use crate::replies::memory_total;
+use crate::resources::memory::memory_total;
 use crate::state::State;
 use crate::views::{PoolingView, SettingAsk, SettingsView, Trouble, Trust, Wording};
 

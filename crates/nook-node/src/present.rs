@@ -42,7 +42,7 @@ impl State {
                 listen_port: self.listen_port,
                 key_kept_in: self.key_place.words(),
                 key_place: Some(self.key_place.clone()),
-                memory_bytes: crate::replies::memory_total(),
+                memory_bytes: crate::resources::memory::memory_total(),
                 disk_free_bytes: self.downloads.disk_free(),
             },
             sharing: self.sharing_view(),
@@ -67,7 +67,7 @@ impl State {
     fn troubles(&self) -> Vec<TroubleView> {
         let mut problems: Vec<TroubleView> = self.workers.problems().borrow().clone();
         problems.extend(self.problems.values().flatten().cloned());
-        problems.extend(self.record_troubles(clock::now()));
+        problems.extend(self.record_troubles());
         if let Some(finder) = &self.finder {
             problems.extend(find_trouble(&finder.health().borrow()));
         }
@@ -185,13 +185,16 @@ impl State {
     /// How replies are divided, and what that is decided by.
     pub(crate) fn pipeline_view(&self) -> PipelineView {
         let pooling = pooling_view(self.settings.settings().inference.pooling);
-        let measured =
-            self.gauges.all().map(|(place, model, speed)| self.measured(place, model, speed));
+        let measured = self
+            .requester
+            .gauges()
+            .all()
+            .map(|(place, model, speed)| self.measured(place, model, speed));
         PipelineView {
             pooling,
-            last: self.last_decision.as_ref().map(|(_, decision)| decision.clone()),
+            last: self.requester.last_decision().cloned(),
             measured: measured.collect(),
-            placement: self.placement_view(),
+            placement: self.around(|around| self.requester.placement_view(around)),
         }
     }
 
@@ -199,7 +202,7 @@ impl State {
         let us = |time: Duration| time.as_secs_f64() * 1e6;
         let (id, name, link) = match place {
             Place::Local => (self.me.id, self.me.name.clone(), Link::default()),
-            Place::Peer(peer) => (peer, self.name_of(peer), self.gauges.link(peer)),
+            Place::Peer(peer) => (peer, self.name_of(peer), self.requester.gauges().link(peer)),
         };
         let decode = speed.decode.measured();
         MeasuredView {
@@ -219,7 +222,7 @@ impl State {
     /// Why the last reply did without a device that could help.
     fn left_out_because(&self, peer: &Peer) -> Option<Unused> {
         let id = peer.id.to_string();
-        let mut left_out = self.last_decision.iter().flat_map(|(_, decision)| &decision.left_out);
+        let mut left_out = self.requester.last_decision()?.left_out.iter();
         let found = left_out.find(|out| out.device_id == id)?;
         let reason = UnusedReason::LeftOut;
         let sentence = format!("{} {}", unused_sentence(reason), found.why);

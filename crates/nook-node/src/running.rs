@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use nook_base::clock;
+use nook_base::{ModelDigest, clock};
 use nook_find::Sighting;
 use nook_link::LinkEvent;
 use nook_wire::Message;
@@ -15,6 +15,8 @@ use crate::chats::ChatAsk;
 use crate::host::HostEvent;
 use crate::house::{Command, HouseError};
 use crate::preferences::settings_trouble;
+use crate::requester::Event;
+use crate::resources::trails::Unwanted;
 use crate::state::{Inside, State};
 use crate::views::TroubleView;
 
@@ -31,7 +33,10 @@ const GOODBYE_LIMIT: Duration = Duration::from_millis(300);
 pub(crate) struct Inboxes {
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) inside: mpsc::Receiver<Inside>,
+    pub(crate) requester: mpsc::Receiver<Event>,
     pub(crate) host: mpsc::Receiver<HostEvent>,
+    /// What models that made room for others have left.
+    pub(crate) left: mpsc::Receiver<(ModelDigest, Unwanted)>,
     pub(crate) links: mpsc::Receiver<LinkEvent>,
     pub(crate) sightings: Option<mpsc::Receiver<Sighting>>,
 }
@@ -56,8 +61,16 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
                 state.on_inside(inside);
                 None
             }
+            Some(event) = inboxes.requester.recv() => {
+                state.ask(event);
+                None
+            }
             Some(event) = inboxes.host.recv() => {
                 state.tell_host(event);
+                None
+            }
+            Some((model, unwanted)) = inboxes.left.recv() => {
+                state.ask(Event::Unwanted(model, unwanted));
                 None
             }
             Some(event) = inboxes.links.recv() => {
@@ -161,7 +174,7 @@ impl State {
                 let _ = answer.send(Ok(()));
             }
             Command::FoundModels(answer) => self.look_elsewhere(answer),
-            Command::Generate { request, answer } => drop(self.generate(*request, None, answer)),
+            Command::Generate { request, answer } => self.generate(request, (None, None), answer),
             Command::Embed { request, answer } => self.embed(request, answer),
             Command::Say { turn, answer } => self.say(turn, answer),
             Command::Chats(ask) => self.obey_about_chats(ask),
@@ -192,7 +205,7 @@ impl State {
     fn obey_about_chats(&mut self, ask: ChatAsk) {
         if let ChatAsk::Delete { conversation, .. } = &ask {
             // What its replies left to go on with goes with it.
-            self.forget_chat(*conversation);
+            self.ask(Event::ChatEnded(*conversation));
         }
         self.chats.obey(ask);
     }
@@ -215,20 +228,9 @@ impl State {
             Inside::Cleared => self.on_cleared(),
             Inside::FolderSeen(seen) => self.on_folder_seen(seen.map(|seen| *seen)),
             Inside::Generate { request, conversation, placed, answer } => {
-                if self.generate(*request, conversation, answer) {
-                    // Whoever asked may have left.
-                    let _ = placed.send(());
-                }
+                self.generate(request, (conversation, Some(placed)), answer);
             }
-            Inside::ReplyEnded => {
-                self.reply_ended();
-                self.tell_host(HostEvent::ReplyEnded);
-            }
-            Inside::Outlook(model, outlook) => self.on_outlook(model, outlook),
-            Inside::Probed(probed) => self.on_probed(probed),
-            Inside::Conduct(note) => self.on_conduct(note),
-            Inside::Unwanted(model, unwanted) => self.drop_unwanted(model, &unwanted),
-            Inside::ChatEnded(conversation) => self.forget_chat(conversation),
+            Inside::ChatEnded(conversation) => self.ask(Event::ChatEnded(conversation)),
         }
     }
 
@@ -237,17 +239,13 @@ impl State {
         self.wake_up();
         let before = self.heard.len();
         self.heard.retain(|_, heard| heard.is_fresh(now));
-        if self.heard.len() != before || self.left_out_has_changed(now) {
+        if self.heard.len() != before {
             self.publish_book();
         }
-        self.tell_host(HostEvent::Tick { wants_conditions: self.is_unmeasured(now) });
-        // A reply whose task was lost tells nobody; whoever waits behind it begins here.
-        self.reply_ended();
-        self.probe_if_idle();
-        self.look_at_placement();
+        self.tell_host(HostEvent::Tick { wants_conditions: self.is_unmeasured() });
+        self.ask(Event::Tick);
         self.show_meters();
         self.rest_when_quiet();
-        self.keep_measured();
         self.look_at_fits();
         if self.downloads.look(now) {
             self.start_downloads();

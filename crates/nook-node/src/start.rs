@@ -4,7 +4,7 @@
 //! 7 links, 8 discovery, 9 the loop. What can fail without ending the node (discovery, a model whose
 //! file is damaged) becomes a problem that is shown.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,31 +27,26 @@ use nook_wire::{
 };
 use tokio::sync::{mpsc, watch};
 
-use crate::adverts::AdvertBook;
 use crate::bulletins::Bulletins;
 use crate::chats::ChatBook;
 use crate::copying::Copies;
 use crate::downloads::Downloads;
 use crate::fits::Fits;
-use crate::gauges::Gauges;
-use crate::host::{Giving, Host, HostEvent, Runner, Tools, Traffic, worker_limits};
+use crate::host::{Giving, Host, HostEvent, Runner as HostRunner, Tools, Traffic, worker_limits};
 use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings};
-use crate::keeping::Keeping;
 use crate::meters::Meters;
 use crate::moving::Moving;
-use crate::placing::Wishes;
 use crate::preferences::{not_changed, settings_trouble};
-use crate::probing::Probing;
 use crate::quiet::Quiet;
-use crate::records::Records;
-use crate::reply::Me;
+use crate::requester::reply::Me;
+use crate::requester::{Event, Requester, Runner};
+use crate::resources::adverts::AdvertBook;
+use crate::resources::shelf::Shelf;
+use crate::resources::workers::{WorkerSource, Workers};
 use crate::running::{self, Inboxes};
-use crate::shelf::Shelf;
 use crate::state::State;
 use crate::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
 use crate::waking::Looks;
-use crate::whole::Wholes;
-use crate::workers::{WorkerSource, Workers};
 use crate::{PROTOCOL, models};
 
 /// What this program says of itself in HELLO.
@@ -71,6 +66,9 @@ const INSIDE_MAX: usize = 256;
 
 /// Things that happened on the lending side and wait for the loop; a task beyond them waits.
 const HOST_EVENTS_MAX: usize = 256;
+
+/// What models that made room have left and waits for the loop; the one that opens another waits.
+const LEFT_MAX: usize = 8;
 
 /// Calls that one other device may have open here at once; streams are limited apart from it.
 const CALLS_MAX: usize = 64;
@@ -159,7 +157,7 @@ struct Read {
     library: Library,
     models: models::Found,
     downloads: Downloads,
-    keeping: Keeping,
+    measured_file: MeasuredFile,
     measured: Measured,
     lent: LentDays,
 }
@@ -241,7 +239,6 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         tracing::warn!(%error, "what was measured before is lost");
         Measured::default()
     });
-    let keeping = Keeping::new(file);
     let lent = lent_days(&home);
     Ok(Read {
         home,
@@ -254,7 +251,7 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         library,
         models,
         downloads,
-        keeping,
+        measured_file: file,
         measured,
         lent,
     })
@@ -284,10 +281,23 @@ fn assemble(
     let workers = start_workers(worker, &home, &settings, tasks);
     let chats = ChatBook::start(chats).map_err(|source| StartError::Thread { source })?;
     let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
+    let (asking, asking_inbox) = mpsc::channel(INSIDE_MAX);
+    let (left, left_inbox) = mpsc::channel(LEFT_MAX);
+    let shelf = Shelf::new(left);
+    let book = watch::channel(Arc::new(AdvertBook::default())).0;
+    let runner = Runner {
+        key: signer,
+        workers: workers.clone(),
+        shelf: shelf.clone(),
+        links: links.clone(),
+        book: book.subscribe(),
+        events: asking,
+        tasks: tasks.clone(),
+    };
+    let requester = Requester::new(shelf.clone(), clock::now());
     let gate = Gate::new(settings.settings().gate, peers.levels());
     let (host_events, host_inbox) = mpsc::channel(HOST_EVENTS_MAX);
-    let book = watch::channel(Arc::new(AdvertBook::default())).0;
-    let (shelf, traffic) = (Shelf::new(inside.clone()), Traffic::default());
+    let traffic = Traffic::default();
     let tools = Tools {
         me: me.id,
         workers: workers.clone(),
@@ -296,12 +306,10 @@ fn assemble(
         giving: Giving::new(traffic.clone()),
         events: host_events,
     };
-    let ledger = LentDaysFile::of(&home);
-    let host_runner =
-        Runner::new(tools, links.clone(), tasks.clone(), ledger, crate::replies::memory_free);
+    let (ledger, memory_free) = (LentDaysFile::of(&home), crate::resources::memory::memory_free);
+    let host_runner = HostRunner::new(tools, links.clone(), tasks.clone(), ledger, memory_free);
     let mut state = State {
         me,
-        key: signer,
         key_place: key_place(&kept),
         pairing: Arc::new(Pairing::new(identity)),
         gate,
@@ -317,15 +325,11 @@ fn assemble(
         host: Host::new(read.lent, tasks.token().child_token()),
         host_runner,
         looks: Looks::default(),
-        wishes: Wishes::default(),
-        whole: Wholes::default(),
         copies: Copies::new(traffic),
         meters: Meters::default(),
-        records: Records::default(),
-        keeping: read.keeping,
-        gauges: Gauges::default(),
-        last_decision: None,
-        probing: Probing::default(),
+        requester,
+        runner,
+        measured: read.measured_file,
         quiet: Quiet::default(),
         workers,
         shelf,
@@ -336,8 +340,6 @@ fn assemble(
         fits: Fits::default(),
         chats,
         port: closed_port(&settings),
-        replies: Arc::new(()),
-        waiting: VecDeque::new(),
         problems: BTreeMap::new(),
         inside,
         view: watch::channel(Arc::new(empty_view())).0,
@@ -349,16 +351,22 @@ fn assemble(
     };
     state.note("models", models.broken);
     let sightings = settle(&mut state, read.measured);
-    Ok((
-        state,
-        Inboxes { commands, inside: inside_inbox, host: host_inbox, links: link_events, sightings },
-    ))
+    let inboxes = Inboxes {
+        commands,
+        inside: inside_inbox,
+        requester: asking_inbox,
+        host: host_inbox,
+        left: left_inbox,
+        links: link_events,
+        sightings,
+    };
+    Ok((state, inboxes))
 }
 
 /// Starts what acts on the outside by itself, once all parts are there.
 fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighting>> {
     state.note_folder();
-    state.take_back(measured);
+    state.ask(Event::Measured(measured));
     let sightings = start_finder(state);
     state.peers_changed();
     state.tell_host(HostEvent::SharingSet);
@@ -481,7 +489,8 @@ fn start_workers(
     tasks: &Tasks,
 ) -> Workers {
     let folder = home.runtime().to_owned();
-    let limits = worker_limits(&settings.settings().host, crate::replies::memory_total());
+    let memory_total = crate::resources::memory::memory_total();
+    let limits = worker_limits(&settings.settings().host, memory_total);
     Workers::start(WorkerSource { command, folder, limits }, tasks)
 }
 

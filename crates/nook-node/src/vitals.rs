@@ -54,7 +54,7 @@ impl State {
         let mut vitals = Vitals {
             tasks: self.tasks.running(),
             replies: self.replies_running(),
-            replies_waiting: self.waiting.len(),
+            replies_waiting: self.requester.replies_waiting(),
             streams: self.host.streams(),
             workers: Vec::new(),
         };

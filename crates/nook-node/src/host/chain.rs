@@ -39,8 +39,8 @@ use super::events::HostEvent;
 use super::giving::{self, Giving};
 use super::refusal::{end_code, error, opening, refuse};
 use super::terms::{CopyPass, NamedCall, NamedCalls};
-use super::tickets;
-use crate::adverts::AdvertBook;
+use crate::resources::adverts::AdvertBook;
+use crate::resources::tickets;
 
 /// Longest wait for the next host to take a relay. Then the requester is told that there is none.
 /// It waits longer itself, so that this answer is in time.

@@ -24,11 +24,11 @@ use tokio_util::sync::CancellationToken;
 use super::leases::{LeaseJob, Progress};
 use super::residency::Surveyed;
 use super::terms::{CopyPass, Given, Guest, NamedCalls, Terms};
-use crate::adverts::Heard;
-use crate::catalogue::Entry;
-use crate::gauges::Gauges;
 use crate::house::Sharing;
-use crate::workers::MemoryShares;
+use crate::resources::adverts::Heard;
+use crate::resources::catalogue::Entry;
+use crate::resources::gauges::Gauges;
+use crate::resources::workers::MemoryShares;
 
 /// Something that happened.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use nook_wire::{PlaceState, PlaceWish, Placed};
 use tokio_util::sync::CancellationToken;
 
 use super::lent::{hull, without};
-use crate::shelf::FilePlace;
+use crate::resources::shelf::FilePlace;
 
 /// Leases at once; a wish beyond them is refused as busy.
 pub(crate) const LEASES_MAX: usize = 64;

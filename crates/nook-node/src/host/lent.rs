@@ -3,8 +3,8 @@
 use nook_base::{LayerRange, ModelDigest, ModelPart};
 use nook_plan::{least_covered, most_needed};
 
-use crate::catalogue::Entry;
-use crate::shelf::FilePlace;
+use crate::resources::catalogue::Entry;
+use crate::resources::shelf::FilePlace;
 
 /// Positions for which a guest's cache is counted when it is decided how many layers fit.
 const TYPICAL_POSITIONS: u32 = 4096;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::HostEvent;
 use super::leases::{LeaseJob, Progress};
-use crate::workers::Workers;
+use crate::resources::workers::Workers;
 
 /// Steps in which the progress of a loading is told.
 const PERCENT_STEP: u8 = 10;

@@ -32,8 +32,8 @@ use super::lent::Lent;
 use super::refusal::{error, worker_error};
 use super::terms::{OwnGuest, Terms};
 use super::tools::Tools;
-use crate::shelf::{Listed, OpenModel};
-use crate::whole::{NoIds, read_ids};
+use crate::resources::shelf::{Listed, OpenModel};
+use crate::resources::whole_ids::{NoIds, read_ids};
 
 /// How often the asker hears, while a long prompt is read, that it is being read.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nook_base::{LayerRange, ModelDigest};
 use nook_shard::{WorkerLimits, WorkerStatus};
 
-use crate::workers::MemoryShares;
+use crate::resources::workers::MemoryShares;
 
 /// Where the machine has less memory left than this, its owner needs it more than guests do: nobody
 /// is lent more, what is kept of conversations goes, and leases that are not in use end.

@@ -153,7 +153,7 @@ mod tests {
     use nook_base::{ActivationDtype, ModelDigest};
 
     use super::*;
-    use crate::shelf::FilePlace;
+    use crate::resources::shelf::FilePlace;
 
     fn wish(model: u8, start: u32, len: u32) -> Open {
         Open {

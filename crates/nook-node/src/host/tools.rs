@@ -7,9 +7,9 @@ use tokio::sync::{mpsc, watch};
 
 use super::events::HostEvent;
 use super::giving::Giving;
-use crate::adverts::AdvertBook;
-use crate::shelf::Shelf;
-use crate::workers::Workers;
+use crate::resources::adverts::AdvertBook;
+use crate::resources::shelf::Shelf;
+use crate::resources::workers::Workers;
 
 /// Handles that every call of a guest gets. Clones share them.
 #[derive(Debug, Clone)]

@@ -11,8 +11,8 @@ use nook_mux::{Call, CallError, CallSender};
 use nook_wire::{HistoryMark, Message, Passed, ResultHead, StepHead};
 use tokio::sync::watch;
 
-use crate::adverts::{AdvertBook, barred};
 use crate::host::refusal::end_code;
+use crate::resources::adverts::{AdvertBook, barred};
 
 /// Steps whose marks are remembered until their results are out. Credit lets fewer come in, so
 /// whoever sends more breaks a rule, and its call ends.

@@ -11,11 +11,11 @@ use nook_trust::Purpose;
 use nook_wire::{Advert, HAVE_MODELS_MAX, Have, Message, ShardAdvert, WholeOffer, WholeOffers};
 
 use super::Host;
-use crate::catalogue::Entry;
 use crate::host::events::{HostContext, HostEffect, HostTask};
 use crate::host::lent::{LendingLimits, Lent, lent_of};
 use crate::host::residency::MEMORY_GRAINS;
 use crate::host::terms::Given;
+use crate::resources::catalogue::Entry;
 
 /// Least time between two adverts because of streams that began or ended. Hundreds of calls in one
 /// moment would else be as many adverts to every device, more than may wait there, and that ends a

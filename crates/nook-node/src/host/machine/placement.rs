@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Host;
 use super::offers::{lending_cap, offer_of};
-use crate::catalogue::Entry;
 use crate::host::events::{HostContext, HostEffect, HostTask};
 use crate::host::leases::{LeaseJob, Progress, WISH_EVERY};
 use crate::host::lent::hull;
 use crate::host::residency::OWNERS_MEMORY;
+use crate::resources::catalogue::Entry;
 
 impl<C> Host<C> {
     /// A device asks this one to hold layers.

@@ -9,10 +9,10 @@ use nook_store::{HostSettings, Settings};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::Host;
-use crate::catalogue::Entry;
 use crate::host::events::{HostContext, HostEffect, HostTask};
 use crate::host::terms::{NamedCalls, Served, Terms};
 use crate::house::Sharing;
+use crate::resources::catalogue::Entry;
 
 impl<C> Host<C> {
     /// Makes lending what the settings say. Whatever ran under the old terms finishes its step and

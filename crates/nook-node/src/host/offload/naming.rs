@@ -12,7 +12,7 @@ use nook_wire::{HistoryMark, KeptHistory, Message, WholeFinish, WholeKept};
 
 use super::{Over, Run, send};
 use crate::host::terms::OwnGuest;
-use crate::workers::Workers;
+use crate::resources::workers::Workers;
 
 /// Longest wait for the asker to close the call once the end was said to it; it has nothing else to
 /// do. What is kept of the request is dropped then.

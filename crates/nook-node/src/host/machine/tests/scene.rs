@@ -11,12 +11,12 @@ use nook_trust::{Gate, TrustLevel};
 use nook_wire::{Advert, Have, PlaceState, PlaceWish, Placed, WholeOffers};
 
 use super::super::*;
-use crate::adverts::Heard;
-use crate::catalogue::Entry;
-use crate::gauges::Gauges;
 use crate::host::residency::Surveyed;
 use crate::host::terms::{CopyPass, Guest};
-use crate::shelf::{FilePlace, Listed};
+use crate::resources::adverts::Heard;
+use crate::resources::catalogue::Entry;
+use crate::resources::gauges::Gauges;
+use crate::resources::shelf::{FilePlace, Listed};
 
 pub(super) type Effect = HostEffect<&'static str>;
 pub(super) type Event = HostEvent<&'static str>;
