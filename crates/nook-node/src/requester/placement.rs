@@ -344,6 +344,8 @@ fn refusal(code: ErrorCode) -> String {
 mod tests {
     use nook_plan::Prediction;
 
+    use nook_base::clock;
+
     use super::*;
 
     fn prediction(seconds: u64, basis: Basis) -> Prediction {

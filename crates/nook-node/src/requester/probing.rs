@@ -459,6 +459,8 @@ fn rows(hidden: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use nook_base::clock;
+
     use super::*;
 
     #[test]

@@ -117,7 +117,7 @@ impl Scene {
         self.answers.push(receiver);
         let request = GenerateRequest {
             model: "ember".to_owned(),
-            prompt: Prompt::Text("Once".to_owned()),
+            prompt: Prompt::Text("Once".to_owned().into()),
             tokens_max: None,
             sampling: Sampling::default(),
             stop: Vec::new(),
