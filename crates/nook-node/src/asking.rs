@@ -1,7 +1,6 @@
 //! Where the node meets its asking side: what others own is lent to it for one event, and its effects
 //! are carried out.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nook_base::{PeerId, clock};
@@ -11,6 +10,7 @@ use nook_trust::Purpose;
 use nook_wire::{KeptHistory, Message};
 use tokio::sync::oneshot;
 
+use crate::host::HostEvent;
 use crate::house::{Answer, EmbedRequest, Embedded, GenerateRequest, Reply};
 use crate::requester::reply::Me;
 use crate::requester::{Effect, Event, Lending, LentLayers, Surroundings};
@@ -81,14 +81,17 @@ impl State {
     }
 
     fn own_lending(&self) -> Option<OwnLending> {
-        let terms = self.lending.terms.as_ref()?;
+        if !self.host.is_lending() {
+            return None;
+        }
         let layers =
-            |lent: &crate::lending::Lent| LentLayers { model: lent.model, layers: lent.layers };
-        let at_rest = self.conditions().is_some_and(|conditions| is_at_rest(&conditions));
+            |lent: &crate::host::Lent| LentLayers { model: lent.model, layers: lent.layers };
+        let conditions = self.host.conditions(clock::now());
+        let at_rest = conditions.is_some_and(|conditions| is_at_rest(&conditions));
         Some(OwnLending {
-            lent: terms.lent.iter().map(layers).collect(),
-            is_at_rest: self.streams() == 0 && at_rest,
-            memory_free: self.holdings.available(),
+            lent: self.host.lent().iter().map(layers).collect(),
+            is_at_rest: self.host.streams() == 0 && at_rest,
+            memory_free: self.host.residency().available(),
         })
     }
 
@@ -102,17 +105,9 @@ impl State {
                 self.bulletins.post(peer, Message::Place(wish));
             }
             Effect::PublishBook => self.publish_book(),
-            Effect::Advertise => self.advertise(),
-            Effect::UsesLent(model) => {
-                if let Some(terms) = &self.lending.terms {
-                    terms.served.note(model);
-                }
-            }
-            Effect::ReplyOver => {
-                if !self.lending.owed.is_empty() {
-                    self.free(BTreeSet::new());
-                }
-            }
+            Effect::Advertise => self.tell_host(HostEvent::AdvertsChanged),
+            Effect::UsesLent(model) => self.host.note_served(model),
+            Effect::ReplyOver => self.tell_host(HostEvent::ReplyEnded),
             Effect::Keep(measured) | Effect::KeepNow(measured) => {
                 let file = self.measured.clone();
                 let saved = async move { save(file, measured).await };
@@ -184,12 +179,6 @@ impl State {
         } else if self.peers.get(peer).is_some() {
             self.bulletins.owe(peer, kept);
         }
-    }
-
-    /// A device will not go on with a conversation. It needs no leave for that: only what is kept for
-    /// itself is looked at, and a device that lost its leave has nothing here.
-    pub(crate) fn on_drop_kept(&self, peer: PeerId, kept: KeptHistory) {
-        self.workers.drop_kept(Some(peer), kept);
     }
 
     /// Writes what was measured up to now, before the node leaves.

@@ -1,7 +1,7 @@
 //! Models between the devices of the house: one download for all of them.
 //!
 //! ```text
-//! giver: library ──► given ──HAVE──► bulletins            taker: HAVE ──► heard ──► holders ──► the window
+//! giver (`host`): library ──► given ──HAVE──► bulletins   taker: HAVE ──► heard ──► holders ──► the window
 //!        call with WANT ──► gate ──► giving ──PIECE──►            taking ──► nook-fetch ──► downloads
 //! ```
 //!
@@ -13,46 +13,29 @@
 //! ([`traffic`]). A copy is a download in every other way: list, resume, room, progress, and at the end the
 //! same eyes as for an import.
 
-pub(crate) mod giving;
 mod shown;
 pub(crate) mod taking;
 #[cfg(test)]
 mod tests;
-pub(crate) mod traffic;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nook_base::{ErrorCode, ModelDigest, PeerId};
+use nook_base::{ModelDigest, PeerId};
 use nook_fetch::{FILE_BYTES_MAX, HouseSource};
 use nook_link::Link;
-use nook_model::ModelFile;
 use nook_trust::{Admitted, Purpose};
-use nook_wire::{HAVE_MODELS_MAX, Have, HaveModel, Message, WireError};
-use tokio::sync::{Semaphore, watch};
-use tokio_util::sync::CancellationToken;
+use nook_wire::{Have, HaveModel};
+use tokio::sync::watch;
 
-use crate::copying::giving::Copier;
-use crate::copying::traffic::Traffic;
-use crate::lending::error;
+use crate::host::Traffic;
 use crate::state::State;
 
-/// Calls on which files are given at once, to all devices together; one more is refused as busy, and that
-/// device tries again or asks another. More would only share the line and the disk.
-const GIVEN_MAX: usize = 2;
-
-/// What this device gives, and what others give to it.
+/// What others give to this device.
 #[derive(Debug)]
 pub(crate) struct Copies {
     /// What each linked device has said that it gives.
     heard: BTreeMap<PeerId, Vec<HaveModel>>,
-    /// What each linked device was told last.
-    told: BTreeMap<PeerId, Have>,
-    /// Ends what is given to one device, when it is trusted too little.
-    cuts: BTreeMap<PeerId, CancellationToken>,
-    /// What is given now; calls under way watch it.
-    given: watch::Sender<Arc<Vec<Given>>>,
-    seats: Arc<Semaphore>,
     /// From whom this device takes; copies under way watch it.
     pub(crate) holders: watch::Sender<Arc<Holders>>,
     /// Devices that sent something else than a model as that model. Nothing is taken from them until this
@@ -61,15 +44,6 @@ pub(crate) struct Copies {
     /// Whom the owner wants to be asked first, by the key of the copy.
     pub(crate) first: BTreeMap<String, PeerId>,
     pub(crate) traffic: Traffic,
-}
-
-/// A model that is given. Its file is held open, as the library's check left it.
-#[derive(Clone)]
-pub(crate) struct Given {
-    model: ModelDigest,
-    name: String,
-    layers: u32,
-    file: ModelFile,
 }
 
 /// Devices that the gate lets give, linked and believed.
@@ -87,35 +61,15 @@ pub(crate) struct Holder {
     pub(crate) models: Vec<HaveModel>,
 }
 
-impl Default for Copies {
-    fn default() -> Self {
+impl Copies {
+    /// Nothing is known of other devices yet.
+    pub(crate) fn new(traffic: Traffic) -> Self {
         Self {
             heard: BTreeMap::new(),
-            told: BTreeMap::new(),
-            cuts: BTreeMap::new(),
-            given: watch::channel(Arc::default()).0,
-            seats: Arc::new(Semaphore::new(GIVEN_MAX)),
             holders: watch::channel(Arc::default()).0,
             liars: BTreeSet::new(),
             first: BTreeMap::new(),
-            traffic: Traffic::default(),
-        }
-    }
-}
-
-impl std::fmt::Debug for Given {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Given({:?}, {} bytes)", self.model, self.file.file_bytes())
-    }
-}
-
-impl Given {
-    fn told(&self) -> HaveModel {
-        HaveModel {
-            model: self.model,
-            bytes: self.file.file_bytes(),
-            layers: self.layers,
-            name: self.name.clone(),
+            traffic,
         }
     }
 }
@@ -136,7 +90,6 @@ impl State {
 
     /// A link is new or gone: what was said on an earlier one is void.
     pub(crate) fn copies_gone(&mut self, peer: PeerId) {
-        self.copies.told.remove(&peer);
         if self.copies.heard.remove(&peer).is_some() {
             self.publish_holders();
         }
@@ -153,7 +106,7 @@ impl State {
     }
 
     /// Tells copies under way, and those that wait, who can be asked.
-    fn publish_holders(&mut self) {
+    pub(crate) fn publish_holders(&mut self) {
         let holder = |(peer, models): (&PeerId, &Vec<HaveModel>)| {
             let pass = self.gate.admit(*peer, Purpose::Copy).ok()?;
             let is_believed = !models.is_empty() && !self.copies.liars.contains(peer);
@@ -166,75 +119,9 @@ impl State {
         self.start_downloads();
     }
 
-    /// The gate or the list of models has changed: what is given, and to and from whom, follows at once.
-    pub(crate) fn weigh_copies(&mut self) {
-        let gate = &self.gate;
-        self.copies.cuts.retain(|peer, cut| {
-            let stays = gate.admit(*peer, Purpose::Copy).is_ok();
-            if !stays {
-                cut.cancel();
-            }
-            stays
-        });
-        self.publish_holders();
-    }
-
-    /// What is given now: every model of the library but the one that each device brings along.
-    pub(crate) fn relist_given(&mut self) {
-        let on = self.settings.settings().network.give_models;
-        let entries = self.catalogue.iter().filter(|entry| on && !entry.built_in);
-        let given: Vec<Given> = entries
-            .take(HAVE_MODELS_MAX)
-            .map(|entry| Given {
-                model: entry.digest(),
-                name: entry.listed.name.clone(),
-                layers: entry.layers(),
-                file: entry.file.clone(),
-            })
-            .collect();
-        // Also where nothing is told anew: a file that was opened again replaces the one from before.
-        self.copies.given.send_replace(Arc::new(given));
-    }
-
-    /// Tells a device what is given to it, when that has changed. One that the gate does not let is told
-    /// nothing; but who was told something hears that there is nothing more.
-    pub(crate) fn offer_copies_to(&mut self, peer: PeerId) {
-        if self.links.link(peer).is_none() {
-            return;
-        }
-        let have = match self.gate.admit(peer, Purpose::Copy) {
-            Ok(_) => Have { models: self.copies.given.borrow().iter().map(Given::told).collect() },
-            Err(_) => Have::default(),
-        };
-        if self.copies.told.get(&peer).map_or(have.models.is_empty(), |told| *told == have) {
-            return;
-        }
-        self.copies.told.insert(peer, have.clone());
-        self.bulletins.post(peer, Message::Have(have));
-    }
-
-    /// What a call of `peer` needs to be given files, or why it gets none.
-    pub(crate) fn copier(&mut self, peer: PeerId) -> Result<Copier, WireError> {
-        let pass = self.gate.admit(peer, Purpose::Copy);
-        let pass = pass.map_err(|refusal| error(refusal.code(), ""))?;
-        if !self.settings.settings().network.give_models {
-            let why = "This device gives no models: its owner has switched that off.";
-            return Err(error(ErrorCode::ExperimentalDisabled, why));
-        }
-        let cuts = &mut self.copies.cuts;
-        let revoked = cuts.entry(peer).or_insert_with(|| self.tasks.token().child_token()).clone();
-        Ok(Copier {
-            pass,
-            revoked,
-            given: self.copies.given.subscribe(),
-            seats: self.copies.seats.clone(),
-            traffic: self.copies.traffic.clone(),
-        })
-    }
-
     /// Whether files are to go slowly now. Asked after everything that happens, so it is as new as the view.
     pub(crate) fn weigh_traffic(&self) {
-        self.copies.traffic.set(self.replies_running() > 0 || self.streams() > 0);
+        self.copies.traffic.set(self.replies_running() > 0 || self.host.streams() > 0);
     }
 }
 

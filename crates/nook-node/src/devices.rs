@@ -19,6 +19,7 @@ use nook_trust::{DeviceName, Gate, TrustLevel};
 use nook_wire::{Advert, Message};
 use tokio::sync::oneshot;
 
+use crate::host::HostEvent;
 use crate::house::{Answer, HouseError, PairTarget};
 use crate::requester::Event;
 use crate::resources::adverts::{AdvertBook, Heard, OwnDevice};
@@ -65,21 +66,18 @@ impl State {
                 }
                 self.problems.remove("version");
                 self.is_known_again(peer);
-                self.whole.gone(peer);
                 self.ask(Event::LinkChanged(peer));
                 self.copies_gone(peer);
                 let owed = self.bulletins.linked(peer, link.mux().clone(), &self.tasks);
                 owed.into_iter().for_each(|kept| self.say_drop(peer, kept));
-                self.advertise_to(peer);
-                self.offer_whole_to(peer);
-                self.offer_copies_to(peer);
+                self.tell_host(HostEvent::LinkUp(peer));
             }
             LinkEvent::Down { peer, reason, .. } => {
                 tracing::info!(?peer, %reason, "disconnected");
                 self.heard.remove(&peer);
-                self.whole.gone(peer);
                 self.ask(Event::LinkChanged(peer));
                 self.copies_gone(peer);
+                self.tell_host(HostEvent::LinkDown(peer));
                 self.bulletins.gone(peer);
                 if self.peers.get(peer).is_none() {
                     self.bulletins.forget(peer);
@@ -87,7 +85,9 @@ impl State {
                 self.ask(Event::OffersChanged);
                 self.publish_book();
             }
-            LinkEvent::IncomingCall { peer, call } => self.on_call(peer, call),
+            LinkEvent::IncomingCall { peer, call } => {
+                self.tell_host(HostEvent::Call { peer, call });
+            }
             LinkEvent::Control { peer, message } => self.on_message(peer, message),
             LinkEvent::PinRefused { peer, address, .. } => {
                 tracing::warn!(?peer, %address, "something else answers at this device's address");
@@ -135,9 +135,9 @@ impl State {
 
     fn on_message(&mut self, peer: PeerId, message: Message) {
         match message {
-            Message::Place(wish) => self.on_place(peer, wish),
+            Message::Place(wish) => self.tell_host(HostEvent::Place { peer, wish }),
             Message::Placed(placed) => self.ask(Event::Placed(peer, placed)),
-            Message::DropKept(kept) => self.on_drop_kept(peer, kept),
+            Message::DropKept(kept) => self.tell_host(HostEvent::DropKept { peer, kept }),
             Message::Advert(advert) => {
                 let shards = |advert: &Advert| (advert.shards.clone(), advert.memory_free_bytes);
                 let before = self.heard.get(&peer).map(|heard| shards(&heard.advert));
@@ -211,11 +211,10 @@ impl State {
     pub(crate) fn peers_changed(&mut self) {
         let settings = self.settings.settings();
         self.gate = Gate::new(settings.gate, self.peers.levels());
-        self.end_revoked_calls();
-        self.end_revoked_wholes();
+        self.tell_host(HostEvent::PeersChanged);
         self.publish_book();
         self.drop_of_barred();
-        self.weigh_copies();
+        self.publish_holders();
         let connectable = self.peers.list().iter().filter(|peer| peer.level.may_connect());
         let known = connectable
             .map(|peer| KnownPeer { id: peer.id, addresses: peer.addresses.clone() })
@@ -229,7 +228,7 @@ impl State {
                 self.links.sighted(peer, seen.addresses.clone());
             }
         }
-        self.advertise();
+        self.tell_host(HostEvent::AdvertsChanged);
     }
 
     /// Opens a pairing window.

@@ -1,13 +1,15 @@
 //! The node: one event loop that owns the house, and a cheap [`House`] handle for the doors.
 //!
 //! [`start()`] reads the home and starts the parts (`start`); the loop (`running`) owns the `state`
-//! and handles one thing at a time: commands of doors (`house`), what links and discovery report
-//! (`devices`), what linked devices are told (`bulletins`), calls of other devices (`sharing`, `lending`, `forwarding`, `whole`; counted by `tally`; held back by `holding_back`, which asks
-//! `pausing`), replies (`replies`, `reply`), where
-//! they are computed (`choice`, by what `gauges` and `probing` have measured), which layers lie where
-//! (`placing`), model files from the network, of other devices and of other programs (`downloads`, `copying`, `found`) and whether they fit (`fits`), kept conversations (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
-//! made in one place (`present`, `status_line`) from plain types ([`views`]).
-//! [`inspect`] looks into model files without a running node.
+//! and handles one thing at a time: commands of front ends (`house`), what links and discovery
+//! report (`devices`), what linked devices are told (`bulletins`). What this device computes for
+//! others is decided by `host`, which `hosting` joins to the loop; its own replies, what is measured
+//! and which layers lie where by `requester`, which `asking` joins to it. Both compute with
+//! `resources`. Model files come from the network, from other devices and from other programs
+//! (`downloads`, `copying`, `found`); `fits` says which fit. Conversations are kept by `chats`; what
+//! the owner chooses by `preferences`. What front ends show is made in one place (`present`,
+//! `status_line`) from plain types ([`views`]). [`inspect`] looks into model files without a running
+//! node.
 
 mod asking;
 mod bulletins;
@@ -17,21 +19,16 @@ mod devices;
 pub mod doctor;
 mod downloads;
 mod fits;
-mod forwarding;
 mod found;
-mod holding_back;
-mod holdings;
+mod host;
+mod hosting;
 pub mod house;
 pub mod inspect;
-mod lending;
 mod log;
 mod meters;
 mod mishaps;
 mod models;
 mod moving;
-mod passage;
-mod pausing;
-mod placing;
 mod port;
 mod preferences;
 mod present;
@@ -39,18 +36,14 @@ mod quiet;
 mod requester;
 mod resources;
 mod running;
-mod sharing;
-mod sleeping;
 mod start;
 mod state;
 mod status_line;
-mod tally;
 #[cfg(all(feature = "test-panics", debug_assertions))]
 mod test_panics;
 pub mod views;
 mod vitals;
 mod waking;
-mod whole;
 
 pub use house::{
     ChatMessage, ChatStart, Dialog, EmbedInput, EmbedRequest, Embedded, GenerateRequest, House,

@@ -27,10 +27,10 @@ impl State {
     /// Shows how things stand.
     pub(crate) fn show_meters(&mut self) {
         let waiting: u64 =
-            self.holdings.all().map(|(_, status)| u64::from(status.passes.waiting)).sum();
+            self.host.residency().all().map(|(_, status)| u64::from(status.passes.waiting)).sum();
         let waits = waiting.saturating_add(self.requester.replies_waiting() as u64);
         metrics::gauge!(QUEUE).set(waits as f64);
-        metrics::gauge!(STREAMS, "of" => "guests").set(f64::from(self.streams()));
+        metrics::gauge!(STREAMS, "of" => "guests").set(f64::from(self.host.streams()));
         metrics::gauge!(STREAMS, "of" => "replies").set(self.replies_running() as f64);
         self.show_memory();
         self.show_links();
@@ -38,7 +38,8 @@ impl State {
 
     fn show_memory(&mut self) {
         let now: BTreeMap<String, u64> = self
-            .holdings
+            .host
+            .residency()
             .all()
             .map(|(model, it)| {
                 let bytes = it.weight_bytes.saturating_add(it.cache_bytes);

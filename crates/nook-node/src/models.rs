@@ -9,6 +9,7 @@ use nook_store::{
     FileStanding, FileState, ImportError, LibraryError, ModelEntry, ResolveError, Staged, Take,
 };
 
+use crate::host::HostEvent;
 use crate::house::{Answer, HouseError};
 use crate::requester::Event;
 use crate::resources::catalogue::Entry;
@@ -231,7 +232,7 @@ impl State {
     pub(crate) fn library_changed(&mut self) {
         self.catalogue
             .sort_by(|a, b| (!a.built_in, &a.listed.name).cmp(&(!b.built_in, &b.listed.name)));
-        self.relist_lent();
+        self.tell_host(HostEvent::ModelsChanged);
         self.look_at_fits();
         self.ask(Event::ModelsChanged);
     }

@@ -76,8 +76,8 @@ impl State {
     }
 
     fn sharing_view(&self) -> SharingView {
-        let on = self.lending.sharing == Sharing::On;
-        let streams = self.streams();
+        let on = self.host.sharing() == Sharing::On;
+        let streams = self.host.streams();
         let replies = self.replies_running();
         let busy = streams > 0 || replies > 0;
         let broken = !self.workers.problems().borrow().is_empty();
@@ -94,10 +94,10 @@ impl State {
             state,
             answering: replies > 0,
             streams,
-            streams_max: self.lending.streams_max,
+            streams_max: self.host.streams_max(),
             paused,
             guests: self.guest_views(),
-            lent_days: self.tally.view(),
+            lent_days: self.host.lent_days(),
             status_line: String::new(),
         };
         let is_connected = |peer: &&Peer| self.links.link(peer.id).is_some();
@@ -108,7 +108,7 @@ impl State {
 
     /// Who is helped now, by name.
     fn guest_views(&self) -> Vec<GuestView> {
-        let guests = self.lending.usage.guests().into_iter();
+        let guests = self.host.guests().into_iter();
         let view = |(peer, streams): (PeerId, u16)| GuestView {
             device_id: peer.to_string(),
             device: self.name_of(peer),

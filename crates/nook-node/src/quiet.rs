@@ -33,7 +33,7 @@ impl Quiet {
 impl State {
     /// Gives memory back, if it is time to.
     pub(crate) fn rest_when_quiet(&mut self) {
-        let is_busy = self.replies_running() > 0 || self.streams() > 0;
+        let is_busy = self.replies_running() > 0 || self.host.streams() > 0;
         if self.quiet.look(is_busy) {
             // It may take some milliseconds, which the house does not wait for.
             self.tasks.spawn_until_cancelled("rest", async {

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use nook_base::limits::ADVERT_INTERVAL;
 use nook_base::{ModelDigest, clock};
 use nook_find::Sighting;
 use nook_link::LinkEvent;
@@ -13,6 +12,7 @@ use nook_wire::Message;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::chats::ChatAsk;
+use crate::host::HostEvent;
 use crate::house::{Command, HouseError};
 use crate::preferences::settings_trouble;
 use crate::requester::Event;
@@ -34,6 +34,7 @@ pub(crate) struct Inboxes {
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) inside: mpsc::Receiver<Inside>,
     pub(crate) requester: mpsc::Receiver<Event>,
+    pub(crate) host: mpsc::Receiver<HostEvent>,
     /// What models that made room for others have left.
     pub(crate) left: mpsc::Receiver<(ModelDigest, Unwanted)>,
     pub(crate) links: mpsc::Receiver<LinkEvent>,
@@ -62,6 +63,10 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
             }
             Some(event) = inboxes.requester.recv() => {
                 state.ask(event);
+                None
+            }
+            Some(event) = inboxes.host.recv() => {
+                state.tell_host(event);
                 None
             }
             Some((model, unwanted)) = inboxes.left.recv() => {
@@ -102,10 +107,8 @@ async fn next(sightings: &mut Option<mpsc::Receiver<Sighting>>) -> Option<Sighti
 /// home.
 async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sender<()>>) {
     inboxes.commands.close();
-    if let Some(terms) = state.lending.terms.take() {
-        terms.until.cancel();
-        crate::sharing::drained(&terms.streams, state.lending.streams_max).await;
-    }
+    let leaving = state.host_effects(HostEvent::Leave);
+    state.host_runner.finish(leaving).await;
     for link in state.links.all() {
         let goodbye = Message::Draining { sentence: "Inglenook was closed there.".to_owned() };
         // A peer that does not read its goodbye notices the closed link all the same.
@@ -113,7 +116,8 @@ async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sen
         link.mux().close(None);
     }
     state.keep_measured_now().await;
-    state.tally_lent_now().await;
+    let left = state.host_effects(HostEvent::Left);
+    state.host_runner.finish(left).await;
     if tokio::time::timeout(WORKERS_LIMIT, state.workers.stop_all()).await.is_err() {
         tracing::warn!("a worker did not end in time; it ends with this process");
     }
@@ -223,21 +227,9 @@ impl State {
             Inside::Brought(brought) => self.on_brought(*brought),
             Inside::Cleared => self.on_cleared(),
             Inside::FolderSeen(seen) => self.on_folder_seen(seen.map(|seen| *seen)),
-            Inside::Lending => self.on_lending(),
-            Inside::AdvertDue => self.on_advert_due(),
             Inside::Generate { request, conversation, placed, answer } => {
                 self.generate(request, (conversation, Some(placed)), answer);
             }
-            Inside::Drained(models) => self.free(models),
-            Inside::Surveyed(surveyed) => self.on_surveyed(surveyed),
-            Inside::Placing(progress) => self.on_progress(progress),
-            Inside::Owed(model, layers) => self.on_owed(model, layers),
-            Inside::Looked(machine, conditions) => self.on_looked(machine, conditions),
-            Inside::SleepNear { ready } => self.fall_asleep(ready),
-            Inside::SleepOver => self.sleep_is_over(),
-            Inside::NextHost { peer, answer } => drop(answer.send(self.next_host(peer))),
-            Inside::Relay { carrier, ticket, call } => self.on_relay(carrier, &ticket, call),
-            Inside::Conduct(note) => self.ask(Event::Noted(note)),
             Inside::ChatEnded(conversation) => self.ask(Event::ChatEnded(conversation)),
         }
     }
@@ -253,15 +245,10 @@ impl State {
         if self.heard.len() != before {
             self.publish_book();
         }
-        if self.advertised_at.is_none_or(|at| now.duration_since(at) >= ADVERT_INTERVAL) {
-            self.advertise();
-        }
-        self.hold_back_or_not();
+        self.tell_host(HostEvent::Tick { wants_conditions: self.is_unmeasured() });
         self.ask(Event::Tick);
-        self.survey();
         self.show_meters();
         self.rest_when_quiet();
-        self.tally_lent();
         self.look_at_fits();
         if self.downloads.look(now) {
             self.start_downloads();
@@ -278,26 +265,12 @@ impl State {
         }
     }
 
-    /// The settings were edited, by hand or through a door: what can change while running does. Streams of other devices
-    /// are only disturbed when what is lent has changed.
+    /// The settings were edited, by hand or through a front end: what can change while running does.
     pub(crate) fn settings_changed(&mut self, before: &nook_store::Settings) {
         tracing::info!("settings.toml changed");
         self.apply_name();
         self.peers_changed();
-        let now = self.settings.settings();
-        let same_lending = {
-            let pause = now.host.pause;
-            let before_host = nook_store::HostSettings { pause, ..before.host.clone() };
-            (&before_host, before.inference.enabled) == (&now.host, now.inference.enabled)
-        };
-        // When to hold back is weighed apart: streams go on where that comes to the same.
-        let held_back = self.weigh();
-        if !same_lending || held_back {
-            self.apply_sharing();
-        }
-        if !same_lending {
-            self.apply_limits();
-        }
+        self.tell_host(HostEvent::SettingsChanged { before: Box::new(before.clone()) });
         self.announce();
     }
 }

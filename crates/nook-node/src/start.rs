@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nook_base::clock;
 use nook_base::tasks::Tasks;
@@ -16,7 +15,7 @@ use nook_find::{Finder, FinderConfig, Household, Interfaces, Sighting};
 use nook_link::pairing::Pairing;
 use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
 use nook_mux::PingPolicy;
-use nook_shard::{WorkerCommand, WorkerLimits};
+use nook_shard::WorkerCommand;
 use nook_store::{
     Chats, Home, HomeChoice, HomeError, LentDays, LentDaysFile, Library, Measured, MeasuredFile,
     Peers, PortKeys, SettingsFile, Where,
@@ -30,13 +29,11 @@ use crate::chats::ChatBook;
 use crate::copying::Copies;
 use crate::downloads::Downloads;
 use crate::fits::Fits;
-use crate::holding_back::HoldingBack;
-use crate::holdings::Holdings;
+use crate::host::{Giving, Host, HostEvent, Runner as HostRunner, Tools, Traffic, worker_limits};
 use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings};
 use crate::meters::Meters;
 use crate::models;
 use crate::moving::Moving;
-use crate::placing::Leases;
 use crate::preferences::{not_changed, settings_trouble};
 use crate::quiet::Quiet;
 use crate::requester::reply::Me;
@@ -45,13 +42,15 @@ use crate::resources::adverts::AdvertBook;
 use crate::resources::shelf::Shelf;
 use crate::resources::workers::{WorkerSource, Workers};
 use crate::running::{self, Inboxes};
-use crate::state::{Lending, State};
-use crate::tally::Tally;
+use crate::state::State;
 use crate::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
-use crate::whole::Wholes;
+use crate::waking::Looks;
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
+
+/// Things that happened on the lending side and wait for the loop; a task beyond them waits.
+const HOST_EVENTS_MAX: usize = 256;
 
 /// What models that made room have left and waits for the loop; the one that opens another waits.
 const LEFT_MAX: usize = 8;
@@ -145,7 +144,7 @@ struct Read {
     downloads: Downloads,
     measured_file: MeasuredFile,
     measured: Measured,
-    tally: Tally,
+    lent: LentDays,
 }
 
 /// Starts a node.
@@ -225,7 +224,7 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         tracing::warn!(%error, "what was measured before is lost");
         Measured::default()
     });
-    let tally = tally(&home);
+    let lent = lent_days(&home);
     Ok(Read {
         home,
         settings,
@@ -239,19 +238,18 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         downloads,
         measured_file: file,
         measured,
-        tally,
+        lent,
     })
 }
 
 /// What was computed for others in the last days.
-fn tally(home: &Home) -> Tally {
+fn lent_days(home: &Home) -> LentDays {
     let file = LentDaysFile::of(home);
-    let days = file.load(nook_machine::day_of_calendar()).unwrap_or_else(|error| {
+    file.load(nook_machine::day_of_calendar()).unwrap_or_else(|error| {
         // It is counted anew, and the file is written again.
         tracing::warn!(%error, "how much was lent before is lost");
         LentDays::default()
-    });
-    Tally::new(file, days)
+    })
 }
 
 fn assemble(
@@ -283,6 +281,18 @@ fn assemble(
     };
     let requester = Requester::new(shelf.clone(), clock::now());
     let gate = Gate::new(settings.settings().gate, peers.levels());
+    let (host_events, host_inbox) = mpsc::channel(HOST_EVENTS_MAX);
+    let traffic = Traffic::default();
+    let tools = Tools {
+        me: me.id,
+        workers: workers.clone(),
+        shelf: shelf.clone(),
+        book: book.subscribe(),
+        giving: Giving::new(traffic.clone()),
+        events: host_events,
+    };
+    let (ledger, memory_free) = (LentDaysFile::of(&home), crate::resources::memory::memory_free);
+    let host_runner = HostRunner::new(tools, links.clone(), tasks.clone(), ledger, memory_free);
     let mut state = State {
         me,
         key_place: key_place(&kept),
@@ -297,17 +307,14 @@ fn assemble(
         heard: BTreeMap::new(),
         book,
         bulletins: Bulletins::default(),
-        lending: Lending::default(),
-        holding_back: HoldingBack::default(),
-        leases: Leases::default(),
-        whole: Wholes::default(),
-        copies: Copies::default(),
-        holdings: Holdings::default(),
+        host: Host::new(read.lent, tasks.token().child_token()),
+        host_runner,
+        looks: Looks::default(),
+        copies: Copies::new(traffic),
         meters: Meters::default(),
         requester,
         runner,
         measured: read.measured_file,
-        tally: read.tally,
         quiet: Quiet::default(),
         workers,
         shelf,
@@ -319,7 +326,6 @@ fn assemble(
         chats,
         port: closed_port(&settings),
         problems: BTreeMap::new(),
-        advertised_at: None,
         inside,
         view: watch::channel(Arc::new(empty_view())).0,
         tasks: tasks.clone(),
@@ -334,6 +340,7 @@ fn assemble(
         commands,
         inside: inside_inbox,
         requester: asking_inbox,
+        host: host_inbox,
         left: left_inbox,
         links: link_events,
         sightings,
@@ -347,9 +354,8 @@ fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighti
     state.ask(Event::Measured(measured));
     let sightings = start_finder(state);
     state.peers_changed();
-    state.weigh();
-    state.apply_sharing();
-    state.watch_for_sleep();
+    state.tell_host(HostEvent::SharingSet);
+    state.host_runner.watch_for_sleep();
     state.look_at_fits();
     state.start_downloads();
     state.list_port_keys();
@@ -429,17 +435,6 @@ impl State {
         self.me.name = device_name(&self.settings);
     }
 
-    /// Tells the workers what they may take, unless they know.
-    pub(crate) fn apply_limits(&mut self) {
-        let limits = worker_limits(&self.settings);
-        let told = (limits, self.holdings.shares(limits.memory_bytes_max));
-        if self.holdings.told.as_ref() == Some(&told) {
-            return;
-        }
-        let is_told = self.workers.limit(limits, told.1.clone());
-        self.holdings.told = is_told.then_some(told);
-    }
-
     pub(crate) fn port_settings(&self) -> PortSettings {
         let port = &self.settings.settings().port;
         PortSettings {
@@ -477,19 +472,9 @@ fn start_workers(
     tasks: &Tasks,
 ) -> Workers {
     let folder = home.runtime().to_owned();
-    Workers::start(WorkerSource { command, folder, limits: worker_limits(settings) }, tasks)
-}
-
-fn worker_limits(settings: &SettingsFile) -> WorkerLimits {
-    let host = &settings.settings().host;
-    // The node lends a stream before a worker hears of it, exactly and over all workers. A worker takes one
-    // more, so that this device measuring itself never costs a guest its place.
-    let lent = u16::try_from(host.max_concurrent_streams).unwrap_or(u16::MAX);
-    WorkerLimits {
-        streams_max: lent.saturating_add(1),
-        memory_bytes_max: host.shard_bytes(crate::resources::memory::memory_total()),
-        idle: host.shard_eviction_idle.max(Duration::from_secs(1)),
-    }
+    let memory_total = crate::resources::memory::memory_total();
+    let limits = worker_limits(&settings.settings().host, memory_total);
+    Workers::start(WorkerSource { command, folder, limits }, tasks)
 }
 
 /// The given name, else the computer's, which others only hear once they are paired.

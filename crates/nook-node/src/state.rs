@@ -1,46 +1,37 @@
 //! Everything the house loop owns. Nobody else writes to it; others hold handles or snapshots.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
+use nook_base::PeerId;
 use nook_base::tasks::Tasks;
-use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_fetch::{FetchError, Fetched};
 use nook_find::{Finder, Tag};
+use nook_link::Links;
 use nook_link::pairing::{PairedPeer, Pairing, PairingEvent, PairingOffer};
-use nook_link::{Link, Links};
-use nook_machine::{Conditions, Machine};
-use nook_mux::Call;
 use nook_store::{Home, Library, MeasuredFile, Peers, PortKeys, SettingsFile, Staged};
-use nook_trust::{Gate, Ticket};
-use nook_wire::Message;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
+use nook_trust::Gate;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::bulletins::Bulletins;
 use crate::chats::ChatBook;
 use crate::copying::Copies;
 use crate::downloads::{Downloads, Stocked};
 use crate::fits::Fits;
-use crate::holding_back::HoldingBack;
-use crate::holdings::{Holdings, Surveyed};
-use crate::house::{Answer, GenerateRequest, HouseError, Reply, Sharing};
+use crate::host::{Host, Runner as HostRunner};
+use crate::house::{Answer, GenerateRequest, HouseError, Reply};
 use crate::meters::Meters;
 use crate::moving::{Brought, FolderSeen, Moving, NotBrought};
-use crate::placing::{Leases, Progress};
 use crate::quiet::Quiet;
-use crate::requester::records::Note;
 use crate::requester::reply::Me;
 use crate::requester::{Requester, Runner};
 use crate::resources::adverts::{AdvertBook, Heard};
 use crate::resources::catalogue::Entry;
 use crate::resources::shelf::Shelf;
 use crate::resources::workers::Workers;
-use crate::tally::Tally;
 use crate::views::{HouseView, KeyPlace, ModelView, PortView, TroubleView};
-use crate::whole::Wholes;
+use crate::waking::Looks;
 
 /// What happens inside the node, besides commands, links and sightings.
 #[derive(Debug)]
@@ -77,32 +68,8 @@ pub(crate) enum Inside {
         placed: oneshot::Sender<()>,
         answer: Answer<Reply>,
     },
-    /// A guest's stream began or ended.
-    Lending,
-    /// That is to be told now.
-    AdvertDue,
-    /// What was lent of these models has drained.
-    Drained(BTreeSet<ModelDigest>),
-    /// The workers have said what they hold.
-    Surveyed(Surveyed),
-    /// Layers that another device asked for come into memory, are there, or will not be.
-    Placing(Progress),
-    /// Layers that are to be freed once no conversation is held.
-    Owed(ModelDigest, LayerRange),
-    /// The machine was looked at; without conditions, the look failed.
-    Looked(Box<Machine>, Option<Conditions>),
-    /// The machine is about to sleep, and waits a moment for `ready`.
-    SleepNear { ready: oneshot::Sender<()> },
-    /// It is awake again.
-    SleepOver,
-    /// A guest's results are to go on to this device.
-    NextHost { peer: PeerId, answer: oneshot::Sender<Result<Link, ErrorCode>> },
-    /// A device brings steps in another's name.
-    Relay { carrier: PeerId, ticket: Box<Ticket>, call: Call<Message> },
     /// A temporary conversation made room for another.
     ChatEnded(i64),
-    /// What a guest was answered tells how fast this device is.
-    Conduct(Note),
 }
 
 /// A device that was seen by mDNS.
@@ -121,42 +88,6 @@ pub(crate) struct Window {
     pub(crate) offer: PairingOffer,
     pub(crate) tries_left: u8,
     pub(crate) expires: u64,
-}
-
-/// Lending as it stands; at first nothing is lent.
-#[derive(Debug)]
-pub(crate) struct Lending {
-    /// What the owner chose.
-    pub(crate) sharing: Sharing,
-    /// Absent while nothing is lent, by choice or because lending is held back.
-    pub(crate) terms: Option<crate::lending::Terms>,
-    pub(crate) streams_max: u16,
-    /// One permit a stream, over all models and workers. It outlives the terms, so that streams which
-    /// still end under old ones count; a new one is made only when the number itself changes.
-    pub(crate) streams: Arc<Semaphore>,
-    /// Whether an advert waits for its moment.
-    pub(crate) tells_soon: bool,
-    /// Who is helped now, and how much. It outlives the terms, as streams that still end do.
-    pub(crate) usage: crate::lending::Usage,
-    /// Ends the calls of one device when it is trusted less.
-    pub(crate) guests: BTreeMap<PeerId, CancellationToken>,
-    /// Models whose memory is to be freed once no reply of this device needs it.
-    pub(crate) owed: BTreeSet<ModelDigest>,
-}
-
-impl Default for Lending {
-    fn default() -> Self {
-        Self {
-            sharing: Sharing::default(),
-            terms: None,
-            streams_max: 0,
-            streams: Arc::new(Semaphore::new(0)),
-            tells_soon: false,
-            usage: crate::lending::Usage::default(),
-            guests: BTreeMap::new(),
-            owed: BTreeSet::new(),
-        }
-    }
 }
 
 /// The house.
@@ -182,24 +113,19 @@ pub(crate) struct State {
     pub(crate) book: watch::Sender<Arc<AdvertBook>>,
     /// What is said to the devices that are linked.
     pub(crate) bulletins: Bulletins,
-    pub(crate) lending: Lending,
-    pub(crate) holding_back: HoldingBack,
-    /// Layers that other devices asked this one to hold.
-    pub(crate) leases: Leases,
+    /// What this device computes for others.
+    pub(crate) host: Host,
+    pub(crate) host_runner: HostRunner,
+    /// When the loop looked around last.
+    pub(crate) looks: Looks,
     pub(crate) meters: Meters,
-    /// Whole requests between this device and others of the same person.
-    pub(crate) whole: Wholes,
-    /// Models that this device gives to others, and takes from them.
+    /// Models that this device takes from others.
     pub(crate) copies: Copies,
-    /// What this device's workers hold.
-    pub(crate) holdings: Holdings,
     /// The asking side, and what carries out its work.
     pub(crate) requester: Requester,
     pub(crate) runner: Runner,
     /// What was measured, kept over a restart.
     pub(crate) measured: MeasuredFile,
-    /// How much was computed for others.
-    pub(crate) tally: Tally,
     /// Whether memory is to be given back.
     pub(crate) quiet: Quiet,
     pub(crate) workers: Workers,
@@ -216,7 +142,6 @@ pub(crate) struct State {
     pub(crate) port: PortView,
     /// Problems by subject; the newest of each.
     pub(crate) problems: BTreeMap<&'static str, Vec<TroubleView>>,
-    pub(crate) advertised_at: Option<Instant>,
     pub(crate) inside: mpsc::Sender<Inside>,
     pub(crate) view: watch::Sender<Arc<HouseView>>,
     pub(crate) tasks: Tasks,

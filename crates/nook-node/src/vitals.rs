@@ -55,7 +55,7 @@ impl State {
             tasks: self.tasks.running(),
             replies: self.replies_running(),
             replies_waiting: self.requester.replies_waiting(),
-            streams: self.streams(),
+            streams: self.host.streams(),
             workers: Vec::new(),
         };
         let models: Vec<ModelDigest> = self.catalogue.iter().map(|entry| entry.digest()).collect();

@@ -32,7 +32,7 @@ impl State {
     /// After a sleep the others have hung up and the network may be another one: whoever is missing is
     /// dialled now, without the wait that grew meanwhile.
     pub(crate) fn wake_up(&mut self) {
-        if self.holding_back.looks.slept(clock::unix_seconds()) {
+        if self.looks.slept(clock::unix_seconds()) {
             tracing::info!("this computer was asleep: connecting again");
             self.links.network_changed();
         }

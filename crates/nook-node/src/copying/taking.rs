@@ -18,8 +18,8 @@ use nook_wire::{Message, Piece, PieceAssembly, Want};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::traffic::Traffic;
 use super::{Holder, Holders};
+use crate::host::Traffic;
 
 /// Longest wait for a device that has the model, where none is linked. Beyond it the copy ends, with what came,
 /// and begins again when one is back.

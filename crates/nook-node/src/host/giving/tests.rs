@@ -1,0 +1,228 @@
+//! What is given, to whom, and how a call ends, over real calls and with the built-in model's file.
+
+use std::time::Duration;
+
+use nook_base::PeerId;
+use nook_base::limits::CHUNK_BYTES;
+use nook_base::tasks::Tasks;
+use nook_mux::CallError;
+use nook_mux::testing::call;
+use nook_trust::{Gate, GatePolicy, Purpose, TrustLevel};
+use nook_wire::PieceAssembly;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+const PEER: PeerId = PeerId([7; 32]);
+const MODEL: ModelDigest = ModelDigest([1; 32]);
+
+/// Behind the model's weights: more than travels before anybody takes a byte.
+const PADDING: usize = 4 << 20;
+
+/// A giver of one model.
+struct Giver {
+    _folder: tempfile::TempDir,
+    bytes: Vec<u8>,
+    giving: Giving,
+    pass: CopyPass,
+    tasks: Tasks,
+}
+
+impl Giver {
+    fn new() -> Self {
+        let ember = concat!(env!("CARGO_MANIFEST_DIR"), "/../nook-store/ember/ember-q8_0.gguf");
+        let mut bytes = std::fs::read(ember).unwrap();
+        bytes.resize(bytes.len() + PADDING, 7);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("amber.gguf");
+        std::fs::write(&path, &bytes).unwrap();
+        let file = ModelFile::open(&path).unwrap();
+        let one = Given { model: MODEL, name: "amber".to_owned(), layers: 6, file };
+        let giving = Giving::new(Traffic::default());
+        giving.give(Arc::new(vec![one]));
+        let gate = Gate::new(GatePolicy::DEFAULT, [(PEER, TrustLevel::Trusted)]);
+        let pass = CopyPass {
+            pass: gate.admit(PEER, Purpose::Copy).unwrap(),
+            revoked: CancellationToken::new(),
+        };
+        Self { _folder: folder, bytes, giving, pass, tasks: Tasks::new() }
+    }
+
+    fn length(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// The model's file is another one from now on; what keeps it.
+    fn reopens(&self, bytes: &[u8]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("elsewhere.gguf");
+        std::fs::write(&path, bytes).unwrap();
+        let before = self.giving.given.borrow()[0].clone();
+        let after = Given { file: ModelFile::open(&path).unwrap(), ..before };
+        self.giving.give(Arc::new(vec![after]));
+        folder
+    }
+
+    /// A call that asks for this, and what keeps it.
+    async fn asks(&self, want: Want) -> (Call<Message>, Box<dyn std::any::Any>) {
+        let (near, far, kept) = call::<Message>(&self.tasks).await;
+        let (pass, giving) = (self.pass.clone(), self.giving.clone());
+        self.tasks.spawn("give", async move { give(Ok(pass), &giving, want, far).await });
+        (near, kept)
+    }
+}
+
+impl Drop for Giver {
+    fn drop(&mut self) {
+        self.tasks.cancel();
+    }
+}
+
+fn want(from: u64, bytes: u64) -> Want {
+    Want { model: MODEL, from, bytes }
+}
+
+/// The bytes of a range, as far as they are asked for.
+async fn take(call: &mut Call<Message>, from: u64, bytes: u64) -> Vec<u8> {
+    let (mut due, mut all) = (from..from + bytes, Vec::new());
+    while due.start < due.end {
+        let Ok(Message::Piece(head)) = call.recv().await else { panic!("no piece") };
+        let mut assembly = PieceAssembly::new(&head, &due).unwrap();
+        loop {
+            let Ok(Message::Chunk(chunk)) = call.recv().await else { panic!("no chunk") };
+            assert!(chunk.bytes.len() <= CHUNK_BYTES);
+            if let Some(bytes) = assembly.take(chunk).unwrap() {
+                all.extend_from_slice(&bytes);
+                break;
+            }
+        }
+        due.start += u64::from(head.bytes);
+    }
+    all
+}
+
+/// The code with which a call is refused, whatever came before.
+async fn refusal(call: &mut Call<Message>) -> ErrorCode {
+    loop {
+        match call.recv().await {
+            Ok(Message::Error(error)) => return error.code,
+            Ok(Message::Piece(_) | Message::Chunk(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn ranges_come_as_the_file_has_them_one_after_the_other() {
+    let giver = Giver::new();
+    let (file, long) = (&giver.bytes, giver.length());
+    let (mut call, _kept) = giver.asks(want(0, long)).await;
+    assert!(take(&mut call, 0, long).await == *file, "the whole");
+    for (from, bytes) in [(long - 1, 1), (5, 2 << 20), (0, 1)] {
+        call.send(Message::Want(want(from, bytes))).await.unwrap();
+        let part = take(&mut call, from, bytes).await;
+        assert!(part == file[from as usize..(from + bytes) as usize], "{bytes} at {from}");
+    }
+}
+
+#[tokio::test]
+async fn ranges_that_are_none_and_models_that_are_not_given_are_refused_by_name() {
+    let giver = Giver::new();
+    let long = giver.length();
+    for (from, bytes) in
+        [(0, 0), (long, 0), (long, 1), (0, long + 1), (long - 1, 2), (u64::MAX, 1), (1, u64::MAX)]
+    {
+        let (mut call, _kept) = giver.asks(want(from, bytes)).await;
+        assert_eq!(refusal(&mut call).await, ErrorCode::BadRequest, "{bytes} at {from}");
+        let closed = call.recv().await;
+        assert_eq!(closed, Err(CallError::Closed { code: Some(ErrorCode::BadRequest) }));
+    }
+    let other = Want { model: ModelDigest([2; 32]), ..want(0, 1) };
+    let (mut call, _kept) = giver.asks(other).await;
+    assert_eq!(refusal(&mut call).await, ErrorCode::NotFound);
+    // Not a question about a range.
+    let (mut call, _kept) = giver.asks(want(0, 1)).await;
+    take(&mut call, 0, 1).await;
+    call.send(Message::Piece(Piece { from: 0, bytes: 1 })).await.unwrap();
+    assert_eq!(refusal(&mut call).await, ErrorCode::BadRequest);
+}
+
+#[tokio::test]
+async fn what_is_under_way_ends_when_trust_falls_or_the_model_is_given_no_more() {
+    // Nobody takes a chunk, so each of these has just begun, or waits until somebody does.
+    let giver = Giver::new();
+    let (mut call, _kept) = giver.asks(want(0, giver.length())).await;
+    let Ok(Message::Piece(_)) = call.recv().await else { panic!("it has not begun") };
+    giver.pass.revoked.cancel();
+    assert_eq!(refusal(&mut call).await, ErrorCode::TrustDenied);
+
+    let giver = Giver::new();
+    let (mut call, _kept) = giver.asks(want(0, 1)).await;
+    take(&mut call, 0, 1).await;
+    call.send(Message::Want(want(0, giver.length()))).await.unwrap();
+    let Ok(Message::Piece(_)) = call.recv().await else { panic!("it has not begun") };
+    giver.giving.give(Arc::default());
+    assert_eq!(refusal(&mut call).await, ErrorCode::NotFound);
+}
+
+#[tokio::test]
+async fn a_file_that_was_opened_again_is_read_and_the_one_from_before_is_let_go() {
+    let giver = Giver::new();
+    let (mut call, _kept) = giver.asks(want(0, giver.length())).await;
+    let Ok(Message::Piece(_)) = call.recv().await else { panic!("it has not begun") };
+    let mut moved = giver.bytes.clone();
+    *moved.last_mut().unwrap() = 9;
+    let _elsewhere = giver.reopens(&moved);
+    let mut last = 0;
+    // Where the last chunk ends, so does the file.
+    let mut left = giver.bytes.len();
+    while left > 0 {
+        match call.recv().await {
+            Ok(Message::Piece(_)) => {}
+            Ok(Message::Chunk(chunk)) => {
+                left -= chunk.bytes.len();
+                last = *chunk.bytes.last().unwrap();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(last, 9);
+}
+
+#[tokio::test]
+async fn a_file_of_another_length_in_its_place_is_not_gone_on_with() {
+    let giver = Giver::new();
+    let (mut call, _kept) = giver.asks(want(0, giver.length())).await;
+    let Ok(Message::Piece(_)) = call.recv().await else { panic!("it has not begun") };
+    let mut longer = giver.bytes.clone();
+    longer.push(9);
+    let _elsewhere = giver.reopens(&longer);
+    assert_eq!(refusal(&mut call).await, ErrorCode::BadModel);
+}
+
+#[tokio::test]
+async fn one_copy_too_many_is_refused_as_busy_and_a_place_is_free_again_behind_each() {
+    let giver = Giver::new();
+    let mut taking = Vec::new();
+    for _ in 0..COPIES_MAX {
+        let (mut call, kept) = giver.asks(want(0, 1)).await;
+        take(&mut call, 0, 1).await;
+        taking.push((call, kept));
+    }
+    let (mut call, _kept) = giver.asks(want(0, 1)).await;
+    assert_eq!(refusal(&mut call).await, ErrorCode::Busy);
+    let (call, _kept) = taking.remove(0);
+    call.close(None);
+    let freed = giver.giving.permits.acquire();
+    assert!(tokio::time::timeout(Duration::from_secs(60), freed).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taker_that_asks_for_nothing_more_gives_its_place_back_after_the_limit() {
+    let giver = Giver::new();
+    let (mut call, _kept) = giver.asks(want(0, 1)).await;
+    take(&mut call, 0, 1).await;
+    let told = tokio::time::timeout(Duration::from_secs(3600), refusal(&mut call)).await;
+    assert_eq!(told, Ok(ErrorCode::PipelineStalled));
+    assert_eq!(giver.giving.permits.available_permits(), COPIES_MAX);
+}

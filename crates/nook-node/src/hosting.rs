@@ -1,0 +1,131 @@
+//! The lending side in the node: what it is told, and what the node does for it.
+
+use nook_base::{Sensitive, clock};
+
+use crate::host::{HostContext, HostEffect, HostEvent};
+use crate::house::{HouseError, PauseFor, Sharing};
+use crate::preferences::not_changed;
+use crate::requester::Event;
+use crate::requester::records::Note;
+use crate::state::State;
+use crate::status_line::pause_words;
+use crate::views::{PauseReason, PauseView};
+
+const SHARING_KEY: &str = "distributed_inference.host.serve_shards";
+
+const UNTIL_KEY: &str = "distributed_inference.host.pause.until";
+
+/// How long nothing is lent after memory was wanted at once: else the next reply of somebody else
+/// takes it again.
+const FREED_SECONDS: u64 = 15 * 60;
+
+const HOUR_SECONDS: u64 = 3600;
+
+impl State {
+    /// Something happened that the lending side is to know.
+    pub(crate) fn tell_host(&mut self, event: HostEvent) {
+        for effect in self.host_effects(event) {
+            self.perform_for_host(effect);
+        }
+    }
+
+    /// What the lending side wants done about `event`.
+    pub(crate) fn host_effects(&mut self, event: HostEvent) -> Vec<HostEffect> {
+        let linked = self.bulletins.peers();
+        let context = HostContext {
+            now: clock::now(),
+            unix_seconds: clock::unix_seconds(),
+            today: nook_machine::day_of_calendar(),
+            me: self.me.id,
+            settings: self.settings.settings(),
+            memory_total: crate::resources::memory::memory_total(),
+            gate: &self.gate,
+            models: &self.catalogue,
+            heard: &self.heard,
+            gauges: self.requester.gauges(),
+            linked: &linked,
+            replies: self.replies_running(),
+            fresh_key: Sensitive(rand::random()),
+        };
+        self.host.on(event, &context)
+    }
+
+    fn perform_for_host(&mut self, effect: HostEffect) {
+        match effect {
+            HostEffect::Tell(peer, message) => self.bulletins.post(peer, message),
+            HostEffect::SayNow => {
+                for peer in self.bulletins.peers() {
+                    self.bulletins.say_now(peer);
+                }
+            }
+            HostEffect::StopOwnProbe => self.ask(Event::Lending),
+            HostEffect::FindLink { peer, answer } => {
+                let link = self.links.link(peer);
+                // A call that has ended waits no more.
+                let _ = answer.send(link.ok_or(nook_base::ErrorCode::ShardUnavailable));
+            }
+            HostEffect::NoLink { answer, code } => drop(answer.send(Err(code))),
+            HostEffect::Measured { model, visits } => {
+                self.ask(Event::Noted(Note::Measured { model, row_bytes: 0, visits }));
+            }
+            HostEffect::LimitWorkers(limits, shares) => {
+                if !self.workers.limit(limits, shares) {
+                    self.tell_host(HostEvent::LimitsNotTaken);
+                }
+            }
+            HostEffect::DropKept(peer, kept) => self.workers.drop_kept(Some(peer), kept),
+            HostEffect::WakeUp => self.wake_up(),
+            HostEffect::Run(task) => self.host_runner.run(task),
+        }
+    }
+
+    /// Switches sharing, and keeps the choice.
+    pub(crate) fn set_sharing(&mut self, sharing: Sharing) -> Result<(), HouseError> {
+        let change = (SHARING_KEY, (sharing == Sharing::On).into());
+        self.settings.change(&[change]).map_err(|error| not_changed(&error))?;
+        self.tell_host(HostEvent::SharingSet);
+        Ok(())
+    }
+
+    /// Nothing is lent for a while, because the owner says so; kept over a restart.
+    pub(crate) fn pause_sharing(&mut self, span: PauseFor) -> Result<(), HouseError> {
+        let until = match span {
+            PauseFor::Hour => clock::unix_seconds().saturating_add(HOUR_SECONDS),
+            PauseFor::UntilTomorrow => nook_machine::next_morning(),
+        };
+        self.pause_until(until)
+    }
+
+    /// Ends the owner's own pause; other reasons stay.
+    pub(crate) fn resume_sharing(&mut self) -> Result<(), HouseError> {
+        self.pause_until(0)
+    }
+
+    /// Gives back all memory that no reply of this device needs, at once, and lends nothing for a
+    /// quarter of an hour.
+    pub(crate) fn free_memory(&mut self) -> Result<(), HouseError> {
+        let drains = self.host.is_lending();
+        if self.host.sharing() == Sharing::On {
+            let until = clock::unix_seconds().saturating_add(FREED_SECONDS);
+            let asked = self.settings.settings().host.pause.until;
+            self.pause_until(until.max(asked))?;
+        }
+        self.tell_host(HostEvent::MemoryWanted { drains });
+        Ok(())
+    }
+
+    fn pause_until(&mut self, until: u64) -> Result<(), HouseError> {
+        let until = i64::try_from(until).unwrap_or(i64::MAX);
+        self.settings.change(&[(UNTIL_KEY, until.into())]).map_err(|error| not_changed(&error))?;
+        self.tell_host(HostEvent::PauseSet);
+        Ok(())
+    }
+
+    /// Why nothing is lent though it is switched on, for people.
+    pub(crate) fn pause_view(&self) -> Option<PauseView> {
+        let reason = self.host.paused()?;
+        let until = self.settings.settings().host.pause.until;
+        let until = (reason == PauseReason::Owner).then_some(until);
+        Some(PauseView { reason, sentence: pause_words(reason, until), until })
+    }
+}
