@@ -7,7 +7,6 @@
 //! they are computed (`choice`, by what `gauges` and `probing` have measured), which layers lie where
 //! (`placing`), model files from the network, of other devices and of other programs (`downloads`, `copying`, `found`) and whether they fit (`fits`), kept conversations (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
 //! made in one place (`present`, `status_line`) from plain types ([`views`]).
-//! [`inspect`] looks into model files without a running node.
 
 mod adverts;
 mod bulletins;
@@ -27,7 +26,6 @@ mod gauges;
 mod holding_back;
 mod holdings;
 pub mod house;
-pub mod inspect;
 mod keeping;
 mod lending;
 mod log;
