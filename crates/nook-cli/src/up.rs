@@ -43,7 +43,7 @@ pub(crate) async fn run(home: Option<PathBuf>, up: Up) -> anyhow::Result<ExitCod
     }
 }
 
-async fn end_of(house: &nook_node::House) -> End {
+async fn end_of(house: &nook_api::NodeHandle) -> End {
     tokio::select! {
         () = nook_control::asked_by_the_system() => End::Asked,
         () = house.over() => End::Over,

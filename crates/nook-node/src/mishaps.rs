@@ -1,9 +1,8 @@
 //! Tasks that panicked: a part without which nothing goes ends the node, another one is shown as a
-//! problem. Whoever holds the [`House`] handle learns of the first kind here.
+//! problem. Whoever holds the handle learns of the first kind there.
 
 use nook_base::tasks::TaskPanic;
 
-use crate::house::House;
 use crate::state::State;
 use crate::views::{Trouble, TroubleView};
 
@@ -26,25 +25,4 @@ fn shown(panic: &TaskPanic) -> TroubleView {
          something does not work, start Inglenook again."
     );
     TroubleView::new(words, Trouble::PartEnded { part: part.to_owned() })
-}
-
-impl House {
-    /// Waits until the node is over: somebody has ended it, or a part of it has panicked without
-    /// which it cannot go on. [`House::shut_down`] ends what is left, and then [`House::broken`]
-    /// says which of the two it was.
-    pub async fn over(&self) {
-        let mut view = self.view();
-        let gone = async move { while view.changed().await.is_ok() {} };
-        tokio::select! {
-            _ = self.tasks.until_broken() => {}
-            () = gone => {}
-        }
-    }
-
-    /// The part that panicked and without which the node cannot go on, if there is one. It is
-    /// known at the latest when [`House::shut_down`] has returned.
-    #[must_use]
-    pub fn broken(&self) -> Option<TaskPanic> {
-        self.tasks.broken()
-    }
 }

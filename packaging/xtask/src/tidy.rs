@@ -12,6 +12,7 @@ use crate::say;
 use crate::tidy::layers::Edge;
 use crate::tidy::tree::Tree;
 
+mod actions;
 mod bans;
 mod cycles;
 mod danger;
@@ -101,6 +102,7 @@ fn findings(tree: &Tree, edges: &[Edge]) -> Vec<Finding> {
         documents::check(tree),
         links::check(tree),
         window::check(tree),
+        actions::check(tree),
     ]
     .concat();
     findings.sort();

@@ -17,7 +17,7 @@ use nook_wire::{
 };
 use serde::Serialize;
 
-use super::InspectError;
+use crate::InspectError;
 
 /// What to compute.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use nook_text::{ChatTemplate, EncodeOptions, Moment, RenderOptions, Tokenizer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{InspectError, header};
+use crate::{InspectError, header};
 
 /// Longest conversation file, in bytes; a longer one is refused.
 const CONVERSATION_BYTES_MAX: u64 = 64 << 20;

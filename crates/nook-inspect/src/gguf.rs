@@ -8,7 +8,7 @@ use nook_model::{ModelError, ModelFile};
 use serde::Serialize;
 use serde_json::{Map, json};
 
-use super::{InspectError, header};
+use crate::{InspectError, header};
 
 /// The header of a GGUF file that could be read.
 #[derive(Debug, Clone, Serialize)]
