@@ -10,14 +10,14 @@ use nook_trust::Purpose;
 use nook_wire::{KeptHistory, Message};
 use tokio::sync::oneshot;
 
-use crate::host::HostEvent;
 use crate::house::{Answer, EmbedRequest, Embedded, GenerateRequest, Reply};
-use crate::requester::reply::Me;
-use crate::requester::{Effect, Event, Lending, LentLayers, Surroundings};
-use crate::resources::adverts::AdvertBook;
-use crate::resources::catalogue::Entry;
 use crate::state::State;
 use crate::views::TroubleView;
+use nook_host::HostEvent;
+use nook_requester::Me;
+use nook_requester::{Effect, Event, Lending, LentLayers, Surroundings};
+use nook_resources::adverts::AdvertBook;
+use nook_resources::catalogue::Entry;
 
 /// What of the node the asking side sees.
 struct Parts<'a> {
@@ -84,8 +84,7 @@ impl State {
         if !self.host.is_lending() {
             return None;
         }
-        let layers =
-            |lent: &crate::host::Lent| LentLayers { model: lent.model, layers: lent.layers };
+        let layers = |lent: &nook_host::Lent| LentLayers { model: lent.model, layers: lent.layers };
         let conditions = self.host.conditions(clock::now());
         let at_rest = conditions.is_some_and(|conditions| is_at_rest(&conditions));
         Some(OwnLending {

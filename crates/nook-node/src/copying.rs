@@ -28,8 +28,8 @@ use nook_trust::{Admitted, Purpose};
 use nook_wire::{Have, HaveModel};
 use tokio::sync::watch;
 
-use crate::host::Traffic;
 use crate::state::State;
+use nook_host::Traffic;
 
 /// What others give to this device.
 #[derive(Debug)]

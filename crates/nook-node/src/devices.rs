@@ -19,12 +19,12 @@ use nook_trust::{DeviceName, Gate, TrustLevel};
 use nook_wire::{Advert, Message};
 use tokio::sync::oneshot;
 
-use crate::host::HostEvent;
 use crate::house::{Answer, HouseError, PairTarget};
-use crate::requester::Event;
-use crate::resources::adverts::{AdvertBook, Heard, OwnDevice};
 use crate::state::{Inside, Seen, State, Window};
 use crate::views::{DeviceTrouble, DeviceView, PairingView, Trouble, TroubleView, Trust, Wording};
+use nook_host::HostEvent;
+use nook_requester::Event;
+use nook_resources::adverts::{AdvertBook, Heard, OwnDevice};
 
 /// Longest wait for a name typed as an address to be resolved.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(5);

@@ -8,8 +8,8 @@ use nook_api::{
 };
 
 use crate::chats::ended_by;
-use crate::requester::Event;
 use crate::state::State;
+use nook_requester::Event;
 
 impl State {
     pub(crate) fn dispatch(&mut self, command: Command) {

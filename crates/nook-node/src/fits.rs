@@ -15,10 +15,10 @@ use nook_plan::{
     Walk, WholeElsewhere, Width, plan,
 };
 
-use crate::requester::choice::outlook::PROMPT_TOKENS_USUAL;
-use crate::requester::choice::{REPLY_TOKENS_EXPECTED, costs};
 use crate::state::State;
 use crate::views::{FitKind, FitView};
+use nook_requester::PROMPT_TOKENS_USUAL;
+use nook_requester::{REPLY_TOKENS_EXPECTED, costs};
 
 /// Positions of the conversation that must have room: a few pages.
 const POSITIONS: u32 = 4096;
@@ -114,10 +114,10 @@ impl State {
         lenders.truncate(LENDERS_MAX);
         let inference = &self.settings.settings().inference;
         Basis {
-            here: crate::resources::memory::memory_total(),
+            here: nook_resources::memory::memory_total(),
             lenders,
             ends: (inference.local_prefix_layers, inference.local_suffix_layers),
-            models: self.catalogue.iter().map(crate::resources::catalogue::Entry::digest).collect(),
+            models: self.catalogue.iter().map(nook_resources::catalogue::Entry::digest).collect(),
             house: self.given_in_house().map(|it| (it.model, it.bytes, it.layers)).collect(),
         }
     }

@@ -2,14 +2,13 @@
 
 use nook_base::{Sensitive, clock};
 
-use crate::host::{HostContext, HostEffect, HostEvent};
 use crate::house::{HouseError, PauseFor, Sharing};
 use crate::preferences::not_changed;
-use crate::requester::Event;
-use crate::requester::records::Note;
 use crate::state::State;
 use crate::status_line::pause_words;
 use crate::views::{PauseReason, PauseView};
+use nook_host::{HostContext, HostEffect, HostEvent};
+use nook_requester::Event;
 
 const SHARING_KEY: &str = "distributed_inference.host.serve_shards";
 
@@ -38,7 +37,7 @@ impl State {
             today: nook_machine::day_of_calendar(),
             me: self.me.id,
             settings: self.settings.settings(),
-            memory_total: crate::resources::memory::memory_total(),
+            memory_total: nook_resources::memory::memory_total(),
             gate: &self.gate,
             models: &self.catalogue,
             heard: &self.heard,
@@ -66,7 +65,7 @@ impl State {
             }
             HostEffect::NoLink { answer, code } => drop(answer.send(Err(code))),
             HostEffect::Measured { model, visits } => {
-                self.ask(Event::Noted(Note::Measured { model, row_bytes: 0, visits }));
+                self.ask(Event::Helped { model, visits });
             }
             HostEffect::LimitWorkers(limits, shares) => {
                 if !self.workers.limit(limits, shares) {

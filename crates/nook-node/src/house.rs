@@ -2,8 +2,8 @@
 //! handle of the front ends is too.
 
 pub(crate) use nook_api::{
-    Answer, ChatMessage, Command, Dialog, EmbedInput, EmbedRequest, Embedded, GenerateRequest,
-    INBOX_COMMANDS_MAX, KeptReply, LikelyToken, NodeError as HouseError, NodeHandle, NodeParts,
-    PairTarget, PauseFor, PieceOdds, PortKeyHolder, PortSettings, Prompt, REPLIES_WAITING_MAX,
-    REPLY_EVENTS_MAX, Reach, Reply, ReplyPiece, Sampling, Sharing, StartedTurn, Turn, TurnText,
+    Answer, ChatMessage, Command, EmbedRequest, Embedded, GenerateRequest, INBOX_COMMANDS_MAX,
+    KeptReply, NodeError as HouseError, NodeHandle, NodeParts, PairTarget, PauseFor, PortKeyHolder,
+    PortSettings, Prompt, REPLY_EVENTS_MAX, Reach, Reply, ReplyPiece, Sampling, Sharing,
+    StartedTurn, Turn, TurnText,
 };

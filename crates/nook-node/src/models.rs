@@ -9,15 +9,15 @@ use nook_store::{
     FileStanding, FileState, ImportError, LibraryError, ModelEntry, ResolveError, Staged, Take,
 };
 
-use crate::host::HostEvent;
 pub(crate) use nook_api::sentence;
+use nook_host::HostEvent;
 
 use crate::house::{Answer, HouseError};
-use crate::requester::Event;
-use crate::resources::catalogue::Entry;
-use crate::resources::shelf::{FilePlace, Listed, open_file};
 use crate::state::{Inside, State};
 use crate::views::{ModelView, Trouble, TroubleView, Wording};
+use nook_requester::Event;
+use nook_resources::catalogue::Entry;
+use nook_resources::shelf::{FilePlace, Listed, open_file};
 
 /// What the library holds.
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 //! The folder is looked at once a second (`looking`). While a chosen one is not there nothing is deleted,
 //! made or loaded into it; when it is back its models are read again.
 //!
-//! [`FilePlace`]: crate::resources::shelf::FilePlace
+//! [`FilePlace`]: nook_resources::shelf::FilePlace
 
 mod looking;
 
@@ -25,13 +25,13 @@ use tokio_util::sync::CancellationToken;
 use crate::house::{Answer, HouseError};
 use crate::models::sentence;
 use crate::preferences::not_changed;
-use crate::resources::workers::Workers;
 use crate::state::{Inside, State};
 use crate::views::{
     FolderTrouble, ModelsFolderView, MoveState, MoveView, Problem, Trouble, TroubleView, Wording,
 };
 use crate::views_of::reason_of_file;
 use looking::Looking;
+use nook_resources::workers::Workers;
 
 pub(crate) use looking::FolderSeen;
 
@@ -304,7 +304,7 @@ impl State {
         self.start_downloads();
     }
 
-    fn places(&self, change: impl Fn(&crate::resources::shelf::FilePlace)) {
+    fn places(&self, change: impl Fn(&nook_resources::shelf::FilePlace)) {
         self.catalogue.iter().for_each(|entry| change(&entry.listed.path));
     }
 

@@ -15,9 +15,9 @@ use nook_trust::TrustLevel;
 use crate::devices;
 use crate::house::HouseError;
 use crate::models::sentence;
-use crate::resources::memory::memory_total;
 use crate::state::State;
 use crate::views::{PoolingView, SettingAsk, SettingsView, Trouble, Trust, Wording};
+use nook_resources::memory::memory_total;
 
 const BYTES_PER_MEGABYTE: u64 = 1_000_000;
 

@@ -42,7 +42,7 @@ impl State {
                 listen_port: self.listen_port,
                 key_kept_in: self.key_place.words(),
                 key_place: Some(self.key_place.clone()),
-                memory_bytes: crate::resources::memory::memory_total(),
+                memory_bytes: nook_resources::memory::memory_total(),
                 disk_free_bytes: self.downloads.disk_free(),
             },
             sharing: self.sharing_view(),

@@ -11,13 +11,13 @@ use nook_link::LinkEvent;
 use nook_wire::Message;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::host::HostEvent;
 use crate::house::Command;
 use crate::preferences::settings_trouble;
-use crate::requester::Event;
-use crate::resources::trails::Unwanted;
 use crate::state::{Inside, State};
 use crate::views::TroubleView;
+use nook_host::HostEvent;
+use nook_requester::Event;
+use nook_resources::trails::Unwanted;
 
 /// How often the house looks at what changes by itself: adverts that grow old, links, problems.
 const LOOK: Duration = Duration::from_secs(1);

@@ -29,22 +29,22 @@ use crate::chats::ChatBook;
 use crate::copying::Copies;
 use crate::downloads::Downloads;
 use crate::fits::Fits;
-use crate::host::{Giving, Host, HostEvent, Runner as HostRunner, Tools, Traffic, worker_limits};
 use crate::house::{INBOX_COMMANDS_MAX, NodeHandle, NodeParts, PortKeyHolder, PortSettings};
 use crate::meters::Meters;
 use crate::models;
 use crate::moving::Moving;
 use crate::preferences::{not_changed, settings_trouble};
 use crate::quiet::Quiet;
-use crate::requester::reply::Me;
-use crate::requester::{Event, Requester, Runner};
-use crate::resources::adverts::AdvertBook;
-use crate::resources::shelf::Shelf;
-use crate::resources::workers::{WorkerSource, Workers};
 use crate::running::{self, Inboxes};
 use crate::state::State;
 use crate::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
 use crate::waking::Looks;
+use nook_host::{Giving, Host, HostEvent, Runner as HostRunner, Tools, Traffic, worker_limits};
+use nook_requester::Me;
+use nook_requester::{Event, Requester, Runner};
+use nook_resources::adverts::AdvertBook;
+use nook_resources::shelf::Shelf;
+use nook_resources::workers::{WorkerSource, Workers};
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
@@ -297,7 +297,7 @@ fn assemble(
         giving: Giving::new(traffic.clone()),
         events: host_events,
     };
-    let (ledger, memory_free) = (LentDaysFile::of(&home), crate::resources::memory::memory_free);
+    let (ledger, memory_free) = (LentDaysFile::of(&home), nook_resources::memory::memory_free);
     let host_runner = HostRunner::new(tools, links.clone(), tasks.clone(), ledger, memory_free);
     let mut state = State {
         me,
@@ -478,7 +478,7 @@ fn start_workers(
     tasks: &Tasks,
 ) -> Workers {
     let folder = home.runtime().to_owned();
-    let memory_total = crate::resources::memory::memory_total();
+    let memory_total = nook_resources::memory::memory_total();
     let limits = worker_limits(&settings.settings().host, memory_total);
     Workers::start(WorkerSource { command, folder, limits }, tasks)
 }

@@ -19,19 +19,19 @@ use crate::chats::ChatBook;
 use crate::copying::Copies;
 use crate::downloads::{Downloads, Stocked};
 use crate::fits::Fits;
-use crate::host::{Host, Runner as HostRunner};
 use crate::house::{Answer, GenerateRequest, HouseError, Reply};
 use crate::meters::Meters;
 use crate::moving::{Brought, FolderSeen, Moving, NotBrought};
 use crate::quiet::Quiet;
-use crate::requester::reply::Me;
-use crate::requester::{Requester, Runner};
-use crate::resources::adverts::{AdvertBook, Heard};
-use crate::resources::catalogue::Entry;
-use crate::resources::shelf::Shelf;
-use crate::resources::workers::Workers;
 use crate::views::{HouseView, KeyPlace, ModelView, PortView, TroubleView};
 use crate::waking::Looks;
+use nook_host::{Host, Runner as HostRunner};
+use nook_requester::Me;
+use nook_requester::{Requester, Runner};
+use nook_resources::adverts::{AdvertBook, Heard};
+use nook_resources::catalogue::Entry;
+use nook_resources::shelf::Shelf;
+use nook_resources::workers::Workers;
 
 /// What happens inside the node, besides commands, links and sightings.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::{Holder, Holders};
-use crate::host::Traffic;
+use nook_host::Traffic;
 
 /// Longest wait for a device that has the model, where none is linked. Beyond it the copy ends, with what came,
 /// and begins again when one is back.

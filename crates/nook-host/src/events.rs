@@ -1,0 +1,252 @@
+//! What happens to the lending side, what it knows of the rest of the node, and what it wants done.
+//!
+//! The state machine turns a [`HostEvent`] and a [`HostContext`] into [`HostEffect`]s. The node
+//! performs them in their order: most are its own (tell a device, write a setting), those of
+//! [`HostTask`] are the runner's. `C` is a call of another device; only tests use another type than
+//! [`Call`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, Sensitive};
+use nook_link::Link;
+use nook_machine::Conditions;
+use nook_mux::Call;
+use nook_pipeline::HopVisit;
+use nook_shard::WorkerLimits;
+use nook_store::{LentDays, Settings};
+use nook_trust::{Admitted, Gate, Ticket, TicketClaim};
+use nook_wire::{KeptHistory, Message, PlaceWish, WireError};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::leases::{LeaseJob, Progress};
+use super::residency::Surveyed;
+use super::terms::{CopyPass, Given, Guest, NamedCalls, Terms};
+use nook_api::Sharing;
+use nook_resources::adverts::Heard;
+use nook_resources::catalogue::Entry;
+use nook_resources::gauges::Gauges;
+use nook_resources::workers::MemoryShares;
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum HostEvent<C = Call<Message>> {
+    /// The node has started, or the owner has switched sharing: what is lent is worked out anew.
+    SharingSet,
+    /// The owner's own pause was set or taken back.
+    PauseSet,
+    /// The owner wants all memory back that no reply of this device needs.
+    MemoryWanted {
+        /// Whether guests were served until now: then it is freed when their steps are done.
+        drains: bool,
+    },
+    /// The settings were edited.
+    SettingsChanged {
+        /// The settings before.
+        before: Box<Settings>,
+    },
+    /// Devices were paired, unpaired or trusted differently: the gate is new.
+    PeersChanged,
+    /// Models came or went.
+    ModelsChanged,
+    /// What the adverts say is to be said now.
+    AdvertsChanged,
+    /// A device is linked.
+    LinkUp(PeerId),
+    /// Its link is gone.
+    LinkDown(PeerId),
+    /// A device begins a call.
+    Call {
+        /// The device.
+        peer: PeerId,
+        /// Its call.
+        call: C,
+    },
+    /// A device brings steps in another's name.
+    Relay {
+        /// Who brings them.
+        carrier: PeerId,
+        /// Whose they are, with a signature.
+        ticket: Box<Ticket>,
+        /// Its call.
+        call: C,
+    },
+    /// A guest's results are to go on to this device.
+    NextHost {
+        /// The device.
+        peer: PeerId,
+        /// Who waits for it.
+        answer: oneshot::Sender<Result<Link, ErrorCode>>,
+    },
+    /// A device asks this one to hold layers, or gives them back.
+    Place {
+        /// The device.
+        peer: PeerId,
+        /// The layers.
+        wish: PlaceWish,
+    },
+    /// A device will not go on with a conversation.
+    DropKept {
+        /// The device.
+        peer: PeerId,
+        /// Its name.
+        kept: KeptHistory,
+    },
+    /// A guest's stream began or ended.
+    StreamChanged,
+    /// The pause between two adverts is over.
+    AdvertDue,
+    /// What was lent of these models has drained.
+    Drained(BTreeSet<ModelDigest>),
+    /// The workers have said what they hold.
+    Surveyed(Surveyed),
+    /// The workers took no new limits: too much waits there.
+    LimitsNotTaken,
+    /// Layers of a lease come into memory, are there, or will not be.
+    Placing(Progress),
+    /// Layers that are to be freed once no conversation is held.
+    Owed {
+        /// Of this model.
+        model: ModelDigest,
+        /// Which.
+        layers: LayerRange,
+    },
+    /// Steps of guests were answered.
+    Measured {
+        /// Of this model.
+        model: ModelDigest,
+        /// The steps, with how long each took.
+        visits: Vec<HopVisit>,
+    },
+    /// The machine was looked at; without conditions the look failed.
+    Looked(Option<Conditions>),
+    /// The machine is about to sleep, and waits a moment for `ready`.
+    SleepNear {
+        /// Told when nothing of others runs here.
+        ready: oneshot::Sender<()>,
+    },
+    /// It is awake again.
+    SleepOver,
+    /// A reply of this device ended.
+    ReplyEnded,
+    /// A second has passed.
+    Tick {
+        /// Whether this device would measure itself if the machine were at rest.
+        wants_conditions: bool,
+    },
+    /// The node leaves: guests finish their steps.
+    Leave,
+    /// Nothing is computed for others any more.
+    Left,
+}
+
+/// What the lending side reads of the rest of the node.
+#[derive(Debug)]
+pub struct HostContext<'a> {
+    /// Now.
+    pub now: Instant,
+    /// The wall clock, in seconds since 1970.
+    pub unix_seconds: u64,
+    /// The day of the calendar here.
+    pub today: u32,
+    /// This device.
+    pub me: PeerId,
+    /// What the owner chose.
+    pub settings: &'a Settings,
+    /// All memory of the machine, if the system says.
+    pub memory_total: Option<u64>,
+    /// Who may what.
+    pub gate: &'a Gate,
+    /// The models of this device.
+    pub models: &'a [Entry],
+    /// What other devices offer.
+    pub heard: &'a BTreeMap<PeerId, Heard>,
+    /// How fast this device computes.
+    pub gauges: &'a Gauges,
+    /// Devices with a link.
+    pub linked: &'a [PeerId],
+    /// Replies of this device under way.
+    pub replies: usize,
+    /// Random bytes that nobody has used before.
+    pub fresh_key: Sensitive<[u8; 32]>,
+}
+
+/// Something that is to be done.
+#[derive(Debug)]
+pub enum HostEffect<C = Call<Message>> {
+    /// Say this to a device, in place of what was to be said of the same thing.
+    Tell(PeerId, Message),
+    /// Say at once what waits to be said.
+    SayNow,
+    /// Nothing is measured on this device while it computes for others.
+    StopOwnProbe,
+    /// Answer with the link to this device, which may compute for this one.
+    FindLink {
+        /// The device.
+        peer: PeerId,
+        /// Who waits for it.
+        answer: oneshot::Sender<Result<Link, ErrorCode>>,
+    },
+    /// Answer that there is no way to that device.
+    NoLink {
+        /// Who waits for it.
+        answer: oneshot::Sender<Result<Link, ErrorCode>>,
+        /// Why.
+        code: ErrorCode,
+    },
+    /// Learn from these steps of guests how fast this device is.
+    Measured {
+        /// Of this model.
+        model: ModelDigest,
+        /// The steps, with how long each took.
+        visits: Vec<HopVisit>,
+    },
+    /// Tell the workers what they may take.
+    LimitWorkers(WorkerLimits, MemoryShares),
+    /// The worker drops what it keeps of a conversation of this device.
+    DropKept(PeerId, KeptHistory),
+    /// Look for devices that have hung up while the machine slept.
+    WakeUp,
+    /// For the runner.
+    Run(HostTask<C>),
+}
+
+/// Something that takes a while, or that the runner holds.
+#[derive(Debug)]
+pub enum HostTask<C = Call<Message>> {
+    /// Serve the call of an admitted device.
+    Serve { guest: Box<Guest>, call: C, terms: Box<Terms> },
+    /// Refuse the call of a device that may not use layers here, unless it begins with something
+    /// else.
+    Refuse { peer: PeerId, copies: Result<CopyPass, WireError>, call: C, error: WireError },
+    /// Refuse a call whose beginning was read.
+    Answer { call: C, error: WireError },
+    /// Join a carrier's call to the call that the ticket names.
+    Join { requester: Admitted, carrier: PeerId, claim: TicketClaim, call: C, named: NamedCalls },
+    /// Wait until nothing runs under these terms, and say so.
+    Drain { terms: Box<Terms>, streams_max: u16 },
+    /// Wait until nothing of others runs here and they know it, and say `ready`.
+    DrainForSleep { streams: Arc<Semaphore>, streams_max: u16, ready: oneshot::Sender<()> },
+    /// End the workers of these models; with `force` whatever they do.
+    Free { models: BTreeSet<ModelDigest>, force: bool },
+    /// Bring the layers of a lease into memory, until `cut`.
+    Load { job: Box<LeaseJob>, cut: CancellationToken },
+    /// Free these layers of other devices, until somebody asks for some of them.
+    Release { model: ModelDigest, ranges: Vec<LayerRange>, until: CancellationToken },
+    /// Nothing is kept any more for this device, or for all other devices.
+    ForgetKept(Option<PeerId>),
+    /// Say [`HostEvent::AdvertDue`] after this time.
+    AdvertiseAfter(Duration),
+    /// From now on these models are given.
+    Give(Arc<Vec<Given>>),
+    /// Ask the workers what they hold.
+    Survey,
+    /// Write down how much was lent.
+    SaveLedger(LentDays),
+    /// Look at the machine.
+    LookAtMachine,
+    /// While the owner shares, wait for sleeps of the machine.
+    WatchSleep(Sharing),
+}

@@ -1,0 +1,222 @@
+//! Giving a model's bytes to another device: from its WANT to the end of the call.
+//!
+//! [`give`] takes the proof of the gate. It reads the model's file in pieces where the library
+//! holds it open, and ends at any moment when trust falls or the model is given no more. A device
+//! that takes slowly slows its own call by its credit, and one that takes nothing is gone after a
+//! while.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nook_base::{ErrorCode, ModelDigest};
+use nook_model::ModelFile;
+use nook_mux::{Call, CallReceiver, CallSender};
+use nook_wire::{Message, PIECE_BYTES_MAX, Piece, Want, WireError, chunks_of};
+use tokio::sync::{Semaphore, watch};
+
+use super::refusal::error;
+use super::terms::{CopyPass, Given};
+use super::traffic::Traffic;
+
+/// Longest wait for the next question on a call, and for room to send anything: a little longer
+/// than the taker waits for bytes. Beyond it the taker counts as gone, and its place is free.
+const TAKER_LIMIT: Duration = Duration::from_secs(75);
+
+/// Calls on which files are given at once, to all devices together; one more is refused as busy,
+/// and that device tries again or asks another. More would only share the line and the disk.
+const COPIES_MAX: usize = 2;
+
+/// What is given, and how fast. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Giving {
+    /// What is given now; calls under way watch it.
+    given: Arc<watch::Sender<Arc<Vec<Given>>>>,
+    /// One permit for each call that files are given on.
+    permits: Arc<Semaphore>,
+    traffic: Traffic,
+}
+
+impl Giving {
+    /// Gives nothing yet.
+    pub fn new(traffic: Traffic) -> Self {
+        let given = Arc::new(watch::channel(Arc::default()).0);
+        Self { given, permits: Arc::new(Semaphore::new(COPIES_MAX)), traffic }
+    }
+
+    /// Gives these from now on, and what is not among them no more.
+    pub fn give(&self, given: Arc<Vec<Given>>) {
+        self.given.send_replace(given);
+    }
+}
+
+/// A device that is given files.
+struct Taker<'a> {
+    pass: CopyPass,
+    giving: &'a Giving,
+}
+
+/// Why a call ends.
+#[derive(Debug)]
+enum Over {
+    /// The taker has all that it wants, or is gone.
+    Left,
+    /// This side ends it, and says why.
+    Refused(WireError),
+}
+
+/// Serves a call that begins with `want`.
+pub(crate) async fn give(
+    pass: Result<CopyPass, WireError>,
+    giving: &Giving,
+    want: Want,
+    call: Call<Message>,
+) {
+    let (mut to_taker, mut from_taker) = call.split();
+    let over = match pass {
+        Ok(pass) => {
+            let taker = Taker { pass, giving };
+            tokio::select! {
+                biased;
+                () = taker.pass.revoked.cancelled() => {
+                    Over::Refused(error(ErrorCode::TrustDenied, ""))
+                }
+                over = serve(&taker, want, &mut to_taker, &mut from_taker) => over,
+            }
+        }
+        Err(refusal) => Over::Refused(refusal),
+    };
+    match over {
+        Over::Left => to_taker.close(None),
+        Over::Refused(error) => {
+            let code = error.code;
+            tracing::info!(model = ?want.model, %code, "a copy was refused or has ended");
+            // The taker may have left already; then there is nobody to tell.
+            let _ = send(Message::Error(error), &mut to_taker).await;
+            to_taker.close(Some(code));
+        }
+    }
+}
+
+/// Answers one question after the other; why there is none any more.
+async fn serve(
+    taker: &Taker<'_>,
+    mut want: Want,
+    to_taker: &mut CallSender<Message>,
+    from_taker: &mut CallReceiver<Message>,
+) -> Over {
+    let Ok(_permit) = taker.giving.permits.clone().try_acquire_owned() else {
+        let why = "That device gives models to as many others as it can. Try again shortly.";
+        return Over::Refused(error(ErrorCode::Busy, why));
+    };
+    let peer = taker.pass.pass.peer();
+    tracing::info!(?peer, model = ?want.model, from = want.from, "giving a model");
+    loop {
+        let sent = tokio::select! {
+            biased;
+            // Whatever is said before the range has come is the end.
+            _ = from_taker.recv() => return Over::Left,
+            () = withdrawn(taker.giving.given.subscribe(), want.model) => return not_given(want.model),
+            sent = range(taker, &want, to_taker) => sent,
+        };
+        if let Err(over) = sent {
+            return over;
+        }
+        let next = tokio::select! {
+            biased;
+            () = withdrawn(taker.giving.given.subscribe(), want.model) => return not_given(want.model),
+            next = tokio::time::timeout(TAKER_LIMIT, from_taker.recv()) => next,
+        };
+        match next {
+            Ok(Ok(Message::Want(next))) => want = next,
+            Ok(Ok(_)) => {
+                let why = "a copy asks for one range after the other";
+                return Over::Refused(error(ErrorCode::BadRequest, why));
+            }
+            Ok(Err(_)) => return Over::Left,
+            Err(_) => return Over::Refused(error(ErrorCode::PipelineStalled, "")),
+        }
+    }
+}
+
+/// Sends the bytes of one range.
+async fn range(
+    taker: &Taker<'_>,
+    want: &Want,
+    to_taker: &mut CallSender<Message>,
+) -> Result<(), Over> {
+    let length = file(taker, want.model)?.file_bytes();
+    let Some(Range { start: mut at, end }) = want.range(length) else {
+        let Want { from, bytes, .. } = want;
+        let why = format!("{bytes} bytes from {from} on are no range of a file of {length} bytes");
+        return Err(Over::Refused(error(ErrorCode::BadRequest, &why)));
+    };
+    while at < end {
+        let count = u32::try_from(end - at).unwrap_or(u32::MAX).min(PIECE_BYTES_MAX);
+        // Looked up anew: a file that has moved is let go of where it was.
+        let file = file(taker, want.model)?;
+        if file.file_bytes() != length {
+            // Another file of the same model: behind the weights it is not what was asked for.
+            return Err(changed());
+        }
+        let bytes = read(file, at, count).await?;
+        send(Message::Piece(Piece { from: at, bytes: count }), to_taker).await?;
+        for chunk in chunks_of(bytes) {
+            let long = chunk.bytes.len();
+            send(Message::Chunk(chunk), to_taker).await?;
+            taker.giving.traffic.give_way(long).await;
+        }
+        at = at.saturating_add(u64::from(count));
+    }
+    Ok(())
+}
+
+/// The file of `model`, while it is given.
+fn file(taker: &Taker<'_>, model: ModelDigest) -> Result<ModelFile, Over> {
+    let given = taker.giving.given.borrow();
+    let found = given.iter().find(|given| given.model == model);
+    found.map(|given| given.file.clone()).ok_or_else(|| not_given(model))
+}
+
+fn not_given(model: ModelDigest) -> Over {
+    let why = format!("this device does not give the model with digest {}", model.short());
+    Over::Refused(error(ErrorCode::NotFound, &why))
+}
+
+/// Waits until `model` is not given any more; not at all where it never was.
+async fn withdrawn(mut given: watch::Receiver<Arc<Vec<Given>>>, model: ModelDigest) {
+    let lacks = |given: &Arc<Vec<Given>>| given.iter().all(|given| given.model != model);
+    if given.wait_for(lacks).await.is_err() {
+        // The node is leaving, and every task with it.
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn read(file: ModelFile, at: u64, count: u32) -> Result<Bytes, Over> {
+    // At most the size of a piece.
+    let read = tokio::task::spawn_blocking(move || file.bytes_at(at, count as usize));
+    match read.await {
+        Ok(Ok(bytes)) => Ok(bytes.into()),
+        Ok(Err(wrong)) => {
+            // Where the file lies is nobody else's business.
+            tracing::warn!(%wrong, "a model cannot be given");
+            Err(changed())
+        }
+        Err(_) => Err(Over::Left),
+    }
+}
+
+fn changed() -> Over {
+    let why = "the model's file has changed there, or cannot be read";
+    Over::Refused(error(ErrorCode::BadModel, why))
+}
+
+/// Sends a message once there is room for it; everything for the taker goes this way.
+async fn send(message: Message, to_taker: &mut CallSender<Message>) -> Result<(), Over> {
+    let sent = tokio::time::timeout(TAKER_LIMIT, to_taker.send(message)).await;
+    sent.ok().and_then(Result::ok).ok_or(Over::Left)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! What other devices are told: adverts, what would be run whole for them, and which models are
+//! given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nook_base::limits::PREFILL_CHUNK_TOKENS;
+use nook_base::{LayerRange, PeerId};
+use nook_plan::{BytesPerSecond, Figure, Line, Place};
+use nook_trust::Purpose;
+use nook_wire::{Advert, HAVE_MODELS_MAX, Have, Message, ShardAdvert, WholeOffer, WholeOffers};
+
+use super::Host;
+use crate::events::{HostContext, HostEffect, HostTask};
+use crate::lent::{LendingLimits, Lent, lent_of};
+use crate::residency::MEMORY_GRAINS;
+use crate::terms::Given;
+use nook_resources::catalogue::Entry;
+
+/// Least time between two adverts because of streams that began or ended. Hundreds of calls in one
+/// moment would else be as many adverts to every device, more than may wait there, and that ends a
+/// connection.
+const ADVERT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Bits of a measured time that an advert shows: it changes when the time does by a sixteenth.
+const FIGURE_BITS: u32 = 4;
+
+/// One unit of a visit of `units` units, in µs, as adverts show it.
+fn told(line: Figure<Line>, units: u64) -> Option<u32> {
+    let whole = line.measured().filter(|_| units > 0)?.at(units).as_micros();
+    let each = u32::try_from(whole.div_ceil(u128::from(units))).unwrap_or(u32::MAX);
+    let noise = (u32::BITS - each.leading_zeros()).saturating_sub(FIGURE_BITS);
+    Some(each >> noise << noise)
+}
+
+/// Nothing is shared.
+const NOTHING: Advert = Advert {
+    sharing: false,
+    shards: Vec::new(),
+    streams_free: 0,
+    queue_depth: 0,
+    memory_free_bytes: 0,
+};
+
+impl<C> Host<C> {
+    /// What is here changed: new calls see it, running streams go on under the same permits.
+    pub(super) fn relist(&mut self, context: &HostContext<'_>) {
+        let lent = Arc::new(self.lent_now(context));
+        if let Some(terms) = &mut self.terms {
+            terms.lent = lent;
+        }
+        self.advertise(context);
+    }
+
+    /// What is lent of each model.
+    pub(super) fn lent_now(&self, context: &HostContext<'_>) -> Vec<Lent> {
+        let asked = |entry: &Entry| self.leases.asked(entry.digest(), None);
+        let entries = context.models.iter();
+        entries.filter_map(|entry| offer_of(entry, &asked(entry), context)).collect()
+    }
+
+    /// A guest's stream began or ended: that is told at once, and what follows within a moment
+    /// together.
+    pub(super) fn stream_changed(&mut self, context: &HostContext<'_>) {
+        let since = self.advertised_at.map(|at| context.now.saturating_duration_since(at));
+        let left = since.map_or(Duration::ZERO, |since| ADVERT_PAUSE.saturating_sub(since));
+        if left.is_zero() {
+            return self.advert_due(context);
+        }
+        if !std::mem::replace(&mut self.advert_waits, true) {
+            self.run(HostTask::AdvertiseAfter(left));
+        }
+    }
+
+    /// Tells how many streams are left.
+    pub(super) fn advert_due(&mut self, context: &HostContext<'_>) {
+        self.advert_waits = false;
+        self.advertise(context);
+        self.survey(context.now);
+    }
+
+    /// Tells every linked device what is lent and given now.
+    pub(super) fn advertise(&mut self, context: &HostContext<'_>) {
+        self.advertised_at = Some(context.now);
+        self.relist_given(context);
+        for peer in context.linked {
+            self.tell_all(*peer, context);
+        }
+    }
+
+    /// Nothing has been said on this link.
+    pub(super) fn link_up(&mut self, peer: PeerId, context: &HostContext<'_>) {
+        self.forget_told(peer);
+        self.tell_all(peer, context);
+    }
+
+    /// A link is new or gone: what was said on an earlier one is void.
+    pub(super) fn forget_told(&mut self, peer: PeerId) {
+        self.own.told.remove(&peer);
+        self.copies.told.remove(&peer);
+    }
+
+    fn tell_all(&mut self, peer: PeerId, context: &HostContext<'_>) {
+        // One that may not use anything hears that nothing is shared.
+        let advert = match context.gate.admit(peer, Purpose::Lend) {
+            Ok(_) => self.advert(context),
+            Err(_) => NOTHING,
+        };
+        self.push(HostEffect::Tell(peer, Message::Advert(advert)));
+        self.offer_whole_to(peer, context);
+        self.offer_copies_to(peer, context);
+    }
+
+    /// What is lent, as adverts say it.
+    pub(super) fn advert(&self, context: &HostContext<'_>) -> Advert {
+        let Some(terms) = &self.terms else { return NOTHING };
+        let shard = |lent: &Lent| {
+            let speed = context.gauges.speed(Place::Local, lent.model);
+            let layers = u64::from(lent.layers.len());
+            let rows = u64::from(PREFILL_CHUNK_TOKENS);
+            ShardAdvert {
+                model: lent.model,
+                layers: lent.layers,
+                held: self.residency.held(lent.model, lent.layers),
+                decode_us_per_layer: told(speed.decode, layers),
+                prefill_us_per_layer_token: told(speed.prefill, layers.saturating_mul(rows)),
+            }
+        };
+        let free = u16::try_from(terms.streams.available_permits()).unwrap_or(u16::MAX);
+        Advert {
+            sharing: true,
+            shards: terms.lent.iter().map(shard).collect(),
+            streams_free: free,
+            queue_depth: self.streams_max.saturating_sub(free),
+            memory_free_bytes: self.lendable_bytes(context),
+        }
+    }
+
+    /// Bytes that guests could still have: what the cap leaves, as far as the machine has it.
+    /// Rounded down, so that what is told is kept and an advert does not change with every page.
+    fn lendable_bytes(&self, context: &HostContext<'_>) -> u64 {
+        let cap = lending_cap(context);
+        let left = cap.saturating_sub(self.residency.lent_bytes(None));
+        let grain = (cap / MEMORY_GRAINS).max(1);
+        let bytes = left.min(self.residency.room());
+        // A cap that nothing was taken from is told as it is.
+        if bytes == cap { cap } else { bytes / grain * grain }
+    }
+
+    /// Tells a device of the same person what would be run whole for it, with every advert. One
+    /// that is not is told nothing; but whoever was told something hears for as long as it is
+    /// linked that there is nothing any more.
+    fn offer_whole_to(&mut self, peer: PeerId, context: &HostContext<'_>) {
+        if !context.linked.contains(&peer) {
+            return;
+        }
+        let offers = match context.gate.admit(peer, Purpose::RemoteWhole) {
+            Ok(_) => self.whole_offers(context),
+            Err(_) => WholeOffers::default(),
+        };
+        if offers.offers.is_empty() && !self.own.told.contains(&peer) {
+            return;
+        }
+        self.own.told.insert(peer);
+        self.push(HostEffect::Tell(peer, Message::WholeOffers(offers)));
+    }
+
+    /// The models of which all layers are lent now.
+    fn whole_offers(&self, context: &HostContext<'_>) -> WholeOffers {
+        let offer = |lent: &Lent| {
+            let entry = context.models.iter().find(|entry| entry.digest() == lent.model)?;
+            if lent.layers != LayerRange::all(entry.layers()) {
+                return None;
+            }
+            let facts = context.gauges.facts(lent.model, context.now);
+            let known = facts.speeds.get(&Place::Local).cloned().unwrap_or_default();
+            let (ends, load) = (known.speed.ends.measured(), known.speed.load.measured());
+            let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+            let kb = |rate: BytesPerSecond| u32::try_from(rate.0 / 1000).unwrap_or(u32::MAX);
+            Some(WholeOffer {
+                model: lent.model,
+                ends_us: ends.map(us),
+                // Where no layer is left in memory, what lay behind them was freed with them.
+                ends_held: known.head_held
+                    && !self.residency.held(lent.model, lent.layers).is_empty(),
+                load_kb_per_s: load.map(kb),
+            })
+        };
+        WholeOffers { offers: self.lent().iter().filter_map(offer).collect() }
+    }
+
+    /// What is given now: every model of the library but the one that each device brings along.
+    fn relist_given(&mut self, context: &HostContext<'_>) {
+        let on = context.settings.network.give_models;
+        let entries = context.models.iter().filter(|entry| on && !entry.built_in);
+        let given = entries.take(HAVE_MODELS_MAX).map(|entry| Given {
+            model: entry.digest(),
+            name: entry.listed.name.clone(),
+            layers: entry.layers(),
+            file: entry.file.clone(),
+        });
+        self.copies.given = Arc::new(given.collect());
+        // Also where nothing is told anew: a file that was opened again replaces the one from
+        // before.
+        self.run(HostTask::Give(self.copies.given.clone()));
+    }
+
+    /// Tells a device what is given to it, when that has changed. One that the gate does not let is
+    /// told nothing; but whoever was told something hears that there is nothing more.
+    fn offer_copies_to(&mut self, peer: PeerId, context: &HostContext<'_>) {
+        if !context.linked.contains(&peer) {
+            return;
+        }
+        let have = match context.gate.admit(peer, Purpose::Copy) {
+            Ok(_) => Have { models: self.copies.given.iter().map(Given::told).collect() },
+            Err(_) => Have::default(),
+        };
+        if self.copies.told.get(&peer).map_or(have.models.is_empty(), |told| *told == have) {
+            return;
+        }
+        self.copies.told.insert(peer, have.clone());
+        self.push(HostEffect::Tell(peer, Message::Have(have)));
+    }
+}
+
+/// What of a model would be lent if others asked for these layers.
+pub(super) fn offer_of(
+    entry: &Entry,
+    asked: &[LayerRange],
+    context: &HostContext<'_>,
+) -> Option<Lent> {
+    let host = &context.settings.host;
+    let others: Vec<LayerRange> = context
+        .heard
+        .values()
+        .flat_map(|heard| &heard.advert.shards)
+        .filter(|shard| shard.model == entry.digest())
+        .map(|shard| shard.layers)
+        .collect();
+    let limits = LendingLimits {
+        chosen: host.layers,
+        bytes_max: lending_cap(context),
+        streams: host.max_concurrent_streams,
+    };
+    lent_of(entry, limits, &others, asked)
+}
+
+/// Most bytes that guests may have in all.
+pub(super) fn lending_cap(context: &HostContext<'_>) -> u64 {
+    context.settings.host.shard_bytes(context.memory_total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_told_for_the_stretch_that_is_lent_and_hardly_ever_change() {
+        let us = Duration::from_micros;
+        let line = |fixed, slope| Figure::Measured(Line { fixed: us(fixed), slope: us(slope) });
+        assert_eq!(told(Figure::Unknown, 4), None);
+        assert_eq!(told(line(100, 15), 0), None);
+        // 100 + 4 x 15 over four layers.
+        assert_eq!(told(line(100, 15), 4), Some(40));
+        assert_eq!(told(line(0, 1000), 4), told(line(0, 1015), 4));
+        assert_ne!(told(line(0, 1000), 4), told(line(0, 1100), 4));
+    }
+}

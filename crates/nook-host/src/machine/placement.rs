@@ -1,0 +1,202 @@
+//! Layers that other devices ask this one to hold.
+//!
+//! A PLACE is judged here by what the owner allows: sharing, the gate, the layers that the owner
+//! named, streams, the cap on lending and the memory of the machine; the worker has the last word.
+
+use std::collections::BTreeSet;
+
+use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId};
+use nook_trust::Purpose;
+use nook_wire::{Message, PlaceState, PlaceWish, Placed};
+use tokio_util::sync::CancellationToken;
+
+use super::Host;
+use super::offers::{lending_cap, offer_of};
+use crate::events::{HostContext, HostEffect, HostTask};
+use crate::leases::{LeaseJob, Progress, WISH_EVERY};
+use crate::lent::hull;
+use crate::residency::OWNERS_MEMORY;
+use nook_resources::catalogue::Entry;
+
+impl<C> Host<C> {
+    /// A device asks this one to hold layers.
+    pub(super) fn place(&mut self, peer: PeerId, wish: PlaceWish, context: &HostContext<'_>) {
+        if wish.layers.is_empty() {
+            // Given back, and nobody waits for an answer.
+            if !self.leases.end(|model, by, _| model == wish.model && by == peer).is_empty() {
+                self.relist(context);
+            }
+            return;
+        }
+        if let Some(state) = self.leases.repeated(peer, wish) {
+            return self.tell_placed(peer, placed(wish, state), context);
+        }
+        if let Err(code) = self.grant(peer, wish, context) {
+            tracing::info!(?peer, model = ?wish.model, layers = %wish.layers, %code, "not placed");
+            self.tell_placed(peer, placed(wish, PlaceState::Refused { code }), context);
+        }
+    }
+
+    /// Decides, and begins to load.
+    fn grant(
+        &mut self,
+        peer: PeerId,
+        wish: PlaceWish,
+        context: &HostContext<'_>,
+    ) -> Result<(), ErrorCode> {
+        let admitted = context.gate.admit(peer, Purpose::Lend);
+        let admitted = admitted.map_err(|refusal| refusal.code())?;
+        let terms = self.terms.clone().ok_or(ErrorCode::ExperimentalDisabled)?;
+        let entry = context.models.iter().find(|entry| entry.digest() == wish.model);
+        let entry = entry.ok_or(ErrorCode::WeightsMismatch)?;
+        self.leases.check_rate(peer, wish.model, context.now)?;
+        if terms.streams.available_permits() == 0 {
+            return Err(ErrorCode::Busy);
+        }
+        let mut asked = self.leases.asked(wish.model, Some(peer));
+        asked.push(wish.layers);
+        let offered = offer_of(entry, &asked, context).ok_or(ErrorCode::OutOfMemory)?.layers;
+        self.check_limits(entry, wish, offered, context)?;
+        let (name, path) = (entry.listed.name.clone(), entry.listed.path.clone());
+        let ended = self.leases.end(|model, by, lease| {
+            model == wish.model && by != peer && !offered.contains(lease.layers)
+        });
+        let cut = terms.until.child_token();
+        let number = self.leases.add(peer, wish, cut.clone(), context.now);
+        let free_first = self.leases.take_owed(wish.model);
+        terms.served.note(wish.model);
+        for (loser, placed) in ended {
+            self.tell_placed(loser, placed, context);
+        }
+        tracing::info!(?peer, model = ?wish.model, layers = %wish.layers, "holding layers");
+        let job = Box::new(LeaseJob { admitted, wish, number, name, path, free_first });
+        self.run(HostTask::Load { job, cut });
+        self.relist(context);
+        Ok(())
+    }
+
+    /// The owner's named layers, the others' greater need, and memory, in that order.
+    fn check_limits(
+        &self,
+        entry: &Entry,
+        wish: PlaceWish,
+        offered: LayerRange,
+        context: &HostContext<'_>,
+    ) -> Result<(), ErrorCode> {
+        if !LayerRange::all(entry.layers()).contains(wish.layers) {
+            return Err(ErrorCode::BadRequest);
+        }
+        if !offered.contains(wish.layers) {
+            let chosen = context.settings.host.layers;
+            let is_too_long = chosen.is_none() && wish.layers.len() > offered.len();
+            let code =
+                if is_too_long { ErrorCode::OutOfMemory } else { ErrorCode::ShardUnavailable };
+            return Err(code);
+        }
+        let held = self.residency.held(wish.model, wish.layers);
+        let missing = wish.layers.iter().filter(|layer| !held.contains_layer(*layer));
+        let one = |layer| ModelPart::inner(LayerRange::with_len(layer, 1));
+        let adds: u64 = missing.map(|layer| entry.file.weight_bytes(&one(layer))).sum();
+        let others = self.residency.lent_bytes(Some(wish.model));
+        let fits =
+            adds.saturating_add(others) <= lending_cap(context) && adds <= self.residency.room();
+        if fits { Ok(()) } else { Err(ErrorCode::OutOfMemory) }
+    }
+
+    /// A loading goes on, or came to its end: its device is told, unless it has been told by now
+    /// that the lease is over.
+    pub(super) fn placing(&mut self, progress: Progress, context: &HostContext<'_>) {
+        let Progress { peer, model, number, state } = progress;
+        let key = (model, peer);
+        let Some(lease) = self.leases.leases.get_mut(&key).filter(|it| it.number == number) else {
+            return;
+        };
+        lease.state = state;
+        lease.used = context.now;
+        let layers = lease.layers;
+        self.tell_placed(peer, Placed { model, layers, state }, context);
+        if matches!(state, PlaceState::Loading { .. }) {
+            return;
+        }
+        if matches!(state, PlaceState::Refused { .. }) {
+            self.leases.end(|of, by, _| (of, by) == key);
+            self.relist(context);
+        }
+        self.survey(context.now);
+    }
+
+    /// Ends what is not used, what the owner needs and what the gate does not allow any more, and
+    /// frees what was given back. Called when the workers have said what they hold.
+    pub(super) fn look_at_leases(&mut self, context: &HostContext<'_>) {
+        let now = context.now;
+        let idle = context.settings.host.shard_eviction_idle;
+        let is_tight = self.residency.available() < OWNERS_MEMORY;
+        let residency = &self.residency;
+        for ((model, _), lease) in &mut self.leases.leases {
+            if residency.conversations(*model).1 {
+                lease.used = now;
+            }
+        }
+        let ended = self.leases.end(|model, peer, lease| {
+            let is_held = lease.state == PlaceState::Held;
+            let unused = now.saturating_duration_since(lease.used);
+            // The worker may have freed them by itself, or ended.
+            let is_gone = is_held
+                && unused > WISH_EVERY
+                && !residency.held(model, lease.layers).contains(lease.layers);
+            let is_unused = is_held && (unused >= idle || (is_tight && !unused.is_zero()));
+            is_gone || is_unused || context.gate.admit(peer, Purpose::Lend).is_err()
+        });
+        if !ended.is_empty() {
+            self.relist(context);
+        }
+        for (peer, placed) in ended {
+            tracing::info!(?peer, model = ?placed.model, "layers are not held any more");
+            self.tell_placed(peer, placed, context);
+        }
+        self.free_what_is_owed();
+    }
+
+    /// Ends every lease: the terms under which they were given are over.
+    pub(super) fn end_leases(&mut self, context: &HostContext<'_>) {
+        for (peer, placed) in self.leases.end(|_, _, _| true) {
+            self.tell_placed(peer, placed, context);
+        }
+    }
+
+    /// Frees what guests brought with these models, as soon as no conversation is held, but for
+    /// what is leased by then.
+    pub(super) fn take_back(&mut self, models: BTreeSet<ModelDigest>, context: &HostContext<'_>) {
+        for model in models {
+            let entry = context.models.iter().find(|entry| entry.digest() == model);
+            if let Some(layers) = entry.map(Entry::layers) {
+                self.leases.owe(model, LayerRange::all(layers));
+            }
+        }
+    }
+
+    fn free_what_is_owed(&mut self) {
+        let owed = self.leases.owed.keys();
+        let free: Vec<ModelDigest> =
+            owed.filter(|model| !self.residency.conversations(**model).0).copied().collect();
+        for model in free {
+            let ranges = self.leases.take_owed(model);
+            let Some(all) = hull(&ranges) else { continue };
+            let until = CancellationToken::new();
+            self.leases.freeing.insert(model, (all, until.clone()));
+            self.run(HostTask::Release { model, ranges, until });
+        }
+    }
+
+    /// Tells a device, if it is there. One whose link is gone comes back with an advert, which says
+    /// the same.
+    fn tell_placed(&mut self, peer: PeerId, placed: Placed, context: &HostContext<'_>) {
+        if context.linked.contains(&peer) {
+            self.push(HostEffect::Tell(peer, Message::Placed(placed)));
+        }
+    }
+}
+
+fn placed(wish: PlaceWish, state: PlaceState) -> Placed {
+    Placed { model: wish.model, layers: wish.layers, state }
+}

@@ -1,0 +1,187 @@
+//! Serving a call of another device: from its OPEN to the end of the call.
+//!
+//! The gate has let the device in before anything here runs: [`serve`] takes the proof. The
+//! messages of the call are then passed between the device and our worker as they are (`proxy`).
+//! What the worker says in its own vocabulary never passes.
+
+mod meter;
+
+use nook_base::{ErrorCode, LayerRange, ModelPart};
+use nook_mux::Call;
+use nook_trust::Admitted;
+use nook_wire::{Message, Open, Want, WholeAsk, WireError, WireMessage, WorkerMessage};
+
+use self::meter::Meter;
+use super::chain::{self, Chains};
+use super::giving;
+use super::lent::Lent;
+use super::offload;
+use super::proxy::{self, Ends};
+use super::refusal::{error, opening, refuse, worker_error};
+use super::terms::{Guest, Terms};
+use super::tools::Tools;
+use super::usage::Presence;
+
+/// Serves one call of an admitted device.
+pub(crate) async fn serve(guest: Guest, mut call: Call<Message>, terms: Terms, tools: &Tools) {
+    let Guest { admitted, own, copies } = guest;
+    let outcome = tokio::select! {
+        biased;
+        () = terms.revoked.cancelled() => Err(error(ErrorCode::TrustDenied, "")),
+        () = terms.until.cancelled() => Err(error(ErrorCode::Draining, "")),
+        outcome = open(&admitted, &mut call, &terms, tools) => outcome,
+    };
+    match outcome {
+        Ok(Begun::Stream { worker, open, meter, _stream }) => {
+            let Tools { me, events, book, .. } = tools.clone();
+            let chains = Chains::new(me, events, book, terms.named.clone());
+            let (member, arrival) = chains.member(&admitted, open);
+            let (ends, tokens) = (Ends { member, arrival }, (&terms.until, &terms.revoked));
+            proxy::pass(call, worker, ends, tokens, |head| meter.see(head)).await;
+        }
+        Ok(Begun::Relay(ticket)) => {
+            chain::present(admitted.peer(), &ticket, call, &tools.events).await;
+        }
+        Ok(Begun::Whole(ask)) => match own {
+            Some(own) => offload::host(own, &ask, call, (&terms, tools)).await,
+            None => {
+                let peer = admitted.peer();
+                tracing::info!(?peer, "a whole request was refused: that device is not own here");
+                refuse(call, error(ErrorCode::TrustDenied, "")).await;
+            }
+        },
+        Ok(Begun::Copy(want)) => giving::give(copies, &tools.giving, want, call).await,
+        Ok(Begun::Nothing) => {}
+        Err(error) => {
+            tracing::info!(peer = ?admitted.peer(), code = %error.code, "a call was refused");
+            refuse(call, error).await;
+        }
+    }
+}
+
+/// What a call of an admitted device begins with.
+enum Begun {
+    /// A stream of its own.
+    Stream {
+        worker: Call<WorkerMessage>,
+        open: Open,
+        meter: Box<Meter>,
+        _stream: (tokio::sync::OwnedSemaphorePermit, Presence),
+    },
+    /// Steps of another device's stream; the gate is asked about that one.
+    Relay(Box<nook_wire::Ticket>),
+    /// A whole request, of which no id has come yet.
+    Whole(Box<WholeAsk>),
+    /// A model's file, which another gate decides on.
+    Copy(Want),
+    /// The other side has left.
+    Nothing,
+}
+
+/// Reads OPEN and finds a worker that holds the layers.
+async fn open(
+    admitted: &Admitted,
+    call: &mut Call<Message>,
+    terms: &Terms,
+    tools: &Tools,
+) -> Result<Begun, WireError> {
+    let Some(message) = opening(call).await? else {
+        return Ok(Begun::Nothing);
+    };
+    let open = match message {
+        Message::Open(open) => open,
+        Message::Relay(ticket) => return Ok(Begun::Relay(ticket)),
+        Message::WholeAsk(ask) => return Ok(Begun::Whole(ask)),
+        Message::Want(want) => return Ok(Begun::Copy(want)),
+        _ => return Err(error(ErrorCode::BadRequest, "a call begins with OPEN")),
+    };
+    let lent = find(&terms.lent, &open)?;
+    // The stream is taken before the layers are loaded: whoever is over the limit costs nothing.
+    let stream = terms
+        .streams
+        .clone()
+        .try_acquire_owned()
+        .map_err(|_| error(ErrorCode::Busy, ErrorCode::Busy.sentence()))?;
+    let stream = (stream, terms.usage.enter(admitted.peer()));
+    tracing::info!(
+        peer = ?admitted.peer(),
+        model = ?open.model,
+        layers = %open.layers,
+        "lending layers"
+    );
+    terms.served.note(lent.model);
+    let worker = tools
+        .workers
+        .get(lent.model, &lent.name)
+        .await
+        .map_err(|problem| error(problem.code, &problem.sentence))?;
+    // Only the file is named here: the worker loads the layers at OPEN, under the guests' cap.
+    let part = ModelPart::inner(LayerRange::with_len(open.layers.start(), 0));
+    lent.path
+        .with(async |file| worker.load(&file, lent.model, part).await)
+        .await
+        .map_err(worker_error)?;
+    // Under the name that the gate has proved, so that what is kept for it is kept for nobody else.
+    let peer = admitted.peer();
+    let mut worker_call = worker.open_call_for(peer).await.map_err(worker_error)?;
+    let usage = (peer, terms.usage.clone());
+    let meter = Meter::new(usage, open.model, open.layers, tools.events.clone());
+    let meter = Box::new(meter);
+    let opening = WorkerMessage::from_peer(Message::Open(open.clone()));
+    worker_call.send(opening).await.map_err(|_| error(ErrorCode::WorkerCrashed, ""))?;
+    Ok(Begun::Stream { worker: worker_call, open, meter, _stream: stream })
+}
+
+fn find<'a>(lent: &'a [Lent], open: &Open) -> Result<&'a Lent, WireError> {
+    let same = lent.iter().find(|lent| lent.model == open.model).ok_or_else(|| {
+        error(
+            ErrorCode::WeightsMismatch,
+            &format!("this device does not lend the model with digest {}", open.model.short()),
+        )
+    })?;
+    if open.layers.is_empty() || !same.layers.contains(open.layers) {
+        return Err(error(
+            ErrorCode::ShardUnavailable,
+            &format!("asked for layers {}, this device lends {}", open.layers, same.layers),
+        ));
+    }
+    Ok(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_base::{ActivationDtype, ModelDigest};
+
+    use super::*;
+    use nook_resources::shelf::FilePlace;
+
+    fn wish(model: u8, start: u32, len: u32) -> Open {
+        Open {
+            session: 1,
+            model: ModelDigest([model; 32]),
+            layers: LayerRange::with_len(start, len),
+            dtype: ActivationDtype::F32,
+            positions_max: 16,
+            resume: None,
+        }
+    }
+
+    fn lent() -> Vec<Lent> {
+        vec![Lent {
+            model: ModelDigest([1; 32]),
+            name: "ember".to_owned(),
+            path: FilePlace::new(std::path::PathBuf::new()),
+            layers: LayerRange::with_len(1, 4),
+        }]
+    }
+
+    #[test]
+    fn another_file_is_a_mismatch_and_other_layers_are_unavailable() {
+        let code = |open: &Open| find(&lent(), open).map(|_| ()).map_err(|error| error.code);
+        assert_eq!(code(&wish(1, 1, 4)), Ok(()));
+        assert_eq!(code(&wish(2, 1, 4)), Err(ErrorCode::WeightsMismatch));
+        assert_eq!(code(&wish(1, 0, 2)), Err(ErrorCode::ShardUnavailable));
+        assert_eq!(code(&wish(1, 4, 2)), Err(ErrorCode::ShardUnavailable));
+        assert_eq!(code(&wish(1, 2, 0)), Err(ErrorCode::ShardUnavailable));
+    }
+}

@@ -1,0 +1,156 @@
+//! How the usual reply would be divided if layers lay where they do most good.
+//!
+//! The same facts as for a reply, with two differences: a device that takes wishes counts with
+//! everything that its cap allows, whatever it offers now, and loading is told apart. `placing`
+//! compares the two and decides whether it is worth asking anybody.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use nook_base::PeerId;
+use nook_plan::{
+    Aim, Device, Ends, LOAD_ASSUMED, Place, Prediction, Share, Situation, Split, Standing, Walk,
+    Width, place, plan,
+};
+use nook_store::{Pooling, SplitChoice};
+
+use super::{Encoded, Question, REPLY_TOKENS_EXPECTED};
+use nook_resources::adverts::AdvertBook;
+
+/// Tokens of the prompt that the usual reply answers.
+pub const PROMPT_TOKENS_USUAL: u32 = 256;
+
+/// What is, and what could be.
+#[derive(Debug, Clone)]
+pub(crate) struct Outlook {
+    pub(crate) present: Present,
+    /// Absent where the layers cannot be placed at all, or best where they are: on this device.
+    pub(crate) wanted: Option<Wanted>,
+}
+
+/// The usual reply as things stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Present {
+    /// It would take this.
+    Predicted(Prediction),
+    /// It is made with others whatever it takes, as the owner set, and that is possible.
+    AsSet,
+    /// It cannot be made as the owner wants it.
+    Impossible,
+}
+
+/// Who should hold what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// In layer order, this device's shares among them.
+    pub(crate) shares: Vec<Share>,
+    /// The usual reply then.
+    pub(crate) prediction: Prediction,
+    /// Loading what is not in memory, devices side by side.
+    pub(crate) moving: Duration,
+}
+
+impl Encoded {
+    /// The usual reply, before anybody has asked for one.
+    pub(crate) fn usual(held: Vec<nook_base::LayerRange>, memory_free: u64) -> Self {
+        let (prompt, tokens_max) = (PROMPT_TOKENS_USUAL, REPLY_TOKENS_EXPECTED);
+        Self { prompt, tokens_max, held, memory_free, warm: Vec::new() }
+    }
+}
+
+impl Question {
+    /// Looks at the usual reply. `movable` are the devices that take wishes and have not refused one.
+    pub(crate) fn outlook(
+        &self,
+        told: &Encoded,
+        book: &AdvertBook,
+        movable: &BTreeSet<PeerId>,
+        now: Instant,
+    ) -> Outlook {
+        let (model, here) = (self.costs(), self.here(told));
+        let request = self.request(told);
+        let others = self.others(told, book, now);
+        let present = match self.pooling {
+            Pooling::Always if self.cover(book, now).is_ok() => Present::AsSet,
+            Pooling::Always => Present::Impossible,
+            Pooling::WhenFaster => {
+                let situation =
+                    Situation { model: &model, request: &request, here: &here, others: &others };
+                match plan(&situation) {
+                    Ok(decision) if matches!(decision.plan.walk, Walk::Route(_)) => {
+                        Present::Predicted(decision.plan.prediction)
+                    }
+                    _ => Present::Impossible,
+                }
+            }
+        };
+        // With pooling `always` this device keeps its two ends and nothing else.
+        let ends = match self.pooling {
+            Pooling::Always => Ends { width: Width::Fixed, ..request.ends },
+            Pooling::WhenFaster => request.ends,
+        };
+        let split = match (self.split, self.pooling) {
+            (SplitChoice::Planned, Pooling::WhenFaster) => Split::Planned,
+            (SplitChoice::Planned, Pooling::Always) | (SplitChoice::Weighted, _) => {
+                Split::CapacityWeighted
+            }
+            (SplitChoice::Uniform, _) => Split::Uniform,
+        };
+        let request = nook_plan::Request { ends, ..request };
+        let could: Vec<Device> =
+            others.iter().map(|it| at_its_cap(it, &model, request.positions, movable)).collect();
+        let situation = Situation { model: &model, request: &request, here: &here, others: &could };
+        let wanted = place(&situation, Aim::OneReply, split).ok().map(|placement| {
+            let shares = placement.shares();
+            let moving = moving(&shares, &others, model.layer_bytes);
+            Wanted { shares, prediction: placement.prediction, moving }
+        });
+        let is_elsewhere =
+            |wanted: &Wanted| wanted.shares.iter().any(|share| share.place != Place::Local);
+        Outlook { present, wanted: wanted.filter(is_elsewhere) }
+    }
+}
+
+/// A device as it could be: what it holds of the model it could give up for other layers of it.
+fn at_its_cap(
+    device: &Device,
+    model: &nook_plan::ModelCosts,
+    positions: u32,
+    movable: &BTreeSet<PeerId>,
+) -> Device {
+    let is_movable = device.peer().is_some_and(|peer| movable.contains(&peer));
+    if !is_movable || device.standing != Standing::Ready {
+        return device.clone();
+    }
+    let held: u64 = layers_in(&device.held).map(|_| model.layer_bytes).sum();
+    // It offers as many as it would hold, wherever they lie, with the caches of all its streams.
+    let offered = layers_in(&device.computes).count() as u64;
+    let each =
+        model.layer_bytes.saturating_add(model.kv_bytes.saturating_mul(u64::from(positions)));
+    Device {
+        computes: vec![nook_base::LayerRange::all(model.layers)],
+        held: Vec::new(),
+        memory_free: device.memory_free.saturating_add(held).min(offered.saturating_mul(each)),
+        ..device.clone()
+    }
+}
+
+/// The longest that any device would load.
+fn moving(shares: &[Share], others: &[Device], layer_bytes: u64) -> Duration {
+    let takes = |device: &Device| {
+        let of_it = shares.iter().filter(|share| share.place == device.place);
+        let missing = of_it
+            .flat_map(|share| share.layers.iter())
+            .filter(|layer| !device.held.iter().any(|held| held.contains_layer(*layer)));
+        let bytes = layer_bytes.saturating_mul(missing.count() as u64);
+        let rate = device.speed.load.measured().unwrap_or(LOAD_ASSUMED);
+        if bytes == 0 { Duration::ZERO } else { rate.time_for(bytes) }
+    };
+    others.iter().map(takes).max().unwrap_or_default()
+}
+
+/// Each layer of `ranges` once.
+fn layers_in(ranges: &[nook_base::LayerRange]) -> impl Iterator<Item = u32> {
+    let layers: BTreeSet<u32> = ranges.iter().flat_map(|range| range.iter()).collect();
+    layers.into_iter()
+}

@@ -1,0 +1,415 @@
+//! What this device asks others to hold, and what they answered.
+//!
+//! While nobody waits for a reply, and at most every [`LOOK_EVERY`] unless the household changed, the
+//! model that was used last is looked at (`choice::outlook`). When another placement has been more
+//! than 15 % better for three looks in a row, or nothing works as it is, the devices whose layers
+//! should change are asked. A refusal counts until something about that device is new.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
+use nook_model::ModelFile;
+use nook_plan::{Basis, Look, Place, Share, Steadiness, Verdict};
+use nook_wire::{Advert, PlaceState, PlaceWish, Placed};
+
+use crate::choice::Question;
+use crate::choice::outlook::{Outlook, Present, Wanted};
+use crate::{Effect, Requester, Surroundings, Task, Work, replies};
+use nook_api::Reach;
+use nook_api::views::{PlacementView, ShareView};
+use nook_resources::shelf::Listed;
+
+/// Time between two looks while nothing changes.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How long a model counts as in use after its last reply. Shorter than hosts keep what nobody uses,
+/// so that an idle household does not load the same layers again and again.
+const USED_LIMIT: Duration = Duration::from_secs(300);
+
+/// How long a refusal counts while nothing about the device changes.
+const REFUSAL_LIFE: Duration = Duration::from_secs(600);
+
+/// How long a wish that was granted is waited for in adverts, and one that was sent for an answer.
+const SHOWN_LIMIT: Duration = Duration::from_secs(15);
+
+/// Replies over which a move must pay for itself.
+const REPLIES_AHEAD: u32 = 20;
+
+/// What is wished for. Of models only the one that was used last.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    model: Option<InUse>,
+    steadiness: Steadiness,
+    /// When it was looked last.
+    looked: Option<Instant>,
+    is_looking: bool,
+    /// Something about the household is new.
+    is_changed: bool,
+    /// What was asked of each device; none more than there are paired devices.
+    asked: BTreeMap<PeerId, Wish>,
+    wanted: Option<(Present, Wanted)>,
+}
+
+/// The model that the last reply used.
+#[derive(Debug, Clone)]
+struct InUse {
+    listed: Listed,
+    file: ModelFile,
+    at: Instant,
+}
+
+/// What one device was asked for.
+#[derive(Debug, Clone)]
+struct Wish {
+    model: ModelDigest,
+    layers: LayerRange,
+    /// Absent until it answers.
+    state: Option<PlaceState>,
+    /// When it was sent, or answered last.
+    at: Instant,
+    /// What the device offered then.
+    offer: Option<Offer>,
+}
+
+/// What must change about a device before it is asked again for what it refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Offer {
+    layers: Vec<LayerRange>,
+    memory_free: u64,
+}
+
+impl Wishes {
+    /// A device's adverts changed, or it came or went.
+    pub(crate) fn household_changed(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// A device is not paired any more.
+    pub(crate) fn forget(&mut self, peer: PeerId) {
+        self.asked.remove(&peer);
+    }
+
+    fn refused(&self, peer: PeerId, offer: Option<&Offer>, now: Instant) -> bool {
+        self.asked.get(&peer).is_some_and(|wish| {
+            matches!(wish.state, Some(PlaceState::Refused { .. }))
+                && wish.offer.as_ref() == offer
+                && now.saturating_duration_since(wish.at) < REFUSAL_LIFE
+        })
+    }
+
+    /// Whether `layers` are asked of a device already, and an answer may still come true.
+    fn is_asked(&self, peer: PeerId, wish: PlaceWish, now: Instant) -> bool {
+        self.asked.get(&peer).is_some_and(|asked| {
+            let fresh = now.saturating_duration_since(asked.at) < SHOWN_LIMIT;
+            (asked.model, asked.layers) == (wish.model, wish.layers) && fresh
+        })
+    }
+
+    /// Takes in one look; whether to move.
+    fn weigh(&mut self, outlook: &Outlook) -> Verdict {
+        let (Some(wanted), true) = (&outlook.wanted, outlook.present != Present::AsSet) else {
+            self.steadiness = Steadiness::default();
+            return Verdict::Stay;
+        };
+        let then = wanted.prediction.total;
+        let now = match outlook.present {
+            // What was measured is never set against what is assumed.
+            Present::Predicted(now)
+                if (now.basis, wanted.prediction.basis) == (Basis::Measured, Basis::Assumed) =>
+            {
+                Some(then)
+            }
+            Present::Predicted(now) => Some(now.total),
+            Present::AsSet | Present::Impossible => None,
+        };
+        let (moving, replies_ahead) = (wanted.moving, REPLIES_AHEAD);
+        self.steadiness.look(&Look { now, then, moving, replies_ahead })
+    }
+}
+
+/// Works out where layers would do most good.
+#[derive(Debug)]
+pub(crate) struct PlacementLook {
+    pub(crate) question: Question,
+    /// Devices that may be asked to hold other layers.
+    pub(crate) movable: BTreeSet<PeerId>,
+}
+
+impl Requester {
+    /// A reply with this model may use other devices: it is the one that is placed.
+    pub(super) fn want_placement(&mut self, listed: Listed, file: ModelFile, now: Instant) {
+        let is_new =
+            self.wishes.model.as_ref().is_none_or(|used| used.listed.digest != listed.digest);
+        if is_new {
+            self.wishes.steadiness = Steadiness::default();
+            self.wishes.wanted = None;
+            self.wishes.is_changed = true;
+        }
+        self.wishes.model = Some(InUse { listed, file, at: now });
+    }
+
+    /// Looks whether layers should lie elsewhere, if it is time to. Never during a reply.
+    pub(super) fn look_at_placement(&mut self, around: &Surroundings<'_>) -> Option<Effect> {
+        let now = around.now;
+        let wishes = &mut self.wishes;
+        let since = wishes.looked.map(|at| now.saturating_duration_since(at));
+        let is_due = since.is_none_or(|since| wishes.is_changed || since >= LOOK_EVERY);
+        let is_used = |used: &InUse| now.saturating_duration_since(used.at) < USED_LIMIT;
+        let used = wishes.model.clone().filter(is_used)?;
+        let is_on = around.settings.inference.enabled;
+        if !is_due || wishes.is_looking || !is_on || self.replies_running() > 0 {
+            return None;
+        }
+        let wishes = &mut self.wishes;
+        (wishes.looked, wishes.is_looking, wishes.is_changed) = (Some(now), true, false);
+        let InUse { listed, file, .. } = used;
+        let movable = self.movable(listed.digest, around);
+        let aim = (Reach::House, replies::format(None, around));
+        let question = self.question(listed.digest, file, aim, around);
+        Some(Effect::Start(Task(Work::LookAtPlacement(Box::new(PlacementLook {
+            question,
+            movable,
+        })))))
+    }
+
+    /// What a look found.
+    pub(super) fn on_outlook(
+        &mut self,
+        model: ModelDigest,
+        outlook: Option<Box<Outlook>>,
+        around: &Surroundings<'_>,
+    ) -> Vec<Effect> {
+        self.wishes.is_looking = false;
+        let is_it = |used: &InUse| used.listed.digest == model;
+        let Some(outlook) = outlook.filter(|_| self.wishes.model.as_ref().is_some_and(is_it))
+        else {
+            return Vec::new();
+        };
+        let verdict = self.wishes.weigh(&outlook);
+        match (verdict, outlook.wanted) {
+            (Verdict::Move, Some(wanted)) => {
+                let effects = self.ask_for(model, &wanted.shares, around);
+                self.wishes.wanted = Some((outlook.present, wanted));
+                effects
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Asks the devices whose layers should change, and tells those that are not needed any more.
+    fn ask_for(
+        &mut self,
+        model: ModelDigest,
+        shares: &[Share],
+        around: &Surroundings<'_>,
+    ) -> Vec<Effect> {
+        let now = around.now;
+        let movable = self.movable(model, around);
+        let mut part: BTreeSet<PeerId> = BTreeSet::new();
+        let mut effects = Vec::new();
+        for share in shares {
+            let Place::Peer(peer) = share.place else { continue };
+            // One stretch for each device; a second visit to the same one stays as it is.
+            if !part.insert(peer) || !movable.contains(&peer) {
+                continue;
+            }
+            let wish = PlaceWish { model, layers: share.layers };
+            let held = around.book.heard.get(&peer).is_some_and(|heard| {
+                let mut shards = heard.advert.shards.iter().filter(|shard| shard.model == model);
+                shards.any(|shard| shard.held.contains(share.layers))
+            });
+            if !held && !self.wishes.is_asked(peer, wish, now) {
+                effects.push(self.wish(peer, wish, around));
+            }
+        }
+        let given_up: Vec<PeerId> = self
+            .wishes
+            .asked
+            .iter()
+            .filter(|(peer, wish)| wish.model != model || !part.contains(*peer))
+            .map(|(peer, _)| *peer)
+            .collect();
+        for peer in given_up {
+            let Some(wish) = self.wishes.asked.remove(&peer) else { continue };
+            let layers = LayerRange::with_len(0, 0);
+            effects.push(Effect::AskToHold(peer, PlaceWish { model: wish.model, layers }));
+        }
+        effects
+    }
+
+    fn wish(&mut self, peer: PeerId, wish: PlaceWish, around: &Surroundings<'_>) -> Effect {
+        tracing::info!(?peer, "asking a device to hold layers {}", wish.layers);
+        let PlaceWish { model, layers } = wish;
+        let offer = offer_of(peer, model, around);
+        let asked = Wish { model, layers, state: None, at: around.now, offer };
+        self.wishes.asked.insert(peer, asked);
+        Effect::AskToHold(peer, wish)
+    }
+
+    /// A device answers a wish. What nobody asked for says nothing.
+    pub(super) fn on_placed(&mut self, peer: PeerId, placed: Placed, around: &Surroundings<'_>) {
+        let Some(wish) = self.wishes.asked.get_mut(&peer) else { return };
+        if (wish.model, wish.layers) != (placed.model, placed.layers) {
+            return;
+        }
+        if let PlaceState::Refused { code } = placed.state {
+            tracing::info!(?peer, %code, "a device does not hold the layers");
+            // Held before and let go is no refusal: it may be asked again when that pays.
+            if wish.state == Some(PlaceState::Held) {
+                self.wishes.asked.remove(&peer);
+                return;
+            }
+        }
+        wish.state = Some(placed.state);
+        wish.at = around.now;
+        wish.offer = offer_of(peer, placed.model, around);
+        self.wishes.household_changed();
+    }
+
+    /// Devices that have not refused a wish since anything about them changed.
+    fn movable(&self, model: ModelDigest, around: &Surroundings<'_>) -> BTreeSet<PeerId> {
+        let heard = around.book.heard.keys().copied();
+        heard
+            .filter(|peer| {
+                let offer = offer_of(*peer, model, around);
+                !self.wishes.refused(*peer, offer.as_ref(), around.now)
+            })
+            .collect()
+    }
+
+    /// What is wished for, for the owner.
+    pub fn placement_view(&self, around: &Surroundings<'_>) -> Option<PlacementView> {
+        let (present, wanted) = self.wishes.wanted.as_ref()?;
+        let model = self.wishes.model.as_ref()?.listed.name.clone();
+        let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
+        let then = seconds(wanted.prediction.total);
+        let because = match present {
+            Present::Predicted(now) => {
+                let now = seconds(now.total);
+                format!("The usual reply would take {then} with these layers in memory, not {now}.")
+            }
+            Present::AsSet | Present::Impossible => {
+                "As the layers lay, other devices could not help with a reply.".to_owned()
+            }
+        };
+        let shares = wanted.shares.iter().map(|share| self.share_view(share, around));
+        Some(PlacementView { model, because, shares: shares.collect() })
+    }
+
+    fn share_view(&self, share: &Share, around: &Surroundings<'_>) -> ShareView {
+        let (id, device, answer) = match share.place {
+            Place::Local => (around.me.id, around.me.name.clone(), None),
+            Place::Peer(peer) => {
+                let wish = self.wishes.asked.get(&peer);
+                let wish = wish.filter(|wish| wish.layers == share.layers);
+                (peer, around.book.name(&peer), wish.map(|wish| sentence(wish.state)))
+            }
+        };
+        ShareView {
+            device_id: id.to_string(),
+            device,
+            first_layer: share.layers.start(),
+            last_layer: share.layers.end().saturating_sub(1),
+            answer,
+        }
+    }
+}
+
+/// What `peer` offers of `model` now.
+fn offer_of(peer: PeerId, model: ModelDigest, around: &Surroundings<'_>) -> Option<Offer> {
+    around.book.heard.get(&peer).map(|heard| offer(&heard.advert, model))
+}
+
+/// What matters of an advert for whether to ask again.
+fn offer(advert: &Advert, model: ModelDigest) -> Offer {
+    let shards = advert.shards.iter().filter(|shard| shard.model == model);
+    Offer {
+        layers: shards.map(|shard| shard.layers).collect(),
+        memory_free: advert.memory_free_bytes,
+    }
+}
+
+fn sentence(state: Option<PlaceState>) -> String {
+    match state {
+        None => "asked".to_owned(),
+        Some(PlaceState::Held) => "in memory".to_owned(),
+        Some(PlaceState::Loading { percent }) => format!("loading {} %", percent.min(100)),
+        Some(PlaceState::Refused { code }) => refusal(code),
+    }
+}
+
+fn refusal(code: ErrorCode) -> String {
+    format!("refused ({}): {}", code.name(), code.sentence())
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_plan::Prediction;
+
+    use nook_base::clock;
+
+    use super::*;
+
+    fn prediction(seconds: u64, basis: Basis) -> Prediction {
+        Prediction {
+            first_token: Duration::ZERO,
+            load: Duration::ZERO,
+            token: Duration::from_millis(10),
+            total: Duration::from_secs(seconds),
+            resumed: 0,
+            basis,
+        }
+    }
+
+    /// Looks with these times of the present placement against 10 s; `M` for a move.
+    fn verdicts(present: &[Present], basis: Basis) -> String {
+        let mut wishes = Wishes::default();
+        let mut look = |present: &Present| {
+            let prediction = prediction(10, basis);
+            let wanted = Wanted { shares: Vec::new(), prediction, moving: Duration::ZERO };
+            match wishes.weigh(&Outlook { present: *present, wanted: Some(wanted) }) {
+                Verdict::Stay => '-',
+                Verdict::Move => 'M',
+            }
+        };
+        present.iter().map(&mut look).collect()
+    }
+
+    #[test]
+    fn only_what_is_much_better_three_times_in_a_row_is_asked_for() {
+        let slow = Present::Predicted(prediction(20, Basis::Measured));
+        let near = Present::Predicted(prediction(11, Basis::Measured));
+        assert_eq!(verdicts(&[slow; 3], Basis::Measured), "--M");
+        assert_eq!(verdicts(&[slow, slow, near, slow], Basis::Measured), "----");
+        assert_eq!(verdicts(&[near; 9], Basis::Measured), "---------");
+    }
+
+    #[test]
+    fn what_was_measured_is_never_set_against_what_is_assumed() {
+        let slow = |basis| Present::Predicted(prediction(20, basis));
+        assert_eq!(verdicts(&[slow(Basis::Measured); 4], Basis::Assumed), "----");
+        assert_eq!(verdicts(&[slow(Basis::Assumed); 3], Basis::Assumed), "--M");
+    }
+
+    #[test]
+    fn what_does_not_work_is_left_at_once_and_what_the_owner_set_is_left_alone() {
+        assert_eq!(verdicts(&[Present::Impossible], Basis::Assumed), "M");
+        assert_eq!(verdicts(&[Present::AsSet; 4], Basis::Measured), "----");
+    }
+
+    #[test]
+    fn a_refusal_counts_until_something_is_new() {
+        let (mut wishes, now) = (Wishes::default(), clock::now());
+        let (desk, model) = (PeerId([1; 32]), ModelDigest([2; 32]));
+        let layers = LayerRange::with_len(1, 4);
+        let offer = |memory_free| Some(Offer { layers: vec![layers], memory_free });
+        let state = Some(PlaceState::Refused { code: ErrorCode::OutOfMemory });
+        wishes.asked.insert(desk, Wish { model, layers, state, at: now, offer: offer(5) });
+        assert!(wishes.refused(desk, offer(5).as_ref(), now));
+        assert!(!wishes.refused(desk, offer(6).as_ref(), now), "it has more memory");
+        assert!(!wishes.refused(desk, offer(5).as_ref(), now + REFUSAL_LIFE));
+        assert!(wishes.is_asked(desk, PlaceWish { model, layers }, now));
+        assert!(!wishes.is_asked(desk, PlaceWish { model, layers }, now + SHOWN_LIMIT));
+    }
+}

@@ -1,0 +1,537 @@
+//! Measuring devices while nobody waits: a few steps of random numbers through the layers of each.
+//!
+//! A reply that may use other devices makes its model *wanted*. Once this device has been idle for a
+//! moment, one task goes through this device's own worker and every device that offers layers of that
+//! model, one after the other, and sends each a few steps over the ordinary OPEN and STEP (`call`).
+//! What is sent is drawn at random: nothing of a person's is in it. A reply that begins ends the task
+//! at once, and no device is asked for the same model more than once in [`PROBE_EVERY`]. The same round
+//! compares what each device makes of known numbers with what this one does (`golden`). Where helpers are
+//! used whatever it costs, no speed decides anything, and a round only compares.
+//!
+//! A device that lends and has never been measured measures itself in the same way (`own`), so that its
+//! adverts say how fast it is before anybody has asked.
+
+mod call;
+pub(crate) mod golden;
+mod own;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use nook_base::limits::STEP_TOKENS_MAX;
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId};
+use nook_link::Links;
+use nook_model::ModelFile;
+use nook_pipeline::HopVisit;
+use nook_plan::{LARGE_TRANSFER_BYTES, Offer, PREFILL_ROWS_MIN, Place, Probe};
+use nook_store::Pooling;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::probing::call::{Done, Failed, Steps};
+use crate::probing::golden::{GoldenBook, Subject};
+use crate::records::Note;
+use crate::{Effect, Event, Requester, Said, Surroundings, Task, Work};
+use nook_resources::gauges::GAUGES_MAX;
+use nook_resources::shelf::Listed;
+use nook_resources::workers::Workers;
+
+/// Least time between two probes of the same device with the same model.
+pub(crate) const PROBE_EVERY: Duration = Duration::from_secs(3600);
+
+/// Looks of the house, about one a second, without a reply before a probe begins. Whoever asks again
+/// at once is not disturbed.
+const IDLE_LOOKS_MIN: u32 = 2;
+
+/// Longest probe of one device, loading included; one that takes longer stays unmeasured.
+const PROBE_LIMIT: Duration = Duration::from_secs(20);
+
+/// Most layers that a probe has a device compute, so that it loads little for it. The line through
+/// two stretches tells the rest.
+const PROBE_LAYERS_MAX: u32 = 8;
+
+/// Steps of one row for each stretch of layers; the first finds the layers cold.
+const SINGLE_ROWS: u32 = 4;
+
+/// Steps of many rows for each stretch.
+const MANY_ROWS: u32 = 2;
+
+/// Numbers of a probe travel exactly, so that none overflows.
+const DTYPE: ActivationDtype = ActivationDtype::F32;
+
+/// What is to be measured, and what was.
+#[derive(Debug, Default)]
+pub(crate) struct Probing {
+    wanted: Option<Wanted>,
+    /// The round that is under way, and what ends it.
+    running: Option<(u64, CancellationToken)>,
+    /// Whether it, or the last one, measures this device for others.
+    is_own: bool,
+    rounds: u64,
+    idle_looks: u32,
+    pub(crate) golden: GoldenBook,
+    /// When a device was asked last; at most [`GAUGES_MAX`], beyond them the oldest is forgotten.
+    asked: BTreeMap<(Place, ModelDigest), Instant>,
+}
+
+/// A model whose devices are to be measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) listed: Listed,
+    pub(crate) file: ModelFile,
+    aim: Aim,
+}
+
+/// What a round is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    /// To measure every device, and to compare those that are not compared yet.
+    Measure,
+    /// To compare those.
+    Compare,
+    /// To measure this device as others would find it.
+    Own,
+}
+
+/// What a round tells the house.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Probed {
+    /// This device was asked for this model, whatever came of it.
+    Device(Place, ModelDigest),
+    /// The round with this number is through.
+    Round(u64),
+}
+
+impl Requester {
+    /// A reply with this model may use other devices: they are to be measured when there is time.
+    pub(super) fn want_probe(
+        &mut self,
+        listed: Listed,
+        file: ModelFile,
+        around: &Surroundings<'_>,
+    ) {
+        let aim = match around.settings.inference.pooling {
+            Pooling::WhenFaster => Aim::Measure,
+            // What is used without being weighed must compute the right thing all the same.
+            Pooling::Always => Aim::Compare,
+        };
+        self.probing.wanted = Some(Wanted { listed, file, aim });
+    }
+
+    /// Begins to measure what is wanted, if this device has been idle for a moment.
+    pub(super) fn probe_if_idle(&mut self, around: &Surroundings<'_>) -> Vec<Effect> {
+        if self.replies_running() > 0 {
+            self.probing.idle_looks = 0;
+            return Vec::new();
+        }
+        self.probing.idle_looks = self.probing.idle_looks.saturating_add(1);
+        if self.probing.idle_looks < IDLE_LOOKS_MIN || self.probing.running.is_some() {
+            return Vec::new();
+        }
+        let now = around.now;
+        let Some(wanted) = self.probing.wanted.clone() else { return self.probe_own(around) };
+        let model = wanted.listed.digest;
+        let offers = self.offers_to_probe(model, around);
+        let offers = offers.into_iter().filter(|offer| offer.streams_free > 0);
+        let offers = offers.map(|offer| (Place::Peer(offer.peer), offer.layers));
+        let mut targets: BTreeMap<Place, LayerRange> = offers.collect();
+        targets.insert(Place::Local, LayerRange::all(wanted.file.shape().layers));
+        let unproven = self.unproven(model, &targets, around);
+        let is_due =
+            |place: &Place| wanted.aim == Aim::Measure && self.probing.is_due(*place, model, now);
+        targets.retain(|place, _| is_due(place) || unproven.contains_key(place));
+        vec![self.begin_round(wanted, (targets, unproven), around)]
+    }
+
+    /// What replies may use, and the devices that they may not use until they have been asked.
+    fn offers_to_probe(&self, model: ModelDigest, around: &Surroundings<'_>) -> Vec<Offer> {
+        let doubted = self.probing.golden.in_doubt(model);
+        let (book, now) = (around.book, around.now);
+        let mut offers = book.offers(model, now);
+        let others = book.all_offers(model, now).into_iter();
+        offers.extend(others.filter(|offer| doubted.contains(&offer.peer)));
+        offers
+    }
+
+    /// Begins a round through the devices of `targets`, of which `unproven` are to be compared.
+    fn begin_round(
+        &mut self,
+        wanted: Wanted,
+        (targets, unproven): (BTreeMap<Place, LayerRange>, BTreeMap<Place, Subject>),
+        around: &Surroundings<'_>,
+    ) -> Effect {
+        let until = CancellationToken::new();
+        let number = self.probing.begin(until.clone());
+        self.probing.is_own = wanted.aim == Aim::Own;
+        let me = around.me.id;
+        let round = Round { number, until, me, wanted, targets, unproven };
+        Effect::Start(Task(Work::Probe(Box::new(round))))
+    }
+
+    /// Of `targets`, the devices whose layers have not been compared with this one's.
+    fn unproven(
+        &self,
+        model: ModelDigest,
+        targets: &BTreeMap<Place, LayerRange>,
+        around: &Surroundings<'_>,
+    ) -> BTreeMap<Place, Subject> {
+        let subject = |(place, layers): (&Place, &LayerRange)| {
+            let Place::Peer(peer) = *place else { return None };
+            let version = around.book.heard.get(&peer)?.app_version.clone();
+            Some((*place, Subject { peer, model, layers: *layers, version }))
+        };
+        let subjects = targets.iter().filter_map(subject);
+        subjects.filter(|(_, subject)| self.probing.golden.is_due(subject, around.now)).collect()
+    }
+
+    /// Takes in what a round tells.
+    pub(super) fn on_probed(&mut self, probed: Probed, now: Instant) -> Vec<Effect> {
+        self.probing.take(probed, now);
+        match probed {
+            // What others are told of this device is new.
+            Probed::Round(_) if self.probing.is_own => vec![Effect::Advertise],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Probing {
+    /// Whether a device may be asked again for this model.
+    fn is_due(&self, place: Place, model: ModelDigest, now: Instant) -> bool {
+        let last = self.asked.get(&(place, model));
+        last.is_none_or(|at| now.saturating_duration_since(*at) >= PROBE_EVERY)
+    }
+
+    /// A round begins, which `until` ends; its number.
+    fn begin(&mut self, until: CancellationToken) -> u64 {
+        self.rounds += 1;
+        self.running = Some((self.rounds, until));
+        self.rounds
+    }
+
+    /// Ends the round that is under way. What is wanted stays wanted.
+    pub(super) fn stop(&mut self) {
+        self.idle_looks = 0;
+        if let Some((_, running)) = self.running.take() {
+            running.cancel();
+        }
+    }
+
+    /// Ends it where this device measures itself: somebody else wants the layers now.
+    pub(crate) fn stop_own(&mut self) {
+        if self.is_own {
+            self.stop();
+        }
+    }
+
+    fn take(&mut self, probed: Probed, now: Instant) {
+        let probed = match probed {
+            Probed::Device(place, model) => (place, model),
+            Probed::Round(number) => {
+                // The end of a round that was cancelled is not the end of the next one.
+                let is_it = |running: &(u64, CancellationToken)| running.0 == number;
+                if self.running.take_if(|running| is_it(running)).is_some() {
+                    self.wanted = None;
+                }
+                return;
+            }
+        };
+        let asked = &mut self.asked;
+        if asked.len() >= GAUGES_MAX
+            && !asked.contains_key(&probed)
+            && let Some(oldest) = asked.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key)
+        {
+            asked.remove(&oldest);
+        }
+        asked.insert(probed, now);
+    }
+}
+
+/// One round through the devices.
+#[derive(Debug)]
+pub(crate) struct Round {
+    /// Of all rounds.
+    pub(crate) number: u64,
+    /// Ends it.
+    pub(crate) until: CancellationToken,
+    me: PeerId,
+    wanted: Wanted,
+    /// Who is asked, and for which layers.
+    targets: BTreeMap<Place, LayerRange>,
+    /// Devices that are to be compared with this one.
+    unproven: BTreeMap<Place, Subject>,
+}
+
+/// What a round works with.
+#[derive(Debug)]
+pub(crate) struct ProbeTools {
+    pub(crate) workers: Workers,
+    pub(crate) links: Links,
+    pub(crate) events: mpsc::Sender<Event>,
+}
+
+/// A round under way.
+struct Prober {
+    round: Round,
+    tools: ProbeTools,
+}
+
+impl Round {
+    /// Asks one device after the other, and tells what each showed.
+    pub(crate) async fn run(mut self, tools: ProbeTools) {
+        let targets = std::mem::take(&mut self.targets);
+        Prober { round: self, tools }.run(targets).await;
+    }
+}
+
+impl Prober {
+    async fn run(self, targets: BTreeMap<Place, LayerRange>) {
+        let model = self.round.wanted.listed.digest;
+        let aim = self.round.wanted.aim;
+        for (place, layers) in targets {
+            let probe = async {
+                match (place, aim) {
+                    (_, Aim::Compare) => self.compare_if_unproven(place).await,
+                    (_, Aim::Own) => self.own(layers).await,
+                    (Place::Local, Aim::Measure) => self.local().await,
+                    (Place::Peer(_), Aim::Measure) => self.peer(place, layers).await,
+                }
+            };
+            match tokio::time::timeout(PROBE_LIMIT, probe).await {
+                Ok(Ok(())) => tracing::debug!(%place, "a device was measured"),
+                Ok(Err(failed)) => tracing::debug!(%place, %failed, "a device was not measured"),
+                Err(_) => tracing::debug!(%place, "measuring a device took too long"),
+            }
+            if aim != Aim::Compare {
+                let _ =
+                    self.tools.events.send(Said::Probed(Probed::Device(place, model)).into()).await;
+            }
+        }
+    }
+
+    async fn tell(&self, note: Note) {
+        // A node that is leaving remembers nothing.
+        let _ = self.tools.events.send(Said::Noted(note).into()).await;
+    }
+
+    /// A device that offers `layers`: two stretches of them, for a line through two points.
+    async fn peer(&self, place: Place, layers: LayerRange) -> Result<(), Failed> {
+        let Place::Peer(peer) = place else { return Ok(()) };
+        let mut points = Vec::new();
+        for stretch in stretches(layers) {
+            let link = self.tools.links.link(peer).ok_or(Failed::Gone)?;
+            let call = link.mux().open_call().await.map_err(|_| Failed::Gone)?;
+            let part = ModelPart::inner(stretch);
+            let done = self.steps(part).over_peer(call, self.round.wanted.listed.digest).await?;
+            self.tell_visits(place, part, &done).await;
+            points.push((stretch, done));
+        }
+        self.tell_line(place, &points).await;
+        self.compare_if_unproven(place).await
+    }
+
+    async fn compare_if_unproven(&self, place: Place) -> Result<(), Failed> {
+        match self.round.unproven.get(&place) {
+            Some(subject) => self.compare(subject).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Sends known numbers through one layer of a device and through the same layer here.
+    async fn compare(&self, subject: &Subject) -> Result<(), Failed> {
+        let Listed { digest, path, name, .. } = &self.round.wanted.listed;
+        let hidden = self.round.wanted.file.shape().hidden;
+        let layer = golden::one_of(subject.layers);
+        let link = self.tools.links.link(subject.peer).ok_or(Failed::Gone)?;
+        let call = link.mux().open_call().await.map_err(|_| Failed::Gone)?;
+        let theirs = golden::of_peer(call, *digest, layer, hidden).await?;
+        let worker = self.tools.workers.get(*digest, name).await.map_err(|_| Failed::Gone)?;
+        path.with(async |file| worker.load(&file, *digest, ModelPart::inner(layer)).await)
+            .await
+            .map_err(|_| Failed::Gone)?;
+        let call = worker.open_call().await.map_err(|_| Failed::Gone)?;
+        let ours = golden::of_worker(call, layer, hidden).await?;
+        let agrees = golden::agree(&ours, &theirs);
+        let note = Note::Compared { subject: subject.clone(), layer, agrees };
+        self.tell(note).await;
+        Ok(())
+    }
+
+    /// This device's own worker, if it runs: norm and head, and what it holds of the layers.
+    async fn local(&self) -> Result<(), Failed> {
+        let Listed { digest, path, .. } = &self.round.wanted.listed;
+        let Some(worker) = self.tools.workers.find(*digest).await else { return Ok(()) };
+        let held = self.tools.workers.held(*digest).await;
+        let longest = held.into_iter().max_by_key(|layers| layers.len());
+        let parts = longest.into_iter().flat_map(stretches).map(ModelPart::inner);
+        let mut points = Vec::new();
+        for part in std::iter::once(self.head()).chain(parts) {
+            path.with(async |file| worker.load(&file, *digest, part).await)
+                .await
+                .map_err(|_| Failed::Gone)?;
+            let call = worker.open_call().await.map_err(|_| Failed::Gone)?;
+            let done = self.steps(part).over_worker(call, part).await?;
+            self.tell_visits(Place::Local, part, &done).await;
+            if !part.layers.is_empty() {
+                points.push((part.layers, done));
+            }
+        }
+        self.tell_line(Place::Local, &points).await;
+        Ok(())
+    }
+
+    /// Norm and head alone.
+    fn head(&self) -> ModelPart {
+        let layers = LayerRange::with_len(self.round.wanted.file.shape().layers, 0);
+        ModelPart { layers, embedding: false, head: true }
+    }
+
+    fn steps(&self, part: ModelPart) -> Steps {
+        let shape = self.round.wanted.file.shape();
+        let many = if part.layers.is_empty() { 0 } else { MANY_ROWS };
+        let rows = rows(shape.hidden).min(shape.context_length.saturating_sub(SINGLE_ROWS) / 2);
+        let single = std::iter::repeat_n(1, SINGLE_ROWS as usize);
+        Steps {
+            layers: part.layers,
+            hidden: shape.hidden,
+            dtype: DTYPE,
+            rows: single.chain(std::iter::repeat_n(rows.max(1), many as usize)).collect(),
+        }
+    }
+
+    /// The way, the loading and the single visits.
+    async fn tell_visits(&self, place: Place, part: ModelPart, done: &Done) {
+        let model = self.round.wanted.listed.digest;
+        let bytes = match place {
+            // Own layers were there before the call.
+            Place::Local => 0,
+            Place::Peer(_) => self.round.wanted.file.weight_bytes(&part),
+        };
+        let row_bytes = DTYPE.row_bytes(self.round.wanted.file.shape().hidden) as u64;
+        let visits: Vec<HopVisit> =
+            done.answered.iter().map(|answered| answered.visit(place, part)).collect();
+        let opened = Note::Opened { place, model, bytes, took: done.opened };
+        for note in [opened, Note::Measured { model, row_bytes, visits }] {
+            self.tell(note).await;
+        }
+    }
+
+    /// The line through the stretches, where there are two.
+    async fn tell_line(&self, place: Place, points: &[(LayerRange, Done)]) {
+        let [large, small] = points else { return };
+        let layers = LayerRange::with_len(large.0.start(), 1);
+        let layer_bytes = self.round.wanted.file.weight_bytes(&ModelPart::inner(layers));
+        if let Some(probe) = line(layer_bytes, [small, large]) {
+            let note = Note::Probed { place, model: self.round.wanted.listed.digest, probe };
+            self.tell(note).await;
+        }
+    }
+}
+
+/// What two stretches show, the least disturbed step of each kind; `None` where one was not computed.
+fn line(layer_bytes: u64, points: [&(LayerRange, Done); 2]) -> Option<Probe> {
+    let decode = |(layers, done): &(LayerRange, Done)| Some((layers.len(), done.least(1)?.1));
+    let prefill = |(layers, done): &(LayerRange, Done)| {
+        let (rows, took) = done.least(PREFILL_ROWS_MIN)?;
+        Some((u64::from(layers.len()) * u64::from(rows), took))
+    };
+    let [small, large] = points;
+    Some(Probe {
+        layer_bytes,
+        decode: [decode(small)?, decode(large)?],
+        prefill: [prefill(small)?, prefill(large)?],
+    })
+}
+
+/// The beginning of `layers` as far as a probe goes, and half of that.
+fn stretches(layers: LayerRange) -> Vec<LayerRange> {
+    let most = layers.len().min(PROBE_LAYERS_MAX);
+    let mut lengths = vec![most, most / 2];
+    lengths.retain(|len| *len > 0);
+    lengths.into_iter().map(|len| LayerRange::with_len(layers.start(), len)).collect()
+}
+
+/// Rows of a step that says something of prefill, and, there and back, of the way.
+fn rows(hidden: u32) -> u32 {
+    let row = DTYPE.row_bytes(hidden.max(1)) as u64;
+    let large = u32::try_from(LARGE_TRANSFER_BYTES.div_ceil(2 * row)).unwrap_or(STEP_TOKENS_MAX);
+    large.clamp(PREFILL_ROWS_MIN, STEP_TOKENS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_base::clock;
+
+    use super::*;
+
+    #[test]
+    fn a_probe_asks_for_few_layers_and_two_lengths() {
+        let lengths = |len| -> Vec<u32> {
+            stretches(LayerRange::with_len(3, len)).iter().map(|layers| layers.len()).collect()
+        };
+        assert_eq!(lengths(40), [8, 4]);
+        assert_eq!(lengths(4), [4, 2]);
+        assert_eq!(lengths(1), [1]);
+        assert_eq!(lengths(0), [0; 0]);
+        assert!(stretches(LayerRange::with_len(3, 9)).iter().all(|layers| layers.start() == 3));
+    }
+
+    const MODEL: ModelDigest = ModelDigest([1; 32]);
+
+    #[test]
+    fn a_device_is_asked_once_an_hour_for_each_model_and_what_is_remembered_is_bounded() {
+        let (mut probing, now) = (Probing::default(), clock::now());
+        assert!(probing.is_due(Place::Local, MODEL, now));
+        probing.take(Probed::Device(Place::Local, MODEL), now);
+        assert!(!probing.is_due(Place::Local, MODEL, now + PROBE_EVERY - Duration::from_secs(1)));
+        assert!(probing.is_due(Place::Local, MODEL, now + PROBE_EVERY));
+        assert!(probing.is_due(Place::Local, ModelDigest([2; 32]), now), "another model");
+        for number in 0..GAUGES_MAX as u64 {
+            let mut model = ModelDigest([0; 32]);
+            model.0[..8].copy_from_slice(&number.to_le_bytes());
+            probing.take(Probed::Device(Place::Local, model), now + Duration::from_secs(1));
+        }
+        assert_eq!(probing.asked.len(), GAUGES_MAX);
+        assert!(probing.is_due(Place::Local, MODEL, now + Duration::from_secs(2)), "forgotten");
+    }
+
+    #[test]
+    fn a_reply_ends_the_round_and_the_end_of_that_round_is_not_the_end_of_the_next() {
+        let mut probing = Probing { idle_looks: 9, ..Probing::default() };
+        let (first, second) = (CancellationToken::new(), CancellationToken::new());
+        let number = probing.begin(first.clone());
+        probing.stop();
+        assert!(first.is_cancelled() && probing.running.is_none());
+        assert_eq!(probing.idle_looks, 0, "idleness is counted anew");
+        let next = probing.begin(second.clone());
+        probing.take(Probed::Round(number), clock::now());
+        assert!(probing.running.is_some() && !second.is_cancelled());
+        probing.take(Probed::Round(next), clock::now());
+        assert!(probing.running.is_none());
+    }
+
+    #[test]
+    fn the_line_goes_through_the_least_disturbed_steps_of_both_stretches() {
+        let us = Duration::from_micros;
+        let done = |times: &[(u32, u32)]| Done::of(times);
+        // Cold first, disturbed in between.
+        let small = done(&[(1, 900), (1, 300), (1, 800), (64, 7000), (64, 6600)]);
+        let large = done(&[(1, 500), (1, 700), (1, 501), (64, 13_000), (64, 15_000)]);
+        let (two, four) = (LayerRange::with_len(1, 2), LayerRange::with_len(1, 4));
+        let probe = line(10, [&(two, small.clone()), &(four, large)]).expect("all is there");
+        assert_eq!(probe.decode, [(2, us(300)), (4, us(500))]);
+        assert_eq!(probe.prefill, [(128, us(6600)), (256, us(13_000))]);
+        let without = done(&[(1, 500), (4, 900)]);
+        assert_eq!(line(10, [&(two, small), &(four, without)]), None);
+    }
+
+    #[test]
+    fn many_rows_say_something_of_prefill_and_of_the_way() {
+        for hidden in [1, 256, 2048, 8192, 32_768] {
+            let rows = rows(hidden);
+            assert!((PREFILL_ROWS_MIN..=STEP_TOKENS_MAX).contains(&rows), "{hidden}: {rows}");
+            let moved = 2 * u64::from(rows) * DTYPE.row_bytes(hidden) as u64;
+            assert!(moved >= LARGE_TRANSFER_BYTES || rows == STEP_TOKENS_MAX, "{hidden}: {moved}");
+        }
+    }
+}

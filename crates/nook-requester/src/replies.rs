@@ -1,0 +1,183 @@
+//! From a front end's request to a reply under way: the queue, and what a reply needs of the house.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use nook_base::limits::HOPS_MAX;
+use nook_base::{ActivationDtype, ErrorCode, ModelDigest};
+use nook_model::ModelFile;
+use nook_pipeline::{FallBack, Forecast, GainBook};
+use nook_plan::{Ends, WholeElsewhere, Width};
+use nook_store::ActivationChoice;
+
+use crate::choice::Question;
+use crate::reply::CacheCosts;
+use crate::{Effect, Requester, Surroundings, Task, Work};
+use nook_api::views::Wording;
+use nook_api::{Answer, GenerateRequest, NodeError, REPLIES_WAITING_MAX, Reach, Reply};
+use nook_resources::catalogue::Entry;
+use nook_resources::shelf::Listed;
+
+/// A reply that was asked for, and may have to wait for its turn.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) model: ModelDigest,
+    pub(crate) request: Box<GenerateRequest>,
+    /// The kept conversation that it belongs to.
+    pub(crate) conversation: Option<i64>,
+    pub(crate) answer: Answer<Reply>,
+}
+
+/// A reply that begins, with everything that was known when it was asked for.
+#[derive(Debug)]
+pub(crate) struct ReplyJob {
+    pub(crate) listed: Listed,
+    pub(crate) request: GenerateRequest,
+    pub(crate) answer: Answer<Reply>,
+    /// The reply's place among those under way; given back when it is dropped.
+    pub(crate) slot: Arc<()>,
+    pub(crate) terms: ReplyTerms,
+}
+
+/// How it is to be made.
+#[derive(Debug)]
+pub(crate) struct ReplyTerms {
+    pub(crate) conversation: Option<i64>,
+    /// When it was asked for.
+    pub(crate) asked: Instant,
+    pub(crate) question: Question,
+    pub(crate) fall_back: FallBack,
+    pub(crate) failovers_max: u32,
+    /// Chance of each chunk of prefill to be computed twice, in millionths.
+    pub(crate) spot_check_ppm: u32,
+    pub(crate) gains: Arc<GainBook>,
+    pub(crate) forecast: Arc<Forecast>,
+    pub(crate) cache_costs: CacheCosts,
+}
+
+impl Requester {
+    /// Starts a reply, or lets it wait for its turn; the answer comes once its prompt is encoded. Says
+    /// whether it has a place; where it has none, the answer has said why.
+    pub(super) fn generate(
+        &mut self,
+        asked: Waiting,
+        around: &Surroundings<'_>,
+    ) -> (bool, Vec<Effect>) {
+        let Some(entry) = around.entry(asked.model) else {
+            // It was removed while the request was on its way, or waited.
+            let _ = asked.answer.send(Err(ErrorCode::NotFound.into()));
+            return (false, Vec::new());
+        };
+        if self.replies_running() < replies_max(around) {
+            return (true, vec![self.begin(entry, asked, around)]);
+        }
+        // Whoever has left meanwhile needs no place.
+        self.waiting.retain(|waiting| !waiting.answer.is_closed());
+        if self.waiting.len() < REPLIES_WAITING_MAX {
+            self.waiting.push_back(asked);
+            return (true, Vec::new());
+        }
+        let _ = asked.answer.send(Err(all_busy(self.replies_running())));
+        (false, Vec::new())
+    }
+
+    /// A reply of this device ended: the next one that waits begins.
+    pub(super) fn reply_ended(&mut self, around: &Surroundings<'_>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        while self.replies_running() < replies_max(around) {
+            let Some(next) = self.waiting.pop_front() else { break };
+            if !next.answer.is_closed() {
+                effects.extend(self.generate(next, around).1);
+            }
+        }
+        effects
+    }
+
+    fn begin(&mut self, entry: &Entry, asked: Waiting, around: &Surroundings<'_>) -> Effect {
+        let (listed, file) = (entry.listed.clone(), entry.file.clone());
+        let Waiting { request, conversation, answer, .. } = asked;
+        let request = *request;
+        self.probing.stop();
+        if request.reach == Reach::House {
+            self.want_probe(listed.clone(), file.clone(), around);
+            self.want_placement(listed.clone(), file.clone(), around.now);
+        }
+        let inference = &around.settings.inference;
+        let fall_back = match inference.fallback_to_local {
+            true => FallBack::Allow,
+            false => FallBack::Refuse,
+        };
+        let format = format(request.activation_dtype, around);
+        let question = self.question(listed.digest, file.clone(), (request.reach, format), around);
+        let terms = ReplyTerms {
+            conversation,
+            asked: around.now,
+            fall_back,
+            failovers_max: inference.fallback_to_local_after_failures,
+            spot_check_ppm: inference.spot_checks_per_thousand.saturating_mul(1_000),
+            gains: self.records.gains(listed.digest),
+            forecast: Arc::new(question.forecast(around.book)),
+            cache_costs: CacheCosts::of(file, &question.facts),
+            question,
+        };
+        let slot = self.under_way.clone();
+        Effect::Start(Task(Work::Reply(Box::new(ReplyJob {
+            listed,
+            request,
+            answer,
+            slot,
+            terms,
+        }))))
+    }
+
+    /// What there is to decide by for a reply with this model, as the house is now.
+    pub(super) fn question(
+        &self,
+        model: ModelDigest,
+        file: ModelFile,
+        (reach, format): (Reach, ActivationChoice),
+        around: &Surroundings<'_>,
+    ) -> Question {
+        let inference = &around.settings.inference;
+        Question {
+            me: around.me.clone(),
+            model,
+            file,
+            pooling: inference.pooling,
+            split: inference.split,
+            reach: if inference.enabled { reach } else { Reach::ThisDevice },
+            format,
+            ends: Ends {
+                prefix: inference.local_prefix_layers,
+                suffix: inference.local_suffix_layers,
+                width: if inference.allow_self_as_shard { Width::Free } else { Width::EndsOnly },
+            },
+            hops_max: (inference.max_shards_per_request as usize).min(HOPS_MAX),
+            whole: match inference.whole_on_own_devices {
+                true => WholeElsewhere::OnOwnDevices,
+                false => WholeElsewhere::Refused,
+            },
+            facts: self.gauges.facts(model, around.now),
+        }
+    }
+}
+
+/// How activations travel: as `wished`, else as set.
+pub(super) fn format(
+    wished: Option<ActivationDtype>,
+    around: &Surroundings<'_>,
+) -> ActivationChoice {
+    wished.map_or(around.settings.inference.activation_dtype, ActivationChoice::Always)
+}
+
+fn replies_max(around: &Surroundings<'_>) -> usize {
+    around.settings.inference.max_concurrent_pipelines as usize
+}
+
+fn all_busy(running: usize) -> NodeError {
+    let words = format!(
+        "This device makes {running} replies, and {REPLIES_WAITING_MAX} wait. Try again shortly."
+    );
+    let (running, waiting) = (running as u64, REPLIES_WAITING_MAX as u64);
+    NodeError::new(ErrorCode::Busy, words).worded(Wording::AllBusy { running, waiting })
+}

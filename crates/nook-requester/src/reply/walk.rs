@@ -1,0 +1,526 @@
+//! The task behind one reply.
+
+mod caches;
+mod handing;
+mod leaving;
+mod opening;
+
+pub(crate) use opening::local_call;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use nook_base::limits::{PREFILL_CHUNK_POOLED_TOKENS, PREFILL_CHUNK_TOKENS};
+use nook_base::tasks::Tasks;
+use nook_base::{Activation, ActivationDtype, ErrorCode, PeerId, Sensitive, clock};
+use nook_link::Links;
+use nook_pipeline::{
+    Action, AttemptId, CloseReason, Deadlines, Event, FallBack, Forecast, GainBook, HopMeasure,
+    LogitRows, PREFILL_WINDOW, Pipeline, PipelineSettings, Priority, RETAINED_BYTES_MAX, SpotCheck,
+    Trail,
+};
+use nook_plan::{Place, Route};
+use nook_text::ReplyText;
+use nook_trust::DeviceKey;
+use nook_wire::{HistoryMark, LocalMessage, Message, Open, ResumePoint, StepHead};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::prompt::Ready;
+use crate::reply::choosing::{Chooser, Chosen};
+use crate::reply::elsewhere::{Begun, Given};
+use crate::reply::handover::{CacheCosts, Handovers};
+use crate::reply::leg::{Leg, LegEvent, Order};
+use crate::reply::telling::{ReaderLeft, Teller};
+use nook_api::views::{FinishReason, ReplyEvent, ShardState};
+use nook_resources::shelf::OpenModel;
+use nook_resources::trails::{GoingOn, Hosts};
+use nook_resources::workers::Workers;
+
+/// Events of legs that may wait; a leg beyond them waits, and with it the other side.
+const LEG_EVENTS_MAX: usize = 64;
+
+/// What a walk needs to begin.
+#[derive(Debug)]
+pub(crate) struct WalkSetup {
+    pub(crate) model: Arc<OpenModel>,
+    /// Who makes all of it, where that was chosen; the rest is for when it does not see it through.
+    pub(crate) whole: Option<Given>,
+    /// What another device has begun, once it has not.
+    pub(crate) begun: Option<Begun>,
+    pub(crate) route: Route,
+    /// Whether that was chosen knowing what earlier replies left where.
+    pub(crate) is_planned: bool,
+    pub(crate) ready: Ready,
+    pub(crate) dtype: ActivationDtype,
+    pub(crate) fall_back: FallBack,
+    pub(crate) failovers_max: u32,
+    /// Chance of each chunk of prefill to be computed twice, in millionths.
+    pub(crate) spot_check_ppm: u32,
+    pub(crate) gains: Arc<GainBook>,
+    pub(crate) forecast: Arc<Forecast>,
+    /// The kept conversation that the reply belongs to.
+    pub(crate) conversation: Option<i64>,
+    pub(crate) cache_costs: CacheCosts,
+    pub(crate) teller: Teller,
+    /// Signs tickets.
+    pub(crate) key: Arc<DeviceKey>,
+    pub(crate) workers: Workers,
+    pub(crate) links: Links,
+    pub(crate) tasks: Tasks,
+}
+
+/// One reply under way.
+pub(crate) struct Walk {
+    model: Arc<OpenModel>,
+    pipeline: Pipeline,
+    hidden: u32,
+    dtype: ActivationDtype,
+    session: u64,
+    conversation: Option<i64>,
+    /// Whether what an earlier reply left is to stay with the hosts.
+    resumes_copy: bool,
+    /// What else they were left by it, until this reply leaves something itself.
+    resumed: Option<Trail>,
+    history: Vec<u32>,
+    prompt_tokens: u32,
+    /// Who made the reply so far, and when it was last heard of; until the next token is chosen.
+    relieves: Option<(PeerId, Instant)>,
+    /// What that device has done.
+    done_elsewhere: Option<HopMeasure>,
+    tokens_max: u32,
+    chooser: Chooser,
+    text: Option<ReplyText>,
+    finish: Option<FinishReason>,
+    logits: Vec<f32>,
+    legs: HashMap<AttemptId, (Leg, JoinHandle<()>)>,
+    handovers: Handovers,
+    /// What other devices were asked for, of the calls that are open.
+    asked: HashMap<AttemptId, (PeerId, Open)>,
+    key: Arc<DeviceKey>,
+    /// Legs that were told to leave their hosts in order.
+    leaving: Vec<JoinHandle<()>>,
+    /// Whether the pipeline was told that nobody wants the reply any more.
+    stopping: bool,
+    heard: mpsc::Receiver<LegEvent>,
+    hear: mpsc::Sender<LegEvent>,
+    pending: VecDeque<Event>,
+    teller: Teller,
+    workers: Workers,
+    links: Links,
+    // Cancelled when the walk ends, however it ends: no leg outlives its walk.
+    tasks: Tasks,
+}
+
+/// The walk is over; there is nobody, or nothing more, to tell.
+struct Over;
+
+fn prefill_chunk(route: &Route) -> u32 {
+    match route.hops() {
+        0 => PREFILL_CHUNK_TOKENS,
+        _ => PREFILL_CHUNK_POOLED_TOKENS,
+    }
+}
+
+impl Walk {
+    pub(crate) fn new(setup: WalkSetup) -> Self {
+        let WalkSetup { model, route, ready, dtype, fall_back, failovers_max, .. } = setup;
+        let (begun, text) = match setup.begun {
+            Some(Begun { prompt_tokens, text, from, done }) => {
+                (Some((prompt_tokens, from, done)), text)
+            }
+            None => {
+                let text = ReplyText::new(model.tokenizer.clone(), ready.opening, ready.stops);
+                (None, text.spelling_out(ready.spelt))
+            }
+        };
+        let (prompt_tokens, relieves, done_elsewhere) =
+            begun.unwrap_or((u32::try_from(ready.ids.len()).unwrap_or(u32::MAX), None, None));
+        let offers = setup.teller.book.borrow().offers(model.listed.digest, clock::now());
+        let may_differ = !setup.is_planned;
+        let hosts = Hosts { offers: &offers, links: &setup.links, may_differ };
+        let (route, going_on) = model.trails.go_on(route, dtype, &ready.ids, &hosts);
+        let (resume, resumes_copy, resumed) = going_on
+            .map_or((None, false, None), |GoingOn { resume, copy, taken }| (resume, copy, taken));
+        let settings = PipelineSettings {
+            hidden: model.shape.hidden,
+            dtype,
+            prefill_chunk: prefill_chunk(&route),
+            prefill_window: PREFILL_WINDOW,
+            positions_max: prompt_tokens.saturating_add(ready.tokens_max),
+            failovers_max,
+            fall_back,
+            deadlines: Deadlines::usual(),
+            gains: setup.gains,
+            forecast: setup.forecast,
+            spot_check: SpotCheck { share_ppm: setup.spot_check_ppm, random: rand::random() },
+            retained_bytes_max: RETAINED_BYTES_MAX,
+            history_key: Sensitive(rand::random()),
+            resume,
+            forward: handing::linked(&setup.links),
+        };
+        let (hear, heard) = mpsc::channel(LEG_EVENTS_MAX);
+        Self {
+            hidden: model.shape.hidden,
+            dtype,
+            pipeline: Pipeline::new(&route, settings),
+            session: rand::random(),
+            conversation: setup.conversation,
+            resumes_copy,
+            resumed,
+            prompt_tokens,
+            tokens_max: ready.tokens_max,
+            chooser: Chooser::new(ready.sampler, ready.constraint, ready.alternatives),
+            text: Some(text),
+            relieves,
+            done_elsewhere,
+            history: ready.ids,
+            finish: None,
+            logits: Vec::new(),
+            legs: HashMap::new(),
+            handovers: Handovers::new(setup.cache_costs),
+            asked: HashMap::new(),
+            key: setup.key,
+            leaving: Vec::new(),
+            stopping: false,
+            heard,
+            hear,
+            pending: VecDeque::new(),
+            model,
+            teller: setup.teller,
+            workers: setup.workers,
+            links: setup.links,
+            tasks: setup.tasks.child(),
+        }
+    }
+
+    /// Walks to the end, and tells what was measured on the way, however it ended.
+    pub(crate) async fn run(mut self) {
+        self.walk().await;
+        self.leave_nothing_behind().await;
+        crate::metrics::shard_latencies(&self.model.listed.name, self.pipeline.visits());
+        let visits = self.pipeline.visits().copied().collect();
+        let row_bytes = self.dtype.row_bytes(self.hidden) as u64;
+        self.teller.measured(self.model.listed.digest, row_bytes, visits).await;
+        let measure = self.pipeline.measure();
+        crate::metrics::computed_twice(&measure);
+        self.teller.joined(measure.joints).await;
+    }
+
+    async fn walk(&mut self) {
+        let route = self.teller.route(self.pipeline.places());
+        let first = match self.relieves {
+            None => ReplyEvent::Started { prompt_tokens: self.prompt_tokens, route },
+            Some((from, _)) => ReplyEvent::ShardStatus {
+                device: self.teller.name(Place::Peer(from)),
+                status: ShardState::Lost,
+            },
+        };
+        if self.teller.tell(first, Vec::new()).await.is_err() {
+            return;
+        }
+        let mut event = Event::Begin { prompt: Sensitive(self.history.clone()) };
+        loop {
+            let actions = self.pipeline.handle(event, clock::now());
+            for action in actions {
+                if let Err(Over) = self.perform(action).await {
+                    return;
+                }
+            }
+            event = match self.pending.pop_front() {
+                Some(event) => event,
+                None => self.next_event().await,
+            };
+        }
+    }
+
+    /// Waits for whatever happens next.
+    async fn next_event(&mut self) -> Event {
+        let deadline = self.pipeline.next_deadline();
+        let late = async {
+            match deadline {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.tasks.token().cancelled() => Event::Cancel,
+            () = self.teller.events.closed(), if !self.stopping => {
+                self.stopping = true;
+                Event::Cancel
+            }
+            Some(heard) = self.heard.recv() => match heard {
+                LegEvent::Pipeline(event @ Event::Draining { attempt }) => {
+                    match self.offer_of_caches(attempt) {
+                        Some(offered) => {
+                            self.pending.push_front(event);
+                            offered
+                        }
+                        None => event,
+                    }
+                }
+                LegEvent::Pipeline(event) => event,
+                LegEvent::Logits { event, values } => {
+                    self.logits = values;
+                    event
+                }
+                LegEvent::Caches { attempt, pieces } => self.handovers.came(attempt, pieces),
+            },
+            () = late => Event::Tick,
+        }
+    }
+
+    async fn perform(&mut self, action: Action) -> Result<(), Over> {
+        match action {
+            Action::Open { attempt, place, part, dtype, positions_max, resume } => {
+                let copy = self.resumes_copy;
+                let resume = resume.map(|(position, mark)| {
+                    let mark = HistoryMark(mark.0);
+                    ResumePoint { position, mark, copy }
+                });
+                self.open(attempt, place, part, (dtype, positions_max, resume));
+            }
+            send @ (Action::SendTokens { .. } | Action::SendActivation { .. }) => self.send(send),
+            Action::Forward { attempt, next } => self.forward(attempt, next),
+            Action::Close { attempt, reason } => {
+                self.asked.remove(&attempt);
+                if let Some((leg, task)) = self.legs.remove(&attempt) {
+                    leg.close(reason);
+                    if reason == CloseReason::Finished {
+                        self.leaving.push(task);
+                    }
+                }
+            }
+            Action::AskCaches { attempt } => self.ask_for_caches(attempt),
+            Action::GiveCaches { attempt, from } => self.give_caches(attempt, from),
+            Action::ForgetCaches { from } => self.handovers.forget(from),
+            Action::Sample { .. } => self.sample().await?,
+            Action::WantOffers { failed, .. } => {
+                let book = self.teller.book.borrow().clone();
+                let model = self.model.listed.digest;
+                let offers = book.offers_besides(&failed, model, clock::now());
+                self.pending.push_back(Event::Offers(offers));
+            }
+            Action::Report(report) => {
+                let route = self.teller.route(self.pipeline.places());
+                self.teller.report(report, route).await?;
+            }
+            Action::Aborted { code, sentence, .. } => {
+                if code != ErrorCode::Cancelled {
+                    tracing::warn!(%code, "a reply ended early");
+                }
+                self.keep_trail().await;
+                let event = ReplyEvent::PipelineAborted { code: code.name().to_owned(), sentence };
+                self.teller.tell(event, Vec::new()).await?;
+                return Err(Over);
+            }
+            Action::Done => {
+                self.keep_trail().await;
+                self.done().await?;
+                return Err(Over);
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes a step on to its leg. Token ids have no way into a peer's order: its type lacks them.
+    fn send(&mut self, action: Action) {
+        let (attempt, sent) = match action {
+            Action::SendTokens {
+                attempt,
+                step,
+                position,
+                ids,
+                history_before,
+                history_after,
+                rows,
+                ..
+            } => {
+                let head = LocalMessage::Tokens {
+                    step,
+                    position,
+                    ids,
+                    history_before: HistoryMark(history_before.0),
+                    history_after: HistoryMark(history_after.0),
+                    rows: wire_rows(rows),
+                };
+                (attempt.id(), self.send_tokens(attempt.id(), head))
+            }
+            Action::SendActivation {
+                attempt,
+                step,
+                position,
+                activation,
+                history_before,
+                history_after,
+                rows,
+                priority,
+            } => {
+                let head = StepHead {
+                    step,
+                    position,
+                    count: activation.tokens(),
+                    hidden: self.hidden,
+                    dtype: activation.dtype(),
+                    history_before: HistoryMark(history_before.0),
+                    history_after: HistoryMark(history_after.0),
+                    bulk: priority == Priority::Bulk,
+                };
+                (attempt, self.send_activation(attempt, head, &activation, rows))
+            }
+            _ => return,
+        };
+        if !sent {
+            // The leg has ended; its own last word may already be on the way, and comes first.
+            self.pending.push_back(Event::Lost { attempt });
+        }
+    }
+
+    /// Whether the leg took it.
+    fn send_tokens(&self, attempt: AttemptId, head: LocalMessage) -> bool {
+        match self.legs.get(&attempt).map(|(leg, _)| leg) {
+            Some(Leg::Local { orders, .. }) => {
+                orders.try_send(Order::Send { head: head.into(), tensor: None }).is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the leg took it.
+    fn send_activation(
+        &self,
+        attempt: AttemptId,
+        head: StepHead,
+        activation: &Activation,
+        rows: LogitRows,
+    ) -> bool {
+        let tensor = Some(activation.bytes().clone());
+        match self.legs.get(&attempt).map(|(leg, _)| leg) {
+            Some(Leg::Peer(orders)) => {
+                orders.try_send(Order::Send { head: Message::Step(head), tensor }).is_ok()
+            }
+            Some(Leg::Local { orders, head: with_logits }) => {
+                let head = if *with_logits {
+                    LocalMessage::StepLogits { head, rows: wire_rows(rows) }.into()
+                } else {
+                    Message::Step(head).into()
+                };
+                orders.try_send(Order::Send { head, tensor }).is_ok()
+            }
+            None => false,
+        }
+    }
+
+    /// Chooses the next token and tells its text.
+    async fn sample(&mut self) -> Result<(), Over> {
+        let logits = std::mem::take(&mut self.logits);
+        let (id, odds, last) = match self.chooser.choose(&logits, &self.history).await {
+            Ok(Chosen::Token { id, odds, last }) => (id, odds, last),
+            Ok(Chosen::Complete) => {
+                self.finish_with(FinishReason::Stop);
+                return Ok(());
+            }
+            Err(error) => {
+                let code = error.code().name().to_owned();
+                let event = ReplyEvent::PipelineAborted { code, sentence: error.to_string() };
+                self.teller.tell(event, Vec::new()).await?;
+                return Err(Over);
+            }
+        };
+        if let Some((from, since)) = self.relieves.take() {
+            let pause = clock::now().duration_since(since);
+            let route = self.teller.route(self.pipeline.places());
+            self.teller.relieved(from, pause, route).await?;
+        }
+        if self.model.tokenizer.is_end_of_turn(id) {
+            self.finish_with(FinishReason::Stop);
+            return Ok(());
+        }
+        self.history.push(id);
+        let Some(text) = &mut self.text else {
+            return Err(Over);
+        };
+        let piece = text.push(id);
+        let odds = odds.map(|odds| odds.spelt(&self.model.tokenizer));
+        if let Err(ReaderLeft) = self.teller.token(clock::now(), piece.text, id, odds).await {
+            self.stopping = true;
+            self.pending.push_back(Event::Cancel);
+            return Ok(());
+        }
+        if piece.stopped.is_some() {
+            self.text = None;
+            self.finish_with(FinishReason::Stop);
+        } else if last {
+            self.finish_with(FinishReason::Stop);
+        } else if self.teller.tokens >= self.tokens_max {
+            self.finish_with(FinishReason::Length);
+        } else {
+            self.pending.push_back(Event::NextToken(Sensitive(id)));
+        }
+        Ok(())
+    }
+
+    fn finish_with(&mut self, reason: FinishReason) {
+        self.finish = Some(reason);
+        self.pending.push_back(Event::Finish);
+    }
+
+    /// Tells what was held back, then the numbers.
+    async fn done(&mut self) -> Result<(), ReaderLeft> {
+        if let Some(text) = self.text.take() {
+            self.teller.rest(text).await?;
+        }
+        let mut measure = self.pipeline.measure();
+        if let Some(done) = self.done_elsewhere.take() {
+            measure.hops.insert(0, done);
+        }
+        if let Some(construct) = measure.construct {
+            metrics::histogram!("distributed_inference_pipeline_construct_ms")
+                .record(construct.as_secs_f64() * 1e3);
+        }
+        let (digest, gains) = (self.model.listed.digest, self.pipeline.gains().clone());
+        self.teller.seen_through(digest, self.pipeline.places(), gains).await;
+        let route = self.teller.route(self.pipeline.places());
+        let reason = self.finish.unwrap_or(FinishReason::Stop);
+        let model = self.model.listed.name.clone();
+        let summary = self.teller.summary(model, self.prompt_tokens, reason, route, &measure);
+        self.teller.went(&summary).await;
+        self.teller.tell(ReplyEvent::Done { summary }, Vec::new()).await
+    }
+}
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        self.tasks.cancel();
+    }
+}
+
+impl Leg {
+    fn close(self, reason: CloseReason) {
+        let code = match reason {
+            CloseReason::Finished => None,
+            CloseReason::Cancelled | CloseReason::Superseded => Some(ErrorCode::Cancelled),
+            CloseReason::Failed(code) => Some(code),
+        };
+        // A leg that has ended needs no order; one whose queue is full ends when this is dropped.
+        match self {
+            Self::Local { orders, .. } => drop(orders.try_send(Order::Close(code))),
+            Self::Peer(orders) => drop(orders.try_send(Order::Close(code))),
+        }
+    }
+}
+
+impl From<ReaderLeft> for Over {
+    fn from(_: ReaderLeft) -> Self {
+        Self
+    }
+}
+
+fn wire_rows(rows: LogitRows) -> nook_wire::LogitRows {
+    match rows {
+        LogitRows::None => nook_wire::LogitRows::None,
+        LogitRows::Last => nook_wire::LogitRows::Last,
+    }
+}

@@ -1,0 +1,46 @@
+//! What a reply does with what a leaving host remembers: asks for it, and passes it on.
+//!
+//! The pipeline says when; the bytes lie in [`crate::reply::handover`], and the legs carry them.
+
+use nook_pipeline::{AttemptId, Event};
+
+use crate::reply::leg::{Leg, Order};
+use crate::reply::walk::Walk;
+
+impl Walk {
+    /// What the host of a call would take to give what it remembers, if it and this device can.
+    pub(super) fn offer_of_caches(&self, attempt: AttemptId) -> Option<Event> {
+        let takes = self.handovers.offer(attempt, self.history.len())?;
+        Some(Event::CachesOffered { attempt, takes })
+    }
+
+    pub(super) fn ask_for_caches(&mut self, attempt: AttemptId) {
+        let asked = match self.legs.get(&attempt).map(|(leg, _)| leg) {
+            Some(Leg::Peer(orders)) => orders.try_send(Order::AskCaches).is_ok(),
+            // Our own worker does not leave.
+            Some(Leg::Local { .. }) | None => false,
+        };
+        if !asked {
+            self.pending.push_back(Event::Lost { attempt });
+        }
+    }
+
+    /// Passes on what another host remembered; where nothing came, the host begins at 0.
+    pub(super) fn give_caches(&mut self, attempt: AttemptId, from: AttemptId) {
+        let pieces = self.handovers.pieces_for(attempt, from);
+        let sent = match (pieces, self.legs.get(&attempt).map(|(leg, _)| leg)) {
+            (None, _) => {
+                self.pending.push_back(Event::CachesTaken { attempt, position: 0 });
+                return;
+            }
+            (Some(pieces), Some(Leg::Peer(orders))) => orders.try_send(Order::Give(pieces)).is_ok(),
+            (Some(pieces), Some(Leg::Local { orders, .. })) => {
+                orders.try_send(Order::Give(pieces)).is_ok()
+            }
+            (Some(_), None) => false,
+        };
+        if !sent {
+            self.pending.push_back(Event::Lost { attempt });
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Tasks of the asking side: what [`Requester`] wants done that takes time.
+//!
+//! Each task reports back as an [`Event`]. All of them end with the node.
+//!
+//! [`Requester`]: crate::Requester
+
+use std::sync::Arc;
+
+use nook_base::tasks::Tasks;
+use nook_base::{ActivationDtype, ErrorCode, Sensitive, clock};
+use nook_link::Links;
+use nook_plan::{Route, WholeElsewhere};
+use nook_store::ActivationChoice;
+use nook_trust::DeviceKey;
+use tokio::sync::{mpsc, watch};
+
+use crate::choice::{Encoded, Question};
+use crate::placement::PlacementLook;
+use crate::probing::{ProbeTools, Probed, Round};
+use crate::prompt::Ready;
+use crate::replies::{ReplyJob, ReplyTerms};
+use crate::reply::{self, Given, Teller, WalkSetup};
+use crate::{Event, Said, Task, Work, embed, prompt};
+use nook_api::{
+    Answer, EmbedRequest, Embedded, GenerateRequest, NodeError, REPLY_EVENTS_MAX, Reply, ReplyPiece,
+};
+use nook_resources::adverts::AdvertBook;
+use nook_resources::memory::memory_free;
+use nook_resources::shelf::{Listed, OpenModel, Shelf};
+use nook_resources::workers::Workers;
+
+/// What the tasks need.
+#[derive(Debug, Clone)]
+pub struct Runner {
+    /// Signs the tickets of this device's replies.
+    pub key: Arc<DeviceKey>,
+    /// Worker processes of this device.
+    pub workers: Workers,
+    /// Models that are open.
+    pub shelf: Shelf,
+    /// Other devices.
+    pub links: Links,
+    /// What they offer.
+    pub book: watch::Receiver<Arc<AdvertBook>>,
+    /// What tasks report goes here.
+    pub events: mpsc::Sender<Event>,
+    /// All tasks of the node.
+    pub tasks: Tasks,
+}
+
+/// Where a reply is computed.
+struct Way {
+    route: Route,
+    /// Whether that was chosen knowing what earlier replies left where.
+    is_planned: bool,
+    /// How activations travel there.
+    dtype: ActivationDtype,
+    /// The device that is to run everything first, if one is.
+    whole: Option<Given>,
+}
+
+impl Runner {
+    /// Starts the task for `task`.
+    pub fn start(&self, task: Task) {
+        match task.0 {
+            Work::Reply(job) => self.reply(*job),
+            Work::Embed { listed, request, answer } => self.embed(listed, request, answer),
+            Work::Probe(round) => self.probe(*round),
+            Work::LookAtPlacement(look) => self.look_at_placement(*look),
+        }
+    }
+
+    fn reply(&self, job: ReplyJob) {
+        let runner = self.clone();
+        self.tasks.spawn_until_cancelled("reply", async move {
+            let events = runner.events.clone();
+            runner.make(job).await;
+            // A node that is leaving makes no other reply.
+            let _ = events.send(Said::ReplyEnded.into()).await;
+        });
+    }
+
+    /// Makes a reply from its first look at the model to its end. Its slot is free again afterwards.
+    async fn make(self, job: ReplyJob) {
+        let ReplyJob { listed, request, mut answer, slot: _slot, terms } = job;
+        let begun = tokio::select! {
+            biased;
+            // Whoever has left gives the place back at once, however long the model takes to open.
+            () = answer.closed() => Err(NodeError::from(ErrorCode::Cancelled)),
+            begun = self.open(listed, request) => begun,
+        };
+        let (ready, model) = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                let _ = answer.send(Err(error));
+                return;
+            }
+        };
+        let (events, receiver) = mpsc::channel(REPLY_EVENTS_MAX);
+        let reply = Reply {
+            model: model.listed.name.clone(),
+            prompt_ids: Sensitive(ready.ids.clone()),
+            form: ready.form.clone(),
+            events: receiver,
+        };
+        if answer.send(Ok(reply)).is_ok()
+            && let Some(setup) = self.set_up(terms, (model, ready), events).await
+        {
+            reply::run(setup).await;
+        }
+    }
+
+    async fn open(
+        &self,
+        listed: Listed,
+        request: GenerateRequest,
+    ) -> Result<(Ready, Arc<OpenModel>), NodeError> {
+        let model = self.shelf.open(listed).await?;
+        // Rendering and encoding a long prompt takes milliseconds: not on the runtime.
+        tokio::task::spawn_blocking(move || {
+            prompt::ready(&model, &request).map(|ready| (ready, model))
+        })
+        .await
+        .map_err(|_| NodeError::from(ErrorCode::BadRequest))?
+    }
+
+    /// Decides where the reply is computed, and makes ready; `None` when the node is leaving.
+    async fn set_up(
+        self,
+        terms: ReplyTerms,
+        (model, ready): (Arc<OpenModel>, Ready),
+        events: mpsc::Sender<ReplyPiece>,
+    ) -> Option<WalkSetup> {
+        let ReplyTerms { conversation, mut question, fall_back, failovers_max, .. } = terms;
+        if ready.constraint.is_some() || ready.alternatives.is_some() {
+            // A form, and how likely each token was, are worked out from the logits, which stay where
+            // they are made.
+            question.whole = WholeElsewhere::Refused;
+        }
+        let teller = Teller {
+            number: rand::random(),
+            model: model.listed.digest,
+            me: question.me.clone(),
+            book: self.book.clone(),
+            events,
+            asked: terms.asked,
+            first: None,
+            last: None,
+            tokens: 0,
+            failovers: Vec::new(),
+            notes: self.events.clone(),
+        };
+        let way = self.choose(question, &model, &ready, &teller).await?;
+        Some(WalkSetup {
+            model,
+            whole: way.whole,
+            begun: None,
+            route: way.route,
+            is_planned: way.is_planned,
+            ready,
+            dtype: way.dtype,
+            fall_back,
+            failovers_max,
+            spot_check_ppm: terms.spot_check_ppm,
+            gains: terms.gains,
+            forecast: terms.forecast,
+            conversation,
+            cache_costs: terms.cache_costs,
+            teller,
+            key: self.key,
+            workers: self.workers,
+            links: self.links,
+            tasks: self.tasks,
+        })
+    }
+
+    async fn choose(
+        &self,
+        question: Question,
+        model: &OpenModel,
+        ready: &Ready,
+        teller: &Teller,
+    ) -> Option<Way> {
+        let told = Encoded {
+            prompt: u32::try_from(ready.ids.len()).unwrap_or(u32::MAX),
+            tokens_max: ready.tokens_max,
+            held: self.workers.held(model.listed.digest).await,
+            memory_free: 0,
+            warm: model.trails.warm(&ready.ids, question.file.shape().layers),
+        };
+        let may_narrow = question.format == ActivationChoice::ByLink;
+        let book = self.book.borrow().clone();
+        // Sizing a large model looks at thousands of names, and the system is asked for its memory.
+        let choosing = tokio::task::spawn_blocking(move || {
+            let told = Encoded { memory_free: memory_free(), ..told };
+            (question.choose(&told, &book, clock::now()), told)
+        });
+        let (choice, told) = choosing.await.ok()?;
+        teller.decided(&model.listed, &choice, &told).await;
+        // What was begun in one format goes on in it: to compute everything again costs more.
+        let dtype = match may_narrow {
+            true => model.trails.written_as(&ready.ids).unwrap_or(choice.dtype),
+            false => choice.dtype,
+        };
+        let whole = choice.whole.and_then(|whole| {
+            let own = self.book.borrow().own.get(&whole.peer).cloned()?;
+            Some(Given { pass: own.pass, prediction: whole.prediction })
+        });
+        Some(Way { route: choice.route, is_planned: choice.is_planned, dtype, whole })
+    }
+
+    /// Works out vectors. Whoever stops waiting ends it.
+    fn embed(&self, listed: Listed, request: EmbedRequest, mut answer: Answer<Embedded>) {
+        let (shelf, workers) = (self.shelf.clone(), self.workers.clone());
+        self.tasks.spawn_until_cancelled("embedding", async move {
+            let done = tokio::select! {
+                () = answer.closed() => return,
+                done = embed::embed(&shelf, &workers, listed, request.inputs) => done,
+            };
+            let _ = answer.send(done);
+        });
+    }
+
+    fn probe(&self, round: Round) {
+        let tools = ProbeTools {
+            workers: self.workers.clone(),
+            links: self.links.clone(),
+            events: self.events.clone(),
+        };
+        let (number, until) = (round.number, round.until.clone());
+        let events = self.events.clone();
+        self.tasks.spawn_until_cancelled("probe", async move {
+            tokio::select! {
+                biased;
+                () = until.cancelled() => {}
+                () = round.run(tools) => {
+                    // A node that is leaving remembers nothing.
+                    let _ = events.send(Said::Probed(Probed::Round(number)).into()).await;
+                }
+            }
+        });
+    }
+
+    fn look_at_placement(&self, look: PlacementLook) {
+        let (workers, events) = (self.workers.clone(), self.events.clone());
+        let book = self.book.borrow().clone();
+        self.tasks.spawn_until_cancelled("placement", async move {
+            let model = look.question.model;
+            let held = workers.held(model).await;
+            // A search over many devices takes milliseconds: not on the runtime.
+            let outlook = tokio::task::spawn_blocking(move || {
+                let told = Encoded::usual(held, memory_free());
+                look.question.outlook(&told, &book, &look.movable, clock::now())
+            });
+            let outlook = outlook.await.ok().map(Box::new);
+            // A node that is leaving places nothing.
+            let _ = events.send(Said::Outlook(model, outlook).into()).await;
+        });
+    }
+}

@@ -1,0 +1,341 @@
+//! Models of this device that are open: header, tokenizer and chat template.
+//!
+//! Opening reads the header and builds the tokenizer, which for a large vocabulary takes a good
+//! part of a second; it happens off the runtime and once for each model: whoever asks meanwhile waits for it, and
+//! it is open for the next one where nobody does any more. Weights are the workers'.
+//!
+//! With a model goes what its replies have left, which its hosts are to be told ([`Shelf::new`]). A file that only lies elsewhere, or has another name, is the same model.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use nook_base::{ErrorCode, ModelDigest, PeerId};
+use nook_model::{ModelFile, ModelShape};
+use nook_text::{ChatTemplate, GrammarError, Grammars, Tokenizer};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use crate::trails::{TrailBook, Unwanted};
+use nook_api::NodeError;
+
+/// Models kept open; the one that was asked for longest ago goes when another comes.
+const OPEN_MODELS_MAX: usize = 8;
+
+/// Where a model's file is. Every copy of it knows when the file moves.
+#[derive(Debug, Clone)]
+pub struct FilePlace(Arc<Mutex<Paths>>);
+
+#[derive(Debug)]
+struct Paths {
+    now: PathBuf,
+    /// Where it is being moved to.
+    next: Option<PathBuf>,
+}
+
+/// A model as the library lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name in the library.
+    pub name: String,
+    /// The digest by which all devices know it.
+    pub digest: ModelDigest,
+    /// Where its file is.
+    pub path: FilePlace,
+}
+
+/// A model that is ready to turn text into ids and back.
+#[derive(Debug)]
+pub struct OpenModel {
+    /// How the library lists it.
+    pub listed: Listed,
+    /// Layers, width and the like.
+    pub shape: ModelShape,
+    /// Text to ids and back.
+    pub tokenizer: Arc<Tokenizer>,
+    /// How a chat becomes one text.
+    pub template: ChatTemplate,
+    /// The vocabulary laid out for grammars, once a reply must have a form.
+    grammars: OnceLock<Result<Grammars, GrammarError>>,
+    /// What its last replies left with the workers that made them.
+    pub trails: Arc<TrailBook>,
+}
+
+/// The models that are open. Cloning gives another handle to the same shelf.
+#[derive(Debug, Clone)]
+pub struct Shelf {
+    /// The one that was asked for longest ago first.
+    // Guards a short list; never held across an await or a read.
+    open: Arc<Mutex<Vec<Arc<OpenModel>>>>,
+    /// Held by whoever is opening that model.
+    // Guards a short map; never held across an await or a read.
+    turns: Arc<Mutex<BTreeMap<ModelDigest, Turn>>>,
+    /// What a model that made room has left is told here.
+    left: mpsc::Sender<(ModelDigest, Unwanted)>,
+}
+
+impl FilePlace {
+    /// A file that lies at `now`.
+    pub fn new(now: PathBuf) -> Self {
+        Self(Arc::new(Mutex::new(Paths { now, next: None })))
+    }
+
+    /// Where it is listed to be.
+    pub fn now(&self) -> PathBuf {
+        self.paths().now.clone()
+    }
+
+    /// What `load` makes of the file; asked once more where the file moved before it was opened.
+    pub async fn with<T, E, L: Future<Output = Result<T, E>>>(
+        &self,
+        load: impl Fn(PathBuf) -> L,
+    ) -> Result<T, E> {
+        let found = self.find();
+        let loaded = load(found.clone()).await;
+        match self.find() {
+            now if loaded.is_err() && now != found => load(now).await,
+            _ => loaded,
+        }
+    }
+
+    /// Where it is: while it moves, in one of two places. Looks at the disk only then, and holds nobody up.
+    fn find(&self) -> PathBuf {
+        let (now, next) = {
+            let paths = self.paths();
+            (paths.now.clone(), paths.next.clone())
+        };
+        match next {
+            Some(next) if !now.is_file() => next,
+            _ => now,
+        }
+    }
+
+    /// The list says that it is there.
+    pub fn lies(&self, now: &Path) {
+        let mut paths = self.paths();
+        if paths.now != now {
+            *paths = Paths { now: now.to_owned(), next: None };
+        }
+    }
+
+    /// It is being moved there.
+    pub fn expect(&self, next: PathBuf) {
+        self.paths().next = Some(next);
+    }
+
+    /// It was moved there.
+    pub fn settle(&self) {
+        let mut paths = self.paths();
+        if let Some(next) = paths.next.take() {
+            paths.now = next;
+        }
+    }
+
+    /// It was not moved.
+    pub fn stay(&self) {
+        self.paths().next = None;
+    }
+
+    fn paths(&self) -> MutexGuard<'_, Paths> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PartialEq for FilePlace {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.now() == other.now()
+    }
+}
+
+impl Eq for FilePlace {}
+
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
+/// What the models that are not open any more have left.
+type Left = Vec<(ModelDigest, Unwanted)>;
+
+impl Shelf {
+    /// An empty shelf. What goes with a model that makes room comes out of `left`.
+    pub fn new(left: mpsc::Sender<(ModelDigest, Unwanted)>) -> Self {
+        Self { open: Arc::default(), turns: Arc::default(), left }
+    }
+
+    /// Opens `listed`, or hands out what is open. A model that was deleted and is here again may have
+    /// another name and file than the one that is open.
+    pub async fn open(&self, listed: Listed) -> Result<Arc<OpenModel>, NodeError> {
+        if let Some(open) = self.known(&listed) {
+            return Ok(open);
+        }
+        let turn = self.turn(listed.digest).lock_owned().await;
+        if let Some(open) = self.known(&listed) {
+            return Ok(open);
+        }
+        let shelf = self.clone();
+        let opening = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            shelf.read(listed)
+        });
+        opening.await.map_err(|_| NodeError::from(ErrorCode::BadModel))?
+    }
+
+    /// Opens `listed` and puts it on the shelf. Not on the runtime.
+    fn read(&self, listed: Listed) -> Result<Arc<OpenModel>, NodeError> {
+        let read = async |path: PathBuf| OpenModel::read(listed.clone(), &path);
+        let opened = Handle::current().block_on(listed.path.with(read))?;
+        let (opened, left) = put(&mut self.models(), opened);
+        for (digest, unwanted) in left {
+            // A house that is leaving takes its workers and links along.
+            let _ = self.left.blocking_send((digest, unwanted));
+        }
+        Ok(opened)
+    }
+
+    fn turn(&self, digest: ModelDigest) -> Turn {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody has or waits for are over.
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        turns.entry(digest).or_default().clone()
+    }
+
+    /// A kept conversation was deleted: nothing of it is gone on with. What its replies left of each model.
+    pub fn forget(&self, conversation: i64) -> Left {
+        self.left(|trails| trails.forget(conversation))
+    }
+
+    /// What has a part on devices that may not compute any more, or words on those that may not see them.
+    pub fn revoke(
+        &self,
+        may_compute: impl Fn(PeerId) -> bool,
+        may_see: impl Fn(PeerId) -> bool,
+    ) -> Left {
+        self.left(|trails| trails.revoke(&may_compute, &may_see))
+    }
+
+    /// Only these models are on the list still. What the replies of the others have left.
+    pub fn keep_only(&self, is_listed: impl Fn(ModelDigest) -> bool) -> Left {
+        let mut models = self.models();
+        let gone = models.extract_if(.., |model| !is_listed(model.listed.digest));
+        gone.map(|model| (model.listed.digest, model.trails.close())).collect()
+    }
+
+    fn left(&self, of: impl Fn(&TrailBook) -> Unwanted) -> Left {
+        let models = self.models();
+        let left = models.iter().map(|model| (model.listed.digest, of(&model.trails)));
+        left.filter(|(_, unwanted)| !unwanted.is_empty()).collect()
+    }
+
+    fn known(&self, listed: &Listed) -> Option<Arc<OpenModel>> {
+        let mut models = self.models();
+        let at = models.iter().position(|model| model.listed == *listed)?;
+        let model = models.remove(at);
+        models.push(model.clone());
+        Some(model)
+    }
+
+    fn models(&self) -> MutexGuard<'_, Vec<Arc<OpenModel>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts a model on the shelf. Who has opened it meanwhile was quicker; one of the same digest that lay
+/// elsewhere gives what its replies have left. What those of a model that makes room have left comes back.
+fn put(models: &mut Vec<Arc<OpenModel>>, mut opened: OpenModel) -> (Arc<OpenModel>, Left) {
+    let same = |model: &Arc<OpenModel>| model.listed.digest == opened.listed.digest;
+    if let Some(at) = models.iter().position(same) {
+        let known = models.remove(at);
+        if known.listed == opened.listed {
+            models.push(known.clone());
+            return (known, Left::new());
+        }
+        opened.trails = known.trails.clone();
+    }
+    let beyond = (models.len() + 1).saturating_sub(OPEN_MODELS_MAX);
+    let gone = models.drain(..beyond);
+    let left = gone.map(|model| (model.listed.digest, model.trails.close())).collect();
+    let opened = Arc::new(opened);
+    models.push(opened.clone());
+    (opened, left)
+}
+
+impl OpenModel {
+    fn read(listed: Listed, path: &Path) -> Result<Self, NodeError> {
+        let bad = |error: String| NodeError::new(ErrorCode::BadModel, error);
+        let file = open_file(path)?;
+        let vocabulary = file.vocabulary();
+        let tokenizer = Tokenizer::new(&vocabulary).map_err(|error| bad(error.to_string()))?;
+        let template =
+            ChatTemplate::for_vocabulary(&vocabulary).map_err(|error| bad(error.to_string()))?;
+        if let Some(form) = template.default_name() {
+            tracing::info!(model = listed.name, form, "the model brings no chat template");
+        }
+        let shape = file.shape().clone();
+        let (tokenizer, trails) = (Arc::new(tokenizer), Arc::default());
+        Ok(Self { listed, shape, tokenizer, template, grammars: OnceLock::new(), trails })
+    }
+
+    /// What holds replies to a form. The first call takes a good part of a second for a large
+    /// vocabulary: not on the runtime.
+    pub fn grammars(&self) -> Result<&Grammars, GrammarError> {
+        let laid_out = self.grammars.get_or_init(|| Grammars::new(&self.tokenizer));
+        laid_out.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Opens and checks the header of a model file; the sentence names the file and what is wrong.
+pub fn open_file(path: &Path) -> Result<ModelFile, NodeError> {
+    ModelFile::open(path).map_err(|error| NodeError::new(ErrorCode::BadModel, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::fs;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn ember(name: &str) -> Listed {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../nook-store/ember/ember-q8_0.gguf");
+        let path = FilePlace::new(path.into());
+        Listed { name: name.to_owned(), digest: ModelDigest([1; 32]), path }
+    }
+
+    #[tokio::test]
+    async fn a_model_whose_asker_has_left_is_opened_once_for_the_next_one() {
+        let (left, _gone) = mpsc::channel(1);
+        let shelf = Shelf::new(left);
+        let begun = pin!(shelf.open(ember("ember"))).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(begun.is_pending(), "it takes a while");
+        // Its turn is over when it is on the shelf.
+        let turn = shelf.turn(ember("ember").digest).lock_owned().await;
+        let open = shelf.known(&ember("ember")).expect("it was opened all the same");
+        drop(turn);
+        let again = shelf.open(ember("ember")).await.unwrap();
+        assert!(Arc::ptr_eq(&open, &again));
+        let renamed = shelf.open(ember("coal")).await.unwrap();
+        assert!(!Arc::ptr_eq(&open, &renamed) && Arc::ptr_eq(&open.trails, &renamed.trails));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_moves_before_it_is_opened_is_opened_in_its_new_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
+        fs::write(&old, b"weights").unwrap();
+        let place = FilePlace::new(old.clone());
+        place.expect(new.clone());
+        let read = async |path: PathBuf| {
+            let _ = fs::rename(&old, &new);
+            fs::read(path)
+        };
+        assert_eq!(place.with(read).await.unwrap(), b"weights");
+        // What fails where the file still is fails once.
+        place.settle();
+        let tries = Cell::new(0);
+        let fail = async |_: PathBuf| {
+            tries.set(tries.get() + 1);
+            Err::<(), _>("no model")
+        };
+        assert_eq!((place.with(fail).await, tries.get()), (Err("no model"), 1));
+    }
+}

@@ -1,0 +1,276 @@
+//! Which earlier reply a prompt goes on behind, and where.
+//!
+//! Where the planner chooses the devices it is told what each may still keep of the prompt
+//! ([`TrailBook::warm`]), so that going on is weighed against computing the beginning again elsewhere; where
+//! it does not, a long enough beginning draws the reply back to the devices that have it.
+
+use nook_base::{ActivationDtype, LayerRange, PeerId};
+use nook_link::Links;
+use nook_pipeline::{Resume, Trail};
+use nook_plan::{Cached, Offer, Place, Route, Segment};
+
+use super::TrailBook;
+
+/// Positions that going back to the devices of an earlier reply must save, when the house would now
+/// choose others.
+const DETOUR_POSITIONS_MIN: u32 = 64;
+
+/// Positions beyond the shared beginning that make an earlier conversation worth keeping beside a copy.
+const COPY_REST_MIN: usize = 64;
+
+/// Longest beginning that is copied: hosts keep it twice from then on. System prompts are shorter; a longer
+/// one is taken over from the earlier conversation, which begins at 0 when it goes on.
+const COPY_POSITIONS_MAX: u32 = 4096;
+
+/// How a prompt goes on behind an earlier reply.
+#[derive(Debug)]
+pub struct GoingOn {
+    /// Where; absent where it begins at 0 after all.
+    pub resume: Option<Resume>,
+    /// Whether hosts begin with a copy.
+    pub copy: bool,
+    /// What hosts keep until they are asked, and nobody else goes on with; absent where they copy. A reply that
+    /// leaves nothing new has to have it dropped.
+    pub taken: Option<Trail>,
+}
+
+/// Who could go on with an earlier reply at the moment.
+#[derive(Debug)]
+pub struct Hosts<'a> {
+    /// What other devices offer.
+    pub offers: &'a [Offer],
+    /// Who is connected.
+    pub links: &'a Links,
+    /// Whether that may be done by others than the chosen ones: not where these were chosen by what each
+    /// still keeps ([`TrailBook::warm`]).
+    pub may_differ: bool,
+}
+
+impl TrailBook {
+    /// Positions of `prompt` that `peer` may remember of a whole request; 0 for none.
+    pub fn known_elsewhere(&self, peer: PeerId, prompt: &[u32]) -> u32 {
+        let kept = self.kept();
+        let there = kept.elsewhere.iter().filter(|(_, ran)| ran.peer == peer);
+        there.map(|(_, ran)| ran.resumable(prompt)).max().unwrap_or(0)
+    }
+
+    /// What devices have computed of `prompt` and may still keep, stretch by stretch: what planning anew is
+    /// weighed against. `layers`: of the model.
+    pub fn warm(&self, prompt: &[u32], layers: u32) -> Vec<(Place, Cached)> {
+        let kept = self.kept();
+        let divided = kept.trails.iter().flat_map(|(_, trail)| {
+            let positions = trail.resumable(prompt);
+            let part = move |segment: &Segment| (segment.place, segment.part.layers, positions);
+            trail.segments().iter().map(part)
+        });
+        let whole = kept.elsewhere.iter().map(|(_, ran)| {
+            (Place::Peer(ran.peer), LayerRange::all(layers), ran.resumable(prompt))
+        });
+        let warm = divided.chain(whole).filter(|(_, _, positions)| *positions > 0);
+        warm.map(|(place, layers, positions)| (place, Cached { layers, positions })).collect()
+    }
+
+    /// Takes the trail that saves `prompt` most positions, of those that `may` be used, and says whether
+    /// hosts are to go on with a copy; then it also stays, as used last.
+    pub(super) fn take(
+        &self,
+        prompt: &[u32],
+        may: impl Fn(&Trail, u32) -> bool,
+    ) -> Option<(Trail, bool)> {
+        let trails = &mut self.kept().trails;
+        let saves = trails.iter().enumerate().map(|(at, (_, trail))| (trail.resumable(prompt), at));
+        let usable = saves.filter(|(saved, at)| {
+            *saved > 0 && trails.get(*at).is_some_and(|(_, trail)| may(trail, *saved))
+        });
+        // Of equals the youngest: its hosts are likeliest to remember.
+        let (saved, at) = usable.max()?;
+        let (conversation, trail) = trails.remove(at)?;
+        let rest = trail.positions().saturating_sub(saved as usize);
+        let copy = rest >= COPY_REST_MIN && saved <= COPY_POSITIONS_MAX;
+        if copy {
+            trails.push_back((conversation, trail.clone()));
+        }
+        Some((trail, copy))
+    }
+
+    /// The format of the earlier reply with other devices that `prompt` would go on best, when that
+    /// saves enough.
+    pub fn written_as(&self, prompt: &[u32]) -> Option<ActivationDtype> {
+        let kept = self.kept();
+        let is_pooled =
+            |trail: &&Trail| trail.segments().iter().any(|segment| segment.place != Place::Local);
+        let trails = kept.trails.iter().map(|(_, trail)| trail);
+        let best = trails.filter(is_pooled).max_by_key(|trail| trail.resumable(prompt))?;
+        (best.resumable(prompt) >= DETOUR_POSITIONS_MIN).then(|| best.dtype())
+    }
+
+    /// The route to walk and how `prompt` goes on there: that of an earlier reply, when its devices can still
+    /// be asked, else the `planned` one from the beginning.
+    pub fn go_on(
+        &self,
+        planned: Route,
+        dtype: ActivationDtype,
+        prompt: &[u32],
+        hosts: &Hosts<'_>,
+    ) -> (Route, Option<GoingOn>) {
+        let may = |trail: &Trail, saved: u32| {
+            let is_planned = trail.segments() == planned.segments();
+            trail.dtype() == dtype
+                && hosts.are_linked(trail.segments())
+                && (is_planned
+                    || hosts.may_differ
+                        && saved >= DETOUR_POSITIONS_MIN
+                        && hosts.stand_in(trail.segments(), &planned))
+        };
+        let Some((trail, copy)) = self.take(prompt, may) else {
+            return (planned, None);
+        };
+        match Route::new(planned.layers(), trail.segments().to_vec()) {
+            Ok(route) => {
+                let taken = (!copy).then(|| trail.clone());
+                (route, Some(GoingOn { resume: trail.resume(prompt), copy, taken }))
+            }
+            Err(error) => {
+                tracing::error!(%error, "the route of an earlier reply is none");
+                (planned, None)
+            }
+        }
+    }
+}
+
+impl Hosts<'_> {
+    /// Whether every other device in `segments` is connected.
+    fn are_linked(&self, segments: &[Segment]) -> bool {
+        segments.iter().all(|segment| match segment.place {
+            Place::Local => true,
+            Place::Peer(peer) => self.links.link(peer).is_some(),
+        })
+    }
+
+    /// Whether `segments` may be walked instead of `planned`: the same layers stay here, and the other
+    /// devices still offer theirs. A layer that this device only stood in for is no reason to stay.
+    fn stand_in(&self, segments: &[Segment], planned: &Route) -> bool {
+        let ends = |all: &[Segment]| (all.first().copied(), all.last().copied());
+        let offered = |segment: &Segment| match segment.place {
+            Place::Local => false,
+            Place::Peer(peer) => self.offers.iter().any(|offer| {
+                offer.peer == peer
+                    && offer.streams_free > 0
+                    && offer.layers.contains(segment.part.layers)
+            }),
+        };
+        let inner = segments.get(1..segments.len().saturating_sub(1)).unwrap_or_default();
+        ends(segments) == ends(planned.segments()) && inner.iter().all(offered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_base::Sensitive;
+    use nook_plan::{Hop, Topology};
+
+    use super::super::{ELSEWHERE_MAX, RanElsewhere};
+    use super::*;
+    use crate::testing::{pooled, trail, trail_over};
+
+    #[test]
+    fn what_each_device_may_still_keep_of_a_prompt_is_told_by_stretches() {
+        let book = TrailBook::default();
+        let [here, dad] = [Place::Local, Place::Peer(PeerId([1; 32]))];
+        book.keep(trail(&[1, 2, 3, 4]), None);
+        book.keep(pooled(&[1], &[1, 2, 9]), None);
+        book.keep(trail(&[7, 7]), None);
+        let history = Sensitive(vec![1, 2, 3, 4, 5]);
+        let ran = RanElsewhere { peer: PeerId([1; 32]), prompt: 2, history, kept: None };
+        book.keep_elsewhere(ran, None);
+        let cached = |first, count, positions| Cached {
+            layers: LayerRange::with_len(first, count),
+            positions,
+        };
+        let expected = [
+            (here, cached(0, 2, 4)),
+            (here, cached(0, 1, 2)),
+            (dad, cached(1, 1, 2)),
+            (here, cached(2, 1, 2)),
+            (dad, cached(0, 3, 4)),
+        ];
+        assert_eq!(book.warm(&[1, 2, 3, 4, 5], 3), expected);
+        assert_eq!(book.warm(&[8], 3), []);
+    }
+
+    #[test]
+    fn the_format_of_a_long_reply_with_others_is_kept_and_that_of_one_alone_is_not() {
+        let hop = |layers| Hop { peer: PeerId([1; 32]), layers };
+        let topology = Topology::or_alone(4, 1, 1).expect("four layers have a middle");
+        let route = Route::boomerang(topology, &[hop(topology.middle())]).expect("a legal route");
+        let long: Vec<u32> = (1..=DETOUR_POSITIONS_MIN + 8).collect();
+        let asked = [&long[..], &[7]].concat();
+        let book = TrailBook::default();
+        assert_eq!(book.written_as(&asked), None);
+        book.keep(trail(&long), None);
+        assert_eq!(book.written_as(&asked), None, "alone nothing travels");
+        book.keep(trail_over(&route, ActivationDtype::Q8, &long), None);
+        assert_eq!(book.written_as(&asked), Some(ActivationDtype::Q8));
+        assert_eq!(book.written_as(&asked[..20]), None, "too little is saved");
+        assert_eq!(book.written_as(&[9; 100]), None);
+    }
+
+    #[test]
+    fn the_trail_that_saves_most_is_taken_and_only_once() {
+        let book = TrailBook::default();
+        for prompt in [&[1, 2, 3, 4][..], &[1, 2, 3, 4, 5, 6], &[9, 9]] {
+            book.keep(trail(prompt), None);
+        }
+        let asked = [1, 2, 3, 4, 5, 6, 7];
+        let saved = |taken: Option<(Trail, bool)>| taken.map(|(trail, _)| trail.resumable(&asked));
+        assert_eq!(saved(book.take(&asked, |_, _| false)), None, "nobody may");
+        assert_eq!(saved(book.take(&asked, |_, _| true)), Some(6));
+        assert_eq!(saved(book.take(&asked, |_, _| true)), Some(4));
+        assert_eq!(saved(book.take(&asked, |_, _| true)), None);
+        assert!(book.take(&[9, 9, 1], |_, _| true).is_some());
+    }
+
+    #[test]
+    fn a_beginning_that_several_prompts_share_is_copied_and_the_trail_stays() {
+        let book = TrailBook::default();
+        let long: Vec<u32> = (0..40 + COPY_REST_MIN as u32).collect();
+        book.keep(trail(&long), None);
+        let other = |last: u32| [&long[..40], &[1_000 + last, 1]].concat();
+        for last in 0..3 {
+            let (taken, copy) = book.take(&other(last), |_, _| true).unwrap();
+            assert_eq!((taken.resumable(&other(last)), copy), (40, true));
+        }
+        // A chat that only goes on takes the trail.
+        let goes_on = [&long[..], &[7]].concat();
+        assert!(!book.take(&goes_on, |_, _| true).unwrap().1);
+        assert!(book.kept().trails.is_empty());
+    }
+
+    #[test]
+    fn what_ran_elsewhere_goes_on_where_a_step_ended_and_with_its_device_alone() {
+        let book = TrailBook::default();
+        let [dad, mum] = [PeerId([1; 32]), PeerId([2; 32])];
+        let history: Vec<u32> = (0..400).collect();
+        let ran = |peer| {
+            let history = Sensitive(history.clone());
+            RanElsewhere { peer, prompt: 300, history, kept: None }
+        };
+        assert_eq!(book.known_elsewhere(dad, &history), 0);
+        book.keep_elsewhere(ran(dad), Some(5));
+        let longer: Vec<u32> = (0..500).collect();
+        assert_eq!(book.known_elsewhere(dad, &longer), 399, "the last token was not computed on");
+        assert_eq!(book.known_elsewhere(dad, &history[..350]), 349, "something is left to compute");
+        assert_eq!(book.known_elsewhere(dad, &history[..290]), 256, "the end of a piece");
+        assert_eq!(book.known_elsewhere(dad, &[0, 1, 9]), 0);
+        assert_eq!(book.known_elsewhere(dad, &[]), 0);
+        assert_eq!(book.known_elsewhere(mum, &longer), 0, "another device");
+        drop(book.forget(5));
+        assert_eq!(book.known_elsewhere(dad, &longer), 0, "the conversation is deleted");
+        book.keep_elsewhere(ran(dad), Some(5));
+        assert_eq!(book.known_elsewhere(dad, &longer), 0, "it ended after that");
+        for number in 0..2 * ELSEWHERE_MAX as u8 {
+            book.keep_elsewhere(ran(PeerId([number; 32])), None);
+        }
+        assert_eq!(book.kept().elsewhere.len(), ELSEWHERE_MAX);
+    }
+}

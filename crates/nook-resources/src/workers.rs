@@ -1,0 +1,392 @@
+//! The worker processes of this node: one for each model in use.
+//!
+//! One task owns them. A request for a worker is answered at once when it runs; otherwise it is
+//! started and everybody who asks meanwhile waits for the same start. A worker that ends unasked is
+//! forgotten, so that the next request starts a new one; three such ends within a minute switch its
+//! model off until the node restarts, with the last words of the worker as the reason.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nook_base::tasks::Tasks;
+use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, clock};
+use nook_shard::{Worker, WorkerCommand, WorkerEnd, WorkerLimits, WorkerStatus};
+use nook_wire::KeptHistory;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use nook_api::NodeError;
+use nook_api::views::{Trouble, TroubleView, Wording};
+
+/// Requests that may wait; a caller beyond them waits at the door.
+const REQUESTS_MAX: usize = 64;
+
+/// Names of what is not to be kept any more that may wait to be passed on to a worker. One more is not: what it
+/// names goes when its time is over.
+const DROPS_MAX: usize = 256;
+
+/// Unasked ends within [`CRASH_WINDOW`] after which a model is switched off.
+const CRASHES_MAX: usize = 3;
+
+/// See [`CRASHES_MAX`].
+const CRASH_WINDOW: Duration = Duration::from_secs(60);
+
+/// Longest wait for a worker to say what it does; one that is loading says nothing.
+const STATUS_LIMIT: Duration = Duration::from_millis(300);
+
+/// A handle to the workers.
+#[derive(Debug, Clone)]
+pub struct Workers {
+    requests: mpsc::Sender<Request>,
+    /// Apart from the requests, so that a flood of them holds nobody up who needs a worker.
+    drops: mpsc::Sender<(Option<PeerId>, KeptHistory)>,
+    problems: watch::Receiver<Vec<TroubleView>>,
+}
+
+type Waiter = oneshot::Sender<Result<Worker, NodeError>>;
+
+#[derive(Debug)]
+enum Request {
+    Get { model: ModelDigest, name: String, answer: Waiter },
+    Started { model: ModelDigest, outcome: Result<Worker, NodeError> },
+    Ended { model: ModelDigest, pid: u32, end: WorkerEnd },
+    Limit(WorkerLimits, MemoryShares),
+    Free { model: ModelDigest, pid: u32, answer: oneshot::Sender<()> },
+    Find { model: ModelDigest, answer: oneshot::Sender<Option<Worker>> },
+    All { answer: oneshot::Sender<Vec<(ModelDigest, Worker)>> },
+    Forget { peer: Option<PeerId> },
+    StopAll { answer: oneshot::Sender<()> },
+}
+
+/// How much each worker may have lent, in bytes: the cap is one for all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryShares {
+    /// Of those that run.
+    pub of: BTreeMap<ModelDigest, u64>,
+    /// Of one that starts.
+    pub rest: u64,
+}
+
+/// Where workers come from.
+#[derive(Debug, Clone)]
+pub struct WorkerSource {
+    /// How this program is started as a worker.
+    pub command: WorkerCommand,
+    /// Where their sockets lie.
+    pub folder: PathBuf,
+    /// Of each, but for the memory, which all have together: their shares say what of it each may take.
+    pub limits: WorkerLimits,
+}
+
+enum Slot {
+    Starting(Vec<Waiter>),
+    Running(Worker),
+}
+
+struct Stable {
+    source: WorkerSource,
+    shares: MemoryShares,
+    tasks: Tasks,
+    requests: mpsc::Sender<Request>,
+    slots: HashMap<ModelDigest, Slot>,
+    names: HashMap<ModelDigest, String>,
+    crashes: HashMap<ModelDigest, VecDeque<Instant>>,
+    off: HashMap<ModelDigest, TroubleView>,
+    problems: watch::Sender<Vec<TroubleView>>,
+}
+
+impl Workers {
+    /// Starts the task that owns them. No worker runs until one is asked for.
+    pub fn start(source: WorkerSource, tasks: &Tasks) -> Self {
+        let (requests, inbox) = mpsc::channel(REQUESTS_MAX);
+        let (problems, seen) = watch::channel(Vec::new());
+        let shares = MemoryShares { of: BTreeMap::new(), rest: source.limits.memory_bytes_max };
+        let stable = Stable {
+            source,
+            shares,
+            tasks: tasks.clone(),
+            requests: requests.clone(),
+            slots: HashMap::new(),
+            names: HashMap::new(),
+            crashes: HashMap::new(),
+            off: HashMap::new(),
+            problems,
+        };
+        tasks.essential().spawn_until_cancelled("workers", stable.run(inbox));
+        let (drops, named) = mpsc::channel(DROPS_MAX);
+        let workers = Self { requests, drops, problems: seen };
+        tasks.spawn_until_cancelled("drop-kept", workers.clone().pass_drops(named));
+        workers
+    }
+
+    /// The worker of `model`, started if need be.
+    pub async fn get(&self, model: ModelDigest, name: &str) -> Result<Worker, NodeError> {
+        let (answer, wait) = oneshot::channel();
+        let request = Request::Get { model, name: name.to_owned(), answer };
+        self.requests.send(request).await.map_err(|_| NodeError::gone())?;
+        wait.await.map_err(|_| NodeError::gone())?
+    }
+
+    /// What the workers are allowed from now on. False where too much waits: to be said again.
+    pub fn limit(&self, limits: WorkerLimits, shares: MemoryShares) -> bool {
+        self.requests.try_send(Request::Limit(limits, shares)).is_ok()
+    }
+
+    /// Ends the worker of `model` if no conversation is held there, or, with `force`, whatever it does;
+    /// its memory is free when this returns.
+    pub async fn free(&self, model: ModelDigest, force: bool) {
+        let Some(worker) = self.find(model).await else {
+            return;
+        };
+        if !force {
+            let status = tokio::time::timeout(STATUS_LIMIT, worker.status()).await;
+            if !matches!(status, Ok(Ok(status)) if status.sessions == 0) {
+                return;
+            }
+        }
+        let (answer, wait) = oneshot::channel();
+        let request = Request::Free { model, pid: worker.pid(), answer };
+        if self.requests.send(request).await.is_ok() {
+            let _ = wait.await;
+        }
+    }
+
+    /// Nothing is kept any more for `peer`, or for every other device than this one.
+    pub async fn forget(&self, peer: Option<PeerId>) {
+        // As in `limit`.
+        let _ = self.requests.send(Request::Forget { peer }).await;
+    }
+
+    /// Nothing of this conversation is kept any more for `peer`, or for this device itself: passed on in the
+    /// order in which it is said here.
+    pub fn drop_kept(&self, peer: Option<PeerId>, kept: KeptHistory) {
+        if self.drops.try_send((peer, kept)).is_err() {
+            tracing::debug!(?peer, "too busy to drop what is kept; it goes when its time is over");
+        }
+    }
+
+    /// The worker of `model`, if one runs.
+    pub async fn find(&self, model: ModelDigest) -> Option<Worker> {
+        let (answer, wait) = oneshot::channel();
+        self.requests.send(Request::Find { model, answer }).await.ok()?;
+        wait.await.ok().flatten()
+    }
+
+    /// Layers in the memory of the worker of `model`, if one runs and is not too busy to say so.
+    pub async fn held(&self, model: ModelDigest) -> Vec<LayerRange> {
+        let Some(worker) = self.find(model).await else {
+            return Vec::new();
+        };
+        match tokio::time::timeout(STATUS_LIMIT, worker.status()).await {
+            Ok(Ok(status)) => status.held,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Every worker that runs, with what it says; nothing from one that is too busy to say so.
+    pub async fn survey(&self) -> Vec<(ModelDigest, Option<WorkerStatus>)> {
+        let (answer, wait) = oneshot::channel();
+        if self.requests.send(Request::All { answer }).await.is_err() {
+            return Vec::new();
+        }
+        let mut said = Vec::new();
+        for (model, worker) in wait.await.unwrap_or_default() {
+            let status = tokio::time::timeout(STATUS_LIMIT, worker.status()).await;
+            said.push((model, status.ok().and_then(Result::ok)));
+        }
+        said
+    }
+
+    /// Ends every worker; their memory is free when this returns.
+    pub async fn stop_all(&self) {
+        let (answer, wait) = oneshot::channel();
+        if self.requests.send(Request::StopAll { answer }).await.is_ok() {
+            let _ = wait.await;
+        }
+    }
+
+    /// Tells the workers what they are to drop. A model without a worker keeps nothing.
+    async fn pass_drops(self, mut named: mpsc::Receiver<(Option<PeerId>, KeptHistory)>) {
+        while let Some((peer, kept)) = named.recv().await {
+            if let Some(worker) = self.find(kept.model).await {
+                worker.drop_kept(peer, kept).await;
+            }
+        }
+    }
+
+    /// Models that are switched off.
+    pub fn problems(&self) -> watch::Receiver<Vec<TroubleView>> {
+        self.problems.clone()
+    }
+}
+
+impl Stable {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Request>) {
+        while let Some(request) = inbox.recv().await {
+            match request {
+                Request::Get { model, name, answer } => self.get(model, name, answer),
+                Request::Started { model, outcome } => self.started(model, outcome),
+                Request::Ended { model, pid, end } => self.ended(model, pid, &end),
+                Request::Limit(limits, shares) => {
+                    self.source.limits = limits;
+                    self.shares = shares;
+                    for (model, slot) in &self.slots {
+                        if let Slot::Running(worker) = slot {
+                            worker.configure(self.limits(*model)).await;
+                        }
+                    }
+                }
+                Request::Find { model, answer } => {
+                    let _ = answer.send(self.running(model));
+                }
+                Request::All { answer } => {
+                    let running = self.slots.keys().copied();
+                    let all = running.filter_map(|model| Some((model, self.running(model)?)));
+                    let _ = answer.send(all.collect());
+                }
+                Request::Free { model, pid, answer } => {
+                    // From here on whoever asks gets a new one.
+                    if let Some(worker) = self.take(model, pid) {
+                        self.tasks.spawn_until_cancelled("worker-stop", async move {
+                            worker.stop().await;
+                            let _ = answer.send(());
+                        });
+                    }
+                }
+                Request::Forget { peer } => {
+                    for slot in self.slots.values() {
+                        if let Slot::Running(worker) = slot {
+                            worker.forget(peer).await;
+                        }
+                    }
+                }
+                Request::StopAll { answer } => {
+                    for (_, slot) in self.slots.drain() {
+                        if let Slot::Running(worker) = slot {
+                            worker.stop().await;
+                        }
+                    }
+                    let _ = answer.send(());
+                }
+            }
+        }
+    }
+
+    fn limits(&self, model: ModelDigest) -> WorkerLimits {
+        let limits = self.source.limits;
+        let share = self.shares.of.get(&model).copied().unwrap_or(self.shares.rest);
+        WorkerLimits { memory_bytes_max: limits.memory_bytes_max.min(share), ..limits }
+    }
+
+    fn running(&self, model: ModelDigest) -> Option<Worker> {
+        match self.slots.get(&model) {
+            // Its connection ends a moment before its process is known to have ended.
+            Some(Slot::Running(worker)) if !worker.mux().is_closed() && worker.end().is_none() => {
+                Some(worker.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the worker of `model` out, if it still is the process `pid`.
+    fn take(&mut self, model: ModelDigest, pid: u32) -> Option<Worker> {
+        let worker = self.running(model).filter(|worker| worker.pid() == pid)?;
+        self.slots.remove(&model);
+        Some(worker)
+    }
+
+    fn get(&mut self, model: ModelDigest, name: String, answer: Waiter) {
+        if let Some(TroubleView { sentence, trouble }) = self.off.get(&model) {
+            let error = NodeError::new(ErrorCode::WorkerCrashed, sentence.clone());
+            let wording =
+                trouble.clone().map(|trouble| Wording::Trouble { trouble: Box::new(trouble) });
+            let _ = answer.send(Err(NodeError { wording, ..error }));
+            return;
+        }
+        if let Some(worker) = self.running(model) {
+            let _ = answer.send(Ok(worker));
+            return;
+        }
+        self.forget_old();
+        self.names.insert(model, name);
+        if let Some(Slot::Starting(waiters)) = self.slots.get_mut(&model) {
+            waiters.push(answer);
+            return;
+        }
+        self.slots.insert(model, Slot::Starting(vec![answer]));
+        let limits = self.limits(model);
+        let (source, tasks, requests) =
+            (self.source.clone(), self.tasks.clone(), self.requests.clone());
+        self.tasks.spawn_until_cancelled("worker-start", async move {
+            let outcome = Worker::start(&source.command, &source.folder, limits, &tasks).await;
+            let outcome = outcome
+                .map_err(|error| NodeError::new(ErrorCode::WorkerCrashed, error.to_string()));
+            let _ = requests.send(Request::Started { model, outcome }).await;
+        });
+    }
+
+    /// Forgets crashes that count no more, and names of models that neither run nor have crashed lately: models
+    /// come and go.
+    fn forget_old(&mut self) {
+        let now = clock::now();
+        let Self { slots, crashes, off, names, .. } = self;
+        let counts = |at: &Instant| now.duration_since(*at) <= CRASH_WINDOW;
+        crashes.retain(|_, recent| recent.back().is_some_and(counts));
+        names.retain(|model, _| {
+            slots.contains_key(model) || crashes.contains_key(model) || off.contains_key(model)
+        });
+    }
+
+    fn started(&mut self, model: ModelDigest, outcome: Result<Worker, NodeError>) {
+        let waiters = match self.slots.remove(&model) {
+            Some(Slot::Starting(waiters)) => waiters,
+            _ => Vec::new(),
+        };
+        match &outcome {
+            Ok(worker) => {
+                self.slots.insert(model, Slot::Running(worker.clone()));
+                let (worker, requests) = (worker.clone(), self.requests.clone());
+                self.tasks.spawn_until_cancelled("worker-watch", async move {
+                    let (pid, end) = (worker.pid(), worker.ended().await);
+                    let _ = requests.send(Request::Ended { model, pid, end }).await;
+                });
+            }
+            Err(error) => self.count_crash(model, &error.sentence),
+        }
+        for waiter in waiters {
+            let _ = waiter.send(outcome.clone());
+        }
+    }
+
+    fn ended(&mut self, model: ModelDigest, pid: u32, end: &WorkerEnd) {
+        if matches!(self.slots.get(&model), Some(Slot::Running(worker)) if worker.pid() == pid) {
+            self.slots.remove(&model);
+        }
+        if !end.asked {
+            let words = end.last_lines.last().map_or("it said nothing", String::as_str);
+            self.count_crash(model, &format!("{}; {words}", end.status));
+        }
+    }
+
+    fn count_crash(&mut self, model: ModelDigest, reason: &str) {
+        let now = clock::now();
+        let recent = self.crashes.entry(model).or_default();
+        recent.push_back(now);
+        while recent.front().is_some_and(|at| now.duration_since(*at) > CRASH_WINDOW) {
+            recent.pop_front();
+        }
+        if recent.len() < CRASHES_MAX {
+            return;
+        }
+        let name = self.names.get(&model).cloned().unwrap_or_else(|| model.short());
+        let words = format!(
+            "{name} is switched off until Inglenook restarts: its worker ended {CRASHES_MAX} times \
+             within a minute ({reason})."
+        );
+        tracing::error!("{words}");
+        let (ends, reason) = (CRASHES_MAX as u32, reason.to_owned());
+        let trouble = Trouble::ModelSwitchedOff { model: name, ends, reason };
+        self.off.insert(model, TroubleView::new(words, trouble));
+        self.problems.send_replace(self.off.values().cloned().collect());
+    }
+}
