@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use nook_api::views::Trust;
 use nook_link::LinkEvent;
-use nook_node::views::Trust;
 use nook_testkit::{Device, Household, NodePlan};
 use nook_wire::{FEATURE_WHOLE, FEATURE_WHOLE_LOAD, Message, ShardAdvert, WholeOffer};
 
@@ -52,7 +52,7 @@ async fn a_lending_device_measures_itself_once_gives_the_memory_back_and_remembe
     let shard = heard(&mut device, is_measured).await?;
     assert!(shard.decode_us_per_layer > Some(0), "{shard:?}");
     // Nobody has asked for anything, and what it took for that is free again.
-    let is_free = |vitals: &nook_node::Vitals| {
+    let is_free = |vitals: &nook_api::Vitals| {
         vitals.workers.iter().all(|it| (it.weight_bytes, it.sessions, it.parked) == (0, 0, 0))
     };
     house.node(0).until_vitals("its memory is free", is_free).await?;
@@ -96,7 +96,7 @@ async fn a_device_of_the_same_person_says_what_whole_requests_take_before_anybod
     new.pair_with(house.node(0), Trust::Own).await?;
     let offer = heard_whole(&mut new, |offer| offer.ends_us.is_some()).await?;
     assert!(offer.ends_us > Some(0), "{offer:?}");
-    let is_free = |vitals: &nook_node::Vitals| {
+    let is_free = |vitals: &nook_api::Vitals| {
         vitals.workers.iter().all(|it| (it.weight_bytes, it.sessions, it.parked) == (0, 0, 0))
     };
     house.node(0).until_vitals("its memory is free", is_free).await?;
@@ -114,7 +114,7 @@ async fn a_device_of_the_same_person_says_what_whole_requests_take_before_anybod
 async fn a_device_that_lends_nothing_measures_nothing() -> anyhow::Result<()> {
     let house = Household::strangers([NodePlan::new("Attic PC"), lending(LENDING)]).await?;
     // The one that lends is through with it, so the other one has had the time.
-    let is_through = |view: &nook_node::views::PipelineView| {
+    let is_through = |view: &nook_api::views::PipelineView| {
         is_on_battery() || view.measured.iter().any(|of| of.decode_us_per_layer.is_some())
     };
     house.node(1).until_pipeline("it has measured itself", is_through).await?;

@@ -5,20 +5,19 @@
 
 use std::time::Duration;
 
-use nook_base::{ErrorCode, Sensitive};
-use nook_node::views::{
+use nook_api::views::{
     ChatRole, ExportAsk, MessageFinish, MessageView, PoolingView, ReplyEvent, SettingAsk, Trust,
 };
-use nook_node::{
-    ChatStart, House, HouseOptions, Reach, StartedTurn, Turn, TurnText, WorkerCommand,
-};
+use nook_api::{ChatStart, NodeHandle, Reach, StartedTurn, Turn, TurnText};
+use nook_base::{ErrorCode, Sensitive};
+use nook_node::{HouseOptions, WorkerCommand};
 use nook_testkit::Throttle;
 
 /// A test that waits longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Node {
-    house: House,
+    house: NodeHandle,
     home: tempfile::TempDir,
 }
 
@@ -163,7 +162,7 @@ async fn a_turn_that_waits_has_its_handle_at_once_and_can_be_stopped() {
     }
     // Those who left have given their places back; beyond the places a turn is refused.
     let mut waiting = Vec::new();
-    for _ in 0..nook_node::house::REPLIES_WAITING_MAX {
+    for _ in 0..nook_api::REPLIES_WAITING_MAX {
         waiting.push(node.say(None, new("Hello", None)).await);
     }
     let (text, model) = (new("Hello", None), "ember".to_owned());

@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use nook_api::NodeCalls as _;
+use nook_api::views::{DownloadAsk, DownloadState, DownloadView, HouseView, Trust};
 use nook_base::{ErrorCode, ModelDigest, PeerId, clock};
-use nook_control::{Answer, Request};
 use nook_link::LinkEvent;
 use nook_model::ModelFile;
 use nook_mux::Call;
-use nook_node::views::{DownloadAsk, DownloadState, DownloadView, HouseView, Trust};
 use nook_testkit::{Device, Household, Node, NodePlan, Wish, nook};
 use nook_wire::{
     Chunk, FEATURE_COPY, Have, HaveModel, Message, PIECE_BYTES_MAX, Piece, Want, WireError,
@@ -90,11 +90,7 @@ impl Desk {
     }
 
     async fn copy_of(&self, model: ModelDigest) -> anyhow::Result<DownloadView> {
-        let ask = Request::Copy { model: model.to_string(), from: None };
-        match self.asking().client().ask(ask).await? {
-            Answer::Download(download) => Ok(download),
-            other => anyhow::bail!("{other:?} to a wish for a copy"),
-        }
+        Ok(self.asking().client().copy_model(model.to_string(), None).await?)
     }
 
     /// Waits for the model, whole and with nothing left of its way; it says what it says there.
@@ -374,8 +370,7 @@ async fn a_copy_that_cannot_be_used_yet_stays_and_nobody_is_asked_for_it_again()
     desk.house.node_mut(0).leave().await?;
     desk.house.node_mut(0).start_again().await?;
     desk.until_state("it rests", |it| it.state == DownloadState::Paused).await?;
-    let resume = Request::Download { key: failed.key, ask: DownloadAsk::Resume };
-    desk.asking().do_this(resume).await?;
+    desk.asking().client().change_download(failed.key, DownloadAsk::Resume).await?;
     desk.until_state("it was looked at again", is_unusable).await?;
     Ok(())
 }

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::{sync::mpsc, thread};
 
 use anyhow::Context as _;
-use nook_control::{Answer, Request};
-use nook_node::views::{DownloadAsk, DownloadState, DownloadView, HouseView};
+use nook_api::views::{DownloadAsk, DownloadState, DownloadView, HouseView};
+use nook_api::{NodeCalls as _, Request};
 #[cfg(unix)]
 use nook_testkit::interrupted;
 use nook_testkit::{Fault, FileServer, Household, Node, NodePlan, Served, Wish, nook};
@@ -50,14 +50,11 @@ impl Desk {
     async fn pull(&self) -> anyhow::Result<DownloadView> {
         let source = format!("{}{PATH}", self.server.address());
         let name = Some(NAME.to_owned());
-        match self.node().client().ask(Request::Pull { source, name }).await? {
-            Answer::Download(download) => Ok(download),
-            other => anyhow::bail!("{other:?} to a wish for a model"),
-        }
+        Ok(self.node().client().pull(source, name).await?)
     }
 
     async fn change(&self, ask: DownloadAsk) -> anyhow::Result<()> {
-        Ok(self.node().do_this(Request::Download { key: NAME.to_owned(), ask }).await?)
+        Ok(self.node().client().change_download(NAME.to_owned(), ask).await?)
     }
 
     async fn until_state(&self, wanted: DownloadState) -> anyhow::Result<DownloadView> {
@@ -254,7 +251,7 @@ async fn what_is_no_model_or_no_source_is_refused_in_words() -> anyhow::Result<(
 
     let ask = async |source: &str, name: Option<&str>| {
         let (source, name) = (source.to_owned(), name.map(str::to_owned));
-        let refused = desk.node().client().ask(Request::Pull { source, name }).await;
+        let refused = desk.node().client().pull(source, name).await;
         refused.expect_err("it names nothing").to_string()
     };
     let unknown = ask("gpt-9", None).await;

@@ -8,11 +8,10 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use nook_control::{Answer, Request};
-use nook_node::views::{DeviceView, ReplyEvent, ReplySummary, Trust};
-use nook_node::{
-    ChatStart, House, HouseOptions, PairTarget, Reach, Turn, TurnText, Vitals, WorkerCommand,
-};
+use nook_api::NodeCalls as _;
+use nook_api::views::{DeviceView, ReplyEvent, ReplySummary, Trust};
+use nook_api::{ChatStart, NodeHandle, PairTarget, Reach, Turn, TurnText, Vitals};
+use nook_node::{HouseOptions, WorkerCommand};
 use nook_testkit::{Household, Node, NodePlan, Signal, nook};
 
 const ASKING: &str = "Kitchen laptop";
@@ -26,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(40);
 
 /// An asking node in this process, and a host.
 struct Scene {
-    asking: House,
+    asking: NodeHandle,
     house: Household,
     /// What each conversation leaves here, in conversations kept.
     here: u16,
@@ -63,11 +62,9 @@ async fn scene(more: &str, host: NodePlan, trust: Trust, here: u16) -> anyhow::R
     let asking = nook_node::start(options).await?;
     let house = Household::strangers([host]).await?;
     let host = house.node(0);
-    let Answer::Pairing(window) = host.client().ask(Request::ShowCode).await? else {
-        anyhow::bail!("no code was shown");
-    };
+    let window = host.client().show_code().await?;
     let address = window.addresses.last().context("a code comes with an address")?.clone();
-    let device = asking.join(PairTarget::Address(address), window.code).await?;
+    let device = asking.join(PairTarget::Address(address), window.code.into()).await?;
     asking.set_trust(device.id, trust).await?;
     host.until("it is paired", |view| !view.devices.is_empty()).await?;
     host.trust(ASKING, trust).await?;

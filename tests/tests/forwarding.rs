@@ -3,9 +3,9 @@
 
 use std::future::Future;
 
+use nook_api::views::{ChatRole, Trust};
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_link::LinkEvent;
-use nook_node::views::{ChatRole, Trust};
 use nook_testkit::{
     Asked, Device, Household, Node, NodePlan, Secrets, Signal, Told, Wish, files_below,
 };
@@ -53,7 +53,7 @@ async fn logging(level: &'static str, trust: Option<Trust>) -> anyhow::Result<Ho
 }
 
 async fn until_linked(house: &Household, linked: bool) -> anyhow::Result<()> {
-    let is_it = |view: &nook_node::views::HouseView, name| {
+    let is_it = |view: &nook_api::views::HouseView, name| {
         view.devices.iter().any(|device| device.name == name && device.connected) == linked
     };
     house.node(1).until("the way to the other helper", |view| is_it(view, SECOND)).await?;

@@ -1,7 +1,7 @@
 //! A helper whose answers cannot be right: the reply does not show it, and its owner is told.
 
+use nook_api::views::{DeviceTrouble, Trouble, TroubleView, WrongResult};
 use nook_base::{ActivationDtype, LayerRange};
-use nook_node::views::{DeviceTrouble, Trouble, TroubleView, WrongResult};
 use nook_testkit::{Garbage, Household, Lender, NodePlan, Wish};
 
 const ASKING: &str = "Kitchen laptop";

@@ -1,7 +1,7 @@
 //! A device is compared with this one before it is relied on: known numbers through one of its layers.
 
+use nook_api::views::HouseView;
 use nook_base::LayerRange;
-use nook_node::views::HouseView;
 use nook_testkit::{Garbage, Household, Lender, NodePlan, Wish};
 
 const ASKING: &str = "Kitchen laptop";
@@ -39,7 +39,7 @@ async fn a_device_that_computes_other_layers_is_found_before_it_has_a_part_in_a_
     house
         .asking()
         .until_pipeline("the setting is read", |view| {
-            view.pooling == nook_node::views::PoolingView::Always
+            view.pooling == nook_api::views::PoolingView::Always
         })
         .await?;
     let told = house.asking().answer(&Wish::text("Once upon a time", 8)).await?;

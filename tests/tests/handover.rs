@@ -1,7 +1,7 @@
 //! A helper that leaves in order gives what it remembers to whoever takes its layers, and the reply is the
 //! one of an undisturbed household.
 
-use nook_node::views::ChatRole;
+use nook_api::views::ChatRole;
 use nook_testkit::{Household, NodePlan, Told, Wish};
 
 const ASKING: &str = "Kitchen laptop";

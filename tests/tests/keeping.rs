@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nook_node::views::{MeasuredView, PipelineView};
+use nook_api::views::{MeasuredView, PipelineView};
 use nook_testkit::{Household, NodePlan, Wish};
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 //! The cap on lending is one for all models that a device lends, each of which has a worker of its own.
 
 use anyhow::Context as _;
+use nook_api::views::Trust;
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_link::LinkEvent;
-use nook_node::views::Trust;
 use nook_testkit::{Asked, Device, Household, NodePlan};
 use nook_wire::{Advert, Message, Open};
 

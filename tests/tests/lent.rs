@@ -1,6 +1,6 @@
 //! What an owner sees of the help that this device gives: who is helped now, and how much it was.
 
-use nook_node::views::HouseView;
+use nook_api::views::HouseView;
 use nook_testkit::{Household, NodePlan, Wish};
 
 const ASKING: &str = "Kitchen laptop";

@@ -10,8 +10,9 @@ use std::process::{Command, Stdio};
 use std::{sync::mpsc, thread};
 
 use anyhow::Context as _;
-use nook_control::{Answer, ClientError, FolderName, Request};
-use nook_node::views::{DownloadAsk, DownloadState, FolderTrouble, HouseView, Trouble, Wording};
+use nook_api::views::{DownloadAsk, DownloadState, FolderTrouble, HouseView, Trouble, Wording};
+use nook_api::{Calls as _, NodeCalls as _, Request};
+use nook_control::ClientError;
 #[cfg(unix)]
 use nook_testkit::interrupted;
 use nook_testkit::{Fault, FileServer, Household, Node, NodePlan, Served, Signal, Wish, nook};
@@ -60,7 +61,7 @@ impl Desk {
     async fn pull(&self, name: &str) -> anyhow::Result<()> {
         let source = format!("{}{PATH}", self.server.address());
         let name = Some(name.to_owned());
-        self.node().client().ask(Request::Pull { source, name }).await?;
+        self.node().client().pull(source, name).await?;
         Ok(())
     }
 
@@ -72,9 +73,8 @@ impl Desk {
         Ok(())
     }
 
-    async fn ask_move(&self, to: Option<&Path>) -> Result<Answer, ClientError> {
-        let to = to.map(|folder| FolderName(folder.to_owned()));
-        self.node().client().ask(Request::MoveModels { to }).await
+    async fn ask_move(&self, to: Option<&Path>) -> Result<(), ClientError> {
+        self.node().client().move_models(to.map(Path::to_owned)).await
     }
 
     async fn move_to(&self, to: Option<&Path>) -> anyhow::Result<HouseView> {
@@ -119,7 +119,7 @@ async fn models_move_while_one_is_loaded_and_one_is_on_its_way() -> anyhow::Resu
     let served = Served::file(late, "\"2\"").failing(Fault::StallAfter(PIECE));
     desk.server.serve(path, served);
     let source = format!("{}{path}", desk.server.address());
-    desk.node().client().ask(Request::Pull { source, name: None }).await?;
+    desk.node().client().pull(source, None).await?;
     let came = |view: &HouseView| view.downloads.iter().any(|it| it.have_bytes == PIECE as u64);
     desk.node().until("a piece came", came).await?;
 
@@ -202,9 +202,9 @@ async fn models_on_a_disk_that_is_away_are_missing_by_name_and_come_back_with_it
     let waits =
         |view: &HouseView| view.downloads.iter().any(|it| it.state == DownloadState::Waiting);
     desk.node().until("it waits", waits).await?;
-    let delete = Request::Download { key: "again".to_owned(), ask: DownloadAsk::Delete };
+    let delete = Request::ChangeDownload { key: "again".to_owned(), ask: DownloadAsk::Delete };
     for removes in [delete, Request::RemoveModel { name: NAME.to_owned() }] {
-        let refused = desk.node().client().ask(removes).await.unwrap_err();
+        let refused = desk.node().client().call(removes).await.unwrap_err();
         let ClientError::Refused(problem) = &refused else { anyhow::bail!("{refused}") };
         let worded = Wording::Trouble { trouble: Box::new(away.clone()) };
         assert_eq!(problem.wording, Some(worded), "{refused}");

@@ -4,7 +4,7 @@
 use std::fs;
 
 use anyhow::Context as _;
-use nook_node::views::Trust;
+use nook_api::views::Trust;
 use nook_testkit::{Bridge, Device, Household, NodePlan, Told, Wish, skip};
 
 const NAMES: [&str; 3] = ["Kitchen laptop", "Study PC", "Attic PC"];

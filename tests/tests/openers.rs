@@ -4,12 +4,12 @@
 use std::fs;
 use std::sync::Arc;
 
+use nook_api::Vitals;
+use nook_api::views::Trust;
 use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest};
 use nook_link::Link;
 use nook_mux::Call;
-use nook_node::Vitals;
-use nook_node::views::Trust;
 use nook_testkit::{Device, Household, NodePlan};
 use nook_wire::{Message, Open};
 use tokio::sync::{Barrier, mpsc};

@@ -1,7 +1,7 @@
 //! Sharing that is held back: for everybody else it is off, for its owner it is paused and says why.
 
-use nook_control::Request;
-use nook_node::views::{HouseView, PauseReason, SharingState};
+use nook_api::views::{HouseView, PauseReason, SharingState};
+use nook_api::{NodeCalls as _, PauseFor};
 use nook_testkit::{Household, NodePlan, Wish};
 
 const ASKING: &str = "Kitchen laptop";
@@ -49,7 +49,7 @@ async fn quiet_hours_hold_back_and_give_memory_back_until_they_are_over() -> any
 #[tokio::test(flavor = "multi_thread")]
 async fn the_owners_pause_outlives_a_restart_and_ends_when_told() -> anyhow::Result<()> {
     let mut house = household().await?;
-    house.node(1).do_this(Request::PauseSharing { until_tomorrow: true }).await?;
+    house.node(1).client().pause_sharing(PauseFor::UntilTomorrow).await?;
     house.asking().until("no offer", nobody_lends).await?;
     let helper = house.node_mut(1);
     helper.leave().await?;
@@ -59,7 +59,7 @@ async fn the_owners_pause_outlives_a_restart_and_ends_when_told() -> anyhow::Res
     assert_eq!(reason(&view), Some(PauseReason::Owner));
     assert!(view.sharing.paused.is_some_and(|paused| paused.until.is_some()));
 
-    helper.do_this(Request::ResumeSharing).await?;
+    helper.client().resume_sharing().await?;
     asking.until("an offer", |view| !nobody_lends(view)).await?;
     Ok(())
 }
@@ -70,13 +70,13 @@ async fn memory_is_given_back_at_once_and_not_taken_again_by_the_next_reply() ->
     let house = household().await?;
     let (asking, helper) = (house.asking(), house.node(1));
     assert!(asking.answer(&Wish::text("Once upon a time", 8)).await?.uses(HELPER));
-    helper.do_this(Request::FreeMemory).await?;
+    helper.client().free_memory().await?;
     helper.until_no_worker().await?;
     assert_eq!(reason(&helper.view().await?), Some(PauseReason::Owner));
     asking.until("no offer", nobody_lends).await?;
 
     // On the asking device, which does not share, nothing is paused; its own model goes too.
-    asking.do_this(Request::FreeMemory).await?;
+    asking.client().free_memory().await?;
     asking.until_no_worker().await?;
     assert_eq!(reason(&asking.view().await?), None);
     assert_eq!(asking.answer(&Wish::text("Once", 4)).await?.devices(), [ASKING]);

@@ -1,9 +1,9 @@
 //! Devices are asked to hold the layers that the household lacks, decide by their own limits, and let
 //! go of what nobody uses.
 
+use nook_api::views::{PipelineView, ShareView, Trust};
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_link::LinkEvent;
-use nook_node::views::{PipelineView, ShareView, Trust};
 use nook_testkit::{Device, Household, Node, NodePlan, Wish};
 use nook_wire::{Advert, FEATURE_PLACEMENT, Message, PlaceState, PlaceWish, Placed};
 

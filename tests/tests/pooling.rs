@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use nook_node::views::{ChatRole, DecisionView, MeasuredView, PipelineView, PoolingView};
+use nook_api::views::{ChatRole, DecisionView, MeasuredView, PipelineView, PoolingView};
 use nook_testkit::{Household, Node, NodePlan, Wish, nook};
 
 const ASKING: &str = "Kitchen laptop";

@@ -4,8 +4,8 @@
 use std::fs;
 
 use bytes::Bytes;
+use nook_api::views::ChatRole;
 use nook_base::{LayerRange, Sensitive};
-use nook_node::views::ChatRole;
 use nook_testkit::{
     Household, Lender, NodePlan, Recorded, Secrets, Signal, Told, Wish, files_below,
 };

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nook_api::views::Trust;
+use nook_api::{NodeCalls as _, PairTarget, Request};
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, clock};
-use nook_control::{Answer, ClientError, DeviceTarget, Request};
+use nook_control::ClientError;
 use nook_link::LinkEvent;
-use nook_node::views::Trust;
 use nook_testkit::{Asked, Device, Household, Node, NodePlan, Told, Wish, files_below};
 use nook_wire::Open;
 
@@ -59,15 +60,14 @@ fn code_of<T: std::fmt::Debug>(outcome: Result<T, ClientError>) -> String {
 async fn p1_three_wrong_codes_close_the_window_and_store_nothing() -> anyhow::Result<()> {
     let house = Household::strangers([NodePlan::new(ASKING), NodePlan::new(HELPER)]).await?;
     let (asking, helper) = (house.asking(), house.node(1));
-    let Answer::Pairing(window) = helper.client().ask(Request::ShowCode).await? else {
-        panic!("no code was shown");
-    };
+    let window = helper.client().show_code().await?;
     let address = window.addresses.last().cloned().unwrap_or_default();
     let digits: String = window.code.chars().filter(char::is_ascii_digit).collect();
     let right: u32 = digits.parse()?;
     let join = async |code: u32| {
-        let target = DeviceTarget::Address(address.clone());
-        asking.do_this(Request::Join { target, code: format!("{:06}", code % 1_000_000) }).await
+        let target = PairTarget::Address(address.clone());
+        let code = format!("{:06}", code % 1_000_000).into();
+        asking.do_this(Request::Join { target, code }).await
     };
     for wrong in 1..=3 {
         assert_eq!(code_of(join(right + wrong).await), "trust_denied", "wrong code {wrong}");

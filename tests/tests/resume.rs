@@ -1,6 +1,6 @@
 //! The second turn of a conversation computes only what is new, and says what it would have said.
 
-use nook_node::views::{ChatRole, FinishReason, SharingState};
+use nook_api::views::{ChatRole, FinishReason, SharingState};
 use nook_testkit::{Household, NodePlan, Signal, Told, Wish};
 
 const ASKING: &str = "Kitchen laptop";

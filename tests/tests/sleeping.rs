@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use nook_api::views::{HouseView, PauseReason, SharingState};
 use nook_base::clock;
-use nook_node::views::{HouseView, PauseReason, SharingState};
 use nook_testkit::{Household, Locks, NodePlan, Signal, SystemBus, Wish, skip};
 
 const ASKING: &str = "Kitchen laptop";

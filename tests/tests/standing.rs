@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
+use nook_api::views::Trust;
 use nook_base::{ActivationDtype, ErrorCode, LayerRange};
-use nook_node::views::Trust;
 use nook_testkit::{Device, Household, NodePlan, Signal, Wish, nook};
 use nook_wire::{Advert, Message, Open};
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use nook_node::views::{ChatRole, FinishReason, PartView, WorkView};
+use nook_api::views::{ChatRole, FinishReason, PartView, WorkView};
 use nook_testkit::{Household, NodePlan, Secrets, Signal, Told, Wish, nook};
 
 const ASKING: &str = "Kitchen laptop";

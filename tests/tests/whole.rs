@@ -1,13 +1,12 @@
 //! A whole request on another device of the same person: the same words, told once, whatever happens to
 //! that device; and nothing of them goes to anybody whom both sides do not call their own.
 
+use nook_api::Vitals;
+use nook_api::views::{ChatRole, HouseView, PipelineView, Trust};
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::{ErrorCode, LayerRange, ModelDigest};
-use nook_control::Request;
 use nook_link::LinkEvent;
 use nook_mux::Call;
-use nook_node::Vitals;
-use nook_node::views::{ChatRole, HouseView, PipelineView, Trust};
 use nook_testkit::{
     Device, Household, Lender, Node, NodePlan, Replying, Secrets, Signal, Told, Wish,
 };
@@ -441,7 +440,7 @@ async fn a_helper_that_is_not_own_is_sent_no_whole_request_and_no_ids() -> anyho
     let told = asking.answer(&wish(30)).await?;
     assert_eq!(told.devices(), [FAST]);
     // Now the own one is gone, and the recorder helps.
-    house.node(1).do_this(Request::SetSharing { on: false }).await?;
+    house.node(1).share(false).await?;
     asking.until("whole requests may not go there", |view| !takes_whole(view)).await?;
     let divided = asking.answer(&wish(30)).await?;
     assert!(divided.uses("Attic PC"), "{divided:?}");

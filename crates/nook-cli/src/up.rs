@@ -31,7 +31,7 @@ pub(crate) async fn run(home: Option<PathBuf>, up: Up) -> anyhow::Result<ExitCod
 }
 
 /// Waits for Ctrl-C, a polite kill, or a shutdown asked over the control socket.
-async fn interrupted(house: &nook_node::House) {
+async fn interrupted(house: &nook_api::NodeHandle) {
     let mut view = house.view();
     let gone = async move { while view.changed().await.is_ok() {} };
     tokio::select! {

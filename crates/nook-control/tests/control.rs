@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use interprocess::local_socket::tokio::{Stream, prelude::*};
 use interprocess::local_socket::{GenericFilePath, ToFsName};
-use nook_control::{
-    Answer, Client, ClientError, DeviceTarget, GenerateWish, Request, SamplingWish, WishedMessage,
-};
-use nook_node::views::{ChatRole, ReplyEvent, Trust};
-use nook_node::{House, HouseOptions, WorkerCommand};
+use nook_api::NodeHandle;
+use nook_api::views::{ChatRole, ReplyEvent, Trust};
+use nook_api::{Calls as _, NodeCalls as _, PairTarget, Request, Sharing};
+use nook_control::{Client, ClientError, GenerateWish, SamplingWish, WishedMessage};
+use nook_node::{HouseOptions, WorkerCommand};
 use nook_testkit::Throttle;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,7 +26,7 @@ const SLOW: u32 = 16;
 const CONNECTIONS_MAX: usize = 32;
 
 struct Node {
-    house: House,
+    house: NodeHandle,
     client: Client,
     socket: String,
     home: TempDir,
@@ -112,22 +112,22 @@ fn long_wish() -> GenerateWish {
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_that_the_owner_may_ask_is_answered() {
     let node = Node::start().await;
-    let ask = async |request| node.client.ask(request).await;
-    let Ok(Answer::View(view)) = ask(Request::View).await else { panic!("no view") };
-    assert_eq!(*view, *node.house.now());
-    assert!(matches!(ask(Request::SetSharing { on: true }).await, Ok(Answer::Done)));
+    let client = &node.client;
+    assert_eq!(client.view().await.unwrap(), *node.house.now());
+    client.set_sharing(Sharing::On).await.unwrap();
     assert!(node.house.now().sharing.on);
-    assert!(matches!(ask(Request::SetSharing { on: false }).await, Ok(Answer::Done)));
-    let Ok(Answer::Pairing(window)) = ask(Request::ShowCode).await else { panic!("no code") };
+    client.set_sharing(Sharing::Off).await.unwrap();
+    let window = client.show_code().await.unwrap();
     assert_eq!(window.code.chars().filter(char::is_ascii_digit).count(), 6);
-    assert!(matches!(ask(Request::CancelPairing).await, Ok(Answer::Done)));
-    let Ok(Answer::Findings(found)) = ask(Request::Doctor).await else { panic!("no findings") };
+    client.cancel_pairing().await.unwrap();
+    let found = client.doctor().await.unwrap();
     let subjects: Vec<&str> = found.iter().map(|finding| finding.subject.as_str()).collect();
     assert!(subjects.starts_with(&["identity", "links", "discovery", "port"]), "{subjects:?}");
     assert!(found.iter().all(|finding| finding.condition.is_some()), "words for all: {found:?}");
-    let Ok(Answer::PortKey(key)) = ask(Request::PortKey).await else { panic!("no key") };
-    assert_eq!(key.0, node.house.port_settings().await.unwrap().key.0);
-    assert!(!format!("{key:?}").contains(&key.0), "a key must not be shown by accident");
+    let key = client.port_key().await.unwrap();
+    assert_eq!(key, node.house.port_settings().await.unwrap().key);
+    let response = client.call(Request::PortKey {}).await.unwrap();
+    assert!(!format!("{response:?}").contains(&*key), "a key must not be shown by accident");
     node.close().await;
 }
 
@@ -145,12 +145,15 @@ async fn what_cannot_be_done_is_refused_with_a_code_and_a_sentence() {
         (Request::ImportModel { file: nowhere, name: None }, "bad_model"),
         (Request::ImportModel { file: truncated, name: None }, "bad_model"),
         (
-            Request::Join { target: DeviceTarget::Seen(stranger()), code: "123456".to_owned() },
+            Request::Join {
+                target: PairTarget::Seen(stranger()),
+                code: "123456".to_owned().into(),
+            },
             "not_found",
         ),
     ] {
         let asked = format!("{request:?}");
-        match node.client.ask(request).await {
+        match node.client.call(request).await {
             Err(ClientError::Refused(problem)) => {
                 assert_eq!(problem.code, code, "{asked}: {}", problem.sentence);
                 assert!(!problem.sentence.is_empty(), "{asked}");
@@ -226,7 +229,8 @@ async fn lines_that_are_no_request_are_answered_with_a_problem() {
     for (row, line) in [
         ("not JSON", b"hello\n".to_vec()),
         ("not a request", b"\"make_tea\"\n".to_vec()),
-        ("half a request", b"{\"set_sharing\":{}}\n".to_vec()),
+        ("half a request", b"{\"call\":{\"action\":\"set_sharing\"}}\n".to_vec()),
+        ("a request of the window", b"{\"call\":{\"action\":\"conversations\"}}\n".to_vec()),
         ("not UTF-8", b"\xff\xfe\n".to_vec()),
         ("deep", [vec![b'['; 100_000], b"\n".to_vec()].concat()),
         ("longer than a line may be", vec![b'x'; 9 << 20]),
@@ -236,7 +240,7 @@ async fn lines_that_are_no_request_are_answered_with_a_problem() {
         assert_eq!(answer.lines().count(), 1, "{row}");
     }
     assert!(node.client.is_running().await);
-    assert!(matches!(node.client.ask(Request::View).await, Ok(Answer::View(_))));
+    node.client.view().await.unwrap();
     node.close().await;
 }
 
@@ -247,19 +251,19 @@ async fn connections_are_counted_and_the_next_one_waits() {
     for _ in 0..CONNECTIONS_MAX {
         idle.push(node.connect().await);
     }
-    let mut next = Box::pin(node.client.ask(Request::View));
+    let mut next = Box::pin(node.client.view());
     let early = tokio::time::timeout(Duration::from_millis(200), &mut next).await;
     assert!(early.is_err(), "it did not wait");
     idle.pop();
     let answer = tokio::time::timeout(PATIENCE, next).await.expect("its turn should come");
-    assert!(matches!(answer, Ok(Answer::View(_))));
+    answer.unwrap();
     node.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutting_down_is_answered_and_ends_the_node() {
     let node = Node::start().await;
-    assert!(matches!(node.client.ask(Request::ShutDown).await, Ok(Answer::Done)));
+    node.client.shut_down().await.unwrap();
     let mut view = node.house.view();
     // The socket is left by a task of its own, which may end after the last view was told.
     let gone = async {
@@ -269,7 +273,7 @@ async fn shutting_down_is_answered_and_ends_the_node() {
         }
     };
     tokio::time::timeout(PATIENCE, gone).await.expect("the node should end");
-    let answer = node.client.ask(Request::View).await;
+    let answer = node.client.view().await;
     assert!(matches!(answer, Err(ClientError::NotRunning { .. })), "{answer:?}");
     node.close().await;
 }

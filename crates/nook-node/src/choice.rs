@@ -435,7 +435,7 @@ impl Choice {
                     device_id: peer.to_string(),
                     device: name(*peer),
                     why: why.to_string(),
-                    reason: Some((*why).into()),
+                    reason: Some(crate::views_of::why_left_out(*why)),
                 })
                 .collect(),
             went: None,

@@ -14,7 +14,7 @@
 //! same eyes as for an import.
 
 pub(crate) mod giving;
-mod shown;
+pub(crate) mod shown;
 pub(crate) mod taking;
 #[cfg(test)]
 mod tests;

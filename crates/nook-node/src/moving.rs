@@ -27,9 +27,9 @@ use crate::models::sentence;
 use crate::preferences::not_changed;
 use crate::state::{Inside, State};
 use crate::views::{
-    FolderTrouble, ModelsFolderView, MoveState, MoveView, Problem, Reason, Trouble, TroubleView,
-    Wording,
+    FolderTrouble, ModelsFolderView, MoveState, MoveView, Problem, Trouble, TroubleView, Wording,
 };
+use crate::views_of::reason_of_file;
 use crate::workers::Workers;
 use looking::Looking;
 
@@ -422,7 +422,7 @@ fn refusal(error: &MoveError) -> HouseError {
         MoveError::Changed { file } => FolderTrouble::Changed { file: shown(file) },
         MoveError::Stopped => FolderTrouble::Stopped,
         MoveError::File(file) => {
-            FolderTrouble::Refused { file: shown(&file.path), reason: Reason::of_file(file) }
+            FolderTrouble::Refused { file: shown(&file.path), reason: reason_of_file(file) }
         }
     };
     worded(error, Wording::ModelsFolder { trouble })

@@ -37,7 +37,7 @@ use crate::fits::Fits;
 use crate::gauges::Gauges;
 use crate::holding_back::HoldingBack;
 use crate::holdings::Holdings;
-use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings};
+use crate::house::{INBOX_COMMANDS_MAX, NodeHandle, NodeParts, PortKeyHolder, PortSettings};
 use crate::keeping::Keeping;
 use crate::meters::Meters;
 use crate::moving::Moving;
@@ -164,7 +164,7 @@ struct Read {
 }
 
 /// Starts a node.
-pub async fn start(options: HouseOptions) -> Result<House, StartError> {
+pub async fn start(options: HouseOptions) -> Result<NodeHandle, StartError> {
     let choice = choice(options.home.as_deref());
     let read = tokio::task::spawn_blocking(move || read(&choice))
         .await
@@ -179,7 +179,13 @@ pub async fn start(options: HouseOptions) -> Result<House, StartError> {
     tasks.spawn_until_cancelled("cards", async {
         let _ = tokio::task::spawn_blocking(nook_machine::look_for_cards).await;
     });
-    Ok(House { inbox: commands, view, port_keys, tasks, runtime_folder })
+    let port_keys = Arc::new(move |presented: &str| {
+        port_keys.borrow().holder(presented).map(|holder| match holder {
+            nook_store::PortKeyHolder::Main => PortKeyHolder::Main,
+            nook_store::PortKeyHolder::Named(name) => PortKeyHolder::Named(name),
+        })
+    });
+    Ok(NodeParts { inbox: commands, view, port_keys, tasks, runtime_folder }.into())
 }
 
 /// The folder where the sockets of the node at `home` lie; for whoever talks to it.
@@ -418,7 +424,7 @@ fn start_finder(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
 
 impl State {
     /// Renames this device for everybody who sees it.
-    pub(crate) fn set_name(&mut self, name: &str) -> Result<(), crate::HouseError> {
+    pub(crate) fn set_name(&mut self, name: &str) -> Result<(), crate::house::HouseError> {
         let clean = DeviceName::sanitised(name);
         let change = ("device.name", clean.as_str().into());
         self.settings.change(&[change]).map_err(|error| not_changed(&error))?;
@@ -512,9 +518,7 @@ fn key_place(kept: &Where) -> KeyPlace {
 }
 
 fn empty_view() -> crate::views::HouseView {
-    use crate::views::{
-        HouseView, MeView, ModelsFolderView, SettingsView, SharingState, SharingView,
-    };
+    use crate::views::{HouseView, MeView, ModelsFolderView, SharingState, SharingView};
     HouseView {
         me: MeView {
             id: String::new(),
@@ -555,6 +559,6 @@ fn empty_view() -> crate::views::HouseView {
         pairing: None,
         port: PortView::closed(String::new()),
         problems: Vec::new(),
-        settings: SettingsView::of(&nook_store::Settings::default()),
+        settings: crate::preferences::settings_view(&nook_store::Settings::default()),
     }
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use nook_api::NodeCalls as _;
+use nook_api::views::{PairingView, Trust};
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, PeerId, clock};
-use nook_control::{Answer, Request};
 use nook_link::{Identity, KnownPeer, Link, LinkConfig, LinkEvent, Links, LoopbackPolicy, Pairing};
 use nook_mux::{Call, PingPolicy};
-use nook_node::views::{PairingView, Trust};
 use nook_trust::pairing::{Introduction, PairingCode};
 use nook_trust::{DeviceKey, DeviceName, TicketClaim};
 use nook_wire::{Hello, Message, Open, Ticket, WIRE_VERSION};
@@ -114,9 +114,7 @@ impl Device {
 
     /// Types the code that `node` shows, is trusted by it so far, and waits for the link.
     pub async fn pair_with(&mut self, node: &Node, trust: Trust) -> anyhow::Result<PeerId> {
-        let Answer::Pairing(window) = node.client().ask(Request::ShowCode).await? else {
-            bail!("{} did not show a code", node.name());
-        };
+        let window = node.client().show_code().await?;
         let peer = self.join(&window).await?;
         node.trust(self.name, trust).await?;
         self.until_linked(peer).await?;

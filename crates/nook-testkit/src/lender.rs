@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use nook_api::views::{DeviceView, Trust};
 use nook_base::{LayerRange, ModelDigest, ModelPart, PeerId, clock};
 use nook_link::{Link, LinkEvent};
 use nook_mux::{Call, CallError, CallSender};
 use nook_node::WorkerCommand;
-use nook_node::views::{DeviceView, Trust};
 use nook_shard::{Worker, WorkerLimits};
 use nook_wire::{
     Advert, CallId, Chunk, Kind, Message, Open, ShardAdvert, WireMessage, WorkerMessage, encode,

@@ -11,6 +11,7 @@ use crate::say;
 use crate::tidy::layers::Edge;
 use crate::tidy::tree::Tree;
 
+mod actions;
 mod bans;
 mod danger;
 mod documents;
@@ -79,6 +80,7 @@ fn findings(tree: &Tree, edges: &[Edge]) -> Vec<Finding> {
         toplevel::check(tree),
         documents::check(tree),
         window::check(tree),
+        actions::check(tree),
     ]
     .concat();
     findings.sort();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nook_node::house::REPLIES_WAITING_MAX;
+use nook_api::REPLIES_WAITING_MAX;
 use nook_openai::Limits;
 use nook_testkit::Standstill;
 use serde_json::json;

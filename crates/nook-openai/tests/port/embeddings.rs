@@ -1,7 +1,7 @@
 //! Vectors for texts (row 33).
 
 use data_encoding::BASE64;
-use nook_node::views::PortRequestKind;
+use nook_api::views::PortRequestKind;
 use nook_openai::Limits;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
-use nook_node::PortSettings;
+use nook_api::PortSettings;
 use nook_openai::{Limits, PortError};
 
 use crate::kit::{Port, house};

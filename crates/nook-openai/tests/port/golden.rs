@@ -3,15 +3,15 @@
 //! The model's words are not what is tested here: they are asked of the house itself, through its
 //! own door, and put into the expected text.
 
+use nook_api::views::{ChatRole, FinishReason, ReplyEvent, ReplySummary};
+use nook_api::{ChatMessage, GenerateRequest, NodeHandle, Prompt, Reach, Sampling};
 use nook_base::Sensitive;
-use nook_node::views::{ChatRole, FinishReason, ReplyEvent, ReplySummary};
-use nook_node::{ChatMessage, GenerateRequest, House, Prompt, Reach, Sampling};
 use serde_json::json;
 
 use crate::kit::{Answer, Port, body};
 
 /// What the house itself says to the usual request: the pieces and the end.
-async fn said(house: &House) -> (Vec<String>, ReplySummary) {
+async fn said(house: &NodeHandle) -> (Vec<String>, ReplySummary) {
     let text = Sensitive("hi".to_owned());
     let request = GenerateRequest {
         model: "ember".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nook_node::views::{PortRequestKind, PortRequestView};
+use nook_api::views::{PortRequestKind, PortRequestView};
 use nook_openai::Limits;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

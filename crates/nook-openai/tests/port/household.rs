@@ -1,7 +1,7 @@
 //! A reply whose layers are computed on another device, and what its client sees when that ends.
 
-use nook_node::views::Trust;
-use nook_node::{House, PairTarget, Sharing};
+use nook_api::views::Trust;
+use nook_api::{NodeHandle, PairTarget, Sharing};
 use nook_openai::Limits;
 use serde_json::json;
 
@@ -12,7 +12,7 @@ pub(crate) const ASKING: &str =
     "[distributed_inference]\nfallback_to_local = false\npooling = \"always\"\n";
 
 /// Pairs the two through the real code path, and waits until one knows what the other lends.
-pub(crate) async fn befriend(asking: &House, lending: &House) {
+pub(crate) async fn befriend(asking: &NodeHandle, lending: &NodeHandle) {
     let window = lending.show_code().await.unwrap();
     let address = window
         .addresses
@@ -21,7 +21,7 @@ pub(crate) async fn befriend(asking: &House, lending: &House) {
         .map(|(_, port)| format!("127.0.0.1:{port}"))
         .next()
         .expect("a window has an address");
-    let device = asking.join(PairTarget::Address(address), window.code).await.unwrap();
+    let device = asking.join(PairTarget::Address(address), window.code.into()).await.unwrap();
     let me = asking.now().me.id.clone();
     asking.set_trust(device.id.clone(), Trust::Trusted).await.unwrap();
     until(lending, |view| view.devices.iter().any(|known| known.id == me)).await;

@@ -4,8 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nook_node::views::HouseView;
-use nook_node::{House, HouseOptions, PortSettings, WorkerCommand};
+use nook_api::views::HouseView;
+use nook_api::{NodeHandle, PortSettings};
+use nook_node::{HouseOptions, WorkerCommand};
 use nook_openai::{Limits, PortHandle};
 use nook_testkit::Throttle;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ pub(crate) const LISTED_ORIGIN: &str = "http://localhost:3000";
 
 /// A house of its own with its port open.
 pub(crate) struct Port {
-    pub(crate) house: House,
+    pub(crate) house: NodeHandle,
     handle: PortHandle,
     pub(crate) key: String,
     _home: TempDir,
@@ -48,14 +49,17 @@ pub(crate) struct Answer {
 }
 
 /// Waits until `house` looks as wanted; how it looks then.
-pub(crate) async fn until(house: &House, holds: impl Fn(&HouseView) -> bool) -> Arc<HouseView> {
+pub(crate) async fn until(
+    house: &NodeHandle,
+    holds: impl Fn(&HouseView) -> bool,
+) -> Arc<HouseView> {
     let mut view = house.view();
     let looked = view.wait_for(|view| holds(view));
     Arc::clone(&tokio::time::timeout(PATIENCE, looked).await.expect("not so in time").unwrap())
 }
 
 /// A house with `settings` (TOML) in a home of its own. No keychain, any free port for devices.
-pub(crate) async fn house(name: &str, settings: &str) -> (House, TempDir) {
+pub(crate) async fn house(name: &str, settings: &str) -> (NodeHandle, TempDir) {
     let home = tempfile::tempdir().unwrap();
     let usual = format!(
         "[device]\nname = \"{name}\"\nkeyring = \"off\"\n[network]\nlisten_port = 0\nloopback = true\n"
@@ -80,7 +84,7 @@ impl Port {
     }
 
     /// The port of a house.
-    pub(crate) async fn of(house: House, home: TempDir, limits: Limits) -> Self {
+    pub(crate) async fn of(house: NodeHandle, home: TempDir, limits: Limits) -> Self {
         Self::of_at(([127, 0, 0, 1], 0).into(), house, home, limits).await
     }
 
@@ -90,7 +94,7 @@ impl Port {
         Self::of_at((at, 0).into(), house, home, Limits::USUAL).await
     }
 
-    async fn of_at(address: SocketAddr, house: House, home: TempDir, limits: Limits) -> Self {
+    async fn of_at(address: SocketAddr, house: NodeHandle, home: TempDir, limits: Limits) -> Self {
         let known = house.port_settings().await.unwrap();
         let settings = PortSettings {
             on: true,

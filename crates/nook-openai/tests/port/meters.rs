@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use nook_api::views::Trust;
 use nook_base::LayerRange;
-use nook_node::views::Trust;
 use nook_openai::Limits;
 use nook_testkit::{Device, Garbage, Lender, Signal, files_below, signal};
 
@@ -155,7 +155,7 @@ async fn results_that_cannot_be_right_are_counted() {
 }
 
 /// The worker of a house that serves a guest now.
-async fn serving(house: &nook_node::House) -> Option<u32> {
+async fn serving(house: &nook_api::NodeHandle) -> Option<u32> {
     let vitals = house.vitals().await.unwrap();
     vitals.workers.iter().find(|worker| worker.guest_sessions > 0).map(|worker| worker.pid)
 }

@@ -1,7 +1,7 @@
 //! Settings of the sampler, and how likely its tokens were (rows 24 and 30).
 
+use nook_api::{GenerateRequest, Prompt, Reach, Sampling};
 use nook_base::Sensitive;
-use nook_node::{GenerateRequest, Prompt, Reach, Sampling};
 use serde_json::{Value, json};
 
 use crate::kit::{Answer, Port, body};

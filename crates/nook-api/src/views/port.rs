@@ -22,7 +22,8 @@ struct PortView {
 
 impl PortView {
     /// A port that is not open and whose keys are not listed yet.
-    pub(crate) fn closed(base_url: String) -> Self {
+    #[must_use]
+    pub fn closed(base_url: String) -> Self {
         Self { on: false, base_url, problem: None, keys: Vec::new(), requests: Vec::new() }
     }
 }

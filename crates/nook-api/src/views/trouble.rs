@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Reason;
-use crate::models::sentence;
+use crate::sentence;
 
 view! {
 /// Something that the owner should know of.
@@ -197,7 +197,9 @@ enum WrongResult {
 }
 
 impl TroubleView {
-    pub(crate) fn new(sentence: impl Into<String>, trouble: Trouble) -> Self {
+    /// A trouble with its English sentence.
+    #[must_use]
+    pub fn new(sentence: impl Into<String>, trouble: Trouble) -> Self {
         Self { sentence: sentence.into(), trouble: Some(trouble) }
     }
 
@@ -208,26 +210,9 @@ impl TroubleView {
     }
 
     /// A trouble with another device.
-    pub(crate) fn with(device: &str, sentence: String, trouble: DeviceTrouble) -> Self {
+    #[must_use]
+    pub fn with(device: &str, sentence: String, trouble: DeviceTrouble) -> Self {
         Self::new(sentence, Trouble::Device { device: device.to_owned(), trouble })
-    }
-}
-
-impl From<&nook_pipeline::Corrupt> for WrongResult {
-    fn from(corrupt: &nook_pipeline::Corrupt) -> Self {
-        use nook_pipeline::Corrupt;
-        match corrupt {
-            Corrupt::OtherPositions => Self::OtherPositions,
-            Corrupt::OtherShape => Self::OtherShape,
-            Corrupt::NotFinite => Self::NotFinite,
-            Corrupt::ZeroRow => Self::ZeroRow,
-            Corrupt::Copy => Self::Copy,
-            Corrupt::MuchLarger => Self::MuchLarger,
-            Corrupt::MuchSmaller => Self::MuchSmaller,
-            Corrupt::ContradictedHere => Self::ContradictedHere,
-            Corrupt::ContradictedElsewhere => Self::ContradictedElsewhere,
-            Corrupt::Unreadable { .. } => Self::Unreadable,
-        }
     }
 }
 

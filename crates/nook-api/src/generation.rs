@@ -1,11 +1,11 @@
 //! What is asked of a model, and what it answers: prompts, settings of the sampler, pieces of a reply,
-//! vectors for texts. Plain data that doors make and read.
+//! vectors for texts. Plain data that front ends make and read.
 
 use nook_base::{ActivationDtype, Sensitive};
 use nook_text::{ReplyForm, ReplyShape, Tool, ToolChoice, Turn as DialogTurn};
 use tokio::sync::mpsc;
 
-use crate::house::Reach;
+use crate::requests::Reach;
 use crate::views::{ChatRole, ReplyEvent};
 
 /// How to choose the next token.
@@ -123,7 +123,7 @@ pub struct Reply {
 /// An event of a reply with the token ids it stands for.
 #[derive(Debug, Clone)]
 pub struct ReplyPiece {
-    /// What the doors show.
+    /// What front ends show.
     pub event: ReplyEvent,
     /// Ids of the tokens that this event added (deltas only); stay inside this process.
     pub ids: Sensitive<Vec<u32>>,

@@ -1,8 +1,5 @@
 //! Other devices, as doors show them.
 
-use std::time::Duration;
-
-use nook_plan::{Out, Why};
 use serde::{Deserialize, Serialize};
 
 use super::Trust;
@@ -140,38 +137,6 @@ enum WhyLeftOut {
     /// The devices in use do it faster.
     OthersAreBetter,
 }
-}
-
-impl From<Why> for WhyLeftOut {
-    fn from(why: Why) -> Self {
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        match why {
-            Why::Out(out) => match out {
-                Out::Absent => Self::Absent,
-                Out::NotSharing => Self::NotSharing,
-                Out::NotAllowed => Self::NotAllowed,
-                Out::Leaving => Self::Leaving,
-                Out::OtherFile => Self::OtherFile,
-                Out::Refused => Self::Refused,
-                Out::FailedLately => Self::FailedLately,
-                Out::ComputesWrongly => Self::ComputesWrongly,
-            },
-            Why::NothingToCompute => Self::NothingToCompute,
-            Why::Full { needs, free } => Self::Full { needs_bytes: needs, free_bytes: free },
-            Why::StreamsTaken => Self::StreamsTaken,
-            Why::DoesNotFitIn => Self::DoesNotFitIn,
-            Why::TooSlow { slower_by } => Self::TooSlow { slower_ms: ms(slower_by) },
-            Why::HopCostsMoreThanItSaves { hop, saves } => {
-                Self::HopCostsMoreThanItSaves { hop_ms: ms(hop), saves_ms: ms(saves) }
-            }
-            Why::LoadingTakesTooLong { load, saves } => {
-                Self::LoadingTakesTooLong { load_ms: ms(load), saves_ms: ms(saves) }
-            }
-            Why::UnknownSpeed => Self::UnknownSpeed,
-            Why::GainIsTooSmall { saves } => Self::GainIsTooSmall { saves_ms: ms(saves) },
-            Why::OthersAreBetter => Self::OthersAreBetter,
-        }
-    }
 }
 
 view! {

@@ -125,6 +125,17 @@ enum KeyPlace {
 }
 }
 
+impl KeyPlace {
+    /// In English, to go on after "kept in".
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::Keychain => "the system's keychain".to_owned(),
+            Self::File { path } => format!("the file {path}"),
+        }
+    }
+}
+
 view! {
 /// Lending, as the tray and the switch show it.
 struct SharingView {

@@ -90,13 +90,6 @@ impl From<&str> for Reason {
     }
 }
 
-impl Reason {
-    /// The reason of a file that the system refuses.
-    pub(crate) fn of_file(error: &nook_store::FileError) -> Self {
-        Self { means: SystemReason::of(error.kind), said: error.reason.clone() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

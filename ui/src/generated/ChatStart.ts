@@ -3,7 +3,7 @@
 /**
  * What a new conversation is to be like.
  */
-export type StartAsk = { 
+export type ChatStart = { 
 /**
  * It is never written to the disk and gone when the program ends.
  */
