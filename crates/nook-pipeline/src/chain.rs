@@ -28,24 +28,11 @@ use crate::fault::{Fault, FaultKind};
 use crate::measure::Joint;
 use crate::message::{Action, AttemptId, Report, ShardState};
 use crate::pipeline::Pipeline;
-use crate::stage::{Phase, Stage, UnderWay};
+use crate::stage::{Onward, Phase, Stage, UnderWay};
 
 /// Deadlines in a row that a host of a chain may miss. There is no rival for it, because nobody has the
 /// steps that it was given; the second miss parts the chain, and a spare is looked for.
 pub(crate) const CHAIN_MISSES_MAX: u32 = 1;
-
-/// Where the results of a stage go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Onward {
-    /// Here.
-    Home,
-    /// Its host was asked to hand them to the next one; neither gets a step until it has answered.
-    Asked,
-    /// To the host of the next stage.
-    Linked,
-    /// Here, because its host cannot hand them on.
-    Refused,
-}
 
 /// Whether a stage and the next one can become a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,13 +299,6 @@ impl Pipeline {
             let (layers, state) = (stage.layers(), ShardState::Degraded);
             self.report(Report::ShardStatus { peer, layers, state });
         }
-    }
-}
-
-impl Onward {
-    /// Whether it and the next stage stand and fall together.
-    fn is_joined(self) -> bool {
-        matches!(self, Self::Asked | Self::Linked)
     }
 }
 

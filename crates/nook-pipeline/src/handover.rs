@@ -19,33 +19,20 @@
 
 use std::time::{Duration, Instant};
 
-use nook_base::{ErrorCode, LayerRange, PeerId};
+use nook_base::{ErrorCode, PeerId};
 use nook_plan::Place;
 
 use crate::fault::{Fault, FaultKind};
 use crate::history::HistoryMark;
 use crate::measure::StepSums;
-use crate::message::{Action, AttemptId, CloseReason, Handover, Report};
+use crate::message::{Action, CloseReason, Handover, Report};
 use crate::pipeline::Pipeline;
-use crate::stage::{Phase, Stage};
+use crate::stage::{Gift, Phase, Stage};
 
 /// Longest wait for what a leaving host remembers, and again for the new host to have taken it. The old
 /// one frees its memory within two seconds whatever happens; beyond this limit everything is computed
 /// again.
 pub const HANDOVER_LIMIT: Duration = Duration::from_secs(2);
-
-/// What a host remembered, on its way to the next.
-#[derive(Debug)]
-pub(crate) struct Gift {
-    /// The call of the host that left.
-    from: AttemptId,
-    peer: PeerId,
-    layers: LayerRange,
-    /// Positions that are remembered.
-    position: u32,
-    /// When to stop waiting for the new host to have taken it; `None` while it lies with the node.
-    due: Option<Instant>,
-}
 
 impl Pipeline {
     /// A host that leaves would give what it remembers, and the node expects that to take so long.

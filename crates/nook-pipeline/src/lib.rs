@@ -39,6 +39,7 @@ mod slow;
 mod spot;
 mod stage;
 mod takeover;
+mod trail;
 mod walk;
 
 pub use arrival::Corrupt;
@@ -57,9 +58,9 @@ pub use message::{
 };
 pub use pipeline::Pipeline;
 pub use recover::{LOCAL_RESTARTS_MAX, RECOVERIES_MAX};
-pub use resume::{Resume, Trail};
 pub use rival::{HEDGES_MAX, STALL_MISSES_MAX};
 pub use settings::{
     Deadlines, FallBack, PREFILL_WINDOW, PipelineSettings, QUEUED_CHUNKS_MAX, RETAINED_BYTES_MAX,
     STOP_LIMIT, SpotCheck,
 };
+pub use trail::{Resume, Trail};

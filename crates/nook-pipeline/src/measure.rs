@@ -3,7 +3,7 @@
 //! The pipeline fills it as it goes; [`crate::Pipeline::measure`] hands out a copy at any time.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nook_base::{LayerRange, ModelPart, PeerId};
 use nook_plan::Place;
@@ -67,6 +67,15 @@ pub struct Failover {
     pub layers: LayerRange,
     /// From the loss, or from when a late device was given its step, to the next token.
     pub pause: Duration,
+}
+
+/// A takeover that is not complete.
+#[derive(Debug)]
+pub(crate) struct Takeover {
+    pub(crate) from: PeerId,
+    pub(crate) layers: LayerRange,
+    /// When the wait began: at the loss of a device, or when a late one was given its step.
+    pub(crate) since: Instant,
 }
 
 /// Whether one device hands its results to another.

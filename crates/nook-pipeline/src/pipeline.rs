@@ -15,12 +15,11 @@ use crate::boundaries::Boundaries;
 use crate::fault::{Exclusion, Fault};
 use crate::gains::GainBook;
 use crate::history::Marks;
-use crate::measure::{HopVisit, Measure, Visits};
+use crate::measure::{HopVisit, Measure, Takeover, Visits};
 use crate::message::{Action, AttemptId, CloseReason, Event, Report, ShardState};
-use crate::resume::{Resume, Trail};
 use crate::settings::{PipelineSettings, STOP_LIMIT};
 use crate::stage::{Asked, Phase, Role, Stage};
-use crate::takeover::Takeover;
+use crate::trail::{Resume, Trail};
 
 /// One prompt's walk. See the crate's header.
 pub struct Pipeline {

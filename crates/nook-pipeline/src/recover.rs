@@ -16,14 +16,12 @@ use nook_base::limits::HOPS_MAX;
 use nook_base::{ActivationDtype, ErrorCode, ModelPart, PeerId};
 use nook_plan::{Hop, Offer, Place, Segment, greedy_cover};
 
-use crate::chain::Onward;
 use crate::fault::{Exclusion, Fault, FaultKind};
 use crate::message::{Action, AttemptId, CloseReason, Report, ShardState};
 use crate::pipeline::{Pipeline, State};
 use crate::retained::Retained;
 use crate::settings::FallBack;
-use crate::slow::Slowness;
-use crate::stage::{Asked, Phase, Role, Stage};
+use crate::stage::{Asked, Onward, Phase, Role, Slowness, Stage};
 
 /// How often our own worker may fail at one segment before that is final.
 pub const LOCAL_RESTARTS_MAX: u32 = 1;

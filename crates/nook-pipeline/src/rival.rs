@@ -11,13 +11,11 @@ use std::time::Instant;
 
 use nook_plan::{Offer, Place, Segment};
 
-use crate::chain::Onward;
 use crate::fault::{Fault, FaultKind};
 use crate::message::{CloseReason, Report, ShardState};
 use crate::pipeline::{Pipeline, State};
 use crate::recover::{RECOVERIES_MAX, segments, take_streams};
-use crate::slow::Slowness;
-use crate::stage::{Asked, Phase, Role, Stage};
+use crate::stage::{Asked, Onward, Phase, Role, Slowness, Stage};
 
 /// Deadlines in a row that a device may miss while nobody could take over; each wait is twice the one
 /// before. One more and it counts as gone. A device that has a rival is waited for as long as the

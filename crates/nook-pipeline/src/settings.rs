@@ -12,7 +12,7 @@ use nook_base::{ActivationDtype, PeerId, Sensitive};
 
 use crate::forecast::Forecast;
 use crate::gains::GainBook;
-use crate::resume::Resume;
+use crate::trail::Resume;
 
 /// Steps of prefill that one segment may have under way: the second travels while the first is
 /// computed. Decode has one by its nature.

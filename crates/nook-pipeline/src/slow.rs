@@ -14,7 +14,7 @@ use crate::message::CloseReason;
 use crate::pipeline::Pipeline;
 use crate::recover::{segments, take_streams};
 use crate::rival::HEDGES_MAX;
-use crate::stage::{Asked, Phase, Role};
+use crate::stage::{Asked, Phase, Role, Slowness};
 
 /// Decode steps whose mean is the pace of a device at the moment.
 const PACE_STEPS: usize = 12;
@@ -38,23 +38,6 @@ const POSITIONS_AHEAD: u32 = 64;
 /// Decode steps that the slow device may answer while somebody else catches up; after that it stays,
 /// for this reply.
 const CATCH_UP_STEPS: u32 = 256;
-
-/// How a device does against its own pace.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Slowness {
-    /// As usual, or nothing is known.
-    #[default]
-    Usual,
-    /// Slow: somebody else is looked for.
-    Slow,
-    /// Somebody else is catching up; so many steps were answered meanwhile.
-    Chased(u32),
-    /// Slow, and nobody would be so much faster; so many steps were answered since. Its pace over the
-    /// next steps says more, and then it is looked again.
-    Endured(u32),
-    /// Slow, and nobody caught up.
-    Settled,
-}
 
 impl Pipeline {
     /// The main stage at `index` has answered a decode step.

@@ -35,16 +35,7 @@ use crate::message::{AttemptId, CloseReason};
 use crate::pipeline::Pipeline;
 use crate::recover::{segments, take_streams};
 use crate::settings::SpotCheck;
-use crate::stage::{Asked, Phase, Role, Stage, UnderWay};
-
-/// Which answers of a stage are compared with somebody else's: positions `from..until`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Drawn {
-    pub(crate) from: u32,
-    pub(crate) until: u32,
-    /// Whether another device has answered these positions before, or may have.
-    pub(crate) replayed: bool,
-}
+use crate::stage::{Asked, Drawn, Phase, Role, Stage, UnderWay};
 
 /// How far f16 answers of two honest devices may lie apart, as a part of the row's RMS: sixteen steps
 /// of f16 at 1. Different instruction sets or graphics cards round differently before the last

@@ -4,21 +4,21 @@
 //! compute the same layers beside it. A stage outlives its attempts; the log before its first layer
 //! is what the next attempt starts from.
 
+mod standing;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use nook_base::{Activation, ErrorCode, LayerRange};
 use nook_plan::{Place, Segment};
 
-use crate::chain::Onward;
-use crate::handover::Gift;
 use crate::measure::HopMeasure;
 use crate::message::{AttemptId, LogitRows};
 use crate::pace::Pace;
-use crate::resume::Resume;
 use crate::settings::{Deadlines, PipelineSettings};
-use crate::slow::Slowness;
-use crate::spot::Drawn;
+use crate::trail::Resume;
+
+pub(crate) use standing::{Drawn, Gift, Onward, Slowness};
 
 /// Most often that missed deadlines double the next one, so that no wait overflows.
 const BACKOFF_DOUBLINGS_MAX: u32 = 6;

@@ -5,21 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use nook_base::{LayerRange, PeerId};
+use nook_base::PeerId;
 
-use crate::measure::Failover;
+use crate::measure::{Failover, Takeover};
 use crate::message::Report;
 use crate::pipeline::Pipeline;
 use crate::stage::{Phase, Stage};
-
-/// A takeover that is not complete.
-#[derive(Debug)]
-pub(crate) struct Takeover {
-    from: PeerId,
-    layers: LayerRange,
-    /// When the wait began: at the loss of a device, or when a late one was given its step.
-    since: Instant,
-}
 
 impl Pipeline {
     /// The stage at `index` goes from `from` to somebody else.

@@ -18,9 +18,10 @@ use nook_model::{LayerExport, Session};
 use nook_mux::Call;
 use nook_wire::{CACHES_PIECE_BYTES_MAX, CachesHead, HistoryMark, Message, WorkerMessage};
 
+use crate::copies::apart;
 use crate::failure::Failure;
 use crate::opening::Conversation;
-use crate::serve::Over;
+use crate::over::Over;
 
 /// About how many bytes a piece has: some chunks, so that the first of them are with the other worker
 /// while the last are made.
@@ -132,14 +133,6 @@ async fn unpacked(
         (session, taken)
     })
     .await
-}
-
-/// Does what takes milliseconds on a thread where nobody waits behind it.
-pub(crate) async fn apart<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Failure> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Failure::from(ErrorCode::WorkerCrashed))
 }
 
 fn pack(layers: &[LayerExport]) -> Vec<u8> {

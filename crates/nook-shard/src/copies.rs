@@ -15,12 +15,11 @@
 //! those rows, so the host has to compute them; one that has, has its own copy here. And it would cost
 //! something: a host that answers sooner tells each member what another one has asked before.
 
-use nook_base::clock;
+use nook_base::{ErrorCode, clock};
 use nook_model::Session;
 use nook_wire::ResumePoint;
 
 use crate::account::Seat;
-use crate::caches::apart;
 use crate::failure::Failure;
 use crate::history::History;
 use crate::parking::{Kept, ParkingKey};
@@ -51,4 +50,12 @@ pub(crate) async fn copied(
         }
         (Ok(_), None) | (Err(_), _) => Ok((session, beginning)),
     }
+}
+
+/// Does what takes milliseconds on a thread where nobody waits behind it.
+pub(crate) async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Failure::from(ErrorCode::WorkerCrashed))
 }

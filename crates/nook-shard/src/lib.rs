@@ -14,9 +14,11 @@ mod history;
 mod line;
 mod link;
 mod opening;
+mod over;
 mod pace;
 mod parking;
 mod process;
+mod room;
 mod serve;
 mod worker;
 

@@ -14,9 +14,9 @@ use crate::compute::Resumed;
 use crate::copies;
 use crate::failure::Failure;
 use crate::history::History;
+use crate::over::{Over, out_of_turn};
 use crate::parking::{Kept, ParkingKey, Requester};
-use crate::serve::{Over, out_of_turn};
-use crate::worker::Room;
+use crate::room::Room;
 
 /// A conversation that is open.
 pub(crate) struct Conversation {

@@ -8,22 +8,15 @@
 use bytes::Bytes;
 use nook_base::{Activation, ErrorCode, Sensitive};
 use nook_model::{LogitRows, Output};
-use nook_mux::{Call, CallError, TensorRecvError};
+use nook_mux::{Call, CallError};
 use nook_wire::{HistoryMark, LocalMessage, Message, ResultHead, StepHead, WorkerMessage};
 
 use crate::caches;
 use crate::failure::Failure;
 use crate::line::StepInput;
 use crate::opening::{Conversation, open};
-use crate::worker::Room;
-
-/// Why a call is over.
-pub(crate) enum Over {
-    /// The other side closed it or went away.
-    Closed,
-    /// This side ends it, and says why.
-    Failed(Failure),
-}
+use crate::over::{Over, out_of_turn};
+use crate::room::Room;
 
 /// A step as it came in.
 struct Step {
@@ -217,30 +210,4 @@ fn bytes_of(values: &[f32]) -> Bytes {
 
 fn micros(duration: std::time::Duration) -> u32 {
     u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
-}
-
-pub(crate) fn out_of_turn(sentence: &str) -> Failure {
-    Failure::new(ErrorCode::BadRequest, sentence)
-}
-
-impl From<Failure> for Over {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
-impl From<CallError> for Over {
-    fn from(_: CallError) -> Self {
-        Self::Closed
-    }
-}
-
-impl From<TensorRecvError<WorkerMessage>> for Over {
-    fn from(error: TensorRecvError<WorkerMessage>) -> Self {
-        match error {
-            TensorRecvError::Call(_) => Self::Closed,
-            // A tensor that breaks the rules is the caller's fault and is answered.
-            broken => Self::Failed(Failure::new(ErrorCode::BadRequest, broken.to_string())),
-        }
-    }
 }

@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use crate::account::{Account, Limits};
 use crate::compute::Compute;
 use crate::parking::Requester;
+use crate::room::Room;
 use crate::{link, serve};
 
 /// How often an idle worker looks whether its time is over.
@@ -28,13 +29,6 @@ const IDLE_LOOK: Duration = Duration::from_secs(1);
 
 /// Longest wait for calls to end when the node has closed the connection.
 const LEAVING_LIMIT: Duration = Duration::from_secs(2);
-
-/// What every call of this worker shares.
-#[derive(Debug, Clone)]
-pub(crate) struct Room {
-    pub(crate) compute: Compute,
-    pub(crate) account: Account,
-}
 
 /// Why a worker could not start or go on. Its text is the last line on standard error, where the
 /// node finds it.
@@ -180,34 +174,6 @@ async fn evict_when_idle(room: Room, mut changes: mpsc::Receiver<Duration>) {
                     room.release_all().await;
                 }
             }
-        }
-    }
-}
-
-impl Room {
-    /// Frees all that is in memory and not in use.
-    pub(crate) async fn release_all(&self) {
-        self.account.free_parked();
-        self.compute.release_all().await;
-    }
-
-    /// What this worker holds and does now.
-    pub(crate) async fn status(&self) -> LocalMessage {
-        let holding = self.compute.holding().await;
-        let balance = self.account.balance();
-        LocalMessage::StatusReport {
-            held: holding.layers,
-            embedding: holding.embedding,
-            head: holding.head,
-            sessions: balance.sessions,
-            guest_sessions: balance.guests,
-            weight_bytes: balance.weights,
-            cache_bytes: balance.caches,
-            steps_done: holding.steps_done,
-            passes: holding.passes,
-            parked: balance.parked,
-            parked_bytes: balance.parked_bytes,
-            lent_bytes: balance.lent,
         }
     }
 }

@@ -11,6 +11,7 @@
 //! [`template::RenderedPrompt`].
 
 pub mod grammar;
+mod rendered;
 pub mod reply;
 pub mod said;
 pub mod sampler;

@@ -32,6 +32,8 @@ pub use budget::MADE_BYTES_MAX;
 pub use engine::{FUEL, SOURCE_BYTES_MAX};
 pub use moment::Moment;
 
+pub use crate::rendered::RenderedPrompt;
+
 /// Longest rendered prompt, in bytes; a longer one is an error.
 pub const PROMPT_BYTES_MAX: usize = crate::tokenizer::TEXT_BYTES_MAX;
 
@@ -173,48 +175,6 @@ pub struct RenderOptions {
     pub now: Option<Moment>,
     /// Tools in OpenAI's form, an array.
     pub tools: Option<Value>,
-}
-
-/// A rendered chat. It reads as its text; the tokenizer also needs its guards.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RenderedPrompt {
-    text: String,
-    guards: Vec<usize>,
-    folded_system: bool,
-}
-
-impl RenderedPrompt {
-    /// The prompt.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Whether the template refused a system message and it was put before the first user message.
-    #[must_use]
-    pub fn folded_system(&self) -> bool {
-        self.folded_system
-    }
-
-    /// Byte positions, ascending, across which no control token may be read.
-    pub(crate) fn guards(&self) -> &[usize] {
-        &self.guards
-    }
-}
-
-impl std::ops::Deref for RenderedPrompt {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.text
-    }
-}
-
-impl std::fmt::Debug for RenderedPrompt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // A prompt stays out of logs (invariant I-3).
-        f.debug_struct("RenderedPrompt").field("bytes", &self.text.len()).finish_non_exhaustive()
-    }
 }
 
 /// The chat template of one model.

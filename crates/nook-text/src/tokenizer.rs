@@ -16,7 +16,7 @@ mod split;
 use nook_base::Vocabulary;
 use nook_base::vocabulary::TokenKind;
 
-use crate::template::RenderedPrompt;
+use crate::rendered::RenderedPrompt;
 use bytes::{byte_of_char, byte_of_token};
 use kinds::Kinds;
 use model::{Bpe, Spm};

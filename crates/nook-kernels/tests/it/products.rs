@@ -48,9 +48,11 @@ fn file_bytes(format: Format, rows: usize, columns: usize, random: &mut StdRng) 
 struct Apart {
     d: f32,
     m: f32,
-    /// (`scale`, `minimum`, `q`) of each piece.
-    pieces: Vec<(i32, i32, Vec<i32>)>,
+    pieces: Vec<Piece>,
 }
+
+/// `scale`, `minimum` and `q`.
+type Piece = (i32, i32, Vec<i32>);
 
 /// What nibbles stand for in `IQ4_NL` and `IQ4_XS`.
 fn bell(nibbles: Vec<i32>) -> Vec<i32> {
@@ -91,64 +93,20 @@ fn take_apart(format: Format, row: &[u8]) -> Vec<Apart> {
                 pieces.push((1, 0, q));
             }
             Format::Q4K | Format::Q5K => {
-                for unit in 0..8 {
-                    let packed = &block[4..16];
-                    let (scale, minimum) = if unit < 4 {
-                        (packed[unit] & 63, packed[unit + 4] & 63)
-                    } else {
-                        let low = packed[unit + 4];
-                        let (s, m) = (packed[unit - 4] >> 6, packed[unit] >> 6);
-                        ((low & 15) | s << 4, (low >> 4) | m << 4)
-                    };
-                    let at = if format == Format::Q4K { 16 } else { 48 };
-                    let q = (0..32).map(|i| {
-                        let nibble = (block[at + 32 * (unit / 2) + i] >> (4 * (unit % 2))) & 15;
-                        let fifth = (block[16 + i] >> unit) & 1;
-                        let fifth = if format == Format::Q5K { fifth << 4 } else { 0 };
-                        i32::from(nibble | fifth)
-                    });
-                    m = half(block, 2);
-                    pieces.push((i32::from(scale), i32::from(minimum), q.collect()));
-                }
+                m = half(block, 2);
+                pieces = (0..8).map(|unit| nibbles_of_super_block(format, block, unit)).collect();
             }
             Format::Q6K => {
-                for piece in 0..16 {
-                    let q = (0..16).map(|i| {
-                        let k = 16 * piece + i;
-                        let (side, quarter, i) = (k / 128, k % 128 / 32, k % 32);
-                        let low = block[64 * side + 32 * (quarter % 2) + i] >> (4 * (quarter / 2));
-                        let high = block[128 + 32 * side + i] >> (2 * quarter);
-                        i32::from((low & 15) | (high & 3) << 4) - 32
-                    });
-                    d = half(block, 208);
-                    pieces.push((i32::from(block[192 + piece] as i8), 0, q.collect()));
-                }
+                d = half(block, 208);
+                pieces = (0..16).map(|piece| six_bits(block, piece)).collect();
             }
             Format::Q2K => {
-                for piece in 0..16 {
-                    let q = (0..16).map(|i| {
-                        let k = 16 * piece + i;
-                        i32::from(block[16 + 32 * (k / 128) + k % 32] >> (2 * (k % 128 / 32))) & 3
-                    });
-                    (d, m) = (half(block, 80), half(block, 82));
-                    let (scale, minimum) = (block[piece] & 15, block[piece] >> 4);
-                    pieces.push((i32::from(scale), i32::from(minimum), q.collect()));
-                }
+                (d, m) = (half(block, 80), half(block, 82));
+                pieces = (0..16).map(|piece| two_bits(block, piece)).collect();
             }
             Format::Q3K => {
-                for piece in 0..16 {
-                    let q = (0..16).map(|i| {
-                        let k = 16 * piece + i;
-                        let low = block[32 + 32 * (k / 128) + k % 32] >> (2 * (k % 128 / 32));
-                        let high = block[k % 32] >> (k / 32);
-                        i32::from((low & 3) | (high & 1) << 2) - 4
-                    });
-                    let low = block[96 + piece % 8] >> (4 * (piece / 8)) & 15;
-                    let high = block[104 + piece % 4] >> (2 * (piece / 4)) & 3;
-                    let scale = i16::from(low | high << 4) - 32;
-                    d = half(block, 108);
-                    pieces.push((i32::from(scale), 0, q.collect()));
-                }
+                d = half(block, 108);
+                pieces = (0..16).map(|piece| three_bits(block, piece)).collect();
             }
             Format::Iq4Nl => pieces.push((1, 0, bell(nibbles(2)))),
             Format::Iq4Xs => {
@@ -164,6 +122,62 @@ fn take_apart(format: Format, row: &[u8]) -> Vec<Apart> {
         blocks.push(Apart { d, m, pieces });
     }
     blocks
+}
+
+/// Unit `unit` of a block of `Q4_K` or `Q5_K`.
+fn nibbles_of_super_block(format: Format, block: &[u8], unit: usize) -> Piece {
+    let packed = &block[4..16];
+    let (scale, minimum) = if unit < 4 {
+        (packed[unit] & 63, packed[unit + 4] & 63)
+    } else {
+        let low = packed[unit + 4];
+        let (s, m) = (packed[unit - 4] >> 6, packed[unit] >> 6);
+        ((low & 15) | s << 4, (low >> 4) | m << 4)
+    };
+    let at = if format == Format::Q4K { 16 } else { 48 };
+    let q = (0..32).map(|i| {
+        let nibble = (block[at + 32 * (unit / 2) + i] >> (4 * (unit % 2))) & 15;
+        let fifth = (block[16 + i] >> unit) & 1;
+        let fifth = if format == Format::Q5K { fifth << 4 } else { 0 };
+        i32::from(nibble | fifth)
+    });
+    (i32::from(scale), i32::from(minimum), q.collect())
+}
+
+/// Piece `piece` of a block of `Q6_K`.
+fn six_bits(block: &[u8], piece: usize) -> Piece {
+    let q = (0..16).map(|i| {
+        let k = 16 * piece + i;
+        let (side, quarter, i) = (k / 128, k % 128 / 32, k % 32);
+        let low = block[64 * side + 32 * (quarter % 2) + i] >> (4 * (quarter / 2));
+        let high = block[128 + 32 * side + i] >> (2 * quarter);
+        i32::from((low & 15) | (high & 3) << 4) - 32
+    });
+    (i32::from(block[192 + piece] as i8), 0, q.collect())
+}
+
+/// Piece `piece` of a block of `Q2_K`.
+fn two_bits(block: &[u8], piece: usize) -> Piece {
+    let q = (0..16).map(|i| {
+        let k = 16 * piece + i;
+        i32::from(block[16 + 32 * (k / 128) + k % 32] >> (2 * (k % 128 / 32))) & 3
+    });
+    let (scale, minimum) = (block[piece] & 15, block[piece] >> 4);
+    (i32::from(scale), i32::from(minimum), q.collect())
+}
+
+/// Piece `piece` of a block of `Q3_K`.
+fn three_bits(block: &[u8], piece: usize) -> Piece {
+    let q = (0..16).map(|i| {
+        let k = 16 * piece + i;
+        let low = block[32 + 32 * (k / 128) + k % 32] >> (2 * (k % 128 / 32));
+        let high = block[k % 32] >> (k / 32);
+        i32::from((low & 3) | (high & 1) << 2) - 4
+    });
+    let low = block[96 + piece % 8] >> (4 * (piece / 8)) & 15;
+    let high = block[104 + piece % 4] >> (2 * (piece / 4)) & 3;
+    let scale = i16::from(low | high << 4) - 32;
+    (i32::from(scale), 0, q.collect())
 }
 
 /// The product of one row with one row of activations, as `nook_kernels` documents it.

@@ -395,16 +395,7 @@ impl World {
                     self.step(attempt, given, &out);
                 }
                 Action::Forward { attempt, next } => self.forward(attempt, next),
-                Action::Close { attempt, reason } => {
-                    let is_superseded = reason == CloseReason::Superseded;
-                    self.outcome.superseded += usize::from(is_superseded);
-                    let host = self.hosts.get_mut(&attempt).expect("only what was opened");
-                    assert!(!host.closed, "closed twice");
-                    host.closed = true;
-                    if reason == CloseReason::Finished {
-                        self.keep(attempt);
-                    }
-                }
+                Action::Close { attempt, reason } => self.close(attempt, reason),
                 Action::AskCaches { attempt } => self.give(attempt),
                 Action::GiveCaches { attempt, from } => self.take(attempt, from),
                 Action::ForgetCaches { from } => drop(self.given.remove(&from)),
@@ -420,6 +411,17 @@ impl World {
                 Action::Aborted { code, .. } => self.end(End::Aborted(code)),
                 Action::Done => self.end(End::Done),
             }
+        }
+    }
+
+    fn close(&mut self, attempt: AttemptId, reason: CloseReason) {
+        let is_superseded = reason == CloseReason::Superseded;
+        self.outcome.superseded += usize::from(is_superseded);
+        let host = self.hosts.get_mut(&attempt).expect("only what was opened");
+        assert!(!host.closed, "closed twice");
+        host.closed = true;
+        if reason == CloseReason::Finished {
+            self.keep(attempt);
         }
     }
 

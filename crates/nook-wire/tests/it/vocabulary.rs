@@ -49,6 +49,7 @@ fn named_text(_: &String) {}
 /// PIECE they are those of a model's file, which was there before anything was said.
 fn activation_bytes(_: &Bytes) {}
 
+#[allow(clippy::too_many_lines, reason = "one arm for each message")]
 fn visit(message: &Message) {
     match message {
         Message::Hello(Hello { protocol, app_version, device_name, listen_port }) => {

@@ -43,9 +43,6 @@ const EXCEPTIONS: &[Exception] = &[
     known("crates/nook-model",    9, "the graphics pass and the processor's share sessions"),
     known("crates/nook-node",    40, "one state for all; to be cut into crates for host and requester"),
     known("crates/nook-openai",  11, "every route uses the server's state, which names every route"),
-    known("crates/nook-pipeline", 12, "one machine over several files"),
-    known("crates/nook-shard",    5, "the worker's loop and what it serves share its state"),
-    known("crates/nook-text",     5, "tools are written and read by the template's dialect"),
     known("crates/nook-wire",     7, "a message and its payloads name each other"),
     known("src-tauri",            8, "window, tray and page commands open each other"),
 ];

@@ -82,7 +82,7 @@ fn read_file(tree: &Tree, path: &str, owner: Owner, modules: &mut Vec<Module>) -
         Owner::Root => None,
         Owner::Module(parent) => Some(parent),
     };
-    let lines = lines_without_tests(file, rust);
+    let lines = lines_without_tests(file);
     let at = modules.len();
     modules.push(Module { file: path.to_owned(), lines, parent, ..Module::default() });
     let folder = match owner {

@@ -1,0 +1,41 @@
+//! What every call of a worker shares.
+
+use nook_wire::LocalMessage;
+
+use crate::account::Account;
+use crate::compute::Compute;
+
+/// What every call of this worker shares.
+#[derive(Debug, Clone)]
+pub(crate) struct Room {
+    pub(crate) compute: Compute,
+    pub(crate) account: Account,
+}
+
+impl Room {
+    /// Frees all that is in memory and not in use.
+    pub(crate) async fn release_all(&self) {
+        self.account.free_parked();
+        self.compute.release_all().await;
+    }
+
+    /// What this worker holds and does now.
+    pub(crate) async fn status(&self) -> LocalMessage {
+        let holding = self.compute.holding().await;
+        let balance = self.account.balance();
+        LocalMessage::StatusReport {
+            held: holding.layers,
+            embedding: holding.embedding,
+            head: holding.head,
+            sessions: balance.sessions,
+            guest_sessions: balance.guests,
+            weight_bytes: balance.weights,
+            cache_bytes: balance.caches,
+            steps_done: holding.steps_done,
+            passes: holding.passes,
+            parked: balance.parked,
+            parked_bytes: balance.parked_bytes,
+            lent_bytes: balance.lent,
+        }
+    }
+}
