@@ -18,6 +18,8 @@ mod keys;
 mod manual;
 mod models;
 mod output;
+#[cfg(test)]
+mod pages;
 mod pipeline;
 mod timeline;
 mod up;

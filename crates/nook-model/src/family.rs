@@ -65,35 +65,72 @@ pub(crate) struct HeadSpec {
     pub(crate) soft_cap: Option<f32>,
 }
 
+/// An architecture whose files load.
+#[derive(Debug, Clone, Copy)]
+pub struct Architecture {
+    name: &'static str,
+    models: &'static str,
+    describe: fn(&Metadata<'_>) -> Result<Description, Fault>,
+}
+
+impl Architecture {
+    /// Every architecture that loads, as `docs/models.md` lists them.
+    pub const ALL: &[Self] = &[
+        Self::new(
+            "llama",
+            "Llama 1 to 3, Mistral, Mixtral, Ember and others of this form",
+            llama::describe,
+        ),
+        Self::new("llama4", "Llama 4, text only", llama4::describe),
+        Self::new("qwen2", "Qwen2, Qwen2.5", qwen2::describe),
+        Self::new("qwen2moe", "Qwen2, mixture of experts", qwen2::describe_mixture),
+        Self::new("qwen3", "Qwen3", qwen3::describe),
+        Self::new("qwen3moe", "Qwen3, mixture of experts", qwen3::describe_mixture),
+        Self::new("qwen35", "Qwen3.5, text only", qwen35::describe),
+        Self::new("qwen35moe", "Qwen3.5, mixture of experts, text only", qwen35::describe_mixture),
+        Self::new("gemma", "Gemma", gemma::describe),
+        Self::new("gemma2", "Gemma 2", gemma2::describe),
+        Self::new("gemma3", "Gemma 3, text only", gemma3::describe),
+        Self::new("phi3", "Phi-3, Phi-3.5, Phi-4", phi3::describe),
+        Self::new("starcoder2", "StarCoder2", starcoder2::describe),
+        Self::new("glm4", "GLM-4-0414", glm4::describe),
+        Self::new("minicpm", "MiniCPM", minicpm::describe),
+        Self::new("minicpm3", "MiniCPM 3", minicpm3::describe),
+        Self::new("olmo2", "OLMo 2, OLMo 3", olmo2::describe),
+        Self::new("granite", "Granite 3", granite::describe),
+        Self::new("granitemoe", "Granite 3, mixture of experts", granite::describe),
+        Self::new("deepseek2", "DeepSeek-V2, DeepSeek-V3", deepseek2::describe),
+    ];
+
+    const fn new(
+        name: &'static str,
+        models: &'static str,
+        describe: fn(&Metadata<'_>) -> Result<Description, Fault>,
+    ) -> Self {
+        Self { name, models, describe }
+    }
+
+    /// What `general.architecture` of such a file says.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The models that are of it, for people.
+    #[must_use]
+    pub fn models(&self) -> &'static str {
+        self.models
+    }
+}
+
 /// The description of a file, with its hyperparameters and tensors checked. `tokens` is the length of
 /// the file's vocabulary, 0 when it has none.
 pub(crate) fn of(header: &Header, tokens: usize) -> Result<Description, Fault> {
-    let architecture = header.required_text("general.architecture")?;
-    let metadata = Metadata::new(header, architecture, tokens);
-    let description = match architecture {
-        "llama" => llama::describe(&metadata)?,
-        "llama4" => llama4::describe(&metadata)?,
-        "qwen2" => qwen2::describe(&metadata)?,
-        "qwen2moe" => qwen2::describe_mixture(&metadata)?,
-        "qwen3" => qwen3::describe(&metadata)?,
-        "qwen3moe" => qwen3::describe_mixture(&metadata)?,
-        "qwen35" => qwen35::describe(&metadata)?,
-        "qwen35moe" => qwen35::describe_mixture(&metadata)?,
-        "gemma" => gemma::describe(&metadata)?,
-        "gemma2" => gemma2::describe(&metadata)?,
-        "gemma3" => gemma3::describe(&metadata)?,
-        "phi3" => phi3::describe(&metadata)?,
-        "starcoder2" => starcoder2::describe(&metadata)?,
-        "glm4" => glm4::describe(&metadata)?,
-        "minicpm" => minicpm::describe(&metadata)?,
-        "minicpm3" => minicpm3::describe(&metadata)?,
-        "olmo2" => olmo2::describe(&metadata)?,
-        "granite" | "granitemoe" => granite::describe(&metadata)?,
-        "deepseek2" => deepseek2::describe(&metadata)?,
-        other => {
-            return Err(Fault::Architecture { architecture: other.to_owned() });
-        }
+    let name = header.required_text("general.architecture")?;
+    let Some(architecture) = Architecture::ALL.iter().find(|known| known.name == name) else {
+        return Err(Fault::Architecture { architecture: name.to_owned() });
     };
+    let description = (architecture.describe)(&Metadata::new(header, name, tokens))?;
     check::check_tensors(header, &description)?;
     Ok(description)
 }

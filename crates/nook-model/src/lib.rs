@@ -38,6 +38,7 @@ mod weights;
 
 pub use device::{Device, UnknownDevice};
 pub use error::{Fault, ModelError};
+pub use family::Architecture;
 pub use file::ModelFile;
 pub use handover::{HandoverError, LayerExport};
 pub use loaded::{LoadOptions, LoadedModel, Precision};

@@ -112,6 +112,31 @@ pub enum ToolError {
 }
 
 impl ToolForm {
+    /// Every form.
+    pub const ALL: [Self; 4] = [Self::Hermes, Self::Llama, Self::Mistral, Self::MistralNamed];
+
+    /// A call in this form, for people.
+    #[must_use]
+    pub fn example(self) -> &'static str {
+        match self {
+            Self::Hermes => r#"<tool_call>{"name": …, "arguments": …}</tool_call>"#,
+            Self::Llama => r#"{"name": …, "parameters": …} as the whole reply"#,
+            Self::Mistral => r#"[TOOL_CALLS][{"name": …, "arguments": …}]"#,
+            Self::MistralNamed => "[TOOL_CALLS]name[ARGS]{…}",
+        }
+    }
+
+    /// Whose models write it, for people.
+    #[must_use]
+    pub fn models(self) -> &'static str {
+        match self {
+            Self::Hermes => "Hermes, Qwen; the default for every other template",
+            Self::Llama => "Llama 3",
+            Self::Mistral => "Mistral, up to version 7 of its tokenizer",
+            Self::MistralNamed => "Mistral, since then",
+        }
+    }
+
     /// Strings that begin a call; a bare brace does so only as the `first` word.
     pub(crate) fn marks(self, first: bool) -> &'static [&'static str] {
         match (self, first) {
