@@ -34,7 +34,7 @@ mod tools;
 mod traffic;
 mod usage;
 
-pub(crate) use self::events::{HostContext, HostEffect, HostEvent};
+pub(crate) use self::events::{Guests, HostContext, HostEffect, HostEvent, OwnSpeed};
 pub(crate) use self::giving::Giving;
 pub(crate) use self::lent::Lent;
 pub(crate) use self::machine::{Host, worker_limits};

@@ -2,7 +2,7 @@
 
 use nook_base::{Sensitive, clock};
 
-use crate::host::{HostContext, HostEffect, HostEvent};
+use crate::host::{Guests, HostContext, HostEffect, HostEvent};
 use crate::house::{HouseError, PauseFor, Sharing};
 use crate::preferences::not_changed;
 use crate::requester::Event;
@@ -104,13 +104,13 @@ impl State {
     /// Gives back all memory that no reply of this device needs, at once, and lends nothing for a
     /// quarter of an hour.
     pub(crate) fn free_memory(&mut self) -> Result<(), HouseError> {
-        let drains = self.host.is_lending();
+        let guests = if self.host.is_lending() { Guests::Draining } else { Guests::None };
         if self.host.sharing() == Sharing::On {
             let until = clock::unix_seconds().saturating_add(FREED_SECONDS);
             let asked = self.settings.settings().host.pause.until;
             self.pause_until(until.max(asked))?;
         }
-        self.tell_host(HostEvent::MemoryWanted { drains });
+        self.tell_host(HostEvent::MemoryWanted { guests });
         Ok(())
     }
 

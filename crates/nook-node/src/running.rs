@@ -12,7 +12,7 @@ use nook_wire::Message;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::chats::ChatAsk;
-use crate::host::HostEvent;
+use crate::host::{HostEvent, OwnSpeed};
 use crate::house::{Command, HouseError};
 use crate::preferences::settings_trouble;
 use crate::requester::Event;
@@ -242,7 +242,8 @@ impl State {
         if self.heard.len() != before {
             self.publish_book();
         }
-        self.tell_host(HostEvent::Tick { wants_conditions: self.is_unmeasured() });
+        let own_speed = if self.is_unmeasured() { OwnSpeed::Unknown } else { OwnSpeed::Known };
+        self.tell_host(HostEvent::Tick { own_speed });
         self.ask(Event::Tick);
         self.show_meters();
         self.rest_when_quiet();

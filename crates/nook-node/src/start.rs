@@ -301,7 +301,7 @@ fn assemble(
     let tools = Tools {
         me: me.id,
         workers: workers.clone(),
-        shelf: shelf.clone(),
+        shelf,
         book: book.subscribe(),
         giving: Giving::new(traffic.clone()),
         events: host_events,
@@ -332,7 +332,6 @@ fn assemble(
         measured: read.measured_file,
         quiet: Quiet::default(),
         workers,
-        shelf,
         moving: Moving::begun(!library.is_there(), models.missing),
         library,
         catalogue: models.entries,

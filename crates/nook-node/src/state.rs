@@ -28,7 +28,6 @@ use crate::requester::reply::Me;
 use crate::requester::{Requester, Runner};
 use crate::resources::adverts::{AdvertBook, Heard};
 use crate::resources::catalogue::Entry;
-use crate::resources::shelf::Shelf;
 use crate::resources::workers::Workers;
 use crate::views::{HouseView, KeyPlace, ModelView, PortView, TroubleView};
 use crate::waking::Looks;
@@ -130,7 +129,6 @@ pub(crate) struct State {
     pub(crate) quiet: Quiet,
     pub(crate) workers: Workers,
     /// The models that are open.
-    pub(crate) shelf: Shelf,
     pub(crate) library: Library,
     pub(crate) catalogue: Vec<Entry>,
     pub(crate) downloads: Downloads,

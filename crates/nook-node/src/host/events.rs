@@ -37,9 +37,8 @@ pub(crate) enum HostEvent<C = Call<Message>> {
     SharingSet,
     /// The owner's own pause was set or taken back.
     PauseSet,
-    /// The owner wants all memory back that no reply of this device needs. `drains`: guests were
-    /// served until now, so it is freed when their steps are done.
-    MemoryWanted { drains: bool },
+    /// The owner wants all memory back that no reply of this device needs.
+    MemoryWanted { guests: Guests },
     /// The settings were edited; as they were before.
     SettingsChanged { before: Box<Settings> },
     /// Devices were paired, unpaired or trusted differently: the gate is new.
@@ -86,13 +85,30 @@ pub(crate) enum HostEvent<C = Call<Message>> {
     SleepOver,
     /// A reply of this device ended.
     ReplyEnded,
-    /// A second has passed. `wants_conditions`: this device would measure itself if the machine
-    /// were at rest.
-    Tick { wants_conditions: bool },
+    /// A second has passed.
+    Tick { own_speed: OwnSpeed },
     /// The node leaves: guests finish their steps.
     Leave,
     /// Nothing is computed for others any more.
     Left,
+}
+
+/// Whether guests were served until now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guests {
+    /// They were: memory is freed when their steps are done.
+    Draining,
+    /// They were not.
+    None,
+}
+
+/// Whether this device knows how fast it computes what it lends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnSpeed {
+    /// It does.
+    Known,
+    /// It does not, and would measure itself if the machine were at rest.
+    Unknown,
 }
 
 /// What the lending side reads of the rest of the node.
