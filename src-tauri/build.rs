@@ -2,53 +2,19 @@
 
 use std::path::Path;
 
-/// What the page may ask for; `capabilities/main.json` allows exactly these.
-const COMMANDS: &[&str] = &[
-    "add_port_key",
-    "arrived",
-    "autostart",
-    "cancel_pairing",
-    "change_download",
-    "change_setting",
-    "choose_model_file",
-    "choose_models_folder",
-    "confine_conversation",
-    "conversations",
-    "copy_model",
-    "delete_conversation",
-    "diagnostics",
-    "export_conversation",
-    "forget",
-    "found_models",
-    "free_memory",
-    "import_conversation",
-    "import_model",
-    "instruct_conversation",
-    "join",
-    "messages",
-    "move_models",
-    "open_link",
-    "pause_sharing",
-    "port_key",
-    "pull_model",
-    "quit",
-    "remove_model",
-    "remove_port_key",
-    "rename_conversation",
-    "renew_port_key",
-    "resume_sharing",
-    "say",
-    "set_autostart",
-    "set_name",
-    "set_sharing",
-    "set_trust",
-    "show_code",
-    "stop",
-    "stop_moving_models",
-    "test_port",
-    "turned_to",
-    "watch",
-];
+/// What the window may ask for: one list, from which the commands are read.
+const CAPABILITY: &str = include_str!("capabilities/main.json");
+
+/// Stands before each command of the list.
+const ALLOW: &str = "allow-";
+
+/// The commands that the capability allows. They are known by their names alone, so every text of the file that
+/// begins so is one.
+fn commands() -> Vec<&'static str> {
+    let texts = CAPABILITY.split('"');
+    let allowed = texts.filter_map(|text| text.strip_prefix(ALLOW));
+    allowed.map(|name| &*name.replace('-', "_").leak()).collect()
+}
 
 fn main() {
     println!("cargo::rerun-if-changed=../ui/dist");
@@ -58,7 +24,7 @@ fn main() {
         );
         return;
     }
-    let manifest = tauri_build::AppManifest::new().commands(COMMANDS);
+    let manifest = tauri_build::AppManifest::new().commands(commands().leak());
     if let Err(error) =
         tauri_build::try_build(tauri_build::Attributes::new().app_manifest(manifest))
     {

@@ -13,8 +13,8 @@ export default defineConfig({
   forbidOnly: true,
   reporter: 'list',
   // Only what hangs takes this long, also where a machine has much else to do.
-  timeout: 300_000,
-  expect: { timeout: 60_000 },
+  timeout: 1_800_000,
+  expect: { timeout: 300_000 },
   use: {
     baseURL: `http://127.0.0.1:${String(PORT)}/`,
     viewport: { width: 1100, height: 800 },

@@ -48,7 +48,7 @@ export default defineConfig(({ mode, command }) => {
       setupFiles: ['tests/setup.ts'],
       restoreMocks: true,
       // Only what hangs takes this long, also where a machine has much else to do.
-      testTimeout: 30_000,
+      testTimeout: 240_000,
     },
   };
 });

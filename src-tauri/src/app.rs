@@ -3,9 +3,9 @@
 use std::future::Future;
 
 use anyhow::Context as _;
+use nook_api::NodeHandle;
+use nook_api::views::{Problem, SettingAsk};
 use nook_base::tasks::Tasks;
-use nook_node::House;
-use nook_node::views::{Problem, SettingAsk};
 use tauri::{
     AppHandle, Builder, Context, DragDropEvent, Manager, RunEvent, Window, WindowEvent, Wry,
 };
@@ -51,47 +51,18 @@ pub(crate) fn run(
         .manage(background)
         .manage(opening)
         .invoke_handler(tauri::generate_handler![
-            page_commands::add_port_key,
             commands::arrived,
-            commands::cancel_pairing,
             page_commands::autostart,
-            page_commands::change_download,
-            page_commands::change_setting,
+            commands::call,
             page_commands::choose_model_file,
             page_commands::choose_models_folder,
-            commands::confine_conversation,
-            commands::conversations,
-            page_commands::copy_model,
-            commands::delete_conversation,
             page_commands::diagnostics,
             commands::export_conversation,
-            commands::forget,
-            page_commands::found_models,
-            page_commands::free_memory,
-            commands::import_conversation,
-            page_commands::import_model,
-            commands::instruct_conversation,
-            commands::join,
-            commands::messages,
-            page_commands::move_models,
             commands::open_link,
-            page_commands::pause_sharing,
-            page_commands::port_key,
-            page_commands::pull_model,
             commands::quit,
-            page_commands::remove_model,
-            commands::rename_conversation,
-            page_commands::remove_port_key,
-            page_commands::renew_port_key,
-            page_commands::resume_sharing,
             commands::say,
             page_commands::set_autostart,
-            commands::set_name,
-            commands::set_sharing,
-            commands::set_trust,
-            commands::show_code,
             commands::stop,
-            page_commands::stop_moving_models,
             page_commands::test_port,
             commands::turned_to,
             commands::watch,
@@ -226,7 +197,7 @@ async fn live(app: AppHandle, tray: Option<Tray>, opener: Opener, arguments: Arg
 }
 
 /// What helped once is needed at the next start too; Settings take it back.
-async fn keep_safe_graphics(house: &House) {
+async fn keep_safe_graphics(house: &NodeHandle) {
     if let Err(error) = house.change_setting(SettingAsk::SafeGraphics(true)).await {
         tracing::warn!(%error, "the next start will not know that safe graphics are needed");
     }

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nook_node::views;
 use ts_rs::{Config, TS};
 
 use crate::asks;
@@ -42,22 +41,12 @@ fn generate() -> BTreeMap<String, String> {
     let folder = tempfile::tempdir().unwrap();
     // JSON has one kind of number; ids and times stay far below 2^53.
     let config = Config::new().with_large_int("number").with_out_dir(folder.path());
-    views::HouseView::export_all(&config).unwrap();
-    views::ConversationView::export_all(&config).unwrap();
-    views::MessageView::export_all(&config).unwrap();
-    views::ReplyEvent::export_all(&config).unwrap();
-    views::Problem::export_all(&config).unwrap();
+    nook_api::bindings::export(&config).unwrap();
     asks::WindowNews::export_all(&config).unwrap();
-    asks::TurnAsk::export_all(&config).unwrap();
-    asks::JoinTarget::export_all(&config).unwrap();
-    asks::TurnView::export_all(&config).unwrap();
     asks::DiagnosticsView::export_all(&config).unwrap();
-    views::ExportAsk::export_all(&config).unwrap();
-    views::SettingAsk::export_all(&config).unwrap();
-    views::DownloadAsk::export_all(&config).unwrap();
-    views::FoundView::export_all(&config).unwrap();
     let mut files = read_folder(folder.path());
     files.insert("ErrorCode.ts".to_owned(), error_codes());
+    files.insert("NodeCalls.ts".to_owned(), nook_api::bindings::node_calls());
     files
 }
 

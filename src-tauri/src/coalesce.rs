@@ -1,6 +1,6 @@
 //! Joins the words of a reply that come faster than a page can show them. Pure.
 
-use nook_node::views::ReplyEvent;
+use nook_api::views::ReplyEvent;
 
 /// Text that waits to be sent.
 #[derive(Debug, Default)]

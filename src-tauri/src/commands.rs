@@ -1,26 +1,30 @@
-//! What the page may ask for. Every command waits for the house and hands the question on; what is
-//! decided is decided there.
+//! What the page may ask for: actions of the node through [`call`], and what is this program's own, as
+//! windows, files and replies that stream into a channel.
 
-use nook_node::views::{
-    ConversationView, DeviceView, ExportAsk, MessageView, PairingView, Problem, ReplyEvent,
-    SettingAsk, Trust, Wording,
-};
-use nook_node::{House, Reach, Sharing};
+use nook_api::views::{ExportAsk, Problem, ReplyEvent, SettingAsk, Wording};
+use nook_api::{FrontEnd, Request, Response, Turn, TurnView};
 use tauri::ipc::Channel;
 use tauri::{AppHandle, State};
 
-use crate::asks::{JoinTarget, Page, ReachAsk, TurnAsk, TurnView, WindowNews};
+use crate::asks::{Page, WindowNews};
 use crate::news::News;
 use crate::opening::Opening;
 use crate::page_watch::PageWatch;
 use crate::replies::Replies;
 use crate::texts::Speech;
-use crate::{leaving, saving};
+use crate::{leaving, page_requests, saving};
 
 /// Longest link that is opened; browsers take no longer ones either.
 const LINK_BYTES_MAX: usize = 2048;
 
 pub(crate) type Answer<T> = Result<T, Problem>;
+
+/// Asks the node for one action, as far as a page may.
+#[tauri::command]
+pub(crate) async fn call(request: Request, opening: State<'_, Opening>) -> Answer<Response> {
+    let request = page_requests::checked(request)?;
+    Ok(opening.house().await?.call(FrontEnd::Window, request).await?)
+}
 
 #[tauri::command]
 pub(crate) async fn watch(
@@ -53,102 +57,6 @@ pub(crate) fn turned_to(page: Page, watched: State<'_, PageWatch>) {
     watched.turned_to(page);
 }
 
-#[tauri::command]
-pub(crate) async fn set_sharing(on: bool, opening: State<'_, Opening>) -> Answer<()> {
-    let sharing = if on { Sharing::On } else { Sharing::Off };
-    Ok(opening.house().await?.set_sharing(sharing).await?)
-}
-
-#[tauri::command]
-pub(crate) async fn set_name(name: String, opening: State<'_, Opening>) -> Answer<()> {
-    Ok(opening.house().await?.set_name(name).await?)
-}
-
-#[tauri::command]
-pub(crate) async fn show_code(opening: State<'_, Opening>) -> Answer<PairingView> {
-    Ok(opening.house().await?.show_code().await?)
-}
-
-#[tauri::command]
-pub(crate) async fn cancel_pairing(opening: State<'_, Opening>) -> Answer<()> {
-    Ok(opening.house().await?.cancel_pairing().await?)
-}
-
-#[tauri::command]
-pub(crate) async fn join(
-    target: JoinTarget,
-    code: String,
-    opening: State<'_, Opening>,
-) -> Answer<DeviceView> {
-    Ok(opening.house().await?.join(target.into(), code).await?)
-}
-
-#[tauri::command]
-pub(crate) async fn set_trust(
-    device: String,
-    trust: Trust,
-    opening: State<'_, Opening>,
-) -> Answer<()> {
-    Ok(opening.house().await?.set_trust(device, trust).await?)
-}
-
-#[tauri::command]
-pub(crate) async fn forget(device: String, opening: State<'_, Opening>) -> Answer<()> {
-    Ok(opening.house().await?.forget(device).await?)
-}
-
-#[tauri::command]
-pub(crate) async fn conversations(
-    search: Option<String>,
-    opening: State<'_, Opening>,
-) -> Answer<Vec<ConversationView>> {
-    Ok(opening.house().await?.conversations(search).await?)
-}
-
-#[tauri::command]
-pub(crate) async fn messages(
-    conversation: i64,
-    opening: State<'_, Opening>,
-) -> Answer<Vec<MessageView>> {
-    Ok(opening.house().await?.messages(conversation).await?)
-}
-
-#[tauri::command]
-pub(crate) async fn rename_conversation(
-    conversation: i64,
-    title: String,
-    opening: State<'_, Opening>,
-) -> Answer<()> {
-    Ok(opening.house().await?.rename_conversation(conversation, title).await?)
-}
-
-#[tauri::command]
-pub(crate) async fn delete_conversation(
-    conversation: i64,
-    opening: State<'_, Opening>,
-) -> Answer<()> {
-    Ok(opening.house().await?.delete_conversation(conversation).await?)
-}
-
-#[tauri::command]
-pub(crate) async fn instruct_conversation(
-    conversation: i64,
-    instructions: String,
-    opening: State<'_, Opening>,
-) -> Answer<()> {
-    Ok(opening.house().await?.instruct_conversation(conversation, instructions).await?)
-}
-
-#[tauri::command]
-pub(crate) async fn confine_conversation(
-    conversation: i64,
-    reach: ReachAsk,
-    opening: State<'_, Opening>,
-) -> Answer<()> {
-    let reach = Reach::from(reach);
-    Ok(opening.house().await?.confine_conversation(conversation, reach).await?)
-}
-
 /// Saves a conversation as a file in the folder for downloads; says where.
 #[tauri::command]
 pub(crate) async fn export_conversation(
@@ -167,19 +75,13 @@ pub(crate) async fn export_conversation(
 }
 
 #[tauri::command]
-pub(crate) async fn import_conversation(file: String, opening: State<'_, Opening>) -> Answer<i64> {
-    Ok(opening.house().await?.import_conversation(file).await?)
-}
-
-#[tauri::command]
 pub(crate) async fn say(
-    turn: TurnAsk,
+    turn: Turn,
     events: Channel<ReplyEvent>,
     opening: State<'_, Opening>,
     replies: State<'_, Replies>,
 ) -> Answer<TurnView> {
-    let house: House = opening.house().await?;
-    replies.say(&house, turn.into(), events).await
+    replies.say(&opening.house().await?, turn, events).await
 }
 
 /// Ends the program: where there is no tray, the window is the only place to ask for it.

@@ -1,6 +1,6 @@
 //! A house as the views show it, for tests.
 
-use nook_node::views::HouseView;
+use nook_api::views::HouseView;
 use serde_json::{Value, json};
 
 /// A house at rest with two connected devices; `sharing` replaces what is said of lending.

@@ -3,7 +3,7 @@
 //! macOS colours a black template itself; the other systems get an ember tone that can be seen on
 //! light and dark panels alike (3:1 against white and against black).
 
-use nook_node::views::SharingState;
+use nook_api::views::SharingState;
 use tauri::image::Image;
 use tauri::include_image;
 

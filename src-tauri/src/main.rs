@@ -28,6 +28,7 @@ mod notices;
 mod opening;
 mod page_commands;
 mod page_paths;
+mod page_requests;
 mod page_watch;
 mod port_test;
 mod replies;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use nook_api::NodeHandle;
 use nook_base::tasks::Tasks;
-use nook_node::House;
 use tauri::ipc::Channel;
 
 use crate::asks::{Page, WindowNews};
@@ -37,7 +37,7 @@ struct Listening {
 
 impl News {
     /// Starts the news for a page that was just loaded.
-    pub(crate) fn listen(&self, house: &House, channel: Channel<WindowNews>) {
+    pub(crate) fn listen(&self, house: &NodeHandle, channel: Channel<WindowNews>) {
         let tasks = house.tasks().child();
         {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

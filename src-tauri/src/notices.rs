@@ -8,9 +8,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use nook_api::NodeHandle;
+use nook_api::views::{DeviceView, HouseView, PauseReason};
 use nook_base::clock;
-use nook_node::House;
-use nook_node::views::{DeviceView, HouseView, PauseReason};
 use tauri::{AppHandle, Manager};
 
 use crate::asks::Page;
@@ -138,7 +138,7 @@ fn is_on_battery(view: &HouseView) -> bool {
 }
 
 /// Follows the house until it is gone.
-pub(crate) async fn follow(app: AppHandle, house: House) {
+pub(crate) async fn follow(app: AppHandle, house: NodeHandle) {
     let mut view = house.view();
     let mut noticing = Noticing::default();
     let mut desktop = Desktop::default();

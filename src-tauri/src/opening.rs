@@ -1,14 +1,14 @@
 //! The house while it opens: the window is there first, its questions wait here for the house.
 
-use nook_node::House;
-use nook_node::views::Problem;
+use nook_api::NodeHandle;
+use nook_api::views::Problem;
 use tokio::sync::watch;
 
 /// How far the start of the house has come.
 #[derive(Debug, Clone)]
 enum Stage {
     Starting,
-    Open(House),
+    Open(NodeHandle),
     Failed(Problem),
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn opening() -> (Opener, Opening) {
 
 impl Opener {
     /// The house is open.
-    pub(crate) fn open(self, house: House) {
+    pub(crate) fn open(self, house: NodeHandle) {
         self.stage.send_replace(Stage::Open(house));
     }
 
@@ -44,14 +44,14 @@ impl Opener {
 
 impl Opening {
     /// The house, as soon as it is open.
-    pub(crate) async fn house(&self) -> Result<House, Problem> {
+    pub(crate) async fn house(&self) -> Result<NodeHandle, Problem> {
         let mut stage = self.stage.clone();
         // An opener that was dropped without a word can only mean that the program ends.
         let now = stage.wait_for(|stage| !matches!(stage, Stage::Starting)).await;
         match now.as_deref() {
             Ok(Stage::Open(house)) => Ok(house.clone()),
             Ok(Stage::Failed(problem)) => Err(problem.clone()),
-            Ok(Stage::Starting) | Err(_) => Err(nook_node::HouseError::gone().into()),
+            Ok(Stage::Starting) | Err(_) => Err(nook_api::NodeError::gone().into()),
         }
     }
 
@@ -61,7 +61,7 @@ impl Opening {
     }
 
     /// The house if it is open now.
-    pub(crate) fn now(&self) -> Option<House> {
+    pub(crate) fn now(&self) -> Option<NodeHandle> {
         match &*self.stage.borrow() {
             Stage::Open(house) => Some(house.clone()),
             Stage::Starting | Stage::Failed(_) => None,

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
+use nook_api::views::{Problem, Wording};
 use nook_base::ErrorCode;
-use nook_node::views::{Problem, Wording};
 
 /// The path as the page can hand it back.
 pub(crate) fn text_of(path: &Path) -> Result<String, Problem> {

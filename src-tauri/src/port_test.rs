@@ -5,8 +5,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use nook_api::views::{Problem, Wording};
 use nook_base::ErrorCode;
-use nook_node::views::{Problem, Wording};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 

@@ -7,14 +7,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use nook_api::views::{Problem, ReplyEvent};
+use nook_api::{KeptReply, NodeError, NodeHandle, Turn, TurnView};
 use nook_base::ErrorCode;
-use nook_node::views::{Problem, ReplyEvent};
-use nook_node::{House, KeptReply, Turn};
 use tauri::ipc::Channel;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use crate::asks::TurnView;
 use crate::coalesce::Coalescer;
 
 /// Words are sent to the page about thirty times a second; more often nobody sees.
@@ -34,12 +33,12 @@ impl Replies {
     /// Says something and starts to stream the reply.
     pub(crate) async fn say(
         &self,
-        house: &House,
+        house: &NodeHandle,
         turn: Turn,
         events: Channel<ReplyEvent>,
     ) -> Result<TurnView, Problem> {
         if self.with_stops(|stops| stops.len()) >= REPLIES_MAX {
-            return Err(ErrorCode::Busy).map_err(|code| nook_node::HouseError::from(code).into());
+            return Err(ErrorCode::Busy).map_err(|code| NodeError::from(code).into());
         }
         let started = house.say(turn).await?;
         let view = TurnView::from(&started);

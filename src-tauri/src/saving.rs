@@ -3,8 +3,8 @@
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
+use nook_api::views::{Problem, Wording};
 use nook_base::ErrorCode;
-use nook_node::views::{Problem, Wording};
 use tauri::{AppHandle, Manager};
 
 /// Longest name of a file, in characters, without its ending and number.
@@ -34,7 +34,7 @@ pub(crate) async fn save(
             let sentence = format!("The file could not be saved: {error}.");
             Err(problem(ErrorCode::BadRequest, sentence, error.to_string()))
         }
-        Err(_) => Err(nook_node::HouseError::gone().into()),
+        Err(_) => Err(nook_api::NodeError::gone().into()),
     }
 }
 

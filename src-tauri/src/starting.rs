@@ -3,8 +3,9 @@
 
 use std::io;
 
-use nook_node::views::Wording;
-use nook_node::{House, HouseOptions, StartError, WorkerCommand};
+use nook_api::NodeHandle;
+use nook_api::views::Wording;
+use nook_node::{HouseOptions, StartError, WorkerCommand};
 
 /// Why there is no house.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +29,7 @@ impl HouseStartError {
 }
 
 /// Starts everything. A door that does not open is a problem to show, not a reason to have no house.
-pub(crate) async fn start() -> Result<House, HouseStartError> {
+pub(crate) async fn start() -> Result<NodeHandle, HouseStartError> {
     let program = std::env::current_exe().map_err(HouseStartError::OwnFile)?;
     let worker = WorkerCommand { program, arguments: vec!["worker".into()] };
     let house = nook_node::start(HouseOptions { home: None, worker }).await?;

@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use nook_node::views::{HouseView, PauseReason, PauseView};
+use nook_api::views::{HouseView, PauseReason, PauseView};
 use serde::Deserialize;
 use tokio::sync::watch;
 

@@ -5,8 +5,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nook_node::views::{HouseView, PauseReason, SharingState};
-use nook_node::{House, HouseError, PauseFor, Sharing};
+use nook_api::views::{HouseView, PauseReason, SharingState};
+use nook_api::{NodeError, NodeHandle, PauseFor, Sharing};
 use tauri::menu::{
     CheckMenuItem, CheckMenuItemBuilder, Menu, MenuEvent, MenuItem, MenuItemBuilder,
     PredefinedMenuItem,
@@ -167,7 +167,7 @@ async fn fulfil(app: AppHandle, wish: Wish) {
     }
 }
 
-async fn ask(house: &House, wish: Wish) -> Result<(), HouseError> {
+async fn ask(house: &NodeHandle, wish: Wish) -> Result<(), NodeError> {
     match wish {
         Wish::ToggleSharing => {
             let sharing = if house.now().sharing.on { Sharing::Off } else { Sharing::On };
@@ -187,7 +187,11 @@ impl Tray {
     }
 
     /// Follows the house until it is gone, in the language in use.
-    pub(crate) async fn follow(self, house: House, mut speech: watch::Receiver<&'static Texts>) {
+    pub(crate) async fn follow(
+        self,
+        house: NodeHandle,
+        mut speech: watch::Receiver<&'static Texts>,
+    ) {
         let mut view = house.view();
         self.name_entries(*speech.borrow_and_update());
         let mut before: Option<SharingState> = None;

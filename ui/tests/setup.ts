@@ -3,7 +3,7 @@ import { cleanup, configure } from '@testing-library/svelte';
 import { afterEach, vi } from 'vitest';
 
 /** Only what never comes is waited for so long; a busy machine may take a good part of it. */
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 120_000;
 
 configure({ asyncUtilTimeout: PATIENCE_MS });
 const { waitFor } = vi;

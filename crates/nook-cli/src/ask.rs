@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::bail;
-use nook_control::{Answer, Client, DeviceTarget, Request};
-use nook_node::doctor::Verdict;
-use nook_node::views::{
+use nook_api::doctor::Verdict;
+use nook_api::views::{
     DeviceView, GuestView, HouseView, LendView, PairingView, SharingView, Trust,
 };
+use nook_api::{NodeCalls as _, PairTarget, PauseFor, Sharing};
+use nook_control::Client;
 
 use crate::arguments::{
     Devices, DevicesAction, Doctor, DoctorSubject, Pair, Share, Switch, TrustChoice,
@@ -37,7 +38,7 @@ pub(crate) async fn pair(home: Option<PathBuf>, pair: Pair) -> anyhow::Result<Ex
     let is_guest = pair.trust == TrustChoice::Guest;
     if !is_guest {
         let (device, trust) = (device.id.clone(), pair.trust.into());
-        client.ask(Request::SetTrust { device, trust }).await?;
+        client.set_trust(device, trust).await?;
     }
     if pair.json {
         output::json_line(paired(&view(client).await?, &device.id)?);
@@ -58,13 +59,10 @@ const HONEST_SENTENCE: &str = "The owner of a helping device who modified the so
 
 async fn join(client: &Client, code: &str, with: Option<&str>) -> anyhow::Result<DeviceView> {
     let target = match with {
-        Some(with) if with.contains(':') => DeviceTarget::Address(with.to_owned()),
-        with => DeviceTarget::Seen(showing_a_code(client, with).await?),
+        Some(with) if with.contains(':') => PairTarget::Address(with.to_owned()),
+        with => PairTarget::Seen(showing_a_code(client, with).await?),
     };
-    match client.ask(Request::Join { target, code: code.to_owned() }).await? {
-        Answer::Device(device) => Ok(device),
-        _ => bail!("the node did not say with which device it is paired"),
-    }
+    Ok(client.join(target, code.to_owned().into()).await?)
 }
 
 /// The one device that shows a code now, or the named one.
@@ -99,9 +97,7 @@ async fn showing_a_code(client: &Client, name: Option<&str>) -> anyhow::Result<S
 /// Shows a code and waits until a device has used it, or the window is over.
 async fn show_code(client: &Client, json: bool) -> anyhow::Result<DeviceView> {
     let before = view(client).await?;
-    let Answer::Pairing(window) = client.ask(Request::ShowCode).await? else {
-        bail!("the node did not show a code");
-    };
+    let window = client.show_code().await?;
     if json {
         let PairingView { code, addresses, .. } = &window;
         output::json_line(&serde_json::json!({ "code": code, "addresses": addresses }));
@@ -137,7 +133,7 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
         Some(DevicesAction::Trust { device, level }) => {
             let id = paired(&view(&door.client).await?, &device)?.id.clone();
             let (device, trust) = (id.clone(), level.into());
-            door.client.ask(Request::SetTrust { device, trust }).await?;
+            door.client.set_trust(device, trust).await?;
             if devices.json {
                 output::json(paired(&view(&door.client).await?, &id)?);
             } else {
@@ -150,7 +146,7 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
         Some(DevicesAction::Forget { device }) => {
             let view = view(&door.client).await?;
             let DeviceView { id, name, .. } = paired(&view, &device)?;
-            door.client.ask(Request::Forget { device: id.clone() }).await?;
+            door.client.forget(id.clone()).await?;
             if devices.json {
                 output::json(&serde_json::json!({ "device": name, "id": id, "paired": false }));
             } else {
@@ -260,14 +256,17 @@ pub(crate) async fn share(home: Option<PathBuf>, share: Share) -> anyhow::Result
     }
     let door = Door::running(home).await?;
     if let Some(choice) = share.choice {
-        let request = match choice {
-            Switch::On => Request::SetSharing { on: true },
-            Switch::Off => Request::SetSharing { on: false },
-            Switch::Pause => Request::PauseSharing { until_tomorrow: share.until_tomorrow },
-            Switch::Resume => Request::ResumeSharing,
-            Switch::FreeMemory => Request::FreeMemory,
-        };
-        door.client.ask(request).await?;
+        let client = &door.client;
+        match choice {
+            Switch::On => client.set_sharing(Sharing::On).await?,
+            Switch::Off => client.set_sharing(Sharing::Off).await?,
+            Switch::Pause if share.until_tomorrow => {
+                client.pause_sharing(PauseFor::UntilTomorrow).await?;
+            }
+            Switch::Pause => client.pause_sharing(PauseFor::Hour).await?,
+            Switch::Resume => client.resume_sharing().await?,
+            Switch::FreeMemory => client.free_memory().await?,
+        }
     }
     let sharing = view(&door.client).await?.sharing;
     if share.json {
@@ -305,10 +304,10 @@ pub(crate) async fn doctor(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Res
 
 async fn examine(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Result<ExitCode> {
     let door = Door::open(home).await?;
-    let answer = door.client.ask(Request::Doctor).await;
+    let answer = door.client.doctor().await;
     let own = door.is_own();
     door.close().await;
-    let Answer::Findings(findings) = answer? else { bail!("the node did not say what it found") };
+    let findings = answer?;
     if doctor.json {
         output::json(&findings);
     } else {
@@ -329,10 +328,7 @@ async fn examine(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Result<ExitCo
 }
 
 pub(crate) async fn view(client: &Client) -> anyhow::Result<HouseView> {
-    match client.ask(Request::View).await? {
-        Answer::View(view) => Ok(*view),
-        _ => bail!("the node did not describe the house"),
-    }
+    Ok(client.view().await?)
 }
 
 impl From<TrustChoice> for Trust {
@@ -348,7 +344,7 @@ impl From<TrustChoice> for Trust {
 
 #[cfg(test)]
 mod tests {
-    use nook_node::views::{LentDayView, SharingState};
+    use nook_api::views::{LentDayView, SharingState};
 
     use super::*;
 

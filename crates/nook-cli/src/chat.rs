@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use nook_api::views::{ChatRole, ReplyEvent};
 use nook_control::{GenerateWish, WishedMessage};
-use nook_node::views::{ChatRole, ReplyEvent};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::arguments::Chat;

@@ -1,6 +1,6 @@
 //! `nook debug`: looks inside files, for tinkerers, scripts and tests. Needs no running node.
 //!
-//! The looking is done by `nook_node::inspect`; this prints what it says: for people, with long
+//! The looking is done by `nook_inspect`; this prints what it says: for people, with long
 //! lists cut short and nothing in it that could steer the terminal, or whole as JSON. A failure
 //! is a sentence on standard error, with `--json` also `{"error": …}` on standard output, and exit
 //! code 1.
@@ -9,9 +9,9 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use nook_node::inspect::{
-    self, GgufView, InspectError, Instructions, LogitsView, LogitsWish, ModelVerdict,
-    TemplateSource, TokenizeOptions,
+use nook_inspect::{
+    GgufView, InspectError, Instructions, LogitsView, LogitsWish, ModelVerdict, TemplateSource,
+    TokenizeOptions,
 };
 use serde_json::{Value, json};
 
@@ -43,12 +43,12 @@ pub(crate) fn run(debug: Debug) -> anyhow::Result<ExitCode> {
 fn look(subject: DebugSubject, json: bool) -> anyhow::Result<()> {
     match subject {
         DebugSubject::Gguf { file } => {
-            let view = inspect::gguf(&file)?;
+            let view = nook_inspect::gguf(&file)?;
             if json { output::json(&view) } else { show_gguf(&view) }
         }
         DebugSubject::Tokenize { model, add_special, parse_special } => {
             let options = TokenizeOptions { add_special, parse_special };
-            let view = inspect::tokenize(&model, &read_text()?, options)?;
+            let view = nook_inspect::tokenize(&model, &read_text()?, options)?;
             if json {
                 output::json(&view);
             } else {
@@ -58,7 +58,7 @@ fn look(subject: DebugSubject, json: bool) -> anyhow::Result<()> {
         }
         DebugSubject::Template(wish) => show_template(wish, json)?,
         DebugSubject::Logits(wish) => {
-            let view = inspect::logits(&logits_wish(wish))?;
+            let view = nook_inspect::logits(&logits_wish(wish))?;
             if json { output::json(&view) } else { show_logits(&view) }
         }
     }
@@ -164,7 +164,7 @@ fn show_template(wish: DebugTemplate, json: bool) -> anyhow::Result<()> {
         (Some(model), None) => TemplateSource::Model(model),
         (None, None) => anyhow::bail!("give a template: --model FILE or --template FILE"),
     };
-    let view = inspect::template(&source, &wish.conversation)?;
+    let view = nook_inspect::template(&source, &wish.conversation)?;
     if let Some(default) = view.default {
         output::note(format!("note: the model brings no template; this is the default: {default}"));
     }
@@ -197,7 +197,7 @@ fn logits_wish(wish: DebugLogits) -> LogitsWish {
 }
 
 fn show_logits(view: &LogitsView) {
-    let part = |part: &inspect::PartView| match part.layers {
+    let part = |part: &nook_inspect::PartView| match part.layers {
         Some([first, last]) if first == last => format!("layer {first}"),
         Some([first, last]) => format!("layers {first}-{last}"),
         None => "no layer".to_owned(),

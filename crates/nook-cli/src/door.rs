@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use nook_api::NodeHandle;
 use nook_control::Client;
-use nook_node::{House, HouseOptions};
+use nook_node::HouseOptions;
 
 use crate::endings::Failure;
 
@@ -15,7 +16,7 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 /// A way to a node, and the node itself when this command started it.
 pub(crate) struct Door {
     pub(crate) client: Client,
-    own: Option<House>,
+    own: Option<NodeHandle>,
 }
 
 impl Door {
@@ -53,7 +54,7 @@ impl Door {
 }
 
 /// Starts a node in this process.
-pub(crate) async fn start(home: Option<PathBuf>) -> anyhow::Result<House> {
+pub(crate) async fn start(home: Option<PathBuf>) -> anyhow::Result<NodeHandle> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let worker = nook_node::WorkerCommand { program, arguments: vec!["worker".into()] };
     Ok(nook_node::start(HouseOptions { home, worker }).await?)

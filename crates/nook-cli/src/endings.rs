@@ -7,12 +7,13 @@ use std::process::ExitCode;
 
 /// Every exit status that this program chooses, and when. A process that a signal ended (Ctrl-C) chooses
 /// none; shells show 128 and the signal's number.
-pub(crate) const STATUSES: [(u8, &str); 5] = [
+pub(crate) const STATUSES: [(u8, &str); 6] = [
     (0, "It is done, and `doctor` found no problem."),
     (1, "It failed: standard error says why and what to do. Or `doctor` found a problem."),
     (USAGE, "The command line was not understood, or its parts do not fit together."),
     (NO_NODE, "The command needs a running node, and none runs with this data folder."),
     (CUT, "A reply ended early: what was said until then is on standard output."),
+    (BROKE, "A node ended because of a mistake in the program; starting it again may help."),
 ];
 
 /// Variables of the environment that this program reads.
@@ -77,6 +78,7 @@ pub(crate) const VARIABLES: [(&str, &str); 17] = [
 const USAGE: u8 = 2;
 const NO_NODE: u8 = 3;
 const CUT: u8 = 4;
+const BROKE: u8 = 5;
 
 /// A failure with an exit status of its own; every other one has 1.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,6 +95,13 @@ pub(crate) enum Failure {
     /// The node itself ended.
     #[error("the node went away in the middle of the reply")]
     NodeLeft,
+    /// A part of the node panicked without which it cannot go on.
+    #[error(
+        "the node ended because of a mistake in the program: its part \"{part}\" stopped ({said}). What \
+         was saved is kept. The log is what stands above, on standard error: keep it for a report. Start \
+         the node again with `nook up`"
+    )]
+    NodeBroke { part: &'static str, said: String },
 }
 
 impl Failure {
@@ -101,6 +110,7 @@ impl Failure {
             Self::Usage { .. } => USAGE,
             Self::NoNode => NO_NODE,
             Self::Cut { .. } | Self::NodeLeft => CUT,
+            Self::NodeBroke { .. } => BROKE,
         }
     }
 }
@@ -130,9 +140,14 @@ mod tests {
     #[test]
     fn every_failure_ends_with_a_status_that_help_explains() {
         let cut = Failure::Cut { code: "TIMEOUT".to_owned(), sentence: "It took long.".to_owned() };
-        for failure in
-            [Failure::Usage { what: "x".to_owned() }, Failure::NoNode, cut, Failure::NodeLeft]
-        {
+        let broke = Failure::NodeBroke { part: "links", said: "x".to_owned() };
+        for failure in [
+            Failure::Usage { what: "x".to_owned() },
+            Failure::NoNode,
+            cut,
+            Failure::NodeLeft,
+            broke,
+        ] {
             let status = failure.status();
             assert!(STATUSES.iter().any(|(known, _)| *known == status), "{failure}");
             assert!(status > 1, "{failure} looks like every other failure");
@@ -141,7 +156,7 @@ mod tests {
             assert_eq!(exit_code(&told), ExitCode::from(status), "{told:#}");
         }
         assert_eq!(exit_code(&anyhow::anyhow!("another")), ExitCode::FAILURE);
-        assert!(STATUSES.iter().map(|(status, _)| *status).eq(0..5), "in order, none left out");
+        assert!(STATUSES.iter().map(|(status, _)| *status).eq(0..6), "in order, none left out");
     }
 
     /// Set by the system itself, for every program.

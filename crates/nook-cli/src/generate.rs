@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use nook_control::{Answer, Client, GenerateWish, Request, SamplingWish, WishedMessage};
-use nook_node::views::{ChatRole, FinishReason, PartView, ReplyEvent, ReplySummary, RouteView};
+use nook_api::NodeCalls as _;
+use nook_api::views::{ChatRole, FinishReason, PartView, ReplyEvent, ReplySummary, RouteView};
+use nook_control::{Client, GenerateWish, SamplingWish, WishedMessage};
 use serde::Serialize;
 
 use crate::arguments::{Generate, SamplingChoice, Wish};
@@ -80,10 +81,7 @@ pub(crate) async fn model_name(client: &Client, typed: &str) -> anyhow::Result<S
         return Ok(typed.to_owned());
     }
     let file = std::path::absolute(file).with_context(|| format!("cannot resolve {typed}"))?;
-    match client.ask(Request::ImportModel { file, name: None }).await? {
-        Answer::Model(model) => Ok(model.name),
-        _ => bail!("the node did not say what it calls {typed}"),
-    }
+    Ok(client.import_model(file, None).await?.name)
 }
 
 /// The wish as it goes over the control socket.
@@ -205,7 +203,7 @@ impl Report {
 }
 
 fn legs(route: &RouteView) -> Vec<Leg> {
-    let leg = |leg: &nook_node::views::LegView| Leg {
+    let leg = |leg: &nook_api::views::LegView| Leg {
         device: leg.device.clone(),
         layers: leg.layers,
         embedding: leg.embedding,

@@ -12,9 +12,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use nook_api::views::{ReplyEvent, Trust};
+use nook_api::{NodeCalls as _, PairTarget, Sharing};
 use nook_base::{LayerRange, clock};
-use nook_control::{Answer, DeviceTarget, Request};
-use nook_node::views::{ReplyEvent, Trust};
 
 use crate::arguments::House;
 use crate::endings::Failure;
@@ -168,26 +168,20 @@ async fn layers_of(member: &Member, model: &str) -> anyhow::Result<u32> {
 
 /// Pairs two nodes as their owners would, and lets each trust the other. Says how they met.
 async fn pair(asking: &Member, helper: &Member) -> anyhow::Result<&'static str> {
-    let Answer::Pairing(window) = helper.client.ask(Request::ShowCode).await? else {
-        bail!("{} did not show a code", helper.name);
-    };
+    let window = helper.client.show_code().await?;
     let seen = seen_pairing(asking, helper).await?;
     let (target, how) = match seen {
-        Some(id) => (DeviceTarget::Seen(id), "mDNS"),
+        Some(id) => (PairTarget::Seen(id), "mDNS"),
         None => {
             let address = window.addresses.first().context("a code comes with an address")?;
-            (DeviceTarget::Address(address.clone()), "a typed address")
+            (PairTarget::Address(address.clone()), "a typed address")
         }
     };
-    let Answer::Device(device) =
-        asking.client.ask(Request::Join { target, code: window.code }).await?
-    else {
-        bail!("{} did not pair", asking.name);
-    };
-    asking.client.ask(Request::SetTrust { device: device.id, trust: Trust::Trusted }).await?;
+    let device = asking.client.join(target, window.code.into()).await?;
+    asking.client.set_trust(device.id, Trust::Trusted).await?;
     let me = ask::view(&asking.client).await?.me.id;
-    helper.client.ask(Request::SetTrust { device: me, trust: Trust::Trusted }).await?;
-    helper.client.ask(Request::SetSharing { on: true }).await?;
+    helper.client.set_trust(me, Trust::Trusted).await?;
+    helper.client.set_sharing(Sharing::On).await?;
     Ok(how)
 }
 

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::bail;
-use nook_control::{Answer, Client, Request};
+use nook_api::NodeCalls as _;
+use nook_base::Sensitive;
+use nook_control::Client;
 
 use crate::arguments::{KeyDeed, KeyWish};
 use crate::ask;
@@ -21,15 +22,17 @@ pub(crate) async fn run(home: Option<PathBuf>, wish: KeyWish) -> anyhow::Result<
 
 async fn obey(client: &Client, wish: &KeyWish) -> anyhow::Result<()> {
     match &wish.deed {
-        None => told(client, wish.json, None, Request::PortKey).await,
+        None => {
+            tell(&client.port_key().await?, wish.json, None);
+            Ok(())
+        }
         Some(KeyDeed::Add { name }) => {
-            let request = Request::AddPortKey { name: name.clone() };
-            told(client, wish.json, Some(name), request).await?;
+            tell(&client.add_port_key(name.clone()).await?, wish.json, Some(name));
             output::note("It is shown this once. Take it back with `nook key remove`.");
             Ok(())
         }
         Some(KeyDeed::Remove { name }) => {
-            client.ask(Request::RemovePortKey { name: name.clone() }).await?;
+            client.remove_port_key(name.clone()).await?;
             if wish.json {
                 output::line(serde_json::json!({ "removed": name }).to_string());
             } else {
@@ -41,22 +44,13 @@ async fn obey(client: &Client, wish: &KeyWish) -> anyhow::Result<()> {
     }
 }
 
-/// Prints the key that `request` brings.
-async fn told(
-    client: &Client,
-    json: bool,
-    name: Option<&str>,
-    request: Request,
-) -> anyhow::Result<()> {
-    let Answer::PortKey(key) = client.ask(request).await? else {
-        bail!("the node did not say the key")
-    };
+/// Prints a key.
+fn tell(key: &Sensitive<String>, json: bool, name: Option<&str>) {
     if json {
         output::line(serde_json::json!({ "name": name, "key": key.0 }).to_string());
     } else {
-        output::line(key.0);
+        output::line(&key.0);
     }
-    Ok(())
 }
 
 async fn list(client: &Client, json: bool) -> anyhow::Result<()> {

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
-use nook_base::ErrorCode;
-use nook_control::{Answer, Client, ClientError, Request};
-use nook_node::views::{
+use nook_api::NodeCalls as _;
+use nook_api::views::{
     CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, HouseView,
     InHouseView, ModelView, Problem,
 };
+use nook_base::ErrorCode;
+use nook_control::{Client, ClientError};
 use serde::Serialize;
 
 use crate::arguments::{Models, ModelsAction};
@@ -77,7 +78,7 @@ async fn change(client: &Client, wanted: &str, ask: DownloadAsk) -> anyhow::Resu
     let Some(known) = downloads.into_iter().find(|it| is_called(it, wanted)) else {
         bail!("no download is called `{wanted}`; nook models lists them");
     };
-    client.ask(Request::Download { key: known.key.clone(), ask }).await?;
+    client.change_download(known.key.clone(), ask).await?;
     Ok(known)
 }
 
@@ -102,10 +103,11 @@ async fn import(
 ) -> anyhow::Result<()> {
     let file =
         std::path::absolute(&file).with_context(|| format!("cannot resolve {}", file.display()))?;
-    match client.ask(Request::ImportModel { file, name }).await? {
-        Answer::Model(model) if json => output::json(&model),
-        Answer::Model(model) => output::line(is_here(&model)),
-        _ => bail!("the node did not say what it took in"),
+    let model = client.import_model(file, name).await?;
+    if json {
+        output::json(&model);
+    } else {
+        output::line(is_here(&model));
     }
     Ok(())
 }
@@ -127,7 +129,7 @@ async fn remove(client: &Client, name: String, json: bool) -> anyhow::Result<()>
         let download = change(client, &name, DownloadAsk::Delete).await?;
         Removed { removed: download.name, kind: "download" }
     } else {
-        client.ask(Request::RemoveModel { name: name.clone() }).await?;
+        client.remove_model(name.clone()).await?;
         // The node also takes the beginning of a name, or a digest.
         let left = view(client).await?.models;
         let mut gone = before.models.into_iter();
@@ -146,10 +148,8 @@ async fn pull(
     name: Option<String>,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    match door.client.ask(Request::Pull { source, name }).await? {
-        Answer::Download(download) => follow(door, &download.key, download.name, json).await,
-        _ => bail!("the node did not begin the download"),
-    }
+    let download = door.client.pull(source, name).await?;
+    follow(door, &download.key, download.name, json).await
 }
 
 async fn copy(
@@ -161,13 +161,9 @@ async fn copy(
     // A node that has just been started needs a moment until other devices are connected and have said what
     // they give: until then it knows of no such model.
     let mut looks = if door.is_own() { HOUSE_LOOKS } else { 0 };
-    let ask = Request::Copy { model, from };
     loop {
-        match door.client.ask(ask.clone()).await {
-            Ok(Answer::Download(download)) => {
-                return follow(door, &download.key, download.name, json).await;
-            }
-            Ok(_) => bail!("the node did not begin the copy"),
+        match door.client.copy_model(model.clone(), from.clone()).await {
+            Ok(download) => return follow(door, &download.key, download.name, json).await,
             Err(ClientError::Refused(problem)) if is_not_found(&problem) && looks > 0 => looks -= 1,
             Err(error) => return Err(error.into()),
         }
@@ -404,9 +400,7 @@ fn catalogue(house: &HouseView, json: bool) {
 }
 
 async fn found(client: &Client, json: bool) -> anyhow::Result<()> {
-    let Answer::Found(found) = client.ask(Request::FoundModels).await? else {
-        bail!("the node did not say what it found");
-    };
+    let found = client.found_models().await?;
     if json {
         output::json(&found);
         return Ok(());

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::bail;
-use nook_control::{Answer, Request};
-use nook_node::views::{
+use nook_api::NodeCalls as _;
+use nook_api::views::{
     DecisionView, LegView, MeasuredView, PipelineView, PoolingView, PredictionView, RouteView,
     ShareView,
 };
@@ -16,12 +15,10 @@ use crate::output;
 /// Prints it, for people or as JSON.
 pub(crate) async fn show(home: Option<PathBuf>, json: bool) -> anyhow::Result<ExitCode> {
     let door = Door::open(home).await?;
-    let answer = door.client.ask(Request::Pipeline).await;
+    let answer = door.client.pipeline().await;
     let own = door.is_own();
     door.close().await;
-    let Answer::Pipeline(view) = answer? else {
-        bail!("the node did not say how it divides replies")
-    };
+    let view = answer?;
     if json {
         output::json(&view);
         return Ok(ExitCode::SUCCESS);

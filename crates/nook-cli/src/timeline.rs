@@ -1,6 +1,6 @@
 //! `nook generate --timeline`: who did what for the reply, as a table. Figures only.
 
-use nook_node::views::{PartView, WorkView};
+use nook_api::views::{PartView, WorkView};
 
 use crate::output;
 

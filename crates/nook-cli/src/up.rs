@@ -4,7 +4,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::arguments::Up;
+use crate::endings::Failure;
 use crate::{door, output};
+
+/// Who or what ended the node.
+enum End {
+    /// Ctrl-C or a polite kill.
+    Asked,
+    /// The node itself: somebody asked it over the control socket, or a part of it panicked.
+    Over,
+}
 
 /// Runs a node with its doors: control socket and, unless switched off, the OpenAI port.
 pub(crate) async fn run(home: Option<PathBuf>, up: Up) -> anyhow::Result<ExitCode> {
@@ -24,18 +33,19 @@ pub(crate) async fn run(home: Option<PathBuf>, up: Up) -> anyhow::Result<ExitCod
     for problem in &view.problems {
         output::note(format!("note: {}", problem.sentence));
     }
-    interrupted(&house).await;
-    output::note("leaving …");
+    if let End::Asked = end_of(&house).await {
+        output::note("leaving …");
+    }
     house.shut_down().await;
-    Ok(ExitCode::SUCCESS)
+    match house.broken() {
+        Some(panic) => Err(Failure::NodeBroke { part: panic.task, said: panic.message.0 }.into()),
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
-/// Waits for Ctrl-C, a polite kill, or a shutdown asked over the control socket.
-async fn interrupted(house: &nook_node::House) {
-    let mut view = house.view();
-    let gone = async move { while view.changed().await.is_ok() {} };
+async fn end_of(house: &nook_api::NodeHandle) -> End {
     tokio::select! {
-        () = nook_control::asked_by_the_system() => {}
-        () = gone => {}
+        () = nook_control::asked_by_the_system() => End::Asked,
+        () = house.over() => End::Over,
     }
 }

@@ -3,10 +3,11 @@
 use futures_util::{SinkExt, StreamExt};
 use interprocess::local_socket::tokio::{Stream, prelude::*};
 use interprocess::local_socket::{GenericFilePath, ToFsName};
-use nook_node::views::{Problem, ReplyEvent};
+use nook_api::views::{Problem, ReplyEvent};
+use nook_api::{Calls, Request, Response, UnexpectedResponse};
 use tokio_util::codec::{Framed, LinesCodec};
 
-use crate::protocol::{Answer, GenerateWish, Line, Request};
+use crate::protocol::{Ask, GenerateWish, Line};
 use crate::socket::{LINE_BYTES_MAX, codec};
 
 /// Asks a running node. Each request takes a connection of its own.
@@ -61,18 +62,9 @@ impl Client {
         self.connect().await.is_ok()
     }
 
-    /// Asks for anything but a reply.
-    pub async fn ask(&self, request: Request) -> Result<Answer, ClientError> {
-        let mut wire = self.send(&request).await?;
-        match read(&mut wire).await? {
-            Line::Answer(answer) => Ok(answer),
-            _ => Err(ClientError::Broken { what: "a reply nobody asked for".to_owned() }),
-        }
-    }
-
     /// Asks for a reply.
     pub async fn generate(&self, wish: GenerateWish) -> Result<ReplyLines, ClientError> {
-        let mut wire = self.send(&Request::Generate(wish)).await?;
+        let mut wire = self.send(&Ask::Generate(wish)).await?;
         match read(&mut wire).await? {
             Line::Prompt { ids } => Ok(ReplyLines { wire, prompt_ids: ids.0 }),
             _ => Err(ClientError::Broken { what: "no reply was begun".to_owned() }),
@@ -85,15 +77,33 @@ impl Client {
         Stream::connect(name).await.map_err(not_running)
     }
 
-    async fn send(&self, request: &Request) -> Result<Framed<Stream, LinesCodec>, ClientError> {
+    async fn send(&self, ask: &Ask) -> Result<Framed<Stream, LinesCodec>, ClientError> {
         let mut wire = Framed::new(self.connect().await?, codec());
-        let text = serde_json::to_string(request)
+        let text = serde_json::to_string(ask)
             .map_err(|error| ClientError::Broken { what: error.to_string() })?;
         if text.len() > LINE_BYTES_MAX {
             return Err(ClientError::TooLong { bytes_max: LINE_BYTES_MAX });
         }
         wire.send(text).await.map_err(|error| ClientError::Broken { what: error.to_string() })?;
         Ok(wire)
+    }
+}
+
+impl Calls for Client {
+    type Error = ClientError;
+
+    async fn call(&self, request: Request) -> Result<Response, ClientError> {
+        let mut wire = self.send(&Ask::Call(request)).await?;
+        match read(&mut wire).await? {
+            Line::Response(response) => Ok(*response),
+            _ => Err(ClientError::Broken { what: "a reply nobody asked for".to_owned() }),
+        }
+    }
+}
+
+impl From<UnexpectedResponse> for ClientError {
+    fn from(unexpected: UnexpectedResponse) -> Self {
+        Self::Broken { what: unexpected.to_string() }
     }
 }
 

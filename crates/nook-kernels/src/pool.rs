@@ -11,17 +11,25 @@
 
 #![allow(unsafe_code, reason = "lends a job on the caller's stack to other threads")]
 
-use std::cell::UnsafeCell;
+#[cfg(all(test, loom))]
+mod model;
+mod sync;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::PoisonError;
 
-/// Turns of an idle thread before it sleeps: some 50 microseconds.
-const SPINS: u32 = 1500;
+use sync::{
+    Arc, AtomicBool, AtomicU64, AtomicUsize, Builder, Condvar, JoinHandle, Mutex, MutexGuard,
+    Ordering, UnsafeCell, spin_loop, yield_now,
+};
 
-/// Turns of the thread that waits for others to finish, before it lets the system run them.
-const SPINS_AT_END: u32 = 2000;
+/// Turns of an idle thread before it sleeps: some 50 microseconds. Loom checks the first; more are
+/// the same again.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 1500 };
+
+/// Turns of the thread that waits for others to finish, before it lets the system run them. Loom needs
+/// to be told that another thread must go on.
+const SPINS_AT_END: u32 = if cfg!(loom) { 0 } else { 2000 };
 
 /// The job is open: threads may count themselves in.
 const OPEN: u64 = 1 << 16;
@@ -83,7 +91,7 @@ impl Pool {
         let mut pool = Self { shared, turn: Mutex::new(()), threads: Vec::new() };
         for index in 0..threads {
             let shared = Arc::clone(&pool.shared);
-            let builder = std::thread::Builder::new().name(format!("compute-{index}"));
+            let builder = Builder::new().name(format!("compute-{index}"));
             // On failure, dropping the pool ends the threads that did start.
             pool.threads.push(builder.spawn(move || shared.help())?);
         }
@@ -98,7 +106,7 @@ impl Pool {
         // pointer before this function returns or unwinds.
         let piece: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(piece) };
         // SAFETY: the last job is closed and nobody is inside, and `turn` keeps other callers out.
-        unsafe { *shared.job.get() = Job { piece, count } };
+        shared.job.with_mut(|job| unsafe { *job = Job { piece, count } });
         shared.next.store(0, Ordering::Relaxed);
         shared.panicked.store(false, Ordering::Relaxed);
         let number = (shared.state.load(Ordering::Relaxed) >> NUMBER_SHIFT).wrapping_add(1);
@@ -140,9 +148,9 @@ impl Drop for Close<'_> {
         while inside != 0 {
             turns += 1;
             if turns > SPINS_AT_END {
-                std::thread::yield_now();
+                yield_now();
             } else {
-                std::hint::spin_loop();
+                spin_loop();
             }
             inside = self.0.state.load(Ordering::Acquire) & INSIDE;
         }
@@ -172,7 +180,7 @@ impl Shared {
             if number() != last {
                 return Some(number());
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
         let mut bed = self.bed();
         self.sleepers.fetch_add(1, Ordering::SeqCst);
@@ -204,7 +212,7 @@ impl Shared {
                 Ordering::Relaxed,
             ) {
                 // SAFETY: this thread is inside an open job, so nobody writes it.
-                Ok(_) => return Some(unsafe { *self.job.get() }),
+                Ok(_) => return Some(self.job.with(|job| unsafe { *job })),
                 Err(now) => state = now,
             }
         }
@@ -228,7 +236,7 @@ impl Shared {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -30,7 +30,7 @@ use std::time::Duration;
 use nook_base::PeerId;
 use nook_base::tasks::Tasks;
 use nook_mux::{Call, CloseReason, Mux, PingPolicy};
-use nook_wire::{Hello, Message};
+use nook_wire::{Hello, Message, VersionMismatch};
 use tokio::sync::{mpsc, watch};
 
 use crate::admission::Admission;
@@ -94,6 +94,7 @@ pub struct Link {
     peer: AuthenticatedPeer,
     mux: Mux<Message>,
     hello: Arc<Hello>,
+    protocol: u16,
     remote: SocketAddr,
     listens_at: Option<SocketAddr>,
 }
@@ -144,7 +145,10 @@ pub enum LinkEvent {
     VersionMismatch {
         /// Which device.
         peer: PeerId,
-        /// Its program's version, untrusted text.
+        /// Both sides' versions, and so which one is the older; absent where the device ended the
+        /// connection before it had said its own.
+        versions: Option<VersionMismatch>,
+        /// Its program's version, untrusted text; empty where it did not say it.
         app_version: String,
     },
     /// A device is linked, and the same id comes from another address while that link is alive:
@@ -224,10 +228,10 @@ impl Links {
             known_hosts: known_hosts.clone(),
         };
         if !listeners.is_empty() {
-            tasks.spawn_until_cancelled("link port", door.serve(listeners));
+            tasks.essential().spawn_until_cancelled("link port", door.serve(listeners));
         }
         let actor = actor::Actor::new(greeter, Arc::clone(&shared), events, config.loopback);
-        tasks.spawn_until_cancelled("links", actor.run(inbox, known_hosts));
+        tasks.essential().spawn_until_cancelled("links", actor.run(inbox, known_hosts));
         Ok((Self { shared }, receiver))
     }
 
@@ -306,6 +310,12 @@ impl Link {
     #[must_use]
     pub fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// The protocol version that is spoken on it: the highest that both devices know.
+    #[must_use]
+    pub fn protocol(&self) -> u16 {
+        self.protocol
     }
 
     /// The other end of the socket.

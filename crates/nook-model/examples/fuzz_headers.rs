@@ -20,9 +20,6 @@ fn main() -> ExitCode {
     let cases = numbers.first().copied().unwrap_or(CASES);
     let first = numbers.get(1).copied().unwrap_or(0);
     let fuzz = Fuzz::new(numbers.get(2).copied().unwrap_or(SEED));
-    if !fuzz.has_edge_files() {
-        println!("!!! no fixtures: the edge files are not among the cases");
-    }
     let mut tally = Tally::default();
     let started = nook_base::clock::now();
     for index in first..first + cases {

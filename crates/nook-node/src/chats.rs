@@ -12,7 +12,9 @@ mod stretches;
 mod telling_apart;
 mod turns;
 
-use nook_base::{ErrorCode, Sensitive};
+use nook_api::ChatCommand;
+use nook_base::ErrorCode;
+use nook_base::tasks::Tasks;
 use nook_store::{
     Chats, ChatsError, ConversationEntry, ConversationId, Finish, KeptThought, LISTED_MAX, Message,
     MessageId, Role,
@@ -21,8 +23,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::house::{Answer, HouseError, Reach};
 use crate::views::{
-    ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView, ReplySummary,
-    ThoughtView, Wording,
+    ChatRole, ConversationView, MessageFinish, MessageView, PathView, ReplySummary, ThoughtView,
+    Wording,
 };
 
 /// Jobs that may wait for the database; a caller beyond them is told that it is busy.
@@ -33,17 +35,12 @@ const TEMPORARY_MAX: usize = 8;
 
 type Job = Box<dyn FnOnce(&mut Books) + Send>;
 
-/// What a door asks of the conversations.
-#[derive(Debug)]
-pub(crate) enum ChatAsk {
-    List { search: Option<String>, answer: Answer<Vec<ConversationView>> },
-    Messages { conversation: i64, answer: Answer<Vec<MessageView>> },
-    Rename { conversation: i64, title: String, answer: Answer<()> },
-    Delete { conversation: i64, answer: Answer<()> },
-    Instruct { conversation: i64, instructions: Sensitive<String>, answer: Answer<()> },
-    Confine { conversation: i64, reach: Reach, answer: Answer<()> },
-    Export { conversation: i64, form: ExportAsk, answer: Answer<String> },
-    Import { file: Sensitive<String>, answer: Answer<i64> },
+/// The conversation that this command ends for good.
+pub(crate) fn ended_by(command: &ChatCommand) -> Option<i64> {
+    match command {
+        ChatCommand::DeleteConversation { conversation, .. } => Some(*conversation),
+        _ => None,
+    }
 }
 
 /// A handle to the conversations.
@@ -66,12 +63,13 @@ impl std::fmt::Debug for ChatBook {
 }
 
 impl ChatBook {
-    /// Gives `kept` a thread of its own; it ends when every handle is gone.
-    pub(crate) fn start(kept: Chats) -> std::io::Result<Self> {
+    /// Gives `kept` a thread of its own; it ends when every handle is gone. Without it nothing that is
+    /// said is kept, so the node ends if it panics.
+    pub(crate) fn start(kept: Chats, tasks: &Tasks) -> std::io::Result<Self> {
         let passing = Chats::passing().map_err(std::io::Error::other)?;
         let mut books = Books { kept, passing };
         let (jobs, mut inbox) = mpsc::channel::<Job>(JOBS_MAX);
-        std::thread::Builder::new().name("chats".to_owned()).spawn(move || {
+        tasks.essential().spawn_thread("chats", move || {
             while let Some(job) = inbox.blocking_recv() {
                 job(&mut books);
             }
@@ -79,39 +77,47 @@ impl ChatBook {
         Ok(Self { jobs })
     }
 
-    pub(crate) fn obey(&self, ask: ChatAsk) {
-        match ask {
-            ChatAsk::List { search, answer } => {
+    pub(crate) fn obey(&self, command: ChatCommand) {
+        match command {
+            ChatCommand::Conversations { search, answer } => {
                 self.answer(answer, move |books| books.list(search.as_deref()).map_err(told));
             }
-            ChatAsk::Messages { conversation, answer } => self.answer(answer, move |books| {
+            ChatCommand::Messages { conversation, answer } => self.answer(answer, move |books| {
                 let id = ConversationId(conversation);
                 let conversation = books.of(id).get(id).map_err(told)?;
                 Ok(conversation.messages.into_iter().map(message_view).collect())
             }),
-            ChatAsk::Rename { conversation, title, answer } => self.answer(answer, move |books| {
-                let id = ConversationId(conversation);
-                books.of(id).rename(id, &title).map_err(told)
-            }),
-            ChatAsk::Delete { conversation, answer } => self.answer(answer, move |books| {
-                let id = ConversationId(conversation);
-                books.of(id).delete(id).map_err(told)
-            }),
-            ChatAsk::Instruct { conversation, instructions, answer } => {
+            ChatCommand::RenameConversation { conversation, title, answer } => {
+                self.answer(answer, move |books| {
+                    let id = ConversationId(conversation);
+                    books.of(id).rename(id, &title).map_err(told)
+                })
+            }
+            ChatCommand::DeleteConversation { conversation, answer } => {
+                self.answer(answer, move |books| {
+                    let id = ConversationId(conversation);
+                    books.of(id).delete(id).map_err(told)
+                })
+            }
+            ChatCommand::InstructConversation { conversation, instructions, answer } => {
                 self.answer(answer, move |books| {
                     let id = ConversationId(conversation);
                     books.of(id).instruct(id, &instructions).map_err(told)
                 });
             }
-            ChatAsk::Confine { conversation, reach, answer } => self.answer(answer, move |books| {
-                let id = ConversationId(conversation);
-                books.of(id).confine(id, reach == Reach::ThisDevice).map_err(told)
-            }),
-            ChatAsk::Export { conversation, form, answer } => self.answer(answer, move |books| {
-                let id = ConversationId(conversation);
-                exchange::export(&books.of(id).get(id).map_err(told)?, form)
-            }),
-            ChatAsk::Import { file, answer } => self.answer(answer, move |books| {
+            ChatCommand::ConfineConversation { conversation, reach, answer } => {
+                self.answer(answer, move |books| {
+                    let id = ConversationId(conversation);
+                    books.of(id).confine(id, reach == Reach::ThisDevice).map_err(told)
+                })
+            }
+            ChatCommand::ExportConversation { conversation, form, answer } => {
+                self.answer(answer, move |books| {
+                    let id = ConversationId(conversation);
+                    exchange::export(&books.of(id).get(id).map_err(told)?, form)
+                })
+            }
+            ChatCommand::ImportConversation { file, answer } => self.answer(answer, move |books| {
                 exchange::import(&mut books.kept, &file).map(|id| id.0)
             }),
         }

@@ -13,7 +13,7 @@
 //! ([`traffic`]). A copy is a download in every other way: list, resume, room, progress, and at the end the
 //! same eyes as for an import.
 
-mod shown;
+pub(crate) mod shown;
 pub(crate) mod taking;
 #[cfg(test)]
 mod tests;

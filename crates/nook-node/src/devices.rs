@@ -1,6 +1,7 @@
 //! Other devices: seen, paired, trusted, connected.
 
 mod joining;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -96,14 +97,9 @@ impl State {
                 let forgot = forgot(&self.name_of(peer));
                 self.note("refused", [forgot]);
             }
-            LinkEvent::VersionMismatch { peer, .. } => {
-                let name = self.name_of(peer);
-                let words = format!(
-                    "{name} runs a version of Inglenook that this one does not understand. Update \
-                     the older one."
-                );
-                let trouble = DeviceTrouble::OtherVersion;
-                self.note("version", [TroubleView::with(&name, words, trouble)]);
+            LinkEvent::VersionMismatch { peer, versions, .. } => {
+                let trouble = versions::trouble(&self.name_of(peer), versions);
+                self.note("version", [trouble]);
             }
             LinkEvent::SameIdTwice { peer, kept, refused } => {
                 let name = self.name_of(peer);

@@ -3,7 +3,7 @@
 use nook_model::ModelFile;
 use nook_store::{Elsewhere, FoundFile};
 
-use crate::house::{Answer, HouseError};
+use crate::house::Answer;
 use crate::state::State;
 use crate::views::FoundView;
 
@@ -18,7 +18,7 @@ impl State {
                 found.into_iter().filter_map(view).collect()
             });
             // Whoever asked may have left.
-            let _ = answer.send(look.await.map_err(HouseError::from));
+            let _ = answer.send(look.await.map_err(crate::views_of::task_lost));
         });
     }
 }

@@ -10,6 +10,8 @@ use nook_store::{
 };
 
 use crate::host::HostEvent;
+pub(crate) use nook_api::sentence;
+
 use crate::house::{Answer, HouseError};
 use crate::requester::Event;
 use crate::resources::catalogue::Entry;
@@ -255,13 +257,4 @@ fn import_wording(error: &ImportError) -> Option<Wording> {
         | ImportError::NoSuchModel
         | ImportError::File(_) => None,
     }
-}
-
-/// Capital first and a full stop, as sentences for people have.
-pub(crate) fn sentence(text: &str) -> String {
-    let mut chars = text.chars();
-    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-    let rest = chars.as_str();
-    let stop = if rest.ends_with(['.', '?', '!']) { "" } else { "." };
-    format!("{first}{rest}{stop}")
 }

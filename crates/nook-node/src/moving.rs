@@ -28,9 +28,9 @@ use crate::preferences::not_changed;
 use crate::resources::workers::Workers;
 use crate::state::{Inside, State};
 use crate::views::{
-    FolderTrouble, ModelsFolderView, MoveState, MoveView, Problem, Reason, Trouble, TroubleView,
-    Wording,
+    FolderTrouble, ModelsFolderView, MoveState, MoveView, Problem, Trouble, TroubleView, Wording,
 };
+use crate::views_of::reason_of_file;
 use looking::Looking;
 
 pub(crate) use looking::FolderSeen;
@@ -422,7 +422,7 @@ fn refusal(error: &MoveError) -> HouseError {
         MoveError::Changed { file } => FolderTrouble::Changed { file: shown(file) },
         MoveError::Stopped => FolderTrouble::Stopped,
         MoveError::File(file) => {
-            FolderTrouble::Refused { file: shown(&file.path), reason: Reason::of_file(file) }
+            FolderTrouble::Refused { file: shown(&file.path), reason: reason_of_file(file) }
         }
     };
     worded(error, Wording::ModelsFolder { trouble })

@@ -21,29 +21,28 @@ use crate::views::{PoolingView, SettingAsk, SettingsView, Trouble, Trust, Wordin
 
 const BYTES_PER_MEGABYTE: u64 = 1_000_000;
 
-impl SettingsView {
-    pub(crate) fn of(settings: &Settings) -> Self {
-        let (inference, host) = (&settings.inference, &settings.host);
-        Self {
-            lend: devices::trust(settings.gate.lend),
-            borrow: devices::trust(settings.gate.borrow),
-            copy: devices::trust(settings.gate.copy),
-            give_models: settings.network.give_models,
-            lend_memory_bytes: host.shard_bytes(memory_total()),
-            lend_streams: host.max_concurrent_streams,
-            pooling: pooling_view(inference.pooling),
-            whole_on_own_devices: inference.whole_on_own_devices,
-            local_prefix_layers: inference.local_prefix_layers,
-            local_suffix_layers: inference.local_suffix_layers,
-            spot_checks_per_thousand: inference.spot_checks_per_thousand,
-            pause_on_battery: host.pause.on_battery,
-            pause_in_full_screen: host.pause.in_full_screen,
-            pause_when_busy_percent: host.pause.when_busy_percent.unwrap_or(0),
-            quiet_hours: host.pause.quiet_hours.map_or_else(String::new, |hours| hours.to_string()),
-            notifications: settings.window.notifications,
-            safe_graphics: settings.window.safe_graphics,
-            expose_to_lan: settings.port.expose_to_lan && !settings.port.address.ip().is_loopback(),
-        }
+/// The choices as front ends show them.
+pub(crate) fn settings_view(settings: &Settings) -> SettingsView {
+    let (inference, host) = (&settings.inference, &settings.host);
+    SettingsView {
+        lend: devices::trust(settings.gate.lend),
+        borrow: devices::trust(settings.gate.borrow),
+        copy: devices::trust(settings.gate.copy),
+        give_models: settings.network.give_models,
+        lend_memory_bytes: host.shard_bytes(memory_total()),
+        lend_streams: host.max_concurrent_streams,
+        pooling: pooling_view(inference.pooling),
+        whole_on_own_devices: inference.whole_on_own_devices,
+        local_prefix_layers: inference.local_prefix_layers,
+        local_suffix_layers: inference.local_suffix_layers,
+        spot_checks_per_thousand: inference.spot_checks_per_thousand,
+        pause_on_battery: host.pause.on_battery,
+        pause_in_full_screen: host.pause.in_full_screen,
+        pause_when_busy_percent: host.pause.when_busy_percent.unwrap_or(0),
+        quiet_hours: host.pause.quiet_hours.map_or_else(String::new, |hours| hours.to_string()),
+        notifications: settings.window.notifications,
+        safe_graphics: settings.window.safe_graphics,
+        expose_to_lan: settings.port.expose_to_lan && !settings.port.address.ip().is_loopback(),
     }
 }
 
@@ -234,10 +233,10 @@ mod tests {
             safe_graphics: true,
             expose_to_lan: true,
         };
-        assert_eq!(SettingsView::of(file.settings()), expected);
+        assert_eq!(settings_view(file.settings()), expected);
         assert_eq!(file.settings().window.language.as_deref(), Some("de"));
         assert_eq!(
-            SettingsView::of(nook_store::SettingsFile::load(&home).unwrap().settings()),
+            settings_view(nook_store::SettingsFile::load(&home).unwrap().settings()),
             expected
         );
     }
@@ -262,12 +261,12 @@ mod tests {
                 let ask = SettingAsk::ExposeToLan(on);
                 file.change(&written(ask, file.settings().port.address).unwrap()).unwrap();
                 assert_eq!(file.settings().port.address.to_string(), address);
-                assert_eq!(SettingsView::of(file.settings()).expose_to_lan, on);
+                assert_eq!(settings_view(file.settings()).expose_to_lan, on);
             }
         }
         // Allowed, but at an address that nobody else reaches.
         file.change(&[("port.expose_to_lan", true.into())]).unwrap();
-        assert!(!SettingsView::of(file.settings()).expose_to_lan);
+        assert!(!settings_view(file.settings()).expose_to_lan);
     }
 
     #[test]
@@ -280,7 +279,7 @@ mod tests {
         );
         let mut settings = Settings::default();
         settings.host.shard_max_bytes = Some(u64::MAX);
-        let shown = SettingsView::of(&settings).lend_memory_bytes;
+        let shown = settings_view(&settings).lend_memory_bytes;
         assert!(memory_total().is_none_or(|all| shown == all), "{shown}");
     }
 

@@ -15,8 +15,8 @@ use crate::preferences::pooling_view;
 use crate::state::{Seen, State};
 use crate::status_line::status_line;
 use crate::views::{
-    DeviceView, GuestView, HouseView, KeyPlace, LendView, MeView, MeasuredView, PipelineView,
-    SettingsView, SharingState, SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
+    DeviceView, GuestView, HouseView, LendView, MeView, MeasuredView, PipelineView, SharingState,
+    SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
 };
 
 impl State {
@@ -60,7 +60,7 @@ impl State {
             pairing: self.pairing_view(),
             port: self.port.clone(),
             problems: self.troubles(),
-            settings: SettingsView::of(self.settings.settings()),
+            settings: crate::preferences::settings_view(self.settings.settings()),
         }
     }
 
@@ -276,16 +276,6 @@ struct Unused {
     /// The same in plain words.
     sentence: String,
     left_out: Option<WhyLeftOut>,
-}
-
-impl KeyPlace {
-    /// In English, to go on after "kept in".
-    pub(crate) fn words(&self) -> String {
-        match self {
-            Self::Keychain => "the system's keychain".to_owned(),
-            Self::File { path } => format!("the file {path}"),
-        }
-    }
 }
 
 /// The reason in plain words.

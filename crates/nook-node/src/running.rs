@@ -11,9 +11,8 @@ use nook_link::LinkEvent;
 use nook_wire::Message;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::chats::ChatAsk;
 use crate::host::{HostEvent, OwnSpeed};
-use crate::house::{Command, HouseError};
+use crate::house::Command;
 use crate::preferences::settings_trouble;
 use crate::requester::Event;
 use crate::resources::trails::Unwanted;
@@ -51,7 +50,7 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
             command = inboxes.commands.recv() => match command {
                 Some(Command::ShutDown(done)) => Some(Some(done)),
                 Some(command) => {
-                    state.obey(command);
+                    state.dispatch(command);
                     None
                 }
                 // Every handle is gone: nobody can ask for anything any more.
@@ -123,7 +122,7 @@ async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sen
     }
     let tasks = state.tasks.clone();
     drop(inboxes);
-    // The loop itself is one of the tasks, so it only cancels; `House::shut_down` joins.
+    // The loop itself is one of the tasks, so it only cancels; `NodeHandle::shut_down` joins.
     tasks.cancel();
     drop(state);
     if let Some(done) = done {
@@ -132,84 +131,6 @@ async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sen
 }
 
 impl State {
-    fn obey(&mut self, command: Command) {
-        // An answer that nobody waits for any more is dropped.
-        match command {
-            Command::SetSharing(sharing, answer) => drop(answer.send(self.set_sharing(sharing))),
-            Command::PauseSharing(span, answer) => drop(answer.send(self.pause_sharing(span))),
-            Command::ResumeSharing(answer) => drop(answer.send(self.resume_sharing())),
-            Command::FreeMemory(answer) => drop(answer.send(self.free_memory())),
-            Command::ShowCode(answer) => drop(answer.send(self.show_code())),
-            Command::CancelPairing(answer) => {
-                self.cancel_pairing();
-                let _ = answer.send(Ok(()));
-            }
-            Command::Join { target, code, answer } => self.join(target, &code, answer),
-            Command::SetTrust { device, trust, answer } => {
-                drop(answer.send(self.set_trust(&device, trust)))
-            }
-            Command::Forget { device, answer } => drop(answer.send(self.forget(&device))),
-            Command::SetName { name, answer } => drop(answer.send(self.set_name(&name))),
-            Command::ImportModel { file, name, answer } => self.import(file, name, answer),
-            // Whoever changes the lists of models and downloads looks at them next, and may be quick.
-            Command::RemoveModel { name, answer } => {
-                let removed = self.remove_model(&name);
-                self.publish();
-                let _ = answer.send(removed);
-            }
-            Command::Pull { source, name, answer } => {
-                let begun = self.pull(&source, name.as_deref());
-                self.publish();
-                let _ = answer.send(begun);
-            }
-            Command::Copy(model, from, answer) => drop(answer.send(self.copy_model(&model, from))),
-            Command::Download { key, ask, answer } => {
-                let changed = self.change_download(&key, ask);
-                self.publish();
-                let _ = answer.send(changed);
-            }
-            Command::MoveModels { to, answer } => self.move_models(to, answer),
-            Command::StopMovingModels(answer) => {
-                self.stop_moving();
-                let _ = answer.send(Ok(()));
-            }
-            Command::FoundModels(answer) => self.look_elsewhere(answer),
-            Command::Generate { request, answer } => self.generate(request, (None, None), answer),
-            Command::Embed { request, answer } => self.embed(request, answer),
-            Command::Say { turn, answer } => self.say(turn, answer),
-            Command::Chats(ask) => self.obey_about_chats(ask),
-            Command::ChangeSetting { setting, answer } => {
-                let _ = answer.send(self.change_setting(setting));
-            }
-            Command::RenewPortKey(answer) => drop(answer.send(self.renew_port_key())),
-            Command::AddPortKey { name, answer } => drop(answer.send(self.add_port_key(&name))),
-            Command::RemovePortKey { name, answer } => {
-                drop(answer.send(self.remove_port_key(&name)))
-            }
-            Command::PortRequest(request) => self.note_port_request(request),
-            Command::PortSettings(answer) => drop(answer.send(Ok(self.port_settings()))),
-            Command::PortState { on, base_url, problem, answer } => {
-                (self.port.on, self.port.base_url, self.port.problem) = (on, base_url, problem);
-                let _ = answer.send(Ok(()));
-            }
-            Command::Doctor(answer) => drop(answer.send(Ok(self.examine()))),
-            Command::Pipeline(answer) => drop(answer.send(Ok(self.pipeline_view()))),
-            Command::Vitals(answer) => self.count_vitals(answer),
-            Command::ShutDown(done) => {
-                // The loop takes this one before it comes here.
-                let _ = done.send(());
-            }
-        }
-    }
-
-    fn obey_about_chats(&mut self, ask: ChatAsk) {
-        if let ChatAsk::Delete { conversation, .. } = &ask {
-            // What its replies left to go on with goes with it.
-            self.ask(Event::ChatEnded(*conversation));
-        }
-        self.chats.obey(ask);
-    }
-
     fn on_inside(&mut self, inside: Inside) {
         match inside {
             Inside::Store { peer, stored } => {
@@ -236,6 +157,9 @@ impl State {
 
     fn on_look(&mut self) {
         let now = clock::now();
+        #[cfg(all(feature = "test-panics", debug_assertions))]
+        crate::test_panics::obey(&self.tasks);
+        self.note_mishaps();
         self.wake_up();
         let before = self.heard.len();
         self.heard.retain(|_, heard| heard.is_fresh(now));
@@ -270,11 +194,5 @@ impl State {
         self.peers_changed();
         self.tell_host(HostEvent::SettingsChanged { before: Box::new(before.clone()) });
         self.announce();
-    }
-}
-
-impl From<tokio::task::JoinError> for HouseError {
-    fn from(_: tokio::task::JoinError) -> Self {
-        nook_base::ErrorCode::WorkerCrashed.into()
     }
 }

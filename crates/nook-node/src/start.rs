@@ -21,10 +21,7 @@ use nook_store::{
     Peers, PortKeys, SettingsFile, Where,
 };
 use nook_trust::{DeviceKey, DeviceName, Gate};
-use nook_wire::{
-    FEATURE_COPY, FEATURE_DROP, FEATURE_FORWARD, FEATURE_HANDOVER, FEATURE_PLACEMENT, FEATURE_Q8,
-    FEATURE_RESUME, FEATURE_WHOLE, FEATURE_WHOLE_KEPT, FEATURE_WHOLE_LOAD, Hello,
-};
+use nook_wire::{Hello, ProtocolRange};
 use tokio::sync::{mpsc, watch};
 
 use crate::bulletins::Bulletins;
@@ -33,8 +30,9 @@ use crate::copying::Copies;
 use crate::downloads::Downloads;
 use crate::fits::Fits;
 use crate::host::{Giving, Host, HostEvent, Runner as HostRunner, Tools, Traffic, worker_limits};
-use crate::house::{House, INBOX_COMMANDS_MAX, PortSettings};
+use crate::house::{INBOX_COMMANDS_MAX, NodeHandle, NodeParts, PortKeyHolder, PortSettings};
 use crate::meters::Meters;
+use crate::models;
 use crate::moving::Moving;
 use crate::preferences::{not_changed, settings_trouble};
 use crate::quiet::Quiet;
@@ -47,19 +45,6 @@ use crate::running::{self, Inboxes};
 use crate::state::State;
 use crate::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
 use crate::waking::Looks;
-use crate::{PROTOCOL, models};
-
-/// What this program says of itself in HELLO.
-const FEATURES: u32 = FEATURE_RESUME
-    | FEATURE_HANDOVER
-    | FEATURE_Q8
-    | FEATURE_PLACEMENT
-    | FEATURE_FORWARD
-    | FEATURE_DROP
-    | FEATURE_WHOLE
-    | FEATURE_WHOLE_KEPT
-    | FEATURE_WHOLE_LOAD
-    | FEATURE_COPY;
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
 const INSIDE_MAX: usize = 256;
@@ -163,7 +148,7 @@ struct Read {
 }
 
 /// Starts a node.
-pub async fn start(options: HouseOptions) -> Result<House, StartError> {
+pub async fn start(options: HouseOptions) -> Result<NodeHandle, StartError> {
     let choice = choice(options.home.as_deref());
     let read = tokio::task::spawn_blocking(move || read(&choice))
         .await
@@ -173,12 +158,18 @@ pub async fn start(options: HouseOptions) -> Result<House, StartError> {
     let runtime_folder: Arc<Path> = read.home.runtime().into();
     let (state, inboxes) = assemble(read, options.worker, command_inbox, &tasks)?;
     let (view, port_keys) = (state.view.subscribe(), state.port_keys.subscribe());
-    tasks.spawn("house", running::run(state, inboxes));
+    tasks.essential().spawn("house", running::run(state, inboxes));
     // In a thread of its own, before anybody asks: a driver that sleeps takes its time.
     tasks.spawn_until_cancelled("cards", async {
         let _ = tokio::task::spawn_blocking(nook_machine::look_for_cards).await;
     });
-    Ok(House { inbox: commands, view, port_keys, tasks, runtime_folder })
+    let port_keys = Arc::new(move |presented: &str| {
+        port_keys.borrow().holder(presented).map(|holder| match holder {
+            nook_store::PortKeyHolder::Main => PortKeyHolder::Main,
+            nook_store::PortKeyHolder::Named(name) => PortKeyHolder::Named(name),
+        })
+    });
+    Ok(NodeParts { inbox: commands, view, port_keys, tasks, runtime_folder }.into())
 }
 
 /// The folder where the sockets of the node at `home` lie; for whoever talks to it.
@@ -279,7 +270,7 @@ fn assemble(
     let identity = Identity::new(key)?;
     let (links, link_events) = start_links(&settings, identity.clone(), &me, tasks)?;
     let workers = start_workers(worker, &home, &settings, tasks);
-    let chats = ChatBook::start(chats).map_err(|source| StartError::Thread { source })?;
+    let chats = ChatBook::start(chats, tasks).map_err(|source| StartError::Thread { source })?;
     let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
     let (asking, asking_inbox) = mpsc::channel(INSIDE_MAX);
     let (left, left_inbox) = mpsc::channel(LEFT_MAX);
@@ -397,10 +388,8 @@ fn start_links(
             SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port),
         ],
         hello: Hello {
-            protocol_min: PROTOCOL,
-            protocol_max: PROTOCOL,
+            protocol: ProtocolRange::SPOKEN,
             app_version: env!("CARGO_PKG_VERSION").to_owned(),
-            features: FEATURES,
             device_name: me.name.clone(),
             listen_port: 0,
         },
@@ -438,7 +427,7 @@ fn start_finder(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
 
 impl State {
     /// Renames this device for everybody who sees it.
-    pub(crate) fn set_name(&mut self, name: &str) -> Result<(), crate::HouseError> {
+    pub(crate) fn set_name(&mut self, name: &str) -> Result<(), crate::house::HouseError> {
         let clean = DeviceName::sanitised(name);
         let change = ("device.name", clean.as_str().into());
         self.settings.change(&[change]).map_err(|error| not_changed(&error))?;
@@ -511,9 +500,7 @@ fn key_place(kept: &Where) -> KeyPlace {
 }
 
 fn empty_view() -> crate::views::HouseView {
-    use crate::views::{
-        HouseView, MeView, ModelsFolderView, SettingsView, SharingState, SharingView,
-    };
+    use crate::views::{HouseView, MeView, ModelsFolderView, SharingState, SharingView};
     HouseView {
         me: MeView {
             id: String::new(),
@@ -554,6 +541,6 @@ fn empty_view() -> crate::views::HouseView {
         pairing: None,
         port: PortView::closed(String::new()),
         problems: Vec::new(),
-        settings: SettingsView::of(&nook_store::Settings::default()),
+        settings: crate::preferences::settings_view(&nook_store::Settings::default()),
     }
 }

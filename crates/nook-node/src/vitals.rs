@@ -1,52 +1,18 @@
 //! What is under way in this node, as numbers: almost all of them are 0 again once nobody asks for anything.
 //!
-//! The doors ask the house loop ([`crate::House::vitals`]); the loop counts what it owns and lets a task
+//! Front ends ask the house loop ([`nook_api::NodeHandle::vitals`]); the loop counts what it owns and lets a task
 //! ask the workers. `cargo xtask soak` looks for leaks with it, and so can an owner whose fan never stops.
 
 use std::time::Duration;
 
+use nook_api::{Vitals, WorkerVitals};
 use nook_base::ModelDigest;
-use serde::{Deserialize, Serialize};
 
 use crate::house::Answer;
 use crate::state::State;
 
 /// Longest wait for one worker's own numbers; one that is loading says nothing and is left out.
 const WORKER_LIMIT: Duration = Duration::from_secs(1);
-
-/// What is under way in a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Vitals {
-    /// Tasks that run, those of links and doors included.
-    pub tasks: usize,
-    /// Replies of this device under way.
-    pub replies: usize,
-    /// Replies that wait for one of those to end.
-    pub replies_waiting: usize,
-    /// Streams that are lent to other devices.
-    pub streams: u16,
-    /// Its worker processes.
-    pub workers: Vec<WorkerVitals>,
-}
-
-/// What is under way in a worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkerVitals {
-    /// Its process.
-    pub pid: u32,
-    /// Conversations, those of other devices included.
-    pub sessions: u16,
-    /// Conversations of other devices.
-    pub guest_sessions: u16,
-    /// Conversations that are kept for a later call.
-    pub parked: u16,
-    /// Bytes of weights.
-    pub weight_bytes: u64,
-    /// Bytes promised to conversations.
-    pub cache_bytes: u64,
-    /// Bytes of the conversations that are kept.
-    pub parked_bytes: u64,
-}
 
 impl State {
     /// Counts, and answers once the workers have too.

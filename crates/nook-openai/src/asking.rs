@@ -11,9 +11,9 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use nook_api::views::{LegView, PortRequestKind, ReplyEvent, ReplySummary};
+use nook_api::{GenerateRequest, NodeError, NodeHandle, PieceOdds, Reply};
 use nook_base::ErrorCode;
-use nook_node::views::{LegView, PortRequestKind, ReplyEvent, ReplySummary};
-use nook_node::{GenerateRequest, House, HouseError, PieceOdds, Reply};
 use nook_text::{Said, SaidParser};
 
 use crate::error::{ApiError, from_code};
@@ -48,7 +48,7 @@ const NO_END: &str = "The reply ended without an end.";
 /// A reply that the house has been asked for.
 enum Stage {
     /// It waits for its turn, or for its model. Dropping it gives its place back.
-    Coming(BoxFuture<'static, Result<Reply, HouseError>>),
+    Coming(BoxFuture<'static, Result<Reply, NodeError>>),
     Come {
         reply: Box<Reply>,
         parser: Box<SaidParser>,
@@ -61,7 +61,7 @@ enum Stage {
 pub(crate) struct Asked {
     port: Option<Port>,
     /// What can be asked once more, until the first token or the second try.
-    again: Option<(House, GenerateRequest)>,
+    again: Option<(NodeHandle, GenerateRequest)>,
     stage: Stage,
     model: String,
     /// Names the answer in the log.
@@ -217,7 +217,7 @@ impl Asked {
     }
 
     /// The reply was refused after its stream had begun.
-    fn never_came(&mut self, error: HouseError) -> Heard {
+    fn never_came(&mut self, error: NodeError) -> Heard {
         tracing::info!(request = self.id, code = %error.code, "a program's request was refused late");
         self.stage = Stage::Gone;
         self.report.iter_mut().for_each(|report| report.broke(error.code));
@@ -242,7 +242,7 @@ impl Stage {
 }
 
 /// Adds the names that exist to a complaint about one that does not.
-pub(crate) fn named(port: &Port, error: HouseError) -> ApiError {
+pub(crate) fn named(port: &Port, error: NodeError) -> ApiError {
     match error.code {
         ErrorCode::NotFound => models::not_found(&port.house.now(), &error.sentence),
         _ => error.into(),
@@ -275,15 +275,16 @@ fn log_end(id: &str, summary: &ReplySummary) {
 
 #[cfg(test)]
 mod tests {
+    use nook_api::{Prompt, Reach, ReplyPiece, Sampling};
     use nook_base::Sensitive;
-    use nook_node::{HouseOptions, Prompt, Reach, ReplyPiece, Sampling, WorkerCommand};
+    use nook_node::{HouseOptions, WorkerCommand};
     use nook_text::ReplyForm;
     use tokio::sync::mpsc;
 
     use super::*;
 
     /// A real house, in a home of its own.
-    async fn house() -> (House, tempfile::TempDir) {
+    async fn house() -> (NodeHandle, tempfile::TempDir) {
         let home = tempfile::tempdir().unwrap();
         let settings = "[device]\nname = \"Desk\"\nkeyring = \"off\"\n[network]\nlisten_port = 0\nloopback = true\n";
         std::fs::write(home.path().join("settings.toml"), settings).unwrap();
@@ -294,7 +295,7 @@ mod tests {
     }
 
     /// How a reply goes on whose first try tells these events.
-    async fn after(house: &House, told: Vec<ReplyEvent>) -> (String, Option<ApiError>) {
+    async fn after(house: &NodeHandle, told: Vec<ReplyEvent>) -> (String, Option<ApiError>) {
         let (events, receiver) = mpsc::channel(8);
         let (model, prompt_ids) = ("ember".to_owned(), Sensitive(Vec::new()));
         let reply = Reply { model, prompt_ids, form: ReplyForm::plain(), events: receiver };

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use nook_api::NodeError;
 use nook_base::ErrorCode;
-use nook_node::HouseError;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -118,8 +118,8 @@ pub(crate) fn from_code(code: ErrorCode, sentence: String) -> ApiError {
     ApiError { status, message: sentence, param: None, code: name }
 }
 
-impl From<HouseError> for ApiError {
-    fn from(error: HouseError) -> Self {
+impl From<NodeError> for ApiError {
+    fn from(error: NodeError) -> Self {
         from_code(error.code, error.sentence)
     }
 }

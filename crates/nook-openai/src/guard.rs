@@ -17,8 +17,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use nook_node::views::PortRequestKind;
-use nook_node::{House, PortKeyHolder};
+use nook_api::views::PortRequestKind;
+use nook_api::{NodeHandle, PortKeyHolder};
 use tokio::sync::Notify;
 
 use crate::error::{ApiError, Listed};
@@ -60,7 +60,7 @@ impl Strangers {
     }
 
     /// Tells the owner of the first one at once, of more no faster than every [`STRANGERS_EVERY`].
-    pub(crate) async fn tell(self: Arc<Self>, house: House) {
+    pub(crate) async fn tell(self: Arc<Self>, house: NodeHandle) {
         loop {
             self.came.notified().await;
             for ((kind, error), times) in self.take() {

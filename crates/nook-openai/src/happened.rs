@@ -4,7 +4,7 @@
 //! told as objects instead, and each answer says at its end who computed it. Names of devices and times,
 //! nothing of what was said.
 
-use nook_node::views::{FailoverView, LegView, ReplySummary, ShardState};
+use nook_api::views::{FailoverView, LegView, ReplySummary, ShardState};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,9 +4,9 @@
 //! not supported is refused by name: never silently dropped.
 
 use axum::http::StatusCode;
+use nook_api::Sampling;
+use nook_api::views::HouseView;
 use nook_base::Sensitive;
-use nook_node::Sampling;
-use nook_node::views::HouseView;
 use nook_text::ReplyShape;
 use schemars::JsonSchema;
 use serde::Deserialize;

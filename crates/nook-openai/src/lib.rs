@@ -1,12 +1,12 @@
 //! The local OpenAI-compatible port: other programs use the house through it.
 //!
 //! ```text
-//! TCP (server: limits, timers) → guard (Host, Origin, key, content type) → route → House
+//! TCP (server: limits, timers) → guard (Host, Origin, key, content type) → route → NodeHandle
 //!                                                                          └─ models, chat,
 //!                        completions, responses (all through asking), embeddings, openapi
 //! ```
 //!
-//! It is a door: requests become [`nook_node::GenerateRequest`]s, reply events become JSON or
+//! It is a door: requests become [`nook_api::GenerateRequest`]s, reply events become JSON or
 //! server-sent events. It listens on loopback, unless the owner has opened it to the
 //! network; it always asks for the key, and refuses what a web
 //! page could send. Errors leave in OpenAI's shape, with the status that its clients act on.
@@ -36,12 +36,12 @@ mod tools;
 
 pub use server::{Limits, PortError, PortHandle, serve};
 
-use nook_node::views::{Trouble, TroubleView};
-use nook_node::{House, PortSettings};
+use nook_api::views::{Trouble, TroubleView};
+use nook_api::{NodeHandle, PortSettings};
 
 /// Opens the port as the settings say, and tells the house how it stands. Never fails: a port that
 /// another program holds is a problem to show, not a reason for the node to end.
-pub async fn open(house: House) {
+pub async fn open(house: NodeHandle) {
     let settings = match house.port_settings().await {
         Ok(settings) => settings,
         Err(error) => {

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use nook_api::views::{HouseView, ModelView};
 use nook_base::ErrorCode;
-use nook_node::views::{HouseView, ModelView};
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, from_code};

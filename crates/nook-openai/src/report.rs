@@ -9,9 +9,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nook_api::views::{PortRequestKind, PortRequestView, ReplyEvent, ReplySummary, RouteView};
+use nook_api::{Embedded, NodeHandle};
 use nook_base::{ErrorCode, clock};
-use nook_node::views::{PortRequestKind, PortRequestView, ReplyEvent, ReplySummary, RouteView};
-use nook_node::{Embedded, House};
 
 use crate::guard::Caller;
 
@@ -24,7 +24,7 @@ const NAME_CHARS_MAX: usize = 60;
 /// A request whose end the owner has not been told of.
 #[derive(Debug)]
 pub(crate) struct Report {
-    house: House,
+    house: NodeHandle,
     kind: PortRequestKind,
     caller: Caller,
     model: String,
@@ -44,7 +44,12 @@ impl Reported {
 }
 
 impl Report {
-    pub(crate) fn new(kind: PortRequestKind, house: House, caller: Caller, model: String) -> Self {
+    pub(crate) fn new(
+        kind: PortRequestKind,
+        house: NodeHandle,
+        caller: Caller,
+        model: String,
+    ) -> Self {
         caller.reported.0.store(true, Ordering::Relaxed);
         let model = cleaned(&model);
         Self { house, kind, caller, model, devices: Vec::new(), tokens: 0, is_filed: false }
@@ -131,17 +136,17 @@ impl Drop for Report {
 }
 
 /// Files a request that was refused before there was a report, with what its answer says is wrong.
-pub(crate) fn refused(house: &House, kind: PortRequestKind, caller: &Caller, error: String) {
+pub(crate) fn refused(house: &NodeHandle, kind: PortRequestKind, caller: &Caller, error: String) {
     file_refusal(house, kind, (caller.key.clone(), caller.app.clone()), error, 1);
 }
 
 /// Files so many requests without a fitting key that ended alike.
-pub(crate) fn strangers(house: &House, kind: PortRequestKind, error: String, times: u32) {
+pub(crate) fn strangers(house: &NodeHandle, kind: PortRequestKind, error: String, times: u32) {
     file_refusal(house, kind, (None, None), error, times);
 }
 
 fn file_refusal(
-    house: &House,
+    house: &NodeHandle,
     kind: PortRequestKind,
     (key, app): (Option<String>, Option<String>),
     error: String,

@@ -1,7 +1,7 @@
 //! The body of `POST /v1/chat/completions`, as sent and as understood.
 
-use nook_node::views::HouseView;
-use nook_node::{Dialog, GenerateRequest, Prompt, Reach};
+use nook_api::views::HouseView;
+use nook_api::{Dialog, GenerateRequest, Prompt, Reach};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -14,8 +14,8 @@ use axum::extract::State;
 use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use nook_api::views::ReplySummary;
 use nook_base::clock;
-use nook_node::views::ReplySummary;
 use serde_json::{Value, json};
 
 use crate::asking::{Asked, Heard, Leaves};

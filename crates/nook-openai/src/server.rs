@@ -14,8 +14,8 @@ use axum::{Extension, Router};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
+use nook_api::{NodeHandle, PortSettings};
 use nook_base::tasks::Tasks;
-use nook_node::{House, PortSettings};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -45,7 +45,7 @@ pub struct Limits {
 /// What every request can reach.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
-    pub(crate) house: House,
+    pub(crate) house: NodeHandle,
     pub(crate) address: SocketAddr,
     pub(crate) origins: Arc<Vec<String>>,
     /// What this machine is called by others that may reach the port; `None` where none may.
@@ -102,7 +102,7 @@ impl PortHandle {
 
 /// Opens the port and serves it until `tasks` is cancelled.
 pub async fn serve(
-    house: House,
+    house: NodeHandle,
     settings: &PortSettings,
     limits: Limits,
     tasks: &Tasks,

@@ -2,8 +2,8 @@
 //!
 //! The OpenAPI document is made from these types, so what it says is what is sent.
 
-use nook_node::views::{FinishReason, ReplySummary};
-use nook_node::{LikelyToken, PieceOdds};
+use nook_api::views::{FinishReason, ReplySummary};
+use nook_api::{LikelyToken, PieceOdds};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
-use nook_node::PieceOdds;
+use nook_api::PieceOdds;
 use nook_text::Said;
 use serde::Serialize;
 
@@ -200,11 +200,11 @@ fn call_delta(call: ToolCallDelta) -> Delta {
 mod tests {
     use axum::body::{Body, to_bytes};
     use futures_util::StreamExt;
-    use nook_base::Sensitive;
-    use nook_node::views::{
+    use nook_api::views::{
         FailoverView, FinishReason, ReplyEvent, ReplySummary, RouteView, ShardState,
     };
-    use nook_node::{Reply, ReplyPiece};
+    use nook_api::{Reply, ReplyPiece};
+    use nook_base::Sensitive;
     use nook_text::{ReplyForm, Thought, ToolForm};
     use tokio::sync::mpsc;
 

@@ -6,7 +6,6 @@
 //! links, slow processors and ways that nobody has measured keep the usual format. Pure, like all of
 //! the planner; the owner may name a format instead, and then nobody asks here.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nook_base::PeerId;
@@ -23,11 +22,9 @@ pub const NARROW_GAIN_MIN_PERCENT: u32 = 20;
 
 /// Rows in fewer bits, as they could travel.
 #[derive(Debug, Clone, Copy)]
-pub struct NarrowRows<'a> {
+pub struct NarrowRows {
     /// Bytes of one row; those of the usual format are in [`ModelCosts::row_bytes`].
     pub row_bytes: u64,
-    /// Devices that can read them.
-    pub understood_by: &'a BTreeSet<PeerId>,
 }
 
 /// How rows travel.
@@ -52,7 +49,7 @@ pub struct Narrowed {
 /// too.
 pub fn plan_with_rows(
     situation: &Situation<'_>,
-    narrow: &NarrowRows<'_>,
+    narrow: &NarrowRows,
 ) -> (Result<Decision, NoPlan>, Rows) {
     let usual = plan(situation);
     let Ok(before) = &usual else {
@@ -72,7 +69,7 @@ pub fn plan_with_rows(
 
 /// How rows travel on a route that is settled.
 #[must_use]
-pub fn rows_on(route: &Route, situation: &Situation<'_>, narrow: &NarrowRows<'_>) -> Rows {
+pub fn rows_on(route: &Route, situation: &Situation<'_>, narrow: &NarrowRows) -> Rows {
     let costs = narrow.costs(situation);
     let before = predict(situation, route);
     let after = predict(&Situation { model: &costs, ..*situation }, route);
@@ -84,7 +81,7 @@ pub fn rows_on(route: &Route, situation: &Situation<'_>, narrow: &NarrowRows<'_>
     }
 }
 
-impl NarrowRows<'_> {
+impl NarrowRows {
     fn costs(&self, situation: &Situation<'_>) -> ModelCosts {
         ModelCosts { row_bytes: self.row_bytes, ..situation.model.clone() }
     }
@@ -107,9 +104,6 @@ impl NarrowRows<'_> {
                 Place::Peer(peer) => Some(peer),
             })
         };
-        if !peers().all(|peer| self.understood_by.contains(&peer)) {
-            return None;
-        }
         let bandwidth = |peer: PeerId| {
             let device = situation.others.iter().find(|other| other.place == Place::Peer(peer))?;
             device.link.bandwidth.measured()

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use nook_base::ActivationDtype;
-use nook_control::{Client, ClientError, GenerateWish, ReplyLines, SamplingWish, WishedMessage};
-use nook_node::views::{
+use nook_api::views::{
     ChatRole, FailoverView, FinishReason, PartView, ReplyEvent, RouteView, ShardState,
 };
+use nook_base::ActivationDtype;
+use nook_control::{Client, ClientError, GenerateWish, ReplyLines, SamplingWish, WishedMessage};
 
 use crate::node::Node;
 use crate::process::{Standstill, Throttle};
@@ -299,7 +299,7 @@ impl Told {
 
 fn legs(route: &RouteView) -> Vec<Leg> {
     let leg =
-        |leg: &nook_node::views::LegView| Leg { device: leg.device.clone(), layers: leg.layers };
+        |leg: &nook_api::views::LegView| Leg { device: leg.device.clone(), layers: leg.layers };
     route.legs.iter().map(leg).collect()
 }
 

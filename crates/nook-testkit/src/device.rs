@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use nook_api::NodeCalls as _;
+use nook_api::views::{PairingView, Trust};
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, PeerId, clock};
-use nook_control::{Answer, Request};
 use nook_link::{Identity, KnownPeer, Link, LinkConfig, LinkEvent, Links, LoopbackPolicy, Pairing};
 use nook_mux::{Call, PingPolicy};
-use nook_node::views::{PairingView, Trust};
 use nook_trust::pairing::{Introduction, PairingCode};
 use nook_trust::{DeviceKey, DeviceName, TicketClaim};
-use nook_wire::{Hello, Message, Open, Ticket, WIRE_VERSION};
+use nook_wire::{Hello, Message, Open, ProtocolRange, Ticket, WIRE_VERSION};
 use tokio::sync::mpsc;
 
 use crate::bridge::own_address;
@@ -57,25 +57,18 @@ pub enum Asked {
 impl Device {
     /// A new identity with a port of its own, on this machine or at the bridge that the test visits.
     pub fn start(name: &'static str) -> anyhow::Result<Self> {
-        Self::with(name, vec![SocketAddr::new(own_address().into(), 0)], None, 0)
-    }
-
-    /// The same with bits of optional features in its HELLO.
-    pub fn understanding(name: &'static str, features: u32) -> anyhow::Result<Self> {
-        let listen = vec![SocketAddr::new(own_address().into(), 0)];
-        Self::with(name, listen, None, features)
+        Self::with(name, vec![SocketAddr::new(own_address().into(), 0)], None)
     }
 
     /// The same without a port: it reaches its node through `address` alone, and nobody reaches it.
     pub fn behind(name: &'static str, address: SocketAddr) -> anyhow::Result<Self> {
-        Self::with(name, Vec::new(), Some(address), 0)
+        Self::with(name, Vec::new(), Some(address))
     }
 
     fn with(
         name: &'static str,
         listen: Vec<SocketAddr>,
         through: Option<SocketAddr>,
-        features: u32,
     ) -> anyhow::Result<Self> {
         let key = DeviceKey::generate()?;
         let identity = Identity::new(key.clone())?;
@@ -84,10 +77,8 @@ impl Device {
             identity: identity.clone(),
             listen,
             hello: Hello {
-                protocol_min: u16::from(WIRE_VERSION),
-                protocol_max: u16::from(WIRE_VERSION),
+                protocol: ProtocolRange::SPOKEN,
                 app_version: "0.0.0".to_owned(),
-                features,
                 device_name: name.to_owned(),
                 listen_port: 0,
             },
@@ -114,9 +105,7 @@ impl Device {
 
     /// Types the code that `node` shows, is trusted by it so far, and waits for the link.
     pub async fn pair_with(&mut self, node: &Node, trust: Trust) -> anyhow::Result<PeerId> {
-        let Answer::Pairing(window) = node.client().ask(Request::ShowCode).await? else {
-            bail!("{} did not show a code", node.name());
-        };
+        let window = node.client().show_code().await?;
         let peer = self.join(&window).await?;
         node.trust(self.name, trust).await?;
         self.until_linked(peer).await?;

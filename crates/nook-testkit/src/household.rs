@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
-use nook_control::{Answer, DeviceTarget, Request};
-use nook_node::views::{DeviceView, HouseView, Trust};
+use anyhow::Context as _;
+use nook_api::views::{DeviceView, HouseView, Trust};
+use nook_api::{NodeCalls as _, PairTarget};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::bridge::Bridge;
-use crate::fixtures::on_loopback;
+use crate::fixtures::say;
 use crate::node::Node;
 use crate::plan::NodePlan;
 
@@ -114,12 +114,10 @@ impl Household {
     /// Pairs two nodes by a typed address and the code, and sets how far each trusts the other.
     pub async fn pair(&self, one: usize, other: usize, trust: Trust) -> anyhow::Result<()> {
         let (one, other) = (self.node(one), self.node(other));
-        let Answer::Pairing(window) = other.client().ask(Request::ShowCode).await? else {
-            bail!("{} did not show a code", other.name());
-        };
+        let window = other.client().show_code().await?;
         let address = window.addresses.last().context("a code comes with an address")?;
-        let target = DeviceTarget::Address(address.clone());
-        one.do_this(Request::Join { target, code: window.code }).await?;
+        let target = PairTarget::Address(address.clone());
+        one.client().join(target, window.code.into()).await?;
         // The side that showed the code has stored the other before the answer came.
         one.trust(other.name(), trust).await?;
         other.trust(one.name(), trust).await
@@ -128,15 +126,13 @@ impl Household {
     /// Pairs two nodes that see each other by mDNS, and sets how far each trusts the other.
     pub async fn pair_seen(&self, one: usize, other: usize, trust: Trust) -> anyhow::Result<()> {
         let (one, other) = (self.node(one), self.node(other));
-        let Answer::Pairing(window) = other.client().ask(Request::ShowCode).await? else {
-            bail!("{} did not show a code", other.name());
-        };
+        let window = other.client().show_code().await?;
         let is_it = |device: &DeviceView| device.pairing && device.name == other.name();
         let what = format!("{} shows a code", other.name());
         let view = one.until(&what, |view| view.devices.iter().any(is_it)).await?;
         let seen = view.devices.into_iter().find(is_it).context("it was there just now")?;
-        let target = DeviceTarget::Seen(seen.id);
-        one.do_this(Request::Join { target, code: window.code }).await?;
+        let target = PairTarget::Seen(seen.id);
+        one.client().join(target, window.code.into()).await?;
         one.trust(other.name(), trust).await?;
         other.trust(one.name(), trust).await
     }
@@ -181,6 +177,15 @@ impl Household {
         }
         Ok(())
     }
+}
+
+/// Says that the devices of a test, which were to be machines of their own, are all on this one.
+fn on_loopback(because: &str) {
+    // The harness names the thread of a test after it, but not where the test is alone in its process.
+    let named = nook_base::env::text("NEXTEST_TEST_NAME");
+    let thread = std::thread::current();
+    let test = named.as_deref().or(thread.name()).unwrap_or("a test");
+    say(&format!("ON LOOPBACK ({because}): {test}"));
 }
 
 fn lends(view: &HouseView, name: &str, model: &str) -> bool {

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nook_base::{LayerRange, ModelDigest, ModelPart, PeerId, clock};
+use nook_api::views::{DeviceView, Trust};
+use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, clock};
 use nook_link::{Link, LinkEvent};
 use nook_mux::{Call, CallError, CallSender};
 use nook_node::WorkerCommand;
-use nook_node::views::{DeviceView, Trust};
 use nook_shard::{Worker, WorkerLimits};
 use nook_wire::{
     Advert, CallId, Chunk, Kind, Message, Open, ShardAdvert, WireMessage, WorkerMessage, encode,
@@ -282,12 +282,21 @@ impl Desk {
         let (Ok(_), Ok(worker)) = (loaded, self.worker.open_call().await) else {
             return;
         };
-        let (mut to_guest, mut from_guest) = call.split();
+        let (to_guest, mut from_guest) = call.split();
+        let to_guest = tokio::sync::Mutex::new(to_guest);
         let (mut to_worker, mut from_worker) = worker.split();
         let inputs = Mutex::new(VecDeque::new());
         let inward = async {
             while let Ok(message) = from_guest.recv().await {
                 self.keep(&message);
+                if let Message::Forward(_) = message {
+                    // It has no link to any device but the one that asks.
+                    let code = Some(ErrorCode::ShardUnavailable);
+                    if to_guest.lock().await.send(Message::Onward { code }).await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
                 if let Message::Chunk(chunk) = &message {
                     let mut inputs = inputs.lock().unwrap_or_else(PoisonError::into_inner);
                     inputs.push_back(chunk.bytes.clone());
@@ -306,6 +315,7 @@ impl Desk {
                     self.spoil(&mut chunk.bytes, input);
                 }
                 self.keep_answer(&message);
+                let mut to_guest = to_guest.lock().await;
                 let sent = match message {
                     Message::Chunk(chunk) if self.garbage() == Some(Garbage::Trickle) => {
                         trickle(&mut to_guest, chunk).await
@@ -321,7 +331,7 @@ impl Desk {
             () = inward => {}
             () = outward => {}
         }
-        to_guest.close(None);
+        to_guest.into_inner().close(None);
         to_worker.close(None);
     }
 }

@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use nook_api::views::{HouseView, PipelineView, Trust};
+use nook_api::{Calls as _, NodeCalls as _, Request, Sharing, Vitals};
 use nook_base::{ModelDigest, clock};
-use nook_control::{Answer, Client, ClientError, Request};
-use nook_node::Vitals;
-use nook_node::views::{HouseView, PipelineView, Trust};
+use nook_control::{Client, ClientError};
 
 use crate::plan::NodePlan;
 use crate::process::{Signal, Throttle, children, lives, signal, starve};
@@ -121,26 +121,17 @@ impl Node {
 
     /// The house as it sees it.
     pub async fn view(&self) -> anyhow::Result<HouseView> {
-        match self.client.ask(Request::View).await? {
-            Answer::View(view) => Ok(*view),
-            other => bail!("{} answered {other:?} to a wish for the view", self.name()),
-        }
+        Ok(self.client.view().await?)
     }
 
     /// How it divides replies.
     pub async fn pipeline(&self) -> anyhow::Result<PipelineView> {
-        match self.client.ask(Request::Pipeline).await? {
-            Answer::Pipeline(view) => Ok(*view),
-            other => bail!("{} answered {other:?} to a wish for the pipeline", self.name()),
-        }
+        Ok(self.client.pipeline().await?)
     }
 
     /// What is under way there, counted.
     pub async fn vitals(&self) -> anyhow::Result<Vitals> {
-        match self.client.ask(Request::Vitals).await? {
-            Answer::Vitals(vitals) => Ok(vitals),
-            other => bail!("{} answered {other:?} to a wish for what is under way", self.name()),
-        }
+        Ok(self.client.vitals().await?)
     }
 
     /// Waits until how it divides replies looks as wanted; fails with what it looks like.
@@ -183,7 +174,7 @@ impl Node {
 
     /// Asks for anything that is answered with `Done`.
     pub async fn do_this(&self, request: Request) -> Result<(), ClientError> {
-        self.client.ask(request).await.map(|_| ())
+        self.client.call(request).await.map(|_| ())
     }
 
     /// Waits until the house looks as wanted; fails with what it looks like.
@@ -208,21 +199,18 @@ impl Node {
     /// Sets how far it trusts the device called `other`.
     pub async fn trust(&self, other: &str, trust: Trust) -> anyhow::Result<()> {
         let device = other.to_owned();
-        Ok(self.do_this(Request::SetTrust { device, trust }).await?)
+        Ok(self.client.set_trust(device, trust).await?)
     }
 
     /// Starts or stops sharing.
     pub async fn share(&self, on: bool) -> anyhow::Result<()> {
-        Ok(self.do_this(Request::SetSharing { on }).await?)
+        Ok(self.client.set_sharing(if on { Sharing::On } else { Sharing::Off }).await?)
     }
 
     /// Adds a model file; its name there.
     pub async fn import(&self, file: &Path, name: Option<&str>) -> anyhow::Result<String> {
         let name = name.map(str::to_owned);
-        match self.client.ask(Request::ImportModel { file: file.to_owned(), name }).await? {
-            Answer::Model(model) => Ok(model.name),
-            other => bail!("{} answered {other:?} to an import", self.name()),
-        }
+        Ok(self.client.import_model(file.to_owned(), name).await?.name)
     }
 
     /// Changes a key of `settings.toml` behind the node's back, as an owner with an editor would.
@@ -291,7 +279,7 @@ impl Node {
     /// Asks it to leave in order, and waits for its end.
     pub async fn leave(&mut self) -> anyhow::Result<()> {
         // The node may close the door before it has answered.
-        let _ = self.client.ask(Request::ShutDown).await;
+        let _ = self.client.shut_down().await;
         self.until_it_ended().await
     }
 

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use nook_node::{House, HouseError};
+use nook_api::{NodeError, NodeHandle};
 
 /// Longest wait for a program that is asked to end, and for the moment when it is.
 const END_LIMIT: Duration = Duration::from_secs(60);
@@ -148,7 +148,7 @@ impl Drop for Throttle {
 }
 
 /// The worker processes of a house in this process.
-pub async fn workers_of(house: &House) -> Result<Vec<u32>, HouseError> {
+pub async fn workers_of(house: &NodeHandle) -> Result<Vec<u32>, NodeError> {
     let vitals = house.vitals().await?;
     Ok(vitals.workers.into_iter().map(|worker| worker.pid).collect())
 }

@@ -15,14 +15,6 @@ use serde::{Deserialize, Serialize};
 use crate::message::{Chunk, HistoryMark};
 use crate::tensor::{Pieces, TensorError};
 
-/// A bit of [`crate::Hello::features`]: this device gives and takes what is remembered. To a device that
-/// does not say so the messages would be broken frames.
-pub const FEATURE_HANDOVER: u32 = 4;
-
-/// A bit of [`crate::Hello::features`]: this host understands DROP KEPT. To a host that does not say so
-/// it would be a broken frame; what is kept there goes when its time is over.
-pub const FEATURE_DROP: u32 = 32;
-
 /// Most bytes of one piece. What cannot be divided into such pieces is not handed over.
 pub const CACHES_PIECE_BYTES_MAX: u64 = 64 << 20;
 

@@ -22,10 +22,6 @@ use crate::bounded;
 use crate::message::Chunk;
 use crate::tensor::{Pieces, TensorError};
 
-/// A bit of [`crate::Hello::features`]: this device understands the messages of this exchange. To one that
-/// does not say so they would be broken frames.
-pub const FEATURE_COPY: u32 = 1024;
-
 /// Most models in one [`Have`]; the sender leaves out the rest, the receiver refuses more. With the longest
 /// names they still fit into one frame.
 pub const HAVE_MODELS_MAX: usize = 256;

@@ -14,10 +14,6 @@
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, PeerId};
 use serde::{Deserialize, Serialize};
 
-/// A bit of [`crate::Hello::features`]: this device understands FORWARD, RELAY, ONWARD and PASSED. To
-/// one that does not say so they would be broken frames.
-pub const FEATURE_FORWARD: u32 = 2;
-
 /// The requester's word that `carrier` may bring the steps of one of its calls at `host`.
 ///
 /// Fixed fields only: keys, ids, digests and numbers (invariant I-2).

@@ -25,28 +25,28 @@ pub mod message;
 pub mod placing;
 pub mod seq;
 pub mod tensor;
+pub mod version;
 pub mod whole;
 
-pub use caches::{
-    CACHES_PIECE_BYTES_MAX, CachesAssembly, CachesHead, FEATURE_DROP, FEATURE_HANDOVER, KeptHistory,
-};
+pub use caches::{CACHES_PIECE_BYTES_MAX, CachesAssembly, CachesHead, KeptHistory};
 pub use copying::{
-    FEATURE_COPY, HAVE_MODELS_MAX, HAVE_NAME_BYTES_MAX, Have, HaveModel, PIECE_BYTES_MAX, Piece,
-    PieceAssembly, PieceError, Want,
+    HAVE_MODELS_MAX, HAVE_NAME_BYTES_MAX, Have, HaveModel, PIECE_BYTES_MAX, Piece, PieceAssembly,
+    PieceError, Want,
 };
 pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
-pub use forward::{FEATURE_FORWARD, Passed, Ticket};
+pub use forward::{Passed, Ticket};
 pub use frame::{DecodeError, EncodedFrame, Frame, WireMessage, decode, encode, encode_unsent};
 pub use header::{CallId, HEADER_BYTES, Header, Kind, WIRE_VERSION};
 pub use local::{LocalMessage, LogitRows, PassCounts, WorkerMessage};
 pub use message::{
-    Advert, Chunk, FEATURE_Q8, FEATURE_RESUME, Hello, HistoryMark, Message, Open, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, WireError,
+    Advert, Chunk, Hello, HistoryMark, Message, Open, ResultHead, ResumePoint, ShardAdvert,
+    StepHead, WireError,
 };
-pub use placing::{FEATURE_PLACEMENT, PlaceState, PlaceWish, Placed};
+pub use placing::{PlaceState, PlaceWish, Placed};
 pub use seq::{SeqCheck, SeqCounter, SeqError};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};
+pub use version::{NoVersions, Outdated, PROTOCOL_VERSION, ProtocolRange, VersionMismatch};
 pub use whole::{
-    FEATURE_WHOLE, FEATURE_WHOLE_KEPT, FEATURE_WHOLE_LOAD, IdsAssembly, WholeAsk, WholeFinish,
-    WholeIds, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, ids_for_own_device,
+    IdsAssembly, WholeAsk, WholeFinish, WholeIds, WholeKept, WholeOffer, WholeOffers,
+    WholeSampling, WholeTokens, ids_for_own_device,
 };

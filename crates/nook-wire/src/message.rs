@@ -19,6 +19,7 @@ use crate::forward::{Passed, Ticket};
 use crate::frame::{DecodeError, WireMessage, read_body, write_body};
 use crate::header::{FLAG_LAST_CHUNK, Kind};
 use crate::placing::{PlaceWish, Placed};
+use crate::version::ProtocolRange;
 use crate::whole::{WholeAsk, WholeFinish, WholeKept, WholeOffers, WholeTokens};
 use nook_base::limits::CHUNK_BYTES_MAX;
 
@@ -35,14 +36,6 @@ pub const SENTENCE_BYTES_MAX: usize = 512;
 /// Most shards in one advert; the sender leaves out the rest, the receiver refuses more.
 pub const ADVERT_SHARDS_MAX: usize = 256;
 
-/// A bit of [`Hello::features`]: this host understands [`Open::resume`]. To a host that does not say
-/// so an OPEN with it would be a broken frame.
-pub const FEATURE_RESUME: u32 = 1;
-
-/// A bit of [`Hello::features`]: this host understands activations in `q8`. To a host that does not
-/// say so an OPEN or a STEP with them would be a broken frame.
-pub const FEATURE_Q8: u32 = 8;
-
 /// All that may cross between two devices.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
@@ -50,7 +43,7 @@ pub enum Message {
     Hello(Hello),
     /// What the sender hosts. Counts for `nook_base::limits::ADVERT_LIFE`.
     Advert(Advert),
-    /// Please hold these layers; only to a host that says [`crate::FEATURE_PLACEMENT`].
+    /// Please hold these layers.
     Place(PlaceWish),
     /// What became of a PLACE; told again when that changes.
     Placed(Placed),
@@ -98,7 +91,7 @@ pub enum Message {
         /// Positions that are remembered from now on.
         position: u32,
     },
-    /// Drop what is kept of this conversation; only to a host that says [`crate::FEATURE_DROP`].
+    /// Drop what is kept of this conversation.
     DropKept(KeptHistory),
     /// Are you there?
     Ping {
@@ -131,10 +124,10 @@ pub enum Message {
     WholeEnd {
         /// How it ended.
         finish: WholeFinish,
-        /// What is kept of it, to a device that says [`crate::FEATURE_WHOLE_KEPT`].
+        /// What is kept of it.
         kept: Option<WholeKept>,
     },
-    /// Models that the sender gives; only to a device that says [`crate::FEATURE_COPY`].
+    /// Models that the sender gives.
     Have(Have),
     /// First on a call, and later on it: please send these bytes of a model's file.
     Want(Want),
@@ -142,21 +135,18 @@ pub enum Message {
     Piece(Piece),
 }
 
-/// Who speaks.
+/// Who speaks. Its layout is that of every protocol version: a device reads it before it knows which one the
+/// other speaks. What a later version has to say more stands in a message of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Lowest protocol version spoken.
-    pub protocol_min: u16,
-    /// Highest protocol version spoken.
-    pub protocol_max: u16,
+    /// Protocol versions spoken.
+    pub protocol: ProtocolRange,
     /// Version of the app, for people.
     #[serde(
         serialize_with = "bounded::write_text::<APP_VERSION_BYTES_MAX, _>",
         deserialize_with = "bounded::read_text::<APP_VERSION_BYTES_MAX, _>"
     )]
     pub app_version: String,
-    /// Bits of optional features; unknown ones are ignored.
-    pub features: u32,
     /// Name of the device, untrusted text.
     #[serde(
         serialize_with = "bounded::write_text::<DEVICE_NAME_BYTES_MAX, _>",
@@ -215,9 +205,7 @@ pub struct Open {
     pub dtype: ActivationDtype,
     /// Positions that the session will need at most.
     pub positions_max: u32,
-    /// Where to go on, if the host still remembers an earlier call of this conversation. In the frame
-    /// it follows the other fields, or nothing does; see [`FEATURE_RESUME`].
-    #[serde(skip)]
+    /// Where to go on, if the host still remembers an earlier call of this conversation.
     pub resume: Option<ResumePoint>,
 }
 
@@ -232,8 +220,7 @@ pub struct ResumePoint {
     /// Mark of the history up to there, as that step said it.
     pub mark: HistoryMark,
     /// Whether the earlier call is to stay as it is, for others to go on with: this one begins with a
-    /// copy. In OPEN it follows the other two, or nothing does; only a device that says
-    /// [`crate::FEATURE_HANDOVER`] understands it.
+    /// copy.
     pub copy: bool,
 }
 
@@ -375,15 +362,7 @@ impl WireMessage for Message {
             Self::Advert(advert) => write_body(advert, out),
             Self::Place(wish) => write_body(wish, out),
             Self::Placed(placed) => write_body(placed, out),
-            Self::Open(open) => {
-                write_body(open, out);
-                if let Some(ResumePoint { position, mark, copy }) = &open.resume {
-                    write_body(&(position, mark), out);
-                    if *copy {
-                        write_body(copy, out);
-                    }
-                }
-            }
+            Self::Open(open) => write_body(open, out),
             Self::Opened { position }
             | Self::Truncate { position }
             | Self::TookCaches { position } => write_body(position, out),
@@ -405,20 +384,10 @@ impl WireMessage for Message {
             Self::Forward(ticket) | Self::Relay(ticket) => write_body(ticket, out),
             Self::Onward { code } => write_body(code, out),
             Self::Passed(passed) => write_body(passed, out),
-            Self::WholeOffers(offers) => {
-                write_body(offers, out);
-                if let Some(rates) = offers.load_rates() {
-                    write_body(&rates, out);
-                }
-            }
+            Self::WholeOffers(offers) => write_body(offers, out),
             Self::WholeAsk(ask) => write_body(ask, out),
             Self::WholeTokens(head) => write_body(head, out),
-            Self::WholeEnd { finish, kept } => {
-                write_body(finish, out);
-                if let Some(kept) = kept {
-                    write_body(kept, out);
-                }
-            }
+            Self::WholeEnd { finish, kept } => write_body(&(finish, kept), out),
             Self::Have(have) => write_body(have, out),
             Self::Want(want) => write_body(want, out),
             Self::Piece(head) => write_body(head, out),
@@ -432,7 +401,7 @@ impl WireMessage for Message {
             Kind::Advert => Self::Advert(read_body(kind, read)?),
             Kind::Place => Self::Place(read_body(kind, read)?),
             Kind::Placed => Self::Placed(read_body(kind, read)?),
-            Kind::Open => Self::Open(read_open(read)?),
+            Kind::Open => Self::Open(read_body(kind, read)?),
             Kind::Opened => Self::Opened { position: read_body(kind, read)? },
             Kind::Step => Self::Step(read_body(kind, read)?),
             Kind::Chunk => Self::Chunk(read_chunk(flags, body)?),
@@ -455,10 +424,13 @@ impl WireMessage for Message {
             Kind::Relay => Self::Relay(read_body(kind, read)?),
             Kind::Onward => Self::Onward { code: read_body(kind, read)? },
             Kind::Passed => Self::Passed(read_body(kind, read)?),
-            Kind::WholeOffers => Self::WholeOffers(read_whole_offers(read)?),
+            Kind::WholeOffers => Self::WholeOffers(read_body(kind, read)?),
             Kind::WholeAsk => Self::WholeAsk(read_body(kind, read)?),
             Kind::WholeTokens => Self::WholeTokens(read_body(kind, read)?),
-            Kind::WholeEnd => read_whole_end(read)?,
+            Kind::WholeEnd => {
+                let (finish, kept) = read_body(kind, read)?;
+                Self::WholeEnd { finish, kept }
+            }
             Kind::Have => Self::Have(read_body(kind, read)?),
             Kind::Want => Self::Want(read_body(kind, read)?),
             Kind::Piece => Self::Piece(read_body(kind, read)?),
@@ -489,43 +461,6 @@ impl WireMessage for Message {
     fn is_background(&self) -> bool {
         matches!(self, Self::Piece(_))
     }
-}
-
-/// Reads OPEN: a body that ends before the place to resume has none.
-fn read_open(body: &[u8]) -> Result<Open, DecodeError> {
-    let kind = Kind::Open;
-    let (mut open, rest) =
-        postcard::take_from_bytes::<Open>(body).map_err(|_| DecodeError::BadBody { kind })?;
-    if !rest.is_empty() {
-        let ((position, mark), rest) = postcard::take_from_bytes::<(u32, HistoryMark)>(rest)
-            .map_err(|_| DecodeError::BadBody { kind })?;
-        let copy = !rest.is_empty();
-        if copy && !read_body::<bool>(kind, rest)? {
-            return Err(DecodeError::BadBody { kind });
-        }
-        open.resume = Some(ResumePoint { position, mark, copy });
-    }
-    Ok(open)
-}
-
-/// Reads WHOLE OFFERS: a body that ends behind the list says nothing of loading.
-fn read_whole_offers(body: &[u8]) -> Result<WholeOffers, DecodeError> {
-    let kind = Kind::WholeOffers;
-    let bad = || DecodeError::BadBody { kind };
-    let (offers, rest) = postcard::take_from_bytes::<WholeOffers>(body).map_err(|_| bad())?;
-    match rest.is_empty() {
-        true => Ok(offers),
-        false => offers.with_load(read_body(kind, rest)?).ok_or_else(bad),
-    }
-}
-
-/// Reads WHOLE END: a body that ends behind how the reply ended names nothing that is kept.
-fn read_whole_end(body: &[u8]) -> Result<Message, DecodeError> {
-    let kind = Kind::WholeEnd;
-    let (finish, rest) = postcard::take_from_bytes::<WholeFinish>(body)
-        .map_err(|_| DecodeError::BadBody { kind })?;
-    let kept = (!rest.is_empty()).then(|| read_body(kind, rest)).transpose()?;
-    Ok(Message::WholeEnd { finish, kept })
 }
 
 /// Reads a chunk: its offset, then the rest of the body without copying it.

@@ -8,10 +8,6 @@
 use nook_base::{ErrorCode, LayerRange, ModelDigest};
 use serde::{Deserialize, Serialize};
 
-/// A bit of [`crate::Hello::features`]: this host understands PLACE and may answer PLACED. To a host
-/// that does not say so neither is sent.
-pub const FEATURE_PLACEMENT: u32 = 16;
-
 /// Please hold these layers in memory. A later wish for the same model replaces the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceWish {

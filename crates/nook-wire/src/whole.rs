@@ -22,18 +22,6 @@ use crate::bounded;
 use crate::message::{Chunk, HistoryMark};
 use crate::tensor::{Pieces, TensorError};
 
-/// A bit of [`crate::Hello::features`]: this device understands the messages of this exchange. To one that
-/// does not say so they would be broken frames.
-pub const FEATURE_WHOLE: u32 = 256;
-
-/// A bit of [`crate::Hello::features`]: this device understands [`WholeKept`] behind WHOLE END, and says by
-/// its CLOSE whether it has heard it. To one that does not say so WHOLE END with it would be a broken frame.
-pub const FEATURE_WHOLE_KEPT: u32 = 512;
-
-/// A bit of [`crate::Hello::features`]: this device understands [`WholeOffer::load_kb_per_s`]. To one that does
-/// not say so WHOLE OFFERS with it would be a broken frame.
-pub const FEATURE_WHOLE_LOAD: u32 = 2048;
-
 /// Most models in one [`WholeOffers`]; the sender leaves out the rest, the receiver refuses more.
 pub const WHOLE_OFFERS_MAX: usize = 64;
 
@@ -71,44 +59,8 @@ pub struct WholeOffer {
     /// Whether they are in memory already.
     pub ends_held: bool,
     /// Measured speed at which weights that are not in memory come there, in thousands of bytes per second;
-    /// `None`: not measured. In the frame those of all offers follow the list, or none do; see
-    /// [`FEATURE_WHOLE_LOAD`].
-    #[serde(skip)]
+    /// `None`: not measured.
     pub load_kb_per_s: Option<u32>,
-}
-
-/// The last field of every offer, as it travels.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct LoadRates {
-    #[serde(
-        serialize_with = "bounded::write_list::<WHOLE_OFFERS_MAX, _, _>",
-        deserialize_with = "bounded::read_list::<WHOLE_OFFERS_MAX, _, _>"
-    )]
-    rates: Vec<Option<u32>>,
-}
-
-impl WholeOffers {
-    /// The same for a device that does not understand [`WholeOffer::load_kb_per_s`].
-    #[must_use]
-    pub fn without_load(mut self) -> Self {
-        self.offers.iter_mut().for_each(|offer| offer.load_kb_per_s = None);
-        self
-    }
-
-    /// What follows the list, if anything does.
-    pub(crate) fn load_rates(&self) -> Option<LoadRates> {
-        let rates: Vec<_> = self.offers.iter().map(|offer| offer.load_kb_per_s).collect();
-        rates.iter().any(Option::is_some).then_some(LoadRates { rates })
-    }
-
-    /// Takes in what follows the list; `None` where that is for other offers, or says nothing.
-    pub(crate) fn with_load(mut self, LoadRates { rates }: LoadRates) -> Option<Self> {
-        let says = rates.iter().any(Option::is_some) && rates.len() == self.offers.len();
-        for (offer, rate) in self.offers.iter_mut().zip(rates) {
-            offer.load_kb_per_s = rate;
-        }
-        says.then_some(self)
-    }
 }
 
 /// Please run this request, from its token ids to the tokens of the reply. First on a call.
@@ -174,8 +126,7 @@ pub enum WholeFinish {
     Length,
 }
 
-/// Names what the host keeps of a request, for the next one that begins alike to go on with. In WHOLE END
-/// it follows the other field, or nothing does; see [`FEATURE_WHOLE_KEPT`].
+/// Names what the host keeps of a request, for the next one that begins alike to go on with.
 ///
 /// Only the host can make the mark; the asker returns it when nobody will go on
 /// ([`crate::KeptHistory`]). What the asker has not heard the name of is not kept.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::places::Places;
-use crate::process::{Program, cargo};
+use crate::process::Program;
 use crate::{say, stages};
 
 /// Set while goldens are rewritten; a golden test that sees it writes its file and passes.
@@ -11,8 +11,8 @@ pub(crate) const UPDATE_VARIABLE: &str = "INGLENOOK_UPDATE";
 
 /// Runs the Rust tests with [`UPDATE_VARIABLE`] set and shows which files changed.
 pub(crate) fn rewrite(places: &Places) -> Result<()> {
-    cargo(&places.root)
-        .args(["test", "--workspace", "--exclude", "xtask"])
+    stages::rust::nextest(places)?
+        .args(stages::build::EVERYTHING)
         .args(stages::build::features(places)?)
         .env(UPDATE_VARIABLE, "1")
         .run()?;

@@ -23,6 +23,7 @@ mod say;
 mod setup;
 mod simulate;
 mod soak;
+mod spent;
 mod stages;
 mod tidy;
 
@@ -42,8 +43,8 @@ enum Order {
     Test(stages::TestOptions),
     /// Install what building and testing need
     Setup(setup::SetupOptions),
-    /// Check the shape of the source: layers, sizes, headers, bans, documents
-    Tidy,
+    /// Check the shape of the source: layers, cycles, sizes, headers, bans, documents
+    Tidy(tidy::TidyOptions),
     /// Make the packages for Linux, .deb and .rpm, and say how large they are
     Bundle(bundle::BundleOptions),
     /// Measure: `bench walk …`, `bench engine …`
@@ -85,7 +86,7 @@ fn obey(order: Order) -> Result<()> {
         Order::Run(options) => launch::run(&places, &options),
         Order::Test(options) => stages::test(places, &options),
         Order::Setup(options) => setup::setup(&places, &options),
-        Order::Tidy => tidy::command(&places),
+        Order::Tidy(options) => tidy::command(&places, &options),
         Order::Bundle(options) => bundle::command(&places, &options),
         Order::Bench(options) => bench::bench(&places, &options),
         Order::Simulate(options) => simulate::simulate(&places, &options),

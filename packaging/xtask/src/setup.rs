@@ -2,7 +2,8 @@
 //!
 //! Asks [`packages`] which system packages are missing and has them installed (in CI or with
 //! `--yes` at once, on a terminal after asking, otherwise the command is printed and that is the
-//! error); makes the Python environment of the tests ([`python`]); checks Node.
+//! error); makes the Python environment of the tests ([`python`]) and installs the spelling check
+//! ([`typos`]); builds what is missing of Cargo's tools ([`tools`]); checks Node.
 
 use std::io::Write as _;
 
@@ -16,6 +17,8 @@ use crate::{outside, say};
 
 pub(crate) mod packages;
 pub(crate) mod python;
+pub(crate) mod tools;
+pub(crate) mod typos;
 
 /// The oldest Node that the window's tools run on.
 const NODE_MAJOR_MIN: u32 = 20;
@@ -56,6 +59,8 @@ pub(crate) fn ensure(places: &Places, purpose: Purpose, options: &SetupOptions) 
     }
     if purpose >= Purpose::Test {
         python::environment(places)?;
+        typos::tool(places)?;
+        tools::tool(places, &tools::NEXTEST)?;
     }
     Ok(())
 }

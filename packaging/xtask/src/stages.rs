@@ -12,14 +12,16 @@ use clap::Args;
 use crate::places::Places;
 use crate::process::{Program, cargo};
 use crate::setup::{self, Purpose, SetupOptions};
+use crate::spent::Meter;
 use crate::{deny, outside, say, tidy};
 
 pub(crate) mod build;
 mod card;
 mod node;
 pub(crate) mod package;
+mod pool;
 mod python;
-mod rust;
+pub(crate) mod rust;
 pub(crate) mod ui;
 
 /// What to test and how.
@@ -78,6 +80,7 @@ struct Stage {
 const STAGES: &[Stage] = &[
     Stage { name: "setup", about: "system packages, Node, Python", needs: &[], run: set_up },
     Stage { name: "fmt", about: "formatting of the Rust code", needs: &[], run: format },
+    Stage { name: "spelling", about: "spelling of code and documents", needs: &[], run: spelling },
     Stage {
         name: "tidy",
         about: "shape of the source, and xtask's own tests",
@@ -110,6 +113,12 @@ const STAGES: &[Stage] = &[
         about: "Rust tests of every crate",
         needs: &["build"],
         run: rust::crates,
+    },
+    Stage {
+        name: "pool",
+        about: "the kernels' thread pool in every order, by loom",
+        needs: &[],
+        run: pool::stage,
     },
     Stage {
         name: "card",
@@ -156,7 +165,7 @@ pub(crate) fn test(places: Places, options: &TestOptions) -> Result<()> {
     let setup = SetupOptions { yes: options.yes };
     let mut round = Round { places, built: None, setup };
     let mut endings: Vec<(&Stage, Duration, Ending)> = Vec::new();
-    let all_started = outside::now();
+    let all = Meter::start();
     for stage in chosen {
         say::heading(&format!("stage {}: {}", stage.name, stage.about));
         let started = outside::now();
@@ -186,7 +195,7 @@ pub(crate) fn test(places: Places, options: &TestOptions) -> Result<()> {
             failed.push(stage.name);
         }
     }
-    say::line(&format!("all stages took {:.0} s", all_started.elapsed().as_secs_f64()));
+    say::line(&format!("all stages took {}", all.read()));
     if !failed.is_empty() {
         bail!("failed stages: {}", failed.join(", "));
     }
@@ -259,10 +268,15 @@ fn format(round: &mut Round) -> Ending {
     Ok(Outcome::passed())
 }
 
+fn spelling(round: &mut Round) -> Ending {
+    setup::typos::check(&round.places)?;
+    Ok(Outcome::passed())
+}
+
 fn tidy_up(round: &mut Round) -> Ending {
     // The rules see themselves red in xtask's own tests, one of which runs them on this tree.
     cargo(&round.places.root).args(["test", "--package", "xtask"]).test()?;
-    tidy::command(&round.places)?;
+    tidy::run(&round.places)?;
     Ok(Outcome::passed())
 }
 

@@ -5,17 +5,21 @@
 //! all rules on this very checkout.
 
 use anyhow::{Result, bail};
+use clap::Args;
 
 use crate::places::Places;
 use crate::say;
 use crate::tidy::layers::Edge;
 use crate::tidy::tree::Tree;
 
+mod actions;
 mod bans;
+mod cycles;
 mod danger;
 mod documents;
 mod headers;
 mod layers;
+mod links;
 mod logging;
 mod sizes;
 mod toplevel;
@@ -48,8 +52,25 @@ impl std::fmt::Display for Finding {
     }
 }
 
+/// What to check.
+#[derive(Debug, Args)]
+pub(crate) struct TidyOptions {
+    /// Check nothing; list the modules, lines and import cycles of every crate
+    #[arg(long)]
+    cycles: bool,
+}
+
+/// `cargo xtask tidy`.
+pub(crate) fn command(places: &Places, options: &TidyOptions) -> Result<()> {
+    if options.cycles {
+        cycles::list(&Tree::read(places)?);
+        return Ok(());
+    }
+    run(places)
+}
+
 /// Runs all rules and says what they found.
-pub(crate) fn command(places: &Places) -> Result<()> {
+pub(crate) fn run(places: &Places) -> Result<()> {
     let findings = check(places)?;
     for finding in &findings {
         say::line(&finding.to_string());
@@ -70,6 +91,7 @@ fn check(places: &Places) -> Result<Vec<Finding>> {
 fn findings(tree: &Tree, edges: &[Edge]) -> Vec<Finding> {
     let mut findings = [
         layers::check(edges),
+        cycles::check(tree),
         sizes::check(tree),
         headers::check(tree),
         bans::check(tree),
@@ -78,7 +100,9 @@ fn findings(tree: &Tree, edges: &[Edge]) -> Vec<Finding> {
         logging::check(tree),
         toplevel::check(tree),
         documents::check(tree),
+        links::check(tree),
         window::check(tree),
+        actions::check(tree),
     ]
     .concat();
     findings.sort();

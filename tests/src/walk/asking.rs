@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use nook_api::views::{ReplyEvent, ReplySummary, RouteView};
 use nook_base::clock;
 use nook_control::{GenerateWish, ReplyLines, SamplingWish};
-use nook_node::views::{ReplyEvent, ReplySummary, RouteView};
 use nook_testkit::Node;
 
 /// Longest wait for the next event of a reply.

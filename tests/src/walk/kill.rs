@@ -10,10 +10,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
+use nook_api::views::{PartView, ReplyEvent, Trust};
 use nook_base::{LayerRange, clock};
 use nook_kernels::Format;
 use nook_model::synthetic::{Mix, Recipe};
-use nook_node::views::{PartView, ReplyEvent, Trust};
 use nook_testkit::{Household, NodePlan, Signal};
 use serde::Serialize;
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use nook_api::NodeCalls as _;
+use nook_api::views::Trust;
 use nook_base::tasks::Tasks;
 use nook_base::{PeerId, clock};
-use nook_control::{Answer, Request};
 use nook_link::pairing::Pairing;
 use nook_link::{Identity, KnownPeer, LinkConfig, LinkEvent, Links, LoopbackPolicy};
 use nook_mux::{Call, PingPolicy};
-use nook_node::views::Trust;
 use nook_testkit::Node;
 use nook_trust::pairing::{Introduction, PairingCode};
 use nook_trust::{DeviceKey, DeviceName};
@@ -42,9 +42,7 @@ impl Requester {
         let identity = Identity::new(DeviceKey::generate()?)?;
         let (links, events) = Links::start(link_config(identity.clone(), Vec::new()), tasks)?;
         tasks.spawn_until_cancelled("bench links", ignore(events));
-        let Answer::Pairing(window) = node.client().ask(Request::ShowCode).await? else {
-            bail!("{} did not show a code", node.name());
-        };
+        let window = node.client().show_code().await?;
         let address = window.addresses.last().context("a code comes with an address")?.parse()?;
         let version = nook_wire::WIRE_VERSION;
         let introduction = Introduction {
@@ -93,15 +91,12 @@ impl Requester {
 
 /// Links as a node has them.
 pub(crate) fn link_config(identity: Identity, listen: Vec<std::net::SocketAddr>) -> LinkConfig {
-    let version = u16::from(nook_wire::WIRE_VERSION);
     LinkConfig {
         identity,
         listen,
         hello: Hello {
-            protocol_min: version,
-            protocol_max: version,
+            protocol: nook_wire::ProtocolRange::SPOKEN,
             app_version: env!("CARGO_PKG_VERSION").to_owned(),
-            features: 0,
             device_name: NAME.to_owned(),
             listen_port: 0,
         },

@@ -304,7 +304,7 @@ async fn compare(
 /// Pairs the first node with the helpers behind it, which then share, and waits for their offers.
 pub async fn lend_to_first(house: &Household, helpers: usize, model: &str) -> anyhow::Result<()> {
     for helper in 1..=helpers {
-        house.pair(0, helper, nook_node::views::Trust::Trusted).await?;
+        house.pair(0, helper, nook_api::views::Trust::Trusted).await?;
         house.node(helper).share(true).await?;
     }
     house.until_all_lend(model).await?;

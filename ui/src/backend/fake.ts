@@ -20,18 +20,26 @@ import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { ReplySummary } from '../generated/ReplySummary';
 import type { RouteView } from '../generated/RouteView';
 import type { SettingAsk } from '../generated/SettingAsk';
-import type { TurnAsk } from '../generated/TurnAsk';
-import { Refusal, type Backend, type WindowListener } from './backend';
+import { NodeCalls, type Answer, type Ask } from '../generated/NodeCalls';
+import type { PauseFor } from '../generated/PauseFor';
+import type { Reach } from '../generated/Reach';
+import type { Request } from '../generated/Request';
+import type { Sharing } from '../generated/Sharing';
+import type { Turn } from '../generated/Turn';
+import { Refusal, type Backend, type Shell, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { beginMove, pieceMoves } from './fake/models-folder';
 import { DAD, GOOD_CODE, MUM, routeOf, startingHouse, timelineOf } from './fake/household';
 import { findingsOf } from './fake/findings';
+import { ByHand, ByItself, type Pace } from './fake/pace';
 import { changed } from './fake/settings';
 import { PAST, replyTo, THOUGHT } from './fake/replies';
 
 export interface FakeOptions {
   /** Milliseconds between tokens; 0 streams as fast as promises resolve. */
   tokenMs: number;
+  /** Time stands until a test lets it pass (`FakeBackend.pass`); `tokenMs` is then only said. */
+  byHand: boolean;
   /** Whether there are conversations already. */
   past: boolean;
   /** What holds sharing back. */
@@ -43,7 +51,7 @@ const PIECE_TOKENS = 25;
 
 const now = () => Math.floor(Date.now() / 1000);
 
-export class FakeBackend implements Backend {
+export class FakeBackend extends NodeCalls implements Shell {
   house: HouseView = startingHouse();
   /** What was saved as a file, newest last. */
   readonly saved: string[] = [];
@@ -65,14 +73,22 @@ export class FakeBackend implements Backend {
   #move: { begun: () => void; stopped: () => void } | null = null;
   #key = 'nook-fak3K3yfak3K3yfak3K3yfak3K3yfak3K3yfak3K3yf';
   readonly #options: FakeOptions;
+  readonly #pace: Pace;
   readonly #downloads: FakeDownloads;
 
   constructor(options: Partial<FakeOptions> = {}) {
-    this.#options = { tokenMs: 40, past: true, paused: null, ...options };
-    this.#downloads = new FakeDownloads((edit) => { this.change(edit); }, this.#options.tokenMs * PIECE_TOKENS);
+    super();
+    this.#options = { tokenMs: 40, byHand: false, past: true, paused: null, ...options };
+    this.#pace = this.#options.byHand ? new ByHand() : new ByItself(this.#options.tokenMs);
+    this.#downloads = new FakeDownloads((edit) => { this.change(edit); }, (then) => { this.#pace.later(PIECE_TOKENS, then); });
     if (this.#options.past) this.#remember();
     const { paused } = this.#options;
     if (paused) this.#holdBack({ reason: paused, sentence: 'paused', until: paused === 'quiet_hours' ? now() + 3600 : null });
+  }
+
+  /** What this household was not taught, it refuses. */
+  call<A extends Request['action']>(request: Ask<A>): Promise<Answer<A>> {
+    return refuse('bad_request', `The made-up household does not know “${request.action}”.`);
   }
 
   watch(listener: WindowListener): Promise<void> {
@@ -97,6 +113,12 @@ export class FakeBackend implements Backend {
     this.#listener?.noTray();
   }
 
+  /** Lets the time of so many tokens pass where it stands: see `ByHand`. */
+  async pass(tokens: number): Promise<void> {
+    if (!(this.#pace instanceof ByHand)) throw new Error('time passes by itself here');
+    await this.#pace.pass(tokens);
+  }
+
   /** Pieces of a download come, in tenths of it. */
   piecesCome(key: string, count: number): void {
     for (let piece = 0; piece < count; piece += 1) this.#downloads.come(key);
@@ -117,7 +139,8 @@ export class FakeBackend implements Backend {
     return Promise.resolve();
   }
 
-  setSharing(on: boolean): Promise<void> {
+  override setSharing(sharing: Sharing): Promise<void> {
+    const on = sharing === 'on';
     this.change((house) => {
       house.sharing = { ...house.sharing, on, state: on ? 'sharing' : 'idle',
         status_line: on ? 'Sharing · 2 devices · idle' : 'Not sharing' };
@@ -125,19 +148,19 @@ export class FakeBackend implements Backend {
     return Promise.resolve();
   }
 
-  pauseSharing(untilTomorrow: boolean): Promise<void> {
-    const until = Math.floor(Date.now() / 1000) + (untilTomorrow ? 12 : 1) * 3600;
+  override pauseSharing(span: PauseFor): Promise<void> {
+    const until = Math.floor(Date.now() / 1000) + (span === 'until_tomorrow' ? 12 : 1) * 3600;
     this.#holdBack({ reason: 'owner', sentence: 'paused', until });
     return Promise.resolve();
   }
 
-  resumeSharing(): Promise<void> {
+  override resumeSharing(): Promise<void> {
     this.#holdBack(null);
     return Promise.resolve();
   }
 
-  freeMemory(): Promise<void> {
-    return this.pauseSharing(false);
+  override freeMemory(): Promise<void> {
+    return this.pauseSharing('hour');
   }
 
   #holdBack(paused: PauseView | null): void {
@@ -155,31 +178,31 @@ export class FakeBackend implements Backend {
     return Promise.resolve();
   }
 
-  setName(name: string): Promise<void> {
+  override setName(name: string): Promise<void> {
     if (name.trim() === '') return refuse('bad_request', 'A computer needs a name.');
     this.change((house) => { house.me.name = name.trim(); });
     return Promise.resolve();
   }
 
-  showCode() {
+  override showCode() {
     const pairing = { code: '170352', addresses: ['192.168.1.12:4588', 'mias-laptop.local:4588'],
       expires: now() + 120, tries_left: 3 };
     this.change((house) => { house.pairing = pairing; });
     return Promise.resolve(pairing);
   }
 
-  cancelPairing(): Promise<void> {
+  override cancelPairing(): Promise<void> {
     this.change((house) => { house.pairing = null; });
     return Promise.resolve();
   }
 
-  async join(target: Parameters<Backend['join']>[0], code: string) {
-    await this.#pause(10);
+  override async join(target: Parameters<Backend['join']>[0], code: string) {
+    await this.#pace.pause(10);
     if (code !== GOOD_CODE) {
       return refuse('trust_denied', 'That code is not right. Two tries are left.');
     }
     const found = this.house.devices.find((d) =>
-      target.kind === 'seen' ? d.id === target.id : d.addresses.some((a) => a.startsWith(target.address)));
+      target.kind === 'seen' ? d.id === target.at : d.addresses.some((a) => a.startsWith(target.at)));
     if (found === undefined) return refuse('not_found', 'Nobody answers at that address.');
     this.change(() => {
       Object.assign(found, { paired: true, trust: 'guest', connected: true, pairing: false, rtt_ms: 1.8,
@@ -189,7 +212,7 @@ export class FakeBackend implements Backend {
     return structuredClone(found);
   }
 
-  setTrust(device: string, trust: HouseView['devices'][number]['trust']): Promise<void> {
+  override setTrust(device: string, trust: HouseView['devices'][number]['trust']): Promise<void> {
     this.change((house) => {
       for (const d of house.devices) {
         if (d.id !== device) continue;
@@ -203,12 +226,12 @@ export class FakeBackend implements Backend {
     return Promise.resolve();
   }
 
-  forget(device: string): Promise<void> {
+  override forget(device: string): Promise<void> {
     this.change((house) => { house.devices = house.devices.filter((d) => d.id !== device); });
     return Promise.resolve();
   }
 
-  conversations(search: string | null): Promise<ConversationView[]> {
+  override conversations(search: string | null): Promise<ConversationView[]> {
     const words = (search ?? '').toLowerCase().split(/\s+/).filter((word) => word !== '');
     const found = this.#conversations.flatMap((one): ConversationView[] => {
       if (this.#passing.has(one.id)) return [];
@@ -223,28 +246,28 @@ export class FakeBackend implements Backend {
     return Promise.resolve(structuredClone(found.sort((a, b) => b.updated - a.updated || b.id - a.id)));
   }
 
-  messages(conversation: number): Promise<MessageView[]> {
+  override messages(conversation: number): Promise<MessageView[]> {
     const found = this.#messages.get(conversation);
     return found ? Promise.resolve(structuredClone(found)) : refuse('not_found', 'That chat is gone.');
   }
 
-  renameConversation(conversation: number, title: string): Promise<void> {
+  override renameConversation(conversation: number, title: string): Promise<void> {
     this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, title } : c));
     return Promise.resolve();
   }
 
-  deleteConversation(conversation: number): Promise<void> {
+  override deleteConversation(conversation: number): Promise<void> {
     this.#conversations = this.#conversations.filter((c) => c.id !== conversation);
     this.#messages.delete(conversation);
     return Promise.resolve();
   }
 
-  instructConversation(conversation: number, instructions: string): Promise<void> {
+  override instructConversation(conversation: number, instructions: string): Promise<void> {
     this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, instructions } : c));
     return Promise.resolve();
   }
 
-  confineConversation(conversation: number, reach: TurnAsk['reach']): Promise<void> {
+  override confineConversation(conversation: number, reach: Reach): Promise<void> {
     this.#conversations = this.#conversations.map((c) =>
       c.id === conversation ? { ...c, only_here: reach === 'this_device' } : c);
     return Promise.resolve();
@@ -256,7 +279,7 @@ export class FakeBackend implements Backend {
     return Promise.resolve(`Downloads/${title}.${form.kind === 'json' ? 'json' : 'md'}`);
   }
 
-  importConversation(file: string): Promise<number> {
+  override importConversation(file: string): Promise<number> {
     try {
       const read = JSON.parse(file) as { title: string; messages: MessageView[] };
       const id = this.#begin(read.title);
@@ -267,11 +290,11 @@ export class FakeBackend implements Backend {
     }
   }
 
-  async say(turn: TurnAsk, onEvent: (event: ReplyEvent) => void) {
-    await this.#pause(1);
-    const { what } = turn;
-    if (what.kind === 'new' && what.text.includes('refuse')) return refuse('busy', 'This computer is busy. Try again shortly.');
-    const conversation = turn.conversation ?? this.#begin(what.kind === 'new' ? what.text : '');
+  async say(turn: Turn, onEvent: (event: ReplyEvent) => void) {
+    await this.#pace.pause(1);
+    const { text: what } = turn;
+    if (what.kind === 'new' && what.message.text.includes('refuse')) return refuse('busy', 'This computer is busy. Try again shortly.');
+    const conversation = turn.conversation ?? this.#begin(what.kind === 'new' ? what.message.text : '');
     if (turn.conversation === null) {
       if (turn.start.temporary) this.#passing.add(conversation);
       await this.instructConversation(conversation, turn.start.instructions);
@@ -279,7 +302,7 @@ export class FakeBackend implements Backend {
     }
     const kept = this.#messages.get(conversation) ?? [];
     const named = what.kind === 'new' ? undefined : kept.find((m) => m.id === what.message);
-    const asked = what.kind === 'new' ? this.#keep(conversation, what.parent, 'user', what.text)
+    const asked = what.kind === 'new' ? this.#keep(conversation, what.message.parent, 'user', what.message.text)
       : what.kind === 'again' ? named : kept.find((m) => m.id === named?.parent);
     if (asked === undefined) return refuse('not_found', 'That message is gone.');
     const reply = what.kind === 'more' && named !== undefined ? named : this.#keep(conversation, asked.id, 'assistant', '');
@@ -296,8 +319,8 @@ export class FakeBackend implements Backend {
     return Promise.resolve('/models/gemma-2-2b.gguf');
   }
 
-  async importModel(path: string): Promise<ModelView> {
-    await this.#pause(10);
+  override async importModel(path: string): Promise<ModelView> {
+    await this.#pace.pause(10);
     if (!path.endsWith('.gguf')) return refuse('bad_model', `${path} is not a GGUF file.`);
     const name = (path.split(/[\\/]/).at(-1) ?? path).replace(/\.gguf$/, '');
     const model: ModelView = { name, title: name, digest: 'aa00', architecture: 'llama', quantisation: 'Q4_K_M', layers: 32,
@@ -306,24 +329,24 @@ export class FakeBackend implements Backend {
     return model;
   }
 
-  removeModel(name: string): Promise<void> {
+  override removeModel(name: string): Promise<void> {
     this.change((house) => { house.models = house.models.filter((model) => model.name !== name); });
     return Promise.resolve();
   }
 
-  async pullModel(source: string): Promise<DownloadView> {
-    await this.#pause(1);
+  override async pull(source: string): Promise<DownloadView> {
+    await this.#pace.pause(1);
     return this.#downloads.begin(this.house, source)
       ?? refuse('bad_request', `“${source}” names no file that can be downloaded. Write hf:owner/repository/file.gguf or an https address.`);
   }
 
-  async copyModel(model: string): Promise<DownloadView> {
-    await this.#pause(1);
+  override async copyModel(model: string): Promise<DownloadView> {
+    await this.#pace.pause(1);
     return this.#downloads.copy(this.house, model)
       ?? refuse('not_found', 'No device that may give models to this one has that now.');
   }
 
-  changeDownload(key: string, ask: DownloadAsk): Promise<void> {
+  override changeDownload(key: string, ask: DownloadAsk): Promise<void> {
     this.#downloads.ask(key, ask);
     return Promise.resolve();
   }
@@ -332,13 +355,12 @@ export class FakeBackend implements Backend {
     return Promise.resolve('/media/mia/big disk/models');
   }
 
-  moveModels(to: string | null): Promise<void> {
+  override moveModels(to: string | null): Promise<void> {
     let refused: string | null = null;
     this.change((house) => { refused = beginMove(house, to); });
     if (refused !== null) return Promise.resolve().then(() => refuse('bad_request', refused ?? ''));
-    const wait = this.#options.tokenMs * PIECE_TOKENS;
-    const go = (): void => { setTimeout(() => { if (this.modelsMove()) go(); }, wait); };
-    if (wait > 0) go();
+    const go = (): void => { this.#pace.later(PIECE_TOKENS, () => { if (this.modelsMove()) go(); }); };
+    go();
     return new Promise((begun, stopped) => {
       this.#move = { begun, stopped: () => { stopped(new Refusal({ code: 'cancelled', sentence: 'It was stopped.' })); } };
       this.#tellMove();
@@ -358,38 +380,38 @@ export class FakeBackend implements Backend {
     if (this.house.models_folder.moving?.state !== 'waiting') this.#move?.begun();
   }
 
-  stopMovingModels(): Promise<void> {
+  override stopMovingModels(): Promise<void> {
     // One that has begun has been answered, and hears nothing more.
     this.#move?.stopped();
     this.change((house) => { house.models_folder = { ...house.models_folder, moving: null }; });
     return Promise.resolve();
   }
 
-  foundModels(): Promise<FoundView[]> {
+  override foundModels(): Promise<FoundView[]> {
     return Promise.resolve(FOUND);
   }
 
-  changeSetting(setting: SettingAsk): Promise<void> {
+  override changeSetting(setting: SettingAsk): Promise<void> {
     this.change((house) => { house.settings = changed(house.settings, setting); });
     return Promise.resolve();
   }
 
-  portKey(): Promise<string> {
+  override portKey(): Promise<string> {
     return Promise.resolve(this.#key);
   }
 
-  renewPortKey(): Promise<string> {
+  override renewPortKey(): Promise<string> {
     this.#key = 'nook-n3wK3yn3wK3yn3wK3yn3wK3yn3wK3yn3wK3yn3wK3yn';
     return Promise.resolve(this.#key);
   }
 
-  addPortKey(name: string): Promise<string> {
+  override addPortKey(name: string): Promise<string> {
     const added = Math.floor(Date.now() / 1000);
     this.change((house) => { house.port.keys.push({ name: name.trim(), added }); });
     return Promise.resolve('nook-0n3Pr0gramK3y0n3Pr0gramK3y0n3Pr0gramK3y0n3P');
   }
 
-  removePortKey(name: string): Promise<void> {
+  override removePortKey(name: string): Promise<void> {
     this.change((house) => { house.port.keys = house.port.keys.filter((key) => key.name !== name); });
     return Promise.resolve();
   }
@@ -418,7 +440,7 @@ export class FakeBackend implements Backend {
     return Promise.resolve();
   }
 
-  async #stream(reply: MessageView, prompt: string, turn: TurnAsk, onEvent: (event: ReplyEvent) => void) {
+  async #stream(reply: MessageView, prompt: string, turn: Turn, onEvent: (event: ReplyEvent) => void) {
     let route = routeOf(this.house, turn.reach === 'this_device');
     const failovers: ReplySummary['failovers'] = [];
     const before = reply.path?.completion_tokens ?? 0;
@@ -433,7 +455,7 @@ export class FakeBackend implements Backend {
     // Not a pause of tokens, which may be none: nothing else would ever run.
     while (prompt.includes('queue') && !this.#stopped.has(reply.id)) await new Promise((done) => setTimeout(done, 5));
     onEvent({ kind: 'started', prompt_tokens: 24, route });
-    await this.#pause(8);
+    await this.#pace.pause(8);
     if (prompt.includes('think') && reply.text === '') await this.#think(reply, onEvent);
     const middle = Math.floor(tokens.length / 2);
     const started = Date.now();
@@ -444,7 +466,7 @@ export class FakeBackend implements Backend {
       }
       if (index === middle && prompt.includes('hand over') && route.legs.length > 1) {
         onEvent({ kind: 'shard_status', device: 'Dad’s PC', status: 'lost' });
-        await this.#pause(8);
+        await this.#pace.pause(8);
         this.change((house) => { for (const d of house.devices) if (d.id === DAD) d.connected = false; });
         route = routeOf(this.house, false);
         const failover = { from: 'Dad’s PC', to: 'Mum’s laptop', pause_ms: 310, after_tokens: index };
@@ -454,7 +476,7 @@ export class FakeBackend implements Backend {
       }
       reply.text += text;
       onEvent({ kind: 'token_delta', text, tokens: index + 1 });
-      await this.#pause(1);
+      await this.#pace.pause(1);
     }
     const seconds = Math.max(0.001, (Date.now() - started) / 1000);
     reply.summary = { model: turn.model, finish_reason: 'stop', prompt_tokens: 24, completion_tokens: tokens.length,
@@ -471,7 +493,7 @@ export class FakeBackend implements Backend {
       const ms = (index + 1) * this.#options.tokenMs;
       reply.thought = { text: (reply.thought?.text ?? '') + text, ms };
       onEvent({ kind: 'thought_delta', text, tokens: index + 1, ms });
-      await this.#pause(1);
+      await this.#pace.pause(1);
     }
   }
 
@@ -531,11 +553,6 @@ export class FakeBackend implements Backend {
     if (!handedOver) return;
     const at = tokens.slice(0, after_tokens).join('').length;
     reply.stretches = [{ at: 0, after_tokens: 0, route }, { at, after_tokens, route: last }];
-  }
-
-  #pause(tokens: number): Promise<void> {
-    const ms = tokens * this.#options.tokenMs;
-    return ms === 0 ? Promise.resolve() : new Promise((done) => setTimeout(done, ms));
   }
 }
 

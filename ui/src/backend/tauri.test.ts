@@ -8,22 +8,26 @@ afterEach(() => { clearMocks(); });
 
 it('asks by the names that the program knows', async () => {
   const asked: [string, unknown][] = [];
-  mockIPC((command, values) => { asked.push([command, values]); });
+  mockIPC((command, values) => {
+    asked.push([command, values]);
+    return command === 'call' ? { join: { id: 'abc' } } : null;
+  });
   await tauriBackend.setTrust('abc', 'trusted');
   await tauriBackend.stop(7);
-  await tauriBackend.join({ kind: 'seen', id: 'abc' }, '123456');
+  const joined = await tauriBackend.join({ kind: 'seen', at: 'abc' }, '123456');
   expect(asked).toEqual([
-    ['set_trust', { device: 'abc', trust: 'trusted' }],
+    ['call', { request: { action: 'set_trust', device: 'abc', trust: 'trusted' } }],
     ['stop', { replyMessage: 7 }],
-    ['join', { target: { kind: 'seen', id: 'abc' }, code: '123456' }],
+    ['call', { request: { action: 'join', target: { kind: 'seen', at: 'abc' }, code: '123456' } }],
   ]);
+  expect(joined).toEqual({ id: 'abc' });
 });
 
 it('turns a problem into a refusal with its code and sentence', async () => {
   mockIPC(() => {
     throw { code: 'busy', sentence: 'Try again shortly.' };
   });
-  const thrown: unknown = await tauriBackend.setSharing(true).catch((error: unknown) => error);
+  const thrown: unknown = await tauriBackend.setSharing('on').catch((error: unknown) => error);
   expect(thrown).toBeInstanceOf(Refusal);
   expect(thrown).toMatchObject({ code: 'busy', message: 'Try again shortly.' });
 });

@@ -1,9 +1,14 @@
 /** The real program behind the window. The only file that knows Tauri, `invoke` and `Channel`. */
 import { Channel, invoke, isTauri } from '@tauri-apps/api/core';
+import type { ExportAsk } from '../generated/ExportAsk';
+import { NodeCalls, type Answer, type Ask } from '../generated/NodeCalls';
+import type { Page } from '../generated/Page';
 import type { Problem } from '../generated/Problem';
 import type { ReplyEvent } from '../generated/ReplyEvent';
+import type { Request } from '../generated/Request';
+import type { Turn } from '../generated/Turn';
 import type { WindowNews } from '../generated/WindowNews';
-import { Refusal, type Backend } from './backend';
+import { Refusal, type Backend, type Shell, type WindowListener } from './backend';
 
 /** Whether this page runs inside the program. */
 export function insideProgram(): boolean {
@@ -25,8 +30,14 @@ async function ask<T>(command: string, values: Record<string, unknown> = {}): Pr
   }
 }
 
-export const tauriBackend: Backend = {
-  watch(listener) {
+class TauriBackend extends NodeCalls implements Shell {
+  /** A response has one entry, which is named after the action. */
+  async call<A extends Request['action']>(request: Ask<A>): Promise<Answer<A>> {
+    const response: Record<A, Answer<A>> = await ask('call', { request });
+    return response[request.action as A];
+  }
+
+  watch(listener: WindowListener): Promise<void> {
     const news = new Channel<WindowNews>();
     news.onmessage = (message) => {
       if (message.kind === 'house') listener.house(message.house);
@@ -35,60 +46,27 @@ export const tauriBackend: Backend = {
       else listener.noTray();
     };
     return ask('watch', { news });
-  },
+  }
 
-  arrived: (language) => ask('arrived', { language }),
-  turnedTo: (page) => ask('turned_to', { page }),
-  setSharing: (on) => ask('set_sharing', { on }),
-  pauseSharing: (untilTomorrow) => ask('pause_sharing', { untilTomorrow }),
-  resumeSharing: () => ask('resume_sharing'),
-  freeMemory: () => ask('free_memory'),
-  autostart: () => ask('autostart'),
-  setAutostart: (on) => ask('set_autostart', { on }),
-  setName: (name) => ask('set_name', { name }),
-
-  showCode: () => ask('show_code'),
-  cancelPairing: () => ask('cancel_pairing'),
-  join: (target, code) => ask('join', { target, code }),
-  setTrust: (device, trust) => ask('set_trust', { device, trust }),
-  forget: (device) => ask('forget', { device }),
-
-  conversations: (search) => ask('conversations', { search }),
-  messages: (conversation) => ask('messages', { conversation }),
-  renameConversation: (conversation, title) => ask('rename_conversation', { conversation, title }),
-  deleteConversation: (conversation) => ask('delete_conversation', { conversation }),
-
-  instructConversation: (conversation, instructions) => ask('instruct_conversation', { conversation, instructions }),
-  confineConversation: (conversation, reach) => ask('confine_conversation', { conversation, reach }),
-  exportConversation: (conversation, title, form) => ask('export_conversation', { conversation, title, form }),
-  importConversation: (file) => ask('import_conversation', { file }),
-
-  say(turn, onEvent) {
+  say(turn: Turn, onEvent: (event: ReplyEvent) => void): ReturnType<Shell['say']> {
     const events = new Channel<ReplyEvent>();
     events.onmessage = onEvent;
     return ask('say', { turn, events });
-  },
-  stop: (replyMessage) => ask('stop', { replyMessage }),
+  }
 
-  chooseModelFile: () => ask('choose_model_file'),
-  importModel: (path) => ask('import_model', { path }),
-  removeModel: (name) => ask('remove_model', { name }),
-  pullModel: (source) => ask('pull_model', { source }),
-  copyModel: (model) => ask('copy_model', { model }),
-  // The command's own argument is called `ask` too.
-  changeDownload: (key, what) => ask('change_download', { key, ask: what }),
-  chooseModelsFolder: () => ask('choose_models_folder'),
-  moveModels: (to) => ask('move_models', { to }),
-  stopMovingModels: () => ask('stop_moving_models'),
-  foundModels: () => ask('found_models'),
-  changeSetting: (setting) => ask('change_setting', { setting }),
-  portKey: () => ask('port_key'),
-  renewPortKey: () => ask('renew_port_key'),
-  addPortKey: (name) => ask('add_port_key', { name }),
-  removePortKey: (name) => ask('remove_port_key', { name }),
-  testPort: () => ask('test_port'),
-  diagnostics: () => ask('diagnostics'),
+  arrived = (language: string): Promise<void> => ask('arrived', { language });
+  turnedTo = (page: Page): Promise<void> => ask('turned_to', { page });
+  autostart = (): Promise<boolean> => ask('autostart');
+  setAutostart = (on: boolean): Promise<void> => ask('set_autostart', { on });
+  exportConversation = (conversation: number, title: string, form: ExportAsk): Promise<string> =>
+    ask('export_conversation', { conversation, title, form });
+  stop = (replyMessage: number): Promise<void> => ask('stop', { replyMessage });
+  chooseModelFile = (): Promise<string | null> => ask('choose_model_file');
+  chooseModelsFolder = (): Promise<string | null> => ask('choose_models_folder');
+  testPort = (): Promise<number> => ask('test_port');
+  diagnostics = (): ReturnType<Shell['diagnostics']> => ask('diagnostics');
+  quit = (): Promise<void> => ask('quit');
+  openLink = (url: string): Promise<void> => ask('open_link', { url });
+}
 
-  quit: () => ask('quit'),
-  openLink: (url) => ask('open_link', { url }),
-};
+export const tauriBackend: Backend = new TauriBackend();

@@ -2,7 +2,7 @@
 import { Refusal, type Backend } from '../backend/backend';
 import type { ConversationView } from '../generated/ConversationView';
 import type { MessageView } from '../generated/MessageView';
-import type { WhatAsk } from '../generated/WhatAsk';
+import type { TurnText } from '../generated/TurnText';
 import { announcer } from '../kit/announcer.svelte';
 import { countWords } from '../kit/words';
 import { t } from '../strings';
@@ -15,7 +15,7 @@ const LOOK_AGAIN_MS = 1000;
 
 /** A turn that the house has not confirmed yet. */
 interface Waiting {
-  what: WhatAsk;
+  what: TurnText;
   /** The message at which the branch ends meanwhile; null where the turn is a beginning. */
   after: number | null;
 }
@@ -93,14 +93,14 @@ export class OpenChat {
   /** Says something new; resolves to whether it was taken. */
   say(text: string, model: string): Promise<boolean> {
     const parent = this.steps.at(-1)?.message.id ?? null;
-    return this.#turn({ what: { kind: 'new', text, parent }, after: parent }, model);
+    return this.#turn({ what: { kind: 'new', message: { text, parent } }, after: parent }, model);
   }
 
   /** Says something else in the place of a message of the person; the old one stays beside it. */
   edit(message: MessageView, text: string, model: string): Promise<boolean> {
     this.editing = null;
     const { parent } = message;
-    return this.#turn({ what: { kind: 'new', text, parent }, after: parent }, model);
+    return this.#turn({ what: { kind: 'new', message: { text, parent } }, after: parent }, model);
   }
 
   /** Asks for another answer to a message of the person. */
@@ -204,7 +204,7 @@ export class OpenChat {
       const turn = {
         conversation: this.id,
         start: { temporary: this.temporary, instructions: this.instructions },
-        what,
+        text: what,
         model,
         reach: this.onlyHere ? ('this_device' as const) : ('house' as const),
       };
@@ -214,7 +214,7 @@ export class OpenChat {
       });
       this.id = started.conversation;
       this.liveId = started.reply_message;
-      if (what.kind === 'new') this.#add(started.user_message, what.parent, 'user', what.text);
+      if (what.kind === 'new') this.#add(started.user_message, what.message.parent, 'user', what.message.text);
       if (what.kind !== 'more') this.#add(started.reply_message, started.user_message, 'assistant', '');
       this.waiting = null;
       if (live.ended) this.#settle(live);

@@ -33,7 +33,7 @@ describe('saying something', () => {
     const { desk: it } = desk();
     it.type('Tell me a story');
     const sent = it.send(MODEL);
-    expect(it.current.waiting?.what).toEqual({ kind: 'new', text: 'Tell me a story', parent: null });
+    expect(it.current.waiting?.what).toEqual({ kind: 'new', message: { text: 'Tell me a story', parent: null } });
     expect(it.draft).toBe('');
     await sent;
     await finished(it);
@@ -160,7 +160,7 @@ describe('editing', () => {
     expect(it.current.editing).toBe(first.id);
     await it.current.edit(first, 'a program', MODEL);
     await finished(it);
-    expect(say.mock.calls[1]?.[0].what).toEqual({ kind: 'new', text: 'a program', parent: null });
+    expect(say.mock.calls[1]?.[0].text).toEqual({ kind: 'new', message: { text: 'a program', parent: null } });
     expect(it.current.editing).toBeNull();
     expect(it.current.steps[0]).toMatchObject({ index: 1, siblings: { length: 2 }, message: { text: 'a program' } });
     it.current.choose(null, first.id);

@@ -1,7 +1,7 @@
 /** Adding a device: showing a code here, or typing the one that the other computer shows. */
 import { Refusal, type Backend } from '../backend/backend';
 import type { DeviceView } from '../generated/DeviceView';
-import type { JoinTarget } from '../generated/JoinTarget';
+import type { PairTarget } from '../generated/PairTarget';
 import type { PairingView } from '../generated/PairingView';
 import { announcer } from '../kit/announcer.svelte';
 import { t } from '../strings';
@@ -100,10 +100,10 @@ export class TypeCode {
   }
 
   /** A typed address wins over the list: who types one means it. */
-  get #target(): JoinTarget | null {
+  get #target(): PairTarget | null {
     const address = this.address.trim();
-    if (address !== '') return { kind: 'address', address };
-    return this.chosen === null ? null : { kind: 'seen', id: this.chosen };
+    if (address !== '') return { kind: 'address', at: address };
+    return this.chosen === null ? null : { kind: 'seen', at: this.chosen };
   }
 
   async join(): Promise<void> {

@@ -36,7 +36,7 @@ it('lets a typed address win over the list', async () => {
   it.address = ' 192.168.1.44 ';
   it.type('483920');
   await it.join();
-  expect(join).toHaveBeenCalledWith({ kind: 'address', address: '192.168.1.44' }, '483920');
+  expect(join).toHaveBeenCalledWith({ kind: 'address', at: '192.168.1.44' }, '483920');
 });
 
 it('asks for what is missing before it asks the other device', async () => {

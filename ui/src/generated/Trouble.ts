@@ -106,7 +106,11 @@ address: string, } | { "kind": "discovery_unheard" } | { "kind": "discovery_refu
 /**
  * Why.
  */
-reason: Reason, } | { "kind": "copy_seen" } | { "kind": "device", 
+reason: Reason, } | { "kind": "copy_seen" } | { "kind": "part_ended", 
+/**
+ * What the program calls it.
+ */
+part: string, } | { "kind": "device", 
 /**
  * Its name.
  */

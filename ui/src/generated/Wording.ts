@@ -27,7 +27,7 @@ running: number,
 /**
  * Replies that wait.
  */
-waiting: number, } | { "kind": "leaving" } | { "kind": "nobody_there" } | { "kind": "no_code_shown" } | { "kind": "wrong_code" } | { "kind": "pairing_lost" } | { "kind": "no_address", 
+waiting: number, } | { "kind": "leaving" } | { "kind": "stopped" } | { "kind": "nobody_there" } | { "kind": "no_code_shown" } | { "kind": "wrong_code" } | { "kind": "pairing_lost" } | { "kind": "no_address", 
 /**
  * What was typed.
  */

@@ -541,6 +541,7 @@ export const de: Strings = {
     allBusy: (running, waiting) =>
       `Dieser Computer macht ${running} Antworten, und ${waiting} warten. Versuche es gleich noch einmal.`,
     leaving: 'Inglenook wird beendet.',
+    stopped: 'Inglenook ist wegen eines Fehlers im Programm stehen geblieben. Starte es neu.',
     nobodyThere: 'An dieser Adresse antwortet kein Gerät. Wird der Code dort noch gezeigt?',
     noCodeShown: 'Jenes Gerät zeigt jetzt keinen Code. Wähle dort „Einen Code zeigen“, oder gib seine Adresse ein.',
     wrongCode: 'Der Code ist nicht der auf dem anderen Bildschirm.',

@@ -560,6 +560,7 @@ export const en = {
     allBusy: (running: string, waiting: string) =>
       `This computer makes ${running} replies, and ${waiting} wait. Try again shortly.`,
     leaving: 'Inglenook is shutting down.',
+    stopped: 'Inglenook has stopped because of a mistake in the program. Start it again.',
     nobodyThere: 'No device answers at this address. Is the code still shown there?',
     noCodeShown: 'That device does not show a code now. Choose Show a code there, or type its address.',
     wrongCode: 'The code is not the one on the other screen.',

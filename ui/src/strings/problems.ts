@@ -52,6 +52,7 @@ function worded(wording: Wording, code: string): string | null {
     case 'prompt_too_long': return says.promptTooLong(figure(wording.tokens), wording.model, figure(wording.window));
     case 'all_busy': return says.allBusy(figure(wording.running), figure(wording.waiting));
     case 'leaving': return says.leaving;
+    case 'stopped': return says.stopped;
     case 'nobody_there': return says.nobodyThere;
     case 'no_code_shown': return says.noCodeShown;
     case 'wrong_code': return says.wrongCode;

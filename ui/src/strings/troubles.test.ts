@@ -36,6 +36,7 @@ const DEVICE_TROUBLES: OneOfEach<DeviceTrouble> = {
   twice: { kind: 'twice', kept: '192.168.1.20:4588', refused: '192.168.1.21:4588' },
   forgot: { kind: 'forgot' },
   other_version: { kind: 'other_version' },
+  outdated: { kind: 'outdated', update: 'this', ours: '1', theirs: '2–3' },
   suspect: { kind: 'suspect', wrong: 'unreadable', reason: 'chunk seven is torn' },
   computes_otherwise: { kind: 'computes_otherwise', model: 'ember' },
   left_out: { kind: 'left_out', minutes: 7 },
@@ -57,6 +58,7 @@ const TROUBLES: OneOfEach<Trouble> = {
   discovery_unheard: { kind: 'discovery_unheard' },
   discovery_refused: { kind: 'discovery_refused', reason: because('denied') },
   copy_seen: { kind: 'copy_seen' },
+  part_ended: { kind: 'part_ended', part: 'survey' },
   device: { kind: 'device', device: 'Attic', trouble: { kind: 'forgot' } },
 };
 
@@ -105,6 +107,7 @@ const WORDINGS: OneOfEach<Wording> = {
   prompt_too_long: { kind: 'prompt_too_long', tokens: 900, model: 'ember', window: 512 },
   all_busy: { kind: 'all_busy', running: 2, waiting: 16 },
   leaving: { kind: 'leaving' },
+  stopped: { kind: 'stopped' },
   nobody_there: { kind: 'nobody_there' },
   no_code_shown: { kind: 'no_code_shown' },
   wrong_code: { kind: 'wrong_code' },

@@ -56,6 +56,7 @@ export function troubleWords(trouble: Trouble): string {
     case 'discovery_unheard': return says.discovery_unheard;
     case 'discovery_refused': return says.discovery_refused(ended(why(trouble.reason)));
     case 'copy_seen': return says.copy_seen;
+    case 'part_ended': return says.part_ended(trouble.part);
     case 'device': return deviceWords(trouble.device, trouble.trouble);
   }
 }
@@ -66,6 +67,7 @@ function deviceWords(device: string, trouble: DeviceTrouble): string {
     case 'twice': return says.twice(device, trouble.kept, trouble.refused);
     case 'forgot': return says.forgot(device);
     case 'other_version': return says.other_version(device);
+    case 'outdated': return says.outdated(device, trouble.update, trouble.theirs, trouble.ours);
     case 'suspect': return says.suspect(device, wrongWords(trouble));
     case 'computes_otherwise': return says.computes_otherwise(device, trouble.model);
     case 'left_out': return says.left_out(device, trouble.minutes);

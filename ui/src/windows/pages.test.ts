@@ -129,7 +129,7 @@ describe('models', () => {
   it('says in German what is wrong with a download', async () => {
     await useLanguage('de', document.documentElement);
     try {
-      await backend.pullModel('qwen3-4b');
+      await backend.pull('qwen3-4b');
       const wording = { kind: 'download' as const, trouble: { why: 'not_there' as const, host: 'example.org' } };
       backend.change((house) => {
         for (const one of house.downloads) one.problem = { code: 'not_found', sentence: 'In English.', wording };
@@ -235,7 +235,7 @@ describe('models', () => {
 
   it('takes an address in the field for files, and says why another one is none', async () => {
     await go('models');
-    const pulled = vi.spyOn(backend, 'pullModel');
+    const pulled = vi.spyOn(backend, 'pull');
     await user.type(screen.getByTestId('model-path'), 'hf:o/r/m.zip');
     await user.click(screen.getByTestId('add-model'));
     expect((await screen.findByTestId('add-problem')).textContent).toContain('names no file');

@@ -143,7 +143,7 @@ export class WindowState {
     this.sharingBusy = true;
     this.problem = null;
     try {
-      await this.backend.setSharing(on);
+      await this.backend.setSharing(on ? 'on' : 'off');
     } catch (thrown) {
       this.problem = t.share.failed(Refusal.sentence(thrown));
       announcer.say(this.problem);

@@ -151,7 +151,7 @@ describe('sharing', () => {
   it('shows what the house says, whoever changed it', async () => {
     const toggle = screen.getByRole('switch', { name: 'Share this computer' });
     expect(toggle.getAttribute('aria-checked')).toBe('true');
-    await backend.setSharing(false);
+    await backend.setSharing('off');
     await tick();
     expect(toggle.getAttribute('aria-checked')).toBe('false');
     await user.click(toggle);

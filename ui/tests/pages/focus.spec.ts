@@ -2,7 +2,7 @@
  *  vanishes under it hands it on. */
 import { expect, type Page, test } from '@playwright/test';
 import { stopsOf, tabTo, walk } from './keys';
-import { goTo, open, openConversation } from './visit';
+import { goTo, open, openConversation, pass, TO_WRITING } from './visit';
 
 /** What opens over a page: how to get to what opens it, and the key that does. */
 const OVERLAYS: { name: string; opens: string; key: string; prepare: (page: Page) => Promise<void>; opener: string }[] = [
@@ -92,15 +92,18 @@ test('a code is shown and hidden by one key each', async ({ page }) => {
 });
 
 test('models are copied and moved by keys, and what takes the place of a control takes its focus', async ({ page }) => {
-  await open(page, {});
+  // No download is over before it is held up.
+  await open(page, { byHand: true });
   await goTo(page, 'models');
   await tabTo(page, 'copy-qwen3-8b');
   await page.keyboard.press('Enter');
+  await pass(page, 1);
   await expect(page.getByTestId('copy-qwen3-8b')).toHaveCount(0);
   await expect(page.getByTestId('in-house')).toBeFocused();
   // Its part of the page goes with the last of its rows, and Tab goes on from there.
   await tabTo(page, 'get-smollm2-360m');
   await page.keyboard.press('Enter');
+  await pass(page, 1);
   await expect(page.getByTestId('get-qwen3-1.7b')).toBeFocused();
   await tabTo(page, 'download-pause');
   await page.keyboard.press('Space');
@@ -169,25 +172,29 @@ test('a file is attached and taken away by keys, and the focus is at the message
 });
 
 test('whoever sends or stops by a button is back at the message', async ({ page }) => {
-  await open(page, {});
+  await open(page, { byHand: true });
   await page.getByTestId('prompt').fill('leaves');
   await tabTo(page, 'send');
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('prompt')).toBeFocused();
+  await pass(page, TO_WRITING);
   await tabTo(page, 'stop');
   await page.keyboard.press('Space');
+  await pass(page, 1);
   await expect(page.getByTestId('reply').last()).toHaveAttribute('data-phase', 'cut');
   await expect(page.getByTestId('prompt')).toBeFocused();
 });
 
 test('Escape stops a reply', async ({ page }) => {
-  await open(page, {});
+  await open(page, { byHand: true });
   await page.getByTestId('prompt').fill('leaves');
   await page.keyboard.press('Enter');
+  await pass(page, TO_WRITING);
   await expect(page.getByTestId('reply').last()).toHaveAttribute('data-phase', 'writing');
   await page.keyboard.press('Control+k');
   await expect(page.getByTestId('search')).toBeFocused();
   await page.keyboard.press('Escape');
+  await pass(page, 1);
   await expect(page.getByTestId('reply').last()).toHaveAttribute('data-phase', 'cut');
 });
 

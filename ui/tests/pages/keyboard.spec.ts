@@ -2,7 +2,7 @@
  *  that can be seen and that leaves again; and what a page is for is done by keys alone. */
 import { expect, type Page, test } from '@playwright/test';
 import { tabTo, walk } from './keys';
-import { type Chosen, goTo, open, openConversation, PAGES } from './visit';
+import { type Chosen, goTo, open, openConversation, PAGES, pass, TO_THE_END, TO_WRITING } from './visit';
 
 /** A wide window, and a small one at 200 % with long words, where most is out of view and the side bar is closed. */
 const WINDOWS: { name: string; width: number; height: number; chosen: Chosen }[] = [
@@ -46,10 +46,13 @@ test('devices by keys alone: trusting one, pairing another', async ({ page }) =>
 });
 
 test('models by keys alone: getting one, holding it up', async ({ page }) => {
-  await open(page, {});
+  await open(page, { byHand: true });
   await keysTo(page, 'models');
   await tabTo(page, 'get-qwen3-4b');
   await page.keyboard.press('Enter');
+  // It begins, and its first tenth comes.
+  await pass(page, 1);
+  await pass(page, 25);
   await expect(page.getByTestId('download')).toHaveAttribute('data-state', 'loading');
   await tabTo(page, 'download-pause');
   await page.keyboard.press('Space');
@@ -138,7 +141,7 @@ test('a reply is made and its question edited by keys alone', async ({ page }) =
   await page.keyboard.press('Control+l');
   await page.keyboard.type('a story');
   await page.keyboard.press('Enter');
-  await expect(page.getByTestId('reply').last()).toHaveAttribute('data-phase', 'finished', { timeout: 60_000 });
+  await expect(page.getByTestId('reply').last()).toHaveAttribute('data-phase', 'finished');
   await page.keyboard.press('ArrowUp');
   await expect(page.getByTestId('edit-field')).toBeFocused();
   await page.keyboard.press('Escape');
@@ -146,15 +149,17 @@ test('a reply is made and its question edited by keys alone', async ({ page }) =
 });
 
 test('who computed which words is shown by keys alone, also while a reply is written', async ({ page }) => {
-  await open(page, {});
+  await open(page, { byHand: true });
   await page.keyboard.press('Control+l');
   await page.keyboard.type('leaves, and hand over');
   await page.keyboard.press('Enter');
   const reply = page.getByTestId('reply').last();
-  await expect(reply).toHaveAttribute('data-phase', 'writing', { timeout: 60_000 });
+  await pass(page, TO_WRITING);
+  await expect(reply).toHaveAttribute('data-phase', 'writing');
   await page.keyboard.press('Control+d');
   await expect(reply.getByTestId('mark')).toHaveAttribute('aria-pressed', 'true');
-  await expect(reply).toHaveAttribute('data-phase', 'finished', { timeout: 60_000 });
+  await pass(page, TO_THE_END);
+  await expect(reply).toHaveAttribute('data-phase', 'finished');
   await expect(reply.getByTestId('looks').locator('li')).toHaveCount(2);
   await expect(reply.getByTestId('reply-text').getByTestId('look-number')).toHaveText('From here on: This computer and Mum’s laptop.2');
   const words = reply.getByTestId('reply-text').locator('[data-look]');

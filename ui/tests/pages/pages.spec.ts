@@ -2,7 +2,7 @@
  *  set, a picture of each goes there. */
 import { expect, test } from '@playwright/test';
 import { fits, isGood } from './good';
-import { type Chosen, goTo, open, openConversation, PAGES } from './visit';
+import { type Chosen, goTo, open, openConversation, PAGES, pass, TO_THE_END } from './visit';
 
 const LOOKS: { name: string; chosen: Chosen; zoom?: number }[] = [
   { name: 'light', chosen: { theme: 'light' } },
@@ -88,11 +88,13 @@ test('in German the checks speak German', async ({ page }) => {
 });
 
 test('a model is downloaded, rests, goes on and is there, and the page is good all the while', async ({ page }) => {
-  await open(page, { theme: 'light' });
+  await open(page, { theme: 'light', byHand: true });
   await goTo(page, 'models');
   await page.getByTestId('find-models').click();
   await expect(page.getByTestId('found-row')).toHaveCount(2);
   await page.getByTestId('get-qwen3-4b').click();
+  await pass(page, 1);
+  await pass(page, 25);
   await expect(page.getByTestId('download')).toHaveAttribute('data-state', 'loading');
   await page.getByTestId('download-pause').click();
   await expect(page.getByTestId('download')).toHaveAttribute('data-state', 'paused');
@@ -101,7 +103,8 @@ test('a model is downloaded, rests, goes on and is there, and the page is good a
   await isGood(page, 'light', 'models-delete');
   await page.getByTestId('confirm-no').click();
   await page.getByTestId('download-resume').click();
-  await expect(page.getByTestId('model-row')).toHaveCount(3, { timeout: 60_000 });
+  await pass(page, TO_THE_END);
+  await expect(page.getByTestId('model-row')).toHaveCount(3);
   await expect(page.getByTestId('download')).toHaveCount(0);
 });
 

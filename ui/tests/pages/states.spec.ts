@@ -2,7 +2,7 @@
  *  and dark; less movement and the system's own colours are respected. */
 import { expect, type Page, test } from '@playwright/test';
 import { isGood } from './good';
-import { goTo, open, openConversation, settle } from './visit';
+import { goTo, open, openConversation, pass, settle, TO_THE_END, TO_WRITING } from './visit';
 
 const THEMES = ['light', 'dark'] as const;
 const PAUSES = ['owner', 'quiet_hours', 'battery', 'full_screen', 'busy'];
@@ -14,19 +14,23 @@ async function say(page: Page, text: string): Promise<void> {
 
 for (const theme of THEMES) {
   test(`every step of the first start is good in ${theme}, and chatting works beside it`, async ({ page }) => {
-    await open(page, { theme, isNew: true });
+    // The download is still under way when its picture is taken.
+    await open(page, { theme, isNew: true, byHand: true });
     await isGood(page, theme, 'first-start-name');
     await page.getByTestId('first-next').click();
     await expect(page.getByTestId('first-share')).toBeVisible();
     await isGood(page, theme, 'first-start-share');
     await page.getByTestId('first-next').click();
     await page.getByTestId('first-model').click();
+    await pass(page, 1);
+    await pass(page, 25);
     await expect(page.getByTestId('download')).toBeVisible();
     await isGood(page, theme, 'first-start-model');
     await page.getByTestId('first-next').click();
     await expect(page.getByTestId('first-devices')).toBeVisible();
     await isGood(page, theme, 'first-start-others');
     await say(page, 'a story');
+    await pass(page, TO_THE_END);
     await expect(page.getByTestId('reply').last()).toHaveAttribute('data-phase', 'finished');
   });
 
@@ -59,7 +63,7 @@ for (const theme of THEMES) {
   });
 
   test(`what went wrong and what is in the making is good in ${theme}`, async ({ page }) => {
-    await open(page, { theme });
+    await open(page, { theme, byHand: true });
     await page.getByTestId('attach').setInputFiles([
       { name: 'Leaves.txt', mimeType: 'text/plain', buffer: Buffer.from('Leaves fall.\n'.repeat(40)) },
       { name: 'A list of everything that we pack for the mountains.md', mimeType: 'text/markdown', buffer: Buffer.from('- socks') },
@@ -67,8 +71,10 @@ for (const theme of THEMES) {
     await expect(page.getByTestId('file')).toHaveCount(2);
     await isGood(page, theme, 'attached');
     await say(page, 'fail, please');
+    await pass(page, TO_WRITING);
     await expect(page.getByTestId('reply').last()).toHaveAttribute('data-phase', 'writing');
     await isGood(page, theme, 'writing');
+    await pass(page, TO_THE_END);
     await expect(page.getByTestId('cut')).toBeVisible();
     await page.getByTestId('person').locator('summary').first().click();
     await isGood(page, theme, 'cut');
@@ -76,6 +82,7 @@ for (const theme of THEMES) {
     await isGood(page, theme, 'editing');
     await page.keyboard.press('Escape');
     await say(page, 'refuse this');
+    await pass(page, 1);
     await expect(page.getByRole('log').getByRole('alert')).toBeVisible();
     await isGood(page, theme, 'refused');
     await openConversation(page, 'Packing list');

@@ -10,6 +10,8 @@ export interface Chosen {
   isNew?: boolean;
   /** What holds sharing back. */
   paused?: string;
+  /** Time stands in the household until the test lets it `pass`. */
+  byHand?: boolean;
 }
 
 /** The pages beside the chat, as the side bar names them. */
@@ -18,7 +20,7 @@ export const PAGES = ['devices', 'models', 'sharing', 'privacy', 'port', 'checks
 /** Up to this width the side bar hides behind a button. */
 const NARROW = 720;
 
-export async function open(page: Page, { theme, language, size, isNew = false, paused }: Chosen): Promise<void> {
+export async function open(page: Page, { theme, language, size, isNew = false, paused, byHand = false }: Chosen): Promise<void> {
   const kept: Record<string, string> = {};
   if (theme) kept['inglenook.theme'] = theme;
   if (language) kept['inglenook.language'] = language;
@@ -27,9 +29,23 @@ export async function open(page: Page, { theme, language, size, isNew = false, p
   await page.addInitScript((entries) => {
     for (const [key, value] of Object.entries(entries)) localStorage.setItem(key, value);
   }, kept);
-  await page.goto(paused ? `/?paused=${paused}` : '/');
-  await expect(page.getByTestId('prompt')).toBeVisible({ timeout: 60_000 });
+  const wanted = [...(paused ? [`paused=${paused}`] : []), ...(byHand ? ['by-hand'] : [])];
+  await page.goto(`/?${wanted.join('&')}`);
+  await expect(page.getByTestId('prompt')).toBeVisible();
 }
+
+/** Lets the time of so many tokens pass in a household whose time stands (`byHand`). A tenth of a download takes 25. */
+export async function pass(page: Page, tokens: number): Promise<void> {
+  await page.evaluate((count) => {
+    const { household } = window as unknown as { household: { pass(tokens: number): Promise<void> } };
+    return household.pass(count);
+  }, tokens);
+}
+
+/** What lies between a question and its third token, as the household counts it. */
+export const TO_WRITING = 12;
+/** More than any reply or download takes. */
+export const TO_THE_END = 2000;
 
 export async function goTo(page: Page, name: (typeof PAGES)[number] | 'chat'): Promise<void> {
   await openSideBar(page);

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use nook_api::NodeCalls as _;
 use nook_base::{LayerRange, clock};
-use nook_control::{Client, Request};
+use nook_control::Client;
 use tokio::process::{Child, Command};
 
 /// Longest wait for a node to answer after it was started.
@@ -75,7 +76,7 @@ impl Member {
     pub(crate) async fn leave(mut self) {
         // A frozen node neither answers nor leaves; waking one that was not frozen does nothing.
         self.signal("CONT");
-        let asked = self.client.ask(Request::ShutDown);
+        let asked = self.client.shut_down();
         // Whatever goes wrong here, the kill below comes.
         let _ = tokio::time::timeout(LEAVE_LIMIT, asked).await;
         let _ = tokio::time::timeout(LEAVE_LIMIT, self.child.wait()).await;

@@ -11,8 +11,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
-use nook_control::{Answer, ClientError, FolderName, Request};
-use nook_node::views::{ModelsFolderView, MoveState};
+use nook_api::NodeCalls as _;
+use nook_api::views::{ModelsFolderView, MoveState};
+use nook_control::ClientError;
 
 use super::{LOOK, size};
 use crate::ask::view;
@@ -40,7 +41,7 @@ pub(super) async fn run(
     let is_named = to.as_ref().is_some_and(|to| to.display().to_string() == before);
     let mut shown = Shown::new(json);
     // Kept when this is interrupted: what was asked for may be on its way.
-    let asking = door.client.ask(Request::MoveModels { to: to.map(FolderName) });
+    let asking = door.client.move_models(to);
     tokio::pin!(asking);
     let interrupted = tokio::select! {
         biased;
@@ -89,7 +90,7 @@ impl Shown {
     async fn ask(
         &mut self,
         door: &Door,
-        mut asking: Pin<&mut impl Future<Output = Result<Answer, ClientError>>>,
+        mut asking: Pin<&mut impl Future<Output = Result<(), ClientError>>>,
     ) -> anyhow::Result<()> {
         loop {
             tokio::select! {
@@ -114,14 +115,14 @@ impl Shown {
     async fn stop(
         &mut self,
         door: &Door,
-        mut asking: Pin<&mut impl Future<Output = Result<Answer, ClientError>>>,
+        mut asking: Pin<&mut impl Future<Output = Result<(), ClientError>>>,
     ) -> anyhow::Result<()> {
         while !self.is_answered {
-            door.client.ask(Request::StopMovingModels).await?;
+            door.client.stop_moving_models().await?;
             // Also a refusal is an answer: then nothing moves.
             self.is_answered = tokio::time::timeout(LOOK, &mut asking).await.is_ok();
         }
-        door.client.ask(Request::StopMovingModels).await?;
+        door.client.stop_moving_models().await?;
         self.until_over(door).await
     }
 

@@ -120,15 +120,16 @@ async fn linger(mut stream: Metered<TcpStream>) {
 async fn greet(greeter: &Greeter, upgraded: Upgraded) {
     let mut session = greeter.start(upgraded, Side::Acceptor);
     match greeter.hello_of(&mut session).await {
-        Ok(hello) => {
+        Ok((hello, protocol)) => {
             let listens_at =
                 (hello.listen_port != 0).then(|| with_port(session.remote, hello.listen_port));
-            let greeted = Greeted { session, hello, side: Side::Acceptor, listens_at };
+            let side = Side::Acceptor;
+            let greeted = Greeted { session, hello, protocol, side, listens_at };
             // The actor is gone only when everything is being shut down.
             let _ = greeter.inputs.send(Input::Arrived(greeted)).await;
         }
         Err(GreetError::NoHello) => {}
-        Err(GreetError::VersionMismatch { theirs }) => {
+        Err(GreetError::Incompatible(theirs)) => {
             let peer = session.peer.id();
             // The other end learns this side's versions, so that it can say the same to its owner.
             let own = Message::Hello(greeter.hello.clone());

@@ -10,7 +10,7 @@ use std::time::Instant;
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, PeerId, clock};
 use nook_mux::Mux;
-use nook_wire::{Hello, Message};
+use nook_wire::Message;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
@@ -18,7 +18,7 @@ use tokio::time::{sleep_until, timeout};
 use super::accept::KnownHosts;
 use super::address::AddressBook;
 use super::dial::{AddressFailure, Attempt, DIALS_MAX, DialFailure, Dialled};
-use super::greet::{Greeted, Greeter};
+use super::greet::{Greeted, Greeter, Incompatible};
 use super::pump::Pump;
 use super::standing::{OnArrival, PROBE_DEADLINE, Standing};
 use super::{KnownPeer, LinkEvent, LoopbackPolicy, Shared};
@@ -36,7 +36,7 @@ pub(super) enum Input {
     /// A device has connected and said HELLO.
     Arrived(Greeted),
     /// A device with another version has connected.
-    Incompatible { peer: PeerId, theirs: Hello },
+    Incompatible { peer: PeerId, theirs: Incompatible },
     /// The link of this number was asked for a sign of life.
     Probed { peer: PeerId, number: u64, alive: bool },
     /// The link of this number has ended.
@@ -246,13 +246,16 @@ impl Actor {
         }
     }
 
-    fn on_incompatible(&mut self, id: PeerId, theirs: Option<Hello>) {
+    fn on_incompatible(&mut self, id: PeerId, theirs: Option<Incompatible>) {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
         peer.standing.refused(clock::now());
-        let app_version = theirs.map(|hello| hello.app_version).unwrap_or_default();
-        self.note(LinkEvent::VersionMismatch { peer: id, app_version });
+        let (versions, app_version) = match theirs {
+            Some(Incompatible { versions, app_version }) => (Some(versions), app_version),
+            None => (None, String::new()),
+        };
+        self.note(LinkEvent::VersionMismatch { peer: id, versions, app_version });
     }
 
     fn on_arrived(&mut self, greeted: Greeted) {

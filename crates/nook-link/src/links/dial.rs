@@ -8,13 +8,13 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use nook_base::{ErrorCode, PeerId};
 use nook_mux::{CloseReason, Side, metered};
-use nook_wire::{Hello, Message};
+use nook_wire::Message;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::actor::Input;
-use super::greet::{CONNECT_DEADLINE, GreetError, Greeted, Greeter, Upgraded};
+use super::greet::{CONNECT_DEADLINE, GreetError, Greeted, Greeter, Incompatible, Upgraded};
 use crate::{PeerRefused, socket, tls, websocket};
 
 /// How long one address is tried alone before the next joins in.
@@ -63,7 +63,7 @@ pub(super) enum DialFailure {
     /// Connected, but HELLO was not answered: most likely another connection won.
     NotAnswered,
     /// No common version.
-    Incompatible { theirs: Option<Hello> },
+    Incompatible { theirs: Option<Incompatible> },
 }
 
 impl Attempt {
@@ -165,10 +165,11 @@ impl Attempt {
             return Some(Err(DialFailure::NotAnswered));
         }
         Some(match self.greeter.hello_of(&mut session).await {
-            Ok(hello) => {
-                Ok(Greeted { listens_at: Some(session.remote), session, hello, side: Side::Dialer })
+            Ok((hello, protocol)) => {
+                let (side, listens_at) = (Side::Dialer, Some(session.remote));
+                Ok(Greeted { session, hello, protocol, side, listens_at })
             }
-            Err(GreetError::VersionMismatch { theirs }) => {
+            Err(GreetError::Incompatible(theirs)) => {
                 Err(DialFailure::Incompatible { theirs: Some(theirs) })
             }
             Err(GreetError::NoHello) if was_incompatible(&session.mux).await => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nook_base::ErrorCode;
 use nook_base::tasks::Tasks;
 use nook_mux::{ByteMeter, Incoming, Metered, Mux, MuxConfig, PingPolicy, Side};
-use nook_wire::{Hello, Message};
+use nook_wire::{Hello, Message, VersionMismatch};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
@@ -53,6 +53,8 @@ pub(super) struct Session {
 pub(super) struct Greeted {
     pub(super) session: Session,
     pub(super) hello: Hello,
+    /// The protocol version that both speak.
+    pub(super) protocol: u16,
     pub(super) side: Side,
     /// Where the device takes links.
     pub(super) listens_at: Option<SocketAddr>,
@@ -64,7 +66,16 @@ pub(super) enum GreetError {
     /// The connection ended, or the time was over.
     NoHello,
     /// The other end speaks no common version.
-    VersionMismatch { theirs: Hello },
+    Incompatible(Incompatible),
+}
+
+/// A device that speaks no common version of the protocol.
+#[derive(Debug)]
+pub(super) struct Incompatible {
+    /// Both sides' versions.
+    pub(super) versions: VersionMismatch,
+    /// Its program's version, untrusted text.
+    pub(super) app_version: String,
 }
 
 /// An upgraded socket, before the mux runs on it.
@@ -92,15 +103,19 @@ impl Greeter {
         }
     }
 
-    /// Waits for the other end's HELLO, which must come first.
-    pub(super) async fn hello_of(&self, session: &mut Session) -> Result<Hello, GreetError> {
+    /// Waits for the other end's HELLO, which must come first; with the version that both speak.
+    pub(super) async fn hello_of(&self, session: &mut Session) -> Result<(Hello, u16), GreetError> {
         let first = tokio::time::timeout(HELLO_DEADLINE, session.incoming.recv()).await;
         let Ok(Some(Incoming::Control(Message::Hello(theirs)))) = first else {
             return Err(GreetError::NoHello);
         };
-        let lowest = self.hello.protocol_min.max(theirs.protocol_min);
-        let highest = self.hello.protocol_max.min(theirs.protocol_max);
-        if lowest <= highest { Ok(theirs) } else { Err(GreetError::VersionMismatch { theirs }) }
+        match self.hello.protocol.common(theirs.protocol) {
+            Ok(protocol) => Ok((theirs, protocol)),
+            Err(versions) => {
+                let app_version = theirs.app_version;
+                Err(GreetError::Incompatible(Incompatible { versions, app_version }))
+            }
+        }
     }
 }
 

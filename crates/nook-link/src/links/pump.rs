@@ -26,7 +26,7 @@ pub(super) struct Pump {
 
 impl Pump {
     pub(super) async fn run(self) {
-        let Greeted { mut session, hello, side, listens_at } = self.greeted;
+        let Greeted { mut session, hello, protocol, side, listens_at } = self.greeted;
         if side == Side::Acceptor {
             // The answer that makes it a link. Should it fail, the end of the connection is noticed
             // below like any other.
@@ -42,6 +42,7 @@ impl Pump {
             peer: session.peer,
             mux: session.mux.clone(),
             hello: Arc::new(hello),
+            protocol,
             remote: session.remote,
             listens_at,
         };

@@ -2,7 +2,7 @@
 //! example of that name, which runs more cases.
 //!
 //! Case `n` of a seed is always the same file: a sound header ([`sound`]: synthetic models of several
-//! formats, and the edge files where they are), damaged a little ([`damage`]) in its parts or its
+//! formats, and the edge files), damaged a little ([`damage`]) in its parts or its
 //! bytes. It is refused with an error, or it is a file whose tensors lie where a second reader
 //! ([`second`]) finds them, whole, inside and apart; and then it opens as a model or is refused, and
 //! a model computes finite logits or an error. Nothing panics, and memory stays within the limits
@@ -74,11 +74,6 @@ impl Fuzz {
         let sound = sound::all();
         let synthetic = sound.iter().filter(|sound| sound.parts.is_some()).count();
         Self { seed, sound, synthetic, folder: tempfile::tempdir().unwrap() }
-    }
-
-    /// Whether the edge files are among the sound ones.
-    pub(crate) fn has_edge_files(&self) -> bool {
-        self.sound.len() > self.synthetic
     }
 
     /// Runs case `index` and counts it. A panic is a broken promise.

@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
     use crate::chats::tests::books;
-    use crate::house::ChatStart;
+    use nook_api::ChatStart;
 
     fn new(text: &str, parent: Option<i64>) -> TurnText {
         TurnText::New { text: Sensitive(text.to_owned()), parent }

@@ -58,11 +58,9 @@ impl State {
     }
 }
 
-impl InHouseView {
-    /// Whether it seems to be this entry of the catalogue. Whether it is, the publisher's digest tells when
-    /// it was copied as that.
-    pub(crate) fn is_of(&self, entry: &CatalogueEntry) -> bool {
-        let slack = entry.bytes / 100 * SIZE_SLACK_PERCENT;
-        self.name.eq_ignore_ascii_case(&entry.id) && self.file_bytes.abs_diff(entry.bytes) <= slack
-    }
+/// Whether `seen` seems to be this entry of the catalogue. Whether it is, the publisher's digest tells when
+/// it was copied as that.
+pub(crate) fn is_of(seen: &InHouseView, entry: &CatalogueEntry) -> bool {
+    let slack = entry.bytes / 100 * SIZE_SLACK_PERCENT;
+    seen.name.eq_ignore_ascii_case(&entry.id) && seen.file_bytes.abs_diff(entry.bytes) <= slack
 }

@@ -44,7 +44,7 @@ impl State {
         let entries = downloads.catalogue.entries().iter();
         let view = |entry: &nook_fetch::CatalogueEntry| {
             let key = entry.order.source.key();
-            let given = in_house.iter().find(|it| it.is_of(entry));
+            let given = in_house.iter().find(|it| crate::copying::shown::is_of(it, entry));
             let mut names = self.catalogue.iter().map(|model| &model.listed.name);
             CatalogueView {
                 id: entry.id.clone(),

@@ -23,7 +23,7 @@ use nook_plan::{
     Situation, Speed, Standing, Topology, Walk, WholeElsewhere, greedy_cover, plan, plan_with_rows,
     rows_on,
 };
-use nook_store::{Pooling, SplitChoice};
+use nook_store::{ActivationChoice, Pooling, SplitChoice};
 use nook_wire::ShardAdvert;
 
 use crate::house::Reach;
@@ -48,9 +48,8 @@ pub(crate) struct Question {
     pub(crate) pooling: Pooling,
     pub(crate) split: SplitChoice,
     pub(crate) reach: Reach,
-    pub(crate) dtype: ActivationDtype,
-    /// Devices that can read q8, where it may be chosen instead of `dtype`.
-    pub(crate) narrow: Option<BTreeSet<PeerId>>,
+    /// How activations travel, or that q8 may be chosen for a slow way.
+    pub(crate) format: ActivationChoice,
     pub(crate) ends: Ends,
     pub(crate) hops_max: usize,
     /// Whether everything may be computed on one other device of the same person.
@@ -125,7 +124,7 @@ impl Question {
             whole: None,
             route: Route::alone(layers)
                 .expect("a validated model has at least one layer, so this cuts nothing"),
-            dtype: self.dtype,
+            dtype: self.usual_dtype(),
             is_planned: false,
             because: because.to_owned(),
             planned,
@@ -187,15 +186,15 @@ impl Question {
         (told, whole): (&Encoded, WholeElsewhere),
         book: &AdvertBook,
         now: Instant,
-        question: impl FnOnce(&Situation<'_>, Option<&NarrowRows<'_>>) -> T,
+        question: impl FnOnce(&Situation<'_>, Option<&NarrowRows>) -> T,
     ) -> T {
         let model = self.costs();
         let here = self.here(told);
         let others = self.others(told, book, now);
         let request = Request { whole, ..self.request(told) };
         let row_bytes = ActivationDtype::Q8.row_bytes(self.file.shape().hidden) as u64;
-        let narrow = self.narrow.as_ref();
-        let narrow = narrow.map(|understood_by| NarrowRows { row_bytes, understood_by });
+        let may_narrow = self.format == ActivationChoice::ByLink;
+        let narrow = may_narrow.then_some(NarrowRows { row_bytes });
         let situation =
             Situation { model: &model, request: &request, here: &here, others: &others };
         question(&situation, narrow.as_ref())
@@ -213,9 +212,17 @@ impl Question {
         }
     }
 
+    /// The format where no narrower one pays.
+    fn usual_dtype(&self) -> ActivationDtype {
+        match self.format {
+            ActivationChoice::Always(dtype) => dtype,
+            ActivationChoice::ByLink => ActivationDtype::F16,
+        }
+    }
+
     /// The format for `rows`; what is not the usual one is told.
     fn written(&self, rows: Rows, book: &AdvertBook, because: &mut String) -> ActivationDtype {
-        let Rows::Narrow(narrowed) = rows else { return self.dtype };
+        let Rows::Narrow(narrowed) = rows else { return self.usual_dtype() };
         let (saved, name) = (narrowed.saved_percent, book.name(&narrowed.slowest));
         because.push_str(&format!(
             " Activations travel in eight bits (q8), because the way to {name} is slow: that \
@@ -244,7 +251,7 @@ impl Question {
     }
 
     fn costs(&self) -> ModelCosts {
-        costs(&self.file, self.dtype)
+        costs(&self.file, self.usual_dtype())
     }
 
     fn here(&self, told: &Encoded) -> Device {
@@ -435,7 +442,7 @@ impl Choice {
                     device_id: peer.to_string(),
                     device: name(*peer),
                     why: why.to_string(),
-                    reason: Some((*why).into()),
+                    reason: Some(crate::views_of::why_left_out(*why)),
                 })
                 .collect(),
             went: None,

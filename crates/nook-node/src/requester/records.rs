@@ -15,6 +15,7 @@ use nook_plan::{Place, Probe};
 use crate::requester::probing::golden::Subject;
 use crate::requester::{Effect, Requester, Surroundings, metrics};
 use crate::views::{DecisionView, DeviceTrouble, ReplySpeedView, TroubleView, WrongResult};
+use crate::views_of::wrong_result;
 
 /// Models whose gains are remembered; of more, those with the highest digests start without.
 const MODELS_MAX: usize = 64;
@@ -85,7 +86,7 @@ pub(crate) struct Suspicion {
 
 impl From<&Corrupt> for Suspicion {
     fn from(corrupt: &Corrupt) -> Self {
-        Self { wrong: corrupt.into(), reason: corrupt.to_string() }
+        Self { wrong: wrong_result(corrupt), reason: corrupt.to_string() }
     }
 }
 

@@ -1,11 +1,10 @@
 //! From a front end's request to a reply under way: the queue, and what a reply needs of the house.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::limits::HOPS_MAX;
-use nook_base::{ActivationDtype, ErrorCode, ModelDigest, PeerId};
+use nook_base::{ActivationDtype, ErrorCode, ModelDigest};
 use nook_model::ModelFile;
 use nook_pipeline::{FallBack, Forecast, GainBook};
 use nook_plan::{Ends, WholeElsewhere, Width};
@@ -130,7 +129,7 @@ impl Requester {
         &self,
         model: ModelDigest,
         file: ModelFile,
-        (reach, Format { dtype, narrow }): (Reach, Format),
+        (reach, format): (Reach, ActivationChoice),
         around: &Surroundings<'_>,
     ) -> Question {
         let inference = &around.settings.inference;
@@ -141,8 +140,7 @@ impl Requester {
             pooling: inference.pooling,
             split: inference.split,
             reach: if inference.enabled { reach } else { Reach::ThisDevice },
-            dtype,
-            narrow,
+            format,
             ends: Ends {
                 prefix: inference.local_prefix_layers,
                 suffix: inference.local_suffix_layers,
@@ -158,24 +156,12 @@ impl Requester {
     }
 }
 
-/// How activations travel.
-pub(super) struct Format {
-    dtype: ActivationDtype,
-    /// Devices to which they may travel in fewer bits, where the choice is open.
-    narrow: Option<BTreeSet<PeerId>>,
-}
-
-/// As `wished`, else as set.
-pub(super) fn format(wished: Option<ActivationDtype>, around: &Surroundings<'_>) -> Format {
-    match (wished, around.settings.inference.activation_dtype) {
-        (Some(dtype), _) | (None, ActivationChoice::Always(dtype)) => {
-            Format { dtype, narrow: None }
-        }
-        (None, ActivationChoice::ByLink) => Format {
-            dtype: ActivationDtype::F16,
-            narrow: Some(around.book.heard.keys().copied().collect()),
-        },
-    }
+/// How activations travel: as `wished`, else as set.
+pub(super) fn format(
+    wished: Option<ActivationDtype>,
+    around: &Surroundings<'_>,
+) -> ActivationChoice {
+    wished.map_or(around.settings.inference.activation_dtype, ActivationChoice::Always)
 }
 
 fn replies_max(around: &Surroundings<'_>) -> usize {

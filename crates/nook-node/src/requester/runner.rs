@@ -10,6 +10,7 @@ use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, ErrorCode, Sensitive, clock};
 use nook_link::Links;
 use nook_plan::{Route, WholeElsewhere};
+use nook_store::ActivationChoice;
 use nook_trust::DeviceKey;
 use tokio::sync::{mpsc, watch};
 
@@ -183,7 +184,7 @@ impl Runner {
             memory_free: 0,
             warm: model.trails.warm(&ready.ids, question.file.shape().layers),
         };
-        let may_narrow = question.narrow.is_some();
+        let may_narrow = question.format == ActivationChoice::ByLink;
         let book = self.book.borrow().clone();
         // Sizing a large model looks at thousands of names, and the system is asked for its memory.
         let choosing = tokio::task::spawn_blocking(move || {

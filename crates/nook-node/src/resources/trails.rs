@@ -276,8 +276,8 @@ pub(crate) mod tests {
             prompts.flat_map(|first| book.keep(trail(&[first, 2]), None).trails).collect();
         let saves = |first| gone.iter().map(|it| it.resumable(&[first, 2, 3])).collect::<Vec<_>>();
         assert_eq!((saves(1), saves(2)), (vec![2], vec![0]));
-        assert!(book.take(&[1, 2, 3], |_, _| true, |_| true).is_none());
-        assert!(book.take(&[2, 2, 3], |_, _| true, |_| true).is_some());
+        assert!(book.take(&[1, 2, 3], |_, _| true).is_none());
+        assert!(book.take(&[2, 2, 3], |_, _| true).is_some());
         assert_eq!(book.kept().trails.len(), TRAILS_MAX - 1);
     }
 
@@ -304,9 +304,9 @@ pub(crate) mod tests {
         assert_eq!(names(&gone), [2], "its hosts are told");
         // A reply that was under way when the conversation was deleted.
         assert_eq!(names(&book.keep(trail(&[1, 2, 3]), Some(7)).trails), [3]);
-        assert!(book.take(&[1, 2, 3, 4], |_, _| true, |_| true).is_none());
-        assert!(book.take(&[3, 4, 5], |_, _| true, |_| true).is_some());
-        assert!(book.take(&[5, 6, 7], |_, _| true, |_| true).is_some());
+        assert!(book.take(&[1, 2, 3, 4], |_, _| true).is_none());
+        assert!(book.take(&[3, 4, 5], |_, _| true).is_some());
+        assert!(book.take(&[5, 6, 7], |_, _| true).is_some());
         (0..2 * DELETED_MAX as i64).for_each(|number| drop(book.forget(number)));
         assert_eq!(book.kept().deleted.len(), DELETED_MAX);
     }
@@ -343,11 +343,11 @@ pub(crate) mod tests {
         assert_eq!(positions(&gone), [vec![], vec![2]]);
         let gone = book.revoke(|peer| peer != PeerId([2; 32]), |_| true);
         assert_eq!(positions(&gone), [vec![1, 2], vec![]], "all hosts of both hear it");
-        assert!(book.take(&[1, 2, 3, 4, 5], |_, _| true, |_| true).is_some());
+        assert!(book.take(&[1, 2, 3, 4, 5], |_, _| true).is_some());
         assert_eq!(positions(&book.close()), [vec![3], vec![1]]);
         assert_eq!(positions(&book.keep(trail(&[1, 2, 3, 4]), None)), [vec![4], vec![]]);
         assert_eq!(positions(&book.keep_elsewhere(ran(&[1, 2, 3]), None)), [vec![], vec![2]]);
-        assert!(book.take(&[1, 2, 3, 4, 5], |_, _| true, |_| true).is_none());
+        assert!(book.take(&[1, 2, 3, 4, 5], |_, _| true).is_none());
     }
 
     /// A request that Dad's PC ran whole, and keeps without its last token.

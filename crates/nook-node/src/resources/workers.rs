@@ -109,7 +109,7 @@ impl Workers {
             off: HashMap::new(),
             problems,
         };
-        tasks.spawn_until_cancelled("workers", stable.run(inbox));
+        tasks.essential().spawn_until_cancelled("workers", stable.run(inbox));
         let (drops, named) = mpsc::channel(DROPS_MAX);
         let workers = Self { requests, drops, problems: seen };
         tasks.spawn_until_cancelled("drop-kept", workers.clone().pass_drops(named));

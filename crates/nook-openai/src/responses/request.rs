@@ -1,8 +1,8 @@
 //! The body of `POST /v1/responses`, as sent and as understood.
 
+use nook_api::views::HouseView;
+use nook_api::{Dialog, GenerateRequest, Prompt, Reach};
 use nook_base::Sensitive;
-use nook_node::views::HouseView;
-use nook_node::{Dialog, GenerateRequest, Prompt, Reach};
 use nook_text::{PastCall, ReplyShape, Role, Tool, ToolChoice, Turn};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! A response as it leaves.
 
-use nook_node::views::ReplySummary;
+use nook_api::views::ReplySummary;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -21,9 +21,7 @@ pub(crate) fn attempts(crossing: &Crossing<'_>, attempts: &mut Vec<Attempt>) {
 
 fn check(crossing: &Crossing<'_>) -> Result<String> {
     crossing.ensure_target(TRIPLE)?;
-    let requirements = crossing.target.join("zig-requirements.txt");
-    std::fs::write(&requirements, REQUIREMENTS)?;
-    let interpreter = python::environment_for(crossing.places, "zig", &requirements)?;
+    let interpreter = python::environment_of(crossing.places, "zig", REQUIREMENTS)?;
     let wrappers = crossing.places.made("platforms/zig")?;
     let cc = write_script(&wrappers, "cc", &compiler_script(&interpreter, "cc"))?;
     let cxx = write_script(&wrappers, "c++", &compiler_script(&interpreter, "c++"))?;

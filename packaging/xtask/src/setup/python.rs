@@ -1,6 +1,7 @@
-//! The Python environment of the tests: pinned packages in a folder of their own.
+//! Python environments: pinned packages in a folder of their own. One has what the tests import;
+//! others have one program each that is published as a Python package.
 //!
-//! The folder's name holds a hash of the requirements, so a changed file makes a new environment
+//! The folder's name holds a hash of the requirements, so a changed list makes a new environment
 //! and an interrupted installation is never taken for a finished one (the mark is written last).
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,13 +14,14 @@ use crate::process::Program;
 
 /// The interpreter of the tests' environment; makes the environment when it is not there.
 pub(crate) fn environment(places: &Places) -> Result<PathBuf> {
-    environment_for(places, "python", &places.python_tests().join("requirements.txt"))
+    let requirements = places.python_tests().join("requirements.txt");
+    let list = std::fs::read_to_string(&requirements)
+        .with_context(|| format!("cannot read {}", requirements.display()))?;
+    environment_of(places, "python", &list)
 }
 
-/// The interpreter of an environment called `name` that holds what `requirements` lists.
-pub(crate) fn environment_for(places: &Places, name: &str, requirements: &Path) -> Result<PathBuf> {
-    let list = std::fs::read_to_string(requirements)
-        .with_context(|| format!("cannot read {}", requirements.display()))?;
+/// The interpreter of an environment called `name` with the packages of `list`, one in a line.
+pub(crate) fn environment_of(places: &Places, name: &str, list: &str) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     list.hash(&mut hasher);
     let folder = places.made(format!("{name}/{:016x}", hasher.finish()))?;
@@ -31,11 +33,18 @@ pub(crate) fn environment_for(places: &Places, name: &str, requirements: &Path) 
         Program::new(system, &places.root)
             .args(["-m".as_ref(), "venv".as_ref(), "--clear".as_ref(), folder.as_os_str()])
             .run()?;
+        let requirements = folder.join("requirements.txt");
+        std::fs::write(&requirements, list)?;
         Program::new(&python, &places.root)
             .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
             .args(["--requirement".as_ref(), requirements.as_os_str()])
             .run()?;
-        std::fs::write(&mark, &list)?;
+        std::fs::write(&mark, list)?;
     }
     Ok(python)
+}
+
+/// A program that a package brought into the environment of `interpreter`.
+pub(crate) fn program(interpreter: &Path, name: &str) -> PathBuf {
+    interpreter.with_file_name(name).with_extension(std::env::consts::EXE_EXTENSION)
 }

@@ -18,6 +18,9 @@ use crate::stages::{Outcome, Round, ui};
 const TRAY_PACKAGE: &str = "inglenook";
 const PAGES_FEATURE: &str = "custom-protocol";
 
+/// What is built and tested: all but xtask, which is running; the tidy stage builds and tests it.
+pub(crate) const EVERYTHING: [&str; 5] = ["--workspace", "--exclude", "xtask", "--bins", "--tests"];
+
 /// What was built.
 #[derive(Debug, Default)]
 pub(crate) struct Built {
@@ -50,8 +53,7 @@ impl Built {
 /// The stage.
 pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
     ui::ensure_pages(&round.places)?;
-    let mut built = build(&round.places)?;
-    built.tests.sort_by(|a, b| (&a.package, &a.target).cmp(&(&b.package, &b.target)));
+    let built = build(&round.places)?;
     let note = format!("{} programs, {} test programs", built.programs.len(), built.tests.len());
     round.built = Some(built);
     Ok(Outcome::Passed { note })
@@ -72,9 +74,7 @@ pub(crate) fn features(places: &Places) -> Result<Vec<String>> {
 }
 
 fn build(places: &Places) -> Result<Built> {
-    // xtask is running; it is built and tested by the tidy stage.
-    let everything = ["build", "--workspace", "--exclude", "xtask", "--bins", "--tests"];
-    collected(cargo(&places.root).args(everything).args(features(places)?))
+    collected(cargo(&places.root).args(["build"]).args(EVERYTHING).args(features(places)?))
 }
 
 /// Runs a build by Cargo and collects the programs that it made.

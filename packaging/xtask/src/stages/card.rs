@@ -6,25 +6,25 @@
 use anyhow::Result;
 
 use crate::process::cargo;
-use crate::stages::{Outcome, Round};
+use crate::stages::{Outcome, Round, rust};
 
 /// The package, and the feature that brings candle without a card.
 const SELECTION: [&str; 4] = ["--package", "nook-model", "--features", "candle"];
-/// The tests that the feature brings; all others run without it.
-const TESTS: [&str; 5] = ["--lib", "--test", "card", "--test", "card_references"];
+/// The tests that the feature brings, and those inside the code it changes; all others run without it.
+const TESTS: [&str; 5] = ["--lib", "--test", "it", "-E", "kind(lib) + test(/^card/)"];
 
 /// A worker process that is told to compute there.
-const WORKER: [&str; 6] = ["--package", "nook-shard", "--features", "candle", "--test", "worker"];
+const WORKER: [&str; 6] = ["--package", "nook-shard", "--features", "candle", "--test", "it"];
 
 /// Lints, documentation and tests of the feature.
 pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
-    let root = &round.places.root;
+    let places = &round.places;
     let strict = "-D warnings -A rustdoc::private_intra_doc_links";
     let lints = ["clippy", "--all-targets"];
-    cargo(root).args(lints).args(SELECTION).args(["--", "-D", "warnings"]).test()?;
+    cargo(&places.root).args(lints).args(SELECTION).args(["--", "-D", "warnings"]).test()?;
     let pages = ["doc", "--no-deps", "--document-private-items"];
-    cargo(root).args(pages).args(SELECTION).env("RUSTDOCFLAGS", strict).test()?;
-    cargo(root).args(["test"]).args(SELECTION).args(TESTS).test()?;
-    cargo(root).args(["test"]).args(WORKER).test()?;
+    cargo(&places.root).args(pages).args(SELECTION).env("RUSTDOCFLAGS", strict).test()?;
+    rust::nextest(places)?.args(SELECTION).args(TESTS).test()?;
+    rust::nextest(places)?.args(WORKER).test()?;
     Ok(Outcome::passed())
 }

@@ -1,25 +1,30 @@
-//! Runs the test programs that the build stage made, one after the other.
+//! Runs the Rust tests with cargo-nextest, each as a process of its own.
 //!
-//! Their output goes straight through, so the closing `test result:` line of each is in the log; what a
-//! failed one wrote last comes once more at the end.
+//! `.config/nextest.toml` says how: how many at once, how long one may take, what is told of one that
+//! failed. Their programs are those that the build stage made.
 
-use std::fmt::Write as _;
-use std::time::Duration;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use crate::places::Places;
 use crate::process::{Program, cargo};
-use crate::stages::build::{Built, TestProgram, features};
+use crate::say;
+use crate::setup::tools;
+use crate::stages::build::{Built, EVERYTHING, features};
 use crate::stages::{Outcome, Round};
 
-/// The package whose tests start whole households.
-const HOUSEHOLD_PACKAGE: &str = "nook-tests";
-/// A test program that takes longer hangs; it is ended so that the other stages still tell theirs.
-const TEST_PROGRAM_LIMIT: Duration = Duration::from_secs(15 * 60);
+/// Tests that do not start whole households, and those that do.
+const OF_CRATES: &str = "not package(nook-tests)";
+const OF_HOUSEHOLDS: &str = "package(nook-tests)";
+
+/// Names the file to which a test adds a line when it, or a part of it, cannot run on this machine:
+/// nextest shows nothing of a test that passes.
+const NOTES_VARIABLE: &str = "NOOK_TEST_NOTES";
 
 /// The tests of every crate, and the examples in its documentation.
 pub(crate) fn crates(round: &mut Round) -> Result<Outcome> {
-    let ran = run_all(round, |test| test.package != HOUSEHOLD_PACKAGE)?;
+    let ran = run(round, OF_CRATES)?;
     cargo(&round.places.root)
         .args(["test", "--workspace", "--exclude", "xtask", "--doc"])
         .args(features(&round.places)?)
@@ -29,50 +34,54 @@ pub(crate) fn crates(round: &mut Round) -> Result<Outcome> {
 
 /// The tests of whole households.
 pub(crate) fn households(round: &mut Round) -> Result<Outcome> {
-    let is_household = |test: &TestProgram| test.package == HOUSEHOLD_PACKAGE;
-    let has_tests = built(round)?.tests.iter().any(|test| is_household(test) && test.is_own_file());
-    if !has_tests {
-        return Ok(Outcome::NotThere { missing: "tests/tests/*.rs".to_owned() });
-    }
-    run_all(round, is_household)
+    run(round, OF_HOUSEHOLDS)
 }
 
-fn run_all(round: &Round, wanted: impl Fn(&TestProgram) -> bool) -> Result<Outcome> {
+/// cargo-nextest, about to run tests; which ones is to be added.
+pub(crate) fn nextest(places: &Places) -> Result<Program> {
+    let tool = tools::tool(places, &tools::NEXTEST)?;
+    Ok(Program::new(tool, &places.root).args(["nextest", "run", "--profile", "ci"]))
+}
+
+fn run(round: &Round, which: &str) -> Result<Outcome> {
+    let places = &round.places;
     let built = built(round)?;
-    let mut failed = Vec::new();
-    let mut said = String::new();
-    let mut ran = 0;
-    for test in built.tests.iter().filter(|test| wanted(test)) {
-        let mut program = Program::new(&test.program, &test.folder)
-            .env("CARGO_MANIFEST_DIR", &test.folder)
-            .within(TEST_PROGRAM_LIMIT);
-        for (variable, name) in [("NOOK_BIN", "nook"), ("INGLENOOK_BIN", "inglenook")] {
-            if let Some(path) = built.program(name) {
-                program = program.env(variable, path);
-            }
-        }
-        ran += 1;
-        if let Err(error) = program.test() {
-            failed.push(format!("{} ({})", test.package, test.target));
-            let _ = write!(said, "\n{error}");
+    let notes = places.made("test-notes")?.join("notes.txt");
+    std::fs::write(&notes, "")?;
+    let mut tests = nextest(places)?
+        .args(EVERYTHING)
+        .args(features(places)?)
+        .args(["-E", which])
+        .env(NOTES_VARIABLE, &notes);
+    for (variable, name) in [("NOOK_BIN", "nook"), ("INGLENOOK_BIN", "inglenook")] {
+        if let Some(path) = built.program(name) {
+            tests = tests.env(variable, path);
         }
     }
-    if !failed.is_empty() {
-        bail!("{} of {ran} test programs failed: {}{said}", failed.len(), failed.join(", "));
+    let ran = tests.test();
+    let note = tell_notes(&notes)?;
+    ran?;
+    Ok(Outcome::Passed { note })
+}
+
+/// Says what tests could not do here, each once; how many that were.
+fn tell_notes(file: &Path) -> Result<String> {
+    let mut lines: Vec<String> =
+        std::fs::read_to_string(file)?.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines.dedup();
+    for line in &lines {
+        say::loud(line);
     }
-    Ok(Outcome::Passed { note: format!("{ran} test programs") })
+    Ok(match lines.len() {
+        0 => String::new(),
+        many => format!("{many} tests could not do all of their work here"),
+    })
 }
 
 fn built(round: &Round) -> Result<&Built> {
     match &round.built {
         Some(built) => Ok(built),
         None => bail!("nothing was built"),
-    }
-}
-
-impl TestProgram {
-    /// Whether it is an integration test, not the (mostly empty) unit tests of the package.
-    fn is_own_file(&self) -> bool {
-        self.target.replace('-', "_") != self.package.replace('-', "_")
     }
 }

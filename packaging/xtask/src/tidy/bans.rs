@@ -131,16 +131,15 @@ fn words(name: &str) -> Vec<String> {
 fn check_rust(file: &SourceFile, findings: &mut Vec<Finding>) {
     if let Some(rust) = file.rust() {
         let mut names = TypeNames(Vec::new());
-        names.visit_file(&rust);
+        names.visit_file(rust);
         for name in names.0 {
             push_empty_name(file, &name.to_string(), name.span().start().line, findings);
         }
     }
     // Tokens rather than the syntax tree, because most of the interesting code is inside macros.
-    let Ok(tokens) = file.text.parse::<TokenStream>() else {
-        return;
-    };
-    check_tokens(file, tokens, findings);
+    if let Some(tokens) = file.tokens() {
+        check_tokens(file, tokens.clone(), findings);
+    }
 }
 
 fn check_tokens(file: &SourceFile, tokens: TokenStream, findings: &mut Vec<Finding>) {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use proc_macro2::{Group, TokenStream, TokenTree};
+
 use crate::tidy::Finding;
 use crate::tidy::tree::Tree;
 
@@ -52,7 +54,10 @@ fn check_invariants(tree: &Tree) -> Vec<Finding> {
             found(*line, format!("I-{number} names no test ({TEST_MARK} `name`)"));
         }
         for name in named.iter().filter(|name| !tests.contains(name.as_str())) {
-            found(*line, format!("I-{number} names the test `{name}`, which does not exist"));
+            found(
+                *line,
+                format!("I-{number} names the test `{name}`, which does not exist or is no test"),
+            );
         }
     }
     findings
@@ -94,13 +99,16 @@ fn invariants(text: &str) -> Vec<Invariant> {
     invariants
 }
 
-/// Names of functions in Rust and Python, and titles of tests in TypeScript.
+/// Tests in Rust and Python by the names of their functions, in TypeScript by their titles.
 fn test_names(tree: &Tree) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for file in &tree.files {
+        if let Some(tokens) = file.tokens() {
+            add_test_functions(tokens.clone(), &mut names);
+            continue;
+        }
         let (openings, ends): (&[&str], &[char]) = match file.ending() {
-            "rs" => (&["fn "], &['(', '<']),
-            "py" => (&["def "], &['(']),
+            "py" if file.name().starts_with("test_") => (&["def test_"], &['(']),
             "ts" => (&["it('", "it(\"", "test('", "test(\""], &['\'', '"']),
             _ => continue,
         };
@@ -109,11 +117,43 @@ fn test_names(tree: &Tree) -> BTreeSet<String> {
                 let Some((_, rest)) = line.split_once(opening) else {
                     continue;
                 };
-                names.extend(rest.split(ends).next().map(str::to_owned));
+                let name = rest.split(ends).next().unwrap_or_default();
+                names.insert(format!("{}{name}", opening.strip_prefix("def ").unwrap_or_default()));
             }
         }
     }
     names
+}
+
+/// Names of functions behind `#[test]` or a path that ends in it, such as `#[tokio::test]`. Tokens
+/// rather than the syntax tree, because `proptest!` has them inside a macro call.
+fn add_test_functions(tokens: TokenStream, names: &mut BTreeSet<String>) {
+    let mut tokens = tokens.into_iter().peekable();
+    let mut is_test = false;
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Punct(sign) if sign.as_char() == '#' => {
+                if let Some(TokenTree::Group(attribute)) = tokens.peek() {
+                    is_test |= is_test_attribute(attribute);
+                    tokens.next();
+                }
+            }
+            TokenTree::Ident(word) if word == "fn" => {
+                if let Some(TokenTree::Ident(name)) = tokens.peek().filter(|_| is_test) {
+                    names.insert(name.to_string());
+                }
+                is_test = false;
+            }
+            TokenTree::Group(group) => add_test_functions(group.stream(), names),
+            _ => {}
+        }
+    }
+}
+
+fn is_test_attribute(attribute: &Group) -> bool {
+    let is_name = |token: &TokenTree| !matches!(token, TokenTree::Group(_));
+    let path = attribute.stream().into_iter().take_while(is_name).last();
+    matches!(path, Some(TokenTree::Ident(last)) if last == "test")
 }
 
 #[cfg(test)]
@@ -122,12 +162,29 @@ mod tests {
 
     const FINE_README: &str = "# Inglenook\n\n```\ncargo xtask run\ncargo xtask test\n```\n";
 
+    const RUST_TESTS: &str = "
+        #[test]
+        fn nothing_gets_past() {}
+        #[cfg(unix)]
+        #[tokio::test(flavor = \"multi_thread\")]
+        async fn nothing_waits() {}
+        proptest! {
+            #[test]
+            fn noise_is_refused(noise in any::<u8>()) { fn inner() {} }
+            fn prepared() {}
+        }
+        fn is_no_test() {}
+        #[cfg(test)]
+        fn made_for_tests() {}
+        mod test { fn inside() {} }
+    ";
+
     #[track_caller]
     fn check_documents(readme: &str, architecture: &str, found: &[&str]) {
         let tree = Tree::of(&[
             ("README.md", readme),
             ("ARCHITECTURE.md", architecture),
-            ("crates/a/src/lib.rs", "#[test]\nfn nothing_gets_past() {}"),
+            ("crates/a/src/lib.rs", RUST_TESTS),
             ("tests/python/test_a.py", "def test_tray():\n    pass"),
             ("ui/src/a.test.ts", "it('speaks politely', () => {})"),
         ]);
@@ -145,6 +202,24 @@ mod tests {
         check_documents(FINE_README, "- **I-1.** One. *Test:* `no_such_test`.", &["no_such_test"]);
         check_documents(FINE_README, "**I-1.** Without a test.", &["names no test"]);
         check_documents(FINE_README, "Prose alone.", &["states no invariant"]);
+    }
+
+    #[test]
+    fn a_function_that_no_test_runner_calls_is_no_test() {
+        for (name, is_test) in [
+            ("nothing_gets_past", true),
+            ("nothing_waits", true),
+            ("noise_is_refused", true),
+            ("prepared", false),
+            ("inner", false),
+            ("is_no_test", false),
+            ("made_for_tests", false),
+            ("inside", false),
+        ] {
+            let text = format!("**I-1.** One. *Test:* `{name}`.");
+            let found = ["does not exist"];
+            check_documents(FINE_README, &text, if is_test { &[] } else { &found });
+        }
     }
 
     #[test]

@@ -30,13 +30,15 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     ("nook-model",    2, &["nook-base", "nook-kernels"]),
     ("nook-shard",    2, &["nook-base", "nook-wire", "nook-mux", "nook-model"]),
     ("nook-store",    2, &["nook-base", "nook-trust"]),
-    ("nook-node",     3, &["nook-base", "nook-fetch", "nook-find", "nook-kernels", "nook-link", "nook-machine", "nook-model", "nook-mux", "nook-pipeline",
+    ("nook-api",      3, &["nook-base", "nook-text"]), // text: tools and forms of replies, as data
+    ("nook-inspect",  3, &["nook-base", "nook-kernels", "nook-model", "nook-text", "nook-wire"]),
+    ("nook-node",     3, &["nook-api", "nook-base", "nook-fetch", "nook-find", "nook-link", "nook-machine", "nook-model", "nook-mux", "nook-pipeline",
                            "nook-plan", "nook-shard", "nook-store", "nook-text", "nook-trust", "nook-wire"]),
-    ("nook-openai",   4, &["nook-base", "nook-node", "nook-text"]),
-    ("nook-control",  4, &["nook-base", "nook-node"]),
+    ("nook-openai",   4, &["nook-api", "nook-base", "nook-text"]),
+    ("nook-control",  4, &["nook-api", "nook-base"]),
     // shard: `nook worker` and `inglenook worker` are the worker process.
-    ("nook-cli",      4, &["nook-base", "nook-control", "nook-node", "nook-openai", "nook-shard"]),
-    ("inglenook",     4, &["nook-base", "nook-control", "nook-node", "nook-openai", "nook-shard"]),
+    ("nook-cli",      4, &["nook-api", "nook-base", "nook-control", "nook-inspect", "nook-node", "nook-openai", "nook-shard"]),
+    ("inglenook",     4, &["nook-api", "nook-base", "nook-control", "nook-node", "nook-openai", "nook-shard"]),
     ("xtask",         4, &[]),
 ];
 
@@ -52,10 +54,12 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("clap_mangen",        &["nook-cli"]),
     ("keyring*",           &["nook-store"]),
     ("llguidance",         &["nook-text"]),
+    ("loom",               &["nook-kernels"]), // only with `--cfg loom`
     ("mdns-sd",            &["nook-find"]),
     ("memmap2",            &["nook-kernels"]),
     ("jiff",               &["nook-machine"]),
     ("notify-rust",        &["inglenook"]),
+    ("pulldown-cmark",     &["xtask"]),
     ("rusqlite",           &["nook-store"]),
     ("reqwest",            &["nook-fetch"]),
     ("rustix",             &["nook-testkit"]), // a test goes to a network of its own

@@ -70,9 +70,9 @@ const TRANSPARENT_CALLS: &[&str] = &[
 /// Log lines that would show a private value.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in tree.files.iter().filter(|file| file.ending() == "rs") {
-        if let Ok(tokens) = file.text.parse::<TokenStream>() {
-            check_tokens(file, tokens, &mut findings);
+    for file in &tree.files {
+        if let Some(tokens) = file.tokens() {
+            check_tokens(file, tokens.clone(), &mut findings);
         }
     }
     findings

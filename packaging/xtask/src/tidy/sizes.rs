@@ -26,9 +26,9 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 fn check_file(file: &SourceFile) -> Vec<Finding> {
     let mut functions = Functions { path: &file.path, test_lines: 0, findings: Vec::new() };
     if let Some(rust) = file.rust() {
-        functions.visit_file(&rust);
+        functions.visit_file(rust);
     }
-    let lines = file.text.lines().count().saturating_sub(functions.test_lines);
+    let lines = functions.lines_of(file);
     let most = if file.ending() == "svelte" { COMPONENT_LINES_MAX } else { FILE_LINES_MAX };
     let mut findings = functions.findings;
     if lines > most {
@@ -36,6 +36,13 @@ fn check_file(file: &SourceFile) -> Vec<Finding> {
         findings.push(Finding::new(RULE, &file.path, 0, sentence));
     }
     findings
+}
+
+/// Lines of a Rust file but those of its tests.
+pub(crate) fn lines_without_tests(file: &SourceFile, rust: &syn::File) -> usize {
+    let mut functions = Functions { path: &file.path, test_lines: 0, findings: Vec::new() };
+    functions.visit_file(rust);
+    functions.lines_of(file)
 }
 
 /// Walks a file, measures functions and counts the lines of its tests.
@@ -46,6 +53,10 @@ struct Functions<'a> {
 }
 
 impl Functions<'_> {
+    fn lines_of(&self, file: &SourceFile) -> usize {
+        file.text.lines().count().saturating_sub(self.test_lines)
+    }
+
     fn measure(&mut self, signature: &syn::Signature, block: &syn::Block) {
         let first = signature.span().start().line;
         let lines = block.span().end().line.saturating_sub(first) + 1;
@@ -91,7 +102,7 @@ impl<'ast> Visit<'ast> for Functions<'_> {
 }
 
 /// `#[test]`, `#[tokio::test]` or `#[cfg(test)]`, also as one of several conditions.
-fn is_for_tests(attribute: &syn::Attribute) -> bool {
+pub(crate) fn is_for_tests(attribute: &syn::Attribute) -> bool {
     if attribute.path().segments.last().is_some_and(|last| last.ident == "test") {
         return true;
     }

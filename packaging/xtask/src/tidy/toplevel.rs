@@ -10,12 +10,17 @@ const RULE: &str = "top level";
 /// Everything but dot files and licences.
 const ALLOWED: &[&str] = &[
     "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",
     "README.md",
+    "SECURITY.md",
     "clippy.toml",
     "crates",
     "deny.toml",
+    "docs",
+    "examples",
     "icons",
     "packaging",
     "rustfmt.toml",

@@ -1,7 +1,8 @@
-//! What the window's page may do: one list of commands in four places, and nothing but its own pages.
+//! What the window's page may do: one list of commands in three places, and nothing but its own pages.
 //!
-//! `src-tauri/build.rs` makes a permission for each command, `capabilities/main.json` gives it to the one
-//! window, `generate_handler!` answers it, and `ui/src/backend/tauri.ts` asks it. A command that is
+//! `capabilities/main.json` gives each command to the one window (`build.rs` makes the permissions from it),
+//! `generate_handler!` answers it, and `ui/src/backend/tauri.ts` asks it. Actions of the node are no commands
+//! of their own: they go through `call`, and the list in `nook-api` says which ones a window may ask for. A command that is
 //! in some of them only is dead, refused, or open without anybody asking. The page's policy is read too:
 //! a source that is not the program itself would be a door to the network.
 
@@ -13,7 +14,6 @@ use crate::tidy::Finding;
 use crate::tidy::tree::Tree;
 
 const RULE: &str = "window";
-const BUILD: &str = "src-tauri/build.rs";
 const CAPABILITY: &str = "src-tauri/capabilities/main.json";
 const HANDLER: &str = "src-tauri/src/app.rs";
 const PAGES: &str = "ui/src/backend/tauri.ts";
@@ -38,7 +38,6 @@ const DIRECTIVES: &[&str] = &[
 /// Commands that are not everywhere, and a policy that allows more than it should.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let places = [
-        (BUILD, between(tree, BUILD, "const COMMANDS", "];").map(|text| quoted(text, '"'))),
         (CAPABILITY, tree.text(CAPABILITY).map(permissions)),
         (HANDLER, between(tree, HANDLER, "generate_handler![", "]").map(handled)),
         (PAGES, tree.text(PAGES).map(asked)),
@@ -66,16 +65,10 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 
 fn between<'a>(tree: &'a Tree, path: &str, from: &str, to: &str) -> Option<&'a str> {
     let (_, rest) = tree.text(path)?.split_once(from)?;
-    // The type of a list has brackets too.
-    let rest = rest.split_once("= &[").map_or(rest, |(_, list)| list);
     Some(rest.split_once(to)?.0)
 }
 
-fn quoted(text: &str, quote: char) -> BTreeSet<String> {
-    text.split(quote).skip(1).step_by(2).map(str::to_owned).collect()
-}
-
-/// `allow-add-port-key` is the permission for `add_port_key`. What is not of this form comes as it is, and
+/// `allow-turned-to` is the permission for `turned_to`. What is not of this form comes as it is, and
 /// then no other list has it.
 fn permissions(text: &str) -> BTreeSet<String> {
     let capability: Value = serde_json::from_str(text).unwrap_or_default();
@@ -90,13 +83,13 @@ fn permissions(text: &str) -> BTreeSet<String> {
     granted.iter().map(command).collect()
 }
 
-/// `commands::add_port_key`, one after the other.
+/// `commands::turned_to`, one after the other.
 fn handled(text: &str) -> BTreeSet<String> {
     let paths = text.split(',').map(str::trim).filter(|path| !path.is_empty());
     paths.map(|path| path.rsplit("::").next().unwrap_or(path).to_owned()).collect()
 }
 
-/// Every `ask('add_port_key', …)`.
+/// Every `ask('turned_to', …)`.
 fn asked(text: &str) -> BTreeSet<String> {
     let calls = text.split("ask('").skip(1);
     calls.filter_map(|call| call.split_once('\'')).map(|(name, _)| name.to_owned()).collect()
@@ -147,15 +140,8 @@ mod tests {
             "connect-src": "ipc: http://ipc.localhost", "object-src": "'none'", "base-uri": "'none'",
             "form-action": "'none'", "frame-ancestors": "'none'"}}}}"#;
 
-    fn sentences(
-        build: &str,
-        capability: &str,
-        app: &str,
-        page: &str,
-        policy: &str,
-    ) -> Vec<String> {
+    fn sentences(capability: &str, app: &str, page: &str, policy: &str) -> Vec<String> {
         let tree = Tree::of(&[
-            (BUILD, build),
             (CAPABILITY, capability),
             (HANDLER, app),
             (PAGES, page),
@@ -165,16 +151,14 @@ mod tests {
         check(&tree).into_iter().map(told).collect()
     }
 
-    const BUILT: &str =
-        "const COMMANDS: &[&str] = &[\n    \"say\",\n    \"set_name\",\n];\nlet x = [1];";
     const GRANTED: &str = r#"{"permissions": ["allow-say", "allow-set-name"]}"#;
     const ANSWERED: &str = "generate_handler![\n    commands::say,\n    commands::set_name,\n])";
     const ASKED: &str =
         "say: () => ask('say', { turn }), setName: (name) => ask('set_name', { name }),";
 
     #[test]
-    fn four_lists_that_agree_and_a_strict_policy_say_nothing() {
-        assert_eq!(sentences(BUILT, GRANTED, ANSWERED, ASKED, STRICT), [""; 0]);
+    fn three_lists_that_agree_and_a_strict_policy_say_nothing() {
+        assert_eq!(sentences(GRANTED, ANSWERED, ASKED, STRICT), [""; 0]);
         assert_eq!(check(&Tree::of(&[("README.md", "")])), []);
     }
 
@@ -184,17 +168,15 @@ mod tests {
             assert_eq!(found.len(), 1, "{found:?}");
             assert!(found[0].starts_with(file) && found[0].contains("`set_name`"), "{found:?}");
         };
-        let less = BUILT.replace("    \"set_name\",\n", "");
-        is_missing(sentences(&less, GRANTED, ANSWERED, ASKED, STRICT), "build.rs");
         let less = GRANTED.replace(", \"allow-set-name\"", "");
-        is_missing(sentences(BUILT, &less, ANSWERED, ASKED, STRICT), "main.json");
+        is_missing(sentences(&less, ANSWERED, ASKED, STRICT), "main.json");
         let less = ANSWERED.replace("    commands::set_name,\n", "");
-        is_missing(sentences(BUILT, GRANTED, &less, ASKED, STRICT), "app.rs");
+        is_missing(sentences(GRANTED, &less, ASKED, STRICT), "app.rs");
         let less = ASKED.replace("ask('set_name', { name })", "null");
-        is_missing(sentences(BUILT, GRANTED, ANSWERED, &less, STRICT), "tauri.ts");
+        is_missing(sentences(GRANTED, ANSWERED, &less, STRICT), "tauri.ts");
         let more = GRANTED.replace("\"allow-say\"", "\"allow-say\", \"core:default\"");
-        let found = sentences(BUILT, &more, ANSWERED, ASKED, STRICT);
-        assert_eq!(found.len(), 3, "{found:?}");
+        let found = sentences(&more, ANSWERED, ASKED, STRICT);
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 
     #[test]
@@ -213,7 +195,7 @@ mod tests {
         ] {
             let policy = STRICT.replacen(strict, loose, 1);
             assert_ne!(policy, STRICT, "{strict}");
-            let found = sentences(BUILT, GRANTED, ANSWERED, ASKED, &policy);
+            let found = sentences(GRANTED, ANSWERED, ASKED, &policy);
             assert_eq!(found.len(), 1, "{part}: {found:?}");
             assert!(found[0].contains(part), "{found:?}");
         }

@@ -34,7 +34,7 @@ pub(crate) async fn measure(effort: Effort) -> anyhow::Result<Vec<Row>> {
     let mut files = vec![PathBuf::from(EMBER)];
     if effort == Effort::Full {
         let found = OTHERS.iter().filter_map(|name| {
-            nook_testkit::fixture("fidelity of a model", &format!("fixtures/{name}"))
+            nook_testkit::large_fixture("fidelity of a model", &format!("fixtures/{name}"))
         });
         files.extend(found);
     }

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use nook_api::Vitals;
 use nook_base::clock;
-use nook_node::Vitals;
 use nook_testkit::{Footprint, Node};
 use serde::Serialize;
 

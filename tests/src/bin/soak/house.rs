@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::bail;
+use nook_api::views::{HouseView, Trust};
 use nook_base::clock;
 use nook_control::Client;
-use nook_node::views::{HouseView, Trust};
 use nook_testkit::{Household, Node, NodePlan};
 
 /// Nodes that ask.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nook_api::views::ChatRole;
 use nook_control::{Client, ClientError};
-use nook_node::views::ChatRole;
 use nook_testkit::{Replying, Told, Wish};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};

@@ -48,12 +48,12 @@ export const FOUND: FoundView[] = [
 /** Downloads of a house; `change` edits it and tells the page. */
 export class FakeDownloads {
   readonly #change: (edit: (house: HouseView) => void) => void;
-  /** Milliseconds between two pieces; 0 when a test lets them come. */
-  readonly #pieceMs: number;
+  /** Calls back when the next piece is due; never where a test lets the pieces come. */
+  readonly #due: (then: () => void) => void;
 
-  constructor(change: (edit: (house: HouseView) => void) => void, pieceMs: number) {
+  constructor(change: (edit: (house: HouseView) => void) => void, due: (then: () => void) => void) {
     this.#change = change;
-    this.#pieceMs = pieceMs;
+    this.#due = due;
   }
 
   /** Begins; null for what names no file. */
@@ -121,7 +121,7 @@ export class FakeDownloads {
   }
 
   #wait(key: string): void {
-    if (this.#pieceMs > 0) setTimeout(() => { if (this.come(key)) this.#wait(key); }, this.#pieceMs);
+    this.#due(() => { if (this.come(key)) this.#wait(key); });
   }
 }
 

@@ -25,6 +25,8 @@ export const house: Strings['house'] = {
     discovery_refused: (reason) => `Nach Geräten kann nicht gesucht werden: ${reason}`,
     copy_seen:
       'Ein anderer Computer gibt sich als dieser aus: Sein Datenordner ist eine Kopie. Entferne auf der Kopie den Datenordner von Inglenook.',
+    part_ended: (part) =>
+      `Ein Teil von Inglenook hat wegen eines Fehlers im Programm aufgehört (${part}). Alles andere läuft weiter; wenn etwas nicht geht, beende Inglenook und starte es neu.`,
   },
 
   deviceTroubles: {
@@ -32,6 +34,8 @@ export const house: Strings['house'] = {
       `Zwei Computer geben sich als ${device} aus (${kept} und ${refused}): Einer ist eine Kopie des anderen. Entferne auf der Kopie den Datenordner von Inglenook.`,
     forgot: (device) => `${device} kennt dieses Gerät nicht mehr. Kopple die beiden neu.`,
     other_version: (device) => `${device} hat eine Fassung von Inglenook, die diese hier nicht versteht. Aktualisiere die ältere.`,
+    outdated: (device, update, there, here) =>
+      `${device} und dieser Computer haben Fassungen von Inglenook, die einander nicht verstehen (Protokoll ${there} dort, ${here} hier). Aktualisiere Inglenook auf ${update === 'this' ? 'diesem Computer' : device}.`,
     suspect: (device, wrong) =>
       `${device} hat ein Ergebnis geschickt, das nicht stimmen kann (${wrong}). Es wurde nicht benutzt. Kommt das wieder vor, dann prüfe dort Arbeitsspeicher und Grafiktreiber.`,
     computes_otherwise: (device, model) =>

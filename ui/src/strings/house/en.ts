@@ -7,6 +7,7 @@ import type { Condition } from '../../generated/Condition';
 import type { DeviceTrouble } from '../../generated/DeviceTrouble';
 import type { KeyPlace } from '../../generated/KeyPlace';
 import type { SystemReason } from '../../generated/SystemReason';
+import type { ToUpdate } from '../../generated/ToUpdate';
 import type { Trouble } from '../../generated/Trouble';
 import type { WhyLeftOut } from '../../generated/WhyLeftOut';
 import type { WrongResult } from '../../generated/WrongResult';
@@ -38,6 +39,8 @@ export const house = {
     discovery_refused: (reason: string) => `Devices cannot be looked for: ${reason}`,
     copy_seen:
       'Another computer presents itself as this one: its data folder was copied. Remove Inglenook’s data folder on the copy.',
+    part_ended: (part: string) =>
+      `A part of Inglenook ended because of a mistake in the program (${part}). The rest goes on; if something does not work, quit Inglenook and start it again.`,
   } satisfies Kinds<Trouble, 'device'>,
 
   deviceTroubles: {
@@ -46,6 +49,8 @@ export const house = {
     forgot: (device: string) => `${device} does not know this device any more. Pair them again.`,
     other_version: (device: string) =>
       `${device} runs a version of Inglenook that this one does not understand. Update the older one.`,
+    outdated: (device: string, update: ToUpdate, there: string, here: string) =>
+      `${device} and this computer run versions of Inglenook that do not understand each other (protocol ${there} there, ${here} here). Update Inglenook on ${update === 'this' ? 'this computer' : device}.`,
     suspect: (device: string, wrong: string) =>
       `${device} sent back a result that cannot be right (${wrong}). It was not used. If it happens again, check the memory and the graphics driver there.`,
     computes_otherwise: (device: string, model: string) =>

@@ -1,10 +1,12 @@
 //! The files that are damaged: small synthetic models of several formats, and the edge files.
 
-use std::path::Path;
-
 use nook_kernels::Format;
 use nook_model::gguf::Value;
 use nook_model::synthetic::{Recipe, TensorEntry, header_bytes};
+
+#[path = "../../../../nook-testkit/src/fixtures.rs"]
+#[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
+mod fixtures;
 
 /// A file before it is damaged.
 pub(super) struct Sound {
@@ -72,12 +74,9 @@ fn data_bytes(tensors: &[TensorEntry]) -> usize {
     tensors.iter().map(one).sum::<u64>() as usize
 }
 
-/// The edge files, in the order of their names; none where there are no fixtures.
+/// The edge files, in the order of their names.
 fn edge_files() -> Vec<Sound> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/edge");
-    let Ok(files) = folder.read_dir() else {
-        return Vec::new();
-    };
+    let files = fixtures::fixture("edge").read_dir().unwrap();
     let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "gguf"));
     paths.sort();

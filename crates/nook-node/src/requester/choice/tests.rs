@@ -34,8 +34,7 @@ fn question(pooling: Pooling, facts: Facts) -> Question {
         pooling,
         split: SplitChoice::Planned,
         reach: Reach::House,
-        dtype: ActivationDtype::F16,
-        narrow: None,
+        format: ActivationChoice::Always(ActivationDtype::F16),
         ends: Ends { prefix: 1, suffix: 1, width: Width::Free },
         hops_max: 16,
         whole: WholeElsewhere::Refused,
@@ -293,15 +292,15 @@ fn a_slow_measured_way_narrows_the_rows_where_the_owner_leaves_the_choice() {
         link.bandwidth = Figure::Measured(BytesPerSecond(mbit * 125_000));
         facts
     };
-    let understands: Option<BTreeSet<PeerId>> = Some([peer(1)].into());
-    for (pooling, mbit, narrow, expected) in [
-        (Pooling::WhenFaster, 1, understands.clone(), ActivationDtype::Q8),
-        (Pooling::Always, 1, understands.clone(), ActivationDtype::Q8),
-        (Pooling::Always, 1000, understands, ActivationDtype::F16),
-        (Pooling::Always, 1, Some(BTreeSet::new()), ActivationDtype::F16),
-        (Pooling::Always, 1, None, ActivationDtype::F16),
+    let by_link = ActivationChoice::ByLink;
+    for (pooling, mbit, format, expected) in [
+        (Pooling::WhenFaster, 1, by_link, ActivationDtype::Q8),
+        (Pooling::Always, 1, by_link, ActivationDtype::Q8),
+        (Pooling::Always, 1000, by_link, ActivationDtype::F16),
+        (Pooling::Always, 1, ActivationChoice::Always(ActivationDtype::F16), ActivationDtype::F16),
+        (Pooling::Always, 1, ActivationChoice::Always(ActivationDtype::F32), ActivationDtype::F32),
     ] {
-        let question = Question { narrow, ..question(pooling, slow(mbit)) };
+        let question = Question { format, ..question(pooling, slow(mbit)) };
         let (choice, view) = chosen(&question, PLENTY);
         assert_eq!(choice.dtype, expected, "{pooling:?} at {mbit} Mbit/s: {}", view.because);
         assert_eq!(

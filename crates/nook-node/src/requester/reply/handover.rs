@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nook_base::{LayerRange, ModelPart, PeerId, Sensitive};
-use nook_link::Links;
 use nook_model::ModelFile;
 use nook_pipeline::{AttemptId, Event, Handover, HistoryMark};
 use nook_plan::Place;
@@ -112,17 +111,12 @@ impl Handovers {
 
     /// How long the host of a call, which leaves, would take to hand over so many positions, and another to
     /// take them; `None` where it cannot, or not in the time that it has.
-    pub(crate) fn offer(
-        &self,
-        attempt: AttemptId,
-        positions: usize,
-        links: &Links,
-    ) -> Option<Duration> {
+    pub(crate) fn offer(&self, attempt: AttemptId, positions: usize) -> Option<Duration> {
         let (Place::Peer(peer), part) = *self.calls.get(&attempt)? else { return None };
         let positions = u32::try_from(positions).ok()?;
         let takes = self.costs.takes(peer, part.layers, positions);
         // The same bytes go on to somebody who is not known yet.
-        takes.filter(|_| is_linked(peer, links)).map(|takes| takes * 2)
+        takes.map(|takes| takes * 2)
     }
 
     /// All that the host of a call remembers came.
@@ -133,30 +127,15 @@ impl Handovers {
         Event::CachesCame { attempt, position, mark }
     }
 
-    /// What came on the call `from`, where the host of `attempt` is still connected.
-    pub(crate) fn pieces_for(
-        &self,
-        attempt: AttemptId,
-        from: AttemptId,
-        links: &Links,
-    ) -> Option<Vec<Piece>> {
-        let (place, _) = self.calls.get(&attempt)?;
-        let can = match place {
-            Place::Local => true,
-            Place::Peer(peer) => is_linked(*peer, links),
-        };
-        // The bytes are shared, not copied.
-        self.came.get(&from).filter(|_| can).cloned()
+    /// What came on the call `from`, for the host of `attempt`. The bytes are shared, not copied.
+    pub(crate) fn pieces_for(&self, attempt: AttemptId, from: AttemptId) -> Option<Vec<Piece>> {
+        self.came.get(&from).filter(|_| self.calls.contains_key(&attempt)).cloned()
     }
 
     /// What came on the call `from` is not needed any more.
     pub(crate) fn forget(&mut self, from: AttemptId) {
         self.came.remove(&from);
     }
-}
-
-fn is_linked(peer: PeerId, links: &Links) -> bool {
-    links.link(peer).is_some()
 }
 
 /// Says in the log, and counts, how a hand-over goes. Names and times only.

@@ -158,7 +158,7 @@ impl Walk {
             retained_bytes_max: RETAINED_BYTES_MAX,
             history_key: Sensitive(rand::random()),
             resume,
-            forward: handing::able_to_forward(&setup.links),
+            forward: handing::linked(&setup.links),
         };
         let (hear, heard) = mpsc::channel(LEG_EVENTS_MAX);
         Self {

@@ -73,7 +73,6 @@ impl TrailBook {
         &self,
         prompt: &[u32],
         may: impl Fn(&Trail, u32) -> bool,
-        may_copy: impl Fn(&Trail) -> bool,
     ) -> Option<(Trail, bool)> {
         let trails = &mut self.kept().trails;
         let saves = trails.iter().enumerate().map(|(at, (_, trail))| (trail.resumable(prompt), at));
@@ -84,7 +83,7 @@ impl TrailBook {
         let (saved, at) = usable.max()?;
         let (conversation, trail) = trails.remove(at)?;
         let rest = trail.positions().saturating_sub(saved as usize);
-        let copy = rest >= COPY_REST_MIN && saved <= COPY_POSITIONS_MAX && may_copy(&trail);
+        let copy = rest >= COPY_REST_MIN && saved <= COPY_POSITIONS_MAX;
         if copy {
             trails.push_back((conversation, trail.clone()));
         }
@@ -120,8 +119,7 @@ impl TrailBook {
                         && saved >= DETOUR_POSITIONS_MIN
                         && hosts.stand_in(trail.segments(), &planned))
         };
-        let may_copy = |trail: &Trail| hosts.are_linked(trail.segments());
-        let Some((trail, copy)) = self.take(prompt, may, may_copy) else {
+        let Some((trail, copy)) = self.take(prompt, may) else {
             return (planned, None);
         };
         match Route::new(planned.layers(), trail.segments().to_vec()) {
@@ -222,11 +220,11 @@ mod tests {
         }
         let asked = [1, 2, 3, 4, 5, 6, 7];
         let saved = |taken: Option<(Trail, bool)>| taken.map(|(trail, _)| trail.resumable(&asked));
-        assert_eq!(saved(book.take(&asked, |_, _| false, |_| true)), None, "nobody may");
-        assert_eq!(saved(book.take(&asked, |_, _| true, |_| true)), Some(6));
-        assert_eq!(saved(book.take(&asked, |_, _| true, |_| true)), Some(4));
-        assert_eq!(saved(book.take(&asked, |_, _| true, |_| true)), None);
-        assert!(book.take(&[9, 9, 1], |_, _| true, |_| true).is_some());
+        assert_eq!(saved(book.take(&asked, |_, _| false)), None, "nobody may");
+        assert_eq!(saved(book.take(&asked, |_, _| true)), Some(6));
+        assert_eq!(saved(book.take(&asked, |_, _| true)), Some(4));
+        assert_eq!(saved(book.take(&asked, |_, _| true)), None);
+        assert!(book.take(&[9, 9, 1], |_, _| true).is_some());
     }
 
     #[test]
@@ -236,14 +234,12 @@ mod tests {
         book.keep(trail(&long), None);
         let other = |last: u32| [&long[..40], &[1_000 + last, 1]].concat();
         for last in 0..3 {
-            let (taken, copy) = book.take(&other(last), |_, _| true, |_| true).unwrap();
+            let (taken, copy) = book.take(&other(last), |_, _| true).unwrap();
             assert_eq!((taken.resumable(&other(last)), copy), (40, true));
         }
-        // Whoever cannot copy gives what it has, and so does a chat that only goes on.
+        // A chat that only goes on takes the trail.
         let goes_on = [&long[..], &[7]].concat();
-        assert!(!book.take(&goes_on, |_, _| true, |_| true).unwrap().1);
-        book.keep(trail(&long), None);
-        assert!(!book.take(&other(9), |_, _| true, |_| false).unwrap().1);
+        assert!(!book.take(&goes_on, |_, _| true).unwrap().1);
         assert!(book.kept().trails.is_empty());
     }
 

@@ -10,7 +10,7 @@ use crate::requester::reply::walk::Walk;
 impl Walk {
     /// What the host of a call would take to give what it remembers, if it and this device can.
     pub(super) fn offer_of_caches(&self, attempt: AttemptId) -> Option<Event> {
-        let takes = self.handovers.offer(attempt, self.history.len(), &self.links)?;
+        let takes = self.handovers.offer(attempt, self.history.len())?;
         Some(Event::CachesOffered { attempt, takes })
     }
 
@@ -25,9 +25,9 @@ impl Walk {
         }
     }
 
-    /// Passes on what another host remembered; a host that does not understand that begins at 0.
+    /// Passes on what another host remembered; where nothing came, the host begins at 0.
     pub(super) fn give_caches(&mut self, attempt: AttemptId, from: AttemptId) {
-        let pieces = self.handovers.pieces_for(attempt, from, &self.links);
+        let pieces = self.handovers.pieces_for(attempt, from);
         let sent = match (pieces, self.legs.get(&attempt).map(|(leg, _)| leg)) {
             (None, _) => {
                 self.pending.push_back(Event::CachesTaken { attempt, position: 0 });

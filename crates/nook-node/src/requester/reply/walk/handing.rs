@@ -59,7 +59,8 @@ impl Walk {
     }
 }
 
-/// Linked devices. Which of them are linked with each other they say when asked.
-pub(super) fn able_to_forward(links: &Links) -> BTreeSet<PeerId> {
+/// Devices that are linked with this one. Whether two of them are linked with each other they say when
+/// they are asked to forward.
+pub(super) fn linked(links: &Links) -> BTreeSet<PeerId> {
     links.all().iter().map(Link::peer).collect()
 }

@@ -1,0 +1,179 @@
+//! What is asked of a model, and what it answers: prompts, settings of the sampler, pieces of a reply,
+//! vectors for texts. Plain data that front ends make and read.
+
+use nook_base::{ActivationDtype, Sensitive};
+use nook_text::{ReplyForm, ReplyShape, Tool, ToolChoice, Turn as DialogTurn};
+use tokio::sync::mpsc;
+
+use crate::requests::Reach;
+use crate::views::{ChatRole, ReplyEvent};
+
+/// How to choose the next token.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sampling {
+    /// 0 takes the likeliest token; absent: 0.7.
+    pub temperature: Option<f32>,
+    /// Only the k likeliest; 0: no limit; absent: 40.
+    pub top_k: Option<u32>,
+    /// Only the likeliest that make up this probability; absent: 0.95.
+    pub top_p: Option<f32>,
+    /// Only those at least this likely compared with the likeliest; absent: 0.05.
+    pub min_p: Option<f32>,
+    /// Above 1 makes repetition less likely; absent: 1.
+    pub repetition_penalty: Option<f32>,
+    /// Same seed, same reply; absent: a fresh one.
+    pub seed: Option<u64>,
+    /// Taken off a token's logit for each time that the reply has it, -2 to 2; absent: 0.
+    pub frequency_penalty: Option<f32>,
+    /// Taken off a token's logit once the reply has it, -2 to 2; absent: 0.
+    pub presence_penalty: Option<f32>,
+    /// Added to the logits of these tokens, -100 to 100.
+    pub biases: Sensitive<Vec<(u32, f32)>>,
+    /// Tell how likely each token was, with so many alternatives; absent: not.
+    pub alternatives: Option<usize>,
+    /// The form that the reply must have; absent: any.
+    pub shape: Option<ReplyShape>,
+}
+
+/// What the model continues.
+#[derive(Debug, Clone)]
+pub enum Prompt {
+    /// Plain text, as it is.
+    Text(Sensitive<String>),
+    /// A text with a gap, which the model fills; only models whose vocabulary has marks for it do.
+    Gap {
+        /// What stands before the gap.
+        before: Sensitive<String>,
+        /// What stands behind it.
+        behind: Sensitive<String>,
+    },
+    /// Token ids, as they are.
+    Tokens(Sensitive<Vec<u32>>),
+    /// A conversation, through the model's chat template.
+    Chat(Vec<ChatMessage>),
+    /// A conversation whose last reply has begun and goes on where it stopped.
+    Begun {
+        /// What was said before that reply.
+        messages: Vec<ChatMessage>,
+        /// What was thought before it; may be empty.
+        thought: Sensitive<String>,
+        /// The reply so far; empty where it was cut while the model thought.
+        reply: Sensitive<String>,
+    },
+    /// A conversation with tools, through the same; the reply is told apart by [`Reply::form`].
+    Dialog(Box<Dialog>),
+}
+
+/// A conversation in which the model may call tools and think aloud.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dialog {
+    /// What was said, oldest first.
+    pub turns: Vec<DialogTurn>,
+    /// What may be called.
+    pub tools: Vec<Tool>,
+    /// Whether it is to be.
+    pub choice: ToolChoice,
+    /// Whether one reply may make several calls.
+    pub parallel: bool,
+    /// How much to think, in the words of the template; `none` asks for no thinking.
+    pub effort: Option<String>,
+}
+
+/// One message of a prompt.
+#[derive(Debug, Clone)]
+pub struct ChatMessage {
+    /// Who said it.
+    pub role: ChatRole,
+    /// What was said.
+    pub text: Sensitive<String>,
+}
+
+/// One reply that somebody wants.
+#[derive(Debug, Clone)]
+pub struct GenerateRequest {
+    /// Name of the model; exact, then ignoring case, then a unique beginning.
+    pub model: String,
+    /// What to continue.
+    pub prompt: Prompt,
+    /// Most tokens of the reply; absent: as many as fit.
+    pub tokens_max: Option<u32>,
+    /// How to choose tokens.
+    pub sampling: Sampling,
+    /// Texts that end the reply; they are not shown.
+    pub stop: Vec<String>,
+    /// How activations travel; absent: as set.
+    pub activation_dtype: Option<ActivationDtype>,
+    /// Where it may be computed.
+    pub reach: Reach,
+}
+
+/// A reply in the making. Dropping it stops the reply within a token.
+#[derive(Debug)]
+pub struct Reply {
+    /// The model that answers, by its full name.
+    pub model: String,
+    /// Token ids of the prompt.
+    pub prompt_ids: Sensitive<Vec<u32>>,
+    /// How to tell text, thinking and calls apart.
+    pub form: ReplyForm,
+    /// Events in order, closed after `done` or `pipeline_aborted`.
+    pub events: mpsc::Receiver<ReplyPiece>,
+}
+
+/// An event of a reply with the token ids it stands for.
+#[derive(Debug, Clone)]
+pub struct ReplyPiece {
+    /// What front ends show.
+    pub event: ReplyEvent,
+    /// Ids of the tokens that this event added (deltas only); stay inside this process.
+    pub ids: Sensitive<Vec<u32>>,
+    /// How likely its token was, where [`Sampling::alternatives`] asked.
+    pub odds: Option<PieceOdds>,
+}
+
+/// How likely a token was: the model's own opinion, before settings changed it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PieceOdds {
+    /// The token.
+    pub chosen: LikelyToken,
+    /// The likeliest ones, best first.
+    pub top: Vec<LikelyToken>,
+}
+
+/// A token and its logarithm.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LikelyToken {
+    /// Its bytes; may be part of a character. Control tokens are spelt out.
+    pub bytes: Sensitive<Vec<u8>>,
+    /// Natural logarithm of its probability.
+    pub logarithm: f32,
+}
+
+/// Texts whose place in the model's space of meanings is wanted.
+#[derive(Debug, Clone)]
+pub struct EmbedRequest {
+    /// Name of the model, as in [`GenerateRequest`].
+    pub model: String,
+    /// The texts.
+    pub inputs: Vec<EmbedInput>,
+}
+
+/// One of them.
+#[derive(Debug, Clone)]
+pub enum EmbedInput {
+    /// Plain text.
+    Text(Sensitive<String>),
+    /// Token ids.
+    Tokens(Sensitive<Vec<u32>>),
+}
+
+/// What came of an [`EmbedRequest`].
+#[derive(Debug, Clone)]
+pub struct Embedded {
+    /// The model, by its full name.
+    pub model: String,
+    /// One vector of length 1 for each input, in order.
+    pub vectors: Sensitive<Vec<Vec<f32>>>,
+    /// Tokens of all inputs.
+    pub tokens: u32,
+}

@@ -1,0 +1,155 @@
+//! Other devices, as doors show them.
+
+use serde::{Deserialize, Serialize};
+
+use super::Trust;
+
+view! {
+/// Another device.
+struct DeviceView {
+    /// Full id; for a device that is only seen, the tag that it shows.
+    pub id: String,
+    /// A short form for lists.
+    pub short_id: String,
+    /// Its name, cleaned.
+    pub name: String,
+    /// Whether the two are paired.
+    pub paired: bool,
+    /// How far it is trusted.
+    pub trust: Trust,
+    /// Whether a link is up.
+    pub connected: bool,
+    /// Whether it offers a pairing code now.
+    pub pairing: bool,
+    /// Where it was last reached or seen, best first.
+    pub addresses: Vec<String>,
+    /// Round trip of the link in milliseconds, windowed minimum.
+    pub rtt_ms: Option<f64>,
+    /// What it offers to compute.
+    pub lends: Vec<LendView>,
+    /// Streams it still has free.
+    pub streams_free: Option<u16>,
+    /// Memory it still offers, in bytes.
+    pub memory_free_bytes: Option<u64>,
+    /// Seconds since 1970 when it was last heard; absent when never.
+    pub last_seen: Option<u64>,
+    /// Why it is not used, in plain English; absent when it is.
+    pub unused_because: Option<String>,
+    /// The same for doors that speak other languages.
+    #[serde(default)]
+    pub unused: Option<UnusedReason>,
+    /// With `left_out`: why the last reply did without it.
+    #[serde(default)]
+    pub left_out: Option<WhyLeftOut>,
+    /// Whether whole requests of this device may go to it now; it then sees what is said.
+    #[serde(default)]
+    pub takes_whole: bool,
+    /// What the owners of the two devices compare: the same digits, in groups, on both screens. Absent for
+    /// a device that is not paired.
+    #[serde(default)]
+    pub safety_number: Option<String>,
+}
+}
+
+view! {
+/// Why a device does not compute for this one.
+#[derive(Copy, Eq)]
+enum UnusedReason {
+    /// It is not paired with this device.
+    NotPaired,
+    /// The owner has blocked it.
+    Blocked,
+    /// It does not answer.
+    Away,
+    /// The owner has not allowed it to compute.
+    NotAllowed,
+    /// It does not share with this device.
+    NotSharing,
+    /// It holds none of the models that are here.
+    NoModel,
+    /// All its streams are taken.
+    Busy,
+    /// The last reply did without it.
+    LeftOut,
+}
+}
+
+view! {
+/// Why a reply did without a device. Times are in milliseconds and of the whole reply.
+#[derive(Copy)]
+#[serde(tag = "kind")]
+enum WhyLeftOut {
+    /// Not connected.
+    Absent,
+    /// Its owner does not share it now.
+    NotSharing,
+    /// Its owner, or this one, does not allow it at this trust level.
+    NotAllowed,
+    /// It is pausing or leaving.
+    Leaving,
+    /// It holds another file under this model's name, or none.
+    OtherFile,
+    /// It refused this very thing, and nothing has changed since.
+    Refused,
+    /// It failed lately and is left alone for a while.
+    FailedLately,
+    /// It computes the model otherwise than this device.
+    ComputesWrongly,
+    /// It offers no layer of this model.
+    NothingToCompute,
+    /// One layer, with this conversation, does not fit.
+    Full {
+        /// Bytes that it needs.
+        needs_bytes: u64,
+        /// Bytes that are free there.
+        free_bytes: u64,
+    },
+    /// All its streams are taken.
+    StreamsTaken,
+    /// Its layers cannot be joined with those of the others.
+    DoesNotFitIn,
+    /// It is too slow.
+    TooSlow {
+        /// How much longer the reply would take.
+        slower_ms: f64,
+    },
+    /// The way to it costs more than its computing saves.
+    HopCostsMoreThanItSaves {
+        /// What the way costs.
+        hop_ms: f64,
+        /// What its computing saves.
+        saves_ms: f64,
+    },
+    /// Loading its layers takes longer than they save.
+    LoadingTakesTooLong {
+        /// How long loading takes.
+        load_ms: f64,
+        /// What they would save.
+        saves_ms: f64,
+    },
+    /// It was never measured, and what is known suffices.
+    UnknownSpeed,
+    /// It would save, but too little.
+    GainIsTooSmall {
+        /// How much.
+        saves_ms: f64,
+    },
+    /// The devices in use do it faster.
+    OthersAreBetter,
+}
+}
+
+view! {
+/// Layers that a device offers.
+struct LendView {
+    /// The model's name here, or the short digest when it is not on this device.
+    pub model: String,
+    /// First layer.
+    pub first_layer: u32,
+    /// Last layer, inclusive.
+    pub last_layer: u32,
+    /// First and last of those that are in its memory now, inclusive; absent when none is.
+    #[serde(default)]
+    pub held: Option<[u32; 2]>,
+}
+}

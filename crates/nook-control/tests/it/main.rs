@@ -1,0 +1,3 @@
+//! The owner's door over a real socket.
+
+mod control;

@@ -1,0 +1,4 @@
+//! The finder, on a network in memory and on the real one.
+
+mod air;
+mod mdns;

@@ -1,0 +1,23 @@
+//! Models against references and against each other: the same bits whatever the cuts, and what is refused.
+//!
+//! `fixtures` loads fixture files, which `places` finds; `plain` is the pass that everything is held against.
+//! (`fuzz_headers.rs` beside this folder is a program of its own.)
+
+mod batches;
+#[cfg(feature = "candle")]
+mod card;
+#[cfg(feature = "candle")]
+mod card_references;
+mod edge;
+mod families;
+mod fixtures;
+#[path = "../../../nook-testkit/src/fixtures.rs"]
+#[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
+mod places;
+mod plain;
+mod plain_pass;
+mod plain_reference;
+mod reference;
+mod same_bits;
+mod sessions;
+mod tiny_references;

@@ -1,0 +1,127 @@
+//! Commands of front ends, handled one at a time by the event loop.
+//!
+//! Each arm answers at once, or hands its answer on to whatever takes longer. An answer that nobody waits
+//! for any more is dropped.
+
+use nook_api::{
+    ChatCommand, Command, DeviceCommand, ModelCommand, PortCommand, SettingCommand, SharingCommand,
+};
+
+use crate::chats::ended_by;
+use crate::requester::Event;
+use crate::state::State;
+
+impl State {
+    pub(crate) fn dispatch(&mut self, command: Command) {
+        match command {
+            Command::Sharing(command) => self.dispatch_sharing(command),
+            Command::Devices(command) => self.dispatch_devices(command),
+            Command::Models(command) => self.dispatch_models(command),
+            Command::Chats(command) => self.dispatch_chats(command),
+            Command::Settings(command) => self.dispatch_settings(command),
+            Command::Port(command) => self.dispatch_port(command),
+            Command::Generate { request, answer } => self.generate(request, (None, None), answer),
+            Command::Embed { request, answer } => self.embed(request, answer),
+            Command::Say { turn, answer } => self.say(turn, answer),
+            Command::NotePortRequest(request) => self.note_port_request(request),
+            Command::PortSettings { answer } => drop(answer.send(Ok(self.port_settings()))),
+            Command::PortState { on, base_url, problem, answer } => {
+                (self.port.on, self.port.base_url, self.port.problem) = (on, base_url, problem);
+                let _ = answer.send(Ok(()));
+            }
+            Command::ShutDown(done) => {
+                // The loop takes this one before it comes here.
+                let _ = done.send(());
+            }
+        }
+    }
+
+    fn dispatch_sharing(&mut self, command: SharingCommand) {
+        use SharingCommand as Of;
+        match command {
+            Of::SetSharing { sharing, answer } => drop(answer.send(self.set_sharing(sharing))),
+            Of::PauseSharing { span, answer } => drop(answer.send(self.pause_sharing(span))),
+            Of::ResumeSharing { answer } => drop(answer.send(self.resume_sharing())),
+            Of::FreeMemory { answer } => drop(answer.send(self.free_memory())),
+        }
+    }
+
+    fn dispatch_devices(&mut self, command: DeviceCommand) {
+        use DeviceCommand as Of;
+        match command {
+            Of::ShowCode { answer } => drop(answer.send(self.show_code())),
+            Of::CancelPairing { answer } => {
+                self.cancel_pairing();
+                let _ = answer.send(Ok(()));
+            }
+            Of::Join { target, code, answer } => self.join(target, &code, answer),
+            Of::SetTrust { device, trust, answer } => {
+                drop(answer.send(self.set_trust(&device, trust)))
+            }
+            Of::Forget { device, answer } => drop(answer.send(self.forget(&device))),
+            Of::SetName { name, answer } => drop(answer.send(self.set_name(&name))),
+        }
+    }
+
+    fn dispatch_models(&mut self, command: ModelCommand) {
+        use ModelCommand as Of;
+        match command {
+            Of::ImportModel { file, name, answer } => self.import(file, name, answer),
+            // Whoever changes the lists of models and downloads looks at them next, and may be quick.
+            Of::RemoveModel { name, answer } => {
+                let removed = self.remove_model(&name);
+                self.publish();
+                let _ = answer.send(removed);
+            }
+            Of::Pull { source, name, answer } => {
+                let begun = self.pull(&source, name.as_deref());
+                self.publish();
+                let _ = answer.send(begun);
+            }
+            Of::CopyModel { model, from, answer } => {
+                drop(answer.send(self.copy_model(&model, from)))
+            }
+            Of::ChangeDownload { key, ask, answer } => {
+                let changed = self.change_download(&key, ask);
+                self.publish();
+                let _ = answer.send(changed);
+            }
+            Of::MoveModels { to, answer } => self.move_models(to, answer),
+            Of::StopMovingModels { answer } => {
+                self.stop_moving();
+                let _ = answer.send(Ok(()));
+            }
+            Of::FoundModels { answer } => self.look_elsewhere(answer),
+        }
+    }
+
+    fn dispatch_chats(&mut self, command: ChatCommand) {
+        if let Some(conversation) = ended_by(&command) {
+            // What its replies left to go on with goes with it.
+            self.ask(Event::ChatEnded(conversation));
+        }
+        self.chats.obey(command);
+    }
+
+    fn dispatch_settings(&mut self, command: SettingCommand) {
+        use SettingCommand as Of;
+        match command {
+            Of::ChangeSetting { setting, answer } => {
+                drop(answer.send(self.change_setting(setting)));
+            }
+            Of::Doctor { answer } => drop(answer.send(Ok(self.examine()))),
+            Of::Pipeline { answer } => drop(answer.send(Ok(self.pipeline_view()))),
+            Of::Vitals { answer } => self.count_vitals(answer),
+        }
+    }
+
+    fn dispatch_port(&mut self, command: PortCommand) {
+        use PortCommand as Of;
+        match command {
+            Of::PortKey { answer } => drop(answer.send(Ok(self.port_key()))),
+            Of::RenewPortKey { answer } => drop(answer.send(self.renew_port_key())),
+            Of::AddPortKey { name, answer } => drop(answer.send(self.add_port_key(&name))),
+            Of::RemovePortKey { name, answer } => drop(answer.send(self.remove_port_key(&name))),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Tasks that panicked: a part without which nothing goes ends the node, another one is shown as a
+//! problem. Whoever holds the handle learns of the first kind there.
+
+use nook_base::tasks::TaskPanic;
+
+use crate::state::State;
+use crate::views::{Trouble, TroubleView};
+
+/// Under which name problems of this kind are kept.
+const PROBLEM: &str = "mishaps";
+
+impl State {
+    /// Shows the tasks that panicked. They stay until the program is started again, because what
+    /// they should have done may be missing until then.
+    pub(crate) fn note_mishaps(&mut self) {
+        let mishaps: Vec<_> = self.tasks.panics().iter().map(shown).collect();
+        self.note(PROBLEM, mishaps);
+    }
+}
+
+fn shown(panic: &TaskPanic) -> TroubleView {
+    let part = panic.task;
+    let words = format!(
+        "A part of Inglenook ended because of a mistake in the program ({part}). The rest goes on; if \
+         something does not work, start Inglenook again."
+    );
+    TroubleView::new(words, Trouble::PartEnded { part: part.to_owned() })
+}

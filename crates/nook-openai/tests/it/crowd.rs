@@ -1,0 +1,200 @@
+//! Many clients at once, and clients that leave.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use nook_api::REPLIES_WAITING_MAX;
+use nook_openai::Limits;
+use nook_testkit::Standstill;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::kit::{Port, body, long_body, until};
+
+/// One reply at a time.
+const ONE_AT_A_TIME: &str = "[distributed_inference]\nmax_concurrent_pipelines = 1\n";
+
+/// Starts a stream, reads until its first words, and holds it there.
+async fn begin_stream(port: &Port) -> (TcpStream, Standstill) {
+    let slow = port.slow().await;
+    let mut stream = port.connect().await;
+    stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("\"delta\":{\"content\"") {
+        let mut piece = [0; 1024];
+        let count = stream.read(&mut piece).await.unwrap();
+        assert!(count > 0, "it ended: {}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&piece[..count]);
+    }
+    (stream, slow.stand_still())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_36_a_burst_waits_its_turn() {
+    let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;
+    let request = port.chat(&body(&json!({"max_tokens": 2})));
+    let answers = join_all((0..12).map(|_| port.ask(&request))).await;
+    let contents: Vec<_> = answers.iter().map(|answer| answer.content()).collect();
+    assert!(contents.iter().all(|content| *content == contents[0]), "{contents:?}");
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_36_beyond_the_queue_the_answer_is_429() {
+    let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;
+    // While one long reply is made, as many as may wait do, and the rest is refused at once.
+    let first = begin_stream(&port).await;
+    let more = 5;
+    let short = port.chat(&body(&json!({"max_tokens": 1})));
+    let answered = AtomicUsize::new(0);
+    let asked = (0..REPLIES_WAITING_MAX + more).map(async |_| {
+        let answer = port.ask(&short).await;
+        answered.fetch_add(1, Ordering::Relaxed);
+        answer
+    });
+    // While the first one is held, nobody is answered but those who are refused.
+    let goes_on = async {
+        while answered.load(Ordering::Relaxed) < more {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        drop(first);
+    };
+    let (answers, ()) = tokio::join!(join_all(asked), goes_on);
+    let (refused, waited): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer.status == 429);
+    assert_eq!((refused.len(), waited.len()), (more, REPLIES_WAITING_MAX));
+    assert!(waited.iter().all(|answer| answer.status == 200));
+    for answer in refused {
+        assert_eq!(answer.error_code(), "rate_limit_exceeded");
+        assert_eq!(answer.header("retry-after"), Some("2"));
+    }
+    port.wait_until_idle().await;
+    port.close().await;
+}
+
+/// Reads until `seen` holds all of `wanted`, or to the end.
+async fn read_until(stream: &mut TcpStream, wanted: &[&str]) -> String {
+    let mut seen = String::new();
+    while !wanted.iter().all(|wanted| seen.contains(wanted)) {
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).await.unwrap();
+        if count == 0 {
+            break;
+        }
+        seen.push_str(&String::from_utf8_lossy(&piece[..count]));
+    }
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_14_and_36_a_stream_that_waits_has_headers_and_is_kept_alive() {
+    let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;
+    let (first, held) = begin_stream(&port).await;
+    let prompt = json!({"model": "ember", "prompt": "Once", "max_tokens": 2, "stream": true, "temperature": 0});
+    let input = json!({"model": "ember", "input": "hi", "max_output_tokens": 2, "stream": true, "temperature": 0});
+    let mut waiting = Vec::new();
+    for (path, body) in [
+        ("/v1/chat/completions", body(&json!({"stream": true, "max_tokens": 2}))),
+        ("/v1/completions", prompt.to_string()),
+        ("/v1/responses", input.to_string()),
+    ] {
+        let request = port.request("POST", path).with("Content-Type", "application/json");
+        let mut stream = port.connect().await;
+        stream.write_all(&request.body(body.as_bytes()).bytes()).await.unwrap();
+        waiting.push((path, stream));
+    }
+    // The first reply stands still meanwhile: all that these say comes while they wait.
+    let mut heads = Vec::new();
+    for (path, stream) in &mut waiting {
+        let head = read_until(stream, &["\r\n\r\n", ":\n\n"]).await;
+        assert!(head.starts_with("HTTP/1.1 200 "), "{path}: {head}");
+        assert!(head.contains("content-type: text/event-stream"), "{path}: {head}");
+        assert!(!head.contains("finish_reason\":\""), "{path}: {head}");
+        heads.push(head);
+    }
+    // Whoever leaves the queue in this state frees the place too.
+    drop((first, held));
+    for ((path, stream), head) in waiting.iter_mut().zip(&heads) {
+        let whole = head.clone() + &read_until(stream, &["\r\n0\r\n\r\n"]).await;
+        let end = if *path == "/v1/responses" { "response.incomplete" } else { "data: [DONE]" };
+        assert!(whole.contains(end), "{path}: {whole}");
+        assert!(whole.contains("ember"), "{path}: {whole}");
+    }
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_found_wrong_after_a_wait_is_an_error_in_the_stream_and_never_a_stop() {
+    let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;
+    let (first, held) = begin_stream(&port).await;
+    let long =
+        json!({"stream": true, "messages": [{"role": "user", "content": "word ".repeat(4000)}]});
+    let mut stream = port.connect().await;
+    stream.write_all(&port.chat(&body(&long)).bytes()).await.unwrap();
+    let head = read_until(&mut stream, &[":\n\n"]).await;
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    drop((first, held));
+    let rest = head + &read_until(&mut stream, &["\r\n0\r\n\r\n"]).await;
+    assert!(
+        rest.contains("data: {\"error\":{") && rest.contains("context_length_exceeded"),
+        "{rest}"
+    );
+    assert!(!rest.contains("[DONE]") && !rest.contains("finish_reason\":\""), "{rest}");
+    // The same without a wait has a status, and so has a model that is not there while others wait.
+    assert_eq!(port.ask(&port.chat(&body(&long))).await.status, 400);
+    let unknown = body(&json!({"stream": true, "model": "nobody"}));
+    assert_eq!(port.ask(&port.chat(&unknown)).await.status, 404);
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h5_and_row_15_leaving_frees_the_slot() {
+    let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;
+    // Those who leave the queue are passed over when the slot is free.
+    let first = begin_stream(&port).await;
+    let mut queue = Vec::new();
+    for _ in 0..REPLIES_WAITING_MAX {
+        let mut stream = port.connect().await;
+        stream.write_all(&port.chat(&long_body(true)).bytes()).await.unwrap();
+        queue.push(stream);
+    }
+    drop((queue, first));
+    port.wait_until_idle().await;
+    // A whole reply is waited for without a byte coming back; its client's leaving counts as well.
+    let mut stream = port.connect().await;
+    stream.write_all(&port.chat(&long_body(false)).bytes()).await.unwrap();
+    until(&port.house, |view| view.sharing.status_line.ends_with("answering")).await;
+    drop(stream);
+    port.wait_until_idle().await;
+    assert_eq!(port.ask(&port.chat(&body(&json!({})))).await.status, 200);
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t1_connections_are_counted_and_the_next_one_waits() {
+    let port = Port::open_with(Limits { connections: 2, ..Limits::USUAL }, "").await;
+    let idle = [port.connect().await, port.connect().await];
+    let list = port.request("GET", "/v1/models");
+    let mut third = Box::pin(port.ask(&list));
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut third).await;
+    assert!(early.is_err(), "it did not wait: {early:?}");
+    drop(idle);
+    assert_eq!(third.await.status, 200);
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_connection_serves_many_requests() {
+    let port = Port::open().await;
+    let mut stream = port.connect().await;
+    let list = port.request("GET", "/healthz").but("Connection", "keep-alive").bytes();
+    for _ in 0..5 {
+        stream.write_all(&list).await.unwrap();
+        let mut answer = [0; 2048];
+        let count = stream.read(&mut answer).await.unwrap();
+        assert!(answer[..count].starts_with(b"HTTP/1.1 200 "));
+    }
+    port.close().await;
+}

@@ -1,0 +1,14 @@
+//! What is kept on disk: settings, identity, paired devices, chats, model files.
+
+mod chats;
+mod keyring;
+mod kill;
+mod lent_days;
+mod library;
+mod measured;
+mod moving;
+mod peers;
+#[path = "../../../nook-testkit/src/fixtures.rs"]
+#[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
+mod places;
+mod settings;

@@ -1,0 +1,5 @@
+//! Pairing, tickets and the gate, in memory.
+
+mod pairing;
+mod promises;
+mod tickets;

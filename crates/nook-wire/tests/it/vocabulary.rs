@@ -1,0 +1,310 @@
+//! Invariant I-2, the half that the compiler keeps: no token id, prompt, reply text or logits can be
+//! in a message to another device, because no field could hold it.
+//!
+//! Every field of every variant is named below without `..`. A new field, or a new type of field,
+//! does not compile until somebody has argued for it here.
+
+use bytes::Bytes;
+use nook_base::{
+    ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
+};
+use nook_wire::{
+    Advert, CachesHead, CallId, Chunk, DecodeError, Have, HaveModel, Hello, HistoryMark,
+    KeptHistory, Kind, LocalMessage, LogitRows, Message, Open, Passed, Piece, PlaceState,
+    PlaceWish, Placed, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, Want,
+    WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
+    WireError, WireMessage, WorkerMessage, decode, encode,
+};
+
+/// A type that has no room for text or for a list of numbers that could be token ids.
+trait HoldsNoText {}
+impl HoldsNoText for bool {}
+impl HoldsNoText for u8 {}
+impl HoldsNoText for u16 {}
+impl HoldsNoText for u32 {}
+impl HoldsNoText for u64 {}
+impl HoldsNoText for ModelDigest {}
+impl HoldsNoText for LayerRange {}
+impl HoldsNoText for ActivationDtype {}
+impl HoldsNoText for ErrorCode {}
+/// Two numbers.
+impl HoldsNoText for ProtocolRange {}
+/// 16 bytes of a hash keyed with a secret that never leaves the device that made it.
+impl HoldsNoText for HistoryMark {}
+/// A hash of a public key, the key itself, and a signature: one of each in a ticket, all of them fixed
+/// before a word was said, or made from what was.
+impl HoldsNoText for PeerId {}
+impl HoldsNoText for [u8; 32] {}
+impl HoldsNoText for [[u8; 32]; 2] {}
+/// How freely tokens are chosen: settings of a client, bounded, one of each in a request.
+impl HoldsNoText for f32 {}
+impl<T: HoldsNoText> HoldsNoText for Option<T> {}
+
+/// Fields that hold no text.
+fn plain(_: &[&dyn HoldsNoText]) {}
+/// The only texts: who speaks, what a model is called that may be copied, and sentences for people.
+fn named_text(_: &String) {}
+/// The only free bytes: those of an activation, whose head has fixed their number. Behind a WHOLE ASK
+/// that was accepted, and behind WHOLE TOKENS, they are ids: to and from a device of the same person. Behind
+/// PIECE they are those of a model's file, which was there before anything was said.
+fn activation_bytes(_: &Bytes) {}
+
+fn visit(message: &Message) {
+    match message {
+        Message::Hello(Hello { protocol, app_version, device_name, listen_port }) => {
+            plain(&[protocol, listen_port]);
+            named_text(app_version);
+            named_text(device_name);
+        }
+        Message::Advert(Advert {
+            sharing,
+            shards,
+            streams_free,
+            queue_depth,
+            memory_free_bytes,
+        }) => {
+            plain(&[sharing, streams_free, queue_depth, memory_free_bytes]);
+            shards.iter().for_each(visit_shard);
+        }
+        Message::Place(PlaceWish { model, layers }) => plain(&[model, layers]),
+        Message::Placed(Placed { model, layers, state }) => {
+            plain(&[model, layers]);
+            match state {
+                PlaceState::Held => {}
+                PlaceState::Loading { percent } => plain(&[percent]),
+                PlaceState::Refused { code } => plain(&[code]),
+            }
+        }
+        Message::Open(Open { session, model, layers, dtype, positions_max, resume }) => {
+            plain(&[session, model, layers, dtype, positions_max]);
+            if let Some(ResumePoint { position, mark, copy }) = resume {
+                plain(&[position, mark, copy]);
+            }
+        }
+        Message::Opened { position } | Message::Truncate { position } => plain(&[position]),
+        Message::Step(head) => visit_step(head),
+        Message::Result(ResultHead {
+            step,
+            position,
+            count,
+            hidden,
+            dtype,
+            compute_us,
+            queue_us,
+            bulk,
+        }) => {
+            plain(&[step, position, count, hidden, dtype]);
+            plain(&[compute_us, queue_us, bulk]);
+        }
+        Message::Chunk(Chunk { offset, bytes, last }) => {
+            plain(&[offset, last]);
+            activation_bytes(bytes);
+        }
+        Message::Credit { chunks } => plain(&[chunks]),
+        Message::Close { code } => plain(&[code]),
+        Message::Error(WireError { code, sentence }) => {
+            plain(&[code]);
+            named_text(sentence);
+        }
+        Message::Draining { sentence } => named_text(sentence),
+        Message::GiveCaches => {}
+        // Its bytes are keys and values of attention: made from activations, as those are from tokens.
+        Message::Caches(CachesHead { first, count, bytes, position, mark }) => {
+            plain(&[first, count, bytes, position, mark]);
+        }
+        Message::TookCaches { position } => plain(&[position]),
+        Message::DropKept(KeptHistory { model, position, mark }) => plain(&[model, position, mark]),
+        Message::Ping { nonce } | Message::Pong { nonce } => plain(&[nonce]),
+        Message::Forward(ticket) | Message::Relay(ticket) => visit_ticket(ticket),
+        Message::Onward { code } => plain(&[code]),
+        Message::Passed(Passed { step, compute_us, queue_us }) => {
+            plain(&[step, compute_us, queue_us]);
+        }
+        Message::WholeOffers(WholeOffers { offers }) => {
+            for WholeOffer { model, ends_us, ends_held, load_kb_per_s } in offers {
+                plain(&[model, ends_us, ends_held, load_kb_per_s]);
+            }
+        }
+        Message::WholeAsk(ask) => visit_ask(ask),
+        Message::WholeTokens(WholeTokens { positions, count, compute_us, queue_us }) => {
+            plain(&[positions, count, compute_us, queue_us]);
+        }
+        Message::WholeEnd { finish: WholeFinish::Stop | WholeFinish::Length, kept } => {
+            if let Some(WholeKept { position, mark }) = kept {
+                plain(&[position, mark]);
+            }
+        }
+        Message::Have(Have { models }) => {
+            for HaveModel { model, bytes, layers, name } in models {
+                plain(&[model, bytes, layers]);
+                named_text(name);
+            }
+        }
+        Message::Want(Want { model, from, bytes }) => plain(&[model, from, bytes]),
+        Message::Piece(Piece { from, bytes }) => plain(&[from, bytes]),
+    }
+}
+
+fn visit_ask(ask: &WholeAsk) {
+    let WholeAsk { model, prompt, biases, tokens_max, resume, sampling } = ask;
+    plain(&[model, prompt, biases, tokens_max, resume]);
+    let WholeSampling {
+        seed,
+        temperature,
+        top_k,
+        top_p,
+        min_p,
+        repetition_penalty,
+        repetition_window,
+        frequency_penalty,
+        presence_penalty,
+    } = sampling;
+    plain(&[seed, temperature, top_k, top_p, min_p]);
+    plain(&[repetition_penalty, repetition_window, frequency_penalty, presence_penalty]);
+}
+
+fn visit_ticket(ticket: &Ticket) {
+    let Ticket {
+        requester,
+        carrier,
+        host,
+        session,
+        model,
+        layers,
+        dtype,
+        positions_max,
+        signature,
+    } = ticket;
+    plain(&[requester, carrier, host, session, model]);
+    plain(&[layers, dtype, positions_max, signature]);
+}
+
+fn visit_shard(shard: &ShardAdvert) {
+    let ShardAdvert { model, layers, held, decode_us_per_layer, prefill_us_per_layer_token } =
+        shard;
+    plain(&[model, layers, held]);
+    plain(&[decode_us_per_layer, prefill_us_per_layer_token]);
+}
+
+fn visit_step(head: &StepHead) {
+    let StepHead { step, position, count, hidden, dtype, history_before, history_after, bulk } =
+        head;
+    plain(&[step, position, count, hidden, dtype]);
+    plain(&[history_before, history_after, bulk]);
+}
+
+fn step(history: [u8; 16]) -> Message {
+    Message::Step(StepHead {
+        step: 1,
+        position: 40,
+        count: 8,
+        hidden: 2048,
+        dtype: ActivationDtype::F16,
+        history_before: HistoryMark(history),
+        history_after: HistoryMark(history),
+        bulk: false,
+    })
+}
+
+fn size(message: &Message) -> usize {
+    visit(message);
+    encode(CallId(1), 0, message).len()
+}
+
+#[test]
+fn a_step_says_the_same_amount_whatever_was_said() {
+    // Two conversations of equal length differ only in their keyed marks, whose size is fixed.
+    assert_eq!(size(&step([0; 16])), size(&step([0xff; 16])));
+    let open = |session| {
+        size(&Message::Open(Open {
+            session,
+            model: ModelDigest([7; 32]),
+            layers: LayerRange::with_len(2, 5),
+            dtype: ActivationDtype::F16,
+            positions_max: 4096,
+            resume: Some(ResumePoint {
+                position: 40,
+                mark: HistoryMark([session as u8; 16]),
+                copy: false,
+            }),
+        }))
+    };
+    assert_eq!(open(1), open(2));
+    assert!(open(u64::MAX) < 100 && size(&step([1; 16])) < 80);
+    let ticket = |session| {
+        size(&Message::Relay(Box::new(Ticket {
+            requester: [session as u8; 32],
+            carrier: PeerId([2; 32]),
+            host: PeerId([3; 32]),
+            session,
+            model: ModelDigest([7; 32]),
+            layers: LayerRange::with_len(2, 5),
+            dtype: ActivationDtype::F16,
+            positions_max: 4096,
+            signature: [[session as u8; 32]; 2],
+        })))
+    };
+    assert_eq!(ticket(1), ticket(2));
+    assert!(ticket(u64::MAX) < 256);
+}
+
+#[test]
+fn what_is_local_has_no_way_into_a_message_between_devices() {
+    let tokens = WorkerMessage::Local(LocalMessage::Tokens {
+        step: 0,
+        position: 0,
+        ids: Sensitive(vec![1, 2, 3]),
+        history_before: HistoryMark::default(),
+        history_after: HistoryMark::default(),
+        rows: LogitRows::Last,
+    });
+    assert_eq!(tokens.clone().into_peer(), Err(tokens));
+}
+
+#[test]
+fn a_device_refuses_every_local_kind() {
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.is_local()) {
+        let mut frame = encode(CallId(1), 0, &Message::Opened { position: 0 }).to_vec();
+        frame[1] = kind as u8;
+        assert_eq!(
+            decode::<Message>(frame.into()),
+            Err(DecodeError::UnknownKind { number: kind as u8 })
+        );
+    }
+}
+
+#[test]
+fn reserved_kinds_are_refused_by_everybody() {
+    let known = |number: &u8| Kind::ALL.iter().any(|kind| *kind as u8 == *number);
+    let unknown: Vec<u8> = (0..=u8::MAX).filter(|number| !known(number)).collect();
+    assert_eq!(unknown.len(), 256 - Kind::ALL.len(), "no number stands for two kinds");
+    for number in unknown {
+        let mut frame = encode(CallId(1), 0, &Message::Opened { position: 0 }).to_vec();
+        frame[1] = number;
+        let frame = Bytes::from(frame);
+        let refused = DecodeError::UnknownKind { number };
+        assert_eq!(decode::<Message>(frame.clone()), Err(refused));
+        assert_eq!(decode::<WorkerMessage>(frame), Err(refused));
+    }
+}
+
+#[test]
+fn debug_output_shows_no_ids_no_bytes_and_no_key() {
+    let local = |message: LocalMessage| format!("{:?}", WorkerMessage::Local(message));
+    let chunk = Chunk { offset: 7, bytes: Bytes::from_static(&[77; 9]), last: true };
+    let part = ModelPart::whole(2);
+    let shown = [
+        local(LocalMessage::Tokens {
+            step: 1,
+            position: 2,
+            ids: Sensitive(vec![77_777; 2]),
+            history_before: HistoryMark([1; 16]),
+            history_after: HistoryMark([2; 16]),
+            rows: LogitRows::Last,
+        }),
+        local(LocalMessage::Auth { token: Sensitive([77; 32]) }),
+        format!("{chunk:?} {part:?}"),
+    ];
+    assert!(shown.iter().all(|text| !text.contains("77")), "{shown:?}");
+    assert!(shown[2].starts_with("Chunk(9 bytes at 7, last)"));
+}

@@ -1,0 +1,245 @@
+//! Kept conversations over a real house with a real worker: stopping and going on, editing, chats
+//! that are not kept, files, and what the owner chooses in the window.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::time::Duration;
+
+use nook_api::views::{
+    ChatRole, ExportAsk, MessageFinish, MessageView, PoolingView, ReplyEvent, SettingAsk, Trust,
+};
+use nook_api::{ChatStart, NodeHandle, Reach, StartedTurn, Turn, TurnText};
+use nook_base::{ErrorCode, Sensitive};
+use nook_node::{HouseOptions, WorkerCommand};
+use nook_testkit::Throttle;
+
+/// A test that waits longer than this hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Node {
+    house: NodeHandle,
+    home: tempfile::TempDir,
+}
+
+impl Node {
+    /// A house that always takes the likeliest token.
+    async fn start() -> Self {
+        Self::start_with("").await
+    }
+
+    /// The same with more settings.
+    async fn start_with(more: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let settings = concat!(
+            "[device]\nname = \"Kitchen laptop\"\nkeyring = \"off\"\n",
+            "[network]\nlisten_port = 0\nloopback = true\n",
+            "[port]\nenabled = false\n",
+            "[chat]\ntemperature = 0.0\n",
+        );
+        let settings = settings.to_owned() + more;
+        std::fs::write(home.path().join("settings.toml"), settings).unwrap();
+        let program = tokio::task::spawn_blocking(nook_testkit::nook).await.unwrap().unwrap();
+        let worker = WorkerCommand { program: program.into(), arguments: vec!["worker".into()] };
+        let options = HouseOptions { home: Some(home.path().to_owned()), worker };
+        Self { house: nook_node::start(options).await.unwrap(), home }
+    }
+
+    async fn say(&self, conversation: Option<i64>, text: TurnText) -> StartedTurn {
+        self.begin(conversation, text, ChatStart::default()).await
+    }
+
+    async fn begin(
+        &self,
+        conversation: Option<i64>,
+        text: TurnText,
+        start: ChatStart,
+    ) -> StartedTurn {
+        let model = "ember".to_owned();
+        let turn = Turn { conversation, start, text, model, reach: Reach::ThisDevice };
+        tokio::time::timeout(PATIENCE, self.house.say(turn)).await.unwrap().unwrap()
+    }
+
+    async fn messages(&self, conversation: i64) -> Vec<MessageView> {
+        self.house.messages(conversation).await.unwrap()
+    }
+
+    /// Its worker, slow from now on: whatever is stopped in its middle is far from its end then.
+    async fn slow(&self) -> Throttle {
+        let mut turn = self.say(None, new("Hello", None)).await;
+        listen(&mut turn, 1).await;
+        Throttle::start(nook_testkit::workers_of(&self.house).await.unwrap(), 16)
+    }
+
+    /// The reply as it is kept once it has ended.
+    async fn ended(&self, conversation: i64, reply: i64) -> MessageView {
+        let wait = async {
+            loop {
+                let all = self.messages(conversation).await;
+                let found = all.into_iter().find(|message| message.id == reply).unwrap();
+                if found.finish != MessageFinish::Running {
+                    return found;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.expect("the reply should end")
+    }
+}
+
+fn new(text: &str, parent: Option<i64>) -> TurnText {
+    TurnText::New { text: Sensitive(text.to_owned()), parent }
+}
+
+/// Listens until `tokens` have come, or to the end.
+async fn listen(turn: &mut StartedTurn, tokens: u32) {
+    let heard = async {
+        while let Some(piece) = turn.reply.events.recv().await {
+            match piece.event {
+                ReplyEvent::TokenDelta { tokens: so_far, .. } if so_far >= tokens => return,
+                ReplyEvent::PipelineAborted { code, sentence } => panic!("{code}: {sentence}"),
+                _ => {}
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, heard).await.expect("words should come");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_reply_keeps_words_and_route_and_goes_on_behind_them() {
+    let node = Node::start().await;
+    let slow = node.slow().await;
+    let mut turn = node.say(None, new("Tell me a story about a fox.", None)).await;
+    let (conversation, reply) = (turn.conversation, turn.reply_message);
+    listen(&mut turn, 12).await;
+    drop((turn, slow));
+    let cut = node.ended(conversation, reply).await;
+    assert_eq!(cut.finish, MessageFinish::Stopped);
+    assert!(!cut.text.is_empty());
+    let path = cut.path.expect("who computed it is known");
+    assert!(path.route.legs.iter().all(|leg| leg.local) && path.completion_tokens >= 12);
+    assert!(matches!(&cut.stretches[..], [all] if all.at == 0 && all.route == path.route));
+
+    let mut turn = node.say(Some(conversation), TurnText::More(reply)).await;
+    assert_eq!(turn.reply_message, reply);
+    listen(&mut turn, u32::MAX).await;
+    let whole = node.ended(conversation, reply).await;
+    assert!(whole.text.starts_with(&cut.text) && whole.text.len() > cut.text.len());
+    assert_eq!(whole.stretches, cut.stretches, "the same route went on");
+    let summary = whole.summary.unwrap();
+    assert!(summary.completion_tokens > path.completion_tokens);
+    // Who did what is kept with the message, for the tokens that came now.
+    let [part] = &summary.timeline[..] else { panic!("{:?}", summary.timeline) };
+    assert!(part.local && part.first_token == path.completion_tokens + 1, "{part:?}");
+    assert_eq!(part.last_token, summary.completion_tokens);
+    assert!(summary.total_ms >= part.prompt.compute_ms + part.reply.compute_ms, "{summary:?}");
+    assert_eq!(node.messages(conversation).await.len(), 2, "nothing was added beside it");
+    node.house.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_waits_has_its_handle_at_once_and_can_be_stopped() {
+    let one = "[distributed_inference]\nmax_concurrent_pipelines = 1\n";
+    let node = Node::start_with(one).await;
+    let slow = node.slow().await;
+    let mut first = node.say(None, new("Tell me a story about a fox.", None)).await;
+    listen(&mut first, 3).await;
+    let held = slow.stand_still();
+    // Nobody is answered from here on, and whatever is asked for comes back all the same.
+    let second = node.say(None, new("And one about a hen.", None)).await;
+    let (conversation, reply) = (second.conversation, second.reply_message);
+    let kept = node.messages(conversation).await;
+    assert_eq!(kept.last().unwrap().finish, MessageFinish::Running);
+    drop(second);
+    assert_eq!(node.ended(conversation, reply).await.finish, MessageFinish::Stopped);
+    let again = node.say(Some(conversation), TurnText::Again(kept[0].id)).await;
+    let rest = node.say(Some(conversation), TurnText::More(reply)).await;
+    assert_eq!(rest.reply_message, reply);
+    let sibling = again.reply_message;
+    drop((again, rest));
+    for reply in [reply, sibling] {
+        let stopped = node.ended(conversation, reply).await;
+        assert_eq!((stopped.finish, stopped.text.as_str()), (MessageFinish::Stopped, ""));
+    }
+    // Those who left have given their places back; beyond the places a turn is refused.
+    let mut waiting = Vec::new();
+    for _ in 0..nook_api::REPLIES_WAITING_MAX {
+        waiting.push(node.say(None, new("Hello", None)).await);
+    }
+    let (text, model) = (new("Hello", None), "ember".to_owned());
+    let start = ChatStart::default();
+    let turn = Turn { conversation: None, start, text, model, reach: Reach::ThisDevice };
+    assert_eq!(node.house.say(turn).await.unwrap_err().code, ErrorCode::Busy);
+    drop((waiting, first, held));
+    let mut last = node.say(None, new("Hello", None)).await;
+    listen(&mut last, 2).await;
+    node.house.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_first_message_stands_beside_the_old_one_and_files_come_back() {
+    let node = Node::start().await;
+    let mut turn = node.say(None, new("Hello", None)).await;
+    listen(&mut turn, 3).await;
+    let conversation = turn.conversation;
+    drop(turn);
+    let mut turn = node.say(Some(conversation), new("Good evening", None)).await;
+    listen(&mut turn, 3).await;
+    let reply = turn.reply_message;
+    drop(turn);
+    node.ended(conversation, reply).await;
+    let all = node.messages(conversation).await;
+    let beginnings: Vec<_> = all.iter().filter(|message| message.parent.is_none()).collect();
+    assert_eq!(beginnings.len(), 2);
+    assert!(beginnings.iter().all(|message| message.role == ChatRole::User));
+
+    let file = node.house.export_conversation(conversation, ExportAsk::Json).await.unwrap();
+    let copy = node.house.import_conversation(file.clone()).await.unwrap();
+    assert_eq!(node.house.export_conversation(copy, ExportAsk::Json).await.unwrap(), file);
+    let found = node.house.conversations(Some("evening".to_owned())).await.unwrap();
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|one| one.excerpt.is_some()));
+    node.house.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_that_is_not_kept_leaves_nothing_in_any_file() {
+    let node = Node::start().await;
+    let canary = "xylophonequartz";
+    let start = ChatStart { temporary: true, instructions: Sensitive(canary.to_owned()) };
+    let mut turn = node.begin(None, new(canary, None), start).await;
+    listen(&mut turn, 3).await;
+    let (conversation, reply) = (turn.conversation, turn.reply_message);
+    drop(turn);
+    node.ended(conversation, reply).await;
+    assert!(node.house.conversations(None).await.unwrap().is_empty());
+    for (path, bytes) in nook_testkit::files_below(node.home.path()).unwrap() {
+        let found = bytes.windows(canary.len()).any(|window| window == canary.as_bytes());
+        assert!(!found, "{} holds it", path.display());
+    }
+    node.house.delete_conversation(conversation).await.unwrap();
+    let gone = node.house.messages(conversation).await.unwrap_err();
+    assert_eq!(gone.code, ErrorCode::NotFound);
+    node.house.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_owner_chooses_is_shown_and_kept_and_nonsense_is_refused() {
+    let node = Node::start().await;
+    let house = &node.house;
+    for setting in [
+        SettingAsk::Borrow(Trust::Own),
+        SettingAsk::LendStreams(3),
+        SettingAsk::Pooling(PoolingView::Always),
+    ] {
+        house.change_setting(setting).await.unwrap();
+    }
+    let refused = house.change_setting(SettingAsk::LendStreams(0)).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::BadRequest);
+    let shown = house.now().settings.clone();
+    assert_eq!((shown.borrow, shown.lend_streams), (Trust::Own, 3));
+    assert_eq!(house.pipeline().await.unwrap().pooling, PoolingView::Always);
+    let before = house.port_settings().await.unwrap().key;
+    let renewed = house.renew_port_key().await.unwrap();
+    assert!(renewed != before && renewed == house.port_settings().await.unwrap().key);
+    house.shut_down().await;
+}

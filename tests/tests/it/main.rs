@@ -1,0 +1,44 @@
+//! Whole households, and the programs that measure them.
+//!
+//! Every test starts nodes as processes of their own; none touches this process's environment, limits or
+//! working folder, so all are in one program. `.config/nextest.toml` says how many run at once.
+
+mod bench_engine;
+mod bench_pipeline;
+mod bench_walk;
+mod calibration;
+mod command_line;
+mod conversations;
+mod copying;
+mod downloading;
+mod dropping;
+mod faults;
+mod fidelity;
+mod formats;
+mod forwarding;
+mod gains;
+mod garbage;
+mod golden;
+mod handover;
+mod keeping;
+mod lending_cap;
+mod lent;
+mod moving;
+mod namespaces;
+mod network;
+mod openers;
+mod pace;
+mod parity;
+mod pausing;
+mod placement;
+mod pooling;
+mod privacy;
+mod refusals;
+mod resume;
+mod simulate;
+#[cfg(target_os = "linux")]
+mod sleeping;
+mod soak;
+mod standing;
+mod timeline;
+mod whole;

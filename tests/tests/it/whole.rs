@@ -1,0 +1,597 @@
+//! A whole request on another device of the same person: the same words, told once, whatever happens to
+//! that device; and nothing of them goes to anybody whom both sides do not call their own.
+
+use nook_api::Vitals;
+use nook_api::views::{ChatRole, HouseView, PipelineView, Trust};
+use nook_base::limits::PREFILL_CHUNK_TOKENS;
+use nook_base::{ErrorCode, LayerRange, ModelDigest};
+use nook_link::LinkEvent;
+use nook_mux::Call;
+use nook_testkit::{
+    Device, Household, Lender, Node, NodePlan, Replying, Secrets, Signal, Told, Wish,
+};
+use nook_wire::{
+    IdsAssembly, KeptHistory, Kind, Message, WholeAsk, WholeFinish, WholeKept, WholeOffer,
+    WholeOffers, WholeSampling, WholeTokens, WireMessage as _, chunks_of, ids_for_own_device,
+};
+
+const ASKING: &str = "Kitchen laptop";
+const FAST: &str = "Dad's PC";
+const OTHER: &str = "Visitor";
+const SETTING: &str = "distributed_inference.whole_on_own_devices";
+
+/// Part of a prompt; it stands nowhere else.
+const CANARY: &str = "the zephyrquill of Brambleworth and her seventeen copper marbles";
+
+fn asking() -> NodePlan {
+    NodePlan::new(ASKING).with(SETTING, "true")
+}
+
+fn wish(tokens: u32) -> Wish {
+    Wish::chat(&[(ChatRole::User, format!("Tell me a story about {CANARY}."))], tokens)
+}
+
+fn takes_whole(view: &HouseView) -> bool {
+    view.devices.iter().any(|device| device.name == FAST && device.takes_whole)
+}
+
+/// Two devices of one person, of which the second lends everything.
+async fn own_house(asking: NodePlan, fast: NodePlan) -> anyhow::Result<Household> {
+    let house = Household::apart_with_test([asking, fast]).await?.all_share().await?;
+    house.asking().trust(FAST, Trust::Own).await?;
+    house.node(1).trust(ASKING, Trust::Own).await?;
+    Ok(house)
+}
+
+/// The same, once whole requests may go there.
+async fn whole_house() -> anyhow::Result<Household> {
+    let house = own_house(asking(), NodePlan::new(FAST)).await?;
+    house.asking().until("whole requests may go there", takes_whole).await?;
+    Ok(house)
+}
+
+/// Where the last reply was decided to be made.
+fn is_whole(view: &PipelineView) -> bool {
+    view.last.as_ref().is_some_and(|last| last.because.contains(FAST))
+}
+
+#[tokio::test]
+async fn a_whole_reply_elsewhere_is_the_reply_of_this_device() -> anyhow::Result<()> {
+    let house = whole_house().await?;
+    let asking = house.asking();
+    // Greedy, by chance from a seed, ended by a text, and of a prompt of several pieces.
+    let long = format!("{CANARY} ").repeat(12);
+    let cases = [
+        wish(60),
+        wish(40).drawn(7),
+        wish(60).until("."),
+        Wish::text(&long, 12),
+        Wish::text("Once upon a time", 1),
+    ];
+    let mut elsewhere = Vec::new();
+    for wish in &cases {
+        let told = asking.answer(wish).await?;
+        assert_eq!(told.devices(), [FAST], "{told:?}");
+        assert!(told.failovers.is_empty() && told.lost.is_empty(), "{told:?}");
+        let [part] = &told.timeline[..] else { panic!("{:?}", told.timeline) };
+        let took = [part.prompt, part.reply].map(|of| of.compute_ms + of.queue_ms + of.network_ms);
+        assert!(part.device == FAST && !part.local && part.layers == Some([0, 5]), "{part:?}");
+        assert!(part.prompt.compute_ms > 0.0 && took[0] + took[1] <= told.total_ms, "{told:?}");
+        assert_eq!(part.bytes_out, 4 * told.prompt_ids.len() as u64, "{part:?}");
+        assert!(part.bytes_in >= 4 * told.ids.len() as u64, "{part:?}");
+        elsewhere.push(told);
+    }
+    assert!(asking.workers().is_empty(), "this device has computed something");
+    assert!(elsewhere[3].prompt_ids.len() > PREFILL_CHUNK_TOKENS as usize, "one piece only");
+    let view = asking.until_pipeline("the decision is told", is_whole).await?;
+    let last = view.last.expect("a reply was decided on");
+    assert!(last.because.contains("It sees what is said"), "{last:?}");
+    for (wish, whole) in cases.into_iter().zip(elsewhere) {
+        let here = asking.answer(&wish.alone()).await?;
+        assert_eq!((&here.ids, &here.text), (&whole.ids, &whole.text));
+        assert_eq!(here.finish, whole.finish);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_request_there_goes_on_and_says_the_same() -> anyhow::Result<()> {
+    let house = whole_house().await?;
+    let asking = house.asking();
+    let first = asking.answer(&wish(20)).await?;
+    let turns = [
+        (ChatRole::User, format!("Tell me a story about {CANARY}.")),
+        (ChatRole::Assistant, first.text.clone()),
+        (ChatRole::User, "And then?".to_owned()),
+    ];
+    let second = Wish::chat(&turns, 20);
+    let there = asking.answer(&second).await?;
+    assert_eq!(there.devices(), [FAST], "{there:?}");
+    assert!(there.resumed as usize >= first.prompt_ids.len(), "{there:?}");
+    let anew = there.prompt_ids.len() - there.resumed as usize;
+    assert_eq!(there.timeline[0].prompt.positions as usize, anew, "{there:?}");
+    assert_eq!(there.ids, asking.answer(&second.alone()).await?.ids);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reply_that_nobody_wants_ends_there_within_a_token() -> anyhow::Result<()> {
+    let house = whole_house().await?;
+    let mut reply = house.asking().reply(&wish(200)).await?;
+    reply.until(3).await?;
+    house.node(1).until("the stream is taken", |view| view.sharing.streams == 1).await?;
+    drop(reply);
+    house.node(1).until("the stream is free", |view| view.sharing.streams == 0).await?;
+    // The device is as good as before.
+    let told = house.asking().answer(&wish(5)).await?;
+    assert_eq!((told.devices(), told.ids.len()), (vec![FAST], 5));
+    Ok(())
+}
+
+/// Loses the device in the middle of a reply by `trouble`; the reply is that of an undisturbed house.
+async fn check_loss(
+    house: &mut Household,
+    wish: &Wish,
+    undisturbed: &Told,
+    trouble: impl AsyncFnOnce(&mut Household) -> anyhow::Result<()>,
+) -> anyhow::Result<Told> {
+    let mut reply = house.asking().reply(wish).await?;
+    let begun = reply.until(10).await?;
+    assert_eq!(begun.devices(), [FAST], "{begun:?}");
+    trouble(house).await?;
+    let told = reply.whole().await?;
+    assert_eq!((&told.ids, &told.text), (&undisturbed.ids, &undisturbed.text));
+    assert_eq!(told.lost, [FAST]);
+    assert_eq!(told.failovers.len(), 1, "{told:?}");
+    let failover = &told.failovers[0];
+    assert_eq!(failover.from, FAST);
+    assert!((10..60).contains(&failover.after_tokens) && failover.pause_ms > 0.0, "{failover:?}");
+    assert!(told.uses(ASKING), "{told:?}");
+    let begun = &told.timeline[0];
+    assert_eq!((begun.device.as_str(), begun.first_token), (FAST, 1), "{begun:?}");
+    assert!(begun.last_token >= failover.after_tokens, "{begun:?} {failover:?}");
+    assert!(told.timeline[1..].iter().all(|part| part.first_token > failover.after_tokens));
+    Ok(told)
+}
+
+#[tokio::test]
+async fn the_loss_of_the_device_loses_and_doubles_no_word() -> anyhow::Result<()> {
+    let mut house = whole_house().await?;
+    for wish in [wish(60), wish(60).drawn(3)] {
+        let undisturbed = house.asking().answer(&wish.clone().alone()).await?;
+        assert!(undisturbed.ids.len() > 30, "a reply of some length");
+        let kill_worker = async |house: &mut Household| {
+            house.node_mut(1).signal_workers(Signal::Kill);
+            Ok(())
+        };
+        check_loss(&mut house, &wish, &undisturbed, kill_worker).await?;
+    }
+    let undisturbed = house.asking().answer(&wish(60).alone()).await?;
+    let pause = async |house: &mut Household| house.node(1).share(false).await;
+    check_loss(&mut house, &wish(60), &undisturbed, pause).await?;
+    house.node(1).share(true).await?;
+    house.asking().until("it lends again", takes_whole).await?;
+    let freeze = async |house: &mut Household| {
+        house.node_mut(1).signal(Signal::Stop);
+        Ok(())
+    };
+    check_loss(&mut house, &wish(60), &undisturbed, freeze).await?;
+    house.node_mut(1).signal(Signal::Continue);
+    house.asking().until("it lends again", takes_whole).await?;
+    let kill = async |house: &mut Household| {
+        house.node_mut(1).signal(Signal::Kill);
+        Ok(())
+    };
+    check_loss(&mut house, &wish(60), &undisturbed, kill).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_is_own_no_more_hears_nothing_more_on_either_side() -> anyhow::Result<()> {
+    let mut house = whole_house().await?;
+    let undisturbed = house.asking().answer(&wish(60).alone()).await?;
+    // What was kept of an earlier request goes, though it may still help with layers.
+    assert_eq!(house.asking().answer(&wish(8)).await?.devices(), [FAST]);
+    until_kept(house.node(1), 1).await?;
+    house.node(1).trust(ASKING, Trust::Trusted).await?;
+    until_kept(house.node(1), 0).await?;
+    house.node(1).trust(ASKING, Trust::Own).await?;
+    house.asking().until("whole requests may go there", takes_whole).await?;
+    let host_says_so =
+        async |house: &mut Household| house.node(1).trust(ASKING, Trust::Trusted).await;
+    let told = check_loss(&mut house, &wish(60), &undisturbed, host_says_so).await?;
+    // It may still help with layers, whose numbers are no words.
+    assert!(told.uses(ASKING));
+    let asking = house.asking();
+    asking.until("whole requests may not go there", |view| !takes_whole(view)).await?;
+    assert_ne!(asking.answer(&wish(8)).await?.devices(), [FAST]);
+    house.node(1).trust(ASKING, Trust::Own).await?;
+    asking.until("whole requests may go there", takes_whole).await?;
+
+    let asker_says_so =
+        async |house: &mut Household| house.asking().trust(FAST, Trust::Trusted).await;
+    check_loss(&mut house, &wish(60), &undisturbed, asker_says_so).await?;
+    assert_ne!(house.asking().answer(&wish(8)).await?.devices(), [FAST]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_the_owner_of_the_asking_device_lets_words_out() -> anyhow::Result<()> {
+    let house = own_house(NodePlan::new(ASKING), NodePlan::new(FAST)).await?;
+    let asking = house.asking();
+    let here = asking.answer(&wish(8).alone()).await?;
+    assert_eq!(here.devices(), [ASKING]);
+    let divided = asking.answer(&wish(8)).await?;
+    assert!(divided.uses(ASKING), "off by default: {divided:?}");
+    asking.edit_settings(SETTING, true)?;
+    asking.until("the setting is read", takes_whole).await?;
+    assert_eq!(asking.answer(&wish(8)).await?.devices(), [FAST]);
+    assert_eq!(asking.answer(&wish(8).alone()).await?.devices(), [ASKING], "kept on this computer");
+    asking.edit_settings(SETTING, false)?;
+    asking.until("the setting is read", |view| !takes_whole(view)).await?;
+    assert!(asking.answer(&wish(8)).await?.uses(ASKING));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_device_that_is_busy_with_one_request_takes_no_second() -> anyhow::Result<()> {
+    let limit = "distributed_inference.host.max_concurrent_streams";
+    let house = own_house(asking(), NodePlan::new(FAST).with(limit, "1")).await?;
+    let asking = house.asking();
+    asking.until("whole requests may go there", takes_whole).await?;
+    let mut first = asking.reply(&wish(200)).await?;
+    first.until(2).await?;
+    let second = asking.answer(&wish(8)).await?;
+    assert!(second.uses(ASKING), "{second:?}");
+    assert_eq!(first.whole().await?.devices(), [FAST]);
+    Ok(())
+}
+
+fn ask(model: ModelDigest, prompt: u32, tokens_max: u32) -> WholeAsk {
+    let sampling = WholeSampling {
+        seed: 1,
+        temperature: 0.0,
+        top_k: 40,
+        top_p: 0.95,
+        min_p: 0.05,
+        repetition_penalty: 1.0,
+        repetition_window: 64,
+        frequency_penalty: 0.0,
+        presence_penalty: 0.0,
+    };
+    WholeAsk { model, prompt, biases: 0, tokens_max, resume: 0, sampling }
+}
+
+/// Asks `node` by hand; the call where it is accepted, else the code.
+async fn asked(
+    device: &Device,
+    node: &Node,
+    ask: WholeAsk,
+) -> anyhow::Result<Result<Call<Message>, ErrorCode>> {
+    let peer = node.view().await?.me.id.parse()?;
+    let mut call = device.until_linked(peer).await?.mux().open_call().await?;
+    call.send(Message::WholeAsk(Box::new(ask))).await?;
+    match call.recv().await? {
+        Message::Opened { position: 0 } => Ok(Ok(call)),
+        Message::Error(error) => Ok(Err(error.code)),
+        other => anyhow::bail!("a WHOLE ASK was answered by {other:?}"),
+    }
+}
+
+/// The code of a refusal.
+async fn refusal(device: &Device, node: &Node, ask: WholeAsk) -> anyhow::Result<Option<ErrorCode>> {
+    Ok(asked(device, node, ask).await?.err())
+}
+
+#[tokio::test]
+async fn the_host_itself_refuses_whole_requests_of_all_but_its_owners_devices() -> anyhow::Result<()>
+{
+    let sharing = ("distributed_inference.host.serve_shards", "true");
+    let house = Household::strangers([NodePlan::new(FAST).with(sharing.0, sharing.1)]).await?;
+    let node = house.asking();
+    let (_, model) = node.built_in().await?;
+    let mut device = Device::start(OTHER)?;
+    device.pair_with(node, Trust::Guest).await?;
+    for trust in [Trust::Guest, Trust::Trusted] {
+        node.trust(OTHER, trust).await?;
+        let refused = refusal(&device, node, ask(model, 3, 4)).await?;
+        assert_eq!(refused, Some(ErrorCode::TrustDenied), "{trust:?}");
+    }
+    node.trust(OTHER, Trust::Own).await?;
+    let cases = [
+        (ask(ModelDigest([9; 32]), 3, 4), ErrorCode::WeightsMismatch),
+        (ask(model, 0, 4), ErrorCode::BadRequest),
+        (ask(model, 3, 0), ErrorCode::BadRequest),
+        (ask(model, 3, u32::MAX), ErrorCode::TooLong),
+        (ask(model, u32::MAX, 3), ErrorCode::BadRequest),
+        (ask(model, 1 << 20, 3), ErrorCode::TooLong),
+        (WholeAsk { biases: u32::MAX, ..ask(model, 3, 4) }, ErrorCode::BadRequest),
+        (
+            WholeAsk {
+                sampling: WholeSampling { top_p: f32::NAN, ..ask(model, 3, 4).sampling },
+                ..ask(model, 3, 4)
+            },
+            ErrorCode::BadRequest,
+        ),
+    ];
+    for (ask, code) in cases {
+        assert_eq!(refusal(&device, node, ask.clone()).await?, Some(code), "{ask:?}");
+    }
+    // Ids that the model does not have.
+    let mut call = asked(&device, node, ask(model, 2, 4)).await?.expect("an own device may");
+    for chunk in chunks_of(ids_for_own_device(&[1, u32::MAX], &[])) {
+        call.send(Message::Chunk(chunk)).await?;
+    }
+    let Message::Error(error) = call.recv().await? else { panic!("such ids were taken") };
+    assert_eq!(error.code, ErrorCode::BadRequest);
+    // And a request that is as it should be.
+    let mut call = asked(&device, node, ask(model, 3, 4)).await?.expect("an own device may");
+    let (said, finish, kept) = answered(&mut call, &[1, 2, 3]).await?;
+    assert!(said == 4 || finish == WholeFinish::Stop, "{said} tokens");
+    assert!(kept.is_some_and(|it| it.position >= 3), "it is told what is kept: {kept:?}");
+    node.share(false).await?;
+    let refused = refusal(&device, node, ask(model, 3, 4)).await?;
+    assert_eq!(refused, Some(ErrorCode::ExperimentalDisabled));
+    Ok(())
+}
+
+/// Sends the ids of a request that was accepted; how many tokens came, and what was said at the end.
+async fn answered(
+    call: &mut Call<Message>,
+    prompt: &[u32],
+) -> anyhow::Result<(usize, WholeFinish, Option<WholeKept>)> {
+    for chunk in chunks_of(ids_for_own_device(prompt, &[])) {
+        call.send(Message::Chunk(chunk)).await?;
+    }
+    let mut said = 0;
+    loop {
+        match call.recv().await? {
+            Message::WholeTokens(head) if head.count == 0 => {}
+            Message::WholeTokens(head) => {
+                let mut ids = IdsAssembly::of_tokens(&head)?;
+                let Message::Chunk(chunk) = call.recv().await? else { panic!("no ids came") };
+                said += ids.take(chunk)?.expect("one chunk").ids.len();
+            }
+            Message::WholeEnd { finish, kept } => return Ok((said, finish, kept)),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Waits until so many conversations are kept there.
+async fn until_kept(node: &Node, count: u16) -> anyhow::Result<()> {
+    let is_so = |vitals: &Vitals| {
+        let kept: u16 = vitals.workers.iter().map(|worker| worker.parked).sum();
+        !vitals.workers.is_empty() && kept == count
+    };
+    node.until_vitals(&format!("{count} are kept"), is_so).await.map(|_| ())
+}
+
+#[tokio::test]
+async fn a_request_is_kept_under_the_name_that_its_asker_has_heard_and_else_not_at_all()
+-> anyhow::Result<()> {
+    let sharing = ("distributed_inference.host.serve_shards", "true");
+    let house = Household::strangers([NodePlan::new(FAST).with(sharing.0, sharing.1)]).await?;
+    let node = house.asking();
+    let (_, model) = node.built_in().await?;
+    let mut device = Device::start(OTHER)?;
+    let peer = device.pair_with(node, Trust::Own).await?;
+    // It is kept while the asker may still be listening; an end out of order says that it was not.
+    let mut call = asked(&device, node, ask(model, 3, 4)).await?.expect("an own device may");
+    let (.., unheard) = answered(&mut call, &[1, 2, 3]).await?;
+    until_kept(node, 1).await?;
+    call.close(Some(ErrorCode::Cancelled));
+    until_kept(node, 0).await?;
+    let mut kept = Vec::new();
+    for first in [4, 5] {
+        let mut call = asked(&device, node, ask(model, 3, 4)).await?.expect("an own device may");
+        let (.., name) = answered(&mut call, &[first, 2, 3]).await?;
+        call.close(None);
+        kept.extend(name);
+        until_kept(node, u16::try_from(kept.len())?).await?;
+    }
+    let [one, other] = kept[..] else { panic!("no name: {kept:?}") };
+    assert!(one.mark != other.mark && unheard.is_some_and(|it| it.position >= 3), "{unheard:?}");
+    let link = device.until_linked(peer).await?;
+    for (left, WholeKept { position, mark }) in [(1, other), (0, one)] {
+        link.mux().send(Message::DropKept(KeptHistory { model, position, mark })).await?;
+        until_kept(node, left).await?;
+    }
+    Ok(())
+}
+
+/// What a device that a test plays was sent, kind by kind, until the node answers something else.
+async fn until_offers(device: &mut Device) -> anyhow::Result<WholeOffers> {
+    loop {
+        if let LinkEvent::Control { message: Message::WholeOffers(offers), .. } =
+            device.next_event().await?
+        {
+            return Ok(offers);
+        }
+    }
+}
+
+#[tokio::test]
+async fn offers_are_told_to_own_devices_and_taken_back() -> anyhow::Result<()> {
+    let sharing = ("distributed_inference.host.serve_shards", "true");
+    let house = Household::strangers([NodePlan::new(FAST).with(sharing.0, sharing.1)]).await?;
+    let node = house.asking();
+    let (_, model) = node.built_in().await?;
+    let mut device = Device::start(OTHER)?;
+    device.pair_with(node, Trust::Trusted).await?;
+    // The first thing that is said of whole requests comes after the level is raised.
+    node.trust(OTHER, Trust::Own).await?;
+    let offers = until_offers(&mut device).await?;
+    assert_eq!(offers.offers.iter().map(|offer| offer.model).collect::<Vec<_>>(), [model]);
+    node.trust(OTHER, Trust::Trusted).await?;
+    // What was offered before may have been said once more meanwhile.
+    while until_offers(&mut device).await? != WholeOffers::default() {}
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_helper_that_is_not_own_is_sent_no_whole_request_and_no_ids() -> anyhow::Result<()> {
+    // Everything is switched on, and an own device is there; the recorder is trusted, no more.
+    let house = whole_house().await?;
+    let asking = house.asking();
+    let device = Device::start("Attic PC")?;
+    let lender = Lender::play(device, asking, LayerRange::with_len(1, 4), 1 << 30).await?;
+    let told = asking.answer(&wish(30)).await?;
+    assert_eq!(told.devices(), [FAST]);
+    // Now the own one is gone, and the recorder helps.
+    house.node(1).share(false).await?;
+    asking.until("whole requests may not go there", |view| !takes_whole(view)).await?;
+    let divided = asking.answer(&wish(30)).await?;
+    assert!(divided.uses("Attic PC"), "{divided:?}");
+    assert_eq!(divided.ids, told.ids);
+    let recorded = lender.recorded();
+    let whole = [Kind::WholeOffers, Kind::WholeAsk, Kind::WholeTokens, Kind::WholeEnd];
+    assert!(!recorded.kinds().iter().any(|kind| whole.contains(kind)), "{:?}", recorded.kinds());
+    let ids: Vec<u32> = told.prompt_ids.iter().chain(&told.ids).copied().collect();
+    let secrets = Secrets::new()
+        .text("the prompt", CANARY)
+        .text("the reply", &told.text)
+        .ids("the ids", &ids);
+    assert_eq!(secrets.found_in(&recorded.capture()), [""; 0], "in what the helper was sent");
+    // The same search finds the ids as an own device gets them.
+    let sent = ids_for_own_device(&told.prompt_ids, &[]);
+    assert!(!secrets.found_in(&sent).is_empty());
+    Ok(())
+}
+
+/// A device that the asker calls its own, and that a test plays: it offers everything.
+async fn offering(node: &Node) -> anyhow::Result<Device> {
+    let (_, model) = node.built_in().await?;
+    let mut device = Device::start(FAST)?;
+    let peer = device.pair_with(node, Trust::Own).await?;
+    let link = device.until_linked(peer).await?;
+    let offer = WholeOffer { model, ends_us: Some(1), ends_held: true, load_kb_per_s: None };
+    let shard = nook_wire::ShardAdvert {
+        model,
+        layers: LayerRange::all(6),
+        held: LayerRange::all(6),
+        decode_us_per_layer: Some(1),
+        prefill_us_per_layer_token: Some(1),
+    };
+    let advert = nook_wire::Advert {
+        sharing: true,
+        shards: vec![shard],
+        streams_free: 4,
+        queue_depth: 0,
+        memory_free_bytes: 1 << 30,
+    };
+    link.mux().send(Message::Advert(advert)).await?;
+    link.mux().send(Message::WholeOffers(WholeOffers { offers: vec![offer] })).await?;
+    node.until("whole requests may go there", takes_whole).await?;
+    Ok(device)
+}
+
+/// The next whole request that the device is asked for, and the call that it came on.
+async fn next_ask(device: &mut Device) -> anyhow::Result<(Call<Message>, Box<WholeAsk>)> {
+    let mut call = loop {
+        if let LinkEvent::IncomingCall { call, .. } = device.next_event().await? {
+            break call;
+        }
+    };
+    let Message::WholeAsk(ask) = call.recv().await? else { panic!("not asked") };
+    Ok((call, ask))
+}
+
+/// The end of a reply while the device refuses every call, and what those calls began with.
+async fn made_without(device: &mut Device, reply: Replying) -> anyhow::Result<(Told, Vec<Kind>)> {
+    let mut asked = Vec::new();
+    let refusing = async {
+        while let Some(event) = device.any_event().await {
+            if let LinkEvent::IncomingCall { mut call, .. } = event {
+                asked.extend(call.recv().await.ok().map(|message| message.kind()));
+                let _ = call.send(Message::refusal(ErrorCode::Busy)).await;
+            }
+        }
+    };
+    let told = tokio::select! {
+        told = reply.whole() => told?,
+        () = refusing => panic!("the links have ended"),
+    };
+    Ok((told, asked))
+}
+
+#[tokio::test]
+async fn what_a_device_offers_counts_only_while_it_is_own() -> anyhow::Result<()> {
+    let house = Household::strangers([asking()]).await?;
+    let node = house.asking();
+    let mut device = offering(node).await?;
+    node.trust(FAST, Trust::Trusted).await?;
+    node.until("whole requests may not go there", |view| !takes_whole(view)).await?;
+    let reply = node.reply(&wish(12)).await?;
+    let (told, asked) = made_without(&mut device, reply).await?;
+    assert!(told.uses(ASKING), "{told:?}");
+    assert!(!asked.contains(&Kind::WholeAsk), "{asked:?}");
+    Ok(())
+}
+
+/// Plays a device that takes the next whole request, says that a token has come, and then `ends` with no id
+/// sent. What the asker has to say of that device afterwards; its reply is made without it.
+async fn check_end_before_ids(
+    ends: impl AsyncFnOnce(Call<Message>) -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<String>> {
+    let house = Household::strangers([asking()]).await?;
+    let node = house.asking();
+    let mut device = offering(node).await?;
+    let alone = node.answer(&wish(12).alone()).await?;
+    let reply = node.reply(&wish(12)).await?;
+    let (mut call, ask) = next_ask(&mut device).await?;
+    call.send(Message::Opened { position: 0 }).await?;
+    while !matches!(call.recv().await?, Message::Chunk(chunk) if chunk.last) {}
+    let positions = ask.prompt;
+    let head = WholeTokens { positions, count: 1, compute_us: 1, queue_us: 1 };
+    call.send(Message::WholeTokens(head)).await?;
+    ends(call).await?;
+    let (told, _) = made_without(&mut device, reply).await?;
+    assert_eq!(told.ids, alone.ids);
+    let problems = node.view().await?.problems;
+    let sentences = problems.into_iter().map(|problem| problem.sentence);
+    Ok(sentences.filter(|sentence| sentence.contains(FAST)).collect())
+}
+
+#[tokio::test]
+async fn a_device_that_stops_before_the_ids_of_a_token_is_no_suspect() -> anyhow::Result<()> {
+    for code in [ErrorCode::Draining, ErrorCode::TrustDenied] {
+        let stops = check_end_before_ids(async |mut call| {
+            call.send(Message::refusal(code)).await?;
+            call.close(Some(code));
+            Ok(())
+        });
+        assert_eq!(stops.await?, [""; 0], "{code:?}");
+    }
+    // One that answers something else is.
+    let strange = check_end_before_ids(async |mut call| {
+        call.send(Message::Opened { position: 0 }).await?;
+        // It stays, so that nothing else is wrong with it.
+        assert!(call.recv().await.is_err());
+        Ok(())
+    });
+    let problems = strange.await?;
+    assert!(problems.iter().any(|problem| problem.contains("cannot be right")), "{problems:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_id_leaves_before_the_other_side_has_agreed() -> anyhow::Result<()> {
+    let house = Household::strangers([asking()]).await?;
+    let node = house.asking();
+    let mut device = offering(node).await?;
+    let alone = node.answer(&wish(12).alone()).await?;
+    let reply = node.reply(&wish(12)).await?;
+    let (mut call, ask) = next_ask(&mut device).await?;
+    assert_eq!(ask.prompt as usize, reply.told().prompt_ids.len());
+    // It is waited for; nothing follows until it says yes, and it says no.
+    call.send(Message::refusal(ErrorCode::TrustDenied)).await?;
+    let after = call.recv().await;
+    assert!(after.is_err(), "something was sent without leave: {after:?}");
+    drop(call);
+    // Whatever it is asked for as a helper it refuses, and the reply is made without it.
+    let (told, _) = made_without(&mut device, reply).await?;
+    assert_eq!(told.ids, alone.ids);
+    assert!(told.uses(ASKING));
+    Ok(())
+}
