@@ -39,8 +39,8 @@ pub enum HostEvent<C = Call<Message>> {
     PauseSet,
     /// The owner wants all memory back that no reply of this device needs.
     MemoryWanted {
-        /// Whether guests were served until now: then it is freed when their steps are done.
-        drains: bool,
+        /// Whether guests were served until now.
+        guests: Guests,
     },
     /// The settings were edited.
     SettingsChanged {
@@ -133,13 +133,31 @@ pub enum HostEvent<C = Call<Message>> {
     ReplyEnded,
     /// A second has passed.
     Tick {
-        /// Whether this device would measure itself if the machine were at rest.
-        wants_conditions: bool,
+        /// Whether this device knows how fast it computes what it lends.
+        own_speed: OwnSpeed,
     },
     /// The node leaves: guests finish their steps.
     Leave,
     /// Nothing is computed for others any more.
     Left,
+}
+
+/// Whether guests were served until now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guests {
+    /// They were: memory is freed when their steps are done.
+    Draining,
+    /// They were not.
+    None,
+}
+
+/// Whether this device knows how fast it computes what it lends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnSpeed {
+    /// It does.
+    Known,
+    /// It does not, and would measure itself if the machine were at rest.
+    Unknown,
 }
 
 /// What the lending side reads of the rest of the node.

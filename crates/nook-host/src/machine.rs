@@ -125,7 +125,7 @@ impl<C> Host<C> {
                 self.apply(context);
             }
             HostEvent::PauseSet => self.weigh_and_apply(context),
-            HostEvent::MemoryWanted { drains } => self.free_all(drains, context),
+            HostEvent::MemoryWanted { guests } => self.free_all(guests, context),
             HostEvent::SettingsChanged { before } => self.settings_changed(&before, context),
             HostEvent::PeersChanged => self.end_revoked(context),
             HostEvent::ModelsChanged => self.relist(context),
@@ -153,7 +153,7 @@ impl<C> Host<C> {
             HostEvent::SleepNear { ready } => self.sleep_near(ready, context),
             HostEvent::SleepOver => self.sleep_over(context),
             HostEvent::ReplyEnded => self.reply_ended(context),
-            HostEvent::Tick { wants_conditions } => self.tick(wants_conditions, context),
+            HostEvent::Tick { own_speed } => self.tick(own_speed, context),
             HostEvent::Leave => self.leave(),
             HostEvent::Left => self.close_ledger(context),
         }

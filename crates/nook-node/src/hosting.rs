@@ -7,7 +7,7 @@ use crate::preferences::not_changed;
 use crate::state::State;
 use crate::status_line::pause_words;
 use crate::views::{PauseReason, PauseView};
-use nook_host::{HostContext, HostEffect, HostEvent};
+use nook_host::{Guests, HostContext, HostEffect, HostEvent};
 use nook_requester::Event;
 
 const SHARING_KEY: &str = "distributed_inference.host.serve_shards";
@@ -103,13 +103,13 @@ impl State {
     /// Gives back all memory that no reply of this device needs, at once, and lends nothing for a
     /// quarter of an hour.
     pub(crate) fn free_memory(&mut self) -> Result<(), HouseError> {
-        let drains = self.host.is_lending();
+        let guests = if self.host.is_lending() { Guests::Draining } else { Guests::None };
         if self.host.sharing() == Sharing::On {
             let until = clock::unix_seconds().saturating_add(FREED_SECONDS);
             let asked = self.settings.settings().host.pause.until;
             self.pause_until(until.max(asked))?;
         }
-        self.tell_host(HostEvent::MemoryWanted { drains });
+        self.tell_host(HostEvent::MemoryWanted { guests });
         Ok(())
     }
 

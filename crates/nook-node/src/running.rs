@@ -15,7 +15,7 @@ use crate::house::Command;
 use crate::preferences::settings_trouble;
 use crate::state::{Inside, State};
 use crate::views::TroubleView;
-use nook_host::HostEvent;
+use nook_host::{HostEvent, OwnSpeed};
 use nook_requester::Event;
 use nook_resources::trails::Unwanted;
 
@@ -166,7 +166,8 @@ impl State {
         if self.heard.len() != before {
             self.publish_book();
         }
-        self.tell_host(HostEvent::Tick { wants_conditions: self.is_unmeasured() });
+        let own_speed = if self.is_unmeasured() { OwnSpeed::Unknown } else { OwnSpeed::Known };
+        self.tell_host(HostEvent::Tick { own_speed });
         self.ask(Event::Tick);
         self.show_meters();
         self.rest_when_quiet();

@@ -290,9 +290,9 @@ fn assemble(
     let (host_events, host_inbox) = mpsc::channel(HOST_EVENTS_MAX);
     let traffic = Traffic::default();
     let tools = Tools {
+        shelf,
         me: me.id,
         workers: workers.clone(),
-        shelf: shelf.clone(),
         book: book.subscribe(),
         giving: Giving::new(traffic.clone()),
         events: host_events,
@@ -323,7 +323,6 @@ fn assemble(
         measured: read.measured_file,
         quiet: Quiet::default(),
         workers,
-        shelf,
         moving: Moving::begun(!library.is_there(), models.missing),
         library,
         catalogue: models.entries,

@@ -30,7 +30,6 @@ use nook_requester::Me;
 use nook_requester::{Requester, Runner};
 use nook_resources::adverts::{AdvertBook, Heard};
 use nook_resources::catalogue::Entry;
-use nook_resources::shelf::Shelf;
 use nook_resources::workers::Workers;
 
 /// What happens inside the node, besides commands, links and sightings.
@@ -130,7 +129,6 @@ pub(crate) struct State {
     pub(crate) quiet: Quiet,
     pub(crate) workers: Workers,
     /// The models that are open.
-    pub(crate) shelf: Shelf,
     pub(crate) library: Library,
     pub(crate) catalogue: Vec<Entry>,
     pub(crate) downloads: Downloads,

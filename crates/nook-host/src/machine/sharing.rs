@@ -9,7 +9,7 @@ use nook_store::{HostSettings, Settings};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::Host;
-use crate::events::{HostContext, HostEffect, HostTask};
+use crate::events::{Guests, HostContext, HostEffect, HostTask};
 use crate::terms::{NamedCalls, Served, Terms};
 use nook_api::Sharing;
 use nook_resources::catalogue::Entry;
@@ -101,12 +101,11 @@ impl<C> Host<C> {
 
     /// All memory that no reply of this device needs goes; where guests are served until now, when
     /// their steps are done.
-    pub(super) fn free_all(&mut self, drains: bool, context: &HostContext<'_>) {
-        let all = context.models.iter().map(Entry::digest).collect();
-        if drains {
-            self.owed.extend::<BTreeSet<_>>(all);
-        } else {
-            self.free(all, context);
+    pub(super) fn free_all(&mut self, guests: Guests, context: &HostContext<'_>) {
+        let all: BTreeSet<_> = context.models.iter().map(Entry::digest).collect();
+        match guests {
+            Guests::Draining => self.owed.extend(all),
+            Guests::None => self.free(all, context),
         }
     }
 

@@ -8,19 +8,19 @@ use nook_shard::WorkerLimits;
 use nook_store::HostSettings;
 
 use super::Host;
-use crate::events::{HostContext, HostEffect, HostTask};
+use crate::events::{HostContext, HostEffect, HostTask, OwnSpeed};
 use crate::residency::Surveyed;
 use nook_api::Sharing;
 
 impl<C> Host<C> {
     /// A second has passed.
-    pub(super) fn tick(&mut self, wants_conditions: bool, context: &HostContext<'_>) {
+    pub(super) fn tick(&mut self, own_speed: OwnSpeed, context: &HostContext<'_>) {
         let now = context.now;
         let is_old = |at: Instant| now.saturating_duration_since(at) >= ADVERT_INTERVAL;
         if self.advertised_at.is_none_or(is_old) {
             self.advertise(context);
         }
-        self.look_at_machine(wants_conditions, context);
+        self.look_at_machine(own_speed, context);
         self.weigh_and_apply(context);
         self.survey(now);
         if self.ledger.is_due(now, self.streams()) {
@@ -57,14 +57,14 @@ impl<C> Host<C> {
     }
 
     /// Looks at the machine when it is time and something depends on it.
-    fn look_at_machine(&mut self, wants_conditions: bool, context: &HostContext<'_>) {
+    fn look_at_machine(&mut self, own_speed: OwnSpeed, context: &HostContext<'_>) {
         let pause = &context.settings.host.pause;
         let matters = self.sharing == Sharing::On
             && (pause.on_battery
                 || pause.in_full_screen
                 || pause.when_busy_percent.is_some()
                 || pause.quiet_hours.is_some()
-                || wants_conditions);
+                || own_speed == OwnSpeed::Unknown);
         if matters && self.pause.begin_look(context.now) {
             self.run(HostTask::LookAtMachine);
         }

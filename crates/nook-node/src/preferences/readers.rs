@@ -12,9 +12,11 @@ use nook_store::{RESTART_KEYS, SETTINGS_KEYS};
 
 const START: &str = "crates/nook-node/src/start.rs";
 const DEVICES: &str = "crates/nook-node/src/devices.rs";
-const REPLIES: &str = "crates/nook-node/src/replies.rs";
-const SHARING: &str = "crates/nook-node/src/sharing.rs";
-const HOLDING_BACK: &str = "crates/nook-node/src/holding_back.rs";
+const REPLIES: &str = "crates/nook-node/src/requester/replies.rs";
+const SHARING: &str = "crates/nook-node/src/host/machine/sharing.rs";
+const OFFERS: &str = "crates/nook-node/src/host/machine/offers.rs";
+const UPKEEP: &str = "crates/nook-node/src/host/machine/upkeep.rs";
+const PAUSE: &str = "crates/nook-node/src/host/pause/policy.rs";
 const SERVER: &str = "crates/nook-openai/src/server.rs";
 /// Has the gate's own words, and is handed all of them at once where the house makes one.
 const GATE: &str = "crates/nook-trust/src/gate.rs";
@@ -34,7 +36,7 @@ const READERS: &[(&str, &str, &str)] = &[
     ("gate.remote_whole", GATE, "Purpose::RemoteWhole => (self.remote_whole,"),
     ("network.listen_port", START, "network.listen_port"),
     ("network.loopback", START, "settings().network.loopback"),
-    ("network.give_models", "crates/nook-node/src/copying.rs", "settings().network.give_models"),
+    ("network.give_models", OFFERS, "settings.network.give_models"),
     ("models.folder", START, "settings.settings().models.folder"),
     ("chat.temperature", "crates/nook-node/src/chats/turns.rs", "settings().chat.temperature"),
     ("window.language", "src-tauri/src/main.rs", "choices.language"),
@@ -71,19 +73,19 @@ const READERS: &[(&str, &str, &str)] = &[
     ("distributed_inference.local_prefix_layers", REPLIES, "inference.local_prefix_layers"),
     ("distributed_inference.local_suffix_layers", REPLIES, "inference.local_suffix_layers"),
     ("distributed_inference.host.serve_shards", SHARING, "settings.host.serve_shards"),
-    ("distributed_inference.host.shard_eviction_idle_seconds", START, "host.shard_eviction_idle"),
-    ("distributed_inference.host.shard_max_vram_mb", SHARING, "host.shard_bytes"),
+    ("distributed_inference.host.shard_eviction_idle_seconds", UPKEEP, "host.shard_eviction_idle"),
+    ("distributed_inference.host.shard_max_vram_mb", OFFERS, "host.shard_bytes"),
     (
         "distributed_inference.host.max_concurrent_streams",
         SHARING,
         "settings.host.max_concurrent_streams",
     ),
-    ("distributed_inference.host.layers", SHARING, "host.layers"),
-    ("distributed_inference.host.pause.on_battery", HOLDING_BACK, "pause.on_battery"),
-    ("distributed_inference.host.pause.in_full_screen", HOLDING_BACK, "pause.in_full_screen"),
-    ("distributed_inference.host.pause.when_busy_percent", HOLDING_BACK, "pause.when_busy_percent"),
-    ("distributed_inference.host.pause.quiet_hours", HOLDING_BACK, "pause.quiet_hours"),
-    ("distributed_inference.host.pause.until", HOLDING_BACK, "host.pause.until"),
+    ("distributed_inference.host.layers", OFFERS, "host.layers"),
+    ("distributed_inference.host.pause.on_battery", PAUSE, "wish.on_battery {"),
+    ("distributed_inference.host.pause.in_full_screen", PAUSE, "wish.in_full_screen {"),
+    ("distributed_inference.host.pause.when_busy_percent", PAUSE, "wish.when_busy_percent {"),
+    ("distributed_inference.host.pause.quiet_hours", PAUSE, "wish.quiet_hours"),
+    ("distributed_inference.host.pause.until", PAUSE, "wish.until >"),
 ];
 
 /// A file's text without its tests.

@@ -58,7 +58,7 @@ mod tests {
         for allowed in DANGERS[0].files {
             assert_eq!(found(allowed), 0, "{allowed}");
         }
-        assert_eq!(found("crates/nook-node/src/reply/leg.rs"), 1);
+        assert_eq!(found("crates/nook-node/src/requester/reply/leg.rs"), 1);
         assert_eq!(found("crates/nook-pipeline/src/walk.rs"), 1);
         assert_eq!(found("tests/tests/whole.rs"), 0, "tests play both sides");
     }

@@ -8,6 +8,7 @@ use nook_store::Pooling;
 use tokio::sync::oneshot;
 
 use super::scene::*;
+use crate::events::{Guests, OwnSpeed};
 use nook_api::views::PauseReason;
 
 const ALL: &str = "trusted hears: ember 0-5, amber 0-5; 2 streams free";
@@ -112,7 +113,7 @@ fn the_owners_pause_lends_nothing_and_the_switch_stays_on() {
     assert_eq!(scene.host.paused(), Some(PauseReason::Owner));
     assert!(scene.does(Event::PauseSet).is_empty(), "nothing has changed");
     scene.passes(Duration::from_secs(61));
-    let ticked = scene.on(Event::Tick { wants_conditions: false });
+    let ticked = scene.on(Event::Tick { own_speed: OwnSpeed::Known });
     assert!(ticked.contains(&ALL.to_owned()), "{ticked:?}");
     assert_eq!(scene.host.paused(), None);
 }
@@ -167,9 +168,9 @@ fn memory_that_is_wanted_back_is_freed_at_once_or_when_guests_have_drained() {
     let mut scene = Scene::sharing();
     scene.settings.host.pause.until = scene.unix_seconds + 60;
     scene.effects(Event::PauseSet);
-    assert!(scene.on(Event::MemoryWanted { drains: true }).is_empty());
+    assert!(scene.on(Event::MemoryWanted { guests: Guests::Draining }).is_empty());
     assert_eq!(scene.on(Event::Drained(BTreeSet::new())), ["free ember, amber"]);
-    assert_eq!(scene.on(Event::MemoryWanted { drains: false }), ["free ember, amber"]);
+    assert_eq!(scene.on(Event::MemoryWanted { guests: Guests::None }), ["free ember, amber"]);
 }
 
 #[test]

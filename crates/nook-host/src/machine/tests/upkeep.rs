@@ -6,6 +6,7 @@ use nook_base::LayerRange;
 use nook_base::limits::ADVERT_INTERVAL;
 
 use super::scene::*;
+use crate::events::OwnSpeed;
 
 #[test]
 fn a_model_that_is_gone_is_neither_lent_nor_given_nor_placed() {
@@ -46,9 +47,9 @@ fn a_burst_of_streams_is_one_advert_more() {
 fn adverts_are_repeated_before_they_grow_old() {
     let mut scene = Scene::sharing();
     scene.passes(ADVERT_INTERVAL - Duration::from_millis(1));
-    assert!(scene.tells(TRUSTED, Event::Tick { wants_conditions: false }).is_empty());
+    assert!(scene.tells(TRUSTED, Event::Tick { own_speed: OwnSpeed::Known }).is_empty());
     scene.passes(Duration::from_millis(1));
-    assert_eq!(scene.tells(TRUSTED, Event::Tick { wants_conditions: false }).len(), 1);
+    assert_eq!(scene.tells(TRUSTED, Event::Tick { own_speed: OwnSpeed::Known }).len(), 1);
 }
 
 #[test]
@@ -62,7 +63,7 @@ fn a_change_in_what_the_workers_hold_is_told_and_no_change_is_not() {
 #[test]
 fn the_workers_are_asked_once_until_they_answer() {
     let mut scene = Scene::sharing();
-    let tick = || Event::Tick { wants_conditions: false };
+    let tick = || Event::Tick { own_speed: OwnSpeed::Known };
     let asks = |done: &[String]| done.contains(&"ask the workers".to_owned());
     assert!(asks(&scene.does(tick())));
     assert!(!asks(&scene.does(tick())));
@@ -85,30 +86,30 @@ fn limits_are_told_when_they_change_and_again_where_they_were_not_taken() {
 #[test]
 fn the_machine_is_looked_at_only_while_something_depends_on_it() {
     let look = "look at the machine".to_owned();
-    let tick = |wants_conditions| Event::Tick { wants_conditions };
+    let tick = |own_speed| Event::Tick { own_speed };
     let mut scene = Scene::sharing();
-    assert!(scene.does(tick(false)).contains(&look), "the owner pauses on battery");
+    assert!(scene.does(tick(OwnSpeed::Known)).contains(&look), "the owner pauses on battery");
     scene.passes(Duration::from_secs(9));
-    assert!(!scene.does(tick(false)).contains(&look), "it is looked at already");
+    assert!(!scene.does(tick(OwnSpeed::Known)).contains(&look), "it is looked at already");
     scene.effects(Event::Looked(None));
-    assert!(scene.does(tick(false)).contains(&look));
+    assert!(scene.does(tick(OwnSpeed::Known)).contains(&look));
     scene.effects(Event::Looked(None));
     scene.settings.host.pause.on_battery = false;
     scene.passes(Duration::from_secs(9));
-    assert!(!scene.does(tick(false)).contains(&look));
-    assert!(scene.does(tick(true)).contains(&look), "it would measure itself");
+    assert!(!scene.does(tick(OwnSpeed::Known)).contains(&look));
+    assert!(scene.does(tick(OwnSpeed::Unknown)).contains(&look), "it would measure itself");
     scene.effects(Event::Looked(None));
     scene.settings.host.serve_shards = false;
     scene.effects(Event::SharingSet);
     scene.passes(Duration::from_secs(9));
-    assert!(!scene.does(tick(true)).contains(&look), "nothing is shared");
+    assert!(!scene.does(tick(OwnSpeed::Unknown)).contains(&look), "nothing is shared");
 }
 
 #[test]
 fn what_guests_were_answered_is_counted_for_the_day() {
     let mut scene = Scene::sharing();
     let (_, terms) = scene.served(TRUSTED);
-    let tick = || Event::Tick { wants_conditions: false };
+    let tick = || Event::Tick { own_speed: OwnSpeed::Known };
     let guest = terms.usage.enter(TRUSTED);
     assert_eq!(scene.host.guests(), [(TRUSTED, 1)].into());
     terms.usage.add(3);
