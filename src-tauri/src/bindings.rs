@@ -58,6 +58,7 @@ fn generate() -> BTreeMap<String, String> {
     views::FoundView::export_all(&config).unwrap();
     let mut files = read_folder(folder.path());
     files.insert("ErrorCode.ts".to_owned(), error_codes());
+    files.insert("settings.ts".to_owned(), nook_node::settings::typescript());
     files
 }
 

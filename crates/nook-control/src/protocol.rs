@@ -6,7 +6,7 @@ use nook_base::{ActivationDtype, Sensitive};
 use nook_node::doctor::Finding;
 use nook_node::views::{
     ChatRole, DeviceView, DownloadAsk, DownloadView, FoundView, HouseView, ModelView, PairingView,
-    PipelineView, Problem, ReplyEvent, Trust,
+    PipelineView, Problem, ReplyEvent, SettingAsk, Trust,
 };
 use nook_node::{ChatMessage, GenerateRequest, Prompt, Reach, Sampling, Vitals};
 use serde::{Deserialize, Serialize};
@@ -110,6 +110,11 @@ pub enum Request {
     AddPortKey {
         /// What it is to be called.
         name: String,
+    },
+    /// Change one setting; it is kept, and acts at once where that is possible.
+    ChangeSetting {
+        /// Which one, and its new value.
+        setting: SettingAsk,
     },
     /// Take the key of one program back.
     RemovePortKey {

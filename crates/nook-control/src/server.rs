@@ -153,6 +153,7 @@ async fn answer(house: &House, request: Request) -> Result<Answer, HouseError> {
         Request::AddPortKey { name } => {
             house.add_port_key(name).await.map(|key| Answer::PortKey(Key(key.0)))
         }
+        Request::ChangeSetting { setting } => house.change_setting(setting).await.map(done),
         Request::RemovePortKey { name } => house.remove_port_key(name).await.map(done),
         Request::Generate(_) | Request::ShutDown => unreachable!("attend answers these itself"),
     }

@@ -7,7 +7,7 @@
 //! they are computed (`choice`, by what `gauges` and `probing` have measured), which layers lie where
 //! (`placing`), model files from the network, of other devices and of other programs (`downloads`, `copying`, `found`) and whether they fit (`fits`), kept conversations (`chats`), vectors for texts (`embed`), what the owner chooses (`preferences`). What doors show is
 //! made in one place (`present`, `status_line`) from plain types ([`views`]).
-//! [`inspect`] looks into model files without a running node.
+//! [`inspect`] looks into model files, and [`settings`] shows and changes settings, without a running node.
 
 mod adverts;
 mod bulletins;
@@ -47,6 +47,7 @@ mod records;
 mod replies;
 pub mod reply;
 mod running;
+pub mod settings;
 mod sharing;
 mod shelf;
 mod sleeping;

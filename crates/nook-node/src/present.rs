@@ -11,12 +11,12 @@ use nook_trust::{Purpose, TrustLevel};
 
 use crate::devices;
 use crate::house::Sharing;
-use crate::preferences::pooling_view;
+use crate::preferences::{pooling_view, settings_view};
 use crate::state::{Seen, State};
 use crate::status_line::status_line;
 use crate::views::{
     DeviceView, GuestView, HouseView, KeyPlace, LendView, MeView, MeasuredView, PipelineView,
-    SettingsView, SharingState, SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
+    SharingState, SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
 };
 
 impl State {
@@ -60,7 +60,7 @@ impl State {
             pairing: self.pairing_view(),
             port: self.port.clone(),
             problems: self.troubles(),
-            settings: SettingsView::of(self.settings.settings()),
+            settings: settings_view(self.settings.settings()),
         }
     }
 

@@ -253,11 +253,7 @@ impl State {
             reach: if inference.enabled { reach } else { Reach::ThisDevice },
             dtype,
             narrow,
-            ends: Ends {
-                prefix: inference.local_prefix_layers,
-                suffix: inference.local_suffix_layers,
-                width: if inference.allow_self_as_shard { Width::Free } else { Width::EndsOnly },
-            },
+            ends: ends(inference),
             hops_max: (inference.max_shards_per_request as usize).min(HOPS_MAX),
             whole: match inference.whole_on_own_devices {
                 true => WholeElsewhere::OnOwnDevices,
@@ -265,6 +261,15 @@ impl State {
             },
             facts: self.gauges.facts(model, clock::now()),
         }
+    }
+}
+
+/// Which layers stay here, as the owner chose.
+pub(crate) fn ends(inference: &nook_store::InferenceSettings) -> Ends {
+    Ends {
+        prefix: inference.local_prefix_layers,
+        suffix: inference.local_suffix_layers,
+        width: if inference.allow_self_as_shard { Width::Free } else { Width::EndsOnly },
     }
 }
 

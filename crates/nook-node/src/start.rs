@@ -208,7 +208,7 @@ pub fn window_choices(home: Option<&Path>) -> WindowChoices {
     match SettingsFile::glance(&choice(home)) {
         Ok(settings) => {
             let nook_store::WindowSettings { language, safe_graphics, .. } = settings.window;
-            WindowChoices { language, safe_graphics }
+            WindowChoices { language: language.map(String::from), safe_graphics }
         }
         Err(error) => {
             tracing::debug!(%error, "the window's choices are not known");
@@ -217,7 +217,7 @@ pub fn window_choices(home: Option<&Path>) -> WindowChoices {
     }
 }
 
-fn choice(home: Option<&Path>) -> HomeChoice {
+pub(crate) fn choice(home: Option<&Path>) -> HomeChoice {
     home.map_or(HomeChoice::Usual, |folder| HomeChoice::At(folder.to_owned()))
 }
 
@@ -512,9 +512,7 @@ fn key_place(kept: &Where) -> KeyPlace {
 }
 
 fn empty_view() -> crate::views::HouseView {
-    use crate::views::{
-        HouseView, MeView, ModelsFolderView, SettingsView, SharingState, SharingView,
-    };
+    use crate::views::{HouseView, MeView, ModelsFolderView, SharingState, SharingView};
     HouseView {
         me: MeView {
             id: String::new(),
@@ -555,6 +553,6 @@ fn empty_view() -> crate::views::HouseView {
         pairing: None,
         port: PortView::closed(String::new()),
         problems: Vec::new(),
-        settings: SettingsView::of(&nook_store::Settings::default()),
+        settings: crate::preferences::settings_view(&nook_store::Settings::default()),
     }
 }
