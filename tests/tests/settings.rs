@@ -174,7 +174,7 @@ async fn whom_layers_are_lent_to_is_decided_by_least_trust() -> anyhow::Result<(
 #[tokio::test(flavor = "multi_thread")]
 async fn after_as_many_failures_as_allowed_this_computer_is_preferred() -> anyhow::Result<()> {
     const KEY: &str = "distributed_inference.fallback_to_local_after_failures";
-    let house = Household::apart_with_test([NodePlan::new(ASKING)]).await?;
+    let house = Household::strangers([NodePlan::new(ASKING)]).await?;
     let asking = house.asking();
     let mut lenders = Vec::new();
     for name in [FIRST, SECOND, "Cellar PC"] {
@@ -252,7 +252,7 @@ async fn the_keychain_is_asked_only_where_it_may_be() -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn offers_of_a_silent_device_are_forgotten_after_four_silences() -> anyhow::Result<()> {
     const KEY: &str = "distributed_inference.shard_health_timeout_seconds";
-    let house = Household::apart_with_test([NodePlan::new(ASKING).with(KEY, "8")]).await?;
+    let house = Household::strangers([NodePlan::new(ASKING).with(KEY, "8")]).await?;
     let asking = house.asking();
     let _silent = Lender::start(FIRST, asking, LayerRange::with_len(1, 4)).await?;
     asking.until("its offer is forgotten", nobody_lends).await?;
