@@ -40,15 +40,16 @@ enum SettingData {
 }
 }
 
-view! {
+// Not through the macro: the window's type of it stands in `settings.ts`.
 /// One setting and its new value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[cfg_attr(feature = "bindings", ts(type = "import('./settings').SettingChange"))]
-struct SettingAsk {
+pub struct SettingAsk {
     /// The key, dotted, as it stands in `settings.toml`.
     pub key: String,
     /// The new value.
     pub value: SettingData,
-}
 }
 
 impl SettingAsk {
