@@ -198,7 +198,7 @@ async fn live(app: AppHandle, tray: Option<Tray>, opener: Opener, arguments: Arg
 
 /// What helped once is needed at the next start too; Settings take it back.
 async fn keep_safe_graphics(house: &NodeHandle) {
-    if let Err(error) = house.change_setting(SettingAsk::SafeGraphics(true)).await {
+    if let Err(error) = house.change_setting(SettingAsk::new("window.safe_graphics", true)).await {
         tracing::warn!(%error, "the next start will not know that safe graphics are needed");
     }
 }

@@ -47,6 +47,7 @@ fn generate() -> BTreeMap<String, String> {
     let mut files = read_folder(folder.path());
     files.insert("ErrorCode.ts".to_owned(), error_codes());
     files.insert("NodeCalls.ts".to_owned(), nook_api::bindings::node_calls());
+    files.insert("settings.ts".to_owned(), nook_node::settings::typescript());
     files
 }
 

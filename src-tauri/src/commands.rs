@@ -48,7 +48,11 @@ pub(crate) async fn arrived(
 ) -> Answer<()> {
     watched.arrived();
     speech.speak(&language);
-    Ok(opening.house().await?.change_setting(SettingAsk::Language(language)).await?)
+    Ok(opening
+        .house()
+        .await?
+        .change_setting(SettingAsk::new("window.language", language.as_str()))
+        .await?)
 }
 
 /// The page that the window shows now.

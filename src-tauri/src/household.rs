@@ -31,12 +31,8 @@ pub(crate) fn house(sharing: &Value) -> HouseView {
         "port": {"on": true, "base_url": "", "problem": null, "keys": [], "requests": []},
         "problems": [],
         "settings": {
-            "lend": "trusted", "borrow": "trusted", "copy": "trusted", "lend_memory_bytes": 1,
-            "lend_streams": 4,
-            "pooling": "always", "local_prefix_layers": 1, "local_suffix_layers": 1,
-            "spot_checks_per_thousand": 0, "pause_on_battery": true, "pause_in_full_screen": true,
-            "pause_when_busy_percent": 0, "quiet_hours": "", "notifications": true,
-            "safe_graphics": false,
+            "values": {"window.notifications": true}, "lend_memory_bytes": 1,
+            "expose_to_lan": false,
         },
     }))
     .expect("a house")

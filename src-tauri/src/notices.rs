@@ -76,6 +76,9 @@ impl Notice {
     }
 }
 
+/// The owner's switch.
+const SWITCH: &str = "window.notifications";
+
 /// Finds what is worth a notice, from view to view.
 #[derive(Debug, Default)]
 pub(crate) struct Noticing {
@@ -93,7 +96,8 @@ struct Seen {
 }
 
 impl Noticing {
-    /// What is new in this view.
+    /// What is new in this view, if the owner wants notices. What came while they were off is no news
+    /// later.
     pub(crate) fn see(&mut self, view: &HouseView, now: Instant) -> Vec<Notice> {
         let seen = Seen::of(view);
         let Some(before) = self.before.replace(seen) else { return Vec::new() };
@@ -105,6 +109,9 @@ impl Noticing {
         let models = added.map(|model| Notice::Model { name: model.name.clone() });
         let battery = (is_on_battery(view) && !before.on_battery).then_some(Notice::Battery);
         let found: Vec<Notice> = devices.chain(models).chain(battery).collect();
+        if !view.settings.is_on(SWITCH) {
+            return Vec::new();
+        }
         found.into_iter().filter(|notice| self.may_say(notice, now)).collect()
     }
 
@@ -145,7 +152,7 @@ pub(crate) async fn follow(app: AppHandle, house: NodeHandle) {
     loop {
         let now = view.borrow_and_update().clone();
         for notice in noticing.see(&now, clock::now()) {
-            if now.settings.notifications && !is_seen(&app, &notice) {
+            if !is_seen(&app, &notice) {
                 let texts = app.state::<Speech>().now();
                 desktop.show(&notice, texts).await;
             }
@@ -201,6 +208,17 @@ mod tests {
         assert_eq!(noticing.see(&shown, now + QUIET / 2), [], "so soon it is the same");
         assert_eq!(noticing.see(&calm, now), []);
         assert_eq!(noticing.see(&shown, now + QUIET), [joining("Attic PC")]);
+    }
+
+    #[test]
+    fn nothing_is_told_while_the_owner_wants_no_notices_nor_later() {
+        let mut noticing = Noticing::default();
+        noticing.see(&with_devices(&[]), clock::now());
+        let mut off = with_devices(&[device("Attic PC", false)]);
+        off.settings.values.insert(SWITCH.to_owned(), false.into());
+        assert_eq!(noticing.see(&off, clock::now()), []);
+        let on = with_devices(&[device("Attic PC", false), device("Study PC", false)]);
+        assert_eq!(noticing.see(&on, clock::now()), [joining("Study PC")]);
     }
 
     #[test]

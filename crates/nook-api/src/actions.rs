@@ -206,7 +206,7 @@ actions! {
         change_setting as ChangeSetting(
             /// The setting and its new value.
             setting: SettingAsk,
-        ) -> (), for [Window];
+        ) -> (), for [Window, Control];
         /// Looks at everything that usually goes wrong.
         doctor as Doctor() -> Vec<Finding>, for [Control];
         /// How replies of this device are divided: the last decision and what was measured.

@@ -45,7 +45,7 @@ pub use models::{
 pub use models_folder::{FolderTrouble, ModelsFolderView, MoveState, MoveView};
 pub use port::{PortKeyView, PortRequestKind, PortRequestView, PortView};
 pub use reason::{Reason, SystemReason};
-pub use settings::{SettingAsk, SettingsView};
+pub use settings::{SettingAsk, SettingData, SettingsView};
 pub use timeline::{PartView, WorkView};
 pub use trouble::{DeviceTrouble, ToUpdate, Trouble, TroubleView, WrongResult};
 pub use wording::Wording;

@@ -1,6 +1,7 @@
 //! The command line, as typed. `nook worker` is not of it: `main` starts that before it reads this.
 
 mod debug;
+mod settings;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use clap_complete::Shell;
 use nook_base::ActivationDtype;
 
 pub(crate) use debug::{Debug, DebugLogits, DebugSubject, DebugTemplate, IsaChoice};
+pub(crate) use settings::{SettingsAction, SettingsWish};
 
 use crate::endings;
 
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Generate(Generate),
     /// Look at everything that usually goes wrong, and say what to do.
     Doctor(Doctor),
+    /// Show settings and change them. Needs no running node; one that runs takes changes over at once.
+    Settings(SettingsWish),
     /// Print the key of the OpenAI-compatible port; make or remove keys of single programs.
     Key(KeyWish),
     /// Try it all on this one machine: a household of three nodes that pair and answer together.

@@ -60,7 +60,8 @@ pub(crate) async fn start(home: Option<PathBuf>) -> anyhow::Result<NodeHandle> {
     Ok(nook_node::start(HouseOptions { home, worker }).await?)
 }
 
-fn client(home: Option<&PathBuf>) -> anyhow::Result<Client> {
+/// A client of the node of `home`, which may not be running.
+pub(crate) fn client(home: Option<&PathBuf>) -> anyhow::Result<Client> {
     let runtime = nook_node::runtime_folder(home.map(PathBuf::as_path))?;
     Ok(Client::new(nook_control::socket_name(&runtime)))
 }

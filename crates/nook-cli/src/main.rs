@@ -21,6 +21,7 @@ mod output;
 #[cfg(test)]
 mod pages;
 mod pipeline;
+mod settings;
 mod timeline;
 mod up;
 
@@ -69,6 +70,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Share(share) => ask::share(home, share).await,
         Command::Models(models) => models::run(home, models).await,
         Command::Doctor(doctor) => ask::doctor(home, doctor).await,
+        Command::Settings(wish) => settings::run(home, wish).await,
         Command::Key(wish) => keys::run(home, wish).await,
         Command::Generate(wish) => generate::run(home, wish).await,
         Command::Chat(chat) => chat::run(home, chat).await,

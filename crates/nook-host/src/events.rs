@@ -1,6 +1,6 @@
 //! What happens to the lending side, what it knows of the rest of the node, and what it wants done.
 //!
-//! The state machine turns a [`HostEvent`] and a [`HostContext`] into [`HostEffect`]s. The node
+//! The state machine turns a [`HostEvent`] and a [`Surroundings`] into [`HostEffect`]s. The node
 //! performs them in their order: most are its own (tell a device, write a setting), those of
 //! [`HostTask`] are the runner's. `C` is a call of another device; only tests use another type than
 //! [`Call`].
@@ -162,7 +162,7 @@ pub enum OwnSpeed {
 
 /// What the lending side reads of the rest of the node.
 #[derive(Debug)]
-pub struct HostContext<'a> {
+pub struct Surroundings<'a> {
     /// Now.
     pub now: Instant,
     /// The wall clock, in seconds since 1970.

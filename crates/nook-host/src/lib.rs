@@ -34,7 +34,7 @@ mod tools;
 mod traffic;
 mod usage;
 
-pub use self::events::{Guests, HostContext, HostEffect, HostEvent, OwnSpeed};
+pub use self::events::{Guests, HostEffect, HostEvent, OwnSpeed, Surroundings};
 pub use self::giving::Giving;
 pub use self::lent::Lent;
 pub use self::machine::{Host, worker_limits};

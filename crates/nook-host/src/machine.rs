@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use self::upkeep::worker_limits;
-use super::events::{HostContext, HostEffect, HostEvent, HostTask};
+use super::events::{HostEffect, HostEvent, HostTask, Surroundings};
 use super::leases::Leases;
 use super::ledger::Ledger;
 use super::lent::Lent;
@@ -118,7 +118,7 @@ impl<C> Host<C> {
     }
 
     /// Takes in what happened; what is to be done about it, in order.
-    pub fn on(&mut self, event: HostEvent<C>, context: &HostContext<'_>) -> Vec<HostEffect<C>> {
+    pub fn on(&mut self, event: HostEvent<C>, context: &Surroundings<'_>) -> Vec<HostEffect<C>> {
         match event {
             HostEvent::SharingSet => {
                 self.weigh(context);

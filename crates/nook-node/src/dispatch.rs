@@ -10,9 +10,11 @@ use nook_api::{
 use crate::chats::ended_by;
 use crate::state::State;
 use nook_requester::Event;
+use tokio::sync::oneshot;
 
 impl State {
-    pub(crate) fn dispatch(&mut self, command: Command) {
+    /// Handles one command. Whoever wants the node to leave waits for what comes back.
+    pub(crate) fn dispatch(&mut self, command: Command) -> Option<oneshot::Sender<()>> {
         match command {
             Command::Sharing(command) => self.dispatch_sharing(command),
             Command::Devices(command) => self.dispatch_devices(command),
@@ -29,11 +31,9 @@ impl State {
                 (self.port.on, self.port.base_url, self.port.problem) = (on, base_url, problem);
                 let _ = answer.send(Ok(()));
             }
-            Command::ShutDown(done) => {
-                // The loop takes this one before it comes here.
-                let _ = done.send(());
-            }
+            Command::ShutDown(done) => return Some(done),
         }
+        None
     }
 
     fn dispatch_sharing(&mut self, command: SharingCommand) {

@@ -7,7 +7,7 @@ use crate::preferences::not_changed;
 use crate::state::State;
 use crate::status_line::pause_words;
 use crate::views::{PauseReason, PauseView};
-use nook_host::{Guests, HostContext, HostEffect, HostEvent};
+use nook_host::{Guests, HostEffect, HostEvent, Surroundings};
 use nook_requester::Event;
 
 const SHARING_KEY: &str = "distributed_inference.host.serve_shards";
@@ -31,7 +31,7 @@ impl State {
     /// What the lending side wants done about `event`.
     pub(crate) fn host_effects(&mut self, event: HostEvent) -> Vec<HostEffect> {
         let linked = self.bulletins.peers();
-        let context = HostContext {
+        let context = Surroundings {
             now: clock::now(),
             unix_seconds: clock::unix_seconds(),
             today: nook_machine::day_of_calendar(),

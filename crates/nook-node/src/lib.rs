@@ -32,6 +32,7 @@ mod preferences;
 mod present;
 mod quiet;
 mod running;
+pub mod settings;
 mod start;
 mod state;
 mod status_line;

@@ -11,7 +11,7 @@ use nook_trust::{Purpose, TrustLevel};
 
 use crate::devices;
 use crate::house::Sharing;
-use crate::preferences::pooling_view;
+use crate::preferences::{pooling_view, settings_view};
 use crate::state::{Seen, State};
 use crate::status_line::status_line;
 use crate::views::{
@@ -60,7 +60,7 @@ impl State {
             pairing: self.pairing_view(),
             port: self.port.clone(),
             problems: self.troubles(),
-            settings: crate::preferences::settings_view(self.settings.settings()),
+            settings: settings_view(self.settings.settings()),
         }
     }
 

@@ -48,11 +48,7 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
         let done = tokio::select! {
             biased;
             command = inboxes.commands.recv() => match command {
-                Some(Command::ShutDown(done)) => Some(Some(done)),
-                Some(command) => {
-                    state.dispatch(command);
-                    None
-                }
+                Some(command) => state.dispatch(command).map(Some),
                 // Every handle is gone: nobody can ask for anything any more.
                 None => Some(None),
             },

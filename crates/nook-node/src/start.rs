@@ -198,7 +198,7 @@ pub fn window_choices(home: Option<&Path>) -> WindowChoices {
     match SettingsFile::glance(&choice(home)) {
         Ok(settings) => {
             let nook_store::WindowSettings { language, safe_graphics, .. } = settings.window;
-            WindowChoices { language, safe_graphics }
+            WindowChoices { language: language.map(String::from), safe_graphics }
         }
         Err(error) => {
             tracing::debug!(%error, "the window's choices are not known");
@@ -207,7 +207,7 @@ pub fn window_choices(home: Option<&Path>) -> WindowChoices {
     }
 }
 
-fn choice(home: Option<&Path>) -> HomeChoice {
+pub(crate) fn choice(home: Option<&Path>) -> HomeChoice {
     home.map_or(HomeChoice::Usual, |folder| HomeChoice::At(folder.to_owned()))
 }
 

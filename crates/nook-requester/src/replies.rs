@@ -8,7 +8,7 @@ use nook_base::{ActivationDtype, ErrorCode, ModelDigest};
 use nook_model::ModelFile;
 use nook_pipeline::{FallBack, Forecast, GainBook};
 use nook_plan::{Ends, WholeElsewhere, Width};
-use nook_store::ActivationChoice;
+use nook_store::{ActivationChoice, InferenceSettings};
 
 use crate::choice::Question;
 use crate::reply::CacheCosts;
@@ -147,11 +147,7 @@ impl Requester {
             split: inference.split,
             reach: if inference.enabled { reach } else { Reach::ThisDevice },
             format,
-            ends: Ends {
-                prefix: inference.local_prefix_layers,
-                suffix: inference.local_suffix_layers,
-                width: if inference.allow_self_as_shard { Width::Free } else { Width::EndsOnly },
-            },
+            ends: ends(inference),
             hops_max: (inference.max_shards_per_request as usize).min(HOPS_MAX),
             whole: match inference.whole_on_own_devices {
                 true => WholeElsewhere::OnOwnDevices,
@@ -159,6 +155,15 @@ impl Requester {
             },
             facts: self.gauges.facts(model, around.now),
         }
+    }
+}
+
+/// Which layers stay here, as the owner chose.
+pub(crate) fn ends(inference: &InferenceSettings) -> Ends {
+    Ends {
+        prefix: inference.local_prefix_layers,
+        suffix: inference.local_suffix_layers,
+        width: if inference.allow_self_as_shard { Width::Free } else { Width::EndsOnly },
     }
 }
 

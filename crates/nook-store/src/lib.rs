@@ -25,6 +25,8 @@ mod peers;
 mod port_key;
 mod port_keys;
 mod settings;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use chats::{
     Chats, ChatsError, Conversation, ConversationEntry, ConversationId, Finish, Found,
@@ -56,8 +58,10 @@ pub use port_keys::{
     NamedPortKey, PORT_KEY_NAME_CHARS_MAX, PORT_KEYS_MAX, PortKeyHolder, PortKeys, PortKeysError,
 };
 pub use settings::{
-    ActivationChoice, ChatSettings, DeviceSettings, GlanceError, HostSettings, InferenceSettings,
-    ModelsSettings, NetworkSettings, NoQuietHours, PauseSettings, Pooling, PortSettings,
-    QuietHours, RESTART_KEYS, SETTINGS_KEYS, SettingValue, Settings, SettingsError, SettingsFile,
-    SplitChoice, WindowSettings, usual_shard_bytes,
+    ActivationChoice, Acts, ChatSettings, DeviceSettings, GlanceError, HostSettings,
+    InferenceSettings, Language, Megabytes, ModelsSettings, NetworkSettings, NoQuietHours,
+    PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS, Setting, SettingValue, Settings,
+    SettingsError, SettingsFile, Side, SplitChoice, Takes, WindowSettings,
+    document as settings_document, setting, template as settings_template,
+    typescript as settings_typescript, usual_shard_bytes,
 };

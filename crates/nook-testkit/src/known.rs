@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use nook_node::views::ChatRole;
+use nook_api::views::ChatRole;
 use serde::Deserialize;
 
 use crate::asking::role;

@@ -33,8 +33,6 @@ pub struct GatePolicy {
     pub borrow: TrustLevel,
     /// Who may fetch model files from here, and from whom this machine takes some.
     pub copy: TrustLevel,
-    /// On whom a whole request may run, and whose may run here. Nothing below `own` counts.
-    pub remote_whole: TrustLevel,
 }
 
 /// Decides who may do what, by the levels it was made with.
@@ -85,25 +83,21 @@ pub enum Refusal {
 }
 
 impl GatePolicy {
-    /// The defaults: layers, prompts and files for trusted devices, whole requests for own ones.
-    pub const DEFAULT: Self = Self {
-        lend: TrustLevel::Trusted,
-        borrow: TrustLevel::Trusted,
-        copy: TrustLevel::Trusted,
-        remote_whole: TrustLevel::Own,
-    };
+    /// The defaults: layers, prompts and files for trusted devices.
+    pub const DEFAULT: Self =
+        Self { lend: TrustLevel::Trusted, borrow: TrustLevel::Trusted, copy: TrustLevel::Trusted };
 
     /// The least level for `purpose`. Never below guest: no setting opens the gate to strangers. Words
-    /// go to devices of the same person and to no others, whatever is set.
+    /// go to devices of the same person and to no others; no setting changes that.
     #[must_use]
     pub fn minimum(&self, purpose: Purpose) -> TrustLevel {
-        let (level, least) = match purpose {
-            Purpose::Lend => (self.lend, TrustLevel::Guest),
-            Purpose::Borrow => (self.borrow, TrustLevel::Guest),
-            Purpose::Copy => (self.copy, TrustLevel::Guest),
-            Purpose::RemoteWhole => (self.remote_whole, TrustLevel::Own),
+        let level = match purpose {
+            Purpose::Lend => self.lend,
+            Purpose::Borrow => self.borrow,
+            Purpose::Copy => self.copy,
+            Purpose::RemoteWhole => TrustLevel::Own,
         };
-        level.max(least)
+        level.max(TrustLevel::Guest)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use nook_api::views::{
-    ChatRole, ExportAsk, MessageFinish, MessageView, PoolingView, ReplyEvent, SettingAsk, Trust,
+    ChatRole, ExportAsk, MessageFinish, MessageView, PoolingView, ReplyEvent, SettingAsk,
 };
 use nook_api::{ChatStart, NodeHandle, Reach, StartedTurn, Turn, TurnText};
 use nook_base::{ErrorCode, Sensitive};
@@ -223,20 +223,41 @@ async fn a_chat_that_is_not_kept_leaves_nothing_in_any_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn how_freely_words_are_chosen_is_the_owners_choice() {
+    let node = Node::start().await;
+    let opening = async || {
+        let mut turn = node.say(None, new("Tell me a story about a fox.", None)).await;
+        let (conversation, reply) = (turn.conversation, turn.reply_message);
+        listen(&mut turn, 24).await;
+        drop(turn);
+        let text = node.ended(conversation, reply).await.text;
+        text.chars().take(40).collect::<String>()
+    };
+    assert_eq!(opening().await, opening().await, "0 always takes the likeliest");
+    node.house.change_setting(SettingAsk::new("chat.temperature", 2)).await.unwrap();
+    let free = [opening().await, opening().await, opening().await];
+    assert!(free[0] != free[1] || free[1] != free[2], "{free:?}");
+    node.house.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_owner_chooses_is_shown_and_kept_and_nonsense_is_refused() {
+    const STREAMS: &str = "distributed_inference.host.max_concurrent_streams";
     let node = Node::start().await;
     let house = &node.house;
     for setting in [
-        SettingAsk::Borrow(Trust::Own),
-        SettingAsk::LendStreams(3),
-        SettingAsk::Pooling(PoolingView::Always),
+        SettingAsk::new("gate.borrow", "own"),
+        SettingAsk::new(STREAMS, 3),
+        SettingAsk::new("distributed_inference.pooling", "always"),
     ] {
         house.change_setting(setting).await.unwrap();
     }
-    let refused = house.change_setting(SettingAsk::LendStreams(0)).await.unwrap_err();
+    let refused = house.change_setting(SettingAsk::new(STREAMS, 0)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::BadRequest);
+    assert!(refused.sentence.contains("from 1 to 64"), "{}", refused.sentence);
     let shown = house.now().settings.clone();
-    assert_eq!((shown.borrow, shown.lend_streams), (Trust::Own, 3));
+    assert_eq!(shown.values["gate.borrow"], "own".into());
+    assert_eq!(shown.values[STREAMS], 3.into());
     assert_eq!(house.pipeline().await.unwrap().pooling, PoolingView::Always);
     let before = house.port_settings().await.unwrap().key;
     let renewed = house.renew_port_key().await.unwrap();

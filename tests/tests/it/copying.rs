@@ -461,6 +461,9 @@ async fn the_gate_and_the_owners_switch_decide_who_is_given_models() -> anyhow::
     node.trust(OTHER, Trust::Guest).await?;
     assert_eq!(hears(&mut guest).await?, [], "a guest hears of nothing");
     assert_eq!(ask(&guest, all).await?, Some(ErrorCode::TrustDenied), "a guest again");
+    node.edit_settings("gate.copy", "guest")?;
+    assert_eq!(hears(&mut guest).await?, [desk.digest], "a guest is enough now");
+    assert_eq!(ask(&guest, all).await?, None);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use nook_link::LinkEvent;
 use nook_testkit::{Asked, Device, Household, NodePlan};
 use nook_wire::{Advert, Message, Open};
 
-const CAP: &str = "distributed_inference.host.shard_max_vram_mb";
+const CAP: &str = "distributed_inference.host.max_lent_memory_mb";
 const IDLE: &str = "distributed_inference.host.shard_eviction_idle_seconds";
 
 /// Room for half of the built-in model's layers with one long conversation, in MB.

@@ -35,8 +35,9 @@ mod pooling;
 mod privacy;
 mod refusals;
 mod resume;
-mod simulate;
 #[cfg(target_os = "linux")]
+mod settings;
+mod simulate;
 mod sleeping;
 mod soak;
 mod standing;

@@ -10,7 +10,7 @@ use nook_wire::{Advert, Message, PlaceState, PlaceWish, Placed};
 const ASKING: &str = "Kitchen laptop";
 const FIRST: &str = "Study PC";
 const SECOND: &str = "Attic PC";
-const CAP: &str = "distributed_inference.host.shard_max_vram_mb";
+const CAP: &str = "distributed_inference.host.max_lent_memory_mb";
 const IDLE: &str = "distributed_inference.host.shard_eviction_idle_seconds";
 const STREAMS: &str = "distributed_inference.host.max_concurrent_streams";
 

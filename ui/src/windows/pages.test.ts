@@ -202,7 +202,7 @@ describe('models', () => {
     backend.piecesCome('qwen3-8b-copy', 10);
     await vi.waitFor(() => { expect(screen.getAllByTestId('in-house-row')).toHaveLength(1); });
     expect(screen.queryByTestId('download')).toBeNull();
-    expect(asked.mock.calls).toEqual([['8b'.repeat(32)]]);
+    expect(asked.mock.calls).toEqual([['8b'.repeat(32), null]]);
   });
 
   it('offers a copy beside the download of what a device of the house has already', async () => {
@@ -213,7 +213,7 @@ describe('models', () => {
     await user.click(screen.getByRole('button', { name: 'Copy Qwen3 8B from Dad’s PC' }));
     expect(await screen.findByTestId('download')).toBeTruthy();
     // By the id of the catalogue: the publisher's digest counts.
-    expect(asked.mock.calls).toEqual([['qwen3-8b']]);
+    expect(asked.mock.calls).toEqual([['qwen3-8b', null]]);
   });
 
   it('lets a download rest, go on, and be deleted after a question', async () => {
@@ -243,7 +243,7 @@ describe('models', () => {
     await user.type(screen.getByTestId('model-path'), 'hf:o/r/m.gguf');
     await user.click(screen.getByTestId('add-model'));
     await screen.findByTestId('download');
-    expect(pulled.mock.calls.at(-1)).toEqual(['hf:o/r/m.gguf']);
+    expect(pulled.mock.calls.at(-1)).toEqual(['hf:o/r/m.gguf', null]);
   });
 
   it('offers what other programs hold, and uses it where it lies', async () => {
@@ -254,7 +254,7 @@ describe('models', () => {
     expect(await screen.findAllByTestId('found-row')).toHaveLength(2);
     await user.click(screen.getByRole('button', { name: 'Use gemma3:4b' }));
     await vi.waitFor(() => { expect(screen.getAllByTestId('found-row')).toHaveLength(1); });
-    expect(imported.mock.calls).toEqual([['/data/ollama/blobs/sha256-0a1b.gguf']]);
+    expect(imported.mock.calls).toEqual([['/data/ollama/blobs/sha256-0a1b.gguf', null]]);
   });
 });
 
@@ -263,9 +263,9 @@ describe('sharing', () => {
     await go('sharing');
     await enter('lend-memory', '6');
     await enter('lend-streams', '99');
-    expect(backend.house.settings).toMatchObject({ lend_memory_bytes: 6e9, lend_streams: 64 });
+    expect(backend.house.settings).toMatchObject({ lend_memory_bytes: 6e9, values: { 'distributed_inference.host.max_lent_memory_mb': 6000, 'distributed_inference.host.max_concurrent_streams': 64 } });
     await user.selectOptions(screen.getByTestId('lend'), 'own');
-    expect(backend.house.settings.lend).toBe('own');
+    expect(backend.house.settings.values['gate.lend']).toBe('own');
   });
 
   it('never shows more memory for others than the field can hold', async () => {
@@ -303,7 +303,7 @@ describe('sharing', () => {
     await go('sharing');
     await user.clear(screen.getByTestId('lend-streams'));
     await user.type(screen.getByTestId('lend-streams'), '1');
-    backend.change((house) => { house.settings.lend_streams = 7; });
+    backend.change((house) => { house.settings.values['distributed_inference.host.max_concurrent_streams'] = 7; });
     await tick();
     expect(screen.getByTestId<HTMLInputElement>('lend-streams').value).toBe('1');
     await user.keyboard('{Escape}');
@@ -318,17 +318,17 @@ it('privacy says who can take part, the honest sentence, and sets what stays', a
   await enter('prefix-layers', '3');
   await enter('spot-checks', '20');
   await user.selectOptions(screen.getByTestId('borrow'), 'own');
-  expect(backend.house.settings).toMatchObject({ local_prefix_layers: 3, spot_checks_per_thousand: 20, borrow: 'own' });
+  expect(backend.house.settings.values).toMatchObject({ 'distributed_inference.local_prefix_layers': 3, 'distributed_inference.spot_checks_per_thousand': 20, 'gate.borrow': 'own' });
 });
 
 it('privacy says what whole replies elsewhere mean before and after they are allowed', async () => {
   await go('privacy');
   const allow = screen.getByTestId('whole');
-  expect(backend.house.settings.whole_on_own_devices).toBe(false);
+  expect(backend.house.settings.values['distributed_inference.whole_on_own_devices']).toBe(false);
   expect(screen.getByText(/Off, no other device sees a word/)).toBeTruthy();
   expect(screen.getByTestId('privacy-meter').textContent).not.toContain('whole replies');
   await user.click(allow);
-  expect(backend.house.settings.whole_on_own_devices).toBe(true);
+  expect(backend.house.settings.values['distributed_inference.whole_on_own_devices']).toBe(true);
   backend.change((house) => { for (const d of house.devices) if (d.name === 'Dad’s PC') d.takes_whole = true; });
   await tick();
   expect(screen.getByTestId('privacy-meter').textContent).toContain('Dad’s PC may make whole replies, and then sees');
@@ -384,7 +384,7 @@ describe('settings', () => {
     expect(screen.getByTestId('notifications').getAttribute('aria-checked')).toBe('true');
     await user.click(screen.getByTestId('notifications'));
     await user.click(screen.getByTestId('safe-graphics'));
-    expect(backend.house.settings).toMatchObject({ notifications: false, safe_graphics: true });
+    expect(backend.house.settings.values).toMatchObject({ 'window.notifications': false, 'window.safe_graphics': true });
     await go('checks');
     expect(screen.getByTestId('drawing').textContent).toBe('with the graphics card');
   });
@@ -396,7 +396,7 @@ describe('settings', () => {
     await user.selectOptions(screen.getByTestId('size'), 'large');
     expect(document.documentElement.style.fontSize).toBe('118%');
     await user.selectOptions(screen.getByTestId('pooling'), 'always');
-    expect(backend.house.settings.pooling).toBe('always');
+    expect(backend.house.settings.values['distributed_inference.pooling']).toBe('always');
   });
 
   it('keep the language and load the page anew', () => {
@@ -425,7 +425,7 @@ describe('the first start', () => {
     expect(within(when).getByTestId('pause-on-battery').getAttribute('aria-checked')).toBe('true');
     await user.click(within(when).getByTestId('pause-on-battery'));
     await user.click(within(when).getByTestId('quiet-hours'));
-    expect(backend.house.settings).toMatchObject({ pause_on_battery: false, quiet_hours: '22:00-07:00' });
+    expect(backend.house.settings.values).toMatchObject({ 'distributed_inference.host.pause.on_battery': false, 'distributed_inference.host.pause.quiet_hours': '22:00-07:00' });
     const login = await screen.findByTestId('autostart');
     expect(login.getAttribute('aria-checked')).toBe('false');
     expect(await backend.autostart()).toBe(false);

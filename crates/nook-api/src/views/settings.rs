@@ -1,98 +1,100 @@
 //! What the owner has chosen, as doors show it and change it.
+//!
+//! Keys, types and ranges are declared in one place, in the store; here they are data. The window's
+//! types for them are generated from the declaration (`settings.ts`).
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{PoolingView, Trust};
-
 view! {
-/// What the owner has chosen, as far as the window shows it. The file may hold more.
+/// What the owner has chosen.
 struct SettingsView {
-    /// Least trust of a device that may use what is shared here.
-    pub lend: Trust,
-    /// Least trust of a device that may compute on prompts of this one.
-    pub borrow: Trust,
-    /// Least trust of a device that may copy models from this one, and that this one copies from.
-    pub copy: Trust,
-    /// Whether models are given to such devices.
-    #[serde(default)]
-    pub give_models: bool,
-    /// Most memory that is lent, in bytes.
+    /// The value of every setting, by its key.
+    #[cfg_attr(feature = "bindings", ts(type = "import('./settings').SettingValues"))]
+    pub values: BTreeMap<String, SettingData>,
+    /// Most memory that is lent, in bytes: what the owner chose, else the usual amount; never more
+    /// than this computer has.
     pub lend_memory_bytes: u64,
-    /// Most streams of other devices at once.
-    pub lend_streams: u32,
-    /// When other devices are used.
-    pub pooling: PoolingView,
-    /// Whether whole requests may be given to faster devices of the same person, which then see the
-    /// words.
-    #[serde(default)]
-    pub whole_on_own_devices: bool,
-    /// Layers at the front that never leave this device.
-    pub local_prefix_layers: u32,
-    /// Layers at the end that never leave this device.
-    pub local_suffix_layers: u32,
-    /// Of each thousand pieces of a prompt, how many are computed a second time elsewhere.
-    pub spot_checks_per_thousand: u32,
-    /// Whether nothing is lent while a battery is drained.
-    pub pause_on_battery: bool,
-    /// Whether nothing is lent while another program fills the screen.
-    pub pause_in_full_screen: bool,
-    /// Nothing is lent while other programs take more than this share of the processor; 0: never.
-    pub pause_when_busy_percent: u32,
-    /// Nothing is lent between these two times of every day, `22:00-07:00`; empty: never.
-    pub quiet_hours: String,
-    /// Whether the desktop may be asked to show a notice.
-    #[serde(default)]
-    pub notifications: bool,
-    /// Whether the window is drawn without the graphics card, from the next start on.
-    #[serde(default)]
-    pub safe_graphics: bool,
-    /// Whether other machines of the network may use the port, from the next start on.
-    #[serde(default)]
+    /// Whether other machines of the network reach the port, from the next start on.
     pub expose_to_lan: bool,
 }
 }
 
 view! {
-/// One setting and its new value.
-#[serde(tag = "key", content = "value")]
-enum SettingAsk {
-    /// Least trust of a device that may use what is shared here.
-    Lend(Trust),
-    /// Least trust of a device that may compute on prompts of this one.
-    Borrow(Trust),
-    /// Least trust of a device that may copy models from this one, and that this one copies from.
-    Copy(Trust),
-    /// Whether models are given to such devices.
-    GiveModels(bool),
-    /// Most memory that is lent, in bytes; kept in whole megabytes.
-    LendMemoryBytes(u64),
-    /// Most streams of other devices at once.
-    LendStreams(u32),
-    /// When other devices are used.
-    Pooling(PoolingView),
-    /// Whether whole requests may be given to faster devices of the same person.
-    WholeOnOwnDevices(bool),
-    /// Layers at the front that never leave this device.
-    LocalPrefixLayers(u32),
-    /// Layers at the end that never leave this device.
-    LocalSuffixLayers(u32),
-    /// Of each thousand pieces of a prompt, how many are computed a second time elsewhere.
-    SpotChecksPerThousand(u32),
-    /// Whether nothing is lent while a battery is drained.
-    PauseOnBattery(bool),
-    /// Whether nothing is lent while another program fills the screen.
-    PauseInFullScreen(bool),
-    /// Above which share of the processor, in percent, other programs stop lending; 0: never.
-    PauseWhenBusyPercent(u32),
-    /// Between which times of every day nothing is lent, `22:00-07:00`; empty: never.
-    QuietHours(String),
-    /// Whether the desktop may be asked to show a notice.
-    Notifications(bool),
-    /// Whether the window is drawn without the graphics card, from the next start on.
-    SafeGraphics(bool),
-    /// Whether other machines of the network may use the port, from the next start on.
-    ExposeToLan(bool),
-    /// The language that the window speaks, as a code such as `de`.
-    Language(String),
+/// The value of one setting.
+#[serde(untagged)]
+enum SettingData {
+    /// On or off.
+    Switch(bool),
+    /// A whole number.
+    Whole(i64),
+    /// A number.
+    Decimal(f64),
+    /// A text.
+    Text(String),
+    /// A list of texts.
+    Texts(Vec<String>),
+    /// None: back to the default.
+    Absent,
 }
+}
+
+// Not through the macro: the window's type of it stands in `settings.ts`.
+/// One setting and its new value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
+#[cfg_attr(feature = "bindings", ts(type = "import('./settings').SettingChange"))]
+pub struct SettingAsk {
+    /// The key, dotted, as it stands in `settings.toml`.
+    pub key: String,
+    /// The new value.
+    pub value: SettingData,
+}
+
+impl SettingAsk {
+    /// The setting `key` with the new value `value`.
+    pub fn new(key: &str, value: impl Into<SettingData>) -> Self {
+        Self { key: key.to_owned(), value: value.into() }
+    }
+}
+
+impl SettingsView {
+    /// Whether the switch `key` is on.
+    #[must_use]
+    pub fn is_on(&self, key: &str) -> bool {
+        self.values.get(key) == Some(&SettingData::Switch(true))
+    }
+}
+
+/// As a settings file writes it; nothing where it is absent.
+impl std::fmt::Display for SettingData {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Switch(on) => write!(f, "{on}"),
+            Self::Whole(number) => write!(f, "{number}"),
+            Self::Decimal(number) => write!(f, "{number}"),
+            Self::Text(text) => write!(f, "{text:?}"),
+            Self::Texts(texts) => write!(f, "{texts:?}"),
+            Self::Absent => Ok(()),
+        }
+    }
+}
+
+impl From<bool> for SettingData {
+    fn from(value: bool) -> Self {
+        Self::Switch(value)
+    }
+}
+
+impl From<i64> for SettingData {
+    fn from(value: i64) -> Self {
+        Self::Whole(value)
+    }
+}
+
+impl From<&str> for SettingData {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
 }

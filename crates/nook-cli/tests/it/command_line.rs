@@ -64,6 +64,57 @@ fn exit_statuses_are_those_of_the_help() {
     check_ending(&["debug", "gguf", "no-such-file.gguf"], 1, "no-such-file.gguf");
 }
 
+#[test]
+fn settings_are_shown_and_changed_without_a_node() {
+    let home = tempfile::tempdir().unwrap();
+    let settings = |words: &[&str]| {
+        let output = nook(home.path()).arg("settings").args(words).output().unwrap();
+        let (code, out) =
+            (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned());
+        (code, out, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let streams = "distributed_inference.host.max_concurrent_streams";
+    let (code, out, _) = settings(&["list"]);
+    assert!(code == Some(0) && out.contains(streams) && out.contains("from 1 to 64"), "{out}");
+    assert_eq!(settings(&["get", streams]).1, "4\n");
+
+    let (code, out, err) = settings(&["init"]);
+    assert!(code == Some(0) && out.contains("settings.toml"), "{out}{err}");
+    let (code, _, err) = settings(&["init"]);
+    assert!(code == Some(1) && err.contains("is there already"), "{err}");
+
+    for (key, values, shown) in [
+        (streams, &["3"][..], "3\n"),
+        ("gate.lend", &["own"], "own\n"),
+        ("port.enabled", &["off"], "false\n"),
+        ("port.allowed_origins", &["http://a", "http://b"], "http://a\nhttp://b\n"),
+        ("device.name", &["--json"], ""),
+    ] {
+        let words = [&["set", key][..], values].concat();
+        let (code, _, err) = settings(&words);
+        let is_typo = values[0].starts_with("--");
+        assert_eq!(code == Some(0), !is_typo, "{words:?}: {err}");
+        assert_eq!(settings(&["get", key]).1, shown, "{words:?}");
+    }
+    let (_, out, _) = settings(&["list", "--changed", "--json"]);
+    let lines: Vec<serde_json::Value> = serde_json::from_str(&out).unwrap();
+    let keys: Vec<_> = lines.iter().map(|line| line["key"].as_str().unwrap()).collect();
+    assert_eq!(keys, ["port.enabled", "port.allowed_origins", "gate.lend", streams]);
+    let text = std::fs::read_to_string(home.path().join("settings.toml")).unwrap();
+    assert!(text.contains("# max_concurrent_streams = 4\nmax_concurrent_streams = 3\n"), "{text}");
+
+    let (code, _, err) = settings(&["set", streams, "65"]);
+    assert_eq!(code, Some(1), "{err}");
+    for part in [streams, "`65`", "a whole number from 1 to 64", "`max_concurrent_streams = 4`"] {
+        assert!(err.contains(part), "no {part} in {err}");
+    }
+    let (code, _, err) = settings(&["set", "host.max_concurrent_streams", "3"]);
+    assert!(code == Some(1) && err.contains(&format!("did you mean `{streams}`")), "{err}");
+    assert_eq!(settings(&["set", streams]).0, Some(2), "neither a value nor --default");
+    assert_eq!(settings(&["set", streams, "--default"]).0, Some(0));
+    assert_eq!(settings(&["get", streams]).1, "4\n");
+}
+
 #[cfg(unix)]
 #[test]
 fn words_that_are_no_text_are_refused_in_a_sentence() {

@@ -7,13 +7,13 @@ use nook_wire::WireError;
 use tokio::sync::oneshot;
 
 use super::Host;
-use crate::events::{HostContext, HostEffect, HostTask};
+use crate::events::{HostEffect, HostTask, Surroundings};
 use crate::refusal::error;
 use crate::terms::{CopyPass, Guest, OwnGuest, Terms};
 
 impl<C> Host<C> {
     /// A device begins a call.
-    pub(super) fn answer(&mut self, peer: PeerId, call: C, context: &HostContext<'_>) {
+    pub(super) fn answer(&mut self, peer: PeerId, call: C, context: &Surroundings<'_>) {
         let admitted = context.gate.admit(peer, Purpose::Lend);
         let own = self.own_guest(peer, context);
         let copies = self.copy_pass(peer, context);
@@ -37,7 +37,7 @@ impl<C> Host<C> {
     }
 
     /// What `peer` needs to have whole requests run here; absent where the gate does not let it.
-    fn own_guest(&mut self, peer: PeerId, context: &HostContext<'_>) -> Option<OwnGuest> {
+    fn own_guest(&mut self, peer: PeerId, context: &Surroundings<'_>) -> Option<OwnGuest> {
         let pass = context.gate.admit(peer, Purpose::RemoteWhole).ok()?;
         let cut = self.own.cuts.entry(peer);
         let revoked = cut.or_insert_with(|| self.lifetime.child_token()).clone();
@@ -48,7 +48,7 @@ impl<C> Host<C> {
     fn copy_pass(
         &mut self,
         peer: PeerId,
-        context: &HostContext<'_>,
+        context: &Surroundings<'_>,
     ) -> Result<CopyPass, WireError> {
         let pass = context.gate.admit(peer, Purpose::Copy);
         let pass = pass.map_err(|refusal| error(refusal.code(), ""))?;
@@ -67,7 +67,7 @@ impl<C> Host<C> {
         carrier: PeerId,
         ticket: &Ticket,
         call: C,
-        context: &HostContext<'_>,
+        context: &Surroundings<'_>,
     ) {
         let admitted: Result<Admitted, _> = context.gate.admit_ticket(ticket, carrier, context.me);
         let code = match (admitted, &self.terms) {
@@ -91,7 +91,7 @@ impl<C> Host<C> {
         &mut self,
         peer: PeerId,
         answer: oneshot::Sender<Result<Link, ErrorCode>>,
-        context: &HostContext<'_>,
+        context: &Surroundings<'_>,
     ) {
         let effect = match context.gate.admit(peer, Purpose::Borrow) {
             Ok(_) => HostEffect::FindLink { peer, answer },
@@ -102,7 +102,7 @@ impl<C> Host<C> {
 
     /// Ends what runs for devices that the gate does not let in any more, and frees what is kept
     /// for them.
-    pub(super) fn end_revoked(&mut self, context: &HostContext<'_>) {
+    pub(super) fn end_revoked(&mut self, context: &Surroundings<'_>) {
         let revoked = |peer: &PeerId, purpose| context.gate.admit(*peer, purpose).is_err();
         for (cuts, purpose, keeps) in [
             (&mut self.guests, Purpose::Lend, true),

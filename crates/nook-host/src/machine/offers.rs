@@ -11,7 +11,7 @@ use nook_trust::Purpose;
 use nook_wire::{Advert, HAVE_MODELS_MAX, Have, Message, ShardAdvert, WholeOffer, WholeOffers};
 
 use super::Host;
-use crate::events::{HostContext, HostEffect, HostTask};
+use crate::events::{HostEffect, HostTask, Surroundings};
 use crate::lent::{LendingLimits, Lent, lent_of};
 use crate::residency::MEMORY_GRAINS;
 use crate::terms::Given;
@@ -44,7 +44,7 @@ const NOTHING: Advert = Advert {
 
 impl<C> Host<C> {
     /// What is here changed: new calls see it, running streams go on under the same permits.
-    pub(super) fn relist(&mut self, context: &HostContext<'_>) {
+    pub(super) fn relist(&mut self, context: &Surroundings<'_>) {
         let lent = Arc::new(self.lent_now(context));
         if let Some(terms) = &mut self.terms {
             terms.lent = lent;
@@ -53,7 +53,7 @@ impl<C> Host<C> {
     }
 
     /// What is lent of each model.
-    pub(super) fn lent_now(&self, context: &HostContext<'_>) -> Vec<Lent> {
+    pub(super) fn lent_now(&self, context: &Surroundings<'_>) -> Vec<Lent> {
         let asked = |entry: &Entry| self.leases.asked(entry.digest(), None);
         let entries = context.models.iter();
         entries.filter_map(|entry| offer_of(entry, &asked(entry), context)).collect()
@@ -61,7 +61,7 @@ impl<C> Host<C> {
 
     /// A guest's stream began or ended: that is told at once, and what follows within a moment
     /// together.
-    pub(super) fn stream_changed(&mut self, context: &HostContext<'_>) {
+    pub(super) fn stream_changed(&mut self, context: &Surroundings<'_>) {
         let since = self.advertised_at.map(|at| context.now.saturating_duration_since(at));
         let left = since.map_or(Duration::ZERO, |since| ADVERT_PAUSE.saturating_sub(since));
         if left.is_zero() {
@@ -73,14 +73,14 @@ impl<C> Host<C> {
     }
 
     /// Tells how many streams are left.
-    pub(super) fn advert_due(&mut self, context: &HostContext<'_>) {
+    pub(super) fn advert_due(&mut self, context: &Surroundings<'_>) {
         self.advert_waits = false;
         self.advertise(context);
         self.survey(context.now);
     }
 
     /// Tells every linked device what is lent and given now.
-    pub(super) fn advertise(&mut self, context: &HostContext<'_>) {
+    pub(super) fn advertise(&mut self, context: &Surroundings<'_>) {
         self.advertised_at = Some(context.now);
         self.relist_given(context);
         for peer in context.linked {
@@ -89,7 +89,7 @@ impl<C> Host<C> {
     }
 
     /// Nothing has been said on this link.
-    pub(super) fn link_up(&mut self, peer: PeerId, context: &HostContext<'_>) {
+    pub(super) fn link_up(&mut self, peer: PeerId, context: &Surroundings<'_>) {
         self.forget_told(peer);
         self.tell_all(peer, context);
     }
@@ -100,7 +100,7 @@ impl<C> Host<C> {
         self.copies.told.remove(&peer);
     }
 
-    fn tell_all(&mut self, peer: PeerId, context: &HostContext<'_>) {
+    fn tell_all(&mut self, peer: PeerId, context: &Surroundings<'_>) {
         // One that may not use anything hears that nothing is shared.
         let advert = match context.gate.admit(peer, Purpose::Lend) {
             Ok(_) => self.advert(context),
@@ -112,7 +112,7 @@ impl<C> Host<C> {
     }
 
     /// What is lent, as adverts say it.
-    pub(super) fn advert(&self, context: &HostContext<'_>) -> Advert {
+    pub(super) fn advert(&self, context: &Surroundings<'_>) -> Advert {
         let Some(terms) = &self.terms else { return NOTHING };
         let shard = |lent: &Lent| {
             let speed = context.gauges.speed(Place::Local, lent.model);
@@ -138,7 +138,7 @@ impl<C> Host<C> {
 
     /// Bytes that guests could still have: what the cap leaves, as far as the machine has it.
     /// Rounded down, so that what is told is kept and an advert does not change with every page.
-    fn lendable_bytes(&self, context: &HostContext<'_>) -> u64 {
+    fn lendable_bytes(&self, context: &Surroundings<'_>) -> u64 {
         let cap = lending_cap(context);
         let left = cap.saturating_sub(self.residency.lent_bytes(None));
         let grain = (cap / MEMORY_GRAINS).max(1);
@@ -150,7 +150,7 @@ impl<C> Host<C> {
     /// Tells a device of the same person what would be run whole for it, with every advert. One
     /// that is not is told nothing; but whoever was told something hears for as long as it is
     /// linked that there is nothing any more.
-    fn offer_whole_to(&mut self, peer: PeerId, context: &HostContext<'_>) {
+    fn offer_whole_to(&mut self, peer: PeerId, context: &Surroundings<'_>) {
         if !context.linked.contains(&peer) {
             return;
         }
@@ -166,7 +166,7 @@ impl<C> Host<C> {
     }
 
     /// The models of which all layers are lent now.
-    fn whole_offers(&self, context: &HostContext<'_>) -> WholeOffers {
+    fn whole_offers(&self, context: &Surroundings<'_>) -> WholeOffers {
         let offer = |lent: &Lent| {
             let entry = context.models.iter().find(|entry| entry.digest() == lent.model)?;
             if lent.layers != LayerRange::all(entry.layers()) {
@@ -190,7 +190,7 @@ impl<C> Host<C> {
     }
 
     /// What is given now: every model of the library but the one that each device brings along.
-    fn relist_given(&mut self, context: &HostContext<'_>) {
+    fn relist_given(&mut self, context: &Surroundings<'_>) {
         let on = context.settings.network.give_models;
         let entries = context.models.iter().filter(|entry| on && !entry.built_in);
         let given = entries.take(HAVE_MODELS_MAX).map(|entry| Given {
@@ -207,7 +207,7 @@ impl<C> Host<C> {
 
     /// Tells a device what is given to it, when that has changed. One that the gate does not let is
     /// told nothing; but whoever was told something hears that there is nothing more.
-    fn offer_copies_to(&mut self, peer: PeerId, context: &HostContext<'_>) {
+    fn offer_copies_to(&mut self, peer: PeerId, context: &Surroundings<'_>) {
         if !context.linked.contains(&peer) {
             return;
         }
@@ -227,7 +227,7 @@ impl<C> Host<C> {
 pub(super) fn offer_of(
     entry: &Entry,
     asked: &[LayerRange],
-    context: &HostContext<'_>,
+    context: &Surroundings<'_>,
 ) -> Option<Lent> {
     let host = &context.settings.host;
     let others: Vec<LayerRange> = context
@@ -246,7 +246,7 @@ pub(super) fn offer_of(
 }
 
 /// Most bytes that guests may have in all.
-pub(super) fn lending_cap(context: &HostContext<'_>) -> u64 {
+pub(super) fn lending_cap(context: &Surroundings<'_>) -> u64 {
     context.settings.host.shard_bytes(context.memory_total)
 }
 

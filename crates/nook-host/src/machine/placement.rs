@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Host;
 use super::offers::{lending_cap, offer_of};
-use crate::events::{HostContext, HostEffect, HostTask};
+use crate::events::{HostEffect, HostTask, Surroundings};
 use crate::leases::{LeaseJob, Progress, WISH_EVERY};
 use crate::lent::hull;
 use crate::residency::OWNERS_MEMORY;
@@ -20,7 +20,7 @@ use nook_resources::catalogue::Entry;
 
 impl<C> Host<C> {
     /// A device asks this one to hold layers.
-    pub(super) fn place(&mut self, peer: PeerId, wish: PlaceWish, context: &HostContext<'_>) {
+    pub(super) fn place(&mut self, peer: PeerId, wish: PlaceWish, context: &Surroundings<'_>) {
         if wish.layers.is_empty() {
             // Given back, and nobody waits for an answer.
             if !self.leases.end(|model, by, _| model == wish.model && by == peer).is_empty() {
@@ -42,7 +42,7 @@ impl<C> Host<C> {
         &mut self,
         peer: PeerId,
         wish: PlaceWish,
-        context: &HostContext<'_>,
+        context: &Surroundings<'_>,
     ) -> Result<(), ErrorCode> {
         let admitted = context.gate.admit(peer, Purpose::Lend);
         let admitted = admitted.map_err(|refusal| refusal.code())?;
@@ -81,7 +81,7 @@ impl<C> Host<C> {
         entry: &Entry,
         wish: PlaceWish,
         offered: LayerRange,
-        context: &HostContext<'_>,
+        context: &Surroundings<'_>,
     ) -> Result<(), ErrorCode> {
         if !LayerRange::all(entry.layers()).contains(wish.layers) {
             return Err(ErrorCode::BadRequest);
@@ -105,7 +105,7 @@ impl<C> Host<C> {
 
     /// A loading goes on, or came to its end: its device is told, unless it has been told by now
     /// that the lease is over.
-    pub(super) fn placing(&mut self, progress: Progress, context: &HostContext<'_>) {
+    pub(super) fn placing(&mut self, progress: Progress, context: &Surroundings<'_>) {
         let Progress { peer, model, number, state } = progress;
         let key = (model, peer);
         let Some(lease) = self.leases.leases.get_mut(&key).filter(|it| it.number == number) else {
@@ -127,7 +127,7 @@ impl<C> Host<C> {
 
     /// Ends what is not used, what the owner needs and what the gate does not allow any more, and
     /// frees what was given back. Called when the workers have said what they hold.
-    pub(super) fn look_at_leases(&mut self, context: &HostContext<'_>) {
+    pub(super) fn look_at_leases(&mut self, context: &Surroundings<'_>) {
         let now = context.now;
         let idle = context.settings.host.shard_eviction_idle;
         let is_tight = self.residency.available() < OWNERS_MEMORY;
@@ -158,7 +158,7 @@ impl<C> Host<C> {
     }
 
     /// Ends every lease: the terms under which they were given are over.
-    pub(super) fn end_leases(&mut self, context: &HostContext<'_>) {
+    pub(super) fn end_leases(&mut self, context: &Surroundings<'_>) {
         for (peer, placed) in self.leases.end(|_, _, _| true) {
             self.tell_placed(peer, placed, context);
         }
@@ -166,7 +166,7 @@ impl<C> Host<C> {
 
     /// Frees what guests brought with these models, as soon as no conversation is held, but for
     /// what is leased by then.
-    pub(super) fn take_back(&mut self, models: BTreeSet<ModelDigest>, context: &HostContext<'_>) {
+    pub(super) fn take_back(&mut self, models: BTreeSet<ModelDigest>, context: &Surroundings<'_>) {
         for model in models {
             let entry = context.models.iter().find(|entry| entry.digest() == model);
             if let Some(layers) = entry.map(Entry::layers) {
@@ -190,7 +190,7 @@ impl<C> Host<C> {
 
     /// Tells a device, if it is there. One whose link is gone comes back with an advert, which says
     /// the same.
-    fn tell_placed(&mut self, peer: PeerId, placed: Placed, context: &HostContext<'_>) {
+    fn tell_placed(&mut self, peer: PeerId, placed: Placed, context: &Surroundings<'_>) {
         if context.linked.contains(&peer) {
             self.push(HostEffect::Tell(peer, Message::Placed(placed)));
         }

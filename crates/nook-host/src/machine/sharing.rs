@@ -9,7 +9,7 @@ use nook_store::{HostSettings, Settings};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::Host;
-use crate::events::{Guests, HostContext, HostEffect, HostTask};
+use crate::events::{Guests, HostEffect, HostTask, Surroundings};
 use crate::terms::{NamedCalls, Served, Terms};
 use nook_api::Sharing;
 use nook_resources::catalogue::Entry;
@@ -17,7 +17,7 @@ use nook_resources::catalogue::Entry;
 impl<C> Host<C> {
     /// Makes lending what the settings say. Whatever ran under the old terms finishes its step and
     /// ends; where nothing is lent now, the memory it took is freed then.
-    pub(super) fn apply(&mut self, context: &HostContext<'_>) {
+    pub(super) fn apply(&mut self, context: &Surroundings<'_>) {
         if let Some(terms) = self.terms.take() {
             terms.until.cancel();
             let streams_max = self.streams_max;
@@ -52,19 +52,19 @@ impl<C> Host<C> {
     }
 
     /// Works out anew whether sharing pauses; whether that changed.
-    pub(super) fn weigh(&mut self, context: &HostContext<'_>) -> bool {
+    pub(super) fn weigh(&mut self, context: &Surroundings<'_>) -> bool {
         let wish = &context.settings.host.pause;
         self.pause.weigh(context.now, context.unix_seconds, wish)
     }
 
-    pub(super) fn weigh_and_apply(&mut self, context: &HostContext<'_>) {
+    pub(super) fn weigh_and_apply(&mut self, context: &Surroundings<'_>) {
         if self.weigh(context) {
             self.apply(context);
         }
     }
 
     /// Streams of other devices are only disturbed when what is lent has changed.
-    pub(super) fn settings_changed(&mut self, before: &Settings, context: &HostContext<'_>) {
+    pub(super) fn settings_changed(&mut self, before: &Settings, context: &Surroundings<'_>) {
         let now = context.settings;
         let same_lending = {
             let pause = now.host.pause;
@@ -83,7 +83,7 @@ impl<C> Host<C> {
 
     /// Nothing of other devices runs on the workers of `models` any more: unless sharing is on
     /// again, the machine is its owner's, all of it.
-    pub(super) fn free(&mut self, models: BTreeSet<ModelDigest>, context: &HostContext<'_>) {
+    pub(super) fn free(&mut self, models: BTreeSet<ModelDigest>, context: &Surroundings<'_>) {
         if self.terms.is_some() {
             // The new terms may allow less; what is still wanted comes back under them.
             return self.take_back(models, context);
@@ -101,7 +101,7 @@ impl<C> Host<C> {
 
     /// All memory that no reply of this device needs goes; where guests are served until now, when
     /// their steps are done.
-    pub(super) fn free_all(&mut self, guests: Guests, context: &HostContext<'_>) {
+    pub(super) fn free_all(&mut self, guests: Guests, context: &Surroundings<'_>) {
         let all: BTreeSet<_> = context.models.iter().map(Entry::digest).collect();
         match guests {
             Guests::Draining => self.owed.extend(all),
@@ -110,20 +110,20 @@ impl<C> Host<C> {
     }
 
     /// What was owed while a reply ran may be free now.
-    pub(super) fn reply_ended(&mut self, context: &HostContext<'_>) {
+    pub(super) fn reply_ended(&mut self, context: &Surroundings<'_>) {
         if !self.owed.is_empty() {
             self.free(BTreeSet::new(), context);
         }
     }
 
-    pub(super) fn looked(&mut self, conditions: Option<Conditions>, context: &HostContext<'_>) {
+    pub(super) fn looked(&mut self, conditions: Option<Conditions>, context: &Surroundings<'_>) {
         self.pause.looked(conditions);
         self.weigh_and_apply(context);
     }
 
     /// Lends nothing from now on, and says `ready` when nothing of others runs here and they know
     /// it.
-    pub(super) fn sleep_near(&mut self, ready: oneshot::Sender<()>, context: &HostContext<'_>) {
+    pub(super) fn sleep_near(&mut self, ready: oneshot::Sender<()>, context: &Surroundings<'_>) {
         self.pause.sleep_is_near();
         self.weigh_and_apply(context);
         self.push(HostEffect::SayNow);
@@ -132,7 +132,7 @@ impl<C> Host<C> {
     }
 
     /// Lends again, and looks for the devices that have hung up meanwhile.
-    pub(super) fn sleep_over(&mut self, context: &HostContext<'_>) {
+    pub(super) fn sleep_over(&mut self, context: &Surroundings<'_>) {
         self.pause.sleep_is_over();
         self.weigh_and_apply(context);
         self.push(HostEffect::WakeUp);

@@ -8,13 +8,13 @@ use nook_shard::WorkerLimits;
 use nook_store::HostSettings;
 
 use super::Host;
-use crate::events::{HostContext, HostEffect, HostTask, OwnSpeed};
+use crate::events::{HostEffect, HostTask, OwnSpeed, Surroundings};
 use crate::residency::Surveyed;
 use nook_api::Sharing;
 
 impl<C> Host<C> {
     /// A second has passed.
-    pub(super) fn tick(&mut self, own_speed: OwnSpeed, context: &HostContext<'_>) {
+    pub(super) fn tick(&mut self, own_speed: OwnSpeed, context: &Surroundings<'_>) {
         let now = context.now;
         let is_old = |at: Instant| now.saturating_duration_since(at) >= ADVERT_INTERVAL;
         if self.advertised_at.is_none_or(is_old) {
@@ -36,7 +36,7 @@ impl<C> Host<C> {
     }
 
     /// Takes in what the workers said; whoever may use this device is told what has changed.
-    pub(super) fn surveyed(&mut self, surveyed: Surveyed, context: &HostContext<'_>) {
+    pub(super) fn surveyed(&mut self, surveyed: Surveyed, context: &Surroundings<'_>) {
         let before = self.advert(context);
         self.residency.take(surveyed, context.now);
         self.look_at_leases(context);
@@ -47,7 +47,7 @@ impl<C> Host<C> {
     }
 
     /// Tells the workers what they may take, unless they know.
-    pub(super) fn limit_workers(&mut self, context: &HostContext<'_>) {
+    pub(super) fn limit_workers(&mut self, context: &Surroundings<'_>) {
         let limits = worker_limits(&context.settings.host, context.memory_total);
         let told = (limits, self.residency.shares(limits.memory_bytes_max));
         if self.residency.told.as_ref() != Some(&told) {
@@ -57,7 +57,7 @@ impl<C> Host<C> {
     }
 
     /// Looks at the machine when it is time and something depends on it.
-    fn look_at_machine(&mut self, own_speed: OwnSpeed, context: &HostContext<'_>) {
+    fn look_at_machine(&mut self, own_speed: OwnSpeed, context: &Surroundings<'_>) {
         let pause = &context.settings.host.pause;
         let matters = self.sharing == Sharing::On
             && (pause.on_battery
@@ -71,7 +71,7 @@ impl<C> Host<C> {
     }
 
     /// Takes over what guests were answered up to now.
-    pub(super) fn close_ledger(&mut self, context: &HostContext<'_>) {
+    pub(super) fn close_ledger(&mut self, context: &Surroundings<'_>) {
         if let Some(days) = self.ledger.take(context.now, context.today, self.usage.take()) {
             self.run(HostTask::SaveLedger(days));
         }

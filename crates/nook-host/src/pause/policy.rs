@@ -235,6 +235,22 @@ mod tests {
     }
 
     #[test]
+    fn each_reason_of_the_machine_can_be_switched_off_by_its_setting() {
+        use nook_store::testing::settings_with as with;
+
+        let drained = Conditions { on_battery: Some(true), ..CALM };
+        let filled = Conditions { full_screen: Some(true), ..CALM };
+        for (leaf, seen, reason) in [
+            ("on_battery", drained, PauseReason::Battery),
+            ("in_full_screen", filled, PauseReason::FullScreen),
+        ] {
+            let key = format!("distributed_inference.host.pause.{leaf}");
+            assert_eq!(told(&with(&key, true).host.pause, [seen]), [Some(reason)], "{key}");
+            assert_eq!(told(&with(&key, false).host.pause, [seen]), [None], "{key}");
+        }
+    }
+
+    #[test]
     fn a_wish_taken_back_counts_at_once() {
         let mut policy = PausePolicy::default();
         let now = nook_base::clock::now();

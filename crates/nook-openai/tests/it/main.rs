@@ -6,7 +6,7 @@
 //! of the sampler and log probabilities, `completions`, `embeddings` and `responses` the other ways to
 //! ask, `recorded` what known programs send, `description` the OpenAPI document, `hostile` what they
 //! may not do, `crowd` many at once and leaving, `household` a reply that is computed elsewhere, `meters`
-//! what `/metrics` shows of one.
+//! what `/metrics` shows of one, `settings` the port as a settings file wants it.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -25,3 +25,4 @@ mod meters;
 mod odds;
 mod recorded;
 mod responses;
+mod settings;

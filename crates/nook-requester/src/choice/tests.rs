@@ -12,6 +12,7 @@ use super::outlook::Present;
 use super::*;
 use nook_api::views::WhyLeftOut;
 use nook_resources::adverts::Heard;
+use nook_store::testing::settings_with;
 
 const MODEL: ModelDigest = ModelDigest([1; 32]);
 const PLENTY: u64 = 1 << 30;
@@ -353,11 +354,8 @@ fn the_owner_chooses_how_layers_are_divided_among_a_fast_and_a_slow_device() {
     facts.links.insert(peer(2), near());
     let told = Encoded::usual(Vec::new(), PLENTY);
     let movable: BTreeSet<PeerId> = [peer(1), peer(2)].into();
-    for (split, expected) in [
-        (SplitChoice::Planned, [3, 1]),
-        (SplitChoice::Weighted, [3, 1]),
-        (SplitChoice::Uniform, [2, 2]),
-    ] {
+    for (split, expected) in [("planned", [3, 1]), ("weighted", [3, 1]), ("uniform", [2, 2])] {
+        let split = settings_with("distributed_inference.split", split).inference.split;
         let question = Question { split, ..question(Pooling::Always, facts.clone()) };
         let wanted = question.outlook(&told, &book, &movable, now).wanted.expect("there is room");
         let of = |number| {
@@ -365,6 +363,35 @@ fn the_owner_chooses_how_layers_are_divided_among_a_fast_and_a_slow_device() {
             its.map(|it| it.layers.len()).sum::<u32>()
         };
         assert_eq!([of(1), of(2)], expected, "{split:?}");
+    }
+}
+
+#[test]
+fn this_device_computes_between_two_others_only_where_its_owner_lets_it() {
+    let now = now();
+    let mut book = book(now);
+    for (number, first, len) in [(1, 1, 1), (2, 3, 2)] {
+        let mut heard = heard(MODEL, true, Duration::ZERO, now);
+        heard.advert.shards[0].layers = LayerRange::with_len(first, len);
+        book.heard.insert(peer(number), heard);
+        book.names.insert(peer(number), number.to_string());
+    }
+    let mut facts = measured(200_000, 200);
+    let fast = Known { speed: speed(200), held: Vec::new(), head_held: true };
+    facts.speeds.insert(Place::Peer(peer(2)), fast);
+    facts.links.insert(peer(2), near());
+    for (allowed, helpers) in [(true, vec![1, 2]), (false, vec![2])] {
+        let settings = settings_with("distributed_inference.allow_self_as_shard", allowed);
+        let ends = crate::replies::ends(&settings.inference);
+        let question = Question { ends, ..question(Pooling::WhenFaster, facts.clone()) };
+        let choice = question.choose(&told(PLENTY), &book, now);
+        let used: Vec<u8> = (1..=2)
+            .filter(|number| {
+                let place = Place::Peer(peer(*number));
+                choice.route.segments().iter().any(|segment| segment.place == place)
+            })
+            .collect();
+        assert_eq!(used, helpers, "allowed: {allowed}");
     }
 }
 

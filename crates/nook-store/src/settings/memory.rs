@@ -4,7 +4,7 @@
 //! the file holds it only where the owner has chosen, and the usual amount follows the machine. How much
 //! memory that has is an argument: nothing here asks the system.
 
-use super::HostSettings;
+use super::{HostSettings, Megabytes};
 
 const GIGABYTE: u64 = 1_000_000_000;
 
@@ -19,7 +19,8 @@ impl HostSettings {
     /// owner chose, else [`usual_shard_bytes`]; never more than there is.
     #[must_use]
     pub fn shard_bytes(&self, memory: Option<u64>) -> u64 {
-        let wanted = self.shard_max_bytes.unwrap_or_else(|| usual_shard_bytes(memory));
+        let chosen = self.max_lent_memory.map(Megabytes::bytes);
+        let wanted = chosen.unwrap_or_else(|| usual_shard_bytes(memory));
         memory.map_or(wanted, |all| wanted.min(all))
     }
 }
@@ -53,7 +54,8 @@ mod tests {
             (Some(128 * GIGABYTE), Some(100 * GIGABYTE), 100 * GIGABYTE),
             (None, Some(20 * GIGABYTE), 20 * GIGABYTE),
         ] {
-            let host = HostSettings { shard_max_bytes: chosen, ..Settings::default().host };
+            let chosen = chosen.map(|bytes: u64| Megabytes(bytes / MB));
+            let host = HostSettings { max_lent_memory: chosen, ..Settings::default().host };
             assert_eq!(host.shard_bytes(memory), lent, "{memory:?}, {chosen:?}");
         }
     }

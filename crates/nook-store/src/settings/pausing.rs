@@ -1,27 +1,9 @@
-//! When lending holds itself back, so that it never gets in the owner's way.
+//! Quiet hours: a part of every day in which nothing is lent.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::raw::RawPauses;
-use super::{OutOfRange, out_of_range, ranged};
-
 const MINUTES_OF_DAY: u16 = 24 * 60;
-
-/// `[distributed_inference.host.pause]`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PauseSettings {
-    /// While a battery is drained.
-    pub on_battery: bool,
-    /// While a program other than Inglenook fills the screen.
-    pub in_full_screen: bool,
-    /// While other programs take more than this share of the processor, in percent; `None`: never.
-    pub when_busy_percent: Option<u32>,
-    /// Between two times of every day; `None`: never.
-    pub quiet_hours: Option<QuietHours>,
-    /// Until this moment, in seconds since 1970, because the owner said so; 0: not.
-    pub until: u64,
-}
 
 /// A part of every day by the local clock, in minutes since midnight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,35 +23,6 @@ impl QuietHours {
             minute >= self.from || minute < self.to
         }
     }
-}
-
-impl RawPauses {
-    pub(super) fn resolve(&self) -> Result<PauseSettings, OutOfRange> {
-        let busy = ranged(
-            "distributed_inference.host.pause.when_busy_percent",
-            self.when_busy_percent,
-            0,
-            100,
-        )?;
-        Ok(PauseSettings {
-            on_battery: self.on_battery,
-            in_full_screen: self.in_full_screen,
-            when_busy_percent: (busy > 0).then_some(busy),
-            quiet_hours: quiet_hours(&self.quiet_hours)?,
-            // A time before 1970 is over as well.
-            until: u64::try_from(self.until).unwrap_or(0),
-        })
-    }
-}
-
-/// `22:00-07:00`; nothing: none.
-fn quiet_hours(text: &str) -> Result<Option<QuietHours>, OutOfRange> {
-    const KEY: &str = "distributed_inference.host.pause.quiet_hours";
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    let expected = "two different times such as `22:00-07:00`, or nothing";
-    text.parse().map(Some).map_err(|NoQuietHours| out_of_range(KEY, text, expected))
 }
 
 impl fmt::Display for QuietHours {
@@ -123,10 +76,9 @@ mod tests {
             ("00:00-24:00", 1439, true),
             ("00:00-24:00", 0, true),
         ] {
-            let hours = quiet_hours(text).unwrap().unwrap();
+            let hours: QuietHours = text.parse().unwrap();
             assert_eq!(hours.contain(minute), quiet, "{text} at minute {minute}");
         }
-        assert_eq!(quiet_hours("  ").unwrap(), None);
     }
 
     #[test]
@@ -141,9 +93,7 @@ mod tests {
             "+1:00-2:00",
             "١:00-2:00",
         ] {
-            let error = quiet_hours(text).unwrap_err();
-            assert_eq!(error.value, text);
-            assert!(error.expected.contains("22:00-07:00"));
+            assert_eq!(text.parse::<QuietHours>(), Err(NoQuietHours), "{text}");
         }
     }
 }

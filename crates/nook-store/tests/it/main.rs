@@ -1,5 +1,6 @@
 //! What is kept on disk: settings, identity, paired devices, chats, model files.
 
+mod behaviour;
 mod chats;
 mod keyring;
 mod kill;

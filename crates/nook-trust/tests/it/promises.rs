@@ -67,12 +67,13 @@ fn no_setting_opens_the_gate_to_strangers() {
 
 #[test]
 fn no_setting_lets_words_go_to_another_persons_device() {
-    for remote_whole in TrustLevel::ALL {
+    for level in TrustLevel::ALL {
         let levels = TrustLevel::ALL.into_iter().zip(0u8..);
         let levels = levels.map(|(level, byte)| (peer(byte), level));
-        let gate = Gate::new(GatePolicy { remote_whole, ..GatePolicy::DEFAULT }, levels);
+        let policy = GatePolicy { lend: level, borrow: level, copy: level };
+        let gate = Gate::new(policy, levels);
         let refused = |byte| gate.admit(peer(byte), Purpose::RemoteWhole).is_err();
-        assert!((0..=3).all(refused) && !refused(4), "{remote_whole}");
+        assert!((0..=3).all(refused) && !refused(4), "{level}");
     }
 }
 

@@ -19,8 +19,8 @@ const DANGERS: &[Danger] = &[
         files: &[
             "crates/nook-wire/src/lib.rs",
             "crates/nook-wire/src/whole.rs",
-            "crates/nook-node/src/requester/reply/elsewhere.rs",
-            "crates/nook-node/src/host/offload.rs",
+            "crates/nook-requester/src/reply/elsewhere.rs",
+            "crates/nook-host/src/offload.rs",
         ],
         why: "makes bytes of token ids that leave this device; only a whole request between devices of \
               one person does, behind the gate's proof",

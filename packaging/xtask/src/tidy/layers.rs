@@ -32,8 +32,15 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     ("nook-store",    2, &["nook-base", "nook-trust"]),
     ("nook-api",      3, &["nook-base", "nook-text"]), // text: tools and forms of replies, as data
     ("nook-inspect",  3, &["nook-base", "nook-kernels", "nook-model", "nook-text", "nook-wire"]),
-    ("nook-node",     3, &["nook-api", "nook-base", "nook-fetch", "nook-find", "nook-link", "nook-machine", "nook-model", "nook-mux", "nook-pipeline",
-                           "nook-plan", "nook-shard", "nook-store", "nook-text", "nook-trust", "nook-wire"]),
+    ("nook-resources", 3, &["nook-api", "nook-base", "nook-link", "nook-model", "nook-mux", "nook-pipeline", "nook-plan", "nook-shard", "nook-text",
+                           "nook-trust", "nook-wire"]),
+    // Neither of these two may know the other.
+    ("nook-host",     3, &["nook-api", "nook-base", "nook-link", "nook-machine", "nook-model", "nook-mux", "nook-pipeline", "nook-plan", "nook-resources",
+                           "nook-shard", "nook-store", "nook-text", "nook-trust", "nook-wire"]),
+    ("nook-requester", 3, &["nook-api", "nook-base", "nook-link", "nook-model", "nook-mux", "nook-pipeline", "nook-plan", "nook-resources", "nook-shard",
+                           "nook-store", "nook-text", "nook-trust", "nook-wire"]),
+    ("nook-node",     3, &["nook-api", "nook-base", "nook-fetch", "nook-find", "nook-host", "nook-link", "nook-machine", "nook-model", "nook-mux",
+                           "nook-pipeline", "nook-plan", "nook-requester", "nook-resources", "nook-shard", "nook-store", "nook-text", "nook-trust", "nook-wire"]),
     ("nook-openai",   4, &["nook-api", "nook-base", "nook-text"]),
     ("nook-control",  4, &["nook-api", "nook-base"]),
     // shard: `nook worker` and `inglenook worker` are the worker process.
@@ -236,6 +243,9 @@ mod tests {
         check_edge("nook-plan", "nook-pipeline", Use::Product, false);
         check_edge("nook-find", "nook-link", Use::Product, false);
         check_edge("nook-cli", "nook-model", Use::Product, false);
+        check_edge("nook-host", "nook-requester", Use::Product, false);
+        check_edge("nook-requester", "nook-host", Use::Product, false);
+        check_edge("nook-api", "nook-node", Use::Product, false);
     }
 
     #[test]

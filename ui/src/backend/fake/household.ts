@@ -3,8 +3,10 @@ import type { DeviceView } from '../../generated/DeviceView';
 import type { HouseView } from '../../generated/HouseView';
 import type { PartView } from '../../generated/PartView';
 import type { RouteView } from '../../generated/RouteView';
+import { DEFAULTS } from '../../generated/settings';
 import { HERE, startingCatalogue, startingInHouse } from './models';
 import { startingFolder } from './models-folder';
+import { USUAL_LENT_BYTES } from './settings';
 
 export const DAD = 'dads7pcq4xk2m6vt';
 export const MUM = 'mumsl4ptp6rz3wbn';
@@ -157,23 +159,8 @@ export function startingHouse(): HouseView {
     },
     problems: [],
     settings: {
-      lend: 'trusted',
-      borrow: 'trusted',
-      copy: 'trusted',
-      give_models: true,
-      lend_memory_bytes: 4e9,
-      lend_streams: 2,
-      pooling: 'when_faster',
-      whole_on_own_devices: false,
-      local_prefix_layers: 1,
-      local_suffix_layers: 1,
-      spot_checks_per_thousand: 0,
-      pause_on_battery: true,
-      pause_in_full_screen: true,
-      pause_when_busy_percent: 0,
-      quiet_hours: '',
-      notifications: true,
-      safe_graphics: false,
+      values: { ...DEFAULTS, 'distributed_inference.host.max_concurrent_streams': 2 },
+      lend_memory_bytes: USUAL_LENT_BYTES,
       expose_to_lan: false,
     },
   };

@@ -73,7 +73,7 @@ fn what_cannot_be_held_is_refused_with_its_reason() {
 #[test]
 fn memory_bounds_what_is_placed() {
     let mut scene = Scene::sharing();
-    scene.settings.host.shard_max_bytes = Some(1);
+    scene.settings.host.max_lent_memory = Some(nook_store::Megabytes(0));
     assert_eq!(placed(&mut scene, place(0, 2)), ["trusted hears: 0-1 OutOfMemory"]);
     let mut scene = Scene::sharing();
     let tight = Surveyed { models: Vec::new(), available: 1 };

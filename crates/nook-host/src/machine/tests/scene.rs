@@ -56,7 +56,7 @@ impl Scene {
         settings.inference.enabled = true;
         settings.host.serve_shards = true;
         settings.host.max_concurrent_streams = STREAMS;
-        settings.host.shard_max_bytes = Some(1 << 30);
+        settings.host.max_lent_memory = Some(nook_store::Megabytes(1_073));
         settings.network.give_models = true;
         let pause = &mut settings.host.pause;
         (pause.on_battery, pause.in_full_screen) = (true, false);
@@ -89,7 +89,7 @@ impl Scene {
 
     pub(super) fn effects(&mut self, event: Event) -> Vec<Effect> {
         let gate = Gate::new(self.settings.gate, self.levels.clone());
-        let context = HostContext {
+        let context = Surroundings {
             now: self.now,
             unix_seconds: self.unix_seconds,
             today: self.today,

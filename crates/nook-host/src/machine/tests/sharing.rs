@@ -149,7 +149,8 @@ fn a_new_cap_and_new_streams_begin_new_terms_under_which_the_old_streams_still_e
     let mut scene = Scene::sharing();
     let (_, terms) = scene.served(TRUSTED);
     let _stream = terms.streams.clone().try_acquire_owned().expect("it is free");
-    let changed = scene.set(|settings| settings.host.shard_max_bytes = Some(2 << 30));
+    let changed =
+        scene.set(|settings| settings.host.max_lent_memory = Some(nook_store::Megabytes(2_147)));
     let drained = ["drain 2 streams", "forget what is kept for others", "watch for sleeps: On"];
     assert_eq!(changed[..3], drained);
     assert_eq!(changed[3], format!("limit workers: 3 streams, {} bytes", 2_u64 << 30));

@@ -1,0 +1,92 @@
+//! The port as the settings of a home say, opened as the program opens it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use nook_api::NodeHandle;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::kit::house;
+
+/// A house whose port is open as `settings` say.
+async fn opened(settings: &str) -> (NodeHandle, TempDir) {
+    let (house, home) = house("Kitchen laptop", &format!("[port]\n{settings}")).await;
+    nook_openai::open(house.clone()).await;
+    (house, home)
+}
+
+/// A free port of this machine.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+fn at(house: &NodeHandle) -> u16 {
+    let url = house.now().port.base_url.clone();
+    url.trim_end_matches("/v1").rsplit_once(':').unwrap().1.parse().unwrap()
+}
+
+/// The status with which `/v1/models` answers a page of `origin`.
+async fn status_for(address: SocketAddr, key: &str, origin: &str) -> u16 {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "GET /v1/models HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nOrigin: {origin}\r\n\
+         Authorization: Bearer {key}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_is_switched_off_is_not_open() {
+    let number = free_port();
+    for (enabled, is_open) in [(false, false), (true, true)] {
+        let settings = format!("enabled = {enabled}\naddress = \"127.0.0.1:{number}\"\n");
+        let (house, _home) = opened(&settings).await;
+        assert_eq!(house.now().port.on, is_open);
+        assert_eq!(TcpStream::connect(("127.0.0.1", number)).await.is_ok(), is_open);
+        house.shut_down().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_port_is_where_it_is_set_to_be() {
+    let number = free_port();
+    let (house, _home) = opened(&format!("address = \"127.0.0.2:{number}\"\n")).await;
+    let port = house.now().port.clone();
+    assert!(port.on && port.base_url == format!("http://127.0.0.2:{number}/v1"), "{port:?}");
+    assert!(TcpStream::connect(("127.0.0.2", number)).await.is_ok());
+    assert!(TcpStream::connect(("127.0.0.1", number)).await.is_err());
+    house.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_machines_reach_the_port_only_where_it_is_exposed() {
+    let here: IpAddr = [127, 0, 0, 2].into();
+    for (settings, reaches) in [
+        ("address = \"127.0.0.1:0\"\n", false),
+        ("expose_to_lan = true\naddress = \"0.0.0.0:0\"\n", true),
+    ] {
+        let (house, _home) = opened(settings).await;
+        assert!(house.now().port.on, "{:?}", house.now().port);
+        // Another address of this machine stands for another machine.
+        let reached = TcpStream::connect((here, at(&house))).await.is_ok();
+        assert_eq!(reached, reaches, "{settings}");
+        house.shut_down().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn web_pages_use_the_port_only_from_origins_that_are_set() {
+    const PAGE: &str = "http://notes.example";
+    for (allowed, status) in [("[]", 403), ("[\"http://notes.example\"]", 200)] {
+        let (house, _home) =
+            opened(&format!("address = \"127.0.0.1:0\"\nallowed_origins = {allowed}\n")).await;
+        let key = house.port_settings().await.unwrap().key.0.clone();
+        let address = ([127, 0, 0, 1], at(&house)).into();
+        assert_eq!(status_for(address, &key, PAGE).await, status, "{allowed}");
+        house.shut_down().await;
+    }
+}

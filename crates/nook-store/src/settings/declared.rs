@@ -1,0 +1,198 @@
+//! Every setting, declared once.
+//!
+//! A new setting is one entry here, the place that reads its field, and a behavioural test. The file's
+//! template, the errors, `nook settings`, `docs/settings.md`, the view and the window's types follow
+//! from the entry; `cargo xtask goldens` rewrites the generated ones. The text is written for owners.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nook_base::LayerRange;
+use nook_base::limits::{HOPS_MAX, OPENAI_PORT};
+use nook_trust::{DeviceName, GatePolicy, TrustLevel};
+
+use super::declare::{Found, Section, declare, narrowed};
+use super::kinds::SettingType;
+use super::pausing::QuietHours;
+use super::setting::{Setting, Side, at_once, next_start};
+use super::value::SettingValue;
+use super::{ActivationChoice, Language, Megabytes, OutOfRange, Pooling, SplitChoice};
+use crate::identity::KeyringChoice;
+
+use super::setting::Side::{Asking, Lending};
+
+/// Adverts come every 30 seconds; four times this is a little longer, so none is forgotten in between.
+const SILENCE_SECONDS_MIN: i64 = 8;
+
+/// The last second of the year 9999.
+const LAST_SECOND: i64 = 253_402_300_799;
+
+declare! {
+    /// This computer itself.
+    new DeviceSettings in "device" {
+        /// The name that other computers see. Without it, they see the system's name of this computer.
+        "device.name" => name: Option<DeviceName> = None,
+            at_once(Side::Computer).example("\"Desk\"");
+        /// Where the secret key of this computer is kept: in the system's keychain if there is one
+        /// (`system`), or always in a file of the data folder (`off`).
+        "device.keyring" => keyring: KeyringChoice = KeyringChoice::System,
+            next_start(Side::Computer);
+    }
+
+    /// The OpenAI-compatible port for other programs.
+    new PortSettings in "port" {
+        /// Whether the port is open.
+        "port.enabled" => enabled: bool = true, next_start(Side::Port);
+        /// Where it listens. An address that other machines reach needs `expose_to_lan` too.
+        "port.address" => address: SocketAddr =
+            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), OPENAI_PORT), next_start(Side::Port);
+        /// Whether other machines of the network may use the port, always with its key. What is asked
+        /// and answered there is not encrypted.
+        "port.expose_to_lan" => expose_to_lan: bool = false, next_start(Side::Port);
+        /// Web pages that may use the port, by their origin. Others are refused.
+        "port.allowed_origins" => allowed_origins: Vec<String> = Vec::new(),
+            next_start(Side::Port).example("[\"http://localhost:3000\"]");
+    }
+
+    /// The least trust that a paired computer needs for each purpose.
+    existing GatePolicy in "gate" {
+        /// Who may use the layers that this computer shares.
+        "gate.lend" => lend: TrustLevel = GatePolicy::DEFAULT.lend, at_once(Lending);
+        /// Who may compute on prompts of this computer.
+        "gate.borrow" => borrow: TrustLevel = GatePolicy::DEFAULT.borrow, at_once(Asking);
+        /// Who may copy models from this computer, and from whom this computer copies some.
+        "gate.copy" => copy: TrustLevel = GatePolicy::DEFAULT.copy, at_once(Side::Models);
+    }
+
+    /// Links to other computers.
+    new NetworkSettings in "network" {
+        /// The port on which paired computers reach this one; 0 takes any free port.
+        "network.listen_port" => listen_port: u16 = 0,
+            next_start(Side::Links).whole_or_zero(1024, 65_535);
+        /// Whether the whole household runs on this one machine, so that loopback addresses count. For
+        /// demonstrations.
+        "network.loopback" => loopback: bool = false, next_start(Side::Links);
+        /// Whether this computer gives its models to computers that `gate.copy` lets in.
+        "network.give_models" => give_models: bool = true, at_once(Side::Models);
+    }
+
+    /// Model files.
+    new ModelsSettings in "models" {
+        /// The folder of the models. Without it, they lie in the data folder. `nook models folder`
+        /// changes it and moves the files; a change by hand moves nothing.
+        "models.folder" => folder: Option<PathBuf> = None,
+            next_start(Side::Models).example(FOLDER_EXAMPLE);
+    }
+
+    /// Kept conversations.
+    new ChatSettings in "chat" {
+        /// How freely the model chooses its words; 0 always takes the likeliest.
+        "chat.temperature" => temperature: f32 = 0.7, at_once(Asking).decimal(0.0, 2.0, 0.1);
+    }
+
+    /// The window and the tray. A node without them ignores this.
+    new WindowSettings in "window" {
+        /// The language of the tray, before the window has been opened. The window keeps it up to date.
+        "window.language" => language: Option<Language> = None,
+            next_start(Side::Window).example("\"de\"");
+        /// Whether the desktop may show notices.
+        "window.notifications" => notifications: bool = true, at_once(Side::Window);
+        /// Whether the window is drawn without the graphics card.
+        "window.safe_graphics" => safe_graphics: bool = false, next_start(Side::Window);
+    }
+
+    /// Replies that are computed on several computers.
+    new InferenceSettings in "distributed_inference" {
+        /// Whether this computer works with others at all. Without it, it neither shares nor asks.
+        "distributed_inference.enabled" => enabled: bool = true, at_once(Side::Computer);
+        /// When other computers help: if the reply is predicted to be faster or this computer cannot
+        /// compute it alone (`when_faster`), or whenever they offer the layers (`always`).
+        "distributed_inference.pooling" => pooling: Pooling = Pooling::WhenFaster, at_once(Asking);
+        /// How layers are divided: as predicted to be best (`planned`), in equal parts (`uniform`), or
+        /// in proportion to speed with no computer left out (`weighted`).
+        "distributed_inference.split" => split: SplitChoice = SplitChoice::Planned, at_once(Asking);
+        /// Whether a whole request may run on a faster computer that both sides mark `own`. That
+        /// computer sees the prompt and the reply.
+        "distributed_inference.whole_on_own_devices" => whole_on_own_devices: bool = false,
+            at_once(Asking);
+        /// The most computers that compute one reply.
+        "distributed_inference.max_shards_per_request" => max_shards_per_request: u32 = 16,
+            at_once(Asking).whole(1, HOPS_MAX as i64).unit("computers");
+        /// How long a computer may be silent before it counts as late. Its offers live four times as
+        /// long.
+        "distributed_inference.shard_health_timeout_seconds" => shard_health_timeout: Duration =
+            Duration::from_secs(30),
+            at_once(Asking).whole(SILENCE_SECONDS_MIN, 3600).unit("seconds");
+        /// Whether this computer takes over the layers of a computer that fails.
+        "distributed_inference.fallback_to_local" => fallback_to_local: bool = true,
+            at_once(Asking);
+        /// After how many failures within one reply this computer is preferred to others.
+        "distributed_inference.fallback_to_local_after_failures" =>
+            fallback_to_local_after_failures: u32 = 2,
+            at_once(Asking).whole(1, 100).unit("failures");
+        /// Of a thousand pieces of prompts, how many are computed a second time to find wrong numbers.
+        "distributed_inference.spot_checks_per_thousand" => spot_checks_per_thousand: u32 = 0,
+            at_once(Asking).whole(0, 1000).unit("of a thousand");
+        /// How numbers travel between computers: exact (`fp32`), in half the bytes and as good
+        /// (`fp16`), in a quarter of the bytes and less exact (`q8`), or `q8` only where a reply is
+        /// predicted to become much faster by it (`auto`).
+        "distributed_inference.activation_dtype" => activation_dtype: ActivationChoice =
+            ActivationChoice::Always(nook_base::ActivationDtype::F16), at_once(Asking);
+        /// Whether this computer also computes layers between those of two other computers.
+        "distributed_inference.allow_self_as_shard" => allow_self_as_shard: bool = true,
+            at_once(Asking);
+        /// The most replies that are computed at once for this computer. Others wait.
+        "distributed_inference.max_concurrent_pipelines" => max_concurrent_pipelines: u32 = 4,
+            at_once(Asking).whole(1, 64).unit("replies");
+        /// How many layers at the front of a model never leave this computer.
+        "distributed_inference.local_prefix_layers" => local_prefix_layers: u32 = 1,
+            at_once(Asking).whole(0, 1024).unit("layers");
+        /// How many layers at the end of a model never leave this computer.
+        "distributed_inference.local_suffix_layers" => local_suffix_layers: u32 = 1,
+            at_once(Asking).whole(0, 1024).unit("layers");
+    }
+
+    /// What this computer computes for others.
+    new HostSettings in "distributed_inference.host" {
+        /// The switch *Share this computer*.
+        "distributed_inference.host.serve_shards" => serve_shards: bool = false, at_once(Lending);
+        /// After how long without use lent layers leave the memory.
+        "distributed_inference.host.shard_eviction_idle_seconds" => shard_eviction_idle: Duration =
+            Duration::from_secs(600), at_once(Lending).whole(1, 7 * 24 * 3600).unit("seconds");
+        /// The most memory (RAM) that other computers may use here. Without it: half of the memory of
+        /// this computer, at most 20 GB.
+        "distributed_inference.host.max_lent_memory_mb" => max_lent_memory: Option<Megabytes> = None,
+            at_once(Lending).whole(1, 16_000_000).unit("MB").example("8000");
+        /// The most streams of other computers at once. A further one is told `busy`.
+        "distributed_inference.host.max_concurrent_streams" => max_concurrent_streams: u32 = 4,
+            at_once(Lending).whole(1, 64).unit("streams");
+        /// The only layers that are shared, of any model. For demonstrations.
+        "distributed_inference.host.layers" => layers: Option<LayerRange> = None,
+            at_once(Lending).example("\"2-5\"");
+        nested pause: PauseSettings, "When sharing pauses by itself.";
+    }
+
+    /// When sharing pauses by itself.
+    #[derive(Copy)]
+    #[derive(Eq)]
+    new PauseSettings in "distributed_inference.host.pause" {
+        /// While this computer runs on its battery.
+        "distributed_inference.host.pause.on_battery" => on_battery: bool = true, at_once(Lending);
+        /// While another program fills the screen.
+        "distributed_inference.host.pause.in_full_screen" => in_full_screen: bool = true,
+            at_once(Lending);
+        /// While other programs take more than this share of the processor; 0 is never.
+        "distributed_inference.host.pause.when_busy_percent" => when_busy_percent: Option<u32> = None,
+            at_once(Lending).whole(0, 100).unit("percent").example("50");
+        /// Between these two times of every day, by the local clock.
+        "distributed_inference.host.pause.quiet_hours" => quiet_hours: Option<QuietHours> = None,
+            at_once(Lending).example("\"22:00-07:00\"");
+        /// Until this moment, in seconds since 1970; 0 is not at all. The button *Pause* writes it.
+        "distributed_inference.host.pause.until" => until: u64 = 0,
+            at_once(Lending).whole(0, LAST_SECOND).unit("seconds since 1970");
+    }
+}
+
+/// Paths look different there.
+const FOLDER_EXAMPLE: &str = if cfg!(windows) { "'D:\\models'" } else { "\"/srv/models\"" };
