@@ -84,11 +84,11 @@ pub(crate) fn settings_trouble(error: &SettingsError) -> Trouble {
             column: number(column),
             reason: reason.clone(),
         },
-        SettingsError::BadValue { key, value, expected, write, .. } => Trouble::SettingUnfit {
+        SettingsError::BadValue { key, value, expected, .. } => Trouble::SettingUnfit {
             setting: (*key).to_owned(),
             value: value.clone(),
-            reason: match write {
-                Some(write) => format!("{expected}; for instance `{write}`"),
+            reason: match nook_store::setting(key) {
+                Some(setting) => format!("{expected}; for instance `{}`", setting.assignment()),
                 None => expected.clone(),
             },
         },

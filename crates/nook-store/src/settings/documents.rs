@@ -19,13 +19,13 @@ pub fn template() -> String {
          it.\n# The values are the defaults; where there is none, the value is an example.\n",
     );
     for (section, about) in SECTIONS {
-        let _ = write!(text, "\n");
+        text.push('\n');
         comment(&mut text, "## ", about);
         let _ = writeln!(text, "[{section}]");
         for setting in SETTINGS.iter().filter(|setting| setting.section() == *section) {
-            let _ = write!(text, "\n");
+            text.push('\n');
             comment(&mut text, "# ", &format!("{} {}", setting.text(), facts(setting)));
-            let _ = writeln!(text, "# {}", assignment(setting));
+            let _ = writeln!(text, "# {}", setting.assignment());
         }
     }
     text
@@ -119,13 +119,16 @@ pub fn typescript() -> String {
     text
 }
 
-/// `key = value` within its section: the default, else an example.
-pub(super) fn assignment(setting: &Setting) -> String {
-    let value = match (setting.example(), Settings::default().value(setting.key)) {
-        (Some(example), _) => example.to_owned(),
-        (None, default) => default.to_string(),
-    };
-    format!("{} = {value}", setting.leaf())
+impl Setting {
+    /// `key = value` as a line of its section: an example where there is one, else the default.
+    #[must_use]
+    pub fn assignment(&self) -> String {
+        let value = match self.example() {
+            Some(example) => example.to_owned(),
+            None => Settings::default().value(self.key).to_string(),
+        };
+        format!("{} = {value}", self.leaf())
+    }
 }
 
 /// What a setting takes, with its unit.

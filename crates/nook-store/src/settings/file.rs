@@ -50,7 +50,7 @@ pub enum SettingsError {
         reason: String,
     },
     /// A value that its key does not take.
-    #[error("`{key}` cannot be `{value}`{}: it takes {expected}{}", place(path, *line), advice(write))]
+    #[error("`{key}` cannot be `{value}`{}: it takes {expected}{}", place(path, *line), advice(key))]
     BadValue {
         /// The key, dotted.
         key: &'static str,
@@ -58,8 +58,6 @@ pub enum SettingsError {
         value: String,
         /// What the key takes.
         expected: String,
-        /// A line that would be right, where there is one for every home.
-        write: Option<String>,
         /// The file.
         path: PathBuf,
         /// Line in the file, from 1; `None` where the value is not from the file.
@@ -115,8 +113,11 @@ fn place(path: &Path, line: Option<usize>) -> String {
     line.map_or_else(String::new, |line| format!(" ({}, line {line})", path.display()))
 }
 
-fn advice(write: &Option<String>) -> String {
-    write.as_ref().map_or_else(String::new, |write| format!("; write for instance `{write}`"))
+/// A line that would be right. A section as such has none.
+fn advice(key: &str) -> String {
+    setting(key).map_or_else(String::new, |setting| {
+        format!("; write for instance `{}`", setting.assignment())
+    })
 }
 
 impl SettingsFile {
@@ -288,7 +289,6 @@ impl SettingsFile {
             key: bad.key,
             value: bad.value,
             expected: bad.expected,
-            write: setting(bad.key).map(documents::assignment),
             path: self.path.clone(),
             line: span.map(|span| position(text, span.start).0),
         }

@@ -216,13 +216,13 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
     for (text, expected) in cases {
         let house = House::with(text);
         let error = house.load().unwrap_err();
-        let SettingsError::BadValue { key, line, expected: takes, write, .. } = &error else {
+        let SettingsError::BadValue { key, line, expected: takes, .. } = &error else {
             panic!("{text:?}: {error}");
         };
         assert_eq!((*key, *line), (expected, Some(2)), "{error}");
         // The sentence has the key, what is allowed, and a line that would be right.
-        let write = write.as_deref().unwrap();
-        for part in [expected, takes, write, "line 2"] {
+        let write = nook_store::setting(key).unwrap().assignment();
+        for part in [expected, takes, &write, "line 2"] {
             assert!(error.to_string().contains(part), "no {part} in: {error}");
         }
         let section = key.rsplit_once('.').unwrap().0;
@@ -282,14 +282,22 @@ fn another(setting: &nook_store::Setting) -> SettingValue {
         Takes::Switch => (default != true.into()).into(),
         Takes::Whole { min, max, .. } => {
             let candidates = [min + 1, max];
-            candidates.into_iter().map(SettingValue::Number).find(|it| *it != default).unwrap()
+            candidates
+                .into_iter()
+                .map(SettingValue::Number)
+                .find(|it| *it != default)
+                .expect("two numbers, one default")
         }
         Takes::Decimal { min, .. } => SettingValue::Decimal(min),
-        Takes::OneOf(words) => {
-            words.iter().map(|word| (*word).into()).find(|it| *it != default).unwrap()
-        }
+        Takes::OneOf(words) => words
+            .iter()
+            .map(|word| (*word).into())
+            .find(|it| *it != default)
+            .expect("a choice has several words"),
         Takes::Text(_) if setting.key == "port.address" => "127.0.0.1:9999".into(),
-        Takes::Text(_) => setting.example().unwrap().trim_matches(['"', '\'']).into(),
+        Takes::Text(_) => {
+            setting.example().expect("a test looks for it").trim_matches(['"', '\'']).into()
+        }
         Takes::Texts(_) => SettingValue::Texts(vec!["http://localhost:3000".to_owned()]),
     }
 }
