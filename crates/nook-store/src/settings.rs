@@ -1,7 +1,8 @@
 //! What the user wants this device to be like.
 //!
 //! Each setting is declared once, in `declared`; `declare` makes the typed structs and the table
-//! [`SETTINGS`] from that. `settings.toml` is read into [`Settings`], where every value is within its
+//! [`SETTINGS`] from that. `settings.toml` is read into [`Settings`], where every value is within
+//! its
 //! range. [`SettingsFile`] reads, changes and saves; the file holds only what differs from the
 //! defaults, and what a person wrote into it (comments, order, keys of a later version) survives
 //! every save. `renamed` reads keys of earlier versions.
@@ -67,8 +68,10 @@ pub struct Megabytes(pub u64);
 
 /// In which format activations travel between devices.
 ///
-/// What each costs, over the built-in model, seven small trained ones and one of random weights, cut in
-/// four (`cargo xtask bench pipeline --only fidelity`; the figures are those of 2026-11-21). *Apart*: root
+/// What each costs, over the built-in model, seven small trained ones and one of random weights,
+/// cut in
+/// four (`cargo xtask bench pipeline --only fidelity`; the figures are those of 2026-11-21).
+/// *Apart*: root
 /// mean square of the logits' differences from f32, as a part of the logits' own spread.
 ///
 /// | format | bytes of 32 numbers | apart | same likeliest token | same 72 greedy tokens |
@@ -77,8 +80,10 @@ pub struct Megabytes(pub u64);
 /// | f16 | 64 | 0.0002 to 0.0004 | 99.9 to 100 % | 100 % |
 /// | q8 | 34 | 0.005 to 0.009 | 98.7 to 100 % | 38 to 75 % |
 ///
-/// So f16, the default, is as good as exact, and q8 is not: the reply is a good one, but often another
-/// one. No large model was measured. Whatever is chosen, numbers too large for it are noticed where they
+/// So f16, the default, is as good as exact, and q8 is not: the reply is a good one, but often
+/// another
+/// one. No large model was measured. Whatever is chosen, numbers too large for it are noticed where
+/// they
 /// are made, and the reply goes on in f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActivationChoice {
@@ -148,7 +153,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Every key with its value, in the order of the file; [`SettingValue::Unset`] for what is absent.
+    /// Every key with its value, in the order of the file; [`SettingValue::Unset`] for what is
+    /// absent.
     #[must_use]
     pub fn values(&self) -> Vec<(&'static str, SettingValue)> {
         let Self { device, port, gate, network, models, chat, window, inference, host } = self;

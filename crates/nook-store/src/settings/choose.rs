@@ -7,7 +7,8 @@ use super::value::SettingValue;
 use super::{Megabytes, SettingsError, SettingsFile, usual_shard_bytes};
 
 impl Setting {
-    /// The value that `words` of a command line mean. What makes no sense stays a text, and is refused
+    /// The value that `words` of a command line mean. What makes no sense stays a text, and is
+    /// refused
     /// with what the setting takes.
     #[must_use]
     pub fn typed(&self, words: &[String]) -> SettingValue {
@@ -29,11 +30,13 @@ impl Setting {
 }
 
 impl SettingsFile {
-    /// Sets one key as the owner chose it, on a machine that has `memory` bytes in all, as far as it
+    /// Sets one key as the owner chose it, on a machine that has `memory` bytes in all, as far as
+    /// it
     /// says. Two keys are special:
     ///
     /// - With `port.expose_to_lan` goes the address of the port: a loopback address is reached by
-    ///   nobody else, and another one is refused where nobody else may reach it. One that fits already
+    ///   nobody else, and another one is refused where nobody else may reach it. One that fits
+    /// already
     ///   stays, and so does the number of the port.
     /// - The usual amount of lent memory is no choice: another machine, or more memory, changes it.
     pub fn choose(

@@ -1,8 +1,11 @@
 //! Every setting, declared once.
 //!
-//! A new setting is one entry here, the place that reads its field, and a behavioural test. The file's
-//! template, the errors, `nook settings`, `docs/settings.md`, the view and the window's types follow
-//! from the entry; `cargo xtask goldens` rewrites the generated ones. The text is written for owners.
+//! A new setting is one entry here, the place that reads its field, and a behavioural test. The
+//! file's
+//! template, the errors, `nook settings`, `docs/settings.md`, the view and the window's types
+//! follow
+//! from the entry; `cargo xtask goldens` rewrites the generated ones. The text is written for
+//! owners.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,7 +25,8 @@ use crate::identity::KeyringChoice;
 
 use super::setting::Side::{Asking, Lending};
 
-/// Adverts come every 30 seconds; four times this is a little longer, so none is forgotten in between.
+/// Adverts come every 30 seconds; four times this is a little longer, so none is forgotten in
+/// between.
 const SILENCE_SECONDS_MIN: i64 = 8;
 
 /// The last second of the year 9999.
@@ -31,7 +35,8 @@ const LAST_SECOND: i64 = 253_402_300_799;
 declare! {
     /// This computer itself.
     new DeviceSettings in "device" {
-        /// The name that other computers see. Without it, they see the system's name of this computer.
+        /// The name that other computers see. Without it, they see the system's name of this
+        /// computer.
         "device.name" => name: Option<DeviceName> = None,
             at_once(Side::Computer).example("\"Desk\"");
         /// Where the secret key of this computer is kept: in the system's keychain if there is one
@@ -47,7 +52,8 @@ declare! {
         /// Where it listens. An address that other machines reach needs `expose_to_lan` too.
         "port.address" => address: SocketAddr =
             SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), OPENAI_PORT), next_start(Side::Port);
-        /// Whether other machines of the network may use the port, always with its key. What is asked
+        /// Whether other machines of the network may use the port, always with its key. What is
+        /// asked
         /// and answered there is not encrypted.
         "port.expose_to_lan" => expose_to_lan: bool = false, next_start(Side::Port);
         /// Web pages that may use the port, by their origin. Others are refused.
@@ -70,7 +76,8 @@ declare! {
         /// The port on which paired computers reach this one; 0 takes any free port.
         "network.listen_port" => listen_port: u16 = 0,
             next_start(Side::Links).whole_or_zero(1024, 65_535);
-        /// Whether the whole household runs on this one machine, so that loopback addresses count. For
+        /// Whether the whole household runs on this one machine, so that loopback addresses count.
+        /// For
         /// demonstrations.
         "network.loopback" => loopback: bool = false, next_start(Side::Links);
         /// Whether this computer gives its models to computers that `gate.copy` lets in.
@@ -93,7 +100,8 @@ declare! {
 
     /// The window and the tray. A node without them ignores this.
     new WindowSettings in "window" {
-        /// The language of the tray, before the window has been opened. The window keeps it up to date.
+        /// The language of the tray, before the window has been opened. The window keeps it up to
+        /// date.
         "window.language" => language: Option<Language> = None,
             next_start(Side::Window).example("\"de\"");
         /// Whether the desktop may show notices.
@@ -106,10 +114,12 @@ declare! {
     new InferenceSettings in "distributed_inference" {
         /// Whether this computer works with others at all. Without it, it neither shares nor asks.
         "distributed_inference.enabled" => enabled: bool = true, at_once(Side::Computer);
-        /// When other computers help: if the reply is predicted to be faster or this computer cannot
+        /// When other computers help: if the reply is predicted to be faster or this computer
+        /// cannot
         /// compute it alone (`when_faster`), or whenever they offer the layers (`always`).
         "distributed_inference.pooling" => pooling: Pooling = Pooling::WhenFaster, at_once(Asking);
-        /// How layers are divided: as predicted to be best (`planned`), in equal parts (`uniform`), or
+        /// How layers are divided: as predicted to be best (`planned`), in equal parts (`uniform`),
+        /// or
         /// in proportion to speed with no computer left out (`weighted`).
         "distributed_inference.split" => split: SplitChoice = SplitChoice::Planned, at_once(Asking);
         /// Whether a whole request may run on a faster computer that both sides mark `own`. That
@@ -119,7 +129,8 @@ declare! {
         /// The most computers that compute one reply.
         "distributed_inference.max_shards_per_request" => max_shards_per_request: u32 = 16,
             at_once(Asking).whole(1, HOPS_MAX as i64).unit("computers");
-        /// How long a computer may be silent before it counts as late. Its offers live four times as
+        /// How long a computer may be silent before it counts as late. Its offers live four times
+        /// as
         /// long.
         "distributed_inference.shard_health_timeout_seconds" => shard_health_timeout: Duration =
             Duration::from_secs(30),
@@ -131,7 +142,8 @@ declare! {
         "distributed_inference.fallback_to_local_after_failures" =>
             fallback_to_local_after_failures: u32 = 2,
             at_once(Asking).whole(1, 100).unit("failures");
-        /// Of a thousand pieces of prompts, how many are computed a second time to find wrong numbers.
+        /// Of a thousand pieces of prompts, how many are computed a second time to find wrong
+        /// numbers.
         "distributed_inference.spot_checks_per_thousand" => spot_checks_per_thousand: u32 = 0,
             at_once(Asking).whole(0, 1000).unit("of a thousand");
         /// How numbers travel between computers: exact (`fp32`), in half the bytes and as good
@@ -160,7 +172,8 @@ declare! {
         /// After how long without use lent layers leave the memory.
         "distributed_inference.host.shard_eviction_idle_seconds" => shard_eviction_idle: Duration =
             Duration::from_secs(600), at_once(Lending).whole(1, 7 * 24 * 3600).unit("seconds");
-        /// The most memory (RAM) that other computers may use here. Without it: half of the memory of
+        /// The most memory (RAM) that other computers may use here. Without it: half of the memory
+        /// of
         /// this computer, at most 20 GB.
         "distributed_inference.host.max_lent_memory_mb" => max_lent_memory: Option<Megabytes> = None,
             at_once(Lending).whole(1, 16_000_000).unit("MB").example("8000");

@@ -96,7 +96,8 @@ fn below_its_comment(text: &str, section: &str, leaf: &str, value: &Value) -> Op
     None
 }
 
-/// The line of a key, with its end, where nothing else stands on it: no comment, no other key, and the
+/// The line of a key, with its end, where nothing else stands on it: no comment, no other key, and
+/// the
 /// value ends on it or on a later line of its own.
 fn own_line(text: &str, section: &str, leaf: &str) -> Option<Range<usize>> {
     let document = Document::parse(text).ok()?;

@@ -121,7 +121,8 @@ fn advice(key: &str) -> String {
 }
 
 impl SettingsFile {
-    /// Reads the settings of `home`; a missing file means all defaults. Keys of earlier versions are
+    /// Reads the settings of `home`; a missing file means all defaults. Keys of earlier versions
+    /// are
     /// rewritten in the file.
     pub fn load(home: &Home) -> Result<Self, SettingsError> {
         let path = home.file(FILE);
@@ -132,7 +133,8 @@ impl SettingsFile {
         Ok(file)
     }
 
-    /// The settings of the home at `choice`, without opening it: for what has to be known before a node
+    /// The settings of the home at `choice`, without opening it: for what has to be known before a
+    /// node
     /// runs. Nothing is written and no folder is made: a home that is not there has all defaults.
     pub fn glance(choice: &HomeChoice) -> Result<Settings, GlanceError> {
         let path = Self::path_of(choice)?;

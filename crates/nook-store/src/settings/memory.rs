@@ -1,7 +1,9 @@
 //! How much memory other devices may take here: what the owner chose, else a part of what there is.
 //!
-//! One number for every machine would be too much for an old laptop and too little for a large one. So
-//! the file holds it only where the owner has chosen, and the usual amount follows the machine. How much
+//! One number for every machine would be too much for an old laptop and too little for a large one.
+//! So
+//! the file holds it only where the owner has chosen, and the usual amount follows the machine. How
+//! much
 //! memory that has is an argument: nothing here asks the system.
 
 use super::{HostSettings, Megabytes};
@@ -15,7 +17,8 @@ const UNKNOWN_MACHINE_BYTES: u64 = 4 * GIGABYTE;
 const USUAL_BYTES_MAX: u64 = 20 * GIGABYTE;
 
 impl HostSettings {
-    /// Most memory for shards on a machine that has `memory` bytes in all, as far as it says: what the
+    /// Most memory for shards on a machine that has `memory` bytes in all, as far as it says: what
+    /// the
     /// owner chose, else [`usual_shard_bytes`]; never more than there is.
     #[must_use]
     pub fn shard_bytes(&self, memory: Option<u64>) -> u64 {
@@ -25,7 +28,8 @@ impl HostSettings {
     }
 }
 
-/// Half of the machine's memory in whole gigabytes, at least one and at most twenty: the other half is
+/// Half of the machine's memory in whole gigabytes, at least one and at most twenty: the other half
+/// is
 /// for its owner.
 #[must_use]
 pub fn usual_shard_bytes(memory: Option<u64>) -> u64 {

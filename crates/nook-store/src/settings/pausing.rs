@@ -13,7 +13,8 @@ pub struct QuietHours {
 }
 
 impl QuietHours {
-    /// Whether `minute` of the day lies in it. The end does not; where it comes before the beginning,
+    /// Whether `minute` of the day lies in it. The end does not; where it comes before the
+    /// beginning,
     /// the hours go over midnight.
     #[must_use]
     pub fn contain(self, minute: u16) -> bool {

@@ -1,6 +1,7 @@
 //! Keys of earlier versions: read once, and rewritten in place.
 //!
-//! Only the name changes in the file: value, comments and order stay. Where a person has written the
+//! Only the name changes in the file: value, comments and order stay. Where a person has written
+//! the
 //! new key too, that one counts and the old one is left alone, as an unknown key.
 
 use std::ops::Range;

@@ -1,8 +1,10 @@
 //! Every setting has a test that changes it and sees the product do something else.
 //!
 //! A key that is parsed, checked and saved, and then looked at by nobody, is a promise that nobody
-//! keeps. The table names for each key the test of its behaviour: file and function. It fails for a key
-//! without an entry, for an entry without a key, and for a test that is not there or never names the
+//! keeps. The table names for each key the test of its behaviour: file and function. It fails for a
+//! key
+//! without an entry, for an entry without a key, and for a test that is not there or never names
+//! the
 //! key. What the test checks is for its reader to judge.
 
 use std::collections::BTreeMap;
