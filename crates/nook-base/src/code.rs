@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub enum ErrorCode {
     /// Pooling or sharing is switched off.
-    ExperimentalDisabled,
+    SwitchedOff,
     /// No device, this one included, can compute a needed layer.
     ShardUnavailable,
     /// No progress within the deadline.
@@ -53,7 +53,7 @@ pub enum ErrorCode {
 impl ErrorCode {
     /// Every code, in wire order.
     pub const ALL: [Self; 19] = [
-        Self::ExperimentalDisabled,
+        Self::SwitchedOff,
         Self::ShardUnavailable,
         Self::PipelineStalled,
         Self::WeightsMismatch,
@@ -78,7 +78,7 @@ impl ErrorCode {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::ExperimentalDisabled => "experimental_disabled",
+            Self::SwitchedOff => "switched_off",
             Self::ShardUnavailable => "shard_unavailable",
             Self::PipelineStalled => "pipeline_stalled",
             Self::WeightsMismatch => "weights_mismatch",
@@ -104,7 +104,7 @@ impl ErrorCode {
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
-            Self::ExperimentalDisabled => "Sharing is switched off on that device.",
+            Self::SwitchedOff => "Sharing is switched off on that device.",
             Self::ShardUnavailable => {
                 "No device in reach can compute a part of this model. Add a device, or choose a smaller model."
             }

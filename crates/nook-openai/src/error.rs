@@ -112,7 +112,7 @@ pub(crate) fn from_code(code: ErrorCode, sentence: String) -> ApiError {
         | ErrorCode::PipelineStalled
         | ErrorCode::Draining
         | ErrorCode::OutOfMemory
-        | ErrorCode::ExperimentalDisabled => (StatusCode::SERVICE_UNAVAILABLE, Some(code.name())),
+        | ErrorCode::SwitchedOff => (StatusCode::SERVICE_UNAVAILABLE, Some(code.name())),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, Some(code.name())),
     };
     ApiError { status, message: sentence, param: None, code: name }

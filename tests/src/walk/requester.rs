@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use nook_api::NodeCalls as _;
 use nook_api::views::Trust;
 use nook_base::tasks::Tasks;

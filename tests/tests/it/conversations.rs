@@ -193,7 +193,7 @@ async fn an_edited_first_message_stands_beside_the_old_one_and_files_come_back()
     assert!(beginnings.iter().all(|message| message.role == ChatRole::User));
 
     let file = node.house.export_conversation(conversation, ExportAsk::Json).await.unwrap();
-    let copy = node.house.import_conversation(file.clone()).await.unwrap();
+    let copy = node.house.import_conversation(file.clone().into()).await.unwrap();
     assert_eq!(node.house.export_conversation(copy, ExportAsk::Json).await.unwrap(), file);
     let found = node.house.conversations(Some("evening".to_owned())).await.unwrap();
     assert_eq!(found.len(), 2);

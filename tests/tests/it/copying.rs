@@ -455,7 +455,7 @@ async fn the_gate_and_the_owners_switch_decide_who_is_given_models() -> anyhow::
     }
     node.edit_settings("network.give_models", false)?;
     assert_eq!(hears(&mut guest).await?, []);
-    assert_eq!(ask(&guest, all).await?, Some(ErrorCode::ExperimentalDisabled), "switched off");
+    assert_eq!(ask(&guest, all).await?, Some(ErrorCode::SwitchedOff), "switched off");
     node.edit_settings("network.give_models", true)?;
     assert_eq!(hears(&mut guest).await?, [desk.digest]);
     node.trust(OTHER, Trust::Guest).await?;

@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::process::Command;
 
-use nook_api::views::ChatRole;
 use nook_base::ActivationDtype;
 use nook_testkit::{Case, Household, NodePlan, Wish, chat_cases, fixture, nook, story_cases};
 use serde_json::Value;

@@ -183,7 +183,7 @@ async fn each_limit_of_the_host_has_its_code_and_a_grant_is_in_the_adverts() -> 
     assert_eq!(place(&mut device, peer, good).await?, refused(ErrorCode::TrustDenied));
     host.trust("Visitor", Trust::Trusted).await?;
     let state = place(&mut device, peer, good).await?;
-    assert_eq!(state, refused(ErrorCode::ExperimentalDisabled), "sharing is off");
+    assert_eq!(state, refused(ErrorCode::SwitchedOff), "sharing is off");
     host.share(true).await?;
     let unknown = PlaceWish { model: ModelDigest([9; 32]), ..good };
     assert_eq!(place(&mut device, peer, unknown).await?, refused(ErrorCode::WeightsMismatch));

@@ -124,7 +124,7 @@ async fn the_gate_and_the_offer_decide_what_a_paired_device_gets() -> anyhow::Re
     }
     node.share(false).await?;
     let refused = ask(open(model, 1, 2)).await?;
-    assert_eq!(refused, Some(ErrorCode::ExperimentalDisabled), "sharing is off");
+    assert_eq!(refused, Some(ErrorCode::SwitchedOff), "sharing is off");
     still_answers(node).await
 }
 

@@ -32,7 +32,7 @@ async fn i9_sharing_that_is_off_is_inert() -> anyhow::Result<()> {
         resume: None,
     };
     let refused = device.ask_for(peer, open.clone()).await?.refused();
-    assert_eq!(refused, Some(ErrorCode::ExperimentalDisabled));
+    assert_eq!(refused, Some(ErrorCode::SwitchedOff));
     let advert = next_advert(&mut device).await?;
     assert!(!advert.sharing && advert.shards.is_empty(), "{advert:?}");
     assert!(asking.view().await?.devices.iter().all(|device| device.lends.is_empty()));
@@ -46,7 +46,7 @@ async fn i9_sharing_that_is_off_is_inert() -> anyhow::Result<()> {
     helper.share(false).await?;
     asking.until("no offer", |view| view.devices.iter().all(|it| it.lends.is_empty())).await?;
     let refused = device.ask_for(peer, open).await?.refused();
-    assert_eq!(refused, Some(ErrorCode::ExperimentalDisabled));
+    assert_eq!(refused, Some(ErrorCode::SwitchedOff));
     assert_eq!(helper.workers(), [0; 0], "offers alone start no worker");
     Ok(())
 }

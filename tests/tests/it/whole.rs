@@ -331,7 +331,7 @@ async fn the_host_itself_refuses_whole_requests_of_all_but_its_owners_devices() 
     assert!(kept.is_some_and(|it| it.position >= 3), "it is told what is kept: {kept:?}");
     node.share(false).await?;
     let refused = refusal(&device, node, ask(model, 3, 4)).await?;
-    assert_eq!(refused, Some(ErrorCode::ExperimentalDisabled));
+    assert_eq!(refused, Some(ErrorCode::SwitchedOff));
     Ok(())
 }
 

@@ -516,7 +516,7 @@ export const de: Strings = {
 
   problems: {
     codes: {
-      experimental_disabled: 'Auf jenem Gerät ist das Teilen ausgeschaltet.',
+      switched_off: 'Auf jenem Gerät ist das Teilen ausgeschaltet.',
       shard_unavailable: 'Kein erreichbares Gerät kann einen Teil dieses Modells berechnen. Nimm ein Gerät dazu, oder wähle ein kleineres Modell.',
       pipeline_stalled: 'Ein Gerät antwortete nicht mehr, und keines konnte einspringen.',
       weights_mismatch: 'Die Geräte haben verschiedene Fassungen dieses Modells. Nimm auf beiden dieselbe Datei.',

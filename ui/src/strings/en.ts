@@ -535,7 +535,7 @@ export const en = {
 
   problems: {
     codes: {
-      experimental_disabled: 'Sharing is switched off on that device.',
+      switched_off: 'Sharing is switched off on that device.',
       shard_unavailable: 'No device in reach can compute a part of this model. Add a device, or choose a smaller model.',
       pipeline_stalled: 'A device stopped answering and nobody could take over.',
       weights_mismatch: 'The devices hold different versions of this model. Use the same file on both.',

@@ -23,7 +23,7 @@ impl<C> Host<C> {
                 return self.serve(Guest { admitted, own, copies }, call, terms);
             }
             (Err(refusal), _) => refusal.code(),
-            (Ok(_), None) => ErrorCode::ExperimentalDisabled,
+            (Ok(_), None) => ErrorCode::SwitchedOff,
         };
         self.run(HostTask::Refuse { peer, copies, call, error: error(code, "") });
     }
@@ -54,7 +54,7 @@ impl<C> Host<C> {
         let pass = pass.map_err(|refusal| error(refusal.code(), ""))?;
         if !context.settings.network.give_models {
             let why = "This device gives no models: its owner has switched that off.";
-            return Err(error(ErrorCode::ExperimentalDisabled, why));
+            return Err(error(ErrorCode::SwitchedOff, why));
         }
         let cut = self.copies.cuts.entry(peer);
         let revoked = cut.or_insert_with(|| self.lifetime.child_token()).clone();
@@ -80,7 +80,7 @@ impl<C> Host<C> {
                 tracing::info!(?carrier, %refusal, "a relay was refused");
                 refusal.code()
             }
-            (Ok(_), None) => ErrorCode::ExperimentalDisabled,
+            (Ok(_), None) => ErrorCode::SwitchedOff,
         };
         self.run(HostTask::Answer { call, error: error(code, "") });
     }

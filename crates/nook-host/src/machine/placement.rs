@@ -46,7 +46,7 @@ impl<C> Host<C> {
     ) -> Result<(), ErrorCode> {
         let admitted = context.gate.admit(peer, Purpose::Lend);
         let admitted = admitted.map_err(|refusal| refusal.code())?;
-        let terms = self.terms.clone().ok_or(ErrorCode::ExperimentalDisabled)?;
+        let terms = self.terms.clone().ok_or(ErrorCode::SwitchedOff)?;
         let entry = context.models.iter().find(|entry| entry.digest() == wish.model);
         let entry = entry.ok_or(ErrorCode::WeightsMismatch)?;
         self.leases.check_rate(peer, wish.model, context.now)?;

@@ -45,15 +45,15 @@ fn sharing_that_is_off_serves_nobody_and_says_so() {
             "trusted hears: given: amber",
         ]
     );
-    let refused = ["refuse a call of trusted: ExperimentalDisabled; copies: yes"];
+    let refused = ["refuse a call of trusted: SwitchedOff; copies: yes"];
     assert_eq!(scene.on(Event::Call { peer: TRUSTED, call: "a call" }), refused);
-    let refused = ["trusted hears: 0-1 ExperimentalDisabled"];
+    let refused = ["trusted hears: 0-1 SwitchedOff"];
     assert_eq!(scene.on(Event::Place { peer: TRUSTED, wish: wish(0, 2) }), refused);
     assert_eq!(scene.host.lent(), []);
     scene.settings.network.give_models = false;
     let nothing = ["trusted hears: nothing is shared", "trusted hears: given: "];
     assert_eq!(scene.tells(TRUSTED, Event::AdvertsChanged), nothing);
-    let refused = ["refuse a call of trusted: ExperimentalDisabled; copies: ExperimentalDisabled"];
+    let refused = ["refuse a call of trusted: SwitchedOff; copies: SwitchedOff"];
     assert_eq!(scene.on(Event::Call { peer: TRUSTED, call: "a call" }), refused);
 }
 
@@ -189,7 +189,7 @@ fn a_sleep_is_announced_before_it_and_over_after_it() {
         ]
     );
     assert_eq!(scene.host.paused(), Some(PauseReason::Sleep));
-    let refused = ["refuse a call of trusted: ExperimentalDisabled; copies: yes"];
+    let refused = ["refuse a call of trusted: SwitchedOff; copies: yes"];
     assert_eq!(scene.on(Event::Call { peer: TRUSTED, call: "a call" }), refused);
     assert_eq!(scene.does(Event::SleepOver), ["watch for sleeps: On", "look for devices"]);
     assert_eq!(scene.host.paused(), None);
@@ -214,7 +214,7 @@ fn a_node_that_leaves_drains_and_writes_down_what_was_lent() {
     terms.usage.add(7);
     assert_eq!(scene.on(Event::Leave), ["drain 2 streams"]);
     assert!(terms.until.is_cancelled());
-    let refused = ["refuse a call of trusted: ExperimentalDisabled; copies: yes"];
+    let refused = ["refuse a call of trusted: SwitchedOff; copies: yes"];
     assert_eq!(scene.on(Event::Call { peer: TRUSTED, call: "a call" }), refused);
     assert_eq!(scene.on(Event::Left), ["save [(20000, 7)]"]);
     assert!(scene.on(Event::Leave).is_empty(), "nothing is lent any more");
