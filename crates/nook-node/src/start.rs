@@ -9,8 +9,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nook_base::clock;
 use nook_base::tasks::Tasks;
+use nook_base::{ModelDigest, PeerId, clock};
 use nook_find::{Finder, FinderConfig, Household, Interfaces, Sighting};
 use nook_link::pairing::Pairing;
 use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
@@ -44,6 +44,7 @@ use nook_requester::Me;
 use nook_requester::{Event, Requester, Runner};
 use nook_resources::adverts::AdvertBook;
 use nook_resources::shelf::Shelf;
+use nook_resources::trails::Unwanted;
 use nook_resources::workers::{WorkerSource, Workers};
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
@@ -272,33 +273,11 @@ fn assemble(
     let workers = start_workers(worker, &home, &settings, tasks);
     let chats = ChatBook::start(chats, tasks).map_err(|source| StartError::Thread { source })?;
     let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
-    let (asking, asking_inbox) = mpsc::channel(INSIDE_MAX);
-    let (left, left_inbox) = mpsc::channel(LEFT_MAX);
-    let shelf = Shelf::new(left);
     let book = watch::channel(Arc::new(AdvertBook::default())).0;
-    let runner = Runner {
-        key: signer,
-        workers: workers.clone(),
-        shelf: shelf.clone(),
-        links: links.clone(),
-        book: book.subscribe(),
-        events: asking,
-        tasks: tasks.clone(),
-    };
-    let requester = Requester::new(shelf.clone(), clock::now());
+    let shared = Shared { links: links.clone(), workers: workers.clone(), book: book.subscribe() };
+    let ledger = LentDaysFile::of(&home);
+    let (sides, side_inboxes) = start_sides(shared, (me.id, signer), ledger, tasks);
     let gate = Gate::new(settings.settings().gate, peers.levels());
-    let (host_events, host_inbox) = mpsc::channel(HOST_EVENTS_MAX);
-    let traffic = Traffic::default();
-    let tools = Tools {
-        shelf,
-        me: me.id,
-        workers: workers.clone(),
-        book: book.subscribe(),
-        giving: Giving::new(traffic.clone()),
-        events: host_events,
-    };
-    let (ledger, memory_free) = (LentDaysFile::of(&home), nook_resources::memory::memory_free);
-    let host_runner = HostRunner::new(tools, links.clone(), tasks.clone(), ledger, memory_free);
     let mut state = State {
         me,
         key_place: key_place(&kept),
@@ -314,12 +293,12 @@ fn assemble(
         book,
         bulletins: Bulletins::default(),
         host: Host::new(read.lent, tasks.token().child_token()),
-        host_runner,
+        host_runner: sides.host_runner,
         looks: Looks::default(),
-        copies: Copies::new(traffic),
+        copies: Copies::new(sides.traffic),
         meters: Meters::default(),
-        requester,
-        runner,
+        requester: sides.requester,
+        runner: sides.runner,
         measured: read.measured_file,
         quiet: Quiet::default(),
         workers,
@@ -344,13 +323,65 @@ fn assemble(
     let inboxes = Inboxes {
         commands,
         inside: inside_inbox,
-        requester: asking_inbox,
-        host: host_inbox,
-        left: left_inbox,
+        requester: side_inboxes.requester,
+        host: side_inboxes.host,
+        left: side_inboxes.left,
         links: link_events,
         sightings,
     };
     Ok((state, inboxes))
+}
+
+/// What both sides work with.
+struct Shared {
+    links: Links,
+    workers: Workers,
+    book: watch::Receiver<Arc<AdvertBook>>,
+}
+
+/// The asking side, and what carries out the work of both.
+struct Sides {
+    requester: Requester,
+    runner: Runner,
+    host_runner: HostRunner,
+    /// How busy this device is with replies, for files on their way.
+    traffic: Traffic,
+}
+
+/// What their tasks report.
+struct SideInboxes {
+    requester: mpsc::Receiver<Event>,
+    host: mpsc::Receiver<HostEvent>,
+    left: mpsc::Receiver<(ModelDigest, Unwanted)>,
+}
+
+fn start_sides(
+    shared: Shared,
+    (me, key): (PeerId, Arc<DeviceKey>),
+    ledger: LentDaysFile,
+    tasks: &Tasks,
+) -> (Sides, SideInboxes) {
+    let Shared { links, workers, book } = shared;
+    let (asking, asking_inbox) = mpsc::channel(INSIDE_MAX);
+    let (hosting, hosting_inbox) = mpsc::channel(HOST_EVENTS_MAX);
+    let (left, left_inbox) = mpsc::channel(LEFT_MAX);
+    let shelf = Shelf::new(left);
+    let traffic = Traffic::default();
+    let requester = Requester::new(shelf.clone(), clock::now());
+    let giving = Giving::new(traffic.clone());
+    let tools = Tools {
+        shelf: shelf.clone(),
+        me,
+        workers: workers.clone(),
+        book: book.clone(),
+        giving,
+        events: hosting,
+    };
+    let memory_free = nook_resources::memory::memory_free;
+    let host_runner = HostRunner::new(tools, links.clone(), tasks.clone(), ledger, memory_free);
+    let runner = Runner { key, workers, shelf, links, book, events: asking, tasks: tasks.clone() };
+    let sides = Sides { requester, runner, host_runner, traffic };
+    (sides, SideInboxes { requester: asking_inbox, host: hosting_inbox, left: left_inbox })
 }
 
 /// Starts what acts on the outside by itself, once all parts are there.
