@@ -2,7 +2,7 @@
 //!
 //! Each task reports back as an [`Event`]. All of them end with the node.
 //!
-//! [`Requester`]: crate::Requester
+//! [`Requester`]: crate::machine::Requester
 
 use std::sync::Arc;
 
@@ -15,12 +15,13 @@ use nook_trust::DeviceKey;
 use tokio::sync::{mpsc, watch};
 
 use crate::choice::{Encoded, Question};
-use crate::placement::PlacementLook;
-use crate::probing::{ProbeTools, Probed, Round};
+use crate::machine::placement::PlacementLook;
+use crate::machine::probing::{ProbeTools, Probed, Round};
+use crate::machine::replies::{ReplyJob, ReplyTerms};
+use crate::machine::{Event, Said, Task, Work, embed};
+use crate::prompt;
 use crate::prompt::Ready;
-use crate::replies::{ReplyJob, ReplyTerms};
 use crate::reply::{self, Given, Teller, WalkSetup};
-use crate::{Event, Said, Task, Work, embed, prompt};
 use nook_api::{
     Answer, EmbedRequest, Embedded, GenerateRequest, NodeError, REPLY_EVENTS_MAX, Reply, ReplyPiece,
 };

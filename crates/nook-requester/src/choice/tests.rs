@@ -382,7 +382,7 @@ fn this_device_computes_between_two_others_only_where_its_owner_lets_it() {
     facts.links.insert(peer(2), near());
     for (allowed, helpers) in [(true, vec![1, 2]), (false, vec![2])] {
         let settings = settings_with("distributed_inference.allow_self_as_shard", allowed);
-        let ends = crate::replies::ends(&settings.inference);
+        let ends = crate::machine::replies::ends(&settings.inference);
         let question = Question { ends, ..question(Pooling::WhenFaster, facts.clone()) };
         let choice = question.choose(&told(PLENTY), &book, now);
         let used: Vec<u8> = (1..=2)

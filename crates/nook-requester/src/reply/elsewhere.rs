@@ -23,7 +23,7 @@ use nook_wire::{
 };
 
 use crate::choice::everything_on;
-use crate::records::{Note, Suspicion};
+use crate::machine::records::{Note, Suspicion};
 use crate::reply::telling::ReaderLeft;
 use crate::reply::walk::WalkSetup;
 use nook_api::views::{FinishReason, ReplyEvent, RouteView, WrongResult};

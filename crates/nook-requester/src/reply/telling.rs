@@ -10,9 +10,9 @@ use nook_text::ReplyText;
 use tokio::sync::{mpsc, watch};
 
 use crate::choice::{Choice, Encoded};
-use crate::records::Note;
+use crate::machine::records::Note;
+use crate::machine::{Event, Said};
 use crate::reply::{READER_STALL_LIMIT, handover};
-use crate::{Event, Said};
 use nook_api::views::{
     FailoverView, FinishReason, LegView, PredictionView, ReplyEvent, ReplySpeedView, ReplySummary,
     RouteView, ShardState,

@@ -11,7 +11,7 @@ use nook_pipeline::{ConductRecord, GainsSeen, SpanGains};
 use nook_plan::{BytesPerSecond, Figure, Line, Link, Place, RoundTrip, Speed};
 use nook_store::{GainRange, Measured, MeasuredConduct, MeasuredGain, MeasuredSpeed, MeasuredWay};
 
-use crate::{Effect, Requester, Surroundings};
+use crate::machine::{Effect, Requester, Surroundings};
 
 /// Time between two writes while something changes. A crash loses as much, which is measured anew.
 const SAVE_EVERY: Duration = Duration::from_secs(60);

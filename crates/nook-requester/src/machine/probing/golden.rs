@@ -21,7 +21,7 @@ use nook_wire::{
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::probing::call::{Failed, hear};
+use crate::machine::probing::call::{Failed, hear};
 use crate::reply::leg::{Heard, LegMessage};
 use nook_resources::gauges::GAUGES_MAX;
 

@@ -11,8 +11,8 @@ use nook_plan::{Basis, Place, Prediction, Share};
 use nook_wire::{Advert, PlaceState, ShardAdvert};
 use tokio::sync::mpsc;
 
-use super::choice::outlook::{Outlook, Present, Wanted};
 use super::*;
+use crate::choice::outlook::{Outlook, Present, Wanted};
 use nook_api::{Prompt, REPLIES_WAITING_MAX, Reach, Sampling};
 use nook_resources::adverts::Heard;
 use nook_resources::shelf::FilePlace;

@@ -12,7 +12,7 @@ use nook_base::{ModelDigest, PeerId};
 use nook_plan::Place;
 use nook_wire::{HistoryMark, KeptHistory, WholeKept};
 
-use crate::{Effect, Requester, Surroundings};
+use crate::machine::{Effect, Requester, Surroundings};
 use nook_resources::trails::Unwanted;
 
 impl Requester {

@@ -12,9 +12,10 @@ use nook_base::{LayerRange, ModelDigest, PeerId};
 use nook_pipeline::{Conduct, ConductRecord, Corrupt, GainBook, HopVisit, Joint, SpanGains};
 use nook_plan::{Place, Probe};
 
-use crate::probing::golden::Subject;
+use crate::machine::probing::golden::Subject;
+use crate::machine::{Effect, Requester, Surroundings};
+use crate::metrics;
 use crate::views_of::wrong_result;
-use crate::{Effect, Requester, Surroundings, metrics};
 use nook_api::views::{DecisionView, DeviceTrouble, ReplySpeedView, TroubleView, WrongResult};
 
 /// Models whose gains are remembered; of more, those with the highest digests start without.

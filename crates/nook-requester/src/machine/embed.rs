@@ -18,10 +18,10 @@ use nook_wire::{
     WorkerMessage,
 };
 
+use crate::machine::{Effect, Requester, Surroundings, Task, Work};
 use crate::prompt;
 use crate::reply::leg::{Heard, LegMessage as _};
 use crate::reply::local_call;
-use crate::{Effect, Requester, Surroundings, Task, Work};
 use nook_api::{Answer, EmbedInput, EmbedRequest, Embedded, NodeError};
 use nook_resources::shelf::{Listed, OpenModel, Shelf};
 use nook_resources::workers::Workers;
@@ -53,7 +53,7 @@ impl Requester {
 }
 
 /// Works out vectors for texts with this device's own worker.
-pub(super) async fn embed(
+pub(crate) async fn embed(
     shelf: &Shelf,
     workers: &Workers,
     listed: Listed,

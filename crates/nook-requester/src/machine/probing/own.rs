@@ -6,7 +6,7 @@
 //! norm and head where all layers are lent, because then devices of the same person may have whole requests
 //! run here; within the cap on lending and what the machine has free, and a few steps of random numbers, at
 //! most once an hour and model for as long as something is not known. All of it is loaded and computed as a
-//! guest's would be, and given back afterwards. What was measured is kept over a restart (`crate::keeping`), so that a
+//! guest's would be, and given back afterwards. What was measured is kept over a restart (`crate::machine::keeping`), so that a
 //! device does this at its first use and not at each start.
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use nook_plan::Place;
 
 use super::call::Failed;
 use super::{Aim, Prober, Wanted, stretches};
-use crate::records::Note;
-use crate::{Effect, LentLayers, Requester, Surroundings};
+use crate::machine::records::Note;
+use crate::machine::{Effect, LentLayers, Requester, Surroundings};
 use nook_resources::shelf::Listed;
 
 /// Memory that stays free while this device measures itself, in bytes: nobody waits for what it finds.

@@ -28,10 +28,10 @@ use nook_store::Pooling;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::probing::call::{Done, Failed, Steps};
-use crate::probing::golden::{GoldenBook, Subject};
-use crate::records::Note;
-use crate::{Effect, Event, Requester, Said, Surroundings, Task, Work};
+use crate::machine::probing::call::{Done, Failed, Steps};
+use crate::machine::probing::golden::{GoldenBook, Subject};
+use crate::machine::records::Note;
+use crate::machine::{Effect, Event, Requester, Said, Surroundings, Task, Work};
 use nook_resources::gauges::GAUGES_MAX;
 use nook_resources::shelf::Listed;
 use nook_resources::workers::Workers;

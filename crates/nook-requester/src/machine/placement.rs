@@ -15,7 +15,7 @@ use nook_wire::{Advert, PlaceState, PlaceWish, Placed};
 
 use crate::choice::Question;
 use crate::choice::outlook::{Outlook, Present, Wanted};
-use crate::{Effect, Requester, Surroundings, Task, Work, replies};
+use crate::machine::{Effect, Requester, Surroundings, Task, Work, replies};
 use nook_api::Reach;
 use nook_api::views::{PlacementView, ShareView};
 use nook_resources::shelf::Listed;

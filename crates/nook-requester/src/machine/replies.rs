@@ -11,8 +11,8 @@ use nook_plan::{Ends, WholeElsewhere, Width};
 use nook_store::{ActivationChoice, InferenceSettings};
 
 use crate::choice::Question;
+use crate::machine::{Effect, Requester, Surroundings, Task, Work};
 use crate::reply::CacheCosts;
-use crate::{Effect, Requester, Surroundings, Task, Work};
 use nook_api::views::Wording;
 use nook_api::{Answer, GenerateRequest, NodeError, REPLIES_WAITING_MAX, Reach, Reply};
 use nook_resources::catalogue::Entry;

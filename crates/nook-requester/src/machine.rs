@@ -1,0 +1,375 @@
+//! The state of the asking side, and what changes it: one event at a time.
+//!
+//! What happens is an [`Event`], what others own is lent as [`Surroundings`], what is to be done comes out
+//! as [`Effect`]s. The parts of the state lie in the modules below.
+
+pub(crate) mod embed;
+mod forgetting;
+mod keeping;
+pub(crate) mod placement;
+pub(crate) mod probing;
+pub(crate) mod records;
+pub(crate) mod replies;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use nook_api::views::DecisionView;
+use nook_api::{Answer, EmbedRequest, Embedded, GenerateRequest, Reply};
+use nook_base::{LayerRange, ModelDigest, PeerId};
+use nook_pipeline::HopVisit;
+use nook_resources::adverts::AdvertBook;
+use nook_resources::catalogue::Entry;
+use nook_resources::gauges::Gauges;
+use nook_resources::shelf::{Listed, Shelf};
+use nook_resources::trails::Unwanted;
+use nook_store::{Measured, Settings};
+use nook_wire::{KeptHistory, PlaceWish, Placed, WholeOffers};
+use tokio::sync::oneshot;
+
+use self::keeping::Keeping;
+use self::placement::{PlacementLook, Wishes};
+use self::probing::{Probed, Probing, Round};
+use self::records::{Note, Records};
+use self::replies::{ReplyJob, Waiting};
+use crate::choice::outlook::Outlook;
+use crate::reply::Me;
+
+/// What happens to the asking side.
+#[derive(Debug)]
+pub enum Event {
+    /// A front end wants a reply.
+    Generate {
+        /// Which model is meant by the request's name.
+        model: ModelDigest,
+        /// What is to be answered, and how.
+        request: Box<GenerateRequest>,
+        /// The kept conversation that the reply belongs to.
+        conversation: Option<i64>,
+        /// Told as soon as the reply has a place, be it in the queue.
+        placed: Option<oneshot::Sender<()>>,
+        /// Who waits for the reply.
+        answer: Answer<Reply>,
+    },
+    /// A front end wants vectors for texts.
+    Embed {
+        /// Of this model.
+        model: ModelDigest,
+        /// What is wanted.
+        request: EmbedRequest,
+        /// Who waits for it.
+        answer: Answer<Embedded>,
+    },
+    /// A task of this side reports.
+    Report(Report),
+    /// Nobody will go on with what these replies with a model left.
+    Unwanted(ModelDigest, Unwanted),
+    /// What this device computed for others tells how fast it is.
+    Helped {
+        /// With which model.
+        model: ModelDigest,
+        /// The steps that were answered.
+        visits: Vec<HopVisit>,
+    },
+    /// What an earlier run of this node measured.
+    Measured(Measured),
+    /// A second has passed.
+    Tick,
+    /// A device answers what this one asked it to hold.
+    Placed(PeerId, Placed),
+    /// A device of the same person says which models it would run whole.
+    WholeOffers(PeerId, WholeOffers),
+    /// A device offers something else than before, came, or went.
+    OffersChanged,
+    /// The link to a device is new or gone: what it said on the one before is void.
+    LinkChanged(PeerId),
+    /// A device is not paired any more.
+    Unpaired(PeerId),
+    /// Who may compute for this device, or see its words, has changed.
+    TrustChanged {
+        /// Devices that may see its words.
+        may_see: BTreeSet<PeerId>,
+    },
+    /// A kept conversation was deleted, or a temporary one has ended.
+    ChatEnded(i64),
+    /// The list of models has changed.
+    ModelsChanged,
+    /// Somebody else computes on this device now: it does not measure itself meanwhile.
+    Lending,
+    /// The node leaves.
+    Leave,
+}
+
+/// What a task of this side tells it.
+#[derive(Debug)]
+pub struct Report(pub(crate) Said);
+
+/// The same, for this crate alone.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// A reply of this device ended.
+    ReplyEnded,
+    /// A reply or a probe tells something about the devices that compute.
+    Noted(Note),
+    /// How the usual reply with a model could be divided; absent where that could not be worked out.
+    Outlook(ModelDigest, Option<Box<Outlook>>),
+    /// A probe round goes on, or has ended.
+    Probed(Probed),
+}
+
+impl From<Said> for Event {
+    fn from(said: Said) -> Self {
+        Self::Report(Report(said))
+    }
+}
+
+/// What is to be done, in order.
+#[derive(Debug)]
+pub enum Effect {
+    /// Work for a task.
+    Start(Task),
+    /// Whoever keeps this is to drop it: this device's worker, or another device.
+    Drop(Option<PeerId>, KeptHistory),
+    /// A device is asked to hold layers; none of them gives them back.
+    AskToHold(PeerId, PlaceWish),
+    /// What is known of other devices has changed: the advert book is out of date.
+    PublishBook,
+    /// What others are told of this device has changed.
+    Advertise,
+    /// This device computes on a model of which it lends layers.
+    UsesLent(ModelDigest),
+    /// A reply has ended: memory that waited for that can be freed.
+    ReplyOver,
+    /// What was measured is to be written.
+    Keep(Measured),
+    /// The same, before the node leaves.
+    KeepNow(Measured),
+}
+
+/// Work that takes time, for the [`Runner`](crate::Runner).
+#[derive(Debug)]
+pub struct Task(pub(crate) Work);
+
+/// The same, for this crate alone.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Make a reply.
+    Reply(Box<ReplyJob>),
+    /// Work out vectors.
+    Embed { listed: Listed, request: EmbedRequest, answer: Answer<Embedded> },
+    /// Measure and compare devices.
+    Probe(Box<Round>),
+    /// Work out where layers would do most good.
+    LookAtPlacement(Box<PlacementLook>),
+}
+
+/// What others own, as it is while one event is handled.
+pub struct Surroundings<'a> {
+    /// Now.
+    pub now: Instant,
+    /// The same in seconds since 1970, for what is kept.
+    pub unix: u64,
+    /// This device.
+    pub me: &'a Me,
+    /// What the owner chose.
+    pub settings: &'a Settings,
+    /// The models of this device.
+    pub models: &'a [Entry],
+    /// What other devices offer.
+    pub book: &'a AdvertBook,
+    /// Whether a device is paired.
+    pub is_paired: &'a dyn Fn(PeerId) -> bool,
+    /// What this device lends now; absent while it lends nothing.
+    pub lending: Option<Lending<'a>>,
+}
+
+impl std::fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+impl Surroundings<'_> {
+    /// The model with this digest, if it is here.
+    fn entry(&self, model: ModelDigest) -> Option<&Entry> {
+        self.models.iter().find(|entry| entry.digest() == model)
+    }
+
+    /// Its name, for people.
+    fn model_name(&self, model: ModelDigest) -> String {
+        self.entry(model).map_or_else(|| model.short(), |entry| entry.listed.name.clone())
+    }
+}
+
+/// What this device lends, as far as measuring itself goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Lending<'a> {
+    /// The layers, by model.
+    pub lent: &'a [LentLayers],
+    /// Whether nobody computes here now, and nobody would miss what measuring takes.
+    pub is_at_rest: bool,
+    /// Bytes that a worker could still take.
+    pub memory_free: u64,
+}
+
+/// Layers of one model that this device lends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LentLayers {
+    /// The model.
+    pub model: ModelDigest,
+    /// The layers.
+    pub layers: LayerRange,
+}
+
+/// The state of the asking side.
+#[derive(Debug)]
+pub struct Requester {
+    /// How other devices did in the replies of this one.
+    records: Records,
+    /// When that, and the estimates, were written last.
+    keeping: Keeping,
+    /// How fast the devices compute, and how far away they are.
+    gauges: Gauges,
+    /// The last reply and what was decided for it.
+    last_decision: Option<(u64, DecisionView)>,
+    probing: Probing,
+    /// Layers that this device asks others to hold.
+    wishes: Wishes,
+    /// What each device of the same person would run whole for this one; at most one entry for each link.
+    whole_offers: BTreeMap<PeerId, WholeOffers>,
+    /// The models that are open, with what earlier replies left.
+    shelf: Shelf,
+    /// Each reply under way holds a clone, so that whatever ends it is counted.
+    under_way: Arc<()>,
+    /// Replies that wait for one of those to end, in order; at most [`REPLIES_WAITING_MAX`].
+    ///
+    /// [`REPLIES_WAITING_MAX`]: nook_api::REPLIES_WAITING_MAX
+    waiting: VecDeque<Waiting>,
+}
+
+impl Requester {
+    /// The asking side of a node that starts at `now`.
+    pub fn new(shelf: Shelf, now: Instant) -> Self {
+        Self {
+            records: Records::default(),
+            keeping: Keeping::new(now),
+            gauges: Gauges::default(),
+            last_decision: None,
+            probing: Probing::default(),
+            wishes: Wishes::default(),
+            whole_offers: BTreeMap::new(),
+            shelf,
+            under_way: Arc::new(()),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Takes in an event; what is to be done now, in order.
+    pub fn on(&mut self, event: Event, around: &Surroundings<'_>) -> Vec<Effect> {
+        match event {
+            Event::Generate { model, request, conversation, placed, answer } => {
+                let asked = Waiting { model, request, conversation, answer };
+                let (has_place, effects) = self.generate(asked, around);
+                if let Some(placed) = placed.filter(|_| has_place) {
+                    // Whoever asked may have left.
+                    let _ = placed.send(());
+                }
+                effects
+            }
+            Event::Embed { model, request, answer } => self.embed(model, request, answer, around),
+            Event::Report(Report(said)) => self.on_report(said, around),
+            Event::Unwanted(model, unwanted) => forgetting::unwanted(model, &unwanted),
+            Event::Helped { model, visits } => {
+                self.on_note(Note::Measured { model, row_bytes: 0, visits }, around)
+            }
+            Event::Measured(measured) => {
+                self.take_back(measured, around);
+                Vec::new()
+            }
+            Event::Tick => self.on_tick(around),
+            Event::Placed(peer, placed) => {
+                self.on_placed(peer, placed, around);
+                Vec::new()
+            }
+            Event::WholeOffers(peer, offers) => {
+                self.whole_offers.insert(peer, offers);
+                vec![Effect::PublishBook]
+            }
+            Event::OffersChanged => {
+                self.wishes.household_changed();
+                Vec::new()
+            }
+            Event::LinkChanged(peer) => {
+                self.whole_offers.remove(&peer);
+                Vec::new()
+            }
+            Event::Unpaired(peer) => {
+                self.forget_device(peer);
+                Vec::new()
+            }
+            Event::TrustChanged { may_see } => self.revoke(&may_see, around),
+            Event::ChatEnded(conversation) => self.forget_chat(conversation),
+            Event::ModelsChanged => self.keep_only_listed(around),
+            Event::Lending => {
+                self.probing.stop_own();
+                Vec::new()
+            }
+            Event::Leave => self.keep_now(around),
+        }
+    }
+
+    fn on_report(&mut self, said: Said, around: &Surroundings<'_>) -> Vec<Effect> {
+        match said {
+            Said::ReplyEnded => {
+                let mut effects = self.reply_ended(around);
+                effects.push(Effect::ReplyOver);
+                effects
+            }
+            Said::Noted(note) => self.on_note(note, around),
+            Said::Outlook(model, outlook) => self.on_outlook(model, outlook, around),
+            Said::Probed(probed) => self.on_probed(probed, around.now),
+        }
+    }
+
+    /// What happens by itself, once a second.
+    fn on_tick(&mut self, around: &Surroundings<'_>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if self.ejected_has_changed(around) {
+            effects.push(Effect::PublishBook);
+        }
+        // A reply whose task was lost tells nobody; whoever waits behind it begins here.
+        effects.extend(self.reply_ended(around));
+        effects.extend(self.probe_if_idle(around));
+        effects.extend(self.look_at_placement(around));
+        effects.extend(self.keep_if_due(around));
+        effects
+    }
+
+    /// Replies of this device that are under way.
+    pub fn replies_running(&self) -> usize {
+        Arc::strong_count(&self.under_way).saturating_sub(1)
+    }
+
+    /// Replies that wait for one of those to end.
+    pub fn replies_waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How fast the devices compute, and how far away they are.
+    pub fn gauges(&self) -> &Gauges {
+        &self.gauges
+    }
+
+    /// What was decided for the last reply.
+    pub fn last_decision(&self) -> Option<&DecisionView> {
+        self.last_decision.as_ref().map(|(_, decision)| decision)
+    }
+
+    /// What a device of the same person would run whole for this one.
+    pub fn whole_offers(&self, peer: PeerId) -> Option<&WholeOffers> {
+        self.whole_offers.get(&peer).filter(|offers| !offers.offers.is_empty())
+    }
+}
