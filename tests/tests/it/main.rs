@@ -3,6 +3,8 @@
 //! Every test starts nodes as processes of their own; none touches this process's environment, limits or
 //! working folder, so all are in one program. `.config/nextest.toml` says how many run at once.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod bench_engine;
 mod bench_pipeline;
 mod bench_walk;

@@ -1,5 +1,7 @@
 //! Downloads against a real server on this machine that behaves as badly as it is told.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 #[path = "../../../nook-testkit/src/file_server.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the household's tests use the rest")]
 mod file_server;

@@ -1,5 +1,7 @@
 //! The kernels' promises. (`heap.rs` beside this folder is a program of its own.)
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod attention;
 mod attention_cache;
 mod blocks;

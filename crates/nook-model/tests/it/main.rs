@@ -3,6 +3,8 @@
 //! `fixtures` loads fixture files, which `places` finds; `plain` is the pass that everything is held against.
 //! (`fuzz_headers.rs` beside this folder is a program of its own.)
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod batches;
 #[cfg(feature = "candle")]
 mod card;

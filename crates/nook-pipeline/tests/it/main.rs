@@ -4,6 +4,8 @@
 //!
 //! `world` is a house in simulated time that checks every action; here are the misfortunes.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod case;
 mod chain;
 mod checks;

@@ -31,13 +31,11 @@ impl Setting {
 
 impl SettingsFile {
     /// Sets one key as the owner chose it, on a machine that has `memory` bytes in all, as far as
-    /// it
-    /// says. Two keys are special:
+    /// it says. Two keys are special:
     ///
     /// - With `port.expose_to_lan` goes the address of the port: a loopback address is reached by
     ///   nobody else, and another one is refused where nobody else may reach it. One that fits
-    /// already
-    ///   stays, and so does the number of the port.
+    ///   already stays, and so does the number of the port.
     /// - The usual amount of lent memory is no choice: another machine, or more memory, changes it.
     pub fn choose(
         &mut self,

@@ -1,5 +1,7 @@
 //! What is kept on disk: settings, identity, paired devices, chats, model files.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod behaviour;
 mod chats;
 mod keyring;

@@ -2,6 +2,8 @@
 //!
 //! `fixtures` reads fixture files, which `places` finds; `vocabularies` makes small vocabularies up.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod fixtures;
 #[path = "../../../nook-testkit/src/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]

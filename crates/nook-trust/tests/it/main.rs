@@ -1,5 +1,7 @@
 //! Pairing, tickets and the gate, in memory.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod pairing;
 mod promises;
 mod tickets;
