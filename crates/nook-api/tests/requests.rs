@@ -37,7 +37,6 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
             "instruct_conversation",
             "confine_conversation",
             "import_conversation",
-            "change_setting",
             "renew_port_key",
         ]
     );
@@ -131,11 +130,7 @@ fn handle() -> (NodeHandle, mpsc::Receiver<Command>) {
         "models_folder": { "path": "", "usual": true, "there": true, "missing": [],
             "moving": null, "problem": null },
         "port": PortView::closed(String::new()), "problems": [],
-        "settings": { "lend": "trusted", "borrow": "trusted", "copy": "trusted",
-            "lend_memory_bytes": 0, "lend_streams": 0, "pooling": "always",
-            "local_prefix_layers": 0, "local_suffix_layers": 0, "spot_checks_per_thousand": 0,
-            "pause_on_battery": false, "pause_in_full_screen": false,
-            "pause_when_busy_percent": 0, "quiet_hours": "" },
+        "settings": { "values": {}, "lend_memory_bytes": 0, "expose_to_lan": false },
     }));
     let parts = NodeParts {
         inbox,

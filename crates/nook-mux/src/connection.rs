@@ -347,16 +347,18 @@ where
         if frames.is_empty() {
             return;
         }
+        let (mut sink, mut stream) = self.stream.split();
         let told = async {
             for frame in frames {
-                self.stream.feed(frame).await?;
+                sink.feed(frame).await?;
             }
-            self.stream.close().await?;
-            // Closing a socket with unread bytes in it would destroy the goodbye under way.
-            while let Some(Ok(_)) = self.stream.next().await {}
-            Ok::<(), io::Error>(())
+            sink.close().await
         };
-        if !matches!(tokio::time::timeout(GOODBYE_MAX, told).await, Ok(Ok(()))) {
+        // Closing a socket with unread bytes in it would destroy the goodbye under way. They are read from
+        // the beginning on: whoever waits for room to write does not read what it is told.
+        let unread = async { while let Some(Ok(_)) = stream.next().await {} };
+        let goodbye = futures_util::future::join(told, unread);
+        if !matches!(tokio::time::timeout(GOODBYE_MAX, goodbye).await, Ok((Ok(()), ()))) {
             tracing::debug!("the goodbye was not heard");
         }
     }

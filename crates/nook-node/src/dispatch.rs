@@ -29,6 +29,8 @@ impl State {
             Command::PortSettings { answer } => drop(answer.send(Ok(self.port_settings()))),
             Command::PortState { on, base_url, problem, answer } => {
                 (self.port.on, self.port.base_url, self.port.problem) = (on, base_url, problem);
+                // Whoever opens the port looks at it next.
+                self.publish();
                 let _ = answer.send(Ok(()));
             }
             Command::ShutDown(done) => return Some(done),

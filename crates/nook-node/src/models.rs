@@ -162,6 +162,8 @@ impl State {
         answer: Answer<ModelView>,
     ) {
         let outcome = staged.and_then(|staged| self.take_in(staged, name.as_deref()));
+        // Whoever imports a model looks at the list next, and may be quick.
+        self.publish();
         let _ = answer.send(outcome);
     }
 

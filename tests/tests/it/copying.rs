@@ -46,7 +46,8 @@ struct Desk {
 impl Desk {
     /// Nobody knows anybody yet.
     async fn new() -> anyhow::Result<Self> {
-        let plan = |name| NodePlan::new(name).logging("info,nook_node::copying=debug");
+        let plan =
+            |name| NodePlan::new(name).logging("info,nook_node::copying=debug,nook_host=debug");
         let plans = [plan(ASKING), plan(GIVER)];
         let house = Household::strangers(plans).await?;
         let mut bytes = house.asking().renamed_built_in().await?;

@@ -344,7 +344,7 @@ fn door_that_hangs(
         if asking.read_line(&mut line)? == 0 {
             continue; // Only looked whether somebody is here.
         }
-        views += u32::from(line.trim() == "\"view\"");
+        views += u32::from(line.contains("\"view\""));
         if views == 2 {
             // The connection stays open until the test is over.
             let _ = hangs.send(());

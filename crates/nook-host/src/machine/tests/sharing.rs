@@ -153,7 +153,7 @@ fn a_new_cap_and_new_streams_begin_new_terms_under_which_the_old_streams_still_e
         scene.set(|settings| settings.host.max_lent_memory = Some(nook_store::Megabytes(2_147)));
     let drained = ["drain 2 streams", "forget what is kept for others", "watch for sleeps: On"];
     assert_eq!(changed[..3], drained);
-    assert_eq!(changed[3], format!("limit workers: 3 streams, {} bytes", 2_u64 << 30));
+    assert_eq!(changed[3], "limit workers: 3 streams, 2147000000 bytes");
     assert!(terms.until.is_cancelled());
     // The stream that still ends counts.
     let told = scene.tells(TRUSTED, Event::AdvertsChanged);
