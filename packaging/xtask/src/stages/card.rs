@@ -11,10 +11,12 @@ use crate::stages::{Outcome, Round, rust};
 /// The package, and the feature that brings candle without a card.
 const SELECTION: [&str; 4] = ["--package", "nook-model", "--features", "candle"];
 /// The tests that the feature brings, and those inside the code it changes; all others run without it.
-const TESTS: [&str; 5] = ["--lib", "--test", "it", "-E", "kind(lib) + test(/^card/)"];
+const TESTS: [&str; 7] =
+    ["--profile", "ci", "--lib", "--test", "it", "-E", "kind(lib) + test(/^card/)"];
 
 /// A worker process that is told to compute there.
-const WORKER: [&str; 6] = ["--package", "nook-shard", "--features", "candle", "--test", "it"];
+const WORKER: [&str; 8] =
+    ["--profile", "ci", "--package", "nook-shard", "--features", "candle", "--test", "it"];
 
 /// Lints, documentation and tests of the feature.
 pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {

@@ -14,9 +14,9 @@ use crate::setup::tools;
 use crate::stages::build::{Built, EVERYTHING, features};
 use crate::stages::{Outcome, Round};
 
-/// Tests that do not start whole households, and those that do.
-const OF_CRATES: &str = "not package(nook-tests)";
-const OF_HOUSEHOLDS: &str = "package(nook-tests)";
+/// Tests that do not start whole households, and those that do; each with its profile.
+const OF_CRATES: [&str; 4] = ["--profile", "ci", "-E", "not package(nook-tests)"];
+const OF_HOUSEHOLDS: [&str; 4] = ["--profile", "household", "-E", "package(nook-tests)"];
 
 /// Names the file to which a test adds a line when it, or a part of it, cannot run on this machine:
 /// nextest shows nothing of a test that passes.
@@ -40,10 +40,10 @@ pub(crate) fn households(round: &mut Round) -> Result<Outcome> {
 /// cargo-nextest, about to run tests; which ones is to be added.
 pub(crate) fn nextest(places: &Places) -> Result<Program> {
     let tool = tools::tool(places, &tools::NEXTEST)?;
-    Ok(Program::new(tool, &places.root).args(["nextest", "run", "--profile", "ci"]))
+    Ok(Program::new(tool, &places.root).args(["nextest", "run"]))
 }
 
-fn run(round: &Round, which: &str) -> Result<Outcome> {
+fn run(round: &Round, which: [&str; 4]) -> Result<Outcome> {
     let places = &round.places;
     let built = built(round)?;
     let notes = places.made("test-notes")?.join("notes.txt");
@@ -51,7 +51,7 @@ fn run(round: &Round, which: &str) -> Result<Outcome> {
     let mut tests = nextest(places)?
         .args(EVERYTHING)
         .args(features(places)?)
-        .args(["-E", which])
+        .args(which)
         .env(NOTES_VARIABLE, &notes);
     for (variable, name) in [("NOOK_BIN", "nook"), ("INGLENOOK_BIN", "inglenook")] {
         if let Some(path) = built.program(name) {
