@@ -6,8 +6,8 @@
 //!     └────────────────────────┴────────────────── the requester's own call ◄───────┘
 //! ```
 //!
-//! A call of a guest has two ends here: its [`Feed`] says where steps come from (the requester, or
-//! one carrier), its [`Outlet`] where results go (home, or to the next host). Both begin as usual
+//! A call of a guest has two ends here: its `Feed` says where steps come from (the requester, or
+//! one carrier), its `Outlet` where results go (home, or to the next host). Both begin as usual
 //! and are joined by a ticket before the first step. The first host checks that the requester of
 //! this very call wants it, and that its own owner lets it send to the next device; then it opens a
 //! relay there. The next host asks its gate about the *requester* ([`Gate::admit_ticket`]) and

@@ -10,7 +10,7 @@
 //! asked for by its digest and read from the file that the library holds open, so no word of another device
 //! ever becomes a path. Trust that falls, a switch that is turned off and a model that is removed end what is
 //! under way. Files travel behind everything else on a connection, and slowly while replies are computed
-//! ([`traffic`]). A copy is a download in every other way: list, resume, room, progress, and at the end the
+//! ([`Traffic`]). A copy is a download in every other way: list, resume, room, progress, and at the end the
 //! same eyes as for an import.
 
 pub(crate) mod shown;
