@@ -1,4 +1,5 @@
-//! What the documents promise is there: invariants have tests, README opens with the two commands.
+//! What the documents promise is there: invariants have tests, README opens with the two commands,
+//! every crate has a README of its own.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +14,34 @@ const README: &str = "README.md";
 /// The commands that do all set-up, and by which line of README they have been shown.
 const COMMANDS: [&str; 2] = ["cargo xtask run", "cargo xtask test"];
 const COMMANDS_BY_LINE: usize = 20;
+/// Lines of a crate's README; what is longer belongs in its documentation.
+const CRATE_README_LINES_MAX: usize = 40;
 /// How an invariant names its tests.
 const TEST_MARK: &str = "*Test:*";
 
 /// Promises that are not kept.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = check_readme(tree.text(README));
+    findings.extend(check_crates(tree));
     findings.extend(check_invariants(tree));
     findings
+}
+
+/// Every crate says in a few lines what it is for.
+fn check_crates(tree: &Tree) -> Vec<Finding> {
+    let folder = |path: &str| path.strip_suffix("/Cargo.toml").map(str::to_owned);
+    let folders = tree.files.iter().filter_map(|file| folder(&file.path));
+    let crates = folders.filter(|it| it.starts_with("crates/") && it.matches('/').count() == 1);
+    let wrong = |folder: String| {
+        let path = format!("{folder}/{README}");
+        let sentence = match tree.text(&path).map(|text| text.lines().count()) {
+            Some(1..=CRATE_README_LINES_MAX) => return None,
+            Some(0) | None => "says nothing: what is the crate for, and what is it not?".to_owned(),
+            Some(lines) => format!("{lines} lines, at most {CRATE_README_LINES_MAX}"),
+        };
+        Some(Finding::new(RULE, &path, 0, sentence))
+    };
+    crates.filter_map(wrong).collect()
 }
 
 fn check_readme(text: Option<&str>) -> Vec<Finding> {
@@ -226,6 +247,20 @@ mod tests {
     fn numbers_of_invariants_have_no_gap() {
         let gap = "**I-1.** A. *Test:* `test_tray`.\n\n**I-3.** B. *Test:* `test_tray`.";
         check_documents(FINE_README, gap, &["I-3 stands where I-2 belongs"]);
+    }
+
+    #[test]
+    fn a_crate_has_a_readme_of_a_few_lines() {
+        let found = |files: &[(&str, &str)]| {
+            let manifests = [("crates/a/Cargo.toml", ""), ("crates/a/fuzz/Cargo.toml", "")];
+            let findings = check_crates(&Tree::of(&[&manifests, files].concat()));
+            findings.into_iter().map(|finding| finding.to_string()).collect::<Vec<_>>().concat()
+        };
+        assert!(found(&[]).starts_with("crates/a/README.md:0: says nothing"));
+        assert!(found(&[("crates/a/README.md", "")]).contains("says nothing"));
+        assert_eq!(found(&[("crates/a/README.md", &"line\n".repeat(40))]), "");
+        let long = found(&[("crates/a/README.md", &"line\n".repeat(41))]);
+        assert!(long.contains("41 lines, at most 40"), "{long}");
     }
 
     #[test]
