@@ -160,7 +160,7 @@ fn a_new_cap_and_new_streams_begin_new_terms_under_which_the_old_streams_still_e
     assert!(told[0].ends_with("1 streams free"), "{told:?}");
     let changed = scene.set(|settings| settings.host.max_concurrent_streams = 5);
     assert_eq!(changed[0], "drain 2 streams", "those of before");
-    assert_eq!(changed[3], format!("limit workers: 6 streams, {} bytes", 2_u64 << 30));
+    assert_eq!(changed[3], "limit workers: 6 streams, 2147000000 bytes");
     assert_eq!(scene.host.streams_max(), 5);
 }
 
