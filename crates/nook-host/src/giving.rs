@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::refusal::error;
 use super::terms::{CopyPass, Given};
-use super::traffic::Traffic;
+use nook_resources::traffic::Traffic;
 
 /// Longest wait for the next question on a call, and for room to send anything: a little longer
 /// than the taker waits for bytes. Beyond it the taker counts as gone, and its place is free.

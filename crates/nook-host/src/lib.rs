@@ -31,7 +31,6 @@ mod serve;
 mod sleep;
 mod terms;
 mod tools;
-mod traffic;
 mod usage;
 
 pub use self::events::{Guests, HostEffect, HostEvent, OwnSpeed, Surroundings};
@@ -40,4 +39,3 @@ pub use self::lent::Lent;
 pub use self::machine::{Host, worker_limits};
 pub use self::runner::Runner;
 pub use self::tools::Tools;
-pub use self::traffic::Traffic;

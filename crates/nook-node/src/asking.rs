@@ -10,9 +10,9 @@ use nook_trust::Purpose;
 use nook_wire::{KeptHistory, Message};
 use tokio::sync::oneshot;
 
-use crate::house::{Answer, EmbedRequest, Embedded, GenerateRequest, Reply};
 use crate::state::State;
-use crate::views::TroubleView;
+use nook_api::views::TroubleView;
+use nook_api::{Answer, EmbedRequest, Embedded, GenerateRequest, Reply, StartedTurn, Turn};
 use nook_host::HostEvent;
 use nook_requester::Me;
 use nook_requester::{Effect, Event, Lending, LentLayers, Surroundings};
@@ -67,17 +67,19 @@ impl State {
     /// The same, with the effects left to the caller.
     pub(crate) fn ask_quietly(&mut self, event: Event) -> Vec<Effect> {
         let lent = self.own_lending();
-        let Self { requester, me, settings, catalogue, book, peers, .. } = self;
+        let Self { requester, me, settings, library, book, devices, .. } = self;
         let book = book.borrow().clone();
-        let parts = Parts { me, settings, models: catalogue, book, peers, lent };
+        let parts =
+            Parts { me, settings, models: library.entries(), book, peers: devices.peers(), lent };
         parts.show(|around| requester.on(event, around))
     }
 
     /// What the asking side sees now.
     pub(crate) fn around<T>(&self, look: impl FnOnce(&Surroundings<'_>) -> T) -> T {
-        let Self { me, settings, catalogue, book, peers, .. } = self;
+        let Self { me, settings, library, book, devices, .. } = self;
         let (book, lent) = (book.borrow().clone(), self.own_lending());
-        Parts { me, settings, models: catalogue, book, peers, lent }.show(look)
+        Parts { me, settings, models: library.entries(), book, peers: devices.peers(), lent }
+            .show(look)
     }
 
     fn own_lending(&self) -> Option<OwnLending> {
@@ -131,6 +133,16 @@ impl State {
         }
     }
 
+    /// A person says something in a conversation.
+    pub(crate) fn say(&mut self, turn: Turn, answer: Answer<StartedTurn>) {
+        if let Err(error) = self.model(&turn.model) {
+            let _ = answer.send(Err(error));
+            return;
+        }
+        let temperature = self.settings.settings().chat.temperature;
+        self.chats.say(turn, temperature, &self.tasks, answer);
+    }
+
     /// A front end wants vectors for texts.
     pub(crate) fn embed(&mut self, request: EmbedRequest, answer: Answer<Embedded>) {
         match self.model(&request.model).map(Entry::digest) {
@@ -159,12 +171,12 @@ impl State {
     pub(crate) fn drop_of_barred(&mut self) {
         let inference = &self.settings.settings().inference;
         let whole = inference.enabled && inference.whole_on_own_devices;
-        let gate = &self.gate;
+        let gate = self.devices.gate();
         let sees = |peer: &PeerId| whole && gate.admit(*peer, Purpose::RemoteWhole).is_ok();
-        let may_see = self.peers.list().iter().map(|peer| peer.id).filter(sees).collect();
+        let may_see = self.devices.peers().list().iter().map(|peer| peer.id).filter(sees).collect();
         self.ask(Event::TrustChanged { may_see });
         for peer in self.bulletins.peers() {
-            if !self.gate.level(peer).may_connect() {
+            if !self.devices.gate().level(peer).may_connect() {
                 self.bulletins.say_now(peer);
             }
         }
@@ -175,7 +187,7 @@ impl State {
         // A link of which the house has not heard yet counts from then on.
         if self.links.link(peer).is_some() && self.bulletins.hears(peer) {
             self.bulletins.post(peer, Message::DropKept(kept));
-        } else if self.peers.get(peer).is_some() {
+        } else if self.devices.peers().get(peer).is_some() {
             self.bulletins.owe(peer, kept);
         }
     }

@@ -21,11 +21,11 @@ use nook_store::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use crate::house::{Answer, HouseError, Reach};
-use crate::views::{
+use nook_api::views::{
     ChatRole, ConversationView, MessageFinish, MessageView, PathView, ReplySummary, ThoughtView,
     Wording,
 };
+use nook_api::{Answer, GenerateRequest, NodeError, Reach, Reply};
 
 /// Jobs that may wait for the database; a caller beyond them is told that it is busy.
 const JOBS_MAX: usize = 256;
@@ -43,10 +43,26 @@ pub(crate) fn ended_by(command: &ChatCommand) -> Option<i64> {
     }
 }
 
+/// What kept conversations ask of the event loop.
+#[derive(Debug)]
+pub(crate) enum ChatEvent {
+    /// A kept conversation wants a reply.
+    Generate {
+        request: Box<GenerateRequest>,
+        conversation: Option<i64>,
+        /// Told as soon as it has a place, be it in the queue.
+        placed: oneshot::Sender<()>,
+        answer: Answer<Reply>,
+    },
+    /// A temporary conversation made room for another.
+    Ended(i64),
+}
+
 /// A handle to the conversations.
 #[derive(Clone)]
 pub(crate) struct ChatBook {
     jobs: mpsc::Sender<Job>,
+    events: mpsc::Sender<ChatEvent>,
 }
 
 /// The conversations that are kept, and those that are not.
@@ -65,7 +81,11 @@ impl std::fmt::Debug for ChatBook {
 impl ChatBook {
     /// Gives `kept` a thread of its own; it ends when every handle is gone. Without it nothing that is
     /// said is kept, so the node ends if it panics.
-    pub(crate) fn start(kept: Chats, tasks: &Tasks) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        kept: Chats,
+        events: mpsc::Sender<ChatEvent>,
+        tasks: &Tasks,
+    ) -> std::io::Result<Self> {
         let passing = Chats::passing().map_err(std::io::Error::other)?;
         let mut books = Books { kept, passing };
         let (jobs, mut inbox) = mpsc::channel::<Job>(JOBS_MAX);
@@ -74,10 +94,10 @@ impl ChatBook {
                 job(&mut books);
             }
         })?;
-        Ok(Self { jobs })
+        Ok(Self { jobs, events })
     }
 
-    pub(crate) fn obey(&self, command: ChatCommand) {
+    pub(crate) fn dispatch(&self, command: ChatCommand) {
         match command {
             ChatCommand::Conversations { search, answer } => {
                 self.answer(answer, move |books| books.list(search.as_deref()).map_err(told));
@@ -126,7 +146,7 @@ impl ChatBook {
     fn answer<T: Send + 'static>(
         &self,
         answer: Answer<T>,
-        job: impl FnOnce(&mut Books) -> Result<T, HouseError> + Send + 'static,
+        job: impl FnOnce(&mut Books) -> Result<T, NodeError> + Send + 'static,
     ) {
         let job: Job = Box::new(move |books| drop(answer.send(job(books))));
         // A refused job drops its answer, and the caller hears that nothing came.
@@ -138,11 +158,11 @@ impl ChatBook {
     async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Books) -> Result<T, ChatsError> + Send + 'static,
-    ) -> Result<T, HouseError> {
+    ) -> Result<T, NodeError> {
         let (answer, wait) = oneshot::channel();
         let job: Job = Box::new(move |books| drop(answer.send(job(books).map_err(told))));
-        self.jobs.send(job).await.map_err(|_| HouseError::gone())?;
-        wait.await.map_err(|_| HouseError::gone())?
+        self.jobs.send(job).await.map_err(|_| NodeError::gone())?;
+        wait.await.map_err(|_| NodeError::gone())?
     }
 }
 
@@ -272,7 +292,7 @@ fn finish_view(finish: &Finish) -> MessageFinish {
     }
 }
 
-fn told(error: ChatsError) -> HouseError {
+fn told(error: ChatsError) -> NodeError {
     let code = match &error {
         ChatsError::NoConversation | ChatsError::NoMessage => ErrorCode::NotFound,
         ChatsError::TooLong { .. } => ErrorCode::TooLong,
@@ -288,7 +308,7 @@ fn told(error: ChatsError) -> HouseError {
         }
         _ => None,
     };
-    HouseError { wording, ..HouseError::new(code, crate::models::sentence(&error.to_string())) }
+    NodeError { wording, ..NodeError::new(code, nook_api::sentence(&error.to_string())) }
 }
 
 #[cfg(test)]

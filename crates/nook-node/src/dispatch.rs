@@ -3,12 +3,12 @@
 //! Each arm answers at once, or hands its answer on to whatever takes longer. An answer that nobody waits
 //! for any more is dropped.
 
-use nook_api::{
-    ChatCommand, Command, DeviceCommand, ModelCommand, PortCommand, SettingCommand, SharingCommand,
-};
+use nook_api::{ChatCommand, Command, DeviceCommand, PortCommand, SettingCommand, SharingCommand};
 
 use crate::chats::ended_by;
+use crate::devices::DeviceEvent;
 use crate::state::State;
+use nook_library::LibraryEvent;
 use nook_requester::Event;
 use tokio::sync::oneshot;
 
@@ -17,8 +17,11 @@ impl State {
     pub(crate) fn dispatch(&mut self, command: Command) -> Option<oneshot::Sender<()>> {
         match command {
             Command::Sharing(command) => self.dispatch_sharing(command),
-            Command::Devices(command) => self.dispatch_devices(command),
-            Command::Models(command) => self.dispatch_models(command),
+            Command::Devices(DeviceCommand::SetName { name, answer }) => {
+                drop(answer.send(self.set_name(&name)));
+            }
+            Command::Devices(command) => self.tell_devices(DeviceEvent::Asked(command)),
+            Command::Models(command) => self.tell_library(LibraryEvent::Asked(command)),
             Command::Chats(command) => self.dispatch_chats(command),
             Command::Settings(command) => self.dispatch_settings(command),
             Command::Port(command) => self.dispatch_port(command),
@@ -48,61 +51,12 @@ impl State {
         }
     }
 
-    fn dispatch_devices(&mut self, command: DeviceCommand) {
-        use DeviceCommand as Of;
-        match command {
-            Of::ShowCode { answer } => drop(answer.send(self.show_code())),
-            Of::CancelPairing { answer } => {
-                self.cancel_pairing();
-                let _ = answer.send(Ok(()));
-            }
-            Of::Join { target, code, answer } => self.join(target, &code, answer),
-            Of::SetTrust { device, trust, answer } => {
-                drop(answer.send(self.set_trust(&device, trust)))
-            }
-            Of::Forget { device, answer } => drop(answer.send(self.forget(&device))),
-            Of::SetName { name, answer } => drop(answer.send(self.set_name(&name))),
-        }
-    }
-
-    fn dispatch_models(&mut self, command: ModelCommand) {
-        use ModelCommand as Of;
-        match command {
-            Of::ImportModel { file, name, answer } => self.import(file, name, answer),
-            // Whoever changes the lists of models and downloads looks at them next, and may be quick.
-            Of::RemoveModel { name, answer } => {
-                let removed = self.remove_model(&name);
-                self.publish();
-                let _ = answer.send(removed);
-            }
-            Of::Pull { source, name, answer } => {
-                let begun = self.pull(&source, name.as_deref());
-                self.publish();
-                let _ = answer.send(begun);
-            }
-            Of::CopyModel { model, from, answer } => {
-                drop(answer.send(self.copy_model(&model, from)))
-            }
-            Of::ChangeDownload { key, ask, answer } => {
-                let changed = self.change_download(&key, ask);
-                self.publish();
-                let _ = answer.send(changed);
-            }
-            Of::MoveModels { to, answer } => self.move_models(to, answer),
-            Of::StopMovingModels { answer } => {
-                self.stop_moving();
-                let _ = answer.send(Ok(()));
-            }
-            Of::FoundModels { answer } => self.look_elsewhere(answer),
-        }
-    }
-
     fn dispatch_chats(&mut self, command: ChatCommand) {
         if let Some(conversation) = ended_by(&command) {
             // What its replies left to go on with goes with it.
             self.ask(Event::ChatEnded(conversation));
         }
-        self.chats.obey(command);
+        self.chats.dispatch(command);
     }
 
     fn dispatch_settings(&mut self, command: SettingCommand) {

@@ -7,7 +7,7 @@ use nook_trust::Purpose;
 
 use crate::present::find_trouble;
 use crate::state::State;
-use crate::views::{Condition, TroubleView};
+use nook_api::views::{Condition, TroubleView};
 
 /// Where workers look for the device that is to compute.
 const DEVICE: &str = "INGLENOOK_DEVICE";
@@ -30,7 +30,7 @@ impl State {
             self.examine_discovery(),
             self.examine_port(),
         ];
-        findings.extend(self.peers.list().iter().map(|peer| self.examine_peer(peer)));
+        findings.extend(self.devices.peers().list().iter().map(|peer| self.examine_peer(peer)));
         findings.push(self.examine_models());
         findings.extend(self.examine_disk());
         findings.push(computes());
@@ -67,7 +67,7 @@ impl State {
         match find_trouble(&health) {
             Some(found) => trouble(subject, found),
             None if health == Health::Working => {
-                let seen = count(self.seen.len());
+                let seen = count(self.devices.seen().len());
                 let sentence = format!("multicast works, {seen} devices seen");
                 finding(Verdict::Well, subject, sentence, Condition::DiscoveryWorks { seen })
             }
@@ -106,7 +106,7 @@ impl State {
         let round_trip_ms = link.rtt().map(|rtt| rtt.as_secs_f64() * 1e3);
         let rtt =
             round_trip_ms.map_or_else(|| "not measured yet".to_owned(), |ms| format!("{ms:.1} ms"));
-        let may = |purpose| self.gate.admit(peer.id, purpose).is_ok();
+        let may = |purpose| self.devices.gate().admit(peer.id, purpose).is_ok();
         let (may_compute, may_use) = (may(Purpose::Borrow), may(Purpose::Lend));
         let borrow =
             if may_compute { "may compute for this device" } else { "may not compute for it" };
@@ -119,12 +119,12 @@ impl State {
 
     /// Chats are written to the same disk as models.
     fn examine_disk(&self) -> Option<Finding> {
-        let free_bytes = self.downloads.disk_free()?;
+        let free_bytes = self.library.disk_free()?;
         Some(disk_room(free_bytes))
     }
 
     fn examine_models(&self) -> Finding {
-        let count = count(self.catalogue.len());
+        let count = count(self.library.entries().len());
         let (verdict, sentence) = match count {
             0 => (Verdict::Problem, "none; import one with `nook models import FILE`".to_owned()),
             some => (Verdict::Well, format!("{some} here")),

@@ -5,8 +5,6 @@
 //! The answers hang on what is here and who offers what, so they are worked out when that changes and
 //! kept until then.
 
-use std::collections::BTreeMap;
-
 use nook_base::limits::{HOPS_MAX, PREFILL_CHUNK_POOLED_TOKENS};
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, PeerId, clock};
 use nook_fetch::Costs;
@@ -15,10 +13,13 @@ use nook_plan::{
     Walk, WholeElsewhere, Width, plan,
 };
 
-use crate::state::State;
-use crate::views::{FitKind, FitView};
+use nook_api::views::{FitKind, FitView};
+use nook_library::{Fits, ModelLibrary};
 use nook_requester::PROMPT_TOKENS_USUAL;
 use nook_requester::{REPLY_TOKENS_EXPECTED, costs};
+use nook_resources::adverts::AdvertBook;
+use nook_resources::catalogue::Entry;
+use nook_store::Settings;
 
 /// Positions of the conversation that must have room: a few pages.
 const POSITIONS: u32 = 4096;
@@ -36,13 +37,11 @@ const LAYERS_BELIEVED_MAX: u32 = 512;
 /// Bytes of a number in a cache and in a hidden state on its way: both are f16.
 const F16_BYTES: u64 = 2;
 
-/// What fits where.
+/// What fits where, and what that was worked out from.
 #[derive(Debug, Default)]
-pub(crate) struct Fits {
+pub(crate) struct KnownFits {
+    pub(crate) known: Fits,
     known_for: Option<Basis>,
-    models: BTreeMap<ModelDigest, FitView>,
-    catalogue: BTreeMap<String, FitView>,
-    house: BTreeMap<ModelDigest, FitView>,
 }
 
 /// What the answers hang on.
@@ -54,7 +53,7 @@ pub(crate) struct Basis {
     ends: (u32, u32),
     models: Vec<ModelDigest>,
     /// What other devices give, with the length of its file and its layers.
-    house: Vec<(ModelDigest, u64, u32)>,
+    household: Vec<(ModelDigest, u64, u32)>,
 }
 
 /// A device that offers memory.
@@ -65,65 +64,56 @@ struct Lender {
     bytes: u64,
 }
 
-impl Fits {
-    pub(crate) fn of_model(&self, digest: ModelDigest) -> FitView {
-        self.models.get(&digest).cloned().unwrap_or_else(unknown)
-    }
-
-    /// Of a model that another device gives.
-    pub(crate) fn in_house(&self, digest: ModelDigest) -> FitView {
-        self.house.get(&digest).cloned().unwrap_or_else(unknown)
-    }
-
-    pub(crate) fn of_entry(&self, id: &str) -> FitView {
-        self.catalogue.get(id).cloned().unwrap_or_else(unknown)
-    }
-}
-
-impl State {
-    /// Works the answers out anew where something they hang on has changed.
-    pub(crate) fn look_at_fits(&mut self) {
-        let basis = self.basis();
-        if self.fits.known_for.as_ref() == Some(&basis) {
+impl KnownFits {
+    /// Works the answers out anew where something that they hang on has changed.
+    pub(crate) fn update(&mut self, basis: Basis, library: &ModelLibrary) {
+        if self.known_for.as_ref() == Some(&basis) {
             return;
         }
         let dtype = ActivationDtype::F16;
-        let models = self.catalogue.iter();
+        let models = library.entries().iter();
         let models = models.map(|it| (it.digest(), basis.fit(&costs(&it.file, dtype)))).collect();
-        let entries = self.downloads.catalogue().entries().iter();
+        let entries = library.catalogue().entries().iter();
         let catalogue =
             entries.map(|it| (it.id.clone(), basis.fit(&costs_of(&it.costs)))).collect();
-        let house = basis.house.iter();
-        let house = house.map(|it| (it.0, basis.fit_of_file(it.1, it.2))).collect();
-        self.fits = Fits { known_for: Some(basis), models, catalogue, house };
+        let household = basis.household.iter();
+        let household = household.map(|it| (it.0, basis.fit_of_file(it.1, it.2))).collect();
+        let known = Fits { models, catalogue, household };
+        *self = Self { known, known_for: Some(basis) };
     }
+}
 
-    fn basis(&self) -> Basis {
-        let (book, now) = (self.book.borrow(), clock::now());
+impl Basis {
+    /// What the answers hang on now: the memory here and that which the devices of `book` offer, the models
+    /// of `library`, and the layers that stay here.
+    pub(crate) fn of(book: &AdvertBook, library: &ModelLibrary, settings: &Settings) -> Self {
+        let now = clock::now();
         let offers = book.heard.iter().filter(|(_, heard)| {
             heard.is_fresh(now) && heard.advert.sharing && heard.advert.memory_free_bytes > 0
         });
+        let name = |peer| book.names.get(peer).cloned().unwrap_or_else(|| peer.short());
         let mut lenders: Vec<Lender> = offers
             .map(|(peer, heard)| Lender {
                 peer: *peer,
-                name: self.name_of(*peer),
+                name: name(peer),
                 bytes: heard.advert.memory_free_bytes,
             })
             .collect();
         lenders.sort_by_key(|lender| (std::cmp::Reverse(lender.bytes), lender.peer));
         lenders.truncate(LENDERS_MAX);
-        let inference = &self.settings.settings().inference;
-        Basis {
+        let inference = &settings.inference;
+        Self {
             here: nook_resources::memory::memory_total(),
             lenders,
             ends: (inference.local_prefix_layers, inference.local_suffix_layers),
-            models: self.catalogue.iter().map(nook_resources::catalogue::Entry::digest).collect(),
-            house: self.given_in_house().map(|it| (it.model, it.bytes, it.layers)).collect(),
+            models: library.entries().iter().map(Entry::digest).collect(),
+            household: library
+                .household_models()
+                .map(|it| (it.model, it.bytes, it.layers))
+                .collect(),
         }
     }
-}
 
-impl Basis {
     /// A guess at a model of which only the length of its file and its layers are known, by another
     /// device's word.
     fn fit_of_file(&self, bytes: u64, layers: u32) -> FitView {
@@ -223,7 +213,7 @@ mod tests {
             lenders,
             ends: (1, 1),
             models: Vec::new(),
-            house: Vec::new(),
+            household: Vec::new(),
         }
     }
 

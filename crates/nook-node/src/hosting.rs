@@ -2,11 +2,11 @@
 
 use nook_base::{Sensitive, clock};
 
-use crate::house::{HouseError, PauseFor, Sharing};
 use crate::preferences::not_changed;
 use crate::state::State;
 use crate::status_line::pause_words;
-use crate::views::{PauseReason, PauseView};
+use nook_api::views::{PauseReason, PauseView};
+use nook_api::{NodeError, PauseFor, Sharing};
 use nook_host::{Guests, HostEffect, HostEvent, Surroundings};
 use nook_requester::Event;
 
@@ -38,9 +38,9 @@ impl State {
             me: self.me.id,
             settings: self.settings.settings(),
             memory_total: nook_resources::memory::memory_total(),
-            gate: &self.gate,
-            models: &self.catalogue,
-            heard: &self.heard,
+            gate: self.devices.gate(),
+            models: self.library.entries(),
+            heard: self.devices.heard(),
             gauges: self.requester.gauges(),
             linked: &linked,
             replies: self.replies_running(),
@@ -79,7 +79,7 @@ impl State {
     }
 
     /// Switches sharing, and keeps the choice.
-    pub(crate) fn set_sharing(&mut self, sharing: Sharing) -> Result<(), HouseError> {
+    pub(crate) fn set_sharing(&mut self, sharing: Sharing) -> Result<(), NodeError> {
         let change = (SHARING_KEY, (sharing == Sharing::On).into());
         self.settings.change(&[change]).map_err(|error| not_changed(&error))?;
         self.tell_host(HostEvent::SharingSet);
@@ -87,7 +87,7 @@ impl State {
     }
 
     /// Nothing is lent for a while, because the owner says so; kept over a restart.
-    pub(crate) fn pause_sharing(&mut self, span: PauseFor) -> Result<(), HouseError> {
+    pub(crate) fn pause_sharing(&mut self, span: PauseFor) -> Result<(), NodeError> {
         let until = match span {
             PauseFor::Hour => clock::unix_seconds().saturating_add(HOUR_SECONDS),
             PauseFor::UntilTomorrow => nook_machine::next_morning(),
@@ -96,13 +96,13 @@ impl State {
     }
 
     /// Ends the owner's own pause; other reasons stay.
-    pub(crate) fn resume_sharing(&mut self) -> Result<(), HouseError> {
+    pub(crate) fn resume_sharing(&mut self) -> Result<(), NodeError> {
         self.pause_until(0)
     }
 
     /// Gives back all memory that no reply of this device needs, at once, and lends nothing for a
     /// quarter of an hour.
-    pub(crate) fn free_memory(&mut self) -> Result<(), HouseError> {
+    pub(crate) fn free_memory(&mut self) -> Result<(), NodeError> {
         let guests = if self.host.is_lending() { Guests::Draining } else { Guests::None };
         if self.host.sharing() == Sharing::On {
             let until = clock::unix_seconds().saturating_add(FREED_SECONDS);
@@ -113,7 +113,7 @@ impl State {
         Ok(())
     }
 
-    fn pause_until(&mut self, until: u64) -> Result<(), HouseError> {
+    fn pause_until(&mut self, until: u64) -> Result<(), NodeError> {
         let until = i64::try_from(until).unwrap_or(i64::MAX);
         self.settings.change(&[(UNTIL_KEY, until.into())]).map_err(|error| not_changed(&error))?;
         self.tell_host(HostEvent::PauseSet);

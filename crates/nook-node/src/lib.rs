@@ -2,31 +2,28 @@
 //!
 //! [`start()`] reads the home and starts the parts (`start`); the loop (`running`) owns the `state`
 //! and handles one thing at a time: commands of front ends (`dispatch`), what links and discovery
-//! report (`devices`), what linked devices are told (`bulletins`). What this device computes for
+//! report goes to `devices`, which `linking` joins to it; what linked devices are told to
+//! `bulletins`. What this device computes for
 //! others is decided by `host`, which `hosting` joins to the loop; its own replies, what is measured
 //! and which layers lie where by `requester`, which `asking` joins to it. Both compute with
-//! `resources`. Model files come from the network, from other devices and from other programs
-//! (`downloads`, `copying`, `found`); `fits` says which fit. Conversations are kept by `chats`; what
+//! `resources`. The models of this device, those that are on their way and the folder of all of them
+//! belong to `nook-library`, which `library` joins to it; `fits` says which fit. Conversations are kept by `chats`; what
 //! the owner chooses by `preferences`. What front ends show is made in one place (`present`,
 //! `status_line`) from the plain types of `nook-api`.
 
 mod asking;
 mod bulletins;
 mod chats;
-mod copying;
 mod devices;
 mod dispatch;
 mod doctor;
-mod downloads;
 mod fits;
-mod found;
 mod hosting;
-mod house;
+mod library;
+mod linking;
 mod log;
 mod meters;
 mod mishaps;
-mod models;
-mod moving;
 mod port;
 mod preferences;
 mod present;
@@ -38,11 +35,8 @@ mod state;
 mod status_line;
 #[cfg(all(feature = "test-panics", debug_assertions))]
 mod test_panics;
-mod views_of;
 mod vitals;
 mod waking;
-
-pub(crate) use nook_api::views;
 
 pub use log::log_filter;
 pub use nook_machine::seconds_to_clock;

@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nook_base::PeerId;
-
-use crate::state::State;
+use nook_link::Link;
 
 const BYTES: &str = "distributed_inference_link_bytes_total";
 const MEMORY: &str = "distributed_inference_model_memory_bytes";
@@ -23,52 +22,54 @@ pub(crate) struct Meters {
     models: BTreeSet<String>,
 }
 
-impl State {
+/// How things stand now.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    /// What waits: passes in the workers, and replies for a place.
+    pub(crate) waiting: u64,
+    /// Streams of other devices.
+    pub(crate) guests: u16,
+    /// Replies of this device.
+    pub(crate) replies: usize,
+    /// Bytes of memory by model.
+    pub(crate) memory: BTreeMap<String, u64>,
+    /// The links that stand.
+    pub(crate) links: Vec<Link>,
+}
+
+impl Meters {
     /// Shows how things stand.
-    pub(crate) fn show_meters(&mut self) {
-        let waiting: u64 =
-            self.host.residency().all().map(|(_, status)| u64::from(status.passes.waiting)).sum();
-        let waits = waiting.saturating_add(self.requester.replies_waiting() as u64);
-        metrics::gauge!(QUEUE).set(waits as f64);
-        metrics::gauge!(STREAMS, "of" => "guests").set(f64::from(self.host.streams()));
-        metrics::gauge!(STREAMS, "of" => "replies").set(self.replies_running() as f64);
-        self.show_memory();
-        self.show_links();
+    pub(crate) fn show(&mut self, now: Figures) {
+        metrics::gauge!(QUEUE).set(now.waiting as f64);
+        metrics::gauge!(STREAMS, "of" => "guests").set(f64::from(now.guests));
+        metrics::gauge!(STREAMS, "of" => "replies").set(now.replies as f64);
+        self.show_memory(now.memory);
+        self.show_links(&now.links);
     }
 
-    fn show_memory(&mut self) {
-        let now: BTreeMap<String, u64> = self
-            .host
-            .residency()
-            .all()
-            .map(|(model, it)| {
-                let bytes = it.weight_bytes.saturating_add(it.cache_bytes);
-                (self.model_name(model), bytes.saturating_add(it.parked_bytes))
-            })
-            .collect();
-        for gone in self.meters.models.iter().filter(|model| !now.contains_key(*model)) {
+    fn show_memory(&mut self, now: BTreeMap<String, u64>) {
+        for gone in self.models.iter().filter(|model| !now.contains_key(*model)) {
             metrics::gauge!(MEMORY, "model" => gone.clone()).set(0.0);
         }
         for (model, bytes) in &now {
             metrics::gauge!(MEMORY, "model" => model.clone()).set(*bytes as f64);
         }
-        self.meters.models = now.into_keys().collect();
+        self.models = now.into_keys().collect();
     }
 
-    fn show_links(&mut self) {
-        let links = self.links.all();
+    fn show_links(&mut self, links: &[Link]) {
         let mut counted = BTreeMap::new();
         for link in links {
             let meter = link.mux().bytes();
             let now = [meter.read(), meter.written()];
-            let before = self.meters.links.get(&link.number()).copied().unwrap_or_default();
+            let before = self.links.get(&link.number()).copied().unwrap_or_default();
             for (at, direction) in ["in", "out"].into_iter().enumerate() {
                 let more = now[at].saturating_sub(before[at]);
                 count_bytes(link.peer(), direction, more);
             }
             counted.insert(link.number(), now);
         }
-        self.meters.links = counted;
+        self.links = counted;
     }
 }
 

@@ -3,22 +3,14 @@
 
 use nook_base::tasks::TaskPanic;
 
-use crate::state::State;
-use crate::views::{Trouble, TroubleView};
+use nook_api::views::{Trouble, TroubleView};
 
 /// Under which name problems of this kind are kept.
-const PROBLEM: &str = "mishaps";
+pub(crate) const PROBLEM: &str = "mishaps";
 
-impl State {
-    /// Shows the tasks that panicked. They stay until the program is started again, because what
-    /// they should have done may be missing until then.
-    pub(crate) fn note_mishaps(&mut self) {
-        let mishaps: Vec<_> = self.tasks.panics().iter().map(shown).collect();
-        self.note(PROBLEM, mishaps);
-    }
-}
-
-fn shown(panic: &TaskPanic) -> TroubleView {
+/// A task that panicked, as it is shown. It stays until the program is started again, because what it
+/// should have done may be missing until then.
+pub(crate) fn shown(panic: &TaskPanic) -> TroubleView {
     let part = panic.task;
     let words = format!(
         "A part of Inglenook ended because of a mistake in the program ({part}). The rest goes on; if \

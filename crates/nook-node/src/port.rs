@@ -6,17 +6,17 @@
 use nook_base::{ErrorCode, Sensitive, clock};
 use nook_store::PortKeysError;
 
-use crate::house::HouseError;
-use crate::models::sentence;
 use crate::state::State;
-use crate::views::{PortKeyView, PortRequestView};
+use nook_api::NodeError;
+use nook_api::sentence;
+use nook_api::views::{PortKeyView, PortRequestView};
 
 /// Requests that are remembered; of more, the oldest are forgotten.
 const REQUESTS_MAX: usize = 20;
 
 impl State {
     /// Makes a new main key.
-    pub(crate) fn renew_port_key(&mut self) -> Result<Sensitive<String>, HouseError> {
+    pub(crate) fn renew_port_key(&mut self) -> Result<Sensitive<String>, NodeError> {
         let mut keys = self.port_keys.borrow().clone();
         keys.replace_main(&self.home).map_err(|error| refused(&error))?;
         self.port_keys.send_replace(keys);
@@ -24,7 +24,7 @@ impl State {
     }
 
     /// Makes a key for one program, and tells it.
-    pub(crate) fn add_port_key(&mut self, name: &str) -> Result<Sensitive<String>, HouseError> {
+    pub(crate) fn add_port_key(&mut self, name: &str) -> Result<Sensitive<String>, NodeError> {
         let mut keys = self.port_keys.borrow().clone();
         let now = clock::unix_seconds();
         let fresh = keys.add(&self.home, name, now).map_err(|error| refused(&error))?;
@@ -34,7 +34,7 @@ impl State {
     }
 
     /// Takes the key of one program back.
-    pub(crate) fn remove_port_key(&mut self, name: &str) -> Result<(), HouseError> {
+    pub(crate) fn remove_port_key(&mut self, name: &str) -> Result<(), NodeError> {
         let mut keys = self.port_keys.borrow().clone();
         keys.remove(&self.home, name).map_err(|error| refused(&error))?;
         self.port_keys.send_replace(keys);
@@ -79,18 +79,18 @@ fn is_same_refusal(one: &PortRequestView, other: &PortRequestView) -> bool {
     one.error.is_some() && !computed(one) && !computed(other) && subject(one) == subject(other)
 }
 
-fn refused(error: &PortKeysError) -> HouseError {
+fn refused(error: &PortKeysError) -> NodeError {
     let code = match error {
         PortKeysError::NoSuchKey { .. } => ErrorCode::NotFound,
         _ => ErrorCode::BadRequest,
     };
-    HouseError::new(code, sentence(&error.to_string()))
+    NodeError::new(code, sentence(&error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::views::PortRequestKind;
+    use nook_api::views::PortRequestKind;
 
     fn refusal() -> PortRequestView {
         PortRequestView {

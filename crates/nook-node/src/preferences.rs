@@ -6,10 +6,10 @@
 use nook_base::ErrorCode;
 use nook_store::{Pooling, SettingValue, Settings, SettingsError};
 
-use crate::house::HouseError;
-use crate::models::sentence;
 use crate::state::State;
-use crate::views::{PoolingView, SettingAsk, SettingData, SettingsView, Trouble, Wording};
+use nook_api::NodeError;
+use nook_api::sentence;
+use nook_api::views::{PoolingView, SettingAsk, SettingData, SettingsView, Trouble, Wording};
 use nook_resources::memory::memory_total;
 
 /// What doors show of `settings`.
@@ -56,7 +56,7 @@ pub(crate) fn pooling_view(pooling: Pooling) -> PoolingView {
 
 impl State {
     /// Changes one setting in the file, and makes it act.
-    pub(crate) fn change_setting(&mut self, setting: SettingAsk) -> Result<(), HouseError> {
+    pub(crate) fn change_setting(&mut self, setting: SettingAsk) -> Result<(), NodeError> {
         let before = self.settings.settings().clone();
         let value = value_of(&setting.value);
         let chosen = self.settings.choose(&setting.key, value, memory_total());
@@ -69,8 +69,8 @@ impl State {
 }
 
 /// Why a choice of the owner was not kept.
-pub(crate) fn not_changed(error: &SettingsError) -> HouseError {
-    HouseError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
+pub(crate) fn not_changed(error: &SettingsError) -> NodeError {
+    NodeError::new(ErrorCode::BadRequest, sentence(&error.to_string()))
         .worded(Wording::Trouble { trouble: Box::new(settings_trouble(error)) })
 }
 

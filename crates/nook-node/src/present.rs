@@ -10,11 +10,12 @@ use nook_store::Peer;
 use nook_trust::{Purpose, TrustLevel};
 
 use crate::devices;
-use crate::house::Sharing;
+use crate::devices::Seen;
 use crate::preferences::{pooling_view, settings_view};
-use crate::state::{Seen, State};
+use crate::state::State;
 use crate::status_line::status_line;
-use crate::views::{
+use nook_api::Sharing;
+use nook_api::views::{
     DeviceView, GuestView, HouseView, LendView, MeView, MeasuredView, PipelineView, SharingState,
     SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
 };
@@ -33,6 +34,7 @@ impl State {
     }
 
     pub(crate) fn present(&self) -> HouseView {
+        let fits = &self.fits.known;
         HouseView {
             me: MeView {
                 id: self.me.id.to_string(),
@@ -43,20 +45,16 @@ impl State {
                 key_kept_in: self.key_place.words(),
                 key_place: Some(self.key_place.clone()),
                 memory_bytes: nook_resources::memory::memory_total(),
-                disk_free_bytes: self.downloads.disk_free(),
+                disk_free_bytes: self.library.disk_free(),
             },
             sharing: self.sharing_view(),
             devices: self.device_views(),
-            models: self
-                .catalogue
-                .iter()
-                .map(|it| it.view(self.fits.of_model(it.digest())))
-                .collect(),
-            default_model: self.default_model(),
-            catalogue: self.catalogue_views(),
-            downloads: self.download_views(),
-            models_folder: self.models_folder_view(),
-            in_house: self.in_house_views(),
+            models: self.library.model_views(fits),
+            default_model: self.library.default_model(),
+            catalogue: self.library.catalogue_views(fits),
+            downloads: self.library.download_views(),
+            models_folder: self.library.folder_view(),
+            in_house: self.library.household_views(fits),
             pairing: self.pairing_view(),
             port: self.port.clone(),
             problems: self.troubles(),
@@ -101,7 +99,7 @@ impl State {
             status_line: String::new(),
         };
         let is_connected = |peer: &&Peer| self.links.link(peer.id).is_some();
-        let connected = self.peers.list().iter().filter(is_connected).count();
+        let connected = self.devices.peers().list().iter().filter(is_connected).count();
         view.status_line = status_line(&view, connected);
         view
     }
@@ -121,15 +119,17 @@ impl State {
 
     fn device_views(&self) -> Vec<DeviceView> {
         let by_tag: BTreeMap<Tag, &Seen> =
-            self.seen.iter().map(|(tag, seen)| (*tag, seen)).collect();
+            self.devices.seen().iter().map(|(tag, seen)| (*tag, seen)).collect();
         let mut paired: Vec<_> = self
-            .peers
+            .devices
+            .peers()
             .list()
             .iter()
             .map(|peer| self.paired_view(peer, by_tag.get(&Tag::of(&peer.id)).copied()))
             .collect();
         paired.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
-        let known = |tag: &Tag| self.peers.list().iter().any(|peer| tag.matches(&peer.id));
+        let known =
+            |tag: &Tag| self.devices.peers().list().iter().any(|peer| tag.matches(&peer.id));
         let mut others: Vec<_> = by_tag
             .iter()
             .filter(|(tag, _)| !known(tag))
@@ -142,11 +142,11 @@ impl State {
 
     fn paired_view(&self, peer: &Peer, seen: Option<&Seen>) -> DeviceView {
         let link = self.links.link(peer.id);
-        let heard = self.heard.get(&peer.id).filter(|heard| heard.is_fresh(clock::now()));
+        let heard = self.devices.heard().get(&peer.id).filter(|heard| heard.is_fresh(clock::now()));
         let advert = heard.map(|heard| &heard.advert).filter(|advert| advert.sharing);
         let lends = advert.map_or_else(Vec::new, |advert| {
             let lend = |shard: &nook_wire::ShardAdvert| LendView {
-                model: self.model_name(shard.model),
+                model: self.library.name_of(shard.model),
                 first_layer: shard.layers.start(),
                 last_layer: shard.layers.end().saturating_sub(1),
                 held: held_layers(shard),
@@ -208,7 +208,7 @@ impl State {
         MeasuredView {
             device_id: id.to_string(),
             device: name,
-            model: self.model_name(model),
+            model: self.library.name_of(model),
             decode_us_per_layer: decode.map(|line| us(line.slope)),
             decode_us_fixed: decode.map(|line| us(line.fixed)),
             prefill_us_per_layer_token: speed.prefill.measured().map(|line| us(line.slope)),
@@ -237,13 +237,14 @@ impl State {
         lends: &[LendView],
         advert: Option<&nook_wire::Advert>,
     ) -> Option<Unused> {
-        let here =
-            |lend: &LendView| self.catalogue.iter().any(|entry| entry.listed.name == lend.model);
+        let here = |lend: &LendView| {
+            self.library.entries().iter().any(|entry| entry.listed.name == lend.model)
+        };
         let reason = if peer.level == TrustLevel::Blocked {
             UnusedReason::Blocked
         } else if !connected {
             UnusedReason::Away
-        } else if self.gate.admit(peer.id, Purpose::Borrow).is_err() {
+        } else if self.devices.gate().admit(peer.id, Purpose::Borrow).is_err() {
             UnusedReason::NotAllowed
         } else if advert.is_none() {
             UnusedReason::NotSharing
@@ -255,11 +256,6 @@ impl State {
             return self.left_out_because(peer);
         };
         Some(Unused { reason, sentence: unused_sentence(reason).to_owned(), left_out: None })
-    }
-
-    pub(crate) fn model_name(&self, digest: ModelDigest) -> String {
-        let known = self.catalogue.iter().find(|entry| entry.digest() == digest);
-        known.map_or_else(|| digest.short(), |entry| entry.listed.name.clone())
     }
 }
 

@@ -3,9 +3,7 @@
 //! Replies and the streams of other devices come in bursts, and the allocator keeps the holes that each
 //! burst leaves. Workers do the same for themselves when they free their layers.
 
-use crate::state::State;
-
-/// Looks at the house, one a second, after which it counts as quiet: between two turns of a conversation
+/// Ticks, one a second, after which the node counts as quiet: between two turns of a conversation
 /// nothing is gained.
 const QUIET_LOOKS: u32 = 2;
 
@@ -20,27 +18,13 @@ pub(crate) struct Quiet {
 
 impl Quiet {
     /// Takes in a look; whether memory is to be given back now.
-    fn look(&mut self, is_busy: bool) -> bool {
+    pub(crate) fn look(&mut self, is_busy: bool) -> bool {
         if is_busy {
             *self = Self { looks: 0, is_due: true };
             return false;
         }
         self.looks = self.looks.saturating_add(1);
         self.looks >= QUIET_LOOKS && std::mem::take(&mut self.is_due)
-    }
-}
-
-impl State {
-    /// Gives memory back, if it is time to.
-    pub(crate) fn rest_when_quiet(&mut self) {
-        let is_busy = self.replies_running() > 0 || self.host.streams() > 0;
-        if self.quiet.look(is_busy) {
-            // It may take some milliseconds, which the house does not wait for.
-            self.tasks.spawn_until_cancelled("rest", async {
-                // Nothing is lost where the runtime is ending.
-                let _ = tokio::task::spawn_blocking(nook_model::heap::give_back).await;
-            });
-        }
     }
 }
 

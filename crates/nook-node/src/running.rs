@@ -8,19 +8,25 @@ use std::time::Duration;
 use nook_base::{ModelDigest, clock};
 use nook_find::Sighting;
 use nook_link::LinkEvent;
+use nook_shard::WorkerStatus;
 use nook_wire::Message;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::house::Command;
+use crate::chats::ChatEvent;
+use crate::devices::DeviceEvent;
+use crate::meters::Figures;
+use crate::mishaps;
 use crate::preferences::settings_trouble;
-use crate::state::{Inside, State};
-use crate::views::TroubleView;
+use crate::state::State;
+use nook_api::Command;
+use nook_api::views::TroubleView;
 use nook_host::{HostEvent, OwnSpeed};
+use nook_library::LibraryEvent;
 use nook_requester::Event;
 use nook_resources::trails::Unwanted;
 
 /// How often the house looks at what changes by itself: adverts that grow old, links, problems.
-const LOOK: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_secs(1);
 
 /// Longest wait for workers to end when the node leaves.
 const WORKERS_LIMIT: Duration = Duration::from_secs(3);
@@ -31,9 +37,11 @@ const GOODBYE_LIMIT: Duration = Duration::from_millis(300);
 /// Everything that the loop reads.
 pub(crate) struct Inboxes {
     pub(crate) commands: mpsc::Receiver<Command>,
-    pub(crate) inside: mpsc::Receiver<Inside>,
+    pub(crate) devices: mpsc::Receiver<DeviceEvent>,
+    pub(crate) chats: mpsc::Receiver<ChatEvent>,
     pub(crate) requester: mpsc::Receiver<Event>,
     pub(crate) host: mpsc::Receiver<HostEvent>,
+    pub(crate) library: mpsc::Receiver<LibraryEvent>,
     /// What models that made room for others have left.
     pub(crate) left: mpsc::Receiver<(ModelDigest, Unwanted)>,
     pub(crate) links: mpsc::Receiver<LinkEvent>,
@@ -42,8 +50,8 @@ pub(crate) struct Inboxes {
 
 /// Runs the house until somebody asks it to leave.
 pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
-    let mut look = tokio::time::interval(LOOK);
-    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     loop {
         let done = tokio::select! {
             biased;
@@ -52,8 +60,12 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
                 // Every handle is gone: nobody can ask for anything any more.
                 None => Some(None),
             },
-            Some(inside) = inboxes.inside.recv() => {
-                state.on_inside(inside);
+            Some(event) = inboxes.devices.recv() => {
+                state.tell_devices(event);
+                None
+            }
+            Some(event) = inboxes.chats.recv() => {
+                state.on_chat(event);
                 None
             }
             Some(event) = inboxes.requester.recv() => {
@@ -62,6 +74,10 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
             }
             Some(event) = inboxes.host.recv() => {
                 state.tell_host(event);
+                None
+            }
+            Some(event) = inboxes.library.recv() => {
+                state.tell_library(event);
                 None
             }
             Some((model, unwanted)) = inboxes.left.recv() => {
@@ -73,11 +89,11 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
                 None
             }
             Some(sighting) = next(&mut inboxes.sightings) => {
-                state.on_sighting(sighting);
+                state.tell_devices(DeviceEvent::Sighted(sighting));
                 None
             }
-            _ = look.tick() => {
-                state.on_look();
+            _ = tick.tick() => {
+                state.on_tick();
                 None
             }
         };
@@ -127,52 +143,29 @@ async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sen
 }
 
 impl State {
-    fn on_inside(&mut self, inside: Inside) {
-        match inside {
-            Inside::Store { peer, stored } => {
-                let durable = self.store_peer(peer);
-                // Whoever joins looks for the new device in the view as soon as it is stored.
-                self.publish();
-                let _ = stored.send(durable);
-            }
-            Inside::Window { number, event } => self.on_window(number, event),
-            Inside::Imported { staged, name, answer } => self.imported(*staged, name, answer),
-            Inside::Downloaded { key, outcome } => self.on_downloaded(&key, *outcome),
-            Inside::Copied { key, outcome, giver } => self.on_copied(&key, *outcome, giver),
-            Inside::Deleted { key } => self.on_deleted(&key),
-            Inside::Stocked(stocked) => self.on_stocked(*stocked),
-            Inside::Brought(brought) => self.on_brought(*brought),
-            Inside::Cleared => self.on_cleared(),
-            Inside::FolderSeen(seen) => self.on_folder_seen(seen.map(|seen| *seen)),
-            Inside::Generate { request, conversation, placed, answer } => {
+    fn on_chat(&mut self, event: ChatEvent) {
+        match event {
+            ChatEvent::Generate { request, conversation, placed, answer } => {
                 self.generate(request, (conversation, Some(placed)), answer);
             }
-            Inside::ChatEnded(conversation) => self.ask(Event::ChatEnded(conversation)),
+            ChatEvent::Ended(conversation) => self.ask(Event::ChatEnded(conversation)),
         }
     }
 
-    fn on_look(&mut self) {
-        let now = clock::now();
+    fn on_tick(&mut self) {
         #[cfg(all(feature = "test-panics", debug_assertions))]
         crate::test_panics::obey(&self.tasks);
-        self.note_mishaps();
+        let mishaps: Vec<_> = self.tasks.panics().iter().map(mishaps::shown).collect();
+        self.note(mishaps::PROBLEM, mishaps);
         self.wake_up();
-        let before = self.heard.len();
-        self.heard.retain(|_, heard| heard.is_fresh(now));
-        if self.heard.len() != before {
-            self.publish_book();
-        }
+        self.tell_devices(DeviceEvent::Tick);
         let own_speed = if self.is_unmeasured() { OwnSpeed::Unknown } else { OwnSpeed::Known };
         self.tell_host(HostEvent::Tick { own_speed });
         self.ask(Event::Tick);
         self.show_meters();
         self.rest_when_quiet();
         self.look_at_fits();
-        if self.downloads.look(now) {
-            self.start_downloads();
-        }
-        self.moving.look();
-        self.look_at_folder();
+        self.tell_library(LibraryEvent::Tick);
         let before = self.settings.settings().clone();
         match self.settings.reload() {
             Ok(true) => self.settings_changed(&before),
@@ -187,8 +180,47 @@ impl State {
     pub(crate) fn settings_changed(&mut self, before: &nook_store::Settings) {
         tracing::info!("settings.toml changed");
         self.apply_name();
-        self.peers_changed();
+        self.tell_devices(DeviceEvent::SettingsChanged);
         self.tell_host(HostEvent::SettingsChanged { before: Box::new(before.clone()) });
         self.announce();
+    }
+
+    /// After a sleep the others have hung up and the network may be another one: whoever is missing is
+    /// dialled now, without the wait that grew meanwhile.
+    pub(crate) fn wake_up(&mut self) {
+        if self.looks.slept(clock::unix_seconds()) {
+            tracing::info!("this computer was asleep: connecting again");
+            self.links.network_changed();
+        }
+    }
+
+    /// Gives memory back, if it is time to.
+    fn rest_when_quiet(&mut self) {
+        let is_busy = self.replies_running() > 0 || self.host.streams() > 0;
+        if self.quiet.look(is_busy) {
+            // It may take some milliseconds, for which the loop does not wait.
+            self.tasks.spawn_until_cancelled("rest", async {
+                // Nothing is lost where the runtime is ending.
+                let _ = tokio::task::spawn_blocking(nook_model::heap::give_back).await;
+            });
+        }
+    }
+
+    /// Shows the metrics how things stand.
+    fn show_meters(&mut self) {
+        let passes = self.host.residency().all().map(|(_, it)| u64::from(it.passes.waiting));
+        let waiting = passes.sum::<u64>().saturating_add(self.requester.replies_waiting() as u64);
+        let bytes = |it: &WorkerStatus| {
+            it.weight_bytes.saturating_add(it.cache_bytes).saturating_add(it.parked_bytes)
+        };
+        let models = self.host.residency().all();
+        let memory = models.map(|(model, it)| (self.library.name_of(model), bytes(it))).collect();
+        self.meters.show(Figures {
+            waiting,
+            guests: self.host.streams(),
+            replies: self.replies_running(),
+            memory,
+            links: self.links.all(),
+        });
     }
 }

@@ -12,7 +12,7 @@ pub use nook_store::settings_typescript as typescript;
 
 use crate::preferences::{data_of, value_of};
 use crate::start::choice;
-use crate::views::SettingData;
+use nook_api::views::SettingData;
 use nook_resources::memory::memory_total;
 
 /// One setting, and how it stands.

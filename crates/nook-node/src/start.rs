@@ -17,38 +17,38 @@ use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
 use nook_mux::PingPolicy;
 use nook_shard::WorkerCommand;
 use nook_store::{
-    Chats, Home, HomeChoice, HomeError, LentDays, LentDaysFile, Library, Measured, MeasuredFile,
-    Peers, PortKeys, SettingsFile, Where,
+    Chats, Home, HomeChoice, HomeError, LentDays, LentDaysFile, Measured, MeasuredFile, Peers,
+    PortKeys, SettingsFile, Where,
 };
-use nook_trust::{DeviceKey, DeviceName, Gate};
+use nook_trust::{DeviceKey, DeviceName};
 use nook_wire::{Hello, ProtocolRange};
 use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::bulletins::Bulletins;
 use crate::chats::ChatBook;
-use crate::copying::Copies;
-use crate::downloads::Downloads;
-use crate::fits::Fits;
-use crate::house::{INBOX_COMMANDS_MAX, NodeHandle, NodeParts, PortKeyHolder, PortSettings};
+use crate::devices::{DeviceEvent, Devices};
+use crate::fits::KnownFits;
 use crate::meters::Meters;
-use crate::models;
-use crate::moving::Moving;
 use crate::preferences::{not_changed, settings_trouble};
 use crate::quiet::Quiet;
 use crate::running::{self, Inboxes};
-use crate::state::State;
-use crate::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
+use crate::state::{OpenWindow, State};
 use crate::waking::Looks;
-use nook_host::{Giving, Host, HostEvent, Runner as HostRunner, Tools, Traffic, worker_limits};
+use nook_api::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
+use nook_api::{INBOX_COMMANDS_MAX, NodeHandle, NodeParts, PortKeyHolder, PortSettings};
+use nook_host::{Giving, Host, HostEvent, Runner as HostRunner, Tools, worker_limits};
+use nook_library::{LibraryEvent, ModelLibrary, OpenError, Runner as LibraryRunner};
 use nook_requester::Me;
 use nook_requester::{Event, Requester, Runner};
 use nook_resources::adverts::AdvertBook;
 use nook_resources::shelf::Shelf;
+use nook_resources::traffic::Traffic;
 use nook_resources::trails::Unwanted;
 use nook_resources::workers::{WorkerSource, Workers};
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
-const INSIDE_MAX: usize = 256;
+const EVENTS_MAX: usize = 256;
 
 /// Things that happened on the lending side and wait for the loop; a task beyond them waits.
 const HOST_EVENTS_MAX: usize = 256;
@@ -89,15 +89,9 @@ pub enum StartError {
     /// The conversations.
     #[error(transparent)]
     Chats(#[from] nook_store::ChatsError),
-    /// The models.
+    /// The models, the downloads or the catalogue.
     #[error(transparent)]
-    Library(#[from] nook_store::LibraryError),
-    /// The list of downloads.
-    #[error(transparent)]
-    Downloads(#[from] nook_store::DownloadsError),
-    /// The catalogue of models.
-    #[error(transparent)]
-    Catalogue(#[from] nook_fetch::CatalogueError),
+    Library(#[from] OpenError),
     /// The certificate for links.
     #[error(transparent)]
     Certificate(#[from] nook_link::IdentityError),
@@ -140,9 +134,8 @@ struct Read {
     peers: Peers,
     port_keys: PortKeys,
     chats: Chats,
-    library: Library,
-    models: models::Found,
-    downloads: Downloads,
+    library: ModelLibrary,
+    traffic: Traffic,
     measured_file: MeasuredFile,
     measured: Measured,
     lent: LentDays,
@@ -151,10 +144,11 @@ struct Read {
 /// Starts a node.
 pub async fn start(options: HouseOptions) -> Result<NodeHandle, StartError> {
     let choice = choice(options.home.as_deref());
-    let read = tokio::task::spawn_blocking(move || read(&choice))
+    let tasks = Tasks::new();
+    let lifetime = tasks.token().clone();
+    let read = tokio::task::spawn_blocking(move || read(&choice, lifetime))
         .await
         .map_err(|error| StartError::Thread { source: std::io::Error::other(error) })??;
-    let tasks = Tasks::new();
     let (commands, command_inbox) = mpsc::channel(INBOX_COMMANDS_MAX);
     let runtime_folder: Arc<Path> = read.home.runtime().into();
     let (state, inboxes) = assemble(read, options.worker, command_inbox, &tasks)?;
@@ -212,17 +206,15 @@ pub(crate) fn choice(home: Option<&Path>) -> HomeChoice {
     home.map_or(HomeChoice::Usual, |folder| HomeChoice::At(folder.to_owned()))
 }
 
-fn read(choice: &HomeChoice) -> Result<Read, StartError> {
+fn read(choice: &HomeChoice, lifetime: CancellationToken) -> Result<Read, StartError> {
     let home = Home::open(choice)?;
     let settings = SettingsFile::load(&home)?;
     let (key, kept) = nook_store::load_or_mint(&home, settings.settings().device.keyring)?;
     let peers = Peers::load(&home)?;
     let chosen = settings.settings().models.folder.as_deref();
-    nook_store::recover_move(&home, chosen);
-    let library = Library::open(&home, chosen, clock::unix_seconds(), models::digest_of)?;
-    let is_away = !library.is_there();
-    let models = models::read(library.models(), is_away);
-    let downloads = Downloads::open(&home, library.downloads_folder())?;
+    let traffic = Traffic::default();
+    let library =
+        ModelLibrary::open(&home, chosen, clock::unix_seconds(), traffic.clone(), lifetime)?;
     let port_keys = PortKeys::load_or_create(&home)?;
     let chats = Chats::open(&home)?;
     let file = MeasuredFile::of(&home);
@@ -241,8 +233,7 @@ fn read(choice: &HomeChoice) -> Result<Read, StartError> {
         port_keys,
         chats,
         library,
-        models,
-        downloads,
+        traffic,
         measured_file: file,
         measured,
         lent,
@@ -262,69 +253,68 @@ fn lent_days(home: &Home) -> LentDays {
 fn assemble(
     read: Read,
     worker: WorkerCommand,
-    commands: mpsc::Receiver<crate::house::Command>,
+    commands: mpsc::Receiver<nook_api::Command>,
     tasks: &Tasks,
 ) -> Result<(State, Inboxes), StartError> {
-    let Read { home, settings, key, kept, peers, port_keys, chats, library, models, .. } = read;
+    let Read { home, settings, key, kept, peers, port_keys, chats, library, .. } = read;
     let me = Me { id: key.peer_id(), name: device_name(&settings) };
     let signer = Arc::new(key.clone());
     let identity = Identity::new(key)?;
     let (links, link_events) = start_links(&settings, identity.clone(), &me, tasks)?;
     let workers = start_workers(worker, &home, &settings, tasks);
-    let chats = ChatBook::start(chats, tasks).map_err(|source| StartError::Thread { source })?;
-    let (inside, inside_inbox) = mpsc::channel(INSIDE_MAX);
+    let (chat_events, chat_inbox) = mpsc::channel(EVENTS_MAX);
+    let chats = ChatBook::start(chats, chat_events, tasks)
+        .map_err(|source| StartError::Thread { source })?;
+    let (device_events, device_inbox) = mpsc::channel(EVENTS_MAX);
     let book = watch::channel(Arc::new(AdvertBook::default())).0;
     let shared = Shared { links: links.clone(), workers: workers.clone(), book: book.subscribe() };
     let ledger = LentDaysFile::of(&home);
-    let (sides, side_inboxes) = start_sides(shared, (me.id, signer), ledger, tasks);
-    let gate = Gate::new(settings.settings().gate, peers.levels());
+    let (sides, side_inboxes) = start_sides(shared, (me.id, signer), ledger, read.traffic, tasks);
+    let (library_events, library_inbox) = mpsc::channel(EVENTS_MAX);
+    let library_runner =
+        LibraryRunner::new(home.clone(), workers.clone(), library_events, tasks.clone());
+    let devices = Devices::new(peers, settings.settings());
     let mut state = State {
         me,
         key_place: key_place(&kept),
         pairing: Arc::new(Pairing::new(identity)),
-        gate,
+        devices,
         listen_port: links.local_addr().map_or(0, |address| address.port()),
         links,
         finder: None,
-        window: None,
-        windows: 0,
-        seen: BTreeMap::new(),
-        heard: BTreeMap::new(),
+        pairing_window: OpenWindow::default(),
         book,
         bulletins: Bulletins::default(),
         host: Host::new(read.lent, tasks.token().child_token()),
         host_runner: sides.host_runner,
         looks: Looks::default(),
-        copies: Copies::new(sides.traffic),
         meters: Meters::default(),
         requester: sides.requester,
         runner: sides.runner,
         measured: read.measured_file,
         quiet: Quiet::default(),
         workers,
-        moving: Moving::begun(!library.is_there(), models.missing),
         library,
-        catalogue: models.entries,
-        downloads: read.downloads,
-        fits: Fits::default(),
+        library_runner,
+        fits: KnownFits::default(),
         chats,
         port: closed_port(&settings),
         problems: BTreeMap::new(),
-        inside,
+        device_events,
         view: watch::channel(Arc::new(empty_view())).0,
         tasks: tasks.clone(),
         home,
         settings,
-        peers,
         port_keys: watch::channel(port_keys).0,
     };
-    state.note("models", models.broken);
     let sightings = settle(&mut state, read.measured);
     let inboxes = Inboxes {
         commands,
-        inside: inside_inbox,
+        devices: device_inbox,
+        chats: chat_inbox,
         requester: side_inboxes.requester,
         host: side_inboxes.host,
+        library: library_inbox,
         left: side_inboxes.left,
         links: link_events,
         sightings,
@@ -344,8 +334,6 @@ struct Sides {
     requester: Requester,
     runner: Runner,
     host_runner: HostRunner,
-    /// How busy this device is with replies, for files on their way.
-    traffic: Traffic,
 }
 
 /// What their tasks report.
@@ -359,16 +347,16 @@ fn start_sides(
     shared: Shared,
     (me, key): (PeerId, Arc<DeviceKey>),
     ledger: LentDaysFile,
+    traffic: Traffic,
     tasks: &Tasks,
 ) -> (Sides, SideInboxes) {
     let Shared { links, workers, book } = shared;
-    let (asking, asking_inbox) = mpsc::channel(INSIDE_MAX);
+    let (asking, asking_inbox) = mpsc::channel(EVENTS_MAX);
     let (hosting, hosting_inbox) = mpsc::channel(HOST_EVENTS_MAX);
     let (left, left_inbox) = mpsc::channel(LEFT_MAX);
     let shelf = Shelf::new(left);
-    let traffic = Traffic::default();
     let requester = Requester::new(shelf.clone(), clock::now());
-    let giving = Giving::new(traffic.clone());
+    let giving = Giving::new(traffic);
     let tools = Tools {
         shelf: shelf.clone(),
         me,
@@ -380,20 +368,19 @@ fn start_sides(
     let memory_free = nook_resources::memory::memory_free;
     let host_runner = HostRunner::new(tools, links.clone(), tasks.clone(), ledger, memory_free);
     let runner = Runner { key, workers, shelf, links, book, events: asking, tasks: tasks.clone() };
-    let sides = Sides { requester, runner, host_runner, traffic };
+    let sides = Sides { requester, runner, host_runner };
     (sides, SideInboxes { requester: asking_inbox, host: hosting_inbox, left: left_inbox })
 }
 
 /// Starts what acts on the outside by itself, once all parts are there.
 fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighting>> {
-    state.note_folder();
     state.ask(Event::Measured(measured));
     let sightings = start_finder(state);
-    state.peers_changed();
+    state.tell_devices(DeviceEvent::SettingsChanged);
     state.tell_host(HostEvent::SharingSet);
     state.host_runner.watch_for_sleep();
     state.look_at_fits();
-    state.start_downloads();
+    state.tell_library(LibraryEvent::Started);
     state.list_port_keys();
     state.publish();
     sightings
@@ -458,7 +445,7 @@ fn start_finder(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
 
 impl State {
     /// Renames this device for everybody who sees it.
-    pub(crate) fn set_name(&mut self, name: &str) -> Result<(), crate::house::HouseError> {
+    pub(crate) fn set_name(&mut self, name: &str) -> Result<(), nook_api::NodeError> {
         let clean = DeviceName::sanitised(name);
         let change = ("device.name", clean.as_str().into());
         self.settings.change(&[change]).map_err(|error| not_changed(&error))?;
@@ -530,8 +517,8 @@ fn key_place(kept: &Where) -> KeyPlace {
     }
 }
 
-fn empty_view() -> crate::views::HouseView {
-    use crate::views::{HouseView, MeView, ModelsFolderView, SharingState, SharingView};
+fn empty_view() -> nook_api::views::HouseView {
+    use nook_api::views::{HouseView, MeView, ModelsFolderView, SharingState, SharingView};
     HouseView {
         me: MeView {
             id: String::new(),

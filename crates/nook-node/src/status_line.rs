@@ -3,7 +3,7 @@
 //! The tray composes the same line from its catalogues, in the window's language; a test of the tray holds
 //! its English against this one.
 
-use crate::views::{PauseReason, SharingView};
+use nook_api::views::{PauseReason, SharingView};
 
 /// `Sharing · 2 devices · idle`. `connected`: paired devices that are connected now.
 #[must_use]

@@ -8,8 +8,8 @@ use std::time::Duration;
 use nook_api::{Vitals, WorkerVitals};
 use nook_base::ModelDigest;
 
-use crate::house::Answer;
 use crate::state::State;
+use nook_api::Answer;
 
 /// Longest wait for one worker's own numbers; one that is loading says nothing and is left out.
 const WORKER_LIMIT: Duration = Duration::from_secs(1);
@@ -24,7 +24,8 @@ impl State {
             streams: self.host.streams(),
             workers: Vec::new(),
         };
-        let models: Vec<ModelDigest> = self.catalogue.iter().map(|entry| entry.digest()).collect();
+        let models: Vec<ModelDigest> =
+            self.library.entries().iter().map(|entry| entry.digest()).collect();
         let workers = self.workers.clone();
         self.tasks.spawn_until_cancelled("vitals", async move {
             for model in models {

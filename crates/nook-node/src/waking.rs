@@ -6,10 +6,6 @@
 //! looks like a sleep, which costs nothing but a few tries to connect. No system service is needed, so it works on
 //! every system.
 
-use nook_base::clock;
-
-use crate::state::State;
-
 /// A look that comes so many seconds after the last one: a busy machine delays it by less.
 const ASLEEP_SECONDS: u64 = 5;
 
@@ -22,20 +18,9 @@ pub(crate) struct Looks {
 
 impl Looks {
     /// Whether nobody looked for so long that the machine must have slept; `unix` is now.
-    fn slept(&mut self, unix: u64) -> bool {
+    pub(crate) fn slept(&mut self, unix: u64) -> bool {
         let last = self.last.replace(unix);
         last.is_some_and(|last| unix.saturating_sub(last) >= ASLEEP_SECONDS)
-    }
-}
-
-impl State {
-    /// After a sleep the others have hung up and the network may be another one: whoever is missing is
-    /// dialled now, without the wait that grew meanwhile.
-    pub(crate) fn wake_up(&mut self) {
-        if self.looks.slept(clock::unix_seconds()) {
-            tracing::info!("this computer was asleep: connecting again");
-            self.links.network_changed();
-        }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod shelf;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tickets;
+pub mod traffic;
 pub mod trails;
 pub mod whole_ids;
 pub mod workers;

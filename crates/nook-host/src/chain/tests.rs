@@ -15,7 +15,7 @@ use super::*;
 use crate::chain::outlet::{Noted, Notice, Outlet, STEPS_NOTED_MAX};
 use crate::proxy::tests::{ROW, heard, result, step};
 use crate::proxy::{Ends, pass};
-use crate::traffic::Traffic;
+use nook_resources::traffic::Traffic;
 
 const HERE: PeerId = PeerId([7; 32]);
 const GUEST: PeerId = PeerId([1; 32]);

@@ -12,8 +12,8 @@ use nook_store::{
 use serde::{Deserialize, Serialize};
 
 use super::{finish_view, role_view, thought_view, told};
-use crate::house::HouseError;
-use crate::views::{ChatRole, ExportAsk, MessageFinish, ThoughtView, Wording};
+use nook_api::NodeError;
+use nook_api::views::{ChatRole, ExportAsk, MessageFinish, ThoughtView, Wording};
 
 /// What every file says of itself.
 const FORMAT: &str = "inglenook-chat";
@@ -54,7 +54,7 @@ fn complete() -> MessageFinish {
 }
 
 /// A conversation as the text of a file.
-pub(super) fn export(conversation: &Conversation, form: ExportAsk) -> Result<String, HouseError> {
+pub(super) fn export(conversation: &Conversation, form: ExportAsk) -> Result<String, NodeError> {
     match form {
         ExportAsk::Json => json(conversation),
         ExportAsk::Markdown { you, thought, leaf } => {
@@ -63,7 +63,7 @@ pub(super) fn export(conversation: &Conversation, form: ExportAsk) -> Result<Str
     }
 }
 
-fn json(conversation: &Conversation) -> Result<String, HouseError> {
+fn json(conversation: &Conversation) -> Result<String, NodeError> {
     let position =
         |id: MessageId| conversation.messages.iter().position(|message| message.id == id);
     let message = |message: &nook_store::Message| FileMessage {
@@ -83,7 +83,7 @@ fn json(conversation: &Conversation) -> Result<String, HouseError> {
         messages: conversation.messages.iter().map(message).collect(),
     };
     serde_json::to_string_pretty(&file).map_err(|error| {
-        HouseError::new(ErrorCode::BadRequest, format!("It cannot be written as JSON: {error}."))
+        NodeError::new(ErrorCode::BadRequest, format!("It cannot be written as JSON: {error}."))
     })
 }
 
@@ -118,8 +118,8 @@ fn quote(text: &mut String, quoted: &str) {
 }
 
 /// Takes in a file that [`export`] wrote.
-pub(super) fn import(chats: &mut Chats, file: &str) -> Result<ConversationId, HouseError> {
-    let bad = |sentence: String| HouseError::new(ErrorCode::BadRequest, sentence);
+pub(super) fn import(chats: &mut Chats, file: &str) -> Result<ConversationId, NodeError> {
+    let bad = |sentence: String| NodeError::new(ErrorCode::BadRequest, sentence);
     if file.len() > FILE_BYTES_MAX {
         return Err(bad("This file is too large to be a chat of Inglenook.".to_owned())
             .worded(Wording::ChatTooLarge));

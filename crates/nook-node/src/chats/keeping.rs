@@ -14,10 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::ChatBook;
 use super::stretches::{self, Stretches};
 use super::telling_apart::{Apart, Thinking};
-use crate::house::{HouseError, KeptReply, REPLY_EVENTS_MAX, Reply, ReplyPiece};
-use crate::views::{
+use nook_api::views::{
     FailoverView, FinishReason, PartView, PathView, ReplyEvent, ReplySummary, RouteView,
 };
+use nook_api::{KeptReply, NodeError, REPLY_EVENTS_MAX, Reply, ReplyPiece};
 
 /// How often a growing reply is written to the database.
 const SAVE_INTERVAL: Duration = Duration::from_millis(500);
@@ -34,7 +34,7 @@ pub(super) struct Begun {
 }
 
 /// A reply that has a place and is not begun yet.
-pub(super) type Coming = oneshot::Receiver<Result<Reply, HouseError>>;
+pub(super) type Coming = oneshot::Receiver<Result<Reply, NodeError>>;
 
 impl Begun {
     /// What a cut reply had.
@@ -152,7 +152,7 @@ pub(super) fn keep(
         let come = tokio::select! {
             biased;
             () = out.closed() => None,
-            come = coming => Some(come.unwrap_or_else(|_| Err(HouseError::gone()))),
+            come = coming => Some(come.unwrap_or_else(|_| Err(NodeError::gone()))),
         };
         let mut end = match come {
             Some(Ok(reply)) => pass_on(&book, message, &mut path, reply, &out).await,
@@ -184,7 +184,7 @@ pub(super) fn keep(
 }
 
 /// The end of a reply that never began.
-fn refused(error: HouseError) -> ReplyPiece {
+fn refused(error: NodeError) -> ReplyPiece {
     let (code, sentence) = (error.code.name().to_owned(), error.sentence);
     let event = ReplyEvent::PipelineAborted { code, sentence };
     ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None }
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
     use crate::chats::message_view;
     use crate::chats::stretches::tests::route;
-    use crate::views::{MessageFinish, StretchView, WorkView};
+    use nook_api::views::{MessageFinish, StretchView, WorkView};
 
     fn piece(event: ReplyEvent) -> ReplyPiece {
         ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None }
@@ -360,7 +360,7 @@ mod tests {
     }
 
     /// What doors read of a reply after `pieces` came, to a reply that had `begun`.
-    async fn kept(begun: Begun, pieces: Vec<ReplyPiece>) -> crate::views::MessageView {
+    async fn kept(begun: Begun, pieces: Vec<ReplyPiece>) -> nook_api::views::MessageView {
         kept_of(ReplyForm::plain(), begun, pieces).await
     }
 
@@ -369,7 +369,7 @@ mod tests {
         form: ReplyForm,
         begun: Begun,
         pieces: Vec<ReplyPiece>,
-    ) -> crate::views::MessageView {
+    ) -> nook_api::views::MessageView {
         let mut chats = Chats::in_memory().unwrap();
         let talk = chats.create("x", 1).unwrap();
         let asked = chats.add(talk, None, Role::User, "x", 1).unwrap();
@@ -450,7 +450,7 @@ mod tests {
             let (mut answer, coming) = oneshot::channel();
             let mut kept = keep(book.clone(), message, Begun::default(), coming, &tasks);
             if is_refused {
-                let _ = answer.send(Err(HouseError::from(nook_base::ErrorCode::TooLong)));
+                let _ = answer.send(Err(NodeError::from(nook_base::ErrorCode::TooLong)));
                 let end = kept.events.recv().await.unwrap().event;
                 assert!(
                     matches!(end, ReplyEvent::PipelineAborted { code, .. } if code == "too_long")

@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::views::{RouteView, StretchView};
+use nook_api::views::{RouteView, StretchView};
 
 /// Most stretches that are kept of a reply. One that changes hands more often is kept without any of
 /// them: it is better not to say who computed which words than to say it wrongly.
@@ -105,7 +105,7 @@ fn units(text: &str) -> u32 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::views::{LegView, PathView};
+    use nook_api::views::{LegView, PathView};
 
     pub(in crate::chats) fn route(device: &str) -> RouteView {
         let leg = LegView {

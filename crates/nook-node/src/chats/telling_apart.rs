@@ -8,8 +8,8 @@ use std::time::Instant;
 use nook_base::{Sensitive, clock};
 use nook_text::{ReplyForm, Said, SaidParser};
 
-use crate::house::ReplyPiece;
-use crate::views::ReplyEvent;
+use nook_api::ReplyPiece;
+use nook_api::views::ReplyEvent;
 
 /// How long a model has thought.
 #[derive(Debug)]

@@ -1,17 +1,17 @@
 //! Turns: what a person says goes into the tree of its conversation, and a reply to it begins.
 
 use nook_base::clock;
+use nook_base::tasks::Tasks;
 use nook_store::{ChatsError, Conversation, ConversationId, Finish, Message, MessageId, Role};
 use tokio::sync::{mpsc, oneshot};
 
 use super::keeping::{self, Begun};
-use super::{Books, role_view};
-use crate::house::{
-    Answer, ChatMessage, GenerateRequest, HouseError, Prompt, Reach, Sampling, StartedTurn, Turn,
+use super::{Books, ChatBook, ChatEvent, role_view};
+use nook_api::views::ChatRole;
+use nook_api::{
+    Answer, ChatMessage, GenerateRequest, NodeError, Prompt, Reach, Sampling, StartedTurn, Turn,
     TurnText,
 };
-use crate::state::{Inside, State};
-use crate::views::ChatRole;
 
 /// Characters of a first message that become the title of its conversation.
 const TITLE_CHARS: usize = 48;
@@ -28,23 +28,25 @@ struct Prepared {
     ended: Vec<ConversationId>,
 }
 
-impl State {
+impl ChatBook {
     /// Says something in a conversation.
-    pub(crate) fn say(&mut self, turn: Turn, answer: Answer<StartedTurn>) {
-        if let Err(error) = self.model(&turn.model) {
-            let _ = answer.send(Err(error));
-            return;
-        }
-        let (book, tasks) = (self.chats.clone(), self.tasks.clone());
-        let house = self.inside.clone();
-        let model = turn.model.clone();
-        let temperature = Some(self.settings.settings().chat.temperature);
-        self.tasks.spawn_until_cancelled("turn", async move {
+    pub(crate) fn say(
+        &self,
+        turn: Turn,
+        temperature: f64,
+        tasks: &Tasks,
+        answer: Answer<StartedTurn>,
+    ) {
+        let (book, events) = (self.clone(), self.events.clone());
+        let (model, temperature) = (turn.model.clone(), Some(temperature));
+        let own = tasks.clone();
+        tasks.spawn_until_cancelled("turn", async move {
+            let tasks = own;
             let outcome = async {
                 let prepared = book.run(move |books| prepare(books, turn)).await?;
                 for ended in prepared.ended {
                     // As for the reply below.
-                    let _ = house.send(Inside::ChatEnded(ended.0)).await;
+                    let _ = events.send(ChatEvent::Ended(ended.0)).await;
                 }
                 let request = GenerateRequest {
                     model,
@@ -57,7 +59,7 @@ impl State {
                 };
                 let reply_message = prepared.reply;
                 let (request, conversation) = (Box::new(request), Some(prepared.conversation.0));
-                let coming = match placed(&house, request, conversation).await {
+                let coming = match placed(&events, request, conversation).await {
                     Ok(coming) => coming,
                     Err(error) => {
                         let code = error.code.name().to_owned();
@@ -81,20 +83,20 @@ impl State {
 
 /// Asks for a reply; comes back as soon as it has a place, be it in the queue.
 async fn placed(
-    house: &mpsc::Sender<Inside>,
+    events: &mpsc::Sender<ChatEvent>,
     request: Box<GenerateRequest>,
     conversation: Option<i64>,
-) -> Result<keeping::Coming, HouseError> {
+) -> Result<keeping::Coming, NodeError> {
     let (placed, has_place) = oneshot::channel();
     let (answer, coming) = oneshot::channel();
-    let ask = Inside::Generate { request, conversation, placed, answer };
-    house.send(ask).await.map_err(|_| HouseError::gone())?;
+    let ask = ChatEvent::Generate { request, conversation, placed, answer };
+    events.send(ask).await.map_err(|_| NodeError::gone())?;
     match has_place.await {
         Ok(()) => Ok(coming),
         // Refused: the answer has said why before the place was given up.
-        Err(_) => match coming.await.map_err(|_| HouseError::gone())? {
+        Err(_) => match coming.await.map_err(|_| NodeError::gone())? {
             Err(error) => Err(error),
-            Ok(_) => Err(HouseError::gone()),
+            Ok(_) => Err(NodeError::gone()),
         },
     }
 }

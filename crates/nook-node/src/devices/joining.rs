@@ -4,12 +4,12 @@ use nook_base::ErrorCode;
 use nook_link::pairing::JoinError;
 use nook_trust::pairing::{PairingError, RefusalReason};
 
-use crate::house::HouseError;
-use crate::models::sentence;
-use crate::views::Wording;
+use nook_api::NodeError;
+use nook_api::sentence;
+use nook_api::views::Wording;
 
 /// What to tell the person who typed the code.
-pub(super) fn refusal(error: JoinError) -> HouseError {
+pub(crate) fn refusal(error: JoinError) -> NodeError {
     let (code, wording) = match &error {
         JoinError::Unreachable => (ErrorCode::ShardUnavailable, Wording::NobodyThere),
         JoinError::NotPairing => (ErrorCode::ShardUnavailable, Wording::NoCodeShown),
@@ -17,7 +17,7 @@ pub(super) fn refusal(error: JoinError) -> HouseError {
         JoinError::NotStored => (ErrorCode::BadRequest, Wording::NotKeptHere),
         JoinError::Refused { error } => refused(error),
     };
-    HouseError::new(code, sentence(&error.to_string())).worded(wording)
+    NodeError::new(code, sentence(&error.to_string())).worded(wording)
 }
 
 /// How the other device, or this one, ended a pairing.

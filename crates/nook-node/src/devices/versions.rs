@@ -2,7 +2,7 @@
 
 use nook_wire::{Outdated, VersionMismatch};
 
-use crate::views::{DeviceTrouble, ToUpdate, TroubleView};
+use nook_api::views::{DeviceTrouble, ToUpdate, TroubleView};
 
 /// A device speaks no common protocol version: who has to update, where that is known.
 pub(super) fn trouble(name: &str, versions: Option<VersionMismatch>) -> TroubleView {

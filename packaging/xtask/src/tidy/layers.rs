@@ -39,7 +39,9 @@ const TABLE: &[(&str, u8, &[&str])] = &[
                            "nook-shard", "nook-store", "nook-text", "nook-trust", "nook-wire"]),
     ("nook-requester", 3, &["nook-api", "nook-base", "nook-link", "nook-model", "nook-mux", "nook-pipeline", "nook-plan", "nook-resources", "nook-shard",
                            "nook-store", "nook-text", "nook-trust", "nook-wire"]),
-    ("nook-node",     3, &["nook-api", "nook-base", "nook-fetch", "nook-find", "nook-host", "nook-link", "nook-machine", "nook-model", "nook-mux",
+    // Knows neither side: it lists, fetches and moves files.
+    ("nook-library",  3, &["nook-api", "nook-base", "nook-fetch", "nook-link", "nook-model", "nook-mux", "nook-resources", "nook-store", "nook-trust", "nook-wire"]),
+    ("nook-node",     3, &["nook-api", "nook-base", "nook-fetch", "nook-find", "nook-host", "nook-library", "nook-link", "nook-machine", "nook-model", "nook-mux",
                            "nook-pipeline", "nook-plan", "nook-requester", "nook-resources", "nook-shard", "nook-store", "nook-text", "nook-trust", "nook-wire"]),
     ("nook-openai",   4, &["nook-api", "nook-base", "nook-text"]),
     ("nook-control",  4, &["nook-api", "nook-base"]),

@@ -13,50 +13,51 @@
 //! ([`Traffic`]). A copy is a download in every other way: list, resume, room, progress, and at the end the
 //! same eyes as for an import.
 
-pub(crate) mod shown;
-pub(crate) mod taking;
-#[cfg(test)]
-mod tests;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nook_base::{ModelDigest, PeerId};
 use nook_fetch::{FILE_BYTES_MAX, HouseSource};
 use nook_link::Link;
-use nook_trust::{Admitted, Purpose};
+use nook_resources::traffic::Traffic;
+use nook_trust::Admitted;
 use nook_wire::{Have, HaveModel};
 use tokio::sync::watch;
-
-use crate::state::State;
-use nook_host::Traffic;
 
 /// What others give to this device.
 #[derive(Debug)]
 pub(crate) struct Copies {
     /// What each linked device has said that it gives.
-    heard: BTreeMap<PeerId, Vec<HaveModel>>,
+    pub(crate) heard: BTreeMap<PeerId, Vec<HaveModel>>,
     /// From whom this device takes; copies under way watch it.
     pub(crate) holders: watch::Sender<Arc<Holders>>,
     /// Devices that sent something else than a model as that model. Nothing is taken from them until this
     /// node starts again.
-    liars: BTreeSet<PeerId>,
+    pub(crate) liars: BTreeSet<PeerId>,
     /// Whom the owner wants to be asked first, by the key of the copy.
     pub(crate) first: BTreeMap<String, PeerId>,
     pub(crate) traffic: Traffic,
 }
 
 /// Devices that the gate lets give, linked and believed.
-pub(crate) type Holders = BTreeMap<PeerId, Holder>;
+pub type Holders = BTreeMap<PeerId, Holder>;
 
-/// One of them.
+/// A device that this one may copy from.
 #[derive(Debug, Clone)]
-pub(crate) struct Holder {
-    /// The gate's proof, as new as the book.
-    pub(crate) pass: Admitted,
-    pub(crate) link: Link,
+pub struct Giver {
+    /// The gate's proof, as new as the last change of trust.
+    pub pass: Admitted,
+    /// The link to it.
+    pub link: Link,
     /// Its name, for people.
-    pub(crate) name: String,
+    pub name: String,
+}
+
+/// One of them, with what it gives.
+#[derive(Debug, Clone)]
+pub struct Holder {
+    /// The device.
+    pub(crate) giver: Giver,
     /// What it gives; the names are harmless.
     pub(crate) models: Vec<HaveModel>,
 }
@@ -81,53 +82,9 @@ impl Holder {
     }
 }
 
-impl State {
-    /// A device says what it gives.
-    pub(crate) fn on_have(&mut self, peer: PeerId, have: Have) {
-        self.copies.heard.insert(peer, believable(have));
-        self.publish_holders();
-    }
-
-    /// A link is new or gone: what was said on an earlier one is void.
-    pub(crate) fn copies_gone(&mut self, peer: PeerId) {
-        if self.copies.heard.remove(&peer).is_some() {
-            self.publish_holders();
-        }
-    }
-
-    /// A device sent something else than what it had said.
-    pub(crate) fn disbelieve(&mut self, peer: PeerId) {
-        tracing::warn!(
-            ?peer,
-            "it sent wrong bytes for a model; nothing is copied from it any more"
-        );
-        self.copies.liars.insert(peer);
-        self.publish_holders();
-    }
-
-    /// Tells copies under way, and those that wait, who can be asked.
-    pub(crate) fn publish_holders(&mut self) {
-        let holder = |(peer, models): (&PeerId, &Vec<HaveModel>)| {
-            let pass = self.gate.admit(*peer, Purpose::Copy).ok()?;
-            let is_believed = !models.is_empty() && !self.copies.liars.contains(peer);
-            let link = self.links.link(*peer).filter(|_| is_believed)?;
-            let (name, models) = (self.name_of(*peer), models.clone());
-            Some((*peer, Holder { pass, link, name, models }))
-        };
-        let holders: Holders = self.copies.heard.iter().filter_map(holder).collect();
-        self.copies.holders.send_replace(Arc::new(holders));
-        self.start_downloads();
-    }
-
-    /// Whether files are to go slowly now. Asked after everything that happens, so it is as new as the view.
-    pub(crate) fn weigh_traffic(&self) {
-        self.copies.traffic.set(self.replies_running() > 0 || self.host.streams() > 0);
-    }
-}
-
 /// What can be true of what a device says, with names that are harmless. A model that it names twice counts
 /// once.
-fn believable(have: Have) -> Vec<HaveModel> {
+pub(crate) fn believable(have: Have) -> Vec<HaveModel> {
     let mut known = BTreeSet::new();
     let good = have
         .models

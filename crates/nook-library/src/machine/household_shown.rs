@@ -1,13 +1,14 @@
-//! Models of the house that this device lacks, as doors show them.
+//! Models of the household that this device lacks, as front ends show them.
 
 use std::collections::BTreeMap;
 
+use nook_api::views::InHouseView;
 use nook_base::ModelDigest;
 use nook_fetch::{CatalogueEntry, DISK_RESERVE_BYTES};
 use nook_wire::HaveModel;
 
-use crate::state::State;
-use crate::views::InHouseView;
+use super::ModelLibrary;
+use crate::fits::Fits;
 
 /// Most models that are shown, those with the smallest digests first: more than a household has. The rest
 /// can still be asked for by name.
@@ -16,9 +17,9 @@ const SHOWN_MAX: usize = 64;
 /// By how much the file of a catalogue's entry may differ from what the catalogue says, in percent.
 const SIZE_SLACK_PERCENT: u64 = 5;
 
-impl State {
+impl ModelLibrary {
     /// Models that others give and that are not here, each once.
-    pub(crate) fn given_in_house(&self) -> impl Iterator<Item = HaveModel> + use<> {
+    pub fn household_models(&self) -> impl Iterator<Item = HaveModel> + use<> {
         let holders = self.copies.holders.borrow().clone();
         let mut models: BTreeMap<[u8; 32], HaveModel> = BTreeMap::new();
         for model in holders.values().flat_map(|holder| &holder.models) {
@@ -29,20 +30,22 @@ impl State {
         models.into_values().take(SHOWN_MAX)
     }
 
-    pub(crate) fn in_house_views(&self) -> Vec<InHouseView> {
+    /// The same as front ends show them, by name.
+    #[must_use]
+    pub fn household_views(&self, fits: &Fits) -> Vec<InHouseView> {
         let mut views: Vec<InHouseView> =
-            self.given_in_house().map(|model| self.in_house_view(model)).collect();
+            self.household_models().map(|model| self.household_view(model, fits)).collect();
         views.sort_by(|a, b| (&a.name, &a.digest).cmp(&(&b.name, &b.digest)));
         views
     }
 
-    fn in_house_view(&self, have: HaveModel) -> InHouseView {
+    fn household_view(&self, have: HaveModel, fits: &Fits) -> InHouseView {
         let copy = self.downloads.copy_of(have.model);
         let free = self.downloads.disk_free();
         InHouseView {
             digest: have.model.to_string(),
             devices: self.devices_with(have.model),
-            fit: self.fits.in_house(have.model),
+            fit: fits.in_household(have.model),
             // Where the system does not say, the copy does when it begins.
             room: free.is_none_or(|free| free >= have.bytes.saturating_add(DISK_RESERVE_BYTES)),
             copy: copy.map(|entry| entry.key.clone()),
@@ -54,13 +57,13 @@ impl State {
     fn devices_with(&self, model: ModelDigest) -> Vec<String> {
         let holders = self.copies.holders.borrow();
         let having = holders.values().filter(|holder| holder.model(model).is_some());
-        having.map(|holder| holder.name.clone()).collect()
+        having.map(|holder| holder.giver.name.clone()).collect()
     }
 }
 
 /// Whether `seen` seems to be this entry of the catalogue. Whether it is, the publisher's digest tells when
 /// it was copied as that.
-pub(crate) fn is_of(seen: &InHouseView, entry: &CatalogueEntry) -> bool {
+pub(super) fn is_of(seen: &InHouseView, entry: &CatalogueEntry) -> bool {
     let slack = entry.bytes / 100 * SIZE_SLACK_PERCENT;
     seen.name.eq_ignore_ascii_case(&entry.id) && seen.file_bytes.abs_diff(entry.bytes) <= slack
 }

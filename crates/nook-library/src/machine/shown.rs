@@ -1,17 +1,58 @@
-//! Catalogue and downloads as doors show them.
+//! Models, catalogue and downloads as front ends show them.
 
+use nook_api::views::{CatalogueView, DownloadState, DownloadView, FitKind, ModelView};
 use nook_base::ModelDigest;
 use nook_fetch::{FileKey, Phase, Source};
+use nook_resources::catalogue::Entry;
 use nook_store::{DownloadEntry, DownloadWish};
 
-use super::copies::copied;
-use super::{Downloads, Stage, UnderWay, troubles};
-use crate::copying::Holder;
-use crate::state::State;
-use crate::views::{CatalogueView, DownloadState, DownloadView, FitKind};
+use super::ModelLibrary;
+use super::household_shown::is_of;
+use crate::copies::Holder;
+use crate::downloads::{Downloads, Stage, UnderWay, copied};
+use crate::fits::Fits;
+use crate::troubles;
 
-impl State {
-    pub(crate) fn download_views(&self) -> Vec<DownloadView> {
+impl ModelLibrary {
+    /// The models that can be used, each with its header; those that the program brings along first.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The same as front ends show them.
+    #[must_use]
+    pub fn model_views(&self, fits: &Fits) -> Vec<ModelView> {
+        self.entries.iter().map(|entry| entry.view(fits.of_model(entry.digest()))).collect()
+    }
+
+    /// What the model is called here; the beginning of its digest where it is not here.
+    #[must_use]
+    pub fn name_of(&self, model: ModelDigest) -> String {
+        let known = self.entries.iter().find(|entry| entry.digest() == model);
+        known.map_or_else(|| model.short(), |entry| entry.listed.name.clone())
+    }
+
+    /// The catalogue of models that can be downloaded.
+    #[must_use]
+    pub fn catalogue(&self) -> &nook_fetch::Catalogue {
+        self.downloads.catalogue()
+    }
+
+    /// Bytes free on the disk of the models, in steps, as they were at the last look.
+    #[must_use]
+    pub fn disk_free(&self) -> Option<u64> {
+        self.downloads.disk_free()
+    }
+
+    /// Sets whether files are to travel slowly, because something is computed here.
+    pub fn set_busy(&self, is_busy: bool) {
+        self.copies.traffic.set(is_busy);
+    }
+
+    /// The downloads, in the order in which they were asked for.
+    #[must_use]
+    pub fn download_views(&self) -> Vec<DownloadView> {
         let downloads = &self.downloads;
         let view = |entry: &DownloadEntry| match copied(entry) {
             None => downloads.view(entry),
@@ -25,7 +66,7 @@ impl State {
         let holders = self.copies.holders.borrow();
         let having: Vec<&Holder> =
             holders.values().filter(|holder| holder.model(model).is_some()).collect();
-        let origin: Vec<&str> = having.iter().map(|holder| holder.name.as_str()).collect();
+        let origin: Vec<&str> = having.iter().map(|holder| holder.giver.name.as_str()).collect();
         let length = having.first().and_then(|holder| holder.model(model)).map(|it| it.bytes);
         let waits = view.state == DownloadState::Waiting && having.is_empty();
         DownloadView {
@@ -37,15 +78,17 @@ impl State {
         }
     }
 
-    pub(crate) fn catalogue_views(&self) -> Vec<CatalogueView> {
+    /// The catalogue, with what is here of it.
+    #[must_use]
+    pub fn catalogue_views(&self, fits: &Fits) -> Vec<CatalogueView> {
         let downloads = &self.downloads;
-        let recommended = self.recommended();
-        let in_house = self.in_house_views();
+        let recommended = self.recommended(fits);
+        let in_house = self.household_views(fits);
         let entries = downloads.catalogue.entries().iter();
         let view = |entry: &nook_fetch::CatalogueEntry| {
             let key = entry.order.source.key();
-            let given = in_house.iter().find(|it| crate::copying::shown::is_of(it, entry));
-            let mut names = self.catalogue.iter().map(|model| &model.listed.name);
+            let given = in_house.iter().find(|it| is_of(it, entry));
+            let mut names = self.entries.iter().map(|model| &model.listed.name);
             CatalogueView {
                 id: entry.id.clone(),
                 name: entry.name.clone(),
@@ -57,7 +100,7 @@ impl State {
                 languages: entry.languages.clone(),
                 about_en: entry.about.en.clone(),
                 about_de: entry.about.de.clone(),
-                fit: self.fits.of_entry(&entry.id),
+                fit: fits.of_entry(&entry.id),
                 recommended: recommended.as_deref() == Some(entry.id.as_str()),
                 here: names.find(|name| name.eq_ignore_ascii_case(&entry.id)).cloned(),
                 download: downloads
@@ -72,10 +115,10 @@ impl State {
 
     /// The best-ranked model that fits on this device; else the best-ranked that fits with others;
     /// else the smallest.
-    fn recommended(&self) -> Option<String> {
+    fn recommended(&self, fits: &Fits) -> Option<String> {
         let entries = self.downloads.catalogue.entries();
         let best = |kind: FitKind| {
-            let fitting = entries.iter().filter(|it| self.fits.of_entry(&it.id).kind == kind);
+            let fitting = entries.iter().filter(|it| fits.of_entry(&it.id).kind == kind);
             fitting.min_by_key(|entry| entry.rank)
         };
         let found = best(FitKind::Here).or_else(|| best(FitKind::With));

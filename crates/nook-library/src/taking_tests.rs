@@ -5,8 +5,10 @@ use std::time::Duration;
 use nook_base::ModelDigest;
 use nook_fetch::{Bringer as _, CopyWish, Halt};
 
-use super::taking::Taker;
 use super::*;
+use crate::copies::believable;
+use nook_fetch::FILE_BYTES_MAX;
+use nook_wire::{Have, HaveModel};
 
 const PEER: PeerId = PeerId([7; 32]);
 const MODEL: ModelDigest = ModelDigest([1; 32]);
@@ -18,7 +20,7 @@ async fn a_copy_waits_a_moment_for_a_device_that_has_gone_and_not_for_ever() {
     let wish = CopyWish { length: None, others_too: false, most: u64::MAX };
     let begun = tokio::time::Instant::now();
     assert_eq!(taker.choose(wish).await, Err(Halt::Nobody));
-    assert_eq!(begun.elapsed().as_secs(), taking::HOLDER_WAIT.as_secs());
+    assert_eq!(begun.elapsed().as_secs(), HOLDER_WAIT.as_secs());
 }
 
 #[test]

@@ -1,25 +1,25 @@
-//! Why downloads do not go on, as doors are told: a code, an English sentence, and what the window's
+//! Why downloads do not go on, as front ends are told: a code, an English sentence, and what the window's
 //! catalogues need to say it in another language (pure).
 
 use nook_base::ErrorCode;
 use nook_fetch::FetchError;
 
-use crate::models::sentence;
-use crate::views::{DownloadTrouble as Trouble, Problem, Wording};
+use nook_api::sentence;
+use nook_api::views::{DownloadTrouble as Trouble, Problem, Wording};
 
 /// What ended a download.
-pub(super) fn of_end(error: &FetchError) -> Problem {
+pub(crate) fn of_end(error: &FetchError) -> Problem {
     problem(code(error), error.to_string(), trouble(error))
 }
 
 /// What ended the last try of a download that goes on by itself.
-pub(super) fn of_try(last: &str) -> Problem {
+pub(crate) fn of_try(last: &str) -> Problem {
     let trouble = Trouble::Retrying { last: last.into() };
     problem(ErrorCode::PipelineStalled, last.to_owned(), trouble)
 }
 
 /// What came is no model that can be used. `deleted`: nothing vouched for it, so it is gone.
-pub(super) fn of_model(reason: String, deleted: bool) -> Problem {
+pub(crate) fn of_model(reason: String, deleted: bool) -> Problem {
     let said = match deleted {
         true => format!("{reason}. What came was deleted; it was not checked by a digest"),
         false => reason.clone(),
@@ -29,7 +29,7 @@ pub(super) fn of_model(reason: String, deleted: bool) -> Problem {
 
 /// What came from the house is something else than what was asked for; `device` brought all of it in one go,
 /// if one did.
-pub(super) fn of_copy(device: Option<String>) -> Problem {
+pub(crate) fn of_copy(device: Option<String>) -> Problem {
     let said = match &device {
         Some(device) => format!(
             "what {device} sent is not the model that was asked for. It was deleted, and nothing more is copied from that device until Inglenook starts again"
@@ -42,7 +42,7 @@ pub(super) fn of_copy(device: Option<String>) -> Problem {
 }
 
 /// No device that has the model is here now.
-pub(super) fn of_nobody() -> Problem {
+pub(crate) fn of_nobody() -> Problem {
     problem(ErrorCode::ShardUnavailable, FetchError::Nobody.to_string(), Trouble::NobodyHasIt)
 }
 

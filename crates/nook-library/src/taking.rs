@@ -18,12 +18,13 @@ use nook_wire::{Message, Piece, PieceAssembly, Want};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{Holder, Holders};
-use nook_host::Traffic;
+use nook_resources::traffic::Traffic;
+
+use crate::copies::{Holder, Holders};
 
 /// Longest wait for a device that has the model, where none is linked. Beyond it the copy ends, with what came,
 /// and begins again when one is back.
-pub(super) const HOLDER_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const HOLDER_WAIT: Duration = Duration::from_secs(10);
 
 /// Brings the bytes of one model from the devices that have it.
 #[derive(Debug)]
@@ -80,7 +81,7 @@ impl Taker {
 
     /// Who is asked first: the lowest. Only the file of which a part is here saves what is here; then the
     /// owner's choice counts, then who has brought the last bytes, and at last who answers first.
-    pub(super) fn rank(
+    pub(crate) fn rank(
         &self,
         wish: &CopyWish,
         peer: PeerId,
@@ -182,7 +183,7 @@ impl Bringer for Taker {
         }
         having.retain(|(peer, ..)| !self.failed.contains(peer));
         having.sort_by_key(|(peer, holder, bytes)| {
-            self.rank(&wish, *peer, *bytes, holder.link.rtt().unwrap_or(Duration::MAX))
+            self.rank(&wish, *peer, *bytes, holder.giver.link.rtt().unwrap_or(Duration::MAX))
         });
         if let Some(chosen) = having.into_iter().next() {
             let bytes = chosen.2;
@@ -201,14 +202,14 @@ impl Bringer for Taker {
         let Some((_, holder, bytes)) = self.chosen.clone() else {
             return Err(self.fail("nobody was chosen"));
         };
-        let Ok(mut call) = holder.link.mux().open_call().await else {
+        let Ok(mut call) = holder.giver.link.mux().open_call().await else {
             return Err(self.fail("its connection was lost"));
         };
         let want = Want { model: self.model, from, bytes: bytes.saturating_sub(from) };
         if let Err(error) = call.send(Message::Want(want)).await {
             return Err(self.fail(ended(&error)));
         }
-        tracing::info!(peer = ?holder.pass.peer(), model = ?self.model, from, "copying a model");
+        tracing::info!(peer = ?holder.giver.pass.peer(), model = ?self.model, from, "copying a model");
         self.due = from..bytes;
         self.call = Some(call);
         Ok(())
@@ -222,7 +223,7 @@ impl Bringer for Taker {
     }
 
     fn device(&self) -> String {
-        self.chosen.as_ref().map_or_else(String::new, |(_, holder, _)| holder.name.clone())
+        self.chosen.as_ref().map_or_else(String::new, |(_, holder, _)| holder.giver.name.clone())
     }
 }
 
@@ -248,3 +249,7 @@ fn ended(error: &CallError) -> String {
         other => format!("it ended the copy: {}", other.code().sentence()),
     }
 }
+
+#[cfg(test)]
+#[path = "taking_tests.rs"]
+mod tests;

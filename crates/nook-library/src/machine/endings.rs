@@ -2,28 +2,20 @@
 
 use std::path::Path;
 
-use nook_base::ModelDigest;
+use nook_api::NodeError;
+use nook_api::views::Problem;
+use nook_base::PeerId;
 use nook_fetch::{FetchError, Fetched, FileKey, Progress, Slot};
-use nook_store::{DownloadWish, Staged, Stager, Take};
+use nook_store::{DownloadWish, Staged};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::copies::{Unfit, copied, judge};
-use super::{Stage, UnderWay, refused, troubles};
-use crate::house::HouseError;
-use crate::state::{Inside, State};
-use crate::views::Problem;
-
-/// A file that was downloaded and checked.
-#[derive(Debug)]
-pub(crate) struct Stocked {
-    key: String,
-    /// Still held, so that nobody else writes the file.
-    slot: Slot,
-    staged: Result<Staged, Unfit>,
-    /// Whether a digest vouches for the bytes: the publisher's, or that of the model that is copied.
-    vouched: bool,
-}
+use super::ModelLibrary;
+use super::fetching::refused;
+use crate::downloads::{Stage, UnderWay, copied};
+use crate::events::{Job, Surroundings};
+use crate::judging::{Checked, Unfit};
+use crate::troubles;
 
 /// What becomes of a download that failed when the program starts again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,9 +26,17 @@ pub(super) enum AtNextStart {
     Rests,
 }
 
-impl State {
-    /// A download's task has ended.
-    pub(crate) fn on_downloaded(&mut self, key: &str, outcome: Result<Fetched, FetchError>) {
+impl ModelLibrary {
+    /// A download's job has ended; `giver`: the device that alone has brought its bytes, if one has.
+    pub(super) fn on_downloaded(
+        &mut self,
+        key: &str,
+        outcome: Result<Fetched, FetchError>,
+        giver: Option<PeerId>,
+    ) {
+        if let Some(under_way) = self.downloads.under_way.get_mut(key) {
+            under_way.giver = giver;
+        }
         if self.is_unwanted(key) {
             // Lets go of the lock.
             drop(outcome);
@@ -57,7 +57,7 @@ impl State {
         self.start_downloads();
     }
 
-    /// Everything is here: is it a model? The same eyes as for an import, in a task of their own.
+    /// Everything is here: is it a model? The same eyes as for an import, in a job.
     fn check_download(&mut self, key: &str, fetched: Fetched) {
         if let Some(under_way) = self.downloads.under_way.get_mut(key) {
             under_way.stage = Stage::Checking;
@@ -71,28 +71,20 @@ impl State {
             commit = fetched.commit.as_deref().unwrap_or("-"),
             "is here"
         );
-        let (stager, inside, key) = (self.library.stager(), self.inside.clone(), key.to_owned());
-        let Fetched { slot, path, verified, .. } = fetched;
-        let wanted = self.downloads.find(&key).and_then(copied);
-        self.tasks.spawn_until_cancelled("check-download", async move {
-            let checked = tokio::task::spawn_blocking(move || check(&stager, &path, wanted));
-            let lost = || Err(Unfit::Unread("the check was interrupted; resume it".to_owned()));
-            let staged = checked.await.unwrap_or_else(|_| lost());
-            let stocked = Stocked { key, slot, staged, vouched: verified || wanted.is_some() };
-            // A closed inbox means that the node is leaving; the next start checks again.
-            let _ = inside.send(Inside::Stocked(Box::new(stocked))).await;
-        });
+        let wanted = self.downloads.find(key).and_then(copied);
+        let stager = self.library.stager();
+        self.run(Job::Check { key: key.to_owned(), fetched, wanted, stager });
     }
 
     /// A file was checked: into the library with it, or the reason why not.
-    pub(crate) fn on_stocked(&mut self, stocked: Stocked) {
-        let Stocked { key, slot, staged, vouched } = stocked;
+    pub(super) fn on_checked(&mut self, checked: Checked, around: &Surroundings<'_>) {
+        let Checked { key, slot, staged, vouched } = checked;
         if self.is_unwanted(&key) {
             drop((staged, slot));
             self.delete_files(&key);
             return self.start_downloads();
         }
-        match staged.map(|staged| self.stock(&key, staged)) {
+        match staged.map(|staged| self.stock(&key, staged, around)) {
             Ok(Ok(())) => {
                 self.downloads.under_way.remove(&key);
                 discard(slot);
@@ -101,7 +93,7 @@ impl State {
             Ok(Err(error)) => self.fail_download(&key, error.into(), AtNextStart::Rests),
             Err(Unfit::Other) => {
                 discard(slot);
-                self.wrong_copy(&key);
+                self.wrong_copy(&key, around);
             }
             // It may be read the next time.
             Err(Unfit::Unread(why)) => {
@@ -119,7 +111,12 @@ impl State {
         self.start_downloads();
     }
 
-    fn stock(&mut self, key: &str, staged: Staged) -> Result<(), HouseError> {
+    fn stock(
+        &mut self,
+        key: &str,
+        staged: Staged,
+        around: &Surroundings<'_>,
+    ) -> Result<(), NodeError> {
         let name = self.downloads.find(key).map(|entry| entry.name.clone());
         // Another model may have taken the name meanwhile; then this one gets a number.
         let free = name
@@ -133,8 +130,8 @@ impl State {
             }
             (None, None) => None,
         };
-        self.take_in(staged, made.as_deref()).map(|model| {
-            tracing::info!(model = model.name, "joined the library");
+        self.take_in(staged, made.as_deref(), around).map(|model| {
+            tracing::info!(?model, "joined the library");
         })
     }
 
@@ -151,7 +148,7 @@ impl State {
     }
 
     /// Takes a download off the list at once and deletes its files as soon as nobody writes them.
-    pub(super) fn delete_download(&mut self, key: &str) -> Result<(), HouseError> {
+    pub(super) fn delete_download(&mut self, key: &str) -> Result<(), NodeError> {
         self.downloads.list.remove(key).map_err(|error| refused(&error.to_string()))?;
         self.downloads.troubles.remove(key);
         match self.downloads.under_way.get_mut(key) {
@@ -197,47 +194,18 @@ impl State {
         let (stop, (_, told)) = (CancellationToken::new(), watch::channel(Progress::default()));
         let under_way = UnderWay::new(stop, told, Stage::Deleting);
         self.downloads.under_way.insert(key.to_owned(), under_way);
-        let (folder, inside, key) =
-            (self.downloads.folder.clone(), self.inside.clone(), key.to_owned());
-        self.tasks.spawn_until_cancelled("delete-download", async move {
-            let deleted = tokio::task::spawn_blocking(move || folder.discard(&file_key)).await;
-            if let Ok(Err(error)) = deleted {
-                tracing::warn!(%error, "a download could not be deleted; the next start tries again");
-            }
-            // A closed inbox means that the node is leaving; the next start deletes what is left.
-            let _ = inside.send(Inside::Deleted { key }).await;
-        });
+        let folder = self.downloads.folder.clone();
+        self.run(Job::Delete { key: file_key, folder });
     }
 
     /// The files of a download are gone, or cannot be deleted now.
-    pub(crate) fn on_deleted(&mut self, key: &str) {
+    pub(super) fn on_deleted(&mut self, key: &str) {
         let stage = self.downloads.under_way.get(key).map(|it| it.stage);
         if stage == Some(Stage::Deleting) {
             self.downloads.under_way.remove(key);
         }
         self.start_downloads();
     }
-}
-
-/// Is it a model, and the one that was `wanted`? Reads all of it.
-fn check(stager: &Stager, path: &Path, wanted: Option<ModelDigest>) -> Result<Staged, Unfit> {
-    let mut unfit = None;
-    let staged = stager.stage(path, Take::Move, |path| {
-        judge(path, wanted).map_err(|wrong| {
-            let why = match &wrong {
-                Unfit::Other => String::new(),
-                Unfit::NoModel(why) | Unfit::Unread(why) => why.clone(),
-            };
-            unfit = Some(wrong);
-            why
-        })
-    });
-    staged.map_err(|error| match unfit {
-        Some(Unfit::NoModel(_)) => Unfit::NoModel(error.to_string()),
-        Some(wrong) => wrong,
-        // The file could not be read or put away; of what is in it nothing was said.
-        None => Unfit::Unread(error.to_string()),
-    })
 }
 
 /// Networks come back and disks get room; a file that is not there stays so.

@@ -1,0 +1,35 @@
+//! The models of this device: which are here, which are on their way, and where they lie.
+//!
+//! [`ModelLibrary`] is a state machine: [`ModelLibrary::on`] turns a [`LibraryEvent`] into
+//! [`LibraryEffect`]s. It spawns no task and sends nothing; of the disk it reads and writes only the short
+//! lists of `nook-store`, whose result decides what happens next. [`Runner`] carries out the [`Job`]s: each
+//! runs in a task of its own and reports its end as an event.
+//!
+//! - `listing`: models join and leave the list.
+//! - `fetching`, `endings`, `household_copies`: downloads, from servers or from other devices.
+//! - `folder`, `folder_looks`: the folder of the models moves, or its disk is away.
+//! - `shown`, `household_shown`: what front ends are shown.
+
+mod copies;
+mod downloads;
+mod elsewhere;
+mod error;
+mod events;
+mod fits;
+mod folder;
+mod judging;
+mod machine;
+mod reading;
+mod runner;
+mod taking;
+mod troubles;
+
+pub use copies::{Giver, Holder, Holders};
+pub use downloads::RUNNING_MAX;
+pub use error::OpenError;
+pub use events::{Answered, Job, LibraryEffect, LibraryEvent, Surroundings, Transfer};
+pub use fits::Fits;
+pub use folder::{Brought, FolderSeen, MoveProgress, NotBrought};
+pub use judging::Checked;
+pub use machine::ModelLibrary;
+pub use runner::Runner;

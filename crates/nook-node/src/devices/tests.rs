@@ -1,0 +1,327 @@
+//! Other devices by lists of events.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use nook_base::clock;
+use nook_store::{Home, HomeChoice};
+use nook_trust::{Purpose, TrustLevel};
+use nook_wire::Have;
+
+use super::*;
+use nook_base::Sensitive;
+
+const ATTIC: PeerId = PeerId([7; 32]);
+const CELLAR: PeerId = PeerId([9; 32]);
+
+/// A device in a home of its own.
+struct Scene {
+    _folder: tempfile::TempDir,
+    home: Home,
+    settings: Settings,
+    devices: Devices,
+    start: Instant,
+    seconds: u64,
+    /// Where this device would join.
+    join: Option<Join>,
+    /// What front ends were told last.
+    code: Option<Result<PairingView, NodeError>>,
+    refused: Option<NodeError>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::open(&HomeChoice::At(folder.path().to_owned())).unwrap();
+        let settings = Settings::default();
+        let devices = Devices::new(Peers::load(&home).unwrap(), &settings);
+        Self {
+            _folder: folder,
+            home,
+            settings,
+            devices,
+            start: clock::now(),
+            seconds: 1_000,
+            join: None,
+            code: None,
+            refused: None,
+        }
+    }
+
+    /// What comes of an event, a line for each effect.
+    fn on(&mut self, event: DeviceEvent) -> Vec<String> {
+        let around = Surroundings {
+            now: self.start + Duration::from_secs(self.seconds),
+            unix: self.seconds,
+            settings: &self.settings,
+        };
+        let effects = self.devices.on(event, &around);
+        effects.into_iter().map(|effect| self.line(effect)).collect()
+    }
+
+    fn line(&mut self, effect: DeviceEffect) -> String {
+        match effect {
+            DeviceEffect::Connect(known) => {
+                let known: Vec<_> = known.iter().map(|it| self.devices.name_of(it.id)).collect();
+                format!("connect [{}]", known.join(" "))
+            }
+            DeviceEffect::Dial(peer, addresses) => {
+                format!("dial {} at {} addresses", self.devices.name_of(peer), addresses.len())
+            }
+            DeviceEffect::Reached(_) => "reached".to_owned(),
+            DeviceEffect::Announce => match self.devices.pairing_port() {
+                Some(port) => format!("announce a window at {port}"),
+                None => "announce".to_owned(),
+            },
+            DeviceEffect::OpenWindow(_) => "open a window".to_owned(),
+            DeviceEffect::CloseWindow => "close the window".to_owned(),
+            DeviceEffect::Join(join) => {
+                let line = format!("join at {:?}", join.addresses);
+                self.join = Some(*join);
+                line
+            }
+            DeviceEffect::TrustChanged => "trust changed".to_owned(),
+            DeviceEffect::PublishBook => "book".to_owned(),
+            DeviceEffect::Host(event) => match event {
+                HostEvent::LinkDown(_) => "host: link down".to_owned(),
+                HostEvent::AdvertsChanged => "host: advertise".to_owned(),
+                other => format!("host: {other:?}"),
+            },
+            DeviceEffect::Requester(event) => match event {
+                Event::LinkChanged(_) => "requester: link".to_owned(),
+                Event::OffersChanged => "requester: offers".to_owned(),
+                Event::Unpaired(_) => "requester: unpaired".to_owned(),
+                other => format!("requester: {other:?}"),
+            },
+            DeviceEffect::Library(event) => match event {
+                LibraryEvent::LinkChanged(_) => "library: link".to_owned(),
+                LibraryEvent::Have(..) => "library: have".to_owned(),
+                other => format!("library: {other:?}"),
+            },
+            DeviceEffect::DropOutbox(_) => "drop the outbox".to_owned(),
+            DeviceEffect::Note(subject, troubles) => {
+                let told: Vec<_> = troubles.iter().map(|it| it.sentence.clone()).collect();
+                format!("{subject}: {}", told.join(" "))
+            }
+            DeviceEffect::Show => "show".to_owned(),
+            DeviceEffect::Stored(answer, durable) => {
+                let _ = answer.send(durable);
+                format!("stored: {durable}")
+            }
+            DeviceEffect::Answer(_, done) => match done {
+                Ok(()) => "done".to_owned(),
+                Err(error) => format!("refused: {}", error.code.name()),
+            },
+            DeviceEffect::AnswerCode(_, code) => {
+                self.code = Some(code);
+                "the code".to_owned()
+            }
+            DeviceEffect::AnswerJoin(_, error) => {
+                self.refused = Some(error);
+                "not joined".to_owned()
+            }
+        }
+    }
+
+    fn ask<T>(&mut self, ask: impl FnOnce(Answer<T>) -> DeviceCommand) -> Vec<String> {
+        self.on(DeviceEvent::Asked(ask(oneshot::channel().0)))
+    }
+
+    fn set_trust(&mut self, device: &str, trust: Trust) -> Vec<String> {
+        let device = device.to_owned();
+        self.ask(|answer| DeviceCommand::SetTrust { device, trust, answer })
+    }
+
+    fn forget(&mut self, device: &str) -> Vec<String> {
+        let device = device.to_owned();
+        self.ask(|answer| DeviceCommand::Forget { device, answer })
+    }
+
+    fn join(&mut self, target: PairTarget, code: &str) -> Vec<String> {
+        let code = Sensitive(code.to_owned());
+        self.ask(|answer| DeviceCommand::Join { target, code, answer })
+    }
+
+    /// The other side of a pairing is proven.
+    fn pair(&mut self, id: PeerId, name: &str) -> Vec<String> {
+        let peer = PairedPeer {
+            id,
+            name: DeviceName::sanitised(name),
+            app_version: "0.1.0".to_owned(),
+            addresses: vec![at(2, 4000)],
+        };
+        self.on(DeviceEvent::Store(peer, oneshot::channel().0))
+    }
+
+    fn link(&mut self, peer: PeerId, name: &str) -> Vec<String> {
+        let (name, app_version) = (name.to_owned(), "0.1.0".to_owned());
+        self.on(DeviceEvent::LinkUp(LinkUp { peer, listens_at: None, name, app_version }))
+    }
+
+    fn see(&mut self, peer: PeerId, pairing_port: Option<u16>) -> Vec<String> {
+        let (tag, addresses) = (Tag::of(&peer), vec![at(2, 4000)]);
+        let seen = Sighting::Seen { tag, name: None, protocol: 1, addresses, pairing_port };
+        self.on(DeviceEvent::Sighted(seen))
+    }
+
+    fn open_window(&mut self, number: u64) -> Vec<String> {
+        let code = Sensitive("123456".to_owned());
+        let window = Window { number, code, port: 40_000, tries_left: 3, expires: 1_120 };
+        self.on(DeviceEvent::WindowOpened(window, oneshot::channel().0))
+    }
+
+    fn may(&self, peer: PeerId, purpose: Purpose) -> bool {
+        self.devices.gate().admit(peer, purpose).is_ok()
+    }
+}
+
+fn at(host: u8, port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 168, 1, host)), port)
+}
+
+/// What follows when the devices `named` are paired, or trusted differently.
+fn after_a_change(named: &str) -> [String; 3] {
+    ["trust changed".to_owned(), format!("connect [{named}]"), "host: advertise".to_owned()]
+}
+
+#[test]
+fn a_code_is_shown_once_and_wrong_ones_are_counted() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.ask(|answer| DeviceCommand::ShowCode { answer }), ["open a window"]);
+    assert_eq!(scene.open_window(1), ["announce a window at 40000", "the code"]);
+    let shown = scene.code.take().unwrap().unwrap();
+    assert_eq!((shown.code.as_str(), shown.tries_left), ("123456", 3));
+    assert!(shown.addresses.iter().all(|at| at.ends_with(":40000")), "{:?}", shown.addresses);
+    // Whoever asks again is shown the same one.
+    assert_eq!(scene.ask(|answer| DeviceCommand::ShowCode { answer }), ["the code"]);
+    assert_eq!(scene.code.take().unwrap().unwrap(), shown);
+    let wrong = |tries_left| PairingEvent::WrongCode { tries_left };
+    assert_eq!(scene.on(DeviceEvent::Window(1, wrong(2))), [""; 0]);
+    scene.ask(|answer| DeviceCommand::ShowCode { answer });
+    assert_eq!(scene.code.take().unwrap().unwrap().tries_left, 2);
+    // What is said of an earlier window closes nothing.
+    assert_eq!(scene.on(DeviceEvent::Window(0, PairingEvent::Expired)), [""; 0]);
+    let closed = scene.on(DeviceEvent::Window(1, PairingEvent::Burnt));
+    assert_eq!(closed, ["close the window", "announce"]);
+    assert_eq!(scene.ask(|answer| DeviceCommand::ShowCode { answer }), ["open a window"]);
+}
+
+#[test]
+fn joining_finds_the_window_by_what_was_seen_or_by_a_typed_address() {
+    let mut scene = Scene::new();
+    let wrong = scene.join(PairTarget::Address("192.168.1.2".to_owned()), "12345");
+    assert_eq!(wrong, ["not joined"]);
+    assert_eq!(scene.refused.take().unwrap().code, ErrorCode::BadRequest);
+    // Nothing was seen: the address is resolved by whoever carries it out.
+    let target = || PairTarget::Address("192.168.1.2".to_owned());
+    assert_eq!(scene.join(target(), "123456"), ["join at None"]);
+    assert_eq!(scene.see(ATTIC, None), [""; 0], "a stranger is not dialled");
+    assert_eq!(scene.join(target(), "123456"), ["join at None"], "it shows no code");
+    scene.see(ATTIC, Some(41_000));
+    assert_eq!(scene.join(target(), "123456"), ["join at Some([192.168.1.2:41000])"]);
+    let tag = PairTarget::Seen(Tag::of(&ATTIC).to_string());
+    assert_eq!(scene.join(tag, "123 456"), ["join at Some([192.168.1.2:41000])"]);
+    let stored = scene.pair(ATTIC, "Attic");
+    let [trust, connect, advertise] = after_a_change("Attic");
+    let dial = "dial Attic at 1 addresses";
+    assert_eq!(stored, [&*trust, &connect, dial, &advertise, "show", "stored: true"]);
+    let kept = Peers::load(&scene.home).unwrap();
+    assert_eq!(kept.get(ATTIC).map(|peer| peer.level), Some(TrustLevel::Guest));
+}
+
+#[test]
+fn trust_acts_at_once_and_is_kept_when_a_device_is_paired_again() {
+    let mut scene = Scene::new();
+    scene.pair(ATTIC, "Attic");
+    assert!(!scene.may(ATTIC, Purpose::Borrow));
+    let mut set = after_a_change("Attic").to_vec();
+    set.push("done".to_owned());
+    assert_eq!(scene.set_trust("att", Trust::Trusted), set);
+    assert!(scene.may(ATTIC, Purpose::Borrow));
+    scene.pair(ATTIC, "Attic");
+    assert!(scene.may(ATTIC, Purpose::Borrow), "a code typed again takes no trust away");
+    scene.set_trust("Attic", Trust::Blocked);
+    assert_eq!(scene.on(DeviceEvent::SettingsChanged), after_a_change(""));
+    assert_eq!(scene.set_trust("nobody", Trust::Own), ["refused: not_found"]);
+    scene.set_trust("Attic", Trust::Trusted);
+    let forgotten = scene.forget("Attic");
+    assert_eq!(forgotten[..2], ["requester: unpaired", "drop the outbox"]);
+    assert_eq!(forgotten.last().unwrap(), "done");
+    assert!(!scene.may(ATTIC, Purpose::Borrow));
+    assert!(Peers::load(&scene.home).unwrap().list().is_empty());
+}
+
+#[test]
+fn names_that_fit_two_devices_mean_neither() {
+    let mut scene = Scene::new();
+    scene.pair(ATTIC, "Laptop");
+    scene.pair(CELLAR, "Laptop 2");
+    assert_eq!(scene.set_trust("lap", Trust::Own), ["refused: bad_request"]);
+    assert_eq!(scene.set_trust("laptop", Trust::Own).last().unwrap(), "done");
+    assert_eq!(scene.set_trust(&CELLAR.short(), Trust::Own).last().unwrap(), "done");
+}
+
+#[test]
+fn a_device_that_forgot_this_one_is_told_of_once_until_it_takes_it_again() {
+    let mut scene = Scene::new();
+    scene.pair(ATTIC, "Attic");
+    scene.pair(CELLAR, "Cellar");
+    let attic = "Attic does not know this device any more: pair them again.";
+    let cellar = "Cellar does not know this device any more: pair them again.";
+    assert_eq!(scene.on(DeviceEvent::RefusedBy(ATTIC)), [format!("refused: {attic}")]);
+    for _ in 0..228 {
+        assert_eq!(scene.on(DeviceEvent::RefusedBy(ATTIC)), [""; 0]);
+    }
+    let both = scene.on(DeviceEvent::RefusedBy(CELLAR));
+    assert_eq!(both, [format!("refused: {attic} {cellar}")]);
+    let linked = scene.link(ATTIC, "Attic");
+    assert!(linked.contains(&format!("refused: {cellar}")), "{linked:?}");
+    let forgotten = scene.forget("Cellar");
+    assert!(forgotten.contains(&"refused: ".to_owned()), "{forgotten:?}");
+}
+
+#[test]
+fn a_link_brings_a_new_name_and_what_was_offered_on_it_ends_with_it() {
+    let mut scene = Scene::new();
+    scene.pair(ATTIC, "Attic");
+    let up = scene.link(ATTIC, "Study");
+    let expected =
+        ["peers: ", "peers: ", "book", "reached", "version: ", "requester: link", "library: link"];
+    assert_eq!(up, expected);
+    assert_eq!(scene.devices.name_of(ATTIC), "Study");
+    let offered = Advert {
+        sharing: true,
+        shards: Vec::new(),
+        streams_free: 1,
+        queue_depth: 0,
+        memory_free_bytes: 1 << 30,
+    };
+    let advert = || DeviceEvent::Said(ATTIC, Message::Advert(offered.clone()));
+    assert_eq!(scene.on(advert()), ["requester: offers", "book"]);
+    assert_eq!(scene.on(advert()), ["book"], "the same offer again is only fresher");
+    assert_eq!(
+        scene.on(DeviceEvent::Said(ATTIC, Message::Have(Have { models: vec![] }))),
+        ["library: have"]
+    );
+    assert_eq!(scene.on(DeviceEvent::Tick), [""; 0]);
+    scene.seconds += 3_600;
+    assert_eq!(scene.on(DeviceEvent::Tick), ["book"], "an advert grows old");
+    scene.on(advert());
+    let down = scene.on(DeviceEvent::LinkDown(ATTIC));
+    let expected =
+        ["requester: link", "library: link", "host: link down", "requester: offers", "book"];
+    assert_eq!(down, expected);
+    assert!(scene.devices.heard().is_empty() && scene.devices.linked.is_empty());
+}
+
+#[test]
+fn a_device_that_is_seen_elsewhere_is_dialled_there_and_one_that_left_is_not() {
+    let mut scene = Scene::new();
+    scene.pair(ATTIC, "Attic");
+    assert_eq!(scene.see(ATTIC, None), ["dial Attic at 1 addresses"]);
+    assert_eq!(scene.see(CELLAR, None), [""; 0]);
+    assert_eq!(scene.devices.seen().len(), 2);
+    let gone = DeviceEvent::Sighted(Sighting::Gone { tag: Tag::of(&ATTIC) });
+    assert_eq!(scene.on(gone), ["dial Attic at 0 addresses"]);
+    assert_eq!(scene.devices.seen().len(), 1);
+}

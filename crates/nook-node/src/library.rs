@@ -1,0 +1,94 @@
+//! Where the node meets the library of its models: what others own is lent to it for one event, and its
+//! effects are carried out.
+
+use nook_api::NodeError;
+use nook_base::{PeerId, clock};
+use nook_host::HostEvent;
+use nook_library::{Answered, Giver, LibraryEffect, LibraryEvent, Surroundings};
+use nook_requester::Event;
+use nook_resources::catalogue::Entry;
+use nook_trust::Purpose;
+
+use crate::devices::{name_of, paired};
+use crate::fits::Basis;
+use crate::preferences::not_changed;
+use crate::state::State;
+
+impl State {
+    /// Something happened to the models of this device.
+    pub(crate) fn tell_library(&mut self, event: LibraryEvent) {
+        for effect in self.library_effects(event) {
+            self.perform_for_library(effect);
+        }
+    }
+
+    fn library_effects(&mut self, event: LibraryEvent) -> Vec<LibraryEffect> {
+        let Self { library, devices, links, .. } = self;
+        let peers = devices.peers();
+        let giver = |peer: PeerId| {
+            let pass = devices.gate().admit(peer, Purpose::Copy).ok()?;
+            Some(Giver { pass, link: links.link(peer)?, name: name_of(peers, peer) })
+        };
+        let around = Surroundings {
+            now: clock::now(),
+            unix: clock::unix_seconds(),
+            paired: &|text| paired(peers, text),
+            name_of: &|peer| name_of(peers, peer),
+            giver: &giver,
+        };
+        library.on(event, &around)
+    }
+
+    fn perform_for_library(&mut self, effect: LibraryEffect) {
+        match effect {
+            LibraryEffect::ModelsChanged => {
+                self.tell_host(HostEvent::ModelsChanged);
+                self.look_at_fits();
+                self.ask(Event::ModelsChanged);
+            }
+            LibraryEffect::Note(subject, troubles) => self.note(subject, troubles),
+            LibraryEffect::Show => self.publish(),
+            LibraryEffect::ChooseFolder(value) => {
+                let changed = self.settings.change(&[("models.folder", value)]);
+                let folder = || self.settings.settings().models.folder.clone();
+                let chosen = changed.map(|_| folder()).map_err(|error| not_changed(&error));
+                self.tell_library(LibraryEvent::FolderChosen(chosen));
+            }
+            LibraryEffect::Answer(answered) => self.answer_for_library(answered),
+            LibraryEffect::Run(job) => self.library_runner.run(job),
+        }
+    }
+
+    /// Answers a front end, which may wait no more.
+    fn answer_for_library(&self, answered: Answered) {
+        match answered {
+            Answered::Done(answer, done) => drop(answer.send(done)),
+            Answered::Download(answer, begun) => drop(answer.send(begun)),
+            Answered::Model(answer, taken) => {
+                let view = |model| {
+                    let entry = self.library.entries().iter().find(|it| it.digest() == model);
+                    let entry = entry.ok_or(nook_base::ErrorCode::NotFound)?;
+                    Ok(entry.view(self.fits.known.of_model(model)))
+                };
+                let _ = answer.send(taken.and_then(view));
+            }
+        }
+    }
+
+    /// A model by name: exact, then ignoring case, then a unique beginning.
+    pub(crate) fn model(&self, name: &str) -> Result<&Entry, NodeError> {
+        self.library.model(name)
+    }
+
+    /// Tells files whether they are to travel slowly, because something is computed here. Asked after
+    /// everything that happens, so it is as new as the view.
+    pub(crate) fn weigh_traffic(&self) {
+        self.library.set_busy(self.replies_running() > 0 || self.host.streams() > 0);
+    }
+
+    /// Works out anew what fits where, if something that it hangs on has changed.
+    pub(crate) fn look_at_fits(&mut self) {
+        let basis = Basis::of(&self.book.borrow(), &self.library, self.settings.settings());
+        self.fits.update(basis, &self.library);
+    }
+}
