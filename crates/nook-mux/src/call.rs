@@ -194,8 +194,8 @@ impl<M: WireMessage> CallSender<M> {
                 (false, false) => Lane::Urgent,
             };
         }
-        // Encoded outside the lock: a chunk is copied here. The room cannot vanish meanwhile,
-        // because this half has one owner.
+        // Encoded outside the lock. The room cannot vanish meanwhile, because this half has one
+        // owner. A chunk's bytes are shared, not copied.
         let frame = encode_unsent(self.handle.id, message);
         self.handle.queue(kind, frame, self.lane)
     }

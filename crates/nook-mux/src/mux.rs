@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::{Sink, Stream};
 use nook_base::ErrorCode;
 use nook_base::tasks::Tasks;
-use nook_wire::{CallId, Kind, Message, WireMessage};
+use nook_wire::{CallId, FrameParts, Kind, Message, WireMessage};
 use tokio::sync::mpsc;
 
 use crate::call::Call;
@@ -53,6 +53,7 @@ impl<M: WireMessage> Clone for Mux<M> {
 
 impl<M: WireMessage> Mux<M> {
     /// Starts the connection's task on `stream`, which carries one whole frame per item.
+    /// Frames come in as one buffer and go out in parts.
     ///
     /// The receiver ends when the connection does.
     pub fn start<S>(
@@ -61,7 +62,7 @@ impl<M: WireMessage> Mux<M> {
         tasks: &Tasks,
     ) -> (Self, mpsc::Receiver<Incoming<M>>)
     where
-        S: Stream<Item = io::Result<Bytes>> + Sink<Bytes, Error = io::Error>,
+        S: Stream<Item = io::Result<Bytes>> + Sink<FrameParts, Error = io::Error>,
         S: Send + Unpin + 'static,
     {
         Self::start_metered(stream, config, tasks, ByteMeter::default())
@@ -76,7 +77,7 @@ impl<M: WireMessage> Mux<M> {
         meter: ByteMeter,
     ) -> (Self, mpsc::Receiver<Incoming<M>>)
     where
-        S: Stream<Item = io::Result<Bytes>> + Sink<Bytes, Error = io::Error>,
+        S: Stream<Item = io::Result<Bytes>> + Sink<FrameParts, Error = io::Error>,
         S: Send + Unpin + 'static,
     {
         let shared = Arc::new(Shared::new(&config));

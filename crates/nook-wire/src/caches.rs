@@ -12,7 +12,8 @@ use bytes::Bytes;
 use nook_base::ModelDigest;
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Chunk, HistoryMark};
+use crate::chunk::Chunk;
+use crate::session::HistoryMark;
 use crate::tensor::{Pieces, TensorError};
 
 /// Most bytes of one piece. What cannot be divided into such pieces is not handed over.

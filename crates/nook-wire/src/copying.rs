@@ -19,7 +19,7 @@ use nook_base::ModelDigest;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
-use crate::message::Chunk;
+use crate::chunk::Chunk;
 use crate::tensor::{Pieces, TensorError};
 
 /// Most models in one [`Have`]; the sender leaves out the rest, the receiver refuses more. With the longest

@@ -1,7 +1,7 @@
 //! What a node says to its own worker process, on top of what devices say to each other.
 //!
 //! Token ids and logits cross here and only here: both ends are this machine, and the socket is
-//! private to the user. The frames of peers pass through unchanged as [`WorkerMessage::Peer`].
+//! private to the user. What peers say passes through as [`WorkerMessage::Peer`].
 
 use std::path::PathBuf;
 
@@ -10,11 +10,13 @@ use nook_base::limits::STEP_TOKENS_MAX;
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::body::{read_body, write_body};
 use crate::bounded;
 use crate::caches::KeptHistory;
-use crate::frame::{DecodeError, WireMessage, read_body, write_body};
-use crate::header::Kind;
-use crate::message::{HistoryMark, Message, ResumePoint, StepHead};
+use crate::error::DecodeError;
+use crate::kind::Kind;
+use crate::message::{Message, WireMessage};
+use crate::session::{HistoryMark, ResumePoint, StepHead};
 
 /// Longest path of a model file, in bytes: Linux's `PATH_MAX`, and two bytes for each of as many units of
 /// Windows. A longer one is cut; no system would have opened it.
@@ -258,10 +260,13 @@ impl WireMessage for WorkerMessage {
         }
     }
 
-    fn encode_body(&self, out: &mut BytesMut) {
+    fn encode_body(&self, head: &mut BytesMut) -> Bytes {
         match self {
-            Self::Peer(message) => message.encode_body(out),
-            Self::Local(message) => write_body(message, out),
+            Self::Peer(message) => message.encode_body(head),
+            Self::Local(message) => {
+                write_body(message, head);
+                Bytes::new()
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use nook_base::activation::byte_len;
 use nook_base::limits::{CHUNK_BYTES, HIDDEN_MAX, STEP_TOKENS_MAX};
 use nook_base::{Activation, ActivationDtype};
 
-use crate::message::Chunk;
+use crate::chunk::Chunk;
 
 /// Widest row of logits, in numbers; no vocabulary is near it.
 pub const VOCABULARY_MAX: u32 = 1 << 20;

@@ -19,7 +19,8 @@ use nook_base::{ModelDigest, Sensitive};
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
-use crate::message::{Chunk, HistoryMark};
+use crate::chunk::Chunk;
+use crate::session::HistoryMark;
 use crate::tensor::{Pieces, TensorError};
 
 /// Most models in one [`WholeOffers`]; the sender leaves out the rest, the receiver refuses more.

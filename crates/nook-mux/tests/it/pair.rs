@@ -152,7 +152,7 @@ impl Hand {
 
     pub(crate) async fn write_raw(&mut self, frame: Bytes) {
         // The other side may have hung up already; the test looks at that by itself.
-        let _ = self.pipe.send(frame).await;
+        let _ = self.pipe.send(frame.into()).await;
     }
 
     /// The next frame that is no ping; `None` at the end.
