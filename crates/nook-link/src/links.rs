@@ -18,7 +18,9 @@ mod actor;
 pub(crate) mod address;
 mod dial;
 mod greet;
+mod input;
 mod pump;
+mod session;
 mod standing;
 
 use std::collections::{HashMap, HashSet};
@@ -183,7 +185,7 @@ struct Shared {
     peers: watch::Sender<Arc<Vec<KnownPeer>>>,
     pins: watch::Sender<Arc<HashSet<PeerId>>>,
     network: watch::Sender<u64>,
-    inputs: mpsc::Sender<actor::Input>,
+    inputs: mpsc::Sender<input::Input>,
 }
 
 impl Links {
@@ -258,7 +260,7 @@ impl Links {
     /// it said goodbye. Unpaired devices and addresses that no household uses are ignored.
     pub fn sighted(&self, peer: PeerId, addresses: Vec<SocketAddr>) {
         // A full inbox drops the hint: the next one comes with the next announcement.
-        let _ = self.shared.inputs.try_send(actor::Input::Sighted { peer, addresses });
+        let _ = self.shared.inputs.try_send(input::Input::Sighted { peer, addresses });
     }
 
     /// The network changed or the machine woke up: dial everybody who is missing, now.

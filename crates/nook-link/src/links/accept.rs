@@ -15,8 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::actor::Input;
-use super::greet::{CONNECT_DEADLINE, GreetError, Greeted, Greeter, Upgraded};
+use super::greet::{CONNECT_DEADLINE, GreetError, Greeter};
+use super::input::Input;
+use super::session::{Greeted, Upgraded};
 use crate::accepting::Accepting;
 use crate::admission::{Admission, Caller};
 use crate::{socket, tls, websocket};

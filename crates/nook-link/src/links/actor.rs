@@ -11,37 +11,20 @@ use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, PeerId, clock};
 use nook_mux::Mux;
 use nook_wire::Message;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
 use super::accept::KnownHosts;
 use super::address::AddressBook;
-use super::dial::{AddressFailure, Attempt, DIALS_MAX, DialFailure, Dialled};
-use super::greet::{Greeted, Greeter, Incompatible};
+use super::dial::{Attempt, DIALS_MAX};
+use super::greet::Greeter;
+use super::input::{AddressFailure, DialFailure, Dialled, Input};
 use super::pump::Pump;
+use super::session::{Greeted, Incompatible};
 use super::standing::{OnArrival, PROBE_DEADLINE, Standing};
 use super::{KnownPeer, LinkEvent, LoopbackPolicy, Shared};
 use crate::websocket::Probe;
-
-/// Everything that can happen to the actor.
-#[derive(Debug)]
-pub(super) enum Input {
-    /// Discovery has seen a device.
-    Sighted { peer: PeerId, addresses: Vec<SocketAddr> },
-    /// A dial asks whether it may say HELLO.
-    MayGreet { peer: PeerId, number: u64, answer: oneshot::Sender<bool> },
-    /// A dial is over.
-    Dialled(Dialled),
-    /// A device has connected and said HELLO.
-    Arrived(Greeted),
-    /// A device with another version has connected.
-    Incompatible { peer: PeerId, theirs: Incompatible },
-    /// The link of this number was asked for a sign of life.
-    Probed { peer: PeerId, number: u64, alive: bool },
-    /// The link of this number has ended.
-    Ended { peer: PeerId, number: u64 },
-}
 
 /// Owns all standings.
 #[derive(Debug)]

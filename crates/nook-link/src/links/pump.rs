@@ -10,7 +10,7 @@ use nook_wire::{Hello, Message};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::greet::{Greeted, Session};
+use super::session::{Greeted, Session};
 use super::{Link, LinkEvent, Shared};
 
 /// Forwards the events of one link.
