@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_trust::Admitted;
+use nook_trust::purpose::Lend;
 use nook_wire::{PlaceState, PlaceWish, Placed};
 use tokio_util::sync::CancellationToken;
 
@@ -63,7 +64,7 @@ pub struct Progress {
 /// for anybody without one (I-1).
 #[derive(Debug)]
 pub struct LeaseJob {
-    pub(crate) admitted: Admitted,
+    pub(crate) admitted: Admitted<Lend>,
     pub(crate) wish: PlaceWish,
     /// Of the lease.
     pub(crate) number: u64,

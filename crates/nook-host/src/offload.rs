@@ -22,8 +22,8 @@ use nook_pipeline::{HopVisit, Marks};
 use nook_plan::Place;
 use nook_text::{RawSamplerSettings, Sampler, SamplerSettings};
 use nook_wire::{
-    HistoryMark, IdsAssembly, LocalMessage, LogitRows, Message, ResumePoint, WholeAsk, WholeFinish,
-    WholeIds, WholeSampling, WholeTokens, WireError, WorkerMessage, chunks_of, ids_for_own_device,
+    IdsAssembly, LocalMessage, LogitRows, Message, ResumePoint, WholeAsk, WholeFinish, WholeIds,
+    WholeSampling, WholeTokens, WireError, WorkerMessage, chunks_of, ids_for_own_device,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -225,11 +225,8 @@ impl<'a> Run<'a> {
             .map_err(worker_error)?;
         let positions_max = ask.prompt.saturating_add(ask.tokens_max);
         let guess = Some(ask.resume).filter(|guess| (1..ask.prompt).contains(guess));
-        let guess = guess.map(|position| ResumePoint {
-            position,
-            mark: HistoryMark(marks.at(position).0),
-            copy: false,
-        });
+        let guess =
+            guess.map(|position| ResumePoint { position, mark: marks.at(position), copy: false });
         let opening = |resume| LocalMessage::OpenLocal {
             session: rand::random(),
             part: ModelPart::whole(model.shape.layers),
@@ -337,8 +334,8 @@ impl<'a> Run<'a> {
             step: self.step,
             position,
             ids: Sensitive(ids),
-            history_before: HistoryMark(self.marks.at(position).0),
-            history_after: HistoryMark(self.marks.at(end).0),
+            history_before: self.marks.at(position),
+            history_after: self.marks.at(end),
             rows,
         };
         let crashed = || Over::Refused(error(ErrorCode::WorkerCrashed, ""));

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nook_base::ErrorCode;
 use nook_mux::{Call, CallError, CallReceiver, CallSender};
-use nook_wire::{HistoryMark, Message, ResultHead, StepHead, WireMessage, WorkerMessage};
+use nook_wire::{Message, PrefixHash, ResultHead, StepHead, WireMessage, WorkerMessage};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -132,7 +132,7 @@ async fn inward(
                 let notice = match member.relay(&ticket).await {
                     Ok(call) => {
                         traffic.forwards.store(true, Ordering::Relaxed);
-                        Notice::Onward { call, next: ticket.host }
+                        Notice::Onward { call, next: ticket.claim.host }
                     }
                     Err(code) => Notice::Broken(code),
                 };
@@ -275,7 +275,7 @@ impl Traffic {
             || self.noted.lock().unwrap_or_else(PoisonError::into_inner).note(head)
     }
 
-    fn marks_of(&self, step: u64) -> Option<(HistoryMark, HistoryMark)> {
+    fn marks_of(&self, step: u64) -> Option<(PrefixHash, PrefixHash)> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).take(step)
     }
 
@@ -324,7 +324,7 @@ pub(crate) mod tests {
     use nook_base::ActivationDtype;
     use nook_base::tasks::Tasks;
     use nook_mux::testing::call;
-    use nook_wire::{CachesHead, HistoryMark, ResultHead, StepHead};
+    use nook_wire::{CachesHead, PrefixHash, ResultHead, StepHead};
 
     use super::*;
 
@@ -360,8 +360,8 @@ pub(crate) mod tests {
             count: 1,
             hidden: 2,
             dtype: ActivationDtype::F32,
-            history_before: HistoryMark::default(),
-            history_after: HistoryMark::default(),
+            history_before: PrefixHash::default(),
+            history_after: PrefixHash::default(),
             bulk: false,
         })
     }
@@ -441,7 +441,7 @@ pub(crate) mod tests {
         let asked = scene.worker.recv().await.unwrap();
         assert_eq!(asked, WorkerMessage::Peer(Message::GiveCaches));
         for (first, position) in [(0, 2), (1, 2)] {
-            let mark = HistoryMark::default();
+            let mark = PrefixHash::default();
             let head = CachesHead { first, count: 1, bytes: ROW.len() as u64, position, mark };
             let head = WorkerMessage::Peer(Message::Caches(head));
             scene.worker.send_tensor(head, ROW).await.unwrap();

@@ -5,7 +5,7 @@
 //!        call with WANT ──► gate ──► giving ──PIECE──►            taking ──► nook-fetch ──► downloads
 //! ```
 //!
-//! Each side asks its own gate ([`Purpose::Copy`]): the giver whom it gives to, the taker whom it takes
+//! Each side asks its own gate ([`CopyModels`]): the giver whom it gives to, the taker whom it takes
 //! from. What is given is the list of this device's whole, checked models and nothing else: a model is
 //! asked for by its digest and read from the file that the library holds open, so no word of another device
 //! ever becomes a path. Trust that falls, a switch that is turned off and a model that is removed end what is
@@ -24,7 +24,8 @@ use std::sync::Arc;
 use nook_base::{ModelDigest, PeerId};
 use nook_fetch::{FILE_BYTES_MAX, HouseSource};
 use nook_link::Link;
-use nook_trust::{Admitted, Purpose};
+use nook_trust::Admitted;
+use nook_trust::purpose::CopyModels;
 use nook_wire::{Have, HaveModel};
 use tokio::sync::watch;
 
@@ -53,7 +54,7 @@ pub(crate) type Holders = BTreeMap<PeerId, Holder>;
 #[derive(Debug, Clone)]
 pub(crate) struct Holder {
     /// The gate's proof, as new as the book.
-    pub(crate) pass: Admitted,
+    pub(crate) pass: Admitted<CopyModels>,
     pub(crate) link: Link,
     /// Its name, for people.
     pub(crate) name: String,
@@ -108,7 +109,7 @@ impl State {
     /// Tells copies under way, and those that wait, who can be asked.
     pub(crate) fn publish_holders(&mut self) {
         let holder = |(peer, models): (&PeerId, &Vec<HaveModel>)| {
-            let pass = self.gate.admit(*peer, Purpose::Copy).ok()?;
+            let pass = self.gate.admit::<CopyModels>(*peer).ok()?;
             let is_believed = !models.is_empty() && !self.copies.liars.contains(peer);
             let link = self.links.link(*peer).filter(|_| is_believed)?;
             let (name, models) = (self.name_of(*peer), models.clone());

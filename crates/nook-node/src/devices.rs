@@ -15,6 +15,7 @@ use nook_link::pairing::{NotStored, OfferConfig, OfferError, PairedPeer, Pairing
 use nook_link::{KnownPeer, LinkEvent};
 use nook_store::{Peer, PeersError};
 use nook_trust::pairing::{Introduction, PairingCode};
+use nook_trust::purpose::RemoteWhole;
 use nook_trust::{DeviceName, Gate, TrustLevel};
 use nook_wire::{Advert, Message};
 use tokio::sync::oneshot;
@@ -167,7 +168,7 @@ impl State {
     /// Publishes what replies may route by. Only devices that the gate lets compute are in it.
     pub(crate) fn publish_book(&mut self) {
         let may_compute =
-            |peer: &PeerId| self.gate.admit(*peer, nook_trust::Purpose::Borrow).is_ok();
+            |peer: &PeerId| self.gate.check(*peer, nook_trust::Purpose::Borrow).is_ok();
         let on = self.settings.settings().inference.enabled;
         let paired = self.peers.list().iter().map(|peer| peer.id);
         let (admitted, barred): (BTreeSet<_>, BTreeSet<_>) = paired.partition(may_compute);
@@ -199,7 +200,7 @@ impl State {
             return BTreeMap::new();
         }
         let own = |peer: &PeerId| {
-            let pass = self.gate.admit(*peer, nook_trust::Purpose::RemoteWhole).ok()?;
+            let pass = self.gate.admit::<RemoteWhole>(*peer).ok()?;
             let offers = self.links.link(*peer).and(self.requester.whole_offers(*peer))?;
             let offers = offers.offers.clone();
             Some((*peer, OwnDevice { pass, offers }))

@@ -243,7 +243,7 @@ impl State {
             UnusedReason::Blocked
         } else if !connected {
             UnusedReason::Away
-        } else if self.gate.admit(peer.id, Purpose::Borrow).is_err() {
+        } else if self.gate.check(peer.id, Purpose::Borrow).is_err() {
             UnusedReason::NotAllowed
         } else if advert.is_none() {
             UnusedReason::NotSharing

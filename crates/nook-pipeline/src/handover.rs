@@ -19,11 +19,10 @@
 
 use std::time::{Duration, Instant};
 
-use nook_base::{ErrorCode, PeerId};
+use nook_base::{ErrorCode, PeerId, PrefixHash};
 use nook_plan::Place;
 
 use crate::fault::{Fault, FaultKind};
-use crate::history::HistoryMark;
 use crate::measure::StepSums;
 use crate::message::{Action, CloseReason, Handover, Report};
 use crate::pipeline::Pipeline;
@@ -85,7 +84,7 @@ impl Pipeline {
     pub(crate) fn on_caches_came(
         &mut self,
         index: usize,
-        (position, mark): (u32, HistoryMark),
+        (position, mark): (u32, PrefixHash),
         now: Instant,
     ) {
         let stage = &self.stages[index];

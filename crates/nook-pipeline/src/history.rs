@@ -3,30 +3,20 @@
 //!
 //! The pipeline keeps one [`Marks`] per prompt; each step carries the mark before and after it.
 
-use nook_base::Sensitive;
-
-/// A keyed BLAKE3 mark over the token ids of all positions so far, cut to 16 bytes; all zero for
-/// none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct HistoryMark(pub [u8; 16]);
-
-impl HistoryMark {
-    /// The mark of an empty history.
-    pub const EMPTY: Self = Self([0; 16]);
-}
+use nook_base::{PrefixHash, Sensitive};
 
 /// The chain of marks of one history: entry `n` stands for the first `n` positions. `Debug` shows how
 /// many there are.
 pub struct Marks {
     key: Sensitive<[u8; 32]>,
-    chain: Vec<HistoryMark>,
+    chain: Vec<PrefixHash>,
 }
 
 impl Marks {
     /// Of an empty history. Only with the same key do equal histories have equal marks.
     #[must_use]
     pub fn new(key: Sensitive<[u8; 32]>) -> Self {
-        Self { key, chain: vec![HistoryMark::EMPTY] }
+        Self { key, chain: vec![PrefixHash::EMPTY] }
     }
 
     /// Extends the chain by one position.
@@ -37,12 +27,12 @@ impl Marks {
         let digest = blake3::keyed_hash(&self.key, &link);
         let mut mark = [0; 16];
         mark.copy_from_slice(&digest.as_bytes()[..16]);
-        self.chain.push(HistoryMark(mark));
+        self.chain.push(PrefixHash(mark));
     }
 
     /// The mark of the first `positions` positions, or of all when there are fewer.
     #[must_use]
-    pub fn at(&self, positions: u32) -> HistoryMark {
+    pub fn at(&self, positions: u32) -> PrefixHash {
         let last = self.chain.len() - 1;
         self.chain[last.min(positions as usize)]
     }
@@ -58,7 +48,7 @@ impl std::fmt::Debug for Marks {
 mod tests {
     use super::*;
 
-    fn chain(key: u8, tokens: &[u32]) -> HistoryMark {
+    fn chain(key: u8, tokens: &[u32]) -> PrefixHash {
         let mut marks = Marks::new(Sensitive([key; 32]));
         tokens.iter().for_each(|token| marks.push(*token));
         marks.at(u32::MAX)
@@ -83,10 +73,10 @@ mod tests {
     #[test]
     fn a_mark_of_the_past_does_not_change() {
         let mut marks = Marks::new(Sensitive([9; 32]));
-        assert_eq!(marks.at(0), HistoryMark::EMPTY);
+        assert_eq!(marks.at(0), PrefixHash::EMPTY);
         marks.push(3);
         let one = marks.at(1);
         marks.push(4);
-        assert_eq!((marks.at(1), marks.at(0)), (one, HistoryMark::EMPTY));
+        assert_eq!((marks.at(1), marks.at(0)), (one, PrefixHash::EMPTY));
     }
 }

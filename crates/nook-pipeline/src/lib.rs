@@ -50,12 +50,13 @@ pub use conduct::{
 pub use forecast::{DeviceForecast, Forecast};
 pub use gains::{GainBook, GainsSeen, OutOfBounds, Source, SpanGains, StepGains};
 pub use handover::HANDOVER_LIMIT;
-pub use history::{HistoryMark, Marks};
+pub use history::Marks;
 pub use measure::{Failover, HopMeasure, HopVisit, Joint, Measure, StepSums, VISITS_KEPT_MAX};
 pub use message::{
-    Action, AttemptId, CloseReason, Event, Handover, LocalAttempt, LogitRows, Priority, Report,
-    ShardState,
+    Action, AttemptId, CloseReason, Event, Handover, LocalAttempt, Priority, Report, ShardState,
 };
+/// Parts of actions that the wire knows too.
+pub use nook_base::{LogitRows, PrefixHash};
 pub use pipeline::Pipeline;
 pub use recover::{LOCAL_RESTARTS_MAX, RECOVERIES_MAX};
 pub use rival::{HEDGES_MAX, STALL_MISSES_MAX};

@@ -5,10 +5,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use nook_base::{LayerRange, ModelPart, PeerId};
+use nook_base::{LayerRange, LogitRows, ModelPart, PeerId};
 use nook_plan::Place;
-
-use crate::message::LogitRows;
 
 /// Answered steps that are kept one by one, of prefill and of decode each. Of more, the newest stay:
 /// whoever fits a line through them forgets the older ones within some ten visits.

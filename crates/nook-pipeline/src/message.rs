@@ -7,11 +7,13 @@
 
 use std::time::Duration;
 
-use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, ModelPart, PeerId, Sensitive};
+use nook_base::{
+    Activation, ActivationDtype, ErrorCode, LayerRange, LogitRows, ModelPart, PeerId, PrefixHash,
+    Sensitive,
+};
 use nook_plan::{Offer, Place};
 
 use crate::arrival::Corrupt;
-use crate::history::HistoryMark;
 
 /// One try at one segment: one call. Never used twice within a pipeline, so what still arrives for an
 /// old attempt is told apart.
@@ -130,7 +132,7 @@ pub enum Event {
         /// Positions that it remembered.
         position: u32,
         /// Their mark.
-        mark: HistoryMark,
+        mark: PrefixHash,
     },
     /// The answer to [`Action::GiveCaches`]: from now on the host remembers so many positions.
     CachesTaken {
@@ -169,7 +171,7 @@ pub enum Action {
         positions_max: u32,
         /// Where to go on, when the host should hold an earlier call of this conversation: after so
         /// many positions, whose mark is this. `Opened` must then name the same position.
-        resume: Option<(u32, HistoryMark)>,
+        resume: Option<(u32, PrefixHash)>,
     },
     /// Send a step of token ids to our own worker; answered by `Output`, or `Logits` when the part has
     /// the head.
@@ -183,9 +185,9 @@ pub enum Action {
         /// One id per position.
         ids: Sensitive<Vec<u32>>,
         /// Mark of the positions before.
-        history_before: HistoryMark,
+        history_before: PrefixHash,
         /// Mark with these positions.
-        history_after: HistoryMark,
+        history_after: PrefixHash,
         /// Logits wanted, when the part has the head.
         rows: LogitRows,
         /// How urgent.
@@ -202,9 +204,9 @@ pub enum Action {
         /// One row per position.
         activation: Activation,
         /// Mark of the positions before.
-        history_before: HistoryMark,
+        history_before: PrefixHash,
         /// Mark with these positions.
-        history_after: HistoryMark,
+        history_after: PrefixHash,
         /// Logits wanted, when the part has the head.
         rows: LogitRows,
         /// How urgent.
@@ -270,15 +272,6 @@ pub enum Action {
     },
     /// The end, after `Finish`. Nothing follows.
     Done,
-}
-
-/// Which positions of a step need logits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogitRows {
-    /// None: the step only fills the cache.
-    None,
-    /// The last one.
-    Last,
 }
 
 /// Which queue a step takes.

@@ -9,11 +9,11 @@ mod standing;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use nook_base::{Activation, ErrorCode, LayerRange};
+use nook_base::{Activation, ErrorCode, LayerRange, LogitRows};
 use nook_plan::{Place, Segment};
 
 use crate::measure::HopMeasure;
-use crate::message::{AttemptId, LogitRows};
+use crate::message::AttemptId;
 use crate::pace::Pace;
 use crate::settings::{Deadlines, PipelineSettings};
 use crate::trail::Resume;

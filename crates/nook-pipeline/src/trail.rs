@@ -2,10 +2,8 @@
 //!
 //! `resume` makes a [`Trail`] when a reply ends and acts on a [`Resume`] when the next one begins.
 
-use nook_base::{ActivationDtype, Sensitive};
+use nook_base::{ActivationDtype, PrefixHash, Sensitive};
 use nook_plan::Segment;
-
-use crate::history::HistoryMark;
 
 /// What the hosts of a route may still hold of a conversation. Held in memory only.
 #[derive(Debug, Clone)]
@@ -18,7 +16,7 @@ pub struct Trail {
     pub(crate) dtype: ActivationDtype,
     pub(crate) key: Sensitive<[u8; 32]>,
     /// That of everything that was fed.
-    pub(crate) mark: HistoryMark,
+    pub(crate) mark: PrefixHash,
 }
 
 /// Where a prompt goes on that begins like an earlier one; made by [`Trail::resume`] alone.
@@ -65,7 +63,7 @@ impl Trail {
 
     /// By what the hosts know it: how long it is, and its mark.
     #[must_use]
-    pub fn name(&self) -> (u32, HistoryMark) {
+    pub fn name(&self) -> (u32, PrefixHash) {
         (self.ends.last().copied().unwrap_or(0), self.mark)
     }
 
@@ -95,7 +93,7 @@ mod tests {
             segments: Vec::new(),
             dtype: ActivationDtype::F32,
             key: Sensitive([1; 32]),
-            mark: HistoryMark::EMPTY,
+            mark: PrefixHash::EMPTY,
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use nook_base::{Activation, ErrorCode, Sensitive};
+use nook_base::{Activation, ErrorCode, LogitRows, Sensitive};
 use nook_plan::Place;
 
 use crate::arrival::{self, Expected};
@@ -14,7 +14,7 @@ use crate::boundaries::Appended;
 use crate::fault::Fault;
 use crate::gains::{Source, StepGains};
 use crate::measure::HopVisit;
-use crate::message::{Action, LocalAttempt, LogitRows, Priority, Report, ShardState};
+use crate::message::{Action, LocalAttempt, Priority, Report, ShardState};
 use crate::pipeline::{Pipeline, State};
 use crate::retained::Retained;
 use crate::settings::QUEUED_CHUNKS_MAX;

@@ -199,7 +199,7 @@ fn taken<T>(
 
 #[cfg(test)]
 mod tests {
-    use nook_wire::HistoryMark;
+    use nook_wire::PrefixHash;
 
     use super::*;
     use crate::testing::{pooled, trail};
@@ -276,7 +276,7 @@ mod tests {
     /// A request that Dad's PC ran whole, and keeps without its last token.
     fn ran(history: &[u32]) -> RanElsewhere {
         let position = history.len() as u32 - 1;
-        let kept = Some(WholeKept { position, mark: HistoryMark([position as u8; 16]) });
+        let kept = Some(WholeKept { position, mark: PrefixHash([position as u8; 16]) });
         let history = Sensitive(history.to_vec());
         RanElsewhere { peer: PeerId([1; 32]), prompt: 2, history, kept }
     }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use nook_base::ErrorCode;
 use nook_model::{LayerExport, Session};
 use nook_mux::Call;
-use nook_wire::{CACHES_PIECE_BYTES_MAX, CachesHead, HistoryMark, Message, WorkerMessage};
+use nook_wire::{CACHES_PIECE_BYTES_MAX, CachesHead, Message, PrefixHash, WorkerMessage};
 
 use crate::copies::apart;
 use crate::failure::Failure;
@@ -92,7 +92,7 @@ pub(crate) async fn take(
 fn head(
     range: std::ops::Range<u32>,
     bytes: usize,
-    (position, mark): (u32, HistoryMark),
+    (position, mark): (u32, PrefixHash),
 ) -> Result<CachesHead, Failure> {
     let (first, count, bytes) = (range.start, range.end - range.start, bytes as u64);
     if bytes > CACHES_PIECE_BYTES_MAX {

@@ -9,11 +9,10 @@
 //! What a host keeps after a call it drops when the requester names it ([`KeptHistory`]).
 
 use bytes::Bytes;
-use nook_base::ModelDigest;
+use nook_base::{ModelDigest, PrefixHash};
 use serde::{Deserialize, Serialize};
 
 use crate::chunk::Chunk;
-use crate::session::HistoryMark;
 use crate::tensor::{Pieces, TensorError};
 
 /// Most bytes of one piece. What cannot be divided into such pieces is not handed over.
@@ -31,7 +30,7 @@ pub struct CachesHead {
     /// Positions that are remembered in all; the last piece ends there.
     pub position: u32,
     /// Mark of the history up to `position`.
-    pub mark: HistoryMark,
+    pub mark: PrefixHash,
 }
 
 /// Names what a host keeps of a conversation after its call, for the same requester to go on with.
@@ -45,7 +44,7 @@ pub struct KeptHistory {
     /// A place where a step of the conversation ended.
     pub position: u32,
     /// Mark of the history up to there, as that step said it.
-    pub mark: HistoryMark,
+    pub mark: PrefixHash,
 }
 
 /// Puts the bytes of one piece together.
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     fn head(first: u32, count: u32, bytes: u64, position: u32) -> CachesHead {
-        CachesHead { first, count, bytes, position, mark: HistoryMark([7; 16]) }
+        CachesHead { first, count, bytes, position, mark: PrefixHash([7; 16]) }
     }
 
     #[test]

@@ -44,16 +44,18 @@ pub use copying::{
 };
 pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
 pub use error::{DecodeError, WIRE_VERSION};
-pub use forward::{Passed, Ticket};
+pub use forward::Passed;
 pub use frame::{EncodedFrame, Frame, FrameParts, decode, encode, encode_unsent};
 pub use greeting::{Advert, Hello, ShardAdvert};
 pub use header::{HEADER_BYTES, Header};
 pub use kind::{CallId, Kind};
-pub use local::{LocalMessage, LogitRows, PassCounts, WorkerMessage};
+pub use local::{LocalMessage, PassCounts, WorkerMessage};
 pub use message::{Message, WireError, WireMessage};
+/// Parts of messages that other crates know without the wire.
+pub use nook_base::{LogitRows, PrefixHash, Ticket, TicketClaim};
 pub use placing::{PlaceState, PlaceWish, Placed};
 pub use seq::{SeqCheck, SeqCounter, SeqError};
-pub use session::{HistoryMark, Open, ResultHead, ResumePoint, StepHead};
+pub use session::{Open, ResultHead, ResumePoint, StepHead};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};
 pub use version::{NoVersions, Outdated, PROTOCOL_VERSION, ProtocolRange, VersionMismatch};
 pub use whole::{

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use bytes::{Bytes, BytesMut};
 use nook_base::limits::STEP_TOKENS_MAX;
-use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive};
+use nook_base::{
+    ActivationDtype, LayerRange, LogitRows, ModelDigest, ModelPart, PeerId, PrefixHash, Sensitive,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::body::{read_body, write_body};
@@ -16,7 +18,7 @@ use crate::caches::KeptHistory;
 use crate::error::DecodeError;
 use crate::kind::Kind;
 use crate::message::{Message, WireMessage};
-use crate::session::{HistoryMark, ResumePoint, StepHead};
+use crate::session::{ResumePoint, StepHead};
 
 /// Longest path of a model file, in bytes: Linux's `PATH_MAX`, and two bytes for each of as many units of
 /// Windows. A longer one is cut; no system would have opened it.
@@ -100,9 +102,9 @@ pub enum LocalMessage {
         #[serde(serialize_with = "write_sensitive_list", deserialize_with = "read_ids")]
         ids: Sensitive<Vec<u32>>,
         /// Mark of the history up to `position`.
-        history_before: HistoryMark,
+        history_before: PrefixHash,
         /// Mark of the history after the ids.
-        history_after: HistoryMark,
+        history_after: PrefixHash,
         /// Which logits are wanted, where the part has the head.
         rows: LogitRows,
     },
@@ -207,17 +209,6 @@ pub struct PassCounts {
     pub pieces: u64,
     /// Steps that wait now.
     pub waiting: u16,
-}
-
-/// Which rows of logits a step's requester wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LogitRows {
-    /// Only extend the cache.
-    None,
-    /// Of the last position.
-    Last,
-    /// Of every position of the step.
-    All,
 }
 
 impl LocalMessage {

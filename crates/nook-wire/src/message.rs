@@ -8,7 +8,7 @@
 //! that a new one has to be argued for.
 
 use bytes::{Bytes, BytesMut};
-use nook_base::ErrorCode;
+use nook_base::{ErrorCode, Ticket};
 use serde::{Deserialize, Serialize};
 
 use crate::body::{read_body, write_body};
@@ -17,7 +17,7 @@ use crate::caches::{CachesHead, KeptHistory};
 use crate::chunk::Chunk;
 use crate::copying::{Have, Piece, Want};
 use crate::error::DecodeError;
-use crate::forward::{Passed, Ticket};
+use crate::forward::Passed;
 use crate::greeting::{Advert, Hello};
 use crate::kind::Kind;
 use crate::placing::{PlaceWish, Placed};

@@ -1,8 +1,6 @@
 //! The words of one call of a requester: open a session, a step, its result.
 
-use std::fmt;
-
-use nook_base::{ActivationDtype, LayerRange, ModelDigest};
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, PrefixHash};
 use serde::{Deserialize, Serialize};
 
 /// Please compute these layers for a session.
@@ -31,7 +29,7 @@ pub struct ResumePoint {
     /// Positions to go on after: a place where a step of the earlier call ended.
     pub position: u32,
     /// Mark of the history up to there, as that step said it.
-    pub mark: HistoryMark,
+    pub mark: PrefixHash,
     /// Whether the earlier call is to stay as it is, for others to go on with: this one begins with a
     /// copy.
     pub copy: bool,
@@ -51,16 +49,12 @@ pub struct StepHead {
     /// How a number is written.
     pub dtype: ActivationDtype,
     /// Mark of the history up to `position`.
-    pub history_before: HistoryMark,
+    pub history_before: PrefixHash,
     /// Mark of the history up to `position + count`.
-    pub history_after: HistoryMark,
+    pub history_after: PrefixHash,
     /// Prefill: the frames of other calls may overtake this one's.
     pub bulk: bool,
 }
-
-/// A keyed hash over the tokens so far that only the requester can compute; the host compares.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct HistoryMark(pub [u8; 16]);
 
 /// The head of a step's result. Its activation, `count` x `hidden`, follows in chunks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,10 +75,4 @@ pub struct ResultHead {
     pub queue_us: u32,
     /// Prefill: the frames of other calls may overtake this one's.
     pub bulk: bool,
-}
-
-impl fmt::Debug for HistoryMark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", u128::from_be_bytes(self.0))
-    }
 }

@@ -15,12 +15,11 @@
 //! proof, is the node's affair; `cargo xtask tidy` lists the files that may name them.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use nook_base::{ModelDigest, Sensitive};
+use nook_base::{ModelDigest, PrefixHash, Sensitive};
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
 use crate::chunk::Chunk;
-use crate::session::HistoryMark;
 use crate::tensor::{Pieces, TensorError};
 
 /// Most models in one [`WholeOffers`]; the sender leaves out the rest, the receiver refuses more.
@@ -136,7 +135,7 @@ pub struct WholeKept {
     /// Positions that are kept: of the prompt and of the reply.
     pub position: u32,
     /// Mark of the history up to there.
-    pub mark: HistoryMark,
+    pub mark: PrefixHash,
 }
 
 /// What follows a [`WholeAsk`].

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId};
 use nook_trust::Purpose;
+use nook_trust::purpose::Lend;
 use nook_wire::{Message, PlaceState, PlaceWish, Placed};
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +45,7 @@ impl<C> Host<C> {
         wish: PlaceWish,
         context: &Surroundings<'_>,
     ) -> Result<(), ErrorCode> {
-        let admitted = context.gate.admit(peer, Purpose::Lend);
+        let admitted = context.gate.admit::<Lend>(peer);
         let admitted = admitted.map_err(|refusal| refusal.code())?;
         let terms = self.terms.clone().ok_or(ErrorCode::SwitchedOff)?;
         let entry = context.models.iter().find(|entry| entry.digest() == wish.model);
@@ -145,7 +146,7 @@ impl<C> Host<C> {
                 && unused > WISH_EVERY
                 && !residency.held(model, lease.layers).contains(lease.layers);
             let is_unused = is_held && (unused >= idle || (is_tight && !unused.is_zero()));
-            is_gone || is_unused || context.gate.admit(peer, Purpose::Lend).is_err()
+            is_gone || is_unused || context.gate.check(peer, Purpose::Lend).is_err()
         });
         if !ended.is_empty() {
             self.relist(context);

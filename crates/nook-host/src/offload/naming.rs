@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use nook_mux::{CallError, CallReceiver, CallSender};
-use nook_wire::{HistoryMark, KeptHistory, Message, WholeFinish, WholeKept};
+use nook_wire::{KeptHistory, Message, WholeFinish, WholeKept};
 
 use super::{Over, Run, send};
 use crate::terms::OwnGuest;
@@ -23,7 +23,7 @@ impl Run<'_> {
     /// step.
     pub(super) fn kept(&self) -> Option<KeptHistory> {
         let (model, position) = (self.model.listed.digest, self.position);
-        let mark = HistoryMark(self.marks.at(position).0);
+        let mark = self.marks.at(position);
         (position > 0).then_some(KeptHistory { model, position, mark })
     }
 }

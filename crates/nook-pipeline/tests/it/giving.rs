@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nook_base::ErrorCode;
-use nook_pipeline::{AttemptId, Event, Handover, HistoryMark, Report, ShardState};
+use nook_pipeline::{AttemptId, Event, Handover, PrefixHash, Report, ShardState};
 use nook_plan::Place;
 use proptest::prelude::*;
 
@@ -57,7 +57,7 @@ impl World {
                     toy.truncate(position);
                 }
                 let position = toy.len;
-                let mark = host.marks.get(&position).copied().unwrap_or(HistoryMark::EMPTY);
+                let mark = host.marks.get(&position).copied().unwrap_or(PrefixHash::EMPTY);
                 self.coming.insert(attempt, (toy, mark));
                 Event::CachesCame { attempt, position, mark }
             }

@@ -29,9 +29,9 @@ pub(crate) struct Host {
     pub(crate) closed: bool,
     pub(crate) dead: bool,
     pub(crate) draining: bool,
-    pub(crate) mark: HistoryMark,
+    pub(crate) mark: PrefixHash,
     /// Where steps began and ended.
-    pub(crate) marks: BTreeMap<u32, HistoryMark>,
+    pub(crate) marks: BTreeMap<u32, PrefixHash>,
     steps: u64,
     answered: u64,
     logits: Option<(u32, u32)>,
@@ -55,7 +55,7 @@ impl Host {
     fn new(
         (place, dtype): (Place, ActivationDtype),
         toy: Toy,
-        (mark, marks): (HistoryMark, BTreeMap<u32, HistoryMark>),
+        (mark, marks): (PrefixHash, BTreeMap<u32, PrefixHash>),
         at: Instant,
     ) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Host {
 struct Given {
     step: u64,
     position: u32,
-    marks: (HistoryMark, HistoryMark),
+    marks: (PrefixHash, PrefixHash),
     rows: LogitRows,
     input: Option<Activation>,
     at: Instant,
@@ -124,9 +124,9 @@ pub(crate) struct World {
     /// Conversations between two calls.
     kept: Vec<Host>,
     /// What is on its way from devices that leave, by their call.
-    pub(crate) coming: BTreeMap<AttemptId, (Toy, HistoryMark)>,
+    pub(crate) coming: BTreeMap<AttemptId, (Toy, PrefixHash)>,
     /// And what has come.
-    pub(crate) given: BTreeMap<AttemptId, (Toy, HistoryMark)>,
+    pub(crate) given: BTreeMap<AttemptId, (Toy, PrefixHash)>,
     over: bool,
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nook_base::{LayerRange, ModelPart, PeerId, Sensitive};
 use nook_model::ModelFile;
-use nook_pipeline::{AttemptId, Event, Handover, HistoryMark};
+use nook_pipeline::{AttemptId, Event, Handover, PrefixHash};
 use nook_plan::Place;
 use nook_wire::CachesHead;
 
@@ -121,8 +121,8 @@ impl Handovers {
 
     /// All that the host of a call remembers came.
     pub(crate) fn came(&mut self, attempt: AttemptId, pieces: Vec<Piece>) -> Event {
-        let last = pieces.last().map(|(head, _)| (head.position, HistoryMark(head.mark.0)));
-        let (position, mark) = last.unwrap_or((0, HistoryMark::EMPTY));
+        let last = pieces.last().map(|(head, _)| (head.position, head.mark));
+        let (position, mark) = last.unwrap_or((0, PrefixHash::EMPTY));
         self.came.insert(attempt, pieces);
         Event::CachesCame { attempt, position, mark }
     }
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn head(first: u32, count: u32, mark: u8) -> CachesHead {
-        let mark = nook_wire::HistoryMark([mark; 16]);
+        let mark = PrefixHash([mark; 16]);
         CachesHead { first, count, bytes: 60 << 20, position: 300, mark }
     }
 

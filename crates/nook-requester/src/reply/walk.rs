@@ -23,7 +23,7 @@ use nook_pipeline::{
 use nook_plan::{Place, Route};
 use nook_text::ReplyText;
 use nook_trust::DeviceKey;
-use nook_wire::{HistoryMark, LocalMessage, Message, Open, ResumePoint, StepHead};
+use nook_wire::{LocalMessage, Message, Open, ResumePoint, StepHead};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -276,10 +276,7 @@ impl Walk {
         match action {
             Action::Open { attempt, place, part, dtype, positions_max, resume } => {
                 let copy = self.resumes_copy;
-                let resume = resume.map(|(position, mark)| {
-                    let mark = HistoryMark(mark.0);
-                    ResumePoint { position, mark, copy }
-                });
+                let resume = resume.map(|(position, mark)| ResumePoint { position, mark, copy });
                 self.open(attempt, place, part, (dtype, positions_max, resume));
             }
             send @ (Action::SendTokens { .. } | Action::SendActivation { .. }) => self.send(send),
@@ -342,9 +339,9 @@ impl Walk {
                     step,
                     position,
                     ids,
-                    history_before: HistoryMark(history_before.0),
-                    history_after: HistoryMark(history_after.0),
-                    rows: wire_rows(rows),
+                    history_before,
+                    history_after,
+                    rows,
                 };
                 (attempt.id(), self.send_tokens(attempt.id(), head))
             }
@@ -364,8 +361,8 @@ impl Walk {
                     count: activation.tokens(),
                     hidden: self.hidden,
                     dtype: activation.dtype(),
-                    history_before: HistoryMark(history_before.0),
-                    history_after: HistoryMark(history_after.0),
+                    history_before,
+                    history_after,
                     bulk: priority == Priority::Bulk,
                 };
                 (attempt, self.send_activation(attempt, head, &activation, rows))
@@ -403,7 +400,7 @@ impl Walk {
             }
             Some(Leg::Local { orders, head: with_logits }) => {
                 let head = if *with_logits {
-                    LocalMessage::StepLogits { head, rows: wire_rows(rows) }.into()
+                    LocalMessage::StepLogits { head, rows }.into()
                 } else {
                     Message::Step(head).into()
                 };
@@ -515,12 +512,5 @@ impl Leg {
 impl From<ReaderLeft> for Over {
     fn from(_: ReaderLeft) -> Self {
         Self
-    }
-}
-
-fn wire_rows(rows: LogitRows) -> nook_wire::LogitRows {
-    match rows {
-        LogitRows::None => nook_wire::LogitRows::None,
-        LogitRows::Last => nook_wire::LogitRows::Last,
     }
 }

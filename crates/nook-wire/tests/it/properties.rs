@@ -6,11 +6,11 @@ use nook_base::{
 };
 use nook_wire::{
     Advert, CachesHead, CallId, Chunk, DecodeError, HEADER_BYTES, Have, HaveModel, Header, Hello,
-    HistoryMark, KeptHistory, Kind, LocalMessage, LogitRows, Message, Open, PassCounts, Passed,
-    Piece, PieceAssembly, PlaceState, PlaceWish, Placed, ProtocolRange, ResultHead, ResumePoint,
-    ShardAdvert, StepHead, TensorAssembly, Ticket, Want, WholeAsk, WholeFinish, WholeKept,
-    WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage,
-    decode, encode,
+    KeptHistory, Kind, LocalMessage, LogitRows, Message, Open, PassCounts, Passed, Piece,
+    PieceAssembly, PlaceState, PlaceWish, Placed, PrefixHash, ProtocolRange, ResultHead,
+    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, TicketClaim, Want, WholeAsk,
+    WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError,
+    WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -35,8 +35,8 @@ fn digest() -> impl Strategy<Value = ModelDigest> {
     any::<[u8; 32]>().prop_map(ModelDigest)
 }
 
-fn mark() -> impl Strategy<Value = HistoryMark> {
-    any::<[u8; 16]>().prop_map(HistoryMark)
+fn mark() -> impl Strategy<Value = PrefixHash> {
+    any::<[u8; 16]>().prop_map(PrefixHash)
 }
 
 fn code() -> impl Strategy<Value = ErrorCode> {
@@ -83,13 +83,15 @@ fn ticket() -> impl Strategy<Value = Ticket> {
     (ids, any::<(u64, u32)>(), digest(), layers(), dtype(), halves).prop_map(
         |(ids, numbers, model, layers, dtype, signature)| Ticket {
             requester: ids.0,
-            carrier: PeerId(ids.1),
-            host: PeerId(ids.2),
-            session: numbers.0,
-            model,
-            layers,
-            dtype,
-            positions_max: numbers.1,
+            claim: TicketClaim {
+                carrier: PeerId(ids.1),
+                host: PeerId(ids.2),
+                session: numbers.0,
+                model,
+                layers,
+                dtype,
+                positions_max: numbers.1,
+            },
             signature,
         },
     )
@@ -157,7 +159,7 @@ fn message() -> impl Strategy<Value = Message> {
         Just(Message::GiveCaches),
         any::<(u32, u32, u64, u32, [u8; 16])>().prop_map(
             |(first, count, bytes, position, mark)| {
-                let mark = HistoryMark(mark);
+                let mark = PrefixHash(mark);
                 Message::Caches(CachesHead { first, count, bytes, position, mark })
             }
         ),
@@ -229,7 +231,7 @@ fn whole() -> impl Strategy<Value = Message> {
 
 fn whole_kept() -> impl Strategy<Value = Option<WholeKept>> {
     any::<Option<(u32, [u8; 16])>>().prop_map(|kept| {
-        kept.map(|(position, mark)| WholeKept { position, mark: HistoryMark(mark) })
+        kept.map(|(position, mark)| WholeKept { position, mark: PrefixHash(mark) })
     })
 }
 
@@ -237,7 +239,7 @@ fn kept() -> impl Strategy<Value = KeptHistory> {
     (digest(), any::<(u32, [u8; 16])>()).prop_map(|(model, (position, mark))| KeptHistory {
         model,
         position,
-        mark: HistoryMark(mark),
+        mark: PrefixHash(mark),
     })
 }
 

@@ -9,9 +9,9 @@ use nook_wire::greeting::DEVICE_NAME_BYTES_MAX;
 use nook_wire::kind::{CONTROL_BODY_BYTES_MAX, FLAG_LAST_CHUNK};
 use nook_wire::message::SENTENCE_BYTES_MAX;
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Header, HistoryMark, Kind, LocalMessage,
-    LogitRows, LogitsAssembly, Message, ResumePoint, ShardAdvert, TensorAssembly, TensorError,
-    Ticket, WireMessage, WorkerMessage, chunks_of, decode, encode, encode_unsent,
+    Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Header, Kind, LocalMessage, LogitRows,
+    LogitsAssembly, Message, PrefixHash, ResumePoint, ShardAdvert, TensorAssembly, TensorError,
+    Ticket, TicketClaim, WireMessage, WorkerMessage, chunks_of, decode, encode, encode_unsent,
 };
 
 /// A header that claims `body_len` bytes.
@@ -108,7 +108,7 @@ fn a_field_that_may_be_absent_says_so_and_is_whole_or_absent() {
         assert_eq!(read(wrong), bad, "{wrong:?}");
     }
     for copy in [false, true] {
-        let point = ResumePoint { position: 7, mark: HistoryMark(mark), copy };
+        let point = ResumePoint { position: 7, mark: PrefixHash(mark), copy };
         assert_eq!(read(&[&whole[..18], &[u8::from(copy)]].concat()), Ok(Some(point)));
     }
     // A position that no 32 bits hold.
@@ -129,13 +129,15 @@ fn a_hello_that_speaks_no_version_is_refused() {
 fn a_ticket_is_whole_and_stands_on_a_call() {
     let ticket = Ticket {
         requester: [1; 32],
-        carrier: PeerId([2; 32]),
-        host: PeerId([3; 32]),
-        session: u64::MAX,
-        model: ModelDigest([4; 32]),
-        layers: LayerRange::with_len(1, 2),
-        dtype: ActivationDtype::F32,
-        positions_max: u32::MAX,
+        claim: TicketClaim {
+            carrier: PeerId([2; 32]),
+            host: PeerId([3; 32]),
+            session: u64::MAX,
+            model: ModelDigest([4; 32]),
+            layers: LayerRange::with_len(1, 2),
+            dtype: ActivationDtype::F32,
+            positions_max: u32::MAX,
+        },
         signature: [[5; 32]; 2],
     };
     let frame = encode(CallId(1), 0, &Message::Relay(Box::new(ticket)));
@@ -171,8 +173,8 @@ fn a_list_may_be_as_long_as_its_limit_and_no_longer() {
             step: 0,
             position: 0,
             ids: Sensitive(vec![7; count]),
-            history_before: HistoryMark::default(),
-            history_after: HistoryMark::default(),
+            history_before: PrefixHash::default(),
+            history_after: PrefixHash::default(),
             rows: LogitRows::None,
         };
         decode::<WorkerMessage>(encode(CallId(1), 0, &WorkerMessage::Local(message)))

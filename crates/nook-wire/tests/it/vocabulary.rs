@@ -9,10 +9,10 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, DecodeError, Have, HaveModel, Hello, HistoryMark,
-    KeptHistory, Kind, LocalMessage, LogitRows, Message, Open, Passed, Piece, PlaceState,
-    PlaceWish, Placed, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, Want,
-    WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
+    Advert, CachesHead, CallId, Chunk, DecodeError, Have, HaveModel, Hello, KeptHistory, Kind,
+    LocalMessage, LogitRows, Message, Open, Passed, Piece, PlaceState, PlaceWish, Placed,
+    PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, TicketClaim,
+    Want, WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
     WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
@@ -30,7 +30,7 @@ impl HoldsNoText for ErrorCode {}
 /// Two numbers.
 impl HoldsNoText for ProtocolRange {}
 /// 16 bytes of a hash keyed with a secret that never leaves the device that made it.
-impl HoldsNoText for HistoryMark {}
+impl HoldsNoText for PrefixHash {}
 /// A hash of a public key, the key itself, and a signature: one of each in a ticket, all of them fixed
 /// before a word was said, or made from what was.
 impl HoldsNoText for PeerId {}
@@ -165,17 +165,8 @@ fn visit_ask(ask: &WholeAsk) {
 }
 
 fn visit_ticket(ticket: &Ticket) {
-    let Ticket {
-        requester,
-        carrier,
-        host,
-        session,
-        model,
-        layers,
-        dtype,
-        positions_max,
-        signature,
-    } = ticket;
+    let Ticket { requester, claim, signature } = ticket;
+    let TicketClaim { carrier, host, session, model, layers, dtype, positions_max } = claim;
     plain(&[requester, carrier, host, session, model]);
     plain(&[layers, dtype, positions_max, signature]);
 }
@@ -201,8 +192,8 @@ fn step(history: [u8; 16]) -> Message {
         count: 8,
         hidden: 2048,
         dtype: ActivationDtype::F16,
-        history_before: HistoryMark(history),
-        history_after: HistoryMark(history),
+        history_before: PrefixHash(history),
+        history_after: PrefixHash(history),
         bulk: false,
     })
 }
@@ -225,7 +216,7 @@ fn a_step_says_the_same_amount_whatever_was_said() {
             positions_max: 4096,
             resume: Some(ResumePoint {
                 position: 40,
-                mark: HistoryMark([session as u8; 16]),
+                mark: PrefixHash([session as u8; 16]),
                 copy: false,
             }),
         }))
@@ -235,13 +226,15 @@ fn a_step_says_the_same_amount_whatever_was_said() {
     let ticket = |session| {
         size(&Message::Relay(Box::new(Ticket {
             requester: [session as u8; 32],
-            carrier: PeerId([2; 32]),
-            host: PeerId([3; 32]),
-            session,
-            model: ModelDigest([7; 32]),
-            layers: LayerRange::with_len(2, 5),
-            dtype: ActivationDtype::F16,
-            positions_max: 4096,
+            claim: TicketClaim {
+                carrier: PeerId([2; 32]),
+                host: PeerId([3; 32]),
+                session,
+                model: ModelDigest([7; 32]),
+                layers: LayerRange::with_len(2, 5),
+                dtype: ActivationDtype::F16,
+                positions_max: 4096,
+            },
             signature: [[session as u8; 32]; 2],
         })))
     };
@@ -255,8 +248,8 @@ fn what_is_local_has_no_way_into_a_message_between_devices() {
         step: 0,
         position: 0,
         ids: Sensitive(vec![1, 2, 3]),
-        history_before: HistoryMark::default(),
-        history_after: HistoryMark::default(),
+        history_before: PrefixHash::default(),
+        history_after: PrefixHash::default(),
         rows: LogitRows::Last,
     });
     assert_eq!(tokens.clone().into_peer(), Err(tokens));
@@ -299,8 +292,8 @@ fn debug_output_shows_no_ids_no_bytes_and_no_key() {
             step: 1,
             position: 2,
             ids: Sensitive(vec![77_777; 2]),
-            history_before: HistoryMark([1; 16]),
-            history_after: HistoryMark([2; 16]),
+            history_before: PrefixHash([1; 16]),
+            history_after: PrefixHash([2; 16]),
             rows: LogitRows::Last,
         }),
         local(LocalMessage::Auth { token: Sensitive([77; 32]) }),

@@ -15,13 +15,13 @@ impl World {
         attempt: AttemptId,
         place: Place,
         (part, dtype): (nook_base::ModelPart, ActivationDtype),
-        resume: Option<(u32, HistoryMark)>,
+        resume: Option<(u32, PrefixHash)>,
     ) {
         let delay = Duration::from_micros(200 + self.chance(3_000));
         let resumed = resume.map(|point| self.remembered((place, part, dtype), point));
         let (toy, mark, marks) = match resumed.flatten() {
             Some(Host { toy, mark, marks, .. }) => (toy, mark, marks),
-            None => (Toy::new(part), HistoryMark::EMPTY, BTreeMap::new()),
+            None => (Toy::new(part), PrefixHash::EMPTY, BTreeMap::new()),
         };
         let position = toy.len;
         let host = Host::new((place, dtype), toy, (mark, marks), self.now);
@@ -80,7 +80,7 @@ impl World {
     pub(super) fn remembered(
         &mut self,
         who: (Place, nook_base::ModelPart, ActivationDtype),
-        (position, mark): (u32, HistoryMark),
+        (position, mark): (u32, PrefixHash),
     ) -> Option<Host> {
         let fits = |host: &Host| {
             (host.place, host.toy.part(), host.dtype) == who
@@ -181,7 +181,7 @@ impl World {
     pub(super) fn hand_on(
         &mut self,
         from: AttemptId,
-        marks: (HistoryMark, HistoryMark),
+        marks: (PrefixHash, PrefixHash),
         at: Instant,
         event: Event,
     ) {
@@ -224,7 +224,7 @@ impl World {
 
     pub(super) fn answer(
         &mut self,
-        (attempt, marks): (AttemptId, (HistoryMark, HistoryMark)),
+        (attempt, marks): (AttemptId, (PrefixHash, PrefixHash)),
         place: Place,
         mut at: Instant,
         mut event: Event,
