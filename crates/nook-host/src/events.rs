@@ -18,7 +18,7 @@ use nook_shard::WorkerLimits;
 use nook_store::{LentDays, Settings};
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, Gate, Ticket, TicketClaim};
-use nook_wire::{KeptHistory, Message, PlaceWish, WireError};
+use nook_wire::{KeptHistory, Message, PlacementRequest, WireError};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -86,7 +86,7 @@ pub enum HostEvent<C = Call<Message>> {
         /// The device.
         peer: PeerId,
         /// The layers.
-        wish: PlaceWish,
+        wish: PlacementRequest,
     },
     /// A device will not go on with a conversation.
     DropKept {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelPart, PeerId, Sensitive, clock};
 use nook_mux::{Call, CallReceiver, CallSender};
-use nook_pipeline::{HopVisit, Marks};
+use nook_pipeline::{HopVisit, PrefixHashes};
 use nook_plan::Place;
 use nook_text::{RawSamplerSettings, Sampler, SamplerSettings};
 use nook_wire::{
@@ -194,7 +194,7 @@ struct Run<'a> {
     guest: PeerId,
     /// Prompt and reply so far.
     history: Sensitive<Vec<u32>>,
-    marks: Marks,
+    marks: PrefixHashes,
     /// Positions that the worker has computed, or had kept.
     position: u32,
     /// Those of them that it had kept.
@@ -213,7 +213,7 @@ impl<'a> Run<'a> {
         ids: Sensitive<Vec<u32>>,
         (terms, tools): (&'a Terms, &'a Tools),
     ) -> Result<Self, Over> {
-        let mut marks = Marks::new(terms.marks_key.clone());
+        let mut marks = PrefixHashes::new(terms.marks_key.clone());
         ids.iter().for_each(|id| marks.push(*id));
         let worker = tools.workers.get(lent.model, &lent.name).await;
         let worker = worker.map_err(|problem| error(problem.code, &problem.sentence))?;

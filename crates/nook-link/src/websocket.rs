@@ -236,8 +236,8 @@ struct ProbeState {
 }
 
 impl Probe {
-    /// Waits until anything comes from the other end after this question. Never returns when nothing
-    /// does: the caller has a deadline.
+    /// Waits until anything comes from the other end after this question. Never returns when
+    /// nothing does: the caller has a deadline.
     pub(crate) async fn answer(&self) {
         let before = self.0.heard.load(Ordering::Acquire);
         self.0.wanted.store(true, Ordering::Release);

@@ -1,4 +1,5 @@
-//! Measures what it costs to pass chunks on: `cargo run --release -p nook-mux --example forwarding`.
+//! Measures what it costs to pass chunks on: `cargo run --release -p nook-mux --example
+//! forwarding`.
 //!
 //! Three figures, each for one chunk of 256 KiB and as the median of rounds: decode and encode
 //! alone; a chunk over one socket; a chunk over two sockets with a relay between them, as a worker
@@ -47,7 +48,8 @@ mod measure {
         show("relay over two sockets", over(true));
     }
 
-    /// What one pass took, in µs: half of the rounds took less, a tenth less than the second figure.
+    /// What one pass took, in µs: half of the rounds took less, a tenth less than the second
+    /// figure.
     fn show(name: &str, mut rounds: Vec<f64>) {
         rounds.sort_by(f64::total_cmp);
         let (median, quick) = (rounds[ROUNDS / 2], rounds[ROUNDS / 10]);

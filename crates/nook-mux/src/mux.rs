@@ -22,8 +22,8 @@ use crate::shared::{CallHandle, Shared};
 /// `busy`; a further control message is a violation.
 const INCOMING_MAX: usize = 64;
 
-/// Longest wait for the answer to a question; then it is asked again. An answer is lost where the other side was
-/// asked twice before it could write one.
+/// Longest wait for the answer to a question; then it is asked again. An answer is lost where the
+/// other side was asked twice before it could write one.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A handle of one connection. Clones are handles of the same one.
@@ -122,15 +122,15 @@ impl<M: WireMessage> Mux<M> {
         self.shared.send_control(&message).await
     }
 
-    /// The same without waiting; whether there was room for it now. What was taken is still written when this
-    /// side closes the connection right behind it.
+    /// The same without waiting; whether there was room for it now. What was taken is still written
+    /// when this side closes the connection right behind it.
     #[must_use]
     pub fn try_send(&self, message: &M) -> bool {
         is_control(message.kind()) && self.shared.try_send_control(message)
     }
 
-    /// Waits until the other side has taken in all messages of the connection that were sent before this: they
-    /// are in the line of whoever attends to it. For as long as the connection lives.
+    /// Waits until the other side has taken in all messages of the connection that were sent before
+    /// this: they are in the line of whoever attends to it. For as long as the connection lives.
     pub async fn round_trip(&self) -> Result<(), MuxClosed> {
         let mut answered = self.shared.answered.subscribe();
         let nonce = self.shared.state().next_question();

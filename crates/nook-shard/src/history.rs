@@ -5,7 +5,7 @@
 
 use nook_wire::PrefixHash;
 
-/// Marks in order of their positions.
+/// Prefix hashes in order of their positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct History {
     marks: Vec<(u32, PrefixHash)>,

@@ -63,10 +63,10 @@ async fn run(
                 conversation.history.truncate(position);
             }
             // Only of calls between two devices: what is computed from token ids stays here.
-            WorkerMessage::Peer(Message::GiveCaches) if !conversation.part.embedding => {
+            WorkerMessage::Peer(Message::RequestKvCache) if !conversation.part.embedding => {
                 conversation = caches::give(conversation, call).await?;
             }
-            WorkerMessage::Peer(Message::Caches(head)) => {
+            WorkerMessage::Peer(Message::KvCachePiece(head)) => {
                 conversation = caches::take(conversation, head, call).await?;
             }
             message => {

@@ -2,8 +2,8 @@
 //!
 //! Owns nothing but a copy of the policy and of the levels; the node rebuilds it whenever either
 //! changes, so a decision is always as new as the gate that made it. What it yields, [`Admitted`],
-//! is the key to every function that serves or uses another device (invariant I-1). Its type says for
-//! what: [`crate::purpose`].
+//! is the key to every function that serves or uses another device (invariant I-1). Its type says
+//! for what: [`crate::purpose`].
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -133,7 +133,8 @@ impl Gate {
         self.check(peer, P::PURPOSE).map(|()| Admitted { peer, purpose: PhantomData })
     }
 
-    /// Whether `peer` would be let in for `purpose`: an answer to show or to plan with, and no proof.
+    /// Whether `peer` would be let in for `purpose`: an answer to show or to plan with, and no
+    /// proof.
     pub fn check(&self, peer: PeerId, purpose: Purpose) -> Result<(), Refusal> {
         let needs = self.policy.minimum(purpose);
         match self.level(peer) {

@@ -3,8 +3,8 @@
 //! - [`key`]: the Ed25519 key that is this device's identity, and the [`PeerId`] made from it.
 //! - [`name`]: what a device calls itself: untrusted text, made harmless.
 //! - [`pairing`]: the typed-code handshake as a state machine over bytes, its code and its window.
-//! - [`level`], [`purpose`] and [`gate`]: trust levels, what they allow, and the one door that turns
-//!   a request into an [`Admitted`] (invariant I-1).
+//! - [`level`], [`purpose`] and [`gate`]: trust levels, what they allow, and the one door that
+//!   turns a request into an [`Admitted`] (invariant I-1).
 //! - [`safety`]: the number that two people compare on two screens.
 //! - [`ticket`]: a requester's signed word that one host may bring steps to another.
 //!

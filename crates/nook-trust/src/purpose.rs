@@ -10,11 +10,11 @@ pub enum Purpose {
     Lend,
     /// Compute on this machine's prompts.
     Borrow,
-    /// Fetch model files from here. Each side asks its own gate, the one that gives and the one that
-    /// takes.
+    /// Fetch model files from here. Each side asks its own gate, the one that gives and the one
+    /// that takes.
     CopyModels,
-    /// Run a whole request: prompt and reply are seen by the device that runs it. Each side asks its
-    /// own gate, the one that gives the request away and the one that takes it.
+    /// Run a whole request: prompt and reply are seen by the device that runs it. Each side asks
+    /// its own gate, the one that gives the request away and the one that takes it.
     RemoteWhole,
 }
 

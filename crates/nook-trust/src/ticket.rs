@@ -1,21 +1,22 @@
 //! A requester's signed word that one host may bring the steps of its call to another.
 //!
-//! Where two hosts of a route trust each other, the first hands its results to the second. The second
-//! then takes steps over its link with the *carrier*, although the call is the *requester's*. A
-//! [`Ticket`] is how it knows that the requester wants this, and [`Gate::admit_ticket`] is where it
-//! decides: on the trust in the requester, never on that in the carrier, of which only the pairing is
-//! asked.
+//! Where two hosts of a route trust each other, the first hands its results to the second. The
+//! second then takes steps over its link with the *carrier*, although the call is the
+//! *requester's*. A [`Ticket`] is how it knows that the requester wants this, and
+//! [`Gate::admit_ticket`] is where it decides: on the trust in the requester, never on that in the
+//! carrier, of which only the pairing is asked.
 //!
 //! What a ticket cannot do is as important. It opens nothing: it joins the carrier's call to a call
-//! that the requester itself has opened at the same host, over its own link, and that the gate has let
-//! in. So a carrier never acts in the requester's name, whatever it signs or keeps.
+//! that the requester itself has opened at the same host, over its own link, and that the gate has
+//! let in. So a carrier never acts in the requester's name, whatever it signs or keeps.
 //!
 //! What is signed, and against what:
-//! - *the three ids*: a ticket stolen by another carrier, or shown to another host, is worth nothing;
-//! - *the session*: 64 random bits that name one call. A host takes one carrier for a call, before its
-//!   first step, and forgets the name with the call. That is both the expiry and the end of replay, and
-//!   it needs no clock: those of a household are wrong. A TLS exporter would bind the ticket to a
-//!   channel between the hosts that the requester does not know;
+//! - *the three ids*: a ticket stolen by another carrier, or shown to another host, is worth
+//!   nothing;
+//! - *the session*: 64 random bits that name one call. A host takes one carrier for a call, before
+//!   its first step, and forgets the name with the call. That is both the expiry and the end of
+//!   replay, and it needs no clock: those of a household are wrong. A TLS exporter would bind the
+//!   ticket to a channel between the hosts that the requester does not know;
 //! - *model, layers, number format, longest position*: the host compares them with that call, so a
 //!   ticket is not bent to a call for something else.
 

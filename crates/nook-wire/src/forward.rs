@@ -8,8 +8,8 @@
 //! requester ◄──RESULT───────────────────────────────── next
 //! ```
 //!
-//! The requester has opened its own call at both hosts before; a ticket
-//! ([`nook_base::Ticket`]) joins the two and opens nothing. `nook-trust` says what the signature covers and checks it.
+//! The requester has opened its own call at both hosts before; a ticket ([`nook_base::Ticket`])
+//! joins the two and opens nothing. `nook-trust` says what the signature covers and checks it.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
 //! The codec: one frame to one message and back, for either vocabulary.
 //!
-//! A frame is encoded in two parts: header and head in a small buffer of their own, then the payload
-//! as shared bytes. So a chunk is never copied here: decoded, its bytes are a slice of the frame that
-//! came in; encoded, the same slice is the payload of the frame that goes out.
+//! A frame is encoded in two parts: header and head in a small buffer of their own, then the
+//! payload as shared bytes. So a chunk is never copied here: decoded, its bytes are a slice of the
+//! frame that came in; encoded, the same slice is the payload of the frame that goes out.
 
 use std::io::IoSlice;
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::bounded;
 use crate::version::ProtocolRange;
 
-/// Longest app version in HELLO, in bytes; a longer one is cut by the sender, refused by the receiver.
+/// Longest app version in HELLO, in bytes; a longer one is cut by the sender, refused by the
+/// receiver.
 pub const APP_VERSION_BYTES_MAX: usize = 64;
 
 /// Longest device name in HELLO, in bytes: 40 grapheme clusters of generous size. Cut by the
@@ -16,8 +17,8 @@ pub const DEVICE_NAME_BYTES_MAX: usize = 512;
 /// Most shards in one advert; the sender leaves out the rest, the receiver refuses more.
 pub const ADVERT_SHARDS_MAX: usize = 256;
 
-/// Who speaks. Its layout is that of every protocol version: a device reads it before it knows which one the
-/// other speaks. What a later version has to say more stands in a message of its own.
+/// Who speaks. Its layout is that of every protocol version: a device reads it before it knows
+/// which one the other speaks. What a later version has to say more stands in a message of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Protocol versions spoken.
@@ -51,8 +52,9 @@ pub struct Advert {
     pub shards: Vec<ShardAdvert>,
     /// Sessions it would still accept.
     pub streams_free: u16,
-    /// Sessions of guests that are open: a further one's steps take turns with theirs. Not the steps that wait at one
-    /// moment: those are none between two of them, and a session that goes on comes back with the next.
+    /// Sessions of guests that are open: a further one's steps take turns with theirs. Not the
+    /// steps that wait at one moment: those are none between two of them, and a session that goes
+    /// on comes back with the next.
     pub queue_depth: u16,
     /// Memory it would still spend, in bytes.
     pub memory_free_bytes: u64,

@@ -101,12 +101,12 @@ kinds! {
     Ping = 0x12, Connection;
     /// I am.
     Pong = 0x13, Connection;
-    /// Please give what is remembered of this call.
-    GiveCaches = 0x30, Call;
+    /// Please send the KV cache of this call.
+    RequestKvCache = 0x30, Call;
     /// The head of a piece of it; its bytes follow in chunks.
-    Caches = 0x31, Call;
+    KvCachePiece = 0x31, Call;
     /// All pieces were taken.
-    TookCaches = 0x32, Call;
+    KvCacheTaken = 0x32, Call;
     /// Nobody will go on with what is kept of a conversation.
     DropKept = 0x33, Connection;
     /// Hand the results of this call to another host.

@@ -17,7 +17,6 @@
 
 mod body;
 mod bounded;
-pub mod caches;
 pub mod chunk;
 pub mod copying;
 pub mod credit;
@@ -27,6 +26,7 @@ pub mod frame;
 pub mod greeting;
 pub mod header;
 pub mod kind;
+pub mod kv_migration;
 pub mod local;
 pub mod message;
 pub mod placing;
@@ -36,7 +36,6 @@ pub mod tensor;
 pub mod version;
 pub mod whole;
 
-pub use caches::{CACHES_PIECE_BYTES_MAX, CachesAssembly, CachesHead, KeptHistory};
 pub use chunk::Chunk;
 pub use copying::{
     HAVE_MODELS_MAX, HAVE_NAME_BYTES_MAX, Have, HaveModel, PIECE_BYTES_MAX, Piece, PieceAssembly,
@@ -49,11 +48,12 @@ pub use frame::{EncodedFrame, Frame, FrameParts, decode, encode, encode_unsent};
 pub use greeting::{Advert, Hello, ShardAdvert};
 pub use header::{HEADER_BYTES, Header};
 pub use kind::{CallId, Kind};
+pub use kv_migration::{KV_PIECE_BYTES_MAX, KeptHistory, KvPieceAssembly, KvPieceHead};
 pub use local::{LocalMessage, PassCounts, WorkerMessage};
 pub use message::{Message, WireError, WireMessage};
 /// Parts of messages that other crates know without the wire.
 pub use nook_base::{LogitRows, PrefixHash, Ticket, TicketClaim};
-pub use placing::{PlaceState, PlaceWish, Placed};
+pub use placing::{PlaceState, Placed, PlacementRequest};
 pub use seq::{SeqCheck, SeqCounter, SeqError};
 pub use session::{Open, ResultHead, ResumePoint, StepHead};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};

@@ -14,14 +14,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::body::{read_body, write_body};
 use crate::bounded;
-use crate::caches::KeptHistory;
 use crate::error::DecodeError;
 use crate::kind::Kind;
+use crate::kv_migration::KeptHistory;
 use crate::message::{Message, WireMessage};
 use crate::session::{ResumePoint, StepHead};
 
-/// Longest path of a model file, in bytes: Linux's `PATH_MAX`, and two bytes for each of as many units of
-/// Windows. A longer one is cut; no system would have opened it.
+/// Longest path of a model file, in bytes: Linux's `PATH_MAX`, and two bytes for each of as many
+/// units of Windows. A longer one is cut; no system would have opened it.
 pub const PATH_BYTES_MAX: usize = if cfg!(windows) { 8192 } else { 4096 };
 
 /// Most separate layer ranges in a status report; the worker leaves out the rest.
@@ -101,9 +101,9 @@ pub enum LocalMessage {
         /// The token ids.
         #[serde(serialize_with = "write_sensitive_list", deserialize_with = "read_ids")]
         ids: Sensitive<Vec<u32>>,
-        /// Mark of the history up to `position`.
+        /// Prefix hash of the history up to `position`.
         history_before: PrefixHash,
-        /// Mark of the history after the ids.
+        /// Prefix hash of the history after the ids.
         history_after: PrefixHash,
         /// Which logits are wanted, where the part has the head.
         rows: LogitRows,
@@ -170,8 +170,8 @@ pub enum LocalMessage {
         /// `cache_bytes`.
         lent_bytes: u64,
     },
-    /// First on a call that a node serves for another device, before that device's own frames, which
-    /// could not say it: who asks. Without it nothing is kept after the call.
+    /// First on a call that a node serves for another device, before that device's own frames,
+    /// which could not say it: who asks. Without it nothing is kept after the call.
     OnBehalf {
         /// The device, as the gate let it in.
         peer: PeerId,

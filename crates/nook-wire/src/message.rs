@@ -1,11 +1,11 @@
 //! What may cross between two devices.
 //!
-//! Invariant I-2 lives in these types. Positions, counts, digests, prefix hashes, timings, activation
-//! bytes and bytes of model files cross. Token ids, prompt or reply text and logits have no field to
-//! stand in. (What crosses to a device of the same person that runs a whole request belongs to
-//! [`crate::whole`]; its heads hold no ids either.) The only texts are a device's name, a model's
-//! name, an app version and a sentence for people. `tests/it/vocabulary.rs` names every field, so
-//! that a new one has to be argued for.
+//! Invariant I-2 lives in these types. Positions, counts, digests, prefix hashes, timings,
+//! activation bytes and bytes of model files cross. Token ids, prompt or reply text and logits have
+//! no field to stand in. (What crosses to a device of the same person that runs a whole request
+//! belongs to [`crate::whole`]; its heads hold no ids either.) The only texts are a device's name,
+//! a model's name, an app version and a sentence for people. `tests/it/vocabulary.rs` names every
+//! field, so that a new one has to be argued for.
 
 use bytes::{Bytes, BytesMut};
 use nook_base::{ErrorCode, Ticket};
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::body::{read_body, write_body};
 use crate::bounded;
-use crate::caches::{CachesHead, KeptHistory};
 use crate::chunk::Chunk;
 use crate::copying::{Have, Piece, Want};
 use crate::error::DecodeError;
 use crate::forward::Passed;
 use crate::greeting::{Advert, Hello};
 use crate::kind::Kind;
-use crate::placing::{PlaceWish, Placed};
+use crate::kv_migration::{KeptHistory, KvPieceHead};
+use crate::placing::{Placed, PlacementRequest};
 use crate::session::{Open, ResultHead, StepHead};
 use crate::whole::{WholeAsk, WholeFinish, WholeKept, WholeOffers, WholeTokens};
 
@@ -63,7 +63,7 @@ pub enum Message {
     /// What the sender hosts. Counts for `nook_base::limits::ADVERT_LIFE`.
     Advert(Advert),
     /// Please hold these layers.
-    Place(PlaceWish),
+    Place(PlacementRequest),
     /// What became of a PLACE; told again when that changes.
     Placed(Placed),
     /// First on a call: please compute these layers for a session.
@@ -101,12 +101,12 @@ pub enum Message {
         /// Why, for people.
         sentence: String,
     },
-    /// To a host that drains: please give what is remembered of this call.
-    GiveCaches,
-    /// The head of a piece of what is remembered; its bytes follow in chunks.
-    Caches(CachesHead),
+    /// To a host that drains: please send the KV cache of this call.
+    RequestKvCache,
+    /// The head of a piece of the KV cache; its bytes follow in chunks.
+    KvCachePiece(KvPieceHead),
     /// All pieces were taken.
-    TookCaches {
+    KvCacheTaken {
         /// Positions that are remembered from now on.
         position: u32,
     },
@@ -133,7 +133,8 @@ pub enum Message {
     },
     /// A result has gone on to the next host.
     Passed(Passed),
-    /// Models that the sender would run whole; only to a device of the same person, see [`crate::whole`].
+    /// Models that the sender would run whole; only to a device of the same person, see
+    /// [`crate::whole`].
     WholeOffers(WholeOffers),
     /// First on a call to a device of the same person: please run this whole request.
     WholeAsk(Box<WholeAsk>),
@@ -202,9 +203,9 @@ impl WireMessage for Message {
             Self::Close { .. } => Kind::Close,
             Self::Error(_) => Kind::Error,
             Self::Draining { .. } => Kind::Draining,
-            Self::GiveCaches => Kind::GiveCaches,
-            Self::Caches(_) => Kind::Caches,
-            Self::TookCaches { .. } => Kind::TookCaches,
+            Self::RequestKvCache => Kind::RequestKvCache,
+            Self::KvCachePiece(_) => Kind::KvCachePiece,
+            Self::KvCacheTaken { .. } => Kind::KvCacheTaken,
             Self::DropKept(_) => Kind::DropKept,
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
@@ -238,9 +239,9 @@ impl WireMessage for Message {
             Self::Open(open) => write_body(open, head),
             Self::Opened { position }
             | Self::Truncate { position }
-            | Self::TookCaches { position } => write_body(position, head),
-            Self::GiveCaches => {}
-            Self::Caches(it) => write_body(it, head),
+            | Self::KvCacheTaken { position } => write_body(position, head),
+            Self::RequestKvCache => {}
+            Self::KvCachePiece(it) => write_body(it, head),
             Self::DropKept(kept) => write_body(kept, head),
             Self::Step(it) => write_body(it, head),
             Self::Chunk(chunk) => return chunk.encode(head),
@@ -281,12 +282,12 @@ impl WireMessage for Message {
             Kind::Close => Self::Close { code: read_body(kind, read)? },
             Kind::Error => Self::Error(read_body(kind, read)?),
             Kind::Draining => Self::Draining { sentence: read_body::<Sentence>(kind, read)?.0 },
-            Kind::GiveCaches => {
+            Kind::RequestKvCache => {
                 read_body::<()>(kind, read)?;
-                Self::GiveCaches
+                Self::RequestKvCache
             }
-            Kind::Caches => Self::Caches(read_body(kind, read)?),
-            Kind::TookCaches => Self::TookCaches { position: read_body(kind, read)? },
+            Kind::KvCachePiece => Self::KvCachePiece(read_body(kind, read)?),
+            Kind::KvCacheTaken => Self::KvCacheTaken { position: read_body(kind, read)? },
             Kind::DropKept => Self::DropKept(read_body(kind, read)?),
             Kind::Ping => Self::Ping { nonce: read_body(kind, read)? },
             Kind::Pong => Self::Pong { nonce: read_body(kind, read)? },
@@ -323,7 +324,7 @@ impl WireMessage for Message {
             Self::Step(head) => head.bulk,
             Self::Result(head) => head.bulk,
             // The ids of a long prompt follow it.
-            Self::Caches(_) | Self::WholeAsk(_) => true,
+            Self::KvCachePiece(_) | Self::WholeAsk(_) => true,
             _ => false,
         }
     }

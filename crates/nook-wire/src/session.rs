@@ -20,18 +20,20 @@ pub struct Open {
     pub resume: Option<ResumePoint>,
 }
 
-/// Where a conversation goes on that a host may remember from an earlier call of the same requester.
+/// Where a conversation goes on that a host may remember from an earlier call of the same
+/// requester.
 ///
-/// The host truncates what it remembers to `position`, or copies so much of it, and answers OPENED with
-/// it, or refuses with `history_mismatch`; then nothing is lost but a round trip, and the requester opens from 0.
+/// The host truncates what it remembers to `position`, or copies so much of it, and answers OPENED
+/// with it, or refuses with `history_mismatch`; then nothing is lost but a round trip, and the
+/// requester opens from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumePoint {
     /// Positions to go on after: a place where a step of the earlier call ended.
     pub position: u32,
-    /// Mark of the history up to there, as that step said it.
+    /// Prefix hash of the history up to there, as that step said it.
     pub mark: PrefixHash,
-    /// Whether the earlier call is to stay as it is, for others to go on with: this one begins with a
-    /// copy.
+    /// Whether the earlier call is to stay as it is, for others to go on with: this one begins with
+    /// a copy.
     pub copy: bool,
 }
 
@@ -48,9 +50,9 @@ pub struct StepHead {
     pub hidden: u32,
     /// How a number is written.
     pub dtype: ActivationDtype,
-    /// Mark of the history up to `position`.
+    /// Prefix hash of the history up to `position`.
     pub history_before: PrefixHash,
-    /// Mark of the history up to `position + count`.
+    /// Prefix hash of the history up to `position + count`.
     pub history_after: PrefixHash,
     /// Prefill: the frames of other calls may overtake this one's.
     pub bulk: bool,

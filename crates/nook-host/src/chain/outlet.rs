@@ -133,7 +133,7 @@ impl Outlet {
     ) -> Result<(), CallError> {
         let is_last = matches!(&message, Message::Chunk(chunk) if chunk.last);
         // What is remembered is for the guest alone, wherever results go.
-        let is_given = self.giving || matches!(message, Message::Caches(_));
+        let is_given = self.giving || matches!(message, Message::KvCachePiece(_));
         self.giving = is_given && !is_last;
         let is_result = !is_given && matches!(message, Message::Result(_) | Message::Chunk(_));
         let onward = match (&mut self.way, message) {

@@ -8,7 +8,7 @@ use nook_mux::testing::call;
 use nook_mux::{CallError, CallSender};
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, Gate, GatePolicy, TrustLevel};
-use nook_wire::{CachesHead, Chunk, Passed, PrefixHash, ResultHead, StepHead, WorkerMessage};
+use nook_wire::{Chunk, KvPieceHead, Passed, PrefixHash, ResultHead, StepHead, WorkerMessage};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio_util::sync::CancellationToken;
 
@@ -285,8 +285,8 @@ async fn a_result_goes_on_as_the_step_that_follows_and_the_guest_hears_no_rows()
 async fn what_is_remembered_goes_to_the_guest_alone() {
     let mut on = going_on().await;
     for first in [0, 1] {
-        let head = CachesHead { first, count: 1, bytes: 16, position: 2, mark: AFTER };
-        on.deliver(Message::Caches(head)).await.unwrap();
+        let head = KvPieceHead { first, count: 1, bytes: 16, position: 2, mark: AFTER };
+        on.deliver(Message::KvCachePiece(head)).await.unwrap();
         on.deliver(chunk(0, 8, false)).await.unwrap();
         on.deliver(chunk(8, 8, true)).await.unwrap();
         for expected in [format!("caches {first}"), "rows".to_owned(), "rows".to_owned()] {

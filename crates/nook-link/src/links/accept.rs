@@ -105,8 +105,8 @@ async fn upgrade(
     Some(Upgraded { peer, remote, socket, meter })
 }
 
-/// Reads on for a moment after a refusal: closing a socket with unread bytes in it would destroy the
-/// alert under way, and the other device could not say to its owner why.
+/// Reads on for a moment after a refusal: closing a socket with unread bytes in it would destroy
+/// the alert under way, and the other device could not say to its owner why.
 async fn linger(mut stream: Metered<TcpStream>) {
     let drained = async {
         stream.shutdown().await?;

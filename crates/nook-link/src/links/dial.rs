@@ -53,8 +53,8 @@ impl Attempt {
         let _ = self.greeter.inputs.send(Input::Dialled(dialled)).await;
     }
 
-    /// The first address that leads to the device wins; the others are dropped before HELLO, so that
-    /// the device has one connection to think about.
+    /// The first address that leads to the device wins; the others are dropped before HELLO, so
+    /// that the device has one connection to think about.
     async fn race(&self, failures: &mut Vec<(SocketAddr, AddressFailure)>) -> Option<Upgraded> {
         let connector =
             tls::link_connector(&self.greeter.identity, self.peer, self.greeter.pins.clone());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest};
 use nook_mux::{Incoming, MuxConfig, PingPolicy, Side, framed};
-use nook_wire::{Advert, PlaceState, PlaceWish, Placed, PrefixHash, WholeOffers};
+use nook_wire::{Advert, PlaceState, Placed, PlacementRequest, PrefixHash, WholeOffers};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 
@@ -148,7 +148,7 @@ fn kept(position: u32) -> KeptHistory {
 
 fn wish(model: u8, start: u32) -> Message {
     let layers = LayerRange::with_len(start, 2);
-    Message::Place(PlaceWish { model: ModelDigest([model; 32]), layers })
+    Message::Place(PlacementRequest { model: ModelDigest([model; 32]), layers })
 }
 
 fn answer(model: u8, state: PlaceState) -> Message {

@@ -136,7 +136,7 @@ pub(crate) fn run(case: &Case) -> Outcome {
 }
 
 /// As [`run`], for a prompt that goes on with `trail` where hosts still hold it.
-pub(crate) fn run_after(case: &Case, trail: Option<Trail>, kept: Vec<Host>) -> Outcome {
+pub(crate) fn run_after(case: &Case, trail: Option<PrefixCacheEntry>, kept: Vec<Host>) -> Outcome {
     let start = nook_base::clock::now();
     let topology = Topology::or_alone(case.layers, case.prefix, case.suffix).expect("layers > 0");
     let mut world = World::new(case, start);
@@ -229,7 +229,7 @@ impl World {
             gains: std::sync::Arc::default(),
             forecast: self.forecast(),
             spot_check: self.case.spot_check,
-            retained_bytes_max: self.case.retained_bytes_max,
+            replay_log_bytes_max: self.case.replay_log_bytes_max,
             history_key: Sensitive([3; 32]),
             resume: None,
             forward: match self.case.forward {
@@ -321,7 +321,7 @@ impl World {
                 _ => {}
             }
         }
-        if let Event::CachesCame { attempt, .. } = &event {
+        if let Event::KvCacheReceived { attempt, .. } = &event {
             self.given.extend(self.coming.remove_entry(attempt));
         }
         if let Event::Output { attempt, step, .. }
@@ -396,9 +396,9 @@ impl World {
                 }
                 Action::Forward { attempt, next } => self.forward(attempt, next),
                 Action::Close { attempt, reason } => self.close(attempt, reason),
-                Action::AskCaches { attempt } => self.give(attempt),
-                Action::GiveCaches { attempt, from } => self.take(attempt, from),
-                Action::ForgetCaches { from } => drop(self.given.remove(&from)),
+                Action::RequestKvCache { attempt } => self.give(attempt),
+                Action::SendKvCache { attempt, from } => self.take(attempt, from),
+                Action::DiscardKvCache { from } => drop(self.given.remove(&from)),
                 Action::Sample { attempt, position } => self.sample(attempt, position),
                 Action::WantOffers { .. } => {
                     if !std::mem::take(&mut self.offers_unanswered) {

@@ -367,7 +367,7 @@ impl<'a> Elsewhere<'a> {
         let measure = Measure { hops: vec![self.done], resumed, ..Measure::default() };
         let model = &self.setup.model.listed;
         let peer = everything_on(self.peer(), self.setup.model.shape.layers);
-        let gains = nook_pipeline::GainBook::default();
+        let gains = nook_pipeline::NormBounds::default();
         self.setup.teller.seen_through(model.digest, [peer].into_iter(), gains).await;
         let prompt_tokens = u32::try_from(self.setup.ready.ids.len()).unwrap_or(u32::MAX);
         let (name, route) = (model.name.clone(), self.route());

@@ -34,7 +34,7 @@ fn mark(number: u8) -> PrefixHash {
     PrefixHash([number; 16])
 }
 
-/// Marks at the ends of steps.
+/// Prefix hashes at the ends of steps.
 fn kept(marks: &[(u32, u8)]) -> Kept<Length> {
     let mut history = History::default();
     for (position, number) in marks {

@@ -7,10 +7,10 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, Have, HaveModel, Hello, KeptHistory, Kind, LocalMessage,
-    LogitRows, Message, Open, PassCounts, Passed, Piece, PlaceState, PlaceWish, Placed, PrefixHash,
-    ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, TicketClaim, Want,
-    WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
+    Advert, CallId, Chunk, Have, HaveModel, Hello, KeptHistory, Kind, KvPieceHead, LocalMessage,
+    LogitRows, Message, Open, PassCounts, Passed, Piece, PlaceState, Placed, PlacementRequest,
+    PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, TicketClaim,
+    Want, WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
     WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
@@ -83,7 +83,7 @@ fn before_a_step() -> Golden<Message> {
             "01020000000000000000000900000031 01013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208020401bc050003018080808020",
         ),
         (
-            Message::Place(PlaceWish {
+            Message::Place(PlacementRequest {
                 model: ModelDigest([0x3c; 32]),
                 layers: LayerRange::with_len(2, 6),
             }),
@@ -148,9 +148,9 @@ fn steps_and_ends() -> Golden<Message> {
         ),
         (Message::Ping { nonce: 300 }, "01120000000000000000000900000002 ac02"),
         (Message::Pong { nonce: 300 }, "01130000000000000000000900000002 ac02"),
-        (Message::GiveCaches, "01300000010203050000000900000000"),
+        (Message::RequestKvCache, "01300000010203050000000900000000"),
         (
-            Message::Caches(CachesHead {
+            Message::KvCachePiece(KvPieceHead {
                 first: 256,
                 count: 44,
                 bytes: 1 << 20,
@@ -159,7 +159,7 @@ fn steps_and_ends() -> Golden<Message> {
             }),
             "01310000010203050000000900000018 80022c808040ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
         ),
-        (Message::TookCaches { position: 300 }, "01320000010203050000000900000002 ac02"),
+        (Message::KvCacheTaken { position: 300 }, "01320000010203050000000900000002 ac02"),
         (
             Message::DropKept(kept()),
             "01330000000000000000000900000032 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3cac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",

@@ -5,9 +5,9 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, DecodeError, HEADER_BYTES, Have, HaveModel, Header, Hello,
-    KeptHistory, Kind, LocalMessage, LogitRows, Message, Open, PassCounts, Passed, Piece,
-    PieceAssembly, PlaceState, PlaceWish, Placed, PrefixHash, ProtocolRange, ResultHead,
+    Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Have, HaveModel, Header, Hello, KeptHistory,
+    Kind, KvPieceHead, LocalMessage, LogitRows, Message, Open, PassCounts, Passed, Piece,
+    PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead,
     ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, TicketClaim, Want, WholeAsk,
     WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError,
     WireMessage, WorkerMessage, decode, encode,
@@ -124,7 +124,7 @@ fn message() -> impl Strategy<Value = Message> {
             })
         }),
         (digest(), layers())
-            .prop_map(|(model, layers)| Message::Place(PlaceWish { model, layers })),
+            .prop_map(|(model, layers)| Message::Place(PlacementRequest { model, layers })),
         (digest(), layers(), place_state())
             .prop_map(|(model, layers, state)| Message::Placed(Placed { model, layers, state })),
         (any::<(u64, u32)>(), digest(), layers(), dtype(), resume()).prop_map(
@@ -156,14 +156,14 @@ fn message() -> impl Strategy<Value = Message> {
         (code(), "\\PC{0,60}")
             .prop_map(|(code, sentence)| Message::Error(WireError { code, sentence })),
         "\\PC{0,60}".prop_map(|sentence| Message::Draining { sentence }),
-        Just(Message::GiveCaches),
+        Just(Message::RequestKvCache),
         any::<(u32, u32, u64, u32, [u8; 16])>().prop_map(
             |(first, count, bytes, position, mark)| {
                 let mark = PrefixHash(mark);
-                Message::Caches(CachesHead { first, count, bytes, position, mark })
+                Message::KvCachePiece(KvPieceHead { first, count, bytes, position, mark })
             }
         ),
-        any::<u32>().prop_map(|position| Message::TookCaches { position }),
+        any::<u32>().prop_map(|position| Message::KvCacheTaken { position }),
         kept().prop_map(Message::DropKept),
         any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
         any::<u64>().prop_map(|nonce| Message::Pong { nonce }),

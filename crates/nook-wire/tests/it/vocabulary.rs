@@ -1,5 +1,5 @@
-//! Invariant I-2, the half that the compiler keeps: no token id, prompt, reply text or logits can be
-//! in a message to another device, because no field could hold it.
+//! Invariant I-2, the half that the compiler keeps: no token id, prompt, reply text or logits can
+//! be in a message to another device, because no field could hold it.
 //!
 //! Every field of every variant is named below without `..`. A new field, or a new type of field,
 //! does not compile until somebody has argued for it here.
@@ -9,8 +9,8 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, DecodeError, Have, HaveModel, Hello, KeptHistory, Kind,
-    LocalMessage, LogitRows, Message, Open, Passed, Piece, PlaceState, PlaceWish, Placed,
+    Advert, CallId, Chunk, DecodeError, Have, HaveModel, Hello, KeptHistory, Kind, KvPieceHead,
+    LocalMessage, LogitRows, Message, Open, Passed, Piece, PlaceState, Placed, PlacementRequest,
     PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, TicketClaim,
     Want, WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
     WireError, WireMessage, WorkerMessage, decode, encode,
@@ -31,8 +31,8 @@ impl HoldsNoText for ErrorCode {}
 impl HoldsNoText for ProtocolRange {}
 /// 16 bytes of a hash keyed with a secret that never leaves the device that made it.
 impl HoldsNoText for PrefixHash {}
-/// A hash of a public key, the key itself, and a signature: one of each in a ticket, all of them fixed
-/// before a word was said, or made from what was.
+/// A hash of a public key, the key itself, and a signature: one of each in a ticket, all of them
+/// fixed before a word was said, or made from what was.
 impl HoldsNoText for PeerId {}
 impl HoldsNoText for [u8; 32] {}
 impl HoldsNoText for [[u8; 32]; 2] {}
@@ -44,9 +44,9 @@ impl<T: HoldsNoText> HoldsNoText for Option<T> {}
 fn plain(_: &[&dyn HoldsNoText]) {}
 /// The only texts: who speaks, what a model is called that may be copied, and sentences for people.
 fn named_text(_: &String) {}
-/// The only free bytes: those of an activation, whose head has fixed their number. Behind a WHOLE ASK
-/// that was accepted, and behind WHOLE TOKENS, they are ids: to and from a device of the same person. Behind
-/// PIECE they are those of a model's file, which was there before anything was said.
+/// The only free bytes: those of an activation, whose head has fixed their number. Behind a WHOLE
+/// ASK that was accepted, and behind WHOLE TOKENS, they are ids: to and from a device of the same
+/// person. Behind PIECE they are those of a model's file, which was there before anything was said.
 fn activation_bytes(_: &Bytes) {}
 
 #[allow(clippy::too_many_lines, reason = "one arm for each message")]
@@ -67,7 +67,7 @@ fn visit(message: &Message) {
             plain(&[sharing, streams_free, queue_depth, memory_free_bytes]);
             shards.iter().for_each(visit_shard);
         }
-        Message::Place(PlaceWish { model, layers }) => plain(&[model, layers]),
+        Message::Place(PlacementRequest { model, layers }) => plain(&[model, layers]),
         Message::Placed(Placed { model, layers, state }) => {
             plain(&[model, layers]);
             match state {
@@ -108,12 +108,13 @@ fn visit(message: &Message) {
             named_text(sentence);
         }
         Message::Draining { sentence } => named_text(sentence),
-        Message::GiveCaches => {}
-        // Its bytes are keys and values of attention: made from activations, as those are from tokens.
-        Message::Caches(CachesHead { first, count, bytes, position, mark }) => {
+        Message::RequestKvCache => {}
+        // Its bytes are keys and values of attention: made from activations, as those are from
+        // tokens.
+        Message::KvCachePiece(KvPieceHead { first, count, bytes, position, mark }) => {
             plain(&[first, count, bytes, position, mark]);
         }
-        Message::TookCaches { position } => plain(&[position]),
+        Message::KvCacheTaken { position } => plain(&[position]),
         Message::DropKept(KeptHistory { model, position, mark }) => plain(&[model, position, mark]),
         Message::Ping { nonce } | Message::Pong { nonce } => plain(&[nonce]),
         Message::Forward(ticket) | Message::Relay(ticket) => visit_ticket(ticket),

@@ -1,4 +1,5 @@
-//! The hosts of the simulated house: how they open calls, compute, remember, hand results on and answer.
+//! The hosts of the simulated house: how they open calls, compute, remember, hand results on and
+//! answer.
 
 use super::*;
 
@@ -238,8 +239,8 @@ impl World {
             if state.silent {
                 return;
             }
-            // Within a chain nobody has both what was sent and what came of it; what looks like rows is
-            // judged at its end, by bounds that toy numbers do not have.
+            // Within a chain nobody has both what was sent and what came of it; what looks like
+            // rows is judged at its end, by bounds that toy numbers do not have.
             let is_unseen = match state.garbage_next {
                 Some(Garbage::Zero) => is_in_the_middle,
                 Some(Garbage::Copy) => is_in_the_middle || is_fed,
