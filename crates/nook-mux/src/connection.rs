@@ -30,7 +30,7 @@ use crate::meter::ByteMeter;
 use crate::mux::Incoming;
 use crate::reason::{CloseReason, Violation};
 use crate::shared::{CallHandle, Shared};
-use crate::state::{Delivered, QUESTION_FIRST};
+use crate::state::{Delivered, QUESTION_FIRST, Room};
 
 /// Bytes handed to the stream before it is flushed.
 const FLUSH_BYTES: usize = 128 << 10;
@@ -283,8 +283,9 @@ where
     fn on_opening(&mut self, first: Frame<M>) -> Result<(), Violation> {
         // A place in line before the call exists: a call that nobody takes would be a leak.
         let place = self.incoming.as_ref().and_then(|line| line.try_reserve().ok());
+        let line = if place.is_some() { Room::Free } else { Room::Full };
         let id = first.call;
-        let opened = self.shared.state().open_remote(first, place.is_some())?;
+        let opened = self.shared.state().open_remote(first, line)?;
         if let (Some(place), Some((inbox, cell))) = (place, opened) {
             let shared = Arc::clone(&self.shared);
             let call = Call::new(CallHandle { id, shared, cell }, inbox);
@@ -355,7 +356,8 @@ where
             sink.close().await
         };
         // Closing a socket with unread bytes in it would destroy the goodbye under way. They are
-        // read from the beginning on: whoever waits for room to write does not read what it is told.
+        // read from the beginning on: whoever waits for room to write does not read what it is
+        // told.
         let unread = async { while let Some(Ok(_)) = stream.next().await {} };
         let goodbye = futures_util::future::join(told, unread);
         if !matches!(tokio::time::timeout(GOODBYE_MAX, goodbye).await, Ok((Ok(()), ()))) {

@@ -99,7 +99,7 @@ pub(crate) enum Lane {
     Background,
 }
 
-/// Whether a call has room for one more frame.
+/// Whether a queue has room for one more.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     Free,
@@ -168,13 +168,14 @@ impl<M: WireMessage> State<M> {
         Some((id, self.insert(id)))
     }
 
-    /// A call of the other side, whose first frame is `first`. `None`: over the limit, refused.
+    /// A call of the other side, whose first frame is `first`; `line` is that of calls which wait
+    /// to be attended to. `None`: over a limit, refused.
     pub(crate) fn open_remote(
         &mut self,
         first: Frame<M>,
-        accepting: bool,
+        line: Room,
     ) -> Result<Option<CallEnds<M>>, Violation> {
-        if !accepting || self.calls_remote >= self.calls_max {
+        if line == Room::Full || self.calls_remote >= self.calls_max {
             return self.refuse(first.call).map(|()| None);
         }
         self.calls_remote += 1;
@@ -305,10 +306,10 @@ impl<M: WireMessage> State<M> {
     }
 
     /// Whether a frame (a chunk: with its credit) may be queued on the call. `None`: it ended.
-    pub(crate) fn room(&self, id: CallId, chunk: bool) -> Option<Room> {
+    pub(crate) fn room(&self, id: CallId, kind: Kind) -> Option<Room> {
         let call = self.calls.get(&id).filter(|call| call.inbox.is_some())?;
         let free = call.out.len() < CALL_OUT_FRAMES_MAX;
-        let paid = !chunk || call.window.send.is_open();
+        let paid = kind != Kind::Chunk || call.window.send.is_open();
         Some(if free && paid { Room::Free } else { Room::Full })
     }
 
@@ -318,12 +319,12 @@ impl<M: WireMessage> State<M> {
         id: CallId,
         frame: EncodedFrame,
         lane: Lane,
-        chunk: bool,
+        kind: Kind,
     ) -> bool {
         let Some(call) = self.calls.get_mut(&id).filter(|call| call.inbox.is_some()) else {
             return false;
         };
-        if chunk && !call.window.send.spend() {
+        if kind == Kind::Chunk && !call.window.send.spend() {
             return false;
         }
         call.out.push_back(Outbound { frame, lane, closes: false });

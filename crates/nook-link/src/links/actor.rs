@@ -22,7 +22,7 @@ use super::greet::Greeter;
 use super::input::{AddressFailure, DialFailure, Dialled, Input};
 use super::pump::Pump;
 use super::session::{Greeted, Incompatible};
-use super::standing::{OnArrival, PROBE_DEADLINE, Standing};
+use super::standing::{DialOrder, OnArrival, PROBE_DEADLINE, Standing};
 use super::{KnownPeer, LinkEvent, LoopbackPolicy, Shared};
 use crate::websocket::Probe;
 
@@ -142,7 +142,10 @@ impl Actor {
             peer.dismiss();
         }
         for known in known.iter().filter(|known| known.id != own) {
-            let peer = self.peers.entry(known.id).or_insert_with(|| Peer::new(own < known.id, now));
+            let peer = self
+                .peers
+                .entry(known.id)
+                .or_insert_with(|| Peer::new(DialOrder::between(own, known.id), now));
             // An address just typed, or just brought by pairing, is tried at once.
             if peer.book.set_typed(&known.addresses) {
                 peer.standing.sighted(now);
@@ -341,7 +344,8 @@ impl Actor {
         };
         let tasks = &self.greeter.tasks;
         peer.pump = Some(tasks.spawn_until_cancelled("link pump", pump.run()));
-        // Apart from the pump, which may wait for a slow node: a dead link is redialled all the same.
+        // Apart from the pump, which may wait for a slow node: a dead link is redialled all the
+        // same.
         let inputs = self.greeter.inputs.clone();
         tasks.spawn_until_cancelled("link end", async move {
             mux.closed().await;
@@ -397,9 +401,9 @@ fn probe(greeter: &Greeter, peer: PeerId, number: u64, probe: Probe) {
 }
 
 impl Peer {
-    fn new(dials_first: bool, now: Instant) -> Self {
+    fn new(order: DialOrder, now: Instant) -> Self {
         Self {
-            standing: Standing::new(dials_first, now),
+            standing: Standing::new(order, now),
             book: AddressBook::default(),
             dial: None,
             live: None,
