@@ -11,15 +11,21 @@ pub mod env;
 pub mod id;
 pub mod layers;
 pub mod limits;
+pub mod logit_rows;
 pub mod paths;
+pub mod prefix_hash;
 pub mod sensitive;
 #[cfg(feature = "tasks")]
 pub mod tasks;
+pub mod ticket;
 pub mod vocabulary;
 
 pub use activation::{Activation, ActivationDtype, ActivationError};
 pub use code::ErrorCode;
 pub use id::{ModelDigest, PeerId};
 pub use layers::{LayerRange, ModelPart};
+pub use logit_rows::LogitRows;
+pub use prefix_hash::PrefixHash;
 pub use sensitive::Sensitive;
+pub use ticket::{Ticket, TicketClaim};
 pub use vocabulary::Vocabulary;

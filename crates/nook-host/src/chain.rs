@@ -31,7 +31,8 @@ use std::time::Duration;
 
 use nook_base::{ErrorCode, PeerId};
 use nook_mux::Call;
-use nook_trust::{Admitted, DevicePublicKey, TicketClaim};
+use nook_trust::purpose::Lend;
+use nook_trust::{Admitted, DevicePublicKey, Ticket, TicketClaim};
 use nook_wire::{Message, Open, WireError};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -40,7 +41,6 @@ use super::giving::{self, Giving};
 use super::refusal::{end_code, error, opening, refuse};
 use super::terms::{CopyPass, NamedCall, NamedCalls};
 use nook_resources::adverts::AdvertBook;
-use nook_resources::tickets;
 
 /// Longest wait for the next host to take a relay. Then the requester is told that there is none.
 /// It waits longer itself, so that this answer is in time.
@@ -80,7 +80,7 @@ impl Chains {
     /// that uses a name twice keeps the first meaning of its tickets.
     pub(crate) fn member(
         &self,
-        guest: &Admitted,
+        guest: &Admitted<Lend>,
         open: Open,
     ) -> (Member, oneshot::Receiver<Call<Message>>) {
         let (carrier, arrival) = oneshot::channel();
@@ -99,7 +99,7 @@ impl Chains {
 /// Joins a carrier's call to the call that the ticket names, if that call waits for one.
 pub(crate) fn join(
     calls: &NamedCalls,
-    requester: &Admitted,
+    requester: &Admitted<Lend>,
     claim: &TicketClaim,
     call: Call<Message>,
 ) -> Result<(), (Call<Message>, WireError)> {
@@ -127,13 +127,10 @@ impl Member {
     }
 
     /// Opens a relay to the host of `ticket`; the code says why there is none.
-    pub(crate) async fn relay(
-        &self,
-        ticket: &nook_wire::Ticket,
-    ) -> Result<Call<Message>, ErrorCode> {
+    pub(crate) async fn relay(&self, ticket: &Ticket) -> Result<Call<Message>, ErrorCode> {
         self.check(ticket)?;
         let (answer, wait) = oneshot::channel();
-        let question = HostEvent::NextHost { peer: ticket.host, answer };
+        let question = HostEvent::NextHost { peer: ticket.claim.host, answer };
         self.chains.events.send(question).await.map_err(|_| ErrorCode::Draining)?;
         let link = wait.await.map_err(|_| ErrorCode::Draining)??;
         let joined = async {
@@ -154,11 +151,12 @@ impl Member {
 
     /// Whether the requester of this call wants just this. The next host checks the signature; here
     /// it is the link that proves who asks.
-    fn check(&self, ticket: &nook_wire::Ticket) -> Result<(), ErrorCode> {
+    fn check(&self, ticket: &Ticket) -> Result<(), ErrorCode> {
         let key = DevicePublicKey::from_bytes(&ticket.requester);
         let is_theirs = key.is_ok_and(|key| key.peer_id() == self.guest);
-        let follows = ticket.layers.start() == self.open.layers.end() && !ticket.layers.is_empty();
-        let here = (ticket.carrier, ticket.model, ticket.dtype, ticket.positions_max);
+        let claim = &ticket.claim;
+        let follows = claim.layers.start() == self.open.layers.end() && !claim.layers.is_empty();
+        let here = (claim.carrier, claim.model, claim.dtype, claim.positions_max);
         let Open { model, dtype, positions_max, .. } = self.open;
         if is_theirs && follows && here == (self.chains.me, model, dtype, positions_max) {
             Ok(())
@@ -185,7 +183,7 @@ pub(crate) async fn relay_or_refuse(
     (giving, events): (Giving, mpsc::Sender<HostEvent>),
 ) {
     match opening(&mut call).await {
-        Ok(Some(Message::Relay(ticket))) => present(peer, &ticket, call, &events).await,
+        Ok(Some(Message::Relay(ticket))) => present(peer, ticket, call, &events).await,
         Ok(Some(Message::Want(want))) => giving::give(copies, &giving, want, call).await,
         Ok(Some(_)) => {
             tracing::info!(?peer, code = %error.code, "a call was refused");
@@ -200,11 +198,10 @@ pub(crate) async fn relay_or_refuse(
 /// Takes a relay to the state machine, which asks the gate.
 pub(crate) async fn present(
     carrier: PeerId,
-    ticket: &nook_wire::Ticket,
+    ticket: Box<Ticket>,
     call: Call<Message>,
     events: &mpsc::Sender<HostEvent>,
 ) {
-    let ticket = Box::new(tickets::from_the_wire(ticket));
     // A closed inbox means that the node is leaving, and this call with it.
     let _ = events.send(HostEvent::Relay { carrier, ticket, call }).await;
 }

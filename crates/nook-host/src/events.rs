@@ -16,8 +16,9 @@ use nook_mux::Call;
 use nook_pipeline::HopVisit;
 use nook_shard::WorkerLimits;
 use nook_store::{LentDays, Settings};
+use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, Gate, Ticket, TicketClaim};
-use nook_wire::{KeptHistory, Message, PlaceWish, WireError};
+use nook_wire::{KeptHistory, Message, PlacementRequest, WireError};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -85,7 +86,7 @@ pub enum HostEvent<C = Call<Message>> {
         /// The device.
         peer: PeerId,
         /// The layers.
-        wish: PlaceWish,
+        wish: PlacementRequest,
     },
     /// A device will not go on with a conversation.
     DropKept {
@@ -242,7 +243,13 @@ pub enum HostTask<C = Call<Message>> {
     /// Refuse a call whose beginning was read.
     Answer { call: C, error: WireError },
     /// Join a carrier's call to the call that the ticket names.
-    Join { requester: Admitted, carrier: PeerId, claim: TicketClaim, call: C, named: NamedCalls },
+    Join {
+        requester: Admitted<Lend>,
+        carrier: PeerId,
+        claim: TicketClaim,
+        call: C,
+        named: NamedCalls,
+    },
     /// Wait until nothing runs under these terms, and say so.
     Drain { terms: Box<Terms>, streams_max: u16 },
     /// Wait until nothing of others runs here and they know it, and say `ready`.

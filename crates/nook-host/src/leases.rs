@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_trust::Admitted;
-use nook_wire::{PlaceState, PlaceWish, Placed};
+use nook_trust::purpose::Lend;
+use nook_wire::{PlaceState, Placed, PlacementRequest};
 use tokio_util::sync::CancellationToken;
 
 use super::lent::{hull, without};
@@ -63,8 +64,8 @@ pub struct Progress {
 /// for anybody without one (I-1).
 #[derive(Debug)]
 pub struct LeaseJob {
-    pub(crate) admitted: Admitted,
-    pub(crate) wish: PlaceWish,
+    pub(crate) admitted: Admitted<Lend>,
+    pub(crate) wish: PlacementRequest,
     /// Of the lease.
     pub(crate) number: u64,
     pub(crate) name: String,
@@ -81,7 +82,7 @@ impl Leases {
     }
 
     /// How the lease stands that this wish would only repeat.
-    pub(crate) fn repeated(&self, peer: PeerId, wish: PlaceWish) -> Option<PlaceState> {
+    pub(crate) fn repeated(&self, peer: PeerId, wish: PlacementRequest) -> Option<PlaceState> {
         let lease = self.leases.get(&(wish.model, peer))?;
         (lease.layers == wish.layers).then_some(lease.state)
     }
@@ -104,7 +105,7 @@ impl Leases {
     pub(crate) fn add(
         &mut self,
         peer: PeerId,
-        wish: PlaceWish,
+        wish: PlacementRequest,
         cut: CancellationToken,
         now: Instant,
     ) -> u64 {
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn a_device_changes_its_mind_only_so_often_and_leases_are_bounded() {
         let (mut leases, now) = (Leases::default(), clock::now());
-        let wish = |start| PlaceWish { model: MODEL, layers: range(start, start + 2) };
+        let wish = |start| PlacementRequest { model: MODEL, layers: range(start, start + 2) };
         let peer = |number: usize| {
             let mut id = [0; 32];
             id[..8].copy_from_slice(&number.to_le_bytes());
@@ -211,7 +212,7 @@ mod tests {
     #[test]
     fn layers_between_those_that_are_owed_stay_with_whoever_leases_them() {
         let (mut leases, now) = (Leases::default(), clock::now());
-        let wish = |start, end| PlaceWish { model: MODEL, layers: range(start, end) };
+        let wish = |start, end| PlacementRequest { model: MODEL, layers: range(start, end) };
         let [one, other] = [PeerId([1; 32]), PeerId([2; 32])];
         leases.add(one, wish(0, 2), CancellationToken::new(), now);
         leases.add(other, wish(3, 5), CancellationToken::new(), now);

@@ -2,7 +2,7 @@
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest};
 use nook_shard::{Worker, WorkerError};
-use nook_wire::{PlaceState, PlaceWish};
+use nook_wire::{PlaceState, PlacementRequest};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -52,7 +52,7 @@ impl Loading {
 
     async fn load(&self) -> Result<(), ErrorCode> {
         let LeaseJob { admitted, wish, name, path, free_first, .. } = &self.job;
-        let PlaceWish { model, layers } = *wish;
+        let PlacementRequest { model, layers } = *wish;
         let worker = self.workers.get(model, name).await.map_err(|error| error.code)?;
         // Where a conversation is held nothing is freed, and the worker says below what fits.
         free_lent(model, free_first, &worker, &self.events).await;

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelPart, PeerId, Sensitive, clock};
 use nook_mux::{Call, CallReceiver, CallSender};
-use nook_pipeline::{HopVisit, Marks};
+use nook_pipeline::{HopVisit, PrefixHashes};
 use nook_plan::Place;
 use nook_text::{RawSamplerSettings, Sampler, SamplerSettings};
 use nook_wire::{
-    HistoryMark, IdsAssembly, LocalMessage, LogitRows, Message, ResumePoint, WholeAsk, WholeFinish,
-    WholeIds, WholeSampling, WholeTokens, WireError, WorkerMessage, chunks_of, ids_for_own_device,
+    IdsAssembly, LocalMessage, LogitRows, Message, ResumePoint, WholeAsk, WholeFinish, WholeIds,
+    WholeSampling, WholeTokens, WireError, WorkerMessage, chunks_of, ids_for_own_device,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -194,7 +194,7 @@ struct Run<'a> {
     guest: PeerId,
     /// Prompt and reply so far.
     history: Sensitive<Vec<u32>>,
-    marks: Marks,
+    marks: PrefixHashes,
     /// Positions that the worker has computed, or had kept.
     position: u32,
     /// Those of them that it had kept.
@@ -213,7 +213,7 @@ impl<'a> Run<'a> {
         ids: Sensitive<Vec<u32>>,
         (terms, tools): (&'a Terms, &'a Tools),
     ) -> Result<Self, Over> {
-        let mut marks = Marks::new(terms.marks_key.clone());
+        let mut marks = PrefixHashes::new(terms.marks_key.clone());
         ids.iter().for_each(|id| marks.push(*id));
         let worker = tools.workers.get(lent.model, &lent.name).await;
         let worker = worker.map_err(|problem| error(problem.code, &problem.sentence))?;
@@ -225,11 +225,8 @@ impl<'a> Run<'a> {
             .map_err(worker_error)?;
         let positions_max = ask.prompt.saturating_add(ask.tokens_max);
         let guess = Some(ask.resume).filter(|guess| (1..ask.prompt).contains(guess));
-        let guess = guess.map(|position| ResumePoint {
-            position,
-            mark: HistoryMark(marks.at(position).0),
-            copy: false,
-        });
+        let guess =
+            guess.map(|position| ResumePoint { position, mark: marks.at(position), copy: false });
         let opening = |resume| LocalMessage::OpenLocal {
             session: rand::random(),
             part: ModelPart::whole(model.shape.layers),
@@ -337,8 +334,8 @@ impl<'a> Run<'a> {
             step: self.step,
             position,
             ids: Sensitive(ids),
-            history_before: HistoryMark(self.marks.at(position).0),
-            history_after: HistoryMark(self.marks.at(end).0),
+            history_before: self.marks.at(position),
+            history_after: self.marks.at(end),
             rows,
         };
         let crashed = || Over::Refused(error(ErrorCode::WorkerCrashed, ""));

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nook_base::ErrorCode;
 use nook_mux::{Call, CallError, CallReceiver, CallSender};
-use nook_wire::{HistoryMark, Message, ResultHead, StepHead, WireMessage, WorkerMessage};
+use nook_wire::{Message, PrefixHash, ResultHead, StepHead, WireMessage, WorkerMessage};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -132,7 +132,7 @@ async fn inward(
                 let notice = match member.relay(&ticket).await {
                     Ok(call) => {
                         traffic.forwards.store(true, Ordering::Relaxed);
-                        Notice::Onward { call, next: ticket.host }
+                        Notice::Onward { call, next: ticket.claim.host }
                     }
                     Err(code) => Notice::Broken(code),
                 };
@@ -158,7 +158,7 @@ async fn inward(
                 }
             }
             Message::Chunk(chunk) if chunk.last => traffic.step_is_in(),
-            Message::GiveCaches => {
+            Message::RequestKvCache => {
                 has_crossed = false;
                 traffic.hand(ASKED);
             }
@@ -214,7 +214,7 @@ async fn outward(
                 traffic.result_begins();
                 marks = traffic.marks_of(head.step);
             }
-            Message::Caches(head) => piece = Some(head.is_last()),
+            Message::KvCachePiece(head) => piece = Some(head.is_last()),
             _ => {}
         }
         outlet.deliver(message, marks, to_guest).await?;
@@ -275,7 +275,7 @@ impl Traffic {
             || self.noted.lock().unwrap_or_else(PoisonError::into_inner).note(head)
     }
 
-    fn marks_of(&self, step: u64) -> Option<(HistoryMark, HistoryMark)> {
+    fn marks_of(&self, step: u64) -> Option<(PrefixHash, PrefixHash)> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).take(step)
     }
 
@@ -324,7 +324,7 @@ pub(crate) mod tests {
     use nook_base::ActivationDtype;
     use nook_base::tasks::Tasks;
     use nook_mux::testing::call;
-    use nook_wire::{CachesHead, HistoryMark, ResultHead, StepHead};
+    use nook_wire::{KvPieceHead, PrefixHash, ResultHead, StepHead};
 
     use super::*;
 
@@ -360,8 +360,8 @@ pub(crate) mod tests {
             count: 1,
             hidden: 2,
             dtype: ActivationDtype::F32,
-            history_before: HistoryMark::default(),
-            history_after: HistoryMark::default(),
+            history_before: PrefixHash::default(),
+            history_after: PrefixHash::default(),
             bulk: false,
         })
     }
@@ -383,7 +383,7 @@ pub(crate) mod tests {
         match call.recv().await {
             Ok(Message::Result(head)) => format!("result {}", head.step),
             Ok(Message::Chunk(_)) => "rows".to_owned(),
-            Ok(Message::Caches(head)) => format!("caches {}", head.first),
+            Ok(Message::KvCachePiece(head)) => format!("caches {}", head.first),
             Ok(Message::Draining { .. }) => "goodbye".to_owned(),
             Ok(Message::Onward { code }) => format!("onward: {code:?}"),
             Ok(Message::Passed(passed)) => format!("passed {}", passed.step),
@@ -436,14 +436,14 @@ pub(crate) mod tests {
         assert_eq!(heard(&mut scene.guest).await, "goodbye");
         // It crosses the goodbye, and does not hold up what comes behind it.
         scene.guest.send_tensor(step(1), ROW).await.unwrap();
-        scene.guest.send(Message::GiveCaches).await.unwrap();
+        scene.guest.send(Message::RequestKvCache).await.unwrap();
         scene.worker.send_tensor(result(0), ROW).await.unwrap();
         let asked = scene.worker.recv().await.unwrap();
-        assert_eq!(asked, WorkerMessage::Peer(Message::GiveCaches));
+        assert_eq!(asked, WorkerMessage::Peer(Message::RequestKvCache));
         for (first, position) in [(0, 2), (1, 2)] {
-            let mark = HistoryMark::default();
-            let head = CachesHead { first, count: 1, bytes: ROW.len() as u64, position, mark };
-            let head = WorkerMessage::Peer(Message::Caches(head));
+            let mark = PrefixHash::default();
+            let head = KvPieceHead { first, count: 1, bytes: ROW.len() as u64, position, mark };
+            let head = WorkerMessage::Peer(Message::KvCachePiece(head));
             scene.worker.send_tensor(head, ROW).await.unwrap();
         }
         for expected in ["result 0", "rows", "caches 0", "rows", "caches 1", "rows"] {

@@ -8,6 +8,7 @@ use nook_link::Links;
 use nook_machine::Machine;
 use nook_mux::Call;
 use nook_store::{LentDays, LentDaysFile};
+use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, TicketClaim};
 use nook_wire::Message;
 use tokio::sync::{Semaphore, watch};
@@ -150,7 +151,7 @@ impl Runner {
 
     fn join(
         &self,
-        (requester, carrier): (&Admitted, PeerId),
+        (requester, carrier): (&Admitted<Lend>, PeerId),
         claim: &TicketClaim,
         call: Call<Message>,
         named: &NamedCalls,

@@ -8,7 +8,8 @@ mod meter;
 
 use nook_base::{ErrorCode, LayerRange, ModelPart};
 use nook_mux::Call;
-use nook_trust::Admitted;
+use nook_trust::purpose::Lend;
+use nook_trust::{Admitted, Ticket};
 use nook_wire::{Message, Open, Want, WholeAsk, WireError, WireMessage, WorkerMessage};
 
 use self::meter::Meter;
@@ -40,7 +41,7 @@ pub(crate) async fn serve(guest: Guest, mut call: Call<Message>, terms: Terms, t
             proxy::pass(call, worker, ends, tokens, |head| meter.see(head)).await;
         }
         Ok(Begun::Relay(ticket)) => {
-            chain::present(admitted.peer(), &ticket, call, &tools.events).await;
+            chain::present(admitted.peer(), ticket, call, &tools.events).await;
         }
         Ok(Begun::Whole(ask)) => match own {
             Some(own) => offload::host(own, &ask, call, (&terms, tools)).await,
@@ -69,7 +70,7 @@ enum Begun {
         _stream: (tokio::sync::OwnedSemaphorePermit, Presence),
     },
     /// Steps of another device's stream; the gate is asked about that one.
-    Relay(Box<nook_wire::Ticket>),
+    Relay(Box<Ticket>),
     /// A whole request, of which no id has come yet.
     Whole(Box<WholeAsk>),
     /// A model's file, which another gate decides on.
@@ -80,7 +81,7 @@ enum Begun {
 
 /// Reads OPEN and finds a worker that holds the layers.
 async fn open(
-    admitted: &Admitted,
+    admitted: &Admitted<Lend>,
     call: &mut Call<Message>,
     terms: &Terms,
     tools: &Tools,

@@ -7,6 +7,7 @@ use nook_base::{ModelDigest, PeerId, Sensitive};
 use nook_model::ModelFile;
 use nook_mux::Call;
 use nook_trust::Admitted;
+use nook_trust::purpose::{CopyModels, Lend, RemoteWhole};
 use nook_wire::{HaveModel, Message, Open, WireError};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -80,7 +81,7 @@ impl NamedCalls {
 /// What an admitted device may do on its call.
 #[derive(Debug, Clone)]
 pub struct Guest {
-    pub(crate) admitted: Admitted,
+    pub(crate) admitted: Admitted<Lend>,
     /// Present where it is a device of the same person, whose whole requests are run.
     pub(crate) own: Option<OwnGuest>,
     /// What it needs to be given files, or why it gets none.
@@ -90,7 +91,7 @@ pub struct Guest {
 /// A device that may have whole requests run here, as the gate has just said.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnGuest {
-    pub(crate) pass: Admitted,
+    pub(crate) pass: Admitted<RemoteWhole>,
     /// Cancelled when the gate says so no more.
     pub(crate) revoked: CancellationToken,
 }
@@ -98,7 +99,7 @@ pub(crate) struct OwnGuest {
 /// A device that may be given files, as the gate has just said.
 #[derive(Debug, Clone)]
 pub struct CopyPass {
-    pub(crate) pass: Admitted,
+    pub(crate) pass: Admitted<CopyModels>,
     /// Cancelled when the gate says so no more.
     pub(crate) revoked: CancellationToken,
 }

@@ -12,9 +12,7 @@ use nook_base::limits::STEP_TOKENS_MAX;
 use nook_base::{Activation, ActivationDtype, LayerRange, ModelPart};
 use nook_kernels::{Compute, Isa};
 use nook_model::{Input, LoadedModel, LogitRows, ModelFile, Output, Precision, Session};
-use nook_wire::{
-    CallId, HistoryMark, Message, StepHead, TensorAssembly, chunks_of, decode, encode,
-};
+use nook_wire::{CallId, Message, PrefixHash, StepHead, TensorAssembly, chunks_of, decode, encode};
 use serde::Serialize;
 
 use crate::InspectError;
@@ -255,8 +253,8 @@ fn across_the_wire(
         count: sent.tokens(),
         hidden: sent.hidden(),
         dtype,
-        history_before: HistoryMark::default(),
-        history_after: HistoryMark::default(),
+        history_before: PrefixHash::default(),
+        history_after: PrefixHash::default(),
         bulk: false,
     });
     let mut assembly = None;

@@ -5,7 +5,7 @@
 //!        call with WANT ──► gate ──► giving ──PIECE──►            taking ──► nook-fetch ──► downloads
 //! ```
 //!
-//! Each side asks its own gate ([`Purpose::Copy`]): the giver whom it gives to, the taker whom it takes
+//! Each side asks its own gate ([`CopyModels`]): the giver whom it gives to, the taker whom it takes
 //! from. What is given is the list of this device's whole, checked models and nothing else: a model is
 //! asked for by its digest and read from the file that the library holds open, so no word of another device
 //! ever becomes a path. Trust that falls, a switch that is turned off and a model that is removed end what is
@@ -21,6 +21,7 @@ use nook_fetch::{FILE_BYTES_MAX, HouseSource};
 use nook_link::Link;
 use nook_resources::traffic::Traffic;
 use nook_trust::Admitted;
+use nook_trust::purpose::CopyModels;
 use nook_wire::{Have, HaveModel};
 use tokio::sync::watch;
 
@@ -46,7 +47,7 @@ pub type Holders = BTreeMap<PeerId, Holder>;
 #[derive(Debug, Clone)]
 pub struct Giver {
     /// The gate's proof, as new as the last change of trust.
-    pub pass: Admitted,
+    pub pass: Admitted<CopyModels>,
     /// The link to it.
     pub link: Link,
     /// Its name, for people.

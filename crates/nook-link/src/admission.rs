@@ -42,8 +42,8 @@ pub(crate) enum Caller {
 }
 
 impl Admission {
-    /// Nobody knocks yet. A household on one machine shares one address, so the cap per address does
-    /// not count for loopback there.
+    /// Nobody knocks yet. A household on one machine shares one address, so the cap per address
+    /// does not count for loopback there.
     pub(crate) fn new(loopback: LoopbackPolicy) -> Self {
         Self { loopback, counts: Arc::default() }
     }

@@ -1,7 +1,7 @@
 //! This device's certificate: a self-signed X.509 around its Ed25519 key.
 //!
-//! The certificate is only an envelope that TLS understands. Nobody reads its name or its dates (the
-//! clocks in a house are wrong); what counts is the hash of the key in it. The secret is never
+//! The certificate is only an envelope that TLS understands. Nobody reads its name or its dates
+//! (the clocks in a house are wrong); what counts is the hash of the key in it. The secret is never
 //! copied into the TLS library: [`nook_trust::DeviceKey`] signs.
 
 use std::fmt;

@@ -8,17 +8,19 @@
 //!                      └─► pump task per link ──► LinkEvent (Up, calls, control, Down)
 //! ```
 //!
-//! [`Links::set_peers`] says who is paired; from then on the links to them are the actor's business:
-//! it dials, answers, throws out duplicates and redials. A link is handed out only after a HELLO has
-//! been answered on it, so nobody ever sends into a connection that the other end does not hold.
-//! All of one device's events come in order: `Up`, its calls and messages, `Down`.
+//! [`Links::set_peers`] says who is paired; from then on the links to them are the actor's
+//! business: it dials, answers, throws out duplicates and redials. A link is handed out only after
+//! a HELLO has been answered on it, so nobody ever sends into a connection that the other end does
+//! not hold. All of one device's events come in order: `Up`, its calls and messages, `Down`.
 
 mod accept;
 mod actor;
 pub(crate) mod address;
 mod dial;
 mod greet;
+mod input;
 mod pump;
+mod session;
 mod standing;
 
 use std::collections::{HashMap, HashSet};
@@ -42,8 +44,8 @@ pub const PEERS_MAX: usize = 256;
 /// Events that wait for the node. When they are this many, the links wait for it.
 const EVENTS_MAX: usize = 256;
 
-/// Things that happened and wait for the actor. Tasks wait for room; hints from outside are dropped,
-/// since they come again.
+/// Things that happened and wait for the actor. Tasks wait for room; hints from outside are
+/// dropped, since they come again.
 const INPUTS_MAX: usize = 256;
 
 /// What links need to know at the start. No default: the node says each.
@@ -183,7 +185,7 @@ struct Shared {
     peers: watch::Sender<Arc<Vec<KnownPeer>>>,
     pins: watch::Sender<Arc<HashSet<PeerId>>>,
     network: watch::Sender<u64>,
-    inputs: mpsc::Sender<actor::Input>,
+    inputs: mpsc::Sender<input::Input>,
 }
 
 impl Links {
@@ -254,11 +256,11 @@ impl Links {
         self.shared.peers.send_replace(Arc::new(peers));
     }
 
-    /// A hint of discovery: `peer` was seen at these addresses, and no longer at earlier ones; none:
-    /// it said goodbye. Unpaired devices and addresses that no household uses are ignored.
+    /// A hint of discovery: `peer` was seen at these addresses, and no longer at earlier ones;
+    /// none: it said goodbye. Unpaired devices and addresses that no household uses are ignored.
     pub fn sighted(&self, peer: PeerId, addresses: Vec<SocketAddr>) {
         // A full inbox drops the hint: the next one comes with the next announcement.
-        let _ = self.shared.inputs.try_send(actor::Input::Sighted { peer, addresses });
+        let _ = self.shared.inputs.try_send(input::Input::Sighted { peer, addresses });
     }
 
     /// The network changed or the machine woke up: dial everybody who is missing, now.

@@ -59,7 +59,8 @@ pub struct Pairing {
     windows: Windows,
 }
 
-/// Guards the count of wrong codes; locked together with each check of a proof, never across a wait.
+/// Guards the count of wrong codes; locked together with each check of a proof, never across a
+/// wait.
 type Windows = Arc<Mutex<PairingWindows>>;
 
 /// Where and as whom a device offers itself.

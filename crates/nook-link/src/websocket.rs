@@ -17,7 +17,7 @@ use futures_util::task::AtomicWaker;
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use nook_base::clock;
 use nook_base::limits::FRAME_BODY_BYTES_MAX;
-use nook_wire::HEADER_BYTES;
+use nook_wire::{FrameParts, HEADER_BYTES};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio_tungstenite::WebSocketStream;
@@ -192,14 +192,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Stream for FrameSocket<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Bytes> for FrameSocket<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Sink<FrameParts> for FrameSocket<S> {
     type Error = io::Error;
 
     fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.get_mut().socket.poll_ready_unpin(cx).map_err(into_io)
     }
 
-    fn start_send(self: Pin<&mut Self>, frame: Bytes) -> io::Result<()> {
+    fn start_send(self: Pin<&mut Self>, frame: FrameParts) -> io::Result<()> {
+        // A WebSocket message is one buffer, which the library masks and TLS encrypts.
+        let frame = frame.into_bytes();
         self.get_mut().socket.start_send_unpin(Message::Binary(frame)).map_err(into_io)
     }
 
@@ -234,8 +236,8 @@ struct ProbeState {
 }
 
 impl Probe {
-    /// Waits until anything comes from the other end after this question. Never returns when nothing
-    /// does: the caller has a deadline.
+    /// Waits until anything comes from the other end after this question. Never returns when
+    /// nothing does: the caller has a deadline.
     pub(crate) async fn answer(&self) {
         let before = self.0.heard.load(Ordering::Acquire);
         self.0.wanted.store(true, Ordering::Release);

@@ -5,11 +5,12 @@
 //! it would get alone. A long prompt goes through each layer in groups of [`ROWS_AT_ONCE`] rows, which
 //! bounds the memory of a step without reading weights more often than arithmetic hides.
 
+use nook_base::LogitRows;
 use nook_kernels::{Product, multiply, vector};
 
 use crate::loaded::{Cpu, Executor, LoadedModel};
 use crate::parts::{BlockBuffers, Lanes, LayerState, Span, Step, sized};
-use crate::session::{Input, LogitRows, Output, Session, StepError};
+use crate::session::{Input, Output, Session, StepError};
 
 /// Rows that go through a layer together. More gains nothing, and costs memory for each.
 const ROWS_AT_ONCE: usize = 512;

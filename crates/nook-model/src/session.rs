@@ -5,7 +5,7 @@
 //! sessions or on how many positions come in one step: the same positions give the same bits (on
 //! graphics cards, the same numbers within rounding).
 
-use nook_base::ModelPart;
+use nook_base::{LogitRows, ModelPart};
 
 use crate::device::Device;
 use crate::file::ModelFile;
@@ -20,17 +20,6 @@ pub enum Input<'a> {
     Tokens(&'a [u32]),
     /// Hidden states `(positions, hidden)`, for a part without it.
     Hidden(&'a [f32]),
-}
-
-/// For which positions of a step logits are wanted. Counts only for a part with the head.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogitRows {
-    /// For none: the head is not computed.
-    None,
-    /// For the last one.
-    Last,
-    /// For each.
-    All,
 }
 
 /// What comes out of a step.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use nook_base::{Activation, ActivationDtype, ErrorCode};
-use nook_wire::{CachesHead, CallId, Kind, Message, WireMessage, chunks_of, encode_unsent};
+use nook_wire::{CallId, Kind, KvPieceHead, Message, WireMessage, chunks_of, encode_unsent};
 use tokio::sync::mpsc;
 
 use crate::reason::{CallError, TensorRecvError, TrySendError};
@@ -60,7 +60,8 @@ impl<M: WireMessage> Call<M> {
         self.sender.is_ended()
     }
 
-    /// Waits for the end of the call, while messages that came before it may still wait to be taken.
+    /// Waits for the end of the call, while messages that came before it may still wait to be
+    /// taken.
     pub async fn ended(&self) -> CallError {
         self.sender.handle.cell.over().await
     }
@@ -104,9 +105,9 @@ impl<M: WireMessage> Call<M> {
         self.receiver.recv_logits(count, vocabulary).await
     }
 
-    /// As [`CallReceiver::recv_caches`].
-    pub async fn recv_caches(&mut self, head: &CachesHead) -> Result<Bytes, TensorRecvError<M>> {
-        self.receiver.recv_caches(head).await
+    /// As [`CallReceiver::recv_kv_piece`].
+    pub async fn recv_kv_piece(&mut self, head: &KvPieceHead) -> Result<Bytes, TensorRecvError<M>> {
+        self.receiver.recv_kv_piece(head).await
     }
 
     /// As [`CallSender::close`].
@@ -194,8 +195,8 @@ impl<M: WireMessage> CallSender<M> {
                 (false, false) => Lane::Urgent,
             };
         }
-        // Encoded outside the lock: a chunk is copied here. The room cannot vanish meanwhile,
-        // because this half has one owner.
+        // Encoded outside the lock. The room cannot vanish meanwhile, because this half has one
+        // owner. A chunk's bytes are shared, not copied.
         let frame = encode_unsent(self.handle.id, message);
         self.handle.queue(kind, frame, self.lane)
     }
@@ -234,8 +235,8 @@ impl<M: WireMessage> CallReceiver<M> {
     }
 
     /// The bytes of the piece whose head was just received.
-    pub async fn recv_caches(&mut self, head: &CachesHead) -> Result<Bytes, TensorRecvError<M>> {
-        let mut reader = TensorReader::caches(head).map_err(TensorRecvError::Tensor)?;
+    pub async fn recv_kv_piece(&mut self, head: &KvPieceHead) -> Result<Bytes, TensorRecvError<M>> {
+        let mut reader = TensorReader::kv_piece(head).map_err(TensorRecvError::Tensor)?;
         reader.read(self).await
     }
 

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use nook_base::clock;
 use nook_wire::{
-    CallId, Frame, Kind, Message, SeqCheck, SeqCounter, SeqError, WireError, WireMessage, decode,
-    encode,
+    CallId, Frame, FrameParts, Kind, Message, SeqCheck, SeqCounter, SeqError, WireError,
+    WireMessage, decode, encode_unsent,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep};
@@ -30,7 +30,7 @@ use crate::meter::ByteMeter;
 use crate::mux::Incoming;
 use crate::reason::{CloseReason, Violation};
 use crate::shared::{CallHandle, Shared};
-use crate::state::{Delivered, QUESTION_FIRST};
+use crate::state::{Delivered, QUESTION_FIRST, Room};
 
 /// Bytes handed to the stream before it is flushed.
 const FLUSH_BYTES: usize = 128 << 10;
@@ -86,7 +86,7 @@ impl<M: WireMessage> Drop for EndGuard<M> {
 impl<S, M> Connection<S, M>
 where
     M: WireMessage,
-    S: Stream<Item = io::Result<Bytes>> + Sink<Bytes, Error = io::Error> + Unpin,
+    S: Stream<Item = io::Result<Bytes>> + Sink<FrameParts, Error = io::Error> + Unpin,
 {
     pub(crate) fn new(
         stream: S,
@@ -186,8 +186,8 @@ where
                 self.stall = None;
                 let next = self.next_frame();
                 if let Some(frame) = next.map_err(|_| CloseReason::NumbersExhausted)? {
-                    self.unflushed += frame.len();
-                    self.liveness.wrote(frame.len());
+                    self.unflushed += frame.remaining();
+                    self.liveness.wrote(frame.remaining());
                     let sent = self.stream.start_send_unpin(frame);
                     sent.map_err(|error| lost(&error))?;
                 }
@@ -216,7 +216,7 @@ where
     }
 
     /// The next frame: liveness, then the connection's own, then the calls'.
-    fn next_frame(&mut self) -> Result<Option<Bytes>, SeqError> {
+    fn next_frame(&mut self) -> Result<Option<FrameParts>, SeqError> {
         if let Some(nonce) = self.pong_due.take() {
             return self.number(&Message::Pong { nonce }).map(Some);
         }
@@ -234,8 +234,8 @@ where
     }
 
     /// A frame of the connection itself.
-    fn number(&mut self, message: &Message) -> Result<Bytes, SeqError> {
-        Ok(encode(CallId::CONNECTION, self.seq.take()?, message))
+    fn number(&mut self, message: &Message) -> Result<FrameParts, SeqError> {
+        Ok(encode_unsent(CallId::CONNECTION, message).with_seq(self.seq.take()?))
     }
 
     fn on_tick(&mut self) -> Result<(), CloseReason> {
@@ -283,8 +283,9 @@ where
     fn on_opening(&mut self, first: Frame<M>) -> Result<(), Violation> {
         // A place in line before the call exists: a call that nobody takes would be a leak.
         let place = self.incoming.as_ref().and_then(|line| line.try_reserve().ok());
+        let line = if place.is_some() { Room::Free } else { Room::Full };
         let id = first.call;
-        let opened = self.shared.state().open_remote(first, place.is_some())?;
+        let opened = self.shared.state().open_remote(first, line)?;
         if let (Some(place), Some((inbox, cell))) = (place, opened) {
             let shared = Arc::clone(&self.shared);
             let call = Call::new(CallHandle { id, shared, cell }, inbox);
@@ -354,8 +355,9 @@ where
             }
             sink.close().await
         };
-        // Closing a socket with unread bytes in it would destroy the goodbye under way. They are read from
-        // the beginning on: whoever waits for room to write does not read what it is told.
+        // Closing a socket with unread bytes in it would destroy the goodbye under way. They are
+        // read from the beginning on: whoever waits for room to write does not read what it is
+        // told.
         let unread = async { while let Some(Ok(_)) = stream.next().await {} };
         let goodbye = futures_util::future::join(told, unread);
         if !matches!(tokio::time::timeout(GOODBYE_MAX, goodbye).await, Ok((Ok(()), ()))) {
@@ -365,7 +367,7 @@ where
 
     /// What the owner sent before it closed, then why the connection ends. Nothing when there is
     /// nobody left to hear it.
-    fn last_words(&mut self, reason: CloseReason) -> Vec<Bytes> {
+    fn last_words(&mut self, reason: CloseReason) -> Vec<FrameParts> {
         let mut last = Vec::new();
         let code = match reason {
             CloseReason::Eof

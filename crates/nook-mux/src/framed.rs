@@ -2,7 +2,8 @@
 //!
 //! The frame's own header says how long it is, so nothing is added around it. Reading makes room
 //! only for what [`Header::parse`] has let pass, and in steps, so that a claimed length costs no
-//! memory by itself. Writing hands the encoded frames to the socket as they are, several at once.
+//! memory by itself. Writing hands the parts of several frames to the socket at once (a vectored
+//! write), so a payload is not copied before the system takes it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::{Sink, Stream};
 use nook_base::limits::CHUNK_BYTES;
-use nook_wire::{HEADER_BYTES, Header};
+use nook_wire::{FrameParts, HEADER_BYTES, Header};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::poll_read_buf;
 
@@ -26,15 +27,15 @@ const READ_IDLE_BYTES: usize = 16 << 10;
 /// Frames that wait for the socket; at this many, the sink is not ready.
 const WRITE_FRAMES_MAX: usize = 32;
 
-/// Slices handed to the socket in one call.
-const WRITE_SLICES_MAX: usize = 16;
+/// Slices handed to the socket in one call; a frame has at most two.
+const WRITE_SLICES_MAX: usize = 32;
 
 /// One frame per item over `IO`. Made by [`framed`].
 #[derive(Debug)]
 pub struct FramedBytes<IO> {
     io: IO,
     input: BytesMut,
-    output: VecDeque<Bytes>,
+    output: VecDeque<FrameParts>,
     phase: Phase,
 }
 
@@ -121,9 +122,8 @@ impl<IO: AsyncWrite + Unpin> FramedBytes<IO> {
         while self.output.len() > left {
             let mut slices = [io::IoSlice::new(&[]); WRITE_SLICES_MAX];
             let mut count = 0;
-            for (slice, frame) in slices.iter_mut().zip(&self.output) {
-                *slice = io::IoSlice::new(frame);
-                count += 1;
+            for frame in &self.output {
+                count += frame.chunks_vectored(&mut slices[count..]);
             }
             let written = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, &slices[..count]))?;
             if written == 0 {
@@ -136,24 +136,24 @@ impl<IO: AsyncWrite + Unpin> FramedBytes<IO> {
 
     fn advance(&mut self, mut written: usize) {
         while let Some(frame) = self.output.front_mut() {
-            if written < frame.len() {
+            if written < frame.remaining() {
                 frame.advance(written);
                 return;
             }
-            written -= frame.len();
+            written -= frame.remaining();
             self.output.pop_front();
         }
     }
 }
 
-impl<IO: AsyncWrite + Unpin> Sink<Bytes> for FramedBytes<IO> {
+impl<IO: AsyncWrite + Unpin> Sink<FrameParts> for FramedBytes<IO> {
     type Error = io::Error;
 
     fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.get_mut().poll_drain(cx, WRITE_FRAMES_MAX - 1)
     }
 
-    fn start_send(self: Pin<&mut Self>, frame: Bytes) -> io::Result<()> {
+    fn start_send(self: Pin<&mut Self>, frame: FrameParts) -> io::Result<()> {
         self.get_mut().output.push_back(frame);
         Ok(())
     }

@@ -9,9 +9,9 @@
 //! One task per connection owns the stream and polls reading and writing side by side: neither
 //! waits for the other, and neither waits for a consumer. What bounds the memory between the ends
 //! is credit: a sender of chunks may be [`nook_base::limits::CREDIT_WINDOW`] chunks ahead of the
-//! consumer that takes them, so a slow consumer slows its own call and no other, and a call holds at
-//! most that many chunks here. Frames of one call stay in order; between calls, decode goes ahead
-//! of prefill.
+//! consumer that takes them, so a slow consumer slows its own call and no other, and a call holds
+//! at most that many chunks here. Frames of one call stay in order; between calls, decode goes
+//! ahead of prefill.
 //!
 //! Generic over the vocabulary: `Mux<nook_wire::Message>` between devices,
 //! `Mux<nook_wire::WorkerMessage>` between a node and its worker. The stream is anything that

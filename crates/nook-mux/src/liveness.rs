@@ -1,7 +1,8 @@
 //! Is the other side there, and how far away? Counts strikes and round trips; knows no timer.
 //!
 //! The connection task calls [`Liveness::tick`] at each ping interval, and tells it of every frame
-//! and every answer. Strikes count only while no byte arrives: a peer that is busy sending is alive.
+//! and every answer. Strikes count only while no byte arrives: a peer that is busy sending is
+//! alive.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

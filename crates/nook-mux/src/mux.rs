@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::{Sink, Stream};
 use nook_base::ErrorCode;
 use nook_base::tasks::Tasks;
-use nook_wire::{CallId, Kind, Message, WireMessage};
+use nook_wire::{CallId, FrameParts, Kind, Message, WireMessage};
 use tokio::sync::mpsc;
 
 use crate::call::Call;
@@ -22,8 +22,8 @@ use crate::shared::{CallHandle, Shared};
 /// `busy`; a further control message is a violation.
 const INCOMING_MAX: usize = 64;
 
-/// Longest wait for the answer to a question; then it is asked again. An answer is lost where the other side was
-/// asked twice before it could write one.
+/// Longest wait for the answer to a question; then it is asked again. An answer is lost where the
+/// other side was asked twice before it could write one.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A handle of one connection. Clones are handles of the same one.
@@ -53,6 +53,7 @@ impl<M: WireMessage> Clone for Mux<M> {
 
 impl<M: WireMessage> Mux<M> {
     /// Starts the connection's task on `stream`, which carries one whole frame per item.
+    /// Frames come in as one buffer and go out in parts.
     ///
     /// The receiver ends when the connection does.
     pub fn start<S>(
@@ -61,7 +62,7 @@ impl<M: WireMessage> Mux<M> {
         tasks: &Tasks,
     ) -> (Self, mpsc::Receiver<Incoming<M>>)
     where
-        S: Stream<Item = io::Result<Bytes>> + Sink<Bytes, Error = io::Error>,
+        S: Stream<Item = io::Result<Bytes>> + Sink<FrameParts, Error = io::Error>,
         S: Send + Unpin + 'static,
     {
         Self::start_metered(stream, config, tasks, ByteMeter::default())
@@ -76,7 +77,7 @@ impl<M: WireMessage> Mux<M> {
         meter: ByteMeter,
     ) -> (Self, mpsc::Receiver<Incoming<M>>)
     where
-        S: Stream<Item = io::Result<Bytes>> + Sink<Bytes, Error = io::Error>,
+        S: Stream<Item = io::Result<Bytes>> + Sink<FrameParts, Error = io::Error>,
         S: Send + Unpin + 'static,
     {
         let shared = Arc::new(Shared::new(&config));
@@ -121,15 +122,15 @@ impl<M: WireMessage> Mux<M> {
         self.shared.send_control(&message).await
     }
 
-    /// The same without waiting; whether there was room for it now. What was taken is still written when this
-    /// side closes the connection right behind it.
+    /// The same without waiting; whether there was room for it now. What was taken is still written
+    /// when this side closes the connection right behind it.
     #[must_use]
     pub fn try_send(&self, message: &M) -> bool {
         is_control(message.kind()) && self.shared.try_send_control(message)
     }
 
-    /// Waits until the other side has taken in all messages of the connection that were sent before this: they
-    /// are in the line of whoever attends to it. For as long as the connection lives.
+    /// Waits until the other side has taken in all messages of the connection that were sent before
+    /// this: they are in the line of whoever attends to it. For as long as the connection lives.
     pub async fn round_trip(&self) -> Result<(), MuxClosed> {
         let mut answered = self.shared.answered.subscribe();
         let nonce = self.shared.state().next_question();

@@ -154,7 +154,7 @@ impl CallCell {
 impl<M: WireMessage> CallHandle<M> {
     /// Whether there is room, or the call's end.
     pub(crate) fn room(&self, kind: Kind) -> Result<Room, CallError> {
-        let room = self.shared.state().room(self.id, kind == Kind::Chunk);
+        let room = self.shared.state().room(self.id, kind);
         room.ok_or_else(|| self.cell.error())
     }
 
@@ -165,8 +165,7 @@ impl<M: WireMessage> CallHandle<M> {
         frame: EncodedFrame,
         lane: Lane,
     ) -> Result<(), CallError> {
-        let chunk = kind == Kind::Chunk;
-        if !self.shared.state().queue(self.id, frame, lane, chunk) {
+        if !self.shared.state().queue(self.id, frame, lane, kind) {
             return Err(self.cell.error());
         }
         self.shared.task.wake();

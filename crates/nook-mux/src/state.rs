@@ -12,11 +12,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use nook_base::ErrorCode;
 use nook_wire::{
-    CallId, CreditWindow, EncodedFrame, Frame, Kind, Message, SeqCheck, SeqCounter, SeqError,
-    WireMessage, encode, encode_unsent,
+    CallId, CreditWindow, EncodedFrame, Frame, FrameParts, Kind, Message, SeqCheck, SeqCounter,
+    SeqError, WireMessage, encode_unsent,
 };
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError as InboxError;
@@ -28,7 +27,8 @@ use crate::shared::CallCell;
 /// Frames of one call that wait to be written. A sender waits while there are this many.
 pub(crate) const CALL_OUT_FRAMES_MAX: usize = 8;
 
-/// Frames of the connection itself that wait to be written. A sender waits while there are this many.
+/// Frames of the connection itself that wait to be written. A sender waits while there are this
+/// many.
 pub(crate) const CONTROL_OUT_FRAMES_MAX: usize = 64;
 
 /// Frames other than chunks that wait for a call's consumer. One more is a violation: a call is
@@ -39,7 +39,8 @@ pub(crate) const INBOX_CONTROL_FRAMES_MAX: usize = 32;
 /// violation.
 const REFUSAL_FRAMES_MAX: usize = 128;
 
-/// The first nonce of the pings whose answer somebody waits for; those that only find the distance are below.
+/// The first nonce of the pings whose answer somebody waits for. Those that only measure the round
+/// trip are below.
 pub(crate) const QUESTION_FIRST: u64 = 1 << 63;
 
 /// One connection's calls and outbound queues.
@@ -55,7 +56,7 @@ pub(crate) struct State<M> {
     pub(crate) frames_late: u64,
     /// Call 0, without numbers: the connection task numbers them along with its own.
     control: VecDeque<EncodedFrame>,
-    refusals: VecDeque<Bytes>,
+    refusals: VecDeque<FrameParts>,
     calls: HashMap<CallId, CallState<M>>,
     /// Opened by the other side, of those in `calls`.
     calls_remote: usize,
@@ -98,7 +99,7 @@ pub(crate) enum Lane {
     Background,
 }
 
-/// Whether a call has room for one more frame.
+/// Whether a queue has room for one more.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     Free,
@@ -167,13 +168,14 @@ impl<M: WireMessage> State<M> {
         Some((id, self.insert(id)))
     }
 
-    /// A call of the other side, whose first frame is `first`. `None`: over the limit, refused.
+    /// A call of the other side, whose first frame is `first`; `line` is that of calls which wait
+    /// to be attended to. `None`: over a limit, refused.
     pub(crate) fn open_remote(
         &mut self,
         first: Frame<M>,
-        accepting: bool,
+        line: Room,
     ) -> Result<Option<CallEnds<M>>, Violation> {
-        if !accepting || self.calls_remote >= self.calls_max {
+        if line == Room::Full || self.calls_remote >= self.calls_max {
             return self.refuse(first.call).map(|()| None);
         }
         self.calls_remote += 1;
@@ -208,8 +210,8 @@ impl<M: WireMessage> State<M> {
         }
         let code = ErrorCode::Busy;
         let close = Message::Close { code: Some(code) };
-        self.refusals.push_back(encode(id, 0, &Message::refusal(code)));
-        self.refusals.push_back(encode(id, 1, &close));
+        self.refusals.push_back(encode_unsent(id, &Message::refusal(code)).with_seq(0));
+        self.refusals.push_back(encode_unsent(id, &close).with_seq(1));
         Ok(())
     }
 
@@ -304,10 +306,10 @@ impl<M: WireMessage> State<M> {
     }
 
     /// Whether a frame (a chunk: with its credit) may be queued on the call. `None`: it ended.
-    pub(crate) fn room(&self, id: CallId, chunk: bool) -> Option<Room> {
+    pub(crate) fn room(&self, id: CallId, kind: Kind) -> Option<Room> {
         let call = self.calls.get(&id).filter(|call| call.inbox.is_some())?;
         let free = call.out.len() < CALL_OUT_FRAMES_MAX;
-        let paid = !chunk || call.window.send.is_open();
+        let paid = kind != Kind::Chunk || call.window.send.is_open();
         Some(if free && paid { Room::Free } else { Room::Full })
     }
 
@@ -317,12 +319,12 @@ impl<M: WireMessage> State<M> {
         id: CallId,
         frame: EncodedFrame,
         lane: Lane,
-        chunk: bool,
+        kind: Kind,
     ) -> bool {
         let Some(call) = self.calls.get_mut(&id).filter(|call| call.inbox.is_some()) else {
             return false;
         };
-        if chunk && !call.window.send.spend() {
+        if kind == Kind::Chunk && !call.window.send.spend() {
             return false;
         }
         call.out.push_back(Outbound { frame, lane, closes: false });
@@ -389,9 +391,9 @@ impl<M: WireMessage> State<M> {
             && self.background.is_empty())
     }
 
-    /// The next frame of a call: refusals, then urgent calls in turn, then bulk calls in turn, then those in
-    /// the background in turn.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<Bytes>, SeqError> {
+    /// The next frame of a call: refusals, then urgent calls in turn, then bulk calls in turn, then
+    /// those in the background in turn.
+    pub(crate) fn next_frame(&mut self) -> Result<Option<FrameParts>, SeqError> {
         if let Some(frame) = self.refusals.pop_front() {
             return Ok(Some(frame));
         }
@@ -403,7 +405,7 @@ impl<M: WireMessage> State<M> {
                     let seq = call.seq.take()?;
                     self.list(id);
                     let message = Message::Credit { chunks: credit };
-                    return Ok(Some(encode(id, seq, &message)));
+                    return Ok(Some(encode_unsent(id, &message).with_seq(seq)));
                 }
                 if let Some(frame) = self.take_front(id, Lane::Urgent)? {
                     return Ok(Some(frame));
@@ -430,7 +432,7 @@ impl<M: WireMessage> State<M> {
     }
 
     /// The first frame of a call, if it is of this lane.
-    fn take_front(&mut self, id: CallId, lane: Lane) -> Result<Option<Bytes>, SeqError> {
+    fn take_front(&mut self, id: CallId, lane: Lane) -> Result<Option<FrameParts>, SeqError> {
         let Some(call) = self.calls.get_mut(&id) else {
             return Ok(None);
         };

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use nook_base::{Activation, ActivationDtype};
 use nook_wire::{
-    CachesAssembly, CachesHead, Chunk, LogitsAssembly, Message, TensorAssembly, TensorError,
+    Chunk, KvPieceAssembly, KvPieceHead, LogitsAssembly, Message, TensorAssembly, TensorError,
     WireMessage,
 };
 
@@ -45,10 +45,10 @@ impl TensorReader<LogitsAssembly> {
     }
 }
 
-impl TensorReader<CachesAssembly> {
+impl TensorReader<KvPieceAssembly> {
     /// For the bytes that CACHES announces.
-    pub fn caches(head: &CachesHead) -> Result<Self, TensorError> {
-        CachesAssembly::new(head).map(|assembly| Self { assembly })
+    pub fn kv_piece(head: &KvPieceHead) -> Result<Self, TensorError> {
+        KvPieceAssembly::new(head).map(|assembly| Self { assembly })
     }
 }
 
@@ -80,7 +80,7 @@ impl Assembly for TensorAssembly {
     }
 }
 
-impl Assembly for CachesAssembly {
+impl Assembly for KvPieceAssembly {
     type Tensor = Bytes;
 
     fn take(&mut self, chunk: Chunk) -> Result<Option<Bytes>, TensorError> {

@@ -172,7 +172,7 @@ impl State {
         let inference = &self.settings.settings().inference;
         let whole = inference.enabled && inference.whole_on_own_devices;
         let gate = self.devices.gate();
-        let sees = |peer: &PeerId| whole && gate.admit(*peer, Purpose::RemoteWhole).is_ok();
+        let sees = |peer: &PeerId| whole && gate.check(*peer, Purpose::RemoteWhole).is_ok();
         let may_see = self.devices.peers().list().iter().map(|peer| peer.id).filter(sees).collect();
         self.ask(Event::TrustChanged { may_see });
         for peer in self.bulletins.peers() {

@@ -106,7 +106,7 @@ impl State {
         let round_trip_ms = link.rtt().map(|rtt| rtt.as_secs_f64() * 1e3);
         let rtt =
             round_trip_ms.map_or_else(|| "not measured yet".to_owned(), |ms| format!("{ms:.1} ms"));
-        let may = |purpose| self.devices.gate().admit(peer.id, purpose).is_ok();
+        let may = |purpose| self.devices.gate().check(peer.id, purpose).is_ok();
         let (may_compute, may_use) = (may(Purpose::Borrow), may(Purpose::Lend));
         let borrow =
             if may_compute { "may compute for this device" } else { "may not compute for it" };

@@ -7,7 +7,7 @@ use nook_host::HostEvent;
 use nook_library::{Answered, Giver, LibraryEffect, LibraryEvent, Surroundings};
 use nook_requester::Event;
 use nook_resources::catalogue::Entry;
-use nook_trust::Purpose;
+use nook_trust::purpose::CopyModels;
 
 use crate::devices::{name_of, paired};
 use crate::fits::Basis;
@@ -26,7 +26,7 @@ impl State {
         let Self { library, devices, links, .. } = self;
         let peers = devices.peers();
         let giver = |peer: PeerId| {
-            let pass = devices.gate().admit(peer, Purpose::Copy).ok()?;
+            let pass = devices.gate().admit::<CopyModels>(peer).ok()?;
             Some(Giver { pass, link: links.link(peer)?, name: name_of(peers, peer) })
         };
         let around = Surroundings {

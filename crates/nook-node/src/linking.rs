@@ -15,6 +15,7 @@ use nook_link::pairing::{NotStored, OfferConfig, OfferError, StorePeer};
 use nook_resources::adverts::{AdvertBook, OwnDevice};
 use nook_trust::DeviceName;
 use nook_trust::pairing::Introduction;
+use nook_trust::purpose::RemoteWhole;
 use tokio::sync::oneshot;
 
 use crate::devices::{
@@ -115,7 +116,7 @@ impl State {
     /// Publishes what replies may route by. Only devices that the gate lets compute are in it.
     pub(crate) fn publish_book(&mut self) {
         let may_compute =
-            |peer: &PeerId| self.devices.gate().admit(*peer, nook_trust::Purpose::Borrow).is_ok();
+            |peer: &PeerId| self.devices.gate().check(*peer, nook_trust::Purpose::Borrow).is_ok();
         let on = self.settings.settings().inference.enabled;
         let paired = self.devices.peers().list().iter().map(|peer| peer.id);
         let (admitted, barred): (BTreeSet<_>, BTreeSet<_>) = paired.partition(may_compute);
@@ -148,7 +149,7 @@ impl State {
             return BTreeMap::new();
         }
         let own = |peer: &PeerId| {
-            let pass = self.devices.gate().admit(*peer, nook_trust::Purpose::RemoteWhole).ok()?;
+            let pass = self.devices.gate().admit::<RemoteWhole>(*peer).ok()?;
             let offers = self.links.link(*peer).and(self.requester.whole_offers(*peer))?;
             let offers = offers.offers.clone();
             Some((*peer, OwnDevice { pass, offers }))

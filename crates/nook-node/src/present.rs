@@ -244,7 +244,7 @@ impl State {
             UnusedReason::Blocked
         } else if !connected {
             UnusedReason::Away
-        } else if self.devices.gate().admit(peer.id, Purpose::Borrow).is_err() {
+        } else if self.devices.gate().check(peer.id, Purpose::Borrow).is_err() {
             UnusedReason::NotAllowed
         } else if advert.is_none() {
             UnusedReason::NotSharing

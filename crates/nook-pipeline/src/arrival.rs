@@ -6,7 +6,7 @@
 use nook_base::{Activation, ActivationDtype};
 use nook_plan::Place;
 
-use crate::gains::OutOfBounds;
+use crate::norm_bounds::OutOfBounds;
 
 /// Why a result cannot be right; in words, a sentence without its capital and full stop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,21 +1,24 @@
 //! Chains: hosts that hand their results to the next host instead of to this device.
 //!
-//! Where two neighbours of the route are linked with each other, the first is asked to send each result
-//! on to the second as its step ([`Action::Forward`]); the last of such a chain answers here. A decode
-//! step then crosses the network once for each host and once back, not twice for each.
+//! Where two neighbours of the route are linked with each other, the first is asked to send each
+//! result on to the second as its step ([`Action::Forward`]); the last of such a chain answers
+//! here. A decode step then crosses the network once for each host and once back, not twice for
+//! each.
 //!
-//! A chain is made of two fresh calls, before the first step of either, or not at all: so both number
-//! their steps alike, and nobody feeds a call from two sides. The pipeline gives steps to the head of a
-//! chain alone and notes what the others are about to get. [`Event::Passed`](crate::Event::Passed) says
-//! that a step has left a host, and moves the wait, and the suspicion, to the next one.
+//! A chain is made of two fresh calls, before the first step of either, or not at all: so both
+//! number their steps alike, and nobody feeds a call from two sides. The pipeline gives steps to
+//! the head of a chain alone and notes what the others are about to get.
+//! [`Event::Passed`](crate::Event::Passed) says that a step has left a host, and moves the wait,
+//! and the suspicion, to the next one.
 //!
-//! What the middle of a chain answers is not seen here, so it is not kept for replay. That is chosen:
-//! copies sent home would take the same radio as the star, and they are needed only when something
-//! breaks. When it does (a host or the way between two is gone, late, refuses, or what comes out at the
-//! end cannot be right) the chain *parts*: all its stages begin again from position 0, each for itself,
-//! from the log before the head, which is kept. Answers for positions that are known are dropped as
-//! after any replay (`recover`), so no token changes. For the rest of the prompt it stays with the star,
-//! which also finds out who is to blame where the chain could not tell.
+//! What the middle of a chain answers is not seen here, so it is not kept for replay. That is
+//! chosen: copies sent home would take the same radio as the star, and they are needed only when
+//! something breaks. When it does (a host or the way between two is gone, late, refuses, or what
+//! comes out at the end cannot be right) the chain *parts*: all its stages begin again from
+//! position 0, each for itself, from the log before the head, which is kept. Answers for positions
+//! that are known are dropped as after any replay (`recover`), so no token changes. For the rest of
+//! the prompt it stays with the star, which also finds out who is to blame where the chain could
+//! not tell.
 
 use std::ops::RangeInclusive;
 use std::time::Instant;
@@ -30,8 +33,8 @@ use crate::message::{Action, AttemptId, Report, ShardState};
 use crate::pipeline::Pipeline;
 use crate::stage::{Onward, Phase, Stage, UnderWay};
 
-/// Deadlines in a row that a host of a chain may miss. There is no rival for it, because nobody has the
-/// steps that it was given; the second miss parts the chain, and a spare is looked for.
+/// Deadlines in a row that a host of a chain may miss. There is no hedge for it, because nobody has
+/// the steps that it was given; the second miss parts the chain, and a spare is looked for.
 pub(crate) const CHAIN_MISSES_MAX: u32 = 1;
 
 /// Whether a stage and the next one can become a chain.
@@ -68,7 +71,7 @@ impl Pipeline {
         let can = &self.settings.forward;
         let is_known = from != to && can.contains(&from) && can.contains(&to);
         let is_fresh = |stage: &Stage| {
-            let is_free = stage.gift.is_none() && stage.spot_check.is_none();
+            let is_free = stage.migration.is_none() && stage.spot_check.is_none();
             stage.is_main() && stage.next_step == 0 && !stage.draining && is_free
         };
         let is_free = stage.onward == Onward::Home && stage.from == next.from;
@@ -94,7 +97,7 @@ impl Pipeline {
                 stage.onward = Onward::Linked;
                 stage.due = None;
                 if let Some(layer) = stage.gives() {
-                    self.boundaries.clear(layer);
+                    self.replay_logs.clear(layer);
                 }
             }
             (Onward::Asked, Some(_)) => {
@@ -143,8 +146,8 @@ impl Pipeline {
         }
     }
 
-    /// The end of a chain has answered `step`: the hosts before it are through with it too, whether or
-    /// not they have said so yet.
+    /// The end of a chain has answered `step`: the hosts before it are through with it too, whether
+    /// or not they have said so yet.
     pub(crate) fn settle_up_the_chain(&mut self, index: usize, step: u64, now: Instant) {
         let deadlines = self.settings.deadlines;
         for at in *self.chain(index).start()..index {
@@ -198,7 +201,8 @@ impl Pipeline {
         self.chain(index).enumerate().all(|(behind, at)| {
             let stage = &self.stages[at];
             let is_settled = stage.onward != Onward::Asked && self.linkable(at) == Linkable::Never;
-            // What is under way to a host counts from the head on, so each host behind it adds room.
+            // What is under way to a host counts from the head on, so each host behind it adds
+            // room.
             let has_room = stage.under_way.len() < window.saturating_mul(behind + 1);
             is_settled && has_room && !stage.draining
         })
@@ -241,8 +245,8 @@ impl Pipeline {
         LayerRange::new(head.start(), last.end()).unwrap_or(last)
     }
 
-    /// Something went wrong at a stage: a chain around it parts. Returns where the stage is now, when
-    /// the fault is its own; the star finds out whose it is otherwise.
+    /// Something went wrong at a stage: a chain around it parts. Returns where the stage is now,
+    /// when the fault is its own; the star finds out whose it is otherwise.
     pub(crate) fn leave_chain(
         &mut self,
         index: usize,
@@ -257,8 +261,8 @@ impl Pipeline {
         attempt.and_then(|attempt| self.stage_of(attempt))
     }
 
-    /// Ends the chain around `index`: every stage of it begins again for itself but `guilty`, of which
-    /// the caller disposes. No chain is made any more in this prompt.
+    /// Ends the chain around `index`: every stage of it begins again for itself but `guilty`, of
+    /// which the caller disposes. No chain is made any more in this prompt.
     pub(crate) fn part_chain(&mut self, index: usize, guilty: Option<AttemptId>, now: Instant) {
         self.measure.chains_parted += 1;
         self.settings.forward.clear();
@@ -274,7 +278,7 @@ impl Pipeline {
             if at != *chain.start()
                 && let Some(layer) = self.stages[at].takes()
             {
-                self.boundaries.clear(layer);
+                self.replay_logs.clear(layer);
             }
         }
         // Where the log before the head has forgotten its beginning, those before it refill it.

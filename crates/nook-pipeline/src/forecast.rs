@@ -1,8 +1,9 @@
 //! What each device is expected to take, as earlier replies and probes have measured it.
 //!
-//! The node fills a [`Forecast`] when a walk begins; the walk only reads it. It sizes the first waits
-//! of a call (`pace`), shows that a device has become slower than itself, and says what somebody else
-//! would take instead (`slow`). A device that is not in it is unknown: nothing is concluded from that.
+//! The node fills a [`Forecast`] when a walk begins; the walk only reads it. It sizes the first
+//! waits of a call (`pace`), shows that a device has become slower than itself, and says what
+//! somebody else would take instead (`slow`). A device that is not in it is unknown: nothing is
+//! concluded from that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

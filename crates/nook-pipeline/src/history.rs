@@ -1,32 +1,23 @@
-//! Marks of the history: requester and host can tell whether they hold the same positions, and the
-//! host learns nothing from a mark.
+//! The chain of prefix hashes of one history. Requester and host can tell whether they hold the
+//! same positions, and the host learns nothing from a hash.
 //!
-//! The pipeline keeps one [`Marks`] per prompt; each step carries the mark before and after it.
+//! The pipeline keeps one [`PrefixHashes`] per prompt. Each step carries the hashes before and
+//! after it.
 
-use nook_base::Sensitive;
+use nook_base::{PrefixHash, Sensitive};
 
-/// A keyed BLAKE3 mark over the token ids of all positions so far, cut to 16 bytes; all zero for
-/// none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct HistoryMark(pub [u8; 16]);
-
-impl HistoryMark {
-    /// The mark of an empty history.
-    pub const EMPTY: Self = Self([0; 16]);
-}
-
-/// The chain of marks of one history: entry `n` stands for the first `n` positions. `Debug` shows how
-/// many there are.
-pub struct Marks {
+/// Keyed BLAKE3 hashes, cut to 16 bytes: entry `n` stands for the first `n` positions. `Debug`
+/// shows how many there are.
+pub struct PrefixHashes {
     key: Sensitive<[u8; 32]>,
-    chain: Vec<HistoryMark>,
+    chain: Vec<PrefixHash>,
 }
 
-impl Marks {
-    /// Of an empty history. Only with the same key do equal histories have equal marks.
+impl PrefixHashes {
+    /// Of an empty history. Only with the same key do equal histories have equal hashes.
     #[must_use]
     pub fn new(key: Sensitive<[u8; 32]>) -> Self {
-        Self { key, chain: vec![HistoryMark::EMPTY] }
+        Self { key, chain: vec![PrefixHash::EMPTY] }
     }
 
     /// Extends the chain by one position.
@@ -35,22 +26,22 @@ impl Marks {
         link[..16].copy_from_slice(&self.at(u32::MAX).0);
         link[16..].copy_from_slice(&token.to_le_bytes());
         let digest = blake3::keyed_hash(&self.key, &link);
-        let mut mark = [0; 16];
-        mark.copy_from_slice(&digest.as_bytes()[..16]);
-        self.chain.push(HistoryMark(mark));
+        let mut hash = [0; 16];
+        hash.copy_from_slice(&digest.as_bytes()[..16]);
+        self.chain.push(PrefixHash(hash));
     }
 
-    /// The mark of the first `positions` positions, or of all when there are fewer.
+    /// The hash of the first `positions` positions, or of all when there are fewer.
     #[must_use]
-    pub fn at(&self, positions: u32) -> HistoryMark {
+    pub fn at(&self, positions: u32) -> PrefixHash {
         let last = self.chain.len() - 1;
         self.chain[last.min(positions as usize)]
     }
 }
 
-impl std::fmt::Debug for Marks {
+impl std::fmt::Debug for PrefixHashes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Marks({})", self.chain.len() - 1)
+        write!(f, "PrefixHashes({})", self.chain.len() - 1)
     }
 }
 
@@ -58,14 +49,14 @@ impl std::fmt::Debug for Marks {
 mod tests {
     use super::*;
 
-    fn chain(key: u8, tokens: &[u32]) -> HistoryMark {
-        let mut marks = Marks::new(Sensitive([key; 32]));
-        tokens.iter().for_each(|token| marks.push(*token));
-        marks.at(u32::MAX)
+    fn chain(key: u8, tokens: &[u32]) -> PrefixHash {
+        let mut hashes = PrefixHashes::new(Sensitive([key; 32]));
+        tokens.iter().for_each(|token| hashes.push(*token));
+        hashes.at(u32::MAX)
     }
 
     #[test]
-    fn equal_histories_have_equal_marks_and_no_others_do() {
+    fn equal_histories_have_equal_hashes_and_no_others_do() {
         assert_eq!(chain(1, &[5, 6, 7]), chain(1, &[5, 6, 7]));
         let different = [
             chain(1, &[]),
@@ -75,18 +66,18 @@ mod tests {
             chain(1, &[5, 6, 8]),
             chain(2, &[5, 6, 7]),
         ];
-        for (index, mark) in different.iter().enumerate() {
-            assert!(!different[..index].contains(mark));
+        for (index, hash) in different.iter().enumerate() {
+            assert!(!different[..index].contains(hash));
         }
     }
 
     #[test]
-    fn a_mark_of_the_past_does_not_change() {
-        let mut marks = Marks::new(Sensitive([9; 32]));
-        assert_eq!(marks.at(0), HistoryMark::EMPTY);
-        marks.push(3);
-        let one = marks.at(1);
-        marks.push(4);
-        assert_eq!((marks.at(1), marks.at(0)), (one, HistoryMark::EMPTY));
+    fn a_hash_of_the_past_does_not_change() {
+        let mut hashes = PrefixHashes::new(Sensitive([9; 32]));
+        assert_eq!(hashes.at(0), PrefixHash::EMPTY);
+        hashes.push(3);
+        let one = hashes.at(1);
+        hashes.push(4);
+        assert_eq!((hashes.at(1), hashes.at(0)), (one, PrefixHash::EMPTY));
     }
 }

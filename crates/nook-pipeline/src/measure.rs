@@ -5,13 +5,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use nook_base::{LayerRange, ModelPart, PeerId};
+use nook_base::{LayerRange, LogitRows, ModelPart, PeerId};
 use nook_plan::Place;
 
-use crate::message::LogitRows;
-
-/// Answered steps that are kept one by one, of prefill and of decode each. Of more, the newest stay:
-/// whoever fits a line through them forgets the older ones within some ten visits.
+/// Answered steps that are kept one by one, of prefill and of decode each. Of more, the newest
+/// stay: whoever fits a line through them forgets the older ones within some ten visits.
 pub const VISITS_KEPT_MAX: usize = 128;
 
 /// Figures of one prompt so far.
@@ -34,7 +32,8 @@ pub struct Measure {
     pub hedges_won: u32,
     /// Results refused as `corrupt_activation`.
     pub corrupt_activations: u32,
-    /// Times that activations did not fit f16 or q8 and everything was computed again in f32: 0 or 1.
+    /// Times that activations did not fit f16 or q8 and everything was computed again in f32: 0 or
+    /// 1.
     pub f16_overflows: u32,
     /// Positions that were not computed, because the hosts held them from an earlier reply.
     pub resumed: u32,
@@ -104,8 +103,8 @@ pub struct HopMeasure {
     pub bytes_out: u64,
     /// Rows that came back from it.
     pub bytes_in: u64,
-    /// Positions of the history when its first and its last step were answered; absent before. Tells
-    /// for which tokens of a reply it computed, whatever was computed again.
+    /// Positions of the history when its first and its last step were answered; absent before.
+    /// Tells for which tokens of a reply it computed, whatever was computed again.
     pub history: Option<(u32, u32)>,
 }
 
@@ -124,7 +123,8 @@ pub struct StepSums {
     pub wire_us: u64,
 }
 
-/// One answered step, for whoever measures devices. What the host claims is cut to what really passed.
+/// One answered step, for whoever measures devices. What the host claims is cut to what really
+/// passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HopVisit {
     /// Who.

@@ -1,20 +1,22 @@
 //! What goes into a pipeline and what comes out of it.
 //!
-//! An [`Event`] tells what happened; an [`Action`] is something the node must now do. Both are closed
-//! lists. Token ids appear in two places only: in [`Event::Begin`] and [`Event::NextToken`], and in
-//! [`Action::SendTokens`], which names a [`LocalAttempt`]: by type they cannot go to another device
-//! (invariant I-2).
+//! An [`Event`] tells what happened; an [`Action`] is something the node must now do. Both are
+//! closed lists. Token ids appear in two places only: in [`Event::Begin`] and [`Event::NextToken`],
+//! and in [`Action::SendTokens`], which names a [`LocalAttempt`]: by type they cannot go to another
+//! device (invariant I-2).
 
 use std::time::Duration;
 
-use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, ModelPart, PeerId, Sensitive};
+use nook_base::{
+    Activation, ActivationDtype, ErrorCode, LayerRange, LogitRows, ModelPart, PeerId, PrefixHash,
+    Sensitive,
+};
 use nook_plan::{Offer, Place};
 
 use crate::arrival::Corrupt;
-use crate::history::HistoryMark;
 
-/// One try at one segment: one call. Never used twice within a pipeline, so what still arrives for an
-/// old attempt is told apart.
+/// One try at one segment: one call. Never used twice within a pipeline, so what still arrives for
+/// an old attempt is told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId(pub(crate) u64);
 
@@ -59,7 +61,8 @@ pub enum Event {
         /// Time the host says the step waited there, in µs.
         queue_us: u32,
     },
-    /// The segment with the head has computed a step. The logits it was asked for stay with the node.
+    /// The segment with the head has computed a step. The logits it was asked for stay with the
+    /// node.
     Logits {
         /// Which call.
         attempt: AttemptId,
@@ -116,24 +119,26 @@ pub enum Event {
         /// Which call.
         attempt: AttemptId,
     },
-    /// A host that leaves would give what it remembers of this conversation; comes before `Draining`.
-    CachesOffered {
+    /// A host that leaves would give what it remembers of this conversation; comes before
+    /// `Draining`.
+    KvCacheOffered {
         /// Which call.
         attempt: AttemptId,
         /// How long that is expected to take, to the node and on to another device.
         takes: Duration,
     },
-    /// The answer to [`Action::AskCaches`]: the node has them. All that the host has answered came before.
-    CachesCame {
+    /// The answer to [`Action::RequestKvCache`]: the node has them. All that the host has answered
+    /// came before.
+    KvCacheReceived {
         /// The call of the host that leaves.
         attempt: AttemptId,
         /// Positions that it remembered.
         position: u32,
-        /// Their mark.
-        mark: HistoryMark,
+        /// Their prefix hash.
+        mark: PrefixHash,
     },
-    /// The answer to [`Action::GiveCaches`]: from now on the host remembers so many positions.
-    CachesTaken {
+    /// The answer to [`Action::SendKvCache`]: from now on the host remembers so many positions.
+    KvCacheImported {
         /// The call of the host that was given them.
         attempt: AttemptId,
         /// Positions; 0 when it was given nothing.
@@ -147,8 +152,9 @@ pub enum Event {
     Offers(Vec<Offer>),
     /// Time has passed; wanted at [`crate::Pipeline::next_deadline`].
     Tick,
-    /// The caller does not want the reply any more. While a reply is said, the token that is under way
-    /// is still computed, so that hosts can keep the conversation; a second `Cancel` ends at once.
+    /// The caller does not want the reply any more. While a reply is said, the token that is under
+    /// way is still computed, so that hosts can keep the conversation; a second `Cancel` ends at
+    /// once.
     Cancel,
 }
 
@@ -169,10 +175,10 @@ pub enum Action {
         positions_max: u32,
         /// Where to go on, when the host should hold an earlier call of this conversation: after so
         /// many positions, whose mark is this. `Opened` must then name the same position.
-        resume: Option<(u32, HistoryMark)>,
+        resume: Option<(u32, PrefixHash)>,
     },
-    /// Send a step of token ids to our own worker; answered by `Output`, or `Logits` when the part has
-    /// the head.
+    /// Send a step of token ids to our own worker; answered by `Output`, or `Logits` when the part
+    /// has the head.
     SendTokens {
         /// Which call.
         attempt: LocalAttempt,
@@ -182,10 +188,10 @@ pub enum Action {
         position: u32,
         /// One id per position.
         ids: Sensitive<Vec<u32>>,
-        /// Mark of the positions before.
-        history_before: HistoryMark,
-        /// Mark with these positions.
-        history_after: HistoryMark,
+        /// Prefix hash of the positions before.
+        history_before: PrefixHash,
+        /// Prefix hash with these positions.
+        history_after: PrefixHash,
         /// Logits wanted, when the part has the head.
         rows: LogitRows,
         /// How urgent.
@@ -201,10 +207,10 @@ pub enum Action {
         position: u32,
         /// One row per position.
         activation: Activation,
-        /// Mark of the positions before.
-        history_before: HistoryMark,
-        /// Mark with these positions.
-        history_after: HistoryMark,
+        /// Prefix hash of the positions before.
+        history_before: PrefixHash,
+        /// Prefix hash with these positions.
+        history_after: PrefixHash,
         /// Logits wanted, when the part has the head.
         rows: LogitRows,
         /// How urgent.
@@ -225,20 +231,22 @@ pub enum Action {
         /// Why.
         reason: CloseReason,
     },
-    /// Ask a host that leaves for what it remembers; answered by `CachesCame`, or by `Failed` or `Lost`.
-    AskCaches {
+    /// Ask a host that leaves for what it remembers; answered by `KvCacheReceived`, or by `Failed`
+    /// or `Lost`.
+    RequestKvCache {
         /// The call.
         attempt: AttemptId,
     },
-    /// Give a host what another one remembered; answered by `CachesTaken`. No step is sent before.
-    GiveCaches {
+    /// Give a host what another one remembered; answered by `KvCacheImported`. No step is sent
+    /// before.
+    SendKvCache {
         /// The call of the host that takes.
         attempt: AttemptId,
         /// The call of the host that gave.
         from: AttemptId,
     },
     /// What came from this call is not needed any more.
-    ForgetCaches {
+    DiscardKvCache {
         /// The call of the host that gave.
         from: AttemptId,
     },
@@ -270,15 +278,6 @@ pub enum Action {
     },
     /// The end, after `Finish`. Nothing follows.
     Done,
-}
-
-/// Which positions of a step need logits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogitRows {
-    /// None: the step only fills the cache.
-    None,
-    /// The last one.
-    Last,
 }
 
 /// Which queue a step takes.
@@ -338,13 +337,13 @@ pub enum Report {
     /// Numbers of this model are larger than f16 holds; the rest of the reply uses f32.
     ActivationsWidened,
     /// What a leaving device remembers is given to another, or is not.
-    Handover {
+    KvMigration {
         /// Who leaves.
         from: PeerId,
         /// Its layers.
         layers: LayerRange,
         /// What was decided, or came of it.
-        news: Handover,
+        news: KvMigration,
     },
     /// This device takes over layers of another.
     FallbackToLocal {
@@ -355,12 +354,13 @@ pub enum Report {
 
 /// How a hand-over goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Handover {
+pub enum KvMigration {
     /// Moving and computing again were compared.
     Chosen {
         /// What moving is expected to take.
         transfer: Duration,
-        /// What computing again is expected to take; `None` where it would begin before these layers.
+        /// What computing again is expected to take; `None` where it would begin before these
+        /// layers.
         replay: Option<Duration>,
         /// Whether moving was chosen.
         is_cheaper: bool,

@@ -1,8 +1,8 @@
 //! How long a segment takes, learned from its own steps, and how long to wait for the next one.
 //!
 //! Each attempt at a stage has its own [`Pace`]: a new host is cold again. The first step of a call
-//! counts for nothing but being over. What earlier replies have shown of the device ([`crate::Forecast`])
-//! stands in until this call has shown enough.
+//! counts for nothing but being over. What earlier replies have shown of the device
+//! ([`crate::Forecast`]) stands in until this call has shown enough.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -39,8 +39,8 @@ impl Pace {
     }
 
     /// The mean of the last `count` steps of decode without the `forgiven` longest of them; `None`
-    /// before there are as many. A median would not do: a device that gets a turn now and then answers
-    /// most steps at once, and every few of them late.
+    /// before there are as many. A median would not do: a device that gets a turn now and then
+    /// answers most steps at once, and every few of them late.
     pub(crate) fn recent(&self, count: usize, forgiven: usize) -> Option<Duration> {
         let first = self.decode.len().checked_sub(count)?;
         let mut last: Vec<Duration> = self.decode.iter().skip(first).copied().collect();

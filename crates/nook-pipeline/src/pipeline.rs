@@ -1,8 +1,8 @@
 //! The state of one prompt and the door for its events.
 //!
 //! [`Pipeline::handle`] takes one event at a time: it changes the stages, lets every stage that can
-//! take a step (`walk`), relieves who is late (`rival`), repairs what broke (`recover`), and returns
-//! what the node must do.
+//! take a step (`walk`), relieves who is late (`hedge`), repairs what broke (`recover`), and
+//! returns what the node must do.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,15 +11,15 @@ use nook_base::{ErrorCode, PeerId, Sensitive};
 use nook_plan::{Place, Route, Segment};
 
 use crate::arrival::Corrupt;
-use crate::boundaries::Boundaries;
 use crate::fault::{Exclusion, Fault};
-use crate::gains::GainBook;
-use crate::history::Marks;
+use crate::history::PrefixHashes;
 use crate::measure::{HopVisit, Measure, Takeover, Visits};
 use crate::message::{Action, AttemptId, CloseReason, Event, Report, ShardState};
+use crate::norm_bounds::NormBounds;
+use crate::prefix_cache::{PrefixCacheEntry, Resume};
+use crate::replay_logs::ReplayLogs;
 use crate::settings::{PipelineSettings, STOP_LIMIT};
 use crate::stage::{Asked, Phase, Role, Stage};
-use crate::trail::{Resume, Trail};
 
 /// One prompt's walk. See the crate's header.
 pub struct Pipeline {
@@ -27,11 +27,11 @@ pub struct Pipeline {
     /// The main line in layer order; behind each of its stages those that run beside it.
     pub(crate) stages: Vec<Stage>,
     /// What was put into the stages that take rows, from position 0.
-    pub(crate) boundaries: Boundaries,
+    pub(crate) replay_logs: ReplayLogs,
     pub(crate) state: State,
     /// Prompt and reply so far.
     pub(crate) ids: Sensitive<Vec<u32>>,
-    pub(crate) marks: Marks,
+    pub(crate) marks: PrefixHashes,
     /// Positions whose logits were handed to the sampler.
     pub(crate) sampled: u32,
     pub(crate) began: Option<Instant>,
@@ -51,11 +51,11 @@ pub struct Pipeline {
     /// Until when the token that is under way may still be computed though nobody wants it.
     pub(crate) stop_due: Option<Instant>,
     /// What the hosts hold, once the walk has ended in order.
-    pub(crate) trail: Option<Trail>,
+    pub(crate) trail: Option<PrefixCacheEntry>,
     pub(crate) measure: Measure,
     pub(crate) visits: Visits,
     /// Gains that this walk has observed.
-    pub(crate) gains: GainBook,
+    pub(crate) gains: NormBounds,
     /// What the node must do next; handed over at the end of each event.
     pub(crate) actions: Vec<Action>,
 }
@@ -80,14 +80,14 @@ impl Pipeline {
         }
         let stage = |segment: &Segment| Stage::new(*segment, Role::Main);
         let stages: Vec<Stage> = route.segments().iter().map(stage).collect();
-        let mut boundaries = Boundaries::new(settings.hidden, settings.dtype);
-        stages.iter().filter_map(Stage::takes).for_each(|layer| boundaries.ensure(layer));
+        let mut replay_logs = ReplayLogs::new(settings.hidden, settings.dtype);
+        stages.iter().filter_map(Stage::takes).for_each(|layer| replay_logs.ensure(layer));
         Self {
             stages,
-            boundaries,
+            replay_logs,
             state: State::Ready,
             ids: Sensitive(Vec::new()),
-            marks: Marks::new(settings.history_key.clone()),
+            marks: PrefixHashes::new(settings.history_key.clone()),
             sampled: 0,
             began: None,
             attempts: 0,
@@ -102,7 +102,7 @@ impl Pipeline {
             trail: None,
             measure: Measure::default(),
             visits: Visits::default(),
-            gains: GainBook::default(),
+            gains: NormBounds::default(),
             actions: Vec::new(),
             settings,
         }
@@ -126,7 +126,7 @@ impl Pipeline {
             }
         }
         if self.state == State::Walking {
-            self.want_witnesses();
+            self.want_verifiers();
             self.ask_for_offers(now);
         }
         std::mem::take(&mut self.actions)
@@ -139,8 +139,9 @@ impl Pipeline {
             return None;
         }
         let stages = self.stages.iter().filter_map(|stage| stage.due);
-        let gifts = self.stages.iter().flat_map(|stage| [stage.gift_due(), stage.caches_due]);
-        stages.chain(gifts.flatten()).chain(self.offers_due).chain(self.stop_due).min()
+        let migrations =
+            self.stages.iter().flat_map(|stage| [stage.migration_due(), stage.caches_due]);
+        stages.chain(migrations.flatten()).chain(self.offers_due).chain(self.stop_due).min()
     }
 
     /// What the walk has cost so far.
@@ -151,15 +152,16 @@ impl Pipeline {
         measure
     }
 
-    /// The newest answered steps one by one, those of the prompt first: what the speed of a device is
-    /// told from.
+    /// The newest answered steps one by one, those of the prompt first: what the speed of a device
+    /// is told from.
     pub fn visits(&self) -> impl Iterator<Item = &HopVisit> {
         self.visits.iter()
     }
 
-    /// The gains of spans that this walk has observed; worth keeping when the reply was seen through.
+    /// The gains of spans that this walk has observed; worth keeping when the reply was seen
+    /// through.
     #[must_use]
-    pub fn gains(&self) -> &GainBook {
+    pub fn gains(&self) -> &NormBounds {
         &self.gains
     }
 
@@ -190,12 +192,12 @@ impl Pipeline {
         let resume =
             self.settings.resume.take().filter(|resume| resume.position < self.positions());
         let drawn = self.draw_spot_checks(resume.as_ref().map_or(0, |resume| resume.position));
-        // What goes into a stage that is checked has to be here from the beginning, so those before it
-        // compute their past again (`spot`).
+        // What goes into a stage that is checked has to be here from the beginning, so those before
+        // it compute their past again (`verification`).
         let first = drawn.unwrap_or(0);
         if let Some(resume) = &resume {
             let beyond = drawn.and_then(|index| self.stages[index].takes());
-            self.boundaries.resume_at(resume.position, beyond);
+            self.replay_logs.resume_at(resume.position, beyond);
             self.measure.resumed = resume.position;
         }
         for index in 0..self.stages.len() {
@@ -208,8 +210,8 @@ impl Pipeline {
             Event::Begin { .. } => {}
             Event::Opened { attempt, position } => self.on_opened(attempt, position, now),
             Event::Progress { attempt } => {
-                // Misses are forgotten only when a step is answered, and only as many pieces count as
-                // there are, so a trickle does not hide a device that never answers.
+                // Misses are forgotten only when a step is answered, and only as many pieces count
+                // as there are, so a trickle does not hide a device that never answers.
                 if let Some(index) = self.find_or_count(attempt) {
                     self.stages[index].progressed(&self.settings.deadlines, now);
                 }
@@ -225,9 +227,9 @@ impl Pipeline {
                     self.on_logits(index, (step, position), (compute_us, queue_us), now);
                 }
             }
-            caches @ (Event::CachesOffered { .. }
-            | Event::CachesCame { .. }
-            | Event::CachesTaken { .. }) => self.on_caches(caches, now),
+            caches @ (Event::KvCacheOffered { .. }
+            | Event::KvCacheReceived { .. }
+            | Event::KvCacheImported { .. }) => self.on_caches(caches, now),
             Event::Failed { attempt, code, sentence } => {
                 if let Some(index) = self.find_or_count(attempt) {
                     self.on_fault(index, Fault::reported(code, sentence), now);
@@ -271,18 +273,19 @@ impl Pipeline {
     /// What a host that leaves remembers is offered, has come, or was taken by another one.
     fn on_caches(&mut self, event: Event, now: Instant) {
         match event {
-            Event::CachesOffered { attempt, takes } => {
+            Event::KvCacheOffered { attempt, takes } => {
                 if let Some(index) = self.find_or_count(attempt) {
-                    self.on_caches_offered(index, takes);
+                    self.on_kv_cache_offered(index, takes);
                 }
             }
-            Event::CachesCame { attempt, position, mark } => match self.find_or_count(attempt) {
-                Some(index) => self.on_caches_came(index, (position, mark), now),
-                None => self.actions.push(Action::ForgetCaches { from: attempt }),
+            Event::KvCacheReceived { attempt, position, mark } => match self.find_or_count(attempt)
+            {
+                Some(index) => self.on_kv_cache_received(index, (position, mark), now),
+                None => self.actions.push(Action::DiscardKvCache { from: attempt }),
             },
-            Event::CachesTaken { attempt, position } => {
+            Event::KvCacheImported { attempt, position } => {
                 if let Some(index) = self.find_or_count(attempt) {
-                    self.on_caches_taken(index, position, now);
+                    self.on_kv_cache_imported(index, position, now);
                 }
             }
             _ => {}
@@ -318,7 +321,7 @@ impl Pipeline {
         if is_built && self.measure.construct.is_none() {
             self.measure.construct = self.began.map(|began| now - began);
         }
-        self.give_caches(index, now);
+        self.send_kv_cache(index, now);
     }
 
     fn on_next_token(&mut self, token: Sensitive<u32>) {
@@ -337,8 +340,9 @@ impl Pipeline {
         self.end(CloseReason::Finished, Action::Done);
     }
 
-    /// Between two steps the hosts can keep what they have. Those that are under way are waited for, but
-    /// not for long, and nothing is repaired for them. While the prompt is read no further step is begun.
+    /// Between two steps the hosts can keep what they have. Those that are under way are waited
+    /// for, but not for long, and nothing is repaired for them. While the prompt is read no further
+    /// step is begun.
     fn on_cancel(&mut self, now: Instant) {
         if self.is_in_order() && self.stop_due.is_none() && !self.is_between_steps() {
             self.stop_due = Some(now + STOP_LIMIT);
@@ -385,7 +389,7 @@ impl Pipeline {
             // What is closed in the middle of a step, or beside the route, is not to be kept.
             let is_kept = self.stages[index].is_left_in_order();
             let is_cut = reason == CloseReason::Finished && !is_kept;
-            self.drop_gift(index);
+            self.drop_migration(index);
             self.close(index, if is_cut { CloseReason::Superseded } else { reason });
         }
         self.actions.push(last);
@@ -401,12 +405,12 @@ impl Pipeline {
         let attempt = AttemptId(self.attempts);
         let stage = &mut self.stages[index];
         stage.open(attempt, resume, &self.settings, now);
-        stage.keep_gift();
+        stage.keep_migration();
         self.actions.push(Action::Open {
             attempt,
             place: stage.place(),
             part: stage.segment.part,
-            dtype: self.boundaries.dtype(),
+            dtype: self.replay_logs.dtype(),
             positions_max: self.settings.positions_max,
             resume: resume.map(|resume| (resume.position, self.marks.at(resume.position))),
         });

@@ -1,14 +1,13 @@
 //! What happens when a segment fails or leaves.
 //!
-//! A failed device is out of this prompt. Its layers go to whoever computes them already (`rival`),
-//! else to other devices that have them in memory, else to other devices that would load them or to this
-//! one, whichever is expected to have written the rest sooner, of which no more than the next positions count
-//! ([`Pipeline::positions_ahead`]): how long it is nobody knows. Else the prompt ends with a clear code.
-//! Where nothing is expected of one of the two, the other devices come first: this one is the one that a
-//! person sits at.
-//! Whoever takes over starts at position 0 of the log before the span. A log that has forgotten its
-//! beginning is rebuilt by running the stages before it again, back to the nearest one that still has
-//! everything; the token ids always do.
+//! A failed device is out of this prompt. Its layers go to whoever computes them already (`hedge`),
+//! else to other devices that have them in memory, else to other devices that would load them or to
+//! this one, whichever is expected to have written the rest sooner, of which no more than the next
+//! positions count ([`Pipeline::positions_ahead`]): how long it is nobody knows. Else the prompt
+//! ends with a clear code. Where nothing is expected of one of the two, the other devices come
+//! first: this one is the one that a person sits at. Whoever takes over starts at position 0 of the
+//! log before the span. A log that has forgotten its beginning is rebuilt by running the stages
+//! before it again, back to the nearest one that still has everything; the token ids always do.
 
 use std::time::Instant;
 
@@ -19,7 +18,7 @@ use nook_plan::{Hop, Offer, Place, Segment, greedy_cover};
 use crate::fault::{Exclusion, Fault, FaultKind};
 use crate::message::{Action, AttemptId, CloseReason, Report, ShardState};
 use crate::pipeline::{Pipeline, State};
-use crate::retained::Retained;
+use crate::replay_log::ReplayLog;
 use crate::settings::FallBack;
 use crate::stage::{Asked, Onward, Phase, Role, Slowness, Stage};
 
@@ -36,7 +35,7 @@ impl Pipeline {
         if self.stop_due.is_some() {
             return self.cancel();
         }
-        if fault.is_overflow(self.boundaries.dtype()) {
+        if fault.is_overflow(self.replay_logs.dtype()) {
             return self.restart_in_f32(now);
         }
         if self.is_resume_refused(index, &fault) {
@@ -48,7 +47,7 @@ impl Pipeline {
         let Some(index) = self.leave_chain(index, &fault, now) else {
             return;
         };
-        if self.is_gift_refused(index, &fault) {
+        if self.is_migration_refused(index, &fault) {
             return self.replay_instead(index, now);
         }
         let fault = self.excused(index, fault);
@@ -61,8 +60,8 @@ impl Pipeline {
         }
     }
 
-    /// Numbers of this model are larger than f16 or q8 holds: everything is computed again in f32. Tokens
-    /// that were chosen stay.
+    /// Numbers of this model are larger than f16 or q8 holds: everything is computed again in f32.
+    /// Tokens that were chosen stay.
     fn restart_in_f32(&mut self, now: Instant) {
         self.measure.f16_overflows += 1;
         self.report(Report::ActivationsWidened);
@@ -73,8 +72,8 @@ impl Pipeline {
     pub(crate) fn compute_all_again(&mut self, dtype: ActivationDtype, now: Instant) {
         self.measure.resumed = 0;
         // What a host remembered came from other numbers than those that are made now.
-        (0..self.stages.len()).for_each(|index| self.drop_gift(index));
-        self.boundaries.restart(dtype);
+        (0..self.stages.len()).for_each(|index| self.drop_migration(index));
+        self.replay_logs.restart(dtype);
         // Chains begin anew as well: their calls are fresh again.
         self.stages.iter_mut().for_each(|stage| stage.onward = Onward::Home);
         let attempts: Vec<AttemptId> =
@@ -90,7 +89,7 @@ impl Pipeline {
             if self.is_chained(index) {
                 return self.part_chain(index, None, now);
             }
-            self.drop_gift(index);
+            self.drop_migration(index);
             self.drop_side(index, CloseReason::Superseded);
             self.close(index, CloseReason::Superseded);
             self.open(index, now);
@@ -98,7 +97,7 @@ impl Pipeline {
     }
 
     fn on_local_fault(&mut self, index: usize, fault: Fault, now: Instant) {
-        self.drop_gift(index);
+        self.drop_migration(index);
         self.close(index, CloseReason::Failed(fault.code));
         let stage = &mut self.stages[index];
         stage.local_failures += 1;
@@ -127,12 +126,12 @@ impl Pipeline {
             self.note_takeover(index, peer, since);
         }
         let is_relieved = self.has_side(index);
-        self.note_no_caches(index, peer);
+        self.note_no_kv_cache(index, peer);
         let reason = match fault.kind {
             FaultKind::Stalled | FaultKind::Slow if is_relieved => CloseReason::Superseded,
             _ => CloseReason::Failed(fault.code),
         };
-        self.exclude(index, peer, fault, is_refusal);
+        self.exclude(index, peer, fault);
         self.close(index, reason);
         self.stages[index].fault = Some(fault.code);
         if is_relieved {
@@ -145,7 +144,8 @@ impl Pipeline {
     }
 
     /// Bars `peer` from this prompt, and tells why.
-    pub(crate) fn exclude(&mut self, index: usize, peer: PeerId, fault: &Fault, is_refusal: bool) {
+    pub(crate) fn exclude(&mut self, index: usize, peer: PeerId, fault: &Fault) {
+        let is_refusal = self.stages[index].is_refused_by(fault);
         let layers = self.stages[index].layers();
         let exclusion = match (self.excluded.get(&peer), fault.kind) {
             (None, FaultKind::Stalled | FaultKind::Slow) => Exclusion::Suspected,
@@ -216,7 +216,7 @@ impl Pipeline {
             } else if self.stages[index].slowness == Slowness::Slow {
                 self.chase(index, &mut offers, now);
             } else {
-                self.call_witness(index, &mut offers, now);
+                self.call_verifier(index, &mut offers, now);
             }
         }
         while self.state == State::Walking
@@ -273,7 +273,8 @@ impl Pipeline {
         self.cover_by(index, &held)
     }
 
-    /// Whether this device is expected to have written what is ahead of the reply before `hops` would.
+    /// Whether this device is expected to have written what is ahead of the reply before `hops`
+    /// would.
     fn is_sooner_here(&self, index: usize, hops: &[Hop]) -> bool {
         let here = [Segment { part: self.stages[index].segment.part, place: Place::Local }];
         let ahead = self.positions_ahead();
@@ -312,19 +313,19 @@ impl Pipeline {
         self.report(Report::FallbackToLocal { layers: part.layers });
     }
 
-    /// Puts `segments`, which cover the same layers, in the place of a stage without a host. The first
-    /// takes its log; the boundaries between them are rebuilt by the replay.
+    /// Puts `segments`, which cover the same layers, in the place of a stage without a host. The
+    /// first takes its log; the boundaries between them are rebuilt by the replay.
     fn replace(&mut self, index: usize, segments: &[Segment], now: Instant) {
         if segments.len() != 1 {
             // What one host remembered is not divided among several.
-            self.drop_gift(index);
+            self.drop_migration(index);
         }
-        let gift = self.stages[index].gift.take();
+        let migration = self.stages[index].migration.take();
         self.retire(index);
         self.insert(index, segments, Role::Main, now);
-        if gift.is_some() {
-            self.stages[index].gift = gift;
-            self.stages[index].keep_gift();
+        if migration.is_some() {
+            self.stages[index].migration = migration;
+            self.stages[index].keep_migration();
         } else {
             self.rewind(index, now);
         }
@@ -332,7 +333,7 @@ impl Pipeline {
 
     /// Takes a closed stage out.
     pub(crate) fn retire(&mut self, index: usize) {
-        self.drop_gift(index);
+        self.drop_migration(index);
         let old = self.stages.remove(index);
         if old.measure.is_used() {
             self.measure.hops.push(old.measure);
@@ -343,12 +344,12 @@ impl Pipeline {
     pub(crate) fn insert(&mut self, index: usize, segments: &[Segment], role: Role, now: Instant) {
         for (offset, segment) in segments.iter().enumerate() {
             let boundary = segment.part.layers.start();
-            self.boundaries.ensure(boundary);
+            self.replay_logs.ensure(boundary);
             if offset > 0 {
-                self.boundaries.clear(boundary);
+                self.replay_logs.clear(boundary);
             }
             self.stages.insert(index + offset, Stage::new(*segment, role));
-            if matches!(role, Role::Main | Role::Rival) {
+            if matches!(role, Role::Main | Role::Hedge) {
                 self.draw_replay(index + offset);
             }
             self.open(index + offset, now);
@@ -365,12 +366,12 @@ impl Pipeline {
             let (Some(layer), Some(before)) = (self.stages[index].takes(), before) else {
                 return;
             };
-            self.boundaries.clear(layer);
+            self.replay_logs.clear(layer);
             match self.stages[before].attempt() {
                 Some(attempt) => self.start_again(attempt, now),
                 // A stage that has no host starts from the beginning anyway, once it gets one.
                 None => {
-                    self.drop_gift(before);
+                    self.drop_migration(before);
                     self.drop_side(before, CloseReason::Superseded);
                 }
             }
@@ -380,13 +381,13 @@ impl Pipeline {
 
     /// Whether a new attempt at `index` could be filled from position 0.
     pub(crate) fn is_replayable(&self, index: usize) -> bool {
-        let log = self.stages[index].takes().and_then(|layer| self.boundaries.get(layer));
-        log.is_none_or(Retained::is_complete)
+        let log = self.stages[index].takes().and_then(|layer| self.replay_logs.get(layer));
+        log.is_none_or(ReplayLog::is_complete)
     }
 
     pub(crate) fn drop_unread_logs(&mut self) {
         let read = self.stages.iter().filter_map(Stage::takes).collect();
-        self.boundaries.keep(&read);
+        self.replay_logs.keep(&read);
     }
 
     pub(crate) fn on_draining(&mut self, index: usize, now: Instant) {
@@ -395,7 +396,7 @@ impl Pipeline {
         // A chain parts once its steps under way are through, and then all of it begins again: what
         // one of its hosts remembers is of no use then.
         if !self.is_chained(index) {
-            self.ask_for_caches(index, now);
+            self.request_kv_cache(index, now);
         }
     }
 

@@ -11,21 +11,21 @@ use nook_base::limits::CHUNK_BYTES;
 use nook_base::{ActivationDtype, PeerId, Sensitive};
 
 use crate::forecast::Forecast;
-use crate::gains::GainBook;
-use crate::trail::Resume;
+use crate::norm_bounds::NormBounds;
+use crate::prefix_cache::Resume;
 
 /// Steps of prefill that one segment may have under way: the second travels while the first is
 /// computed. Decode has one by its nature.
 pub const PREFILL_WINDOW: usize = 2;
 
-/// Chunks that a segment may have waiting for it before the segment in front pauses. It keeps a fast
-/// device from computing a long prompt that is then cancelled.
+/// Chunks that a segment may have waiting for it before the segment in front pauses. It keeps a
+/// fast device from computing a long prompt that is then cancelled.
 pub const QUEUED_CHUNKS_MAX: u32 = 4;
 
-/// Bytes of activations kept for replay, over all segments of one prompt: 8,192 positions of a 4,096
-/// wide model in f16 at 16 boundaries. Beyond it a segment forgets what it has consumed, and a
-/// failure there is repaired from the nearest earlier segment that still has everything.
-pub const RETAINED_BYTES_MAX: usize = 1 << 30;
+/// Bytes of activations kept for replay, over all segments of one prompt: 8,192 positions of a
+/// 4,096 wide model in f16 at 16 boundaries. Beyond it a segment forgets what it has consumed, and
+/// a failure there is repaired from the nearest earlier segment that still has everything.
+pub const REPLAY_LOG_BYTES_MAX: usize = 1 << 30;
 
 /// Longest wait for the token that is under way when a reply is stopped. If it comes, every host is
 /// between two steps and can keep the conversation; if not, the calls are broken off.
@@ -61,20 +61,20 @@ pub struct PipelineSettings {
     /// How long to wait for what.
     pub deadlines: Deadlines,
     /// What earlier walks over this model have shown about the size of its numbers.
-    pub gains: Arc<GainBook>,
+    pub gains: Arc<NormBounds>,
     /// What each device is expected to take; empty when nothing was measured.
     pub forecast: Arc<Forecast>,
     /// How much is computed twice to catch what no cheap check can.
     pub spot_check: SpotCheck,
-    /// Usually [`RETAINED_BYTES_MAX`].
-    pub retained_bytes_max: usize,
+    /// Usually [`REPLAY_LOG_BYTES_MAX`].
+    pub replay_log_bytes_max: usize,
     /// Secret of this conversation; keys the history marks. A prompt that resumes goes on with the
     /// one of the trail instead.
     pub history_key: Sensitive<[u8; 32]>,
     /// Where to go on, when the route is the one that a trail names; else everything is computed.
     pub resume: Option<Resume>,
-    /// Devices that can hand a result to, or take one from, another of them; whether two of them are
-    /// linked they say when they are asked. Empty: every result comes here.
+    /// Devices that can hand a result to, or take one from, another of them; whether two of them
+    /// are linked they say when they are asked. Empty: every result comes here.
     pub forward: BTreeSet<PeerId>,
 }
 
@@ -112,8 +112,9 @@ pub struct Deadlines {
     /// Our own worker gets this many times longer: nobody else could be asked, and its death is
     /// noticed without a deadline.
     pub local_patience: u32,
-    /// Bytes of a step, or of its answer, in one piece. While pieces move, a wait begins anew, but no
-    /// oftener than there are pieces of this size: who splits an answer finer is not waited for longer.
+    /// Bytes of a step, or of its answer, in one piece. While pieces move, a wait begins anew, but
+    /// no oftener than there are pieces of this size: who splits an answer finer is not waited for
+    /// longer.
     pub piece_bytes: usize,
     /// A device says whether it can hand its results to another; it asks that one first.
     pub forward: Duration,

@@ -1,19 +1,19 @@
 //! A device that answers every step, and has become much slower than it was.
 //!
-//! No deadline passes, because a deadline must forgive. So each answered decode step is also compared
-//! with what the device usually takes and with what somebody else would take ([`crate::Forecast`]).
-//! When the gain is large and pays for the replay within a short while, the layers are begun elsewhere
-//! beside it, as for a late device (`rival`); but the slow one's answers do not end that: whoever takes
-//! over has to catch up while the reply goes on.
+//! No deadline passes, because a deadline must forgive. So each answered decode step is also
+//! compared with what the device usually takes and with what somebody else would take
+//! ([`crate::Forecast`]). When the gain is large and pays for the replay within a short while, the
+//! layers are begun elsewhere beside it, as for a late device (`hedge`); but the slow one's answers
+//! do not end that: whoever takes over has to catch up while the reply goes on.
 
 use std::time::{Duration, Instant};
 
 use nook_plan::{Offer, Place, Segment};
 
+use crate::hedge::HEDGES_MAX;
 use crate::message::CloseReason;
 use crate::pipeline::Pipeline;
 use crate::recover::{segments, take_streams};
-use crate::rival::HEDGES_MAX;
 use crate::stage::{Asked, Phase, Role, Slowness};
 
 /// Decode steps whose mean is the pace of a device at the moment.
@@ -22,21 +22,22 @@ const PACE_STEPS: usize = 12;
 /// The longest of them, which does not count: a hiccup is no pace.
 const HICCUPS_FORGIVEN: usize = 1;
 
-/// A device is slow when it takes this many times what it usually takes. Twice is what other programs
-/// on the same machine do; the planner sees that with the next reply.
+/// A device is slow when it takes this many times what it usually takes. Twice is what other
+/// programs on the same machine do; the planner sees that with the next reply.
 const SLOWER_THAN_ITSELF: u32 = 4;
 
 /// Whoever takes over must be this many times faster than the slow device is now.
 const FASTER_THAN_IT: u32 = 3;
 
-/// Less than this for each step is hardly seen, and the other programs of a busy machine cause as much.
+/// Less than this for each step is hardly seen, and the other programs of a busy machine cause as
+/// much.
 const SAVES_MIN: Duration = Duration::from_millis(30);
 
 /// Positions within which replay and loading must have paid. How long a reply goes on nobody knows.
 const POSITIONS_AHEAD: u32 = 64;
 
-/// Decode steps that the slow device may answer while somebody else catches up; after that it stays,
-/// for this reply.
+/// Decode steps that the slow device may answer while somebody else catches up; after that it
+/// stays, for this reply.
 const CATCH_UP_STEPS: u32 = 256;
 
 impl Pipeline {
@@ -74,7 +75,7 @@ impl Pipeline {
         let stage = &self.stages[index];
         let is_busy = !stage.is_main() || stage.draining || stage.asked != Asked::No;
         let is_peer = stage.place() != Place::Local && matches!(stage.phase, Phase::Open(_));
-        // What a chain's last host takes is not its own pace, and a rival could not be fed.
+        // What a chain's last host takes is not its own pace, and a hedge could not be fed.
         if is_busy || !is_peer || self.has_side(index) || self.is_chained(index) {
             return false;
         }
@@ -97,14 +98,14 @@ impl Pipeline {
         if is_enough || !self.is_replayable(index) {
             return;
         }
-        let Some(rivals) = self.faster(index, pace, offers) else { return };
+        let Some(hedges) = self.faster(index, pace, offers) else { return };
         self.measure.hedges += 1;
         self.stages[index].slowness = Slowness::Chased(0);
-        self.insert(index + 1, &rivals, Role::Rival, now);
+        self.insert(index + 1, &hedges, Role::Hedge, now);
     }
 
-    /// Other devices, or this one, that would compute the stage's layers so much faster that beginning
-    /// with them pays.
+    /// Other devices, or this one, that would compute the stage's layers so much faster that
+    /// beginning with them pays.
     fn faster(&self, index: usize, pace: Duration, offers: &mut [Offer]) -> Option<Vec<Segment>> {
         let stage = &self.stages[index];
         let here = vec![Segment { part: stage.segment.part, place: Place::Local }];

@@ -9,16 +9,16 @@ mod standing;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use nook_base::{Activation, ErrorCode, LayerRange};
+use nook_base::{Activation, ErrorCode, LayerRange, LogitRows};
 use nook_plan::{Place, Segment};
 
 use crate::measure::HopMeasure;
-use crate::message::{AttemptId, LogitRows};
+use crate::message::AttemptId;
 use crate::pace::Pace;
+use crate::prefix_cache::Resume;
 use crate::settings::{Deadlines, PipelineSettings};
-use crate::trail::Resume;
 
-pub(crate) use standing::{Drawn, Gift, Onward, Slowness};
+pub(crate) use standing::{Drawn, Migration, Onward, Slowness};
 
 /// Most often that missed deadlines double the next one, so that no wait overflows.
 const BACKOFF_DOUBLINGS_MAX: u32 = 6;
@@ -60,7 +60,7 @@ pub(crate) struct Stage {
     /// Until when to wait for that, once it was asked for.
     pub(crate) caches_due: Option<Instant>,
     /// What the host before this one remembered, on its way here.
-    pub(crate) gift: Option<Gift>,
+    pub(crate) migration: Option<Migration>,
     /// What somebody else computes too, if this stage was drawn for that.
     pub(crate) spot_check: Option<Drawn>,
     /// Where this attempt's results go.
@@ -73,9 +73,9 @@ pub(crate) enum Role {
     /// It is the route.
     Main,
     /// It computes the layers of a late stage too; whoever answers first stays.
-    Rival,
+    Hedge,
     /// It recomputes the stage before it up to where that was drawn, to compare.
-    Witness(Drawn),
+    Verifier(Drawn),
 }
 
 /// Where a stage stands with its host.
@@ -140,7 +140,7 @@ impl Stage {
             draining: false,
             caches_take: None,
             caches_due: None,
-            gift: None,
+            migration: None,
             spot_check: None,
             onward: Onward::Home,
         }

@@ -1,22 +1,22 @@
 //! The undisturbed walk: stages take steps from their logs and pass results on.
 //!
-//! Every stage with an open call takes the next positions of its log, at most one chunk per step and
-//! one window of steps at a time. The result of a step goes to the log behind the stage, as far as
-//! that does not have the positions already; the last stage's logits go to the sampler.
+//! Every stage with an open call takes the next positions of its log, at most one chunk per step
+//! and one window of steps at a time. The result of a step goes to the log behind the stage, as far
+//! as that does not have the positions already; the last stage's logits go to the sampler.
 
 use std::time::{Duration, Instant};
 
-use nook_base::{Activation, ErrorCode, Sensitive};
+use nook_base::{Activation, ErrorCode, LogitRows, Sensitive};
 use nook_plan::Place;
 
 use crate::arrival::{self, Expected};
-use crate::boundaries::Appended;
 use crate::fault::Fault;
-use crate::gains::{Source, StepGains};
 use crate::measure::HopVisit;
-use crate::message::{Action, LocalAttempt, LogitRows, Priority, Report, ShardState};
+use crate::message::{Action, LocalAttempt, Priority, Report, ShardState};
+use crate::norm_bounds::{Source, StepNormGain};
 use crate::pipeline::{Pipeline, State};
-use crate::retained::Retained;
+use crate::replay_log::ReplayLog;
+use crate::replay_logs::Appended;
 use crate::settings::QUEUED_CHUNKS_MAX;
 use crate::stage::{Asked, Phase, Role, UnderWay};
 
@@ -44,7 +44,7 @@ impl Pipeline {
     fn next_stretch(&self, index: usize) -> Option<Stretch> {
         let stage = &self.stages[index];
         let is_ready = matches!(stage.phase, Phase::Open(_))
-            && stage.gift.is_none()
+            && stage.migration.is_none()
             && self.may_begin_chain(index);
         let waiting = self.may_take(index).saturating_sub(stage.sent);
         let is_over = self.is_stopped_while_reading();
@@ -58,20 +58,20 @@ impl Pipeline {
     fn may_take(&self, index: usize) -> u32 {
         let input = self.input_end(index);
         match self.stages[index].role {
-            Role::Main | Role::Rival => input,
+            Role::Main | Role::Hedge => input,
             // It recomputes what is known already, and no more than was asked.
-            Role::Witness(drawn) => input.min(drawn.until),
+            Role::Verifier(drawn) => input.min(drawn.until),
         }
     }
 
-    /// Whether whoever comes next has enough waiting. Results that the log behind this stage already
-    /// has do not queue there, so a replay always goes on.
+    /// Whether whoever comes next has enough waiting. Results that the log behind this stage
+    /// already has do not queue there, so a replay always goes on.
     fn is_far_ahead(&self, index: usize) -> bool {
         let stage = &self.stages[index];
         let Some(layer) = stage.gives() else {
             return false;
         };
-        let end = self.boundaries.end(layer);
+        let end = self.replay_logs.end(layer);
         let readers = self.stages.iter().filter(|reader| reader.takes() == Some(layer));
         readers.map(|reader| reader.done).max().is_some_and(|done| {
             let under_way = stage.sent.saturating_sub(end.max(stage.done));
@@ -87,7 +87,7 @@ impl Pipeline {
     /// Positions that were ever put into `index`.
     pub(crate) fn input_end(&self, index: usize) -> u32 {
         let layer = self.stages.get(index).and_then(|stage| stage.takes());
-        layer.map_or_else(|| self.positions(), |layer| self.boundaries.end(layer))
+        layer.map_or_else(|| self.positions(), |layer| self.replay_logs.end(layer))
     }
 
     fn send(&mut self, index: usize, stretch: Stretch, now: Instant) {
@@ -95,7 +95,7 @@ impl Pipeline {
         let end = position + count;
         let is_awaited = end == self.positions() && self.sampled < end;
         let stage = &self.stages[index];
-        let is_new = stage.gives().map_or(is_awaited, |layer| end > self.boundaries.end(layer));
+        let is_new = stage.gives().map_or(is_awaited, |layer| end > self.replay_logs.end(layer));
         let rows =
             if stage.segment.part.head && is_awaited { LogitRows::Last } else { LogitRows::None };
         let priority = if count == 1 && is_new { Priority::Decode } else { Priority::Bulk };
@@ -105,7 +105,7 @@ impl Pipeline {
             return self.abort(ErrorCode::HistoryMismatch, None);
         };
         self.actions.push(action);
-        let bytes = self.boundaries.dtype().row_bytes(self.settings.hidden);
+        let bytes = self.replay_logs.dtype().row_bytes(self.settings.hidden);
         let stage = &mut self.stages[index];
         stage.expect_pieces(bytes.saturating_mul(count as usize), &self.settings.deadlines);
         stage.under_way.push_back(UnderWay {
@@ -155,7 +155,7 @@ impl Pipeline {
             };
             return Some((action, None));
         };
-        let activation = self.boundaries.get(layer)?.rows(position, count)?;
+        let activation = self.replay_logs.get(layer)?.rows(position, count)?;
         let action = Action::SendActivation {
             attempt,
             step,
@@ -198,11 +198,11 @@ impl Pipeline {
             self.stages[index].measure.bytes_in += bytes;
         }
         self.settle_up_the_chain(index, step.step, now);
-        if matches!(self.stages[index].role, Role::Witness(_)) {
-            return self.on_testimony(index, &step, &activation, now);
+        if matches!(self.stages[index].role, Role::Verifier(_)) {
+            return self.on_verification(index, &step, &activation, now);
         }
         let appended = self.stages[index].gives().map_or(Appended::Gap, |layer| {
-            self.boundaries.append(layer, step.position, &activation)
+            self.replay_logs.append(layer, step.position, &activation)
         });
         match appended {
             Appended::New => {
@@ -224,7 +224,7 @@ impl Pipeline {
         index: usize,
         answer: (u64, u32, u32),
         activation: &Activation,
-    ) -> Result<Option<StepGains>, arrival::Corrupt> {
+    ) -> Result<Option<StepNormGain>, arrival::Corrupt> {
         let stage = &self.stages[index];
         let asked = stage
             .under_way
@@ -234,8 +234,8 @@ impl Pipeline {
             .ok_or(arrival::Corrupt::OtherPositions)?;
         let expected = Expected {
             count: asked.count,
-            hidden: self.boundaries.hidden(),
-            dtype: self.boundaries.dtype(),
+            hidden: self.replay_logs.hidden(),
+            dtype: self.replay_logs.dtype(),
             place: stage.place(),
             input: asked.input.as_ref(),
         };
@@ -244,7 +244,7 @@ impl Pipeline {
             return Ok(None);
         };
         let layers = self.layers_since_sent(index);
-        let gains = StepGains::of(layers, asked.position, input, activation);
+        let gains = StepNormGain::of(layers, asked.position, input, activation);
         if stage.place() != Place::Local {
             // By what other replies have shown, and by this one so far.
             self.settings.gains.check(&gains)?;
@@ -334,20 +334,21 @@ impl Pipeline {
             readers.map(|reader| reader.done).min().unwrap_or(0)
         };
         let forgetful: Vec<u32> = self
-            .boundaries
+            .replay_logs
             .iter()
             .filter(|(_, log)| !log.is_complete())
             .map(|(layer, _)| layer)
             .collect();
-        // What is to be compared with a witness's answers is kept until then, unless memory is short.
-        let has_room = self.boundaries.bytes() <= self.settings.retained_bytes_max;
+        // What is to be compared with a verifier's answers is kept until then, unless memory is
+        // short.
+        let has_room = self.replay_logs.bytes() <= self.settings.replay_log_bytes_max;
         for layer in forgetful {
             let kept = self.checked_from(layer).filter(|_| has_room).unwrap_or(u32::MAX);
-            self.boundaries.forget_before(layer, consumed(self, layer).min(kept));
+            self.replay_logs.forget_before(layer, consumed(self, layer).min(kept));
         }
-        while self.boundaries.bytes() > self.settings.retained_bytes_max {
+        while self.replay_logs.bytes() > self.settings.replay_log_bytes_max {
             let fullest = self
-                .boundaries
+                .replay_logs
                 .iter()
                 .filter(|(layer, log)| log.is_complete() && consumed(self, *layer) > 0)
                 .max_by_key(|(_, log)| log.bytes())
@@ -355,8 +356,8 @@ impl Pipeline {
             let Some(layer) = fullest else {
                 return;
             };
-            self.boundaries.forget_before(layer, consumed(self, layer));
-            if self.boundaries.get(layer).is_none_or(Retained::is_complete) {
+            self.replay_logs.forget_before(layer, consumed(self, layer));
+            if self.replay_logs.get(layer).is_none_or(ReplayLog::is_complete) {
                 // Nothing of it is consumed as a whole piece yet.
                 return;
             }

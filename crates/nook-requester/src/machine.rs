@@ -27,7 +27,7 @@ use nook_resources::gauges::Gauges;
 use nook_resources::shelf::{Listed, Shelf};
 use nook_resources::trails::Unwanted;
 use nook_store::{Measured, Settings};
-use nook_wire::{KeptHistory, PlaceWish, Placed, WholeOffers};
+use nook_wire::{KeptHistory, Placed, PlacementRequest, WholeOffers};
 use tokio::sync::oneshot;
 
 use self::keeping::Keeping;
@@ -134,7 +134,7 @@ pub enum Effect {
     /// Whoever keeps this is to drop it: this device's worker, or another device.
     Drop(Option<PeerId>, KeptHistory),
     /// A device is asked to hold layers; none of them gives them back.
-    AskToHold(PeerId, PlaceWish),
+    AskToHold(PeerId, PlacementRequest),
     /// What is known of other devices has changed: the advert book is out of date.
     PublishBook,
     /// What others are told of this device has changed.

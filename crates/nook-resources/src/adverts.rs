@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nook_base::{ModelDigest, PeerId};
 use nook_plan::Offer;
 use nook_trust::Admitted;
+use nook_trust::purpose::RemoteWhole;
 use nook_wire::{Advert, WholeOffer};
 use tokio::sync::watch;
 
@@ -51,7 +52,7 @@ pub struct AdvertBook {
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnDevice {
     /// The gate's proof that a whole request may go there, as new as the book.
-    pub pass: Admitted,
+    pub pass: Admitted<RemoteWhole>,
     /// The models.
     pub offers: Vec<WholeOffer>,
 }

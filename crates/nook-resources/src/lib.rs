@@ -11,7 +11,6 @@ pub mod memory;
 pub mod shelf;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod tickets;
 pub mod traffic;
 pub mod trails;
 pub mod whole_ids;

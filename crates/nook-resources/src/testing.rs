@@ -4,18 +4,18 @@ use std::collections::VecDeque;
 
 use nook_base::{Activation, ActivationDtype, PeerId, Sensitive, clock};
 use nook_pipeline::{
-    Action, Deadlines, Event, FallBack, Pipeline, PipelineSettings, SpotCheck, Trail,
+    Action, Deadlines, Event, FallBack, Pipeline, PipelineSettings, PrefixCacheEntry, SpotCheck,
 };
 use nook_plan::{Hop, Route, Topology};
 
 /// What a reply to `prompt` on this device alone leaves, when it says one token more.
-pub fn trail(prompt: &[u32]) -> Trail {
+pub fn trail(prompt: &[u32]) -> PrefixCacheEntry {
     let alone = Route::alone(2).expect("two layers");
     trail_over(&alone, ActivationDtype::F32, prompt)
 }
 
 /// The same over other devices, each of which adds a half to every number.
-pub fn trail_over(route: &Route, dtype: ActivationDtype, prompt: &[u32]) -> Trail {
+pub fn trail_over(route: &Route, dtype: ActivationDtype, prompt: &[u32]) -> PrefixCacheEntry {
     let now = clock::now();
     let settings = PipelineSettings {
         hidden: 4,
@@ -29,7 +29,7 @@ pub fn trail_over(route: &Route, dtype: ActivationDtype, prompt: &[u32]) -> Trai
         gains: std::sync::Arc::default(),
         forecast: std::sync::Arc::default(),
         spot_check: SpotCheck::OFF,
-        retained_bytes_max: 1 << 20,
+        replay_log_bytes_max: 1 << 20,
         history_key: Sensitive([7; 32]),
         resume: None,
         forward: std::collections::BTreeSet::new(),
@@ -73,7 +73,7 @@ pub fn trail_over(route: &Route, dtype: ActivationDtype, prompt: &[u32]) -> Trai
 }
 
 /// What a reply over the devices with these numbers leaves, each with a layer between the two ends.
-pub fn pooled(peers: &[u8], prompt: &[u32]) -> Trail {
+pub fn pooled(peers: &[u8], prompt: &[u32]) -> PrefixCacheEntry {
     let layers = peers.len() as u32 + 2;
     let topology = Topology::or_alone(layers, 1, 1).expect("there is a middle");
     let hops = (1..).zip(peers).map(|(layer, peer)| Hop {

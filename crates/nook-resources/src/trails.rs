@@ -1,6 +1,6 @@
 //! What the last replies of one model left behind, so that the next prompt computes only what is new.
 //!
-//! A walk that ended in order keeps its [`Trail`] here; the next one takes the trail that shares most
+//! A walk that ended in order keeps its [`PrefixCacheEntry`] here; the next one takes the trail that shares most
 //! with its prompt, whichever door and chat either came from: the tokens alone decide, so editing,
 //! asking again and clients without chats are no special cases. A trail is taken out when it is used,
 //! because hosts hold each conversation once; but where a prompt shares only a beginning with it, a system
@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::{PeerId, Sensitive};
-use nook_pipeline::Trail;
+use nook_pipeline::PrefixCacheEntry;
 use nook_plan::{Place, Segment};
 use nook_wire::WholeKept;
 
@@ -46,7 +46,7 @@ pub struct TrailBook {
 #[derive(Debug, Default)]
 struct Kept {
     /// Each with the kept conversation that it belongs to. The one left longest ago comes first.
-    trails: VecDeque<(Option<i64>, Trail)>,
+    trails: VecDeque<(Option<i64>, PrefixCacheEntry)>,
     /// As those: what other devices of the same person ran whole.
     elsewhere: VecDeque<(Option<i64>, RanElsewhere)>,
     deleted: VecDeque<i64>,
@@ -71,7 +71,7 @@ pub struct RanElsewhere {
 #[derive(Debug, Default)]
 pub struct Unwanted {
     /// What replies over this device and others left.
-    pub trails: Vec<Trail>,
+    pub trails: Vec<PrefixCacheEntry>,
     /// What other devices ran whole.
     pub elsewhere: Vec<RanElsewhere>,
 }
@@ -83,8 +83,8 @@ impl Unwanted {
     }
 }
 
-impl From<Trail> for Unwanted {
-    fn from(trail: Trail) -> Self {
+impl From<PrefixCacheEntry> for Unwanted {
+    fn from(trail: PrefixCacheEntry) -> Self {
         Self { trails: vec![trail], elsewhere: Vec::new() }
     }
 }
@@ -115,14 +115,15 @@ impl TrailBook {
     /// Keeps a trail of a reply, which belongs to a kept conversation or to none. What nobody will go on
     /// with now comes back, for the hosts to be told (`dropping`). A trail that leaves its name to a younger
     /// one, which said the same again, is not told of: hosts would drop both.
-    pub fn keep(&self, trail: Trail, conversation: Option<i64>) -> Unwanted {
+    pub fn keep(&self, trail: PrefixCacheEntry, conversation: Option<i64>) -> Unwanted {
         let Kept { trails, deleted, closed, .. } = &mut *self.kept();
         if *closed || conversation.is_some_and(|it| deleted.contains(&it)) {
             return trail.into();
         }
         trails.push_back((conversation, trail));
         let beyond = trails.len().saturating_sub(TRAILS_MAX);
-        let mut gone: Vec<Trail> = trails.drain(..beyond).map(|(_, trail)| trail).collect();
+        let mut gone: Vec<PrefixCacheEntry> =
+            trails.drain(..beyond).map(|(_, trail)| trail).collect();
         gone.retain(|gone| trails.iter().all(|(_, stays)| stays.name() != gone.name()));
         Unwanted { trails: gone, elsewhere: Vec::new() }
     }
@@ -199,7 +200,7 @@ fn taken<T>(
 
 #[cfg(test)]
 mod tests {
-    use nook_wire::HistoryMark;
+    use nook_wire::PrefixHash;
 
     use super::*;
     use crate::testing::{pooled, trail};
@@ -208,7 +209,7 @@ mod tests {
     fn the_oldest_trail_makes_room_and_is_handed_out_for_its_hosts_to_be_told() {
         let book = TrailBook::default();
         let prompts = 1..=TRAILS_MAX as u32 + 1;
-        let gone: Vec<Trail> =
+        let gone: Vec<PrefixCacheEntry> =
             prompts.flat_map(|first| book.keep(trail(&[first, 2]), None).trails).collect();
         let saves = |first| gone.iter().map(|it| it.resumable(&[first, 2, 3])).collect::<Vec<_>>();
         assert_eq!((saves(1), saves(2)), (vec![2], vec![0]));
@@ -236,7 +237,8 @@ mod tests {
         book.keep(trail(&[3, 4]), Some(8));
         book.keep(trail(&[5, 6]), None);
         let gone = book.forget(7).trails;
-        let names = |gone: &[Trail]| gone.iter().map(|it| it.name().0).collect::<Vec<_>>();
+        let names =
+            |gone: &[PrefixCacheEntry]| gone.iter().map(|it| it.name().0).collect::<Vec<_>>();
         assert_eq!(names(&gone), [2], "its hosts are told");
         // A reply that was under way when the conversation was deleted.
         assert_eq!(names(&book.keep(trail(&[1, 2, 3]), Some(7)).trails), [3]);
@@ -276,7 +278,7 @@ mod tests {
     /// A request that Dad's PC ran whole, and keeps without its last token.
     fn ran(history: &[u32]) -> RanElsewhere {
         let position = history.len() as u32 - 1;
-        let kept = Some(WholeKept { position, mark: HistoryMark([position as u8; 16]) });
+        let kept = Some(WholeKept { position, mark: PrefixHash([position as u8; 16]) });
         let history = Sensitive(history.to_vec());
         RanElsewhere { peer: PeerId([1; 32]), prompt: 2, history, kept }
     }

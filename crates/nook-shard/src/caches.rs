@@ -16,7 +16,7 @@ use bytes::Bytes;
 use nook_base::ErrorCode;
 use nook_model::{LayerExport, Session};
 use nook_mux::Call;
-use nook_wire::{CACHES_PIECE_BYTES_MAX, CachesHead, HistoryMark, Message, WorkerMessage};
+use nook_wire::{KV_PIECE_BYTES_MAX, KvPieceHead, Message, PrefixHash, WorkerMessage};
 
 use crate::copies::apart;
 use crate::failure::Failure;
@@ -49,7 +49,7 @@ pub(crate) async fn give(
         match piece {
             Ok(bytes) => {
                 let head = head(first..end, bytes.len(), (position, mark))?;
-                call.send_tensor(Message::Caches(head).into(), bytes).await?;
+                call.send_tensor(Message::KvCachePiece(head).into(), bytes).await?;
                 first = end;
             }
             // States that remember all positions in one go whole or not at all.
@@ -63,7 +63,7 @@ pub(crate) async fn give(
 /// Adds the piece whose `head` was just received; answers once it was the last.
 pub(crate) async fn take(
     mut conversation: Conversation,
-    head: CachesHead,
+    head: KvPieceHead,
     call: &mut Call<WorkerMessage>,
 ) -> Result<Conversation, Over> {
     let here = conversation.session.position();
@@ -75,7 +75,7 @@ pub(crate) async fn take(
         let sentence = format!("positions from {} on do not follow the {here} here", head.first);
         return Err(Failure::new(ErrorCode::HistoryMismatch, sentence).into());
     };
-    let bytes = call.recv_caches(&head).await?;
+    let bytes = call.recv_kv_piece(&head).await?;
     let (session, taken) = unpacked(conversation.session, bytes).await?;
     conversation.session = session;
     taken?;
@@ -84,7 +84,7 @@ pub(crate) async fn take(
     }
     if head.is_last() {
         conversation.history.note(end, head.mark);
-        call.send(Message::TookCaches { position: end }.into()).await?;
+        call.send(Message::KvCacheTaken { position: end }.into()).await?;
     }
     Ok(conversation)
 }
@@ -92,14 +92,14 @@ pub(crate) async fn take(
 fn head(
     range: std::ops::Range<u32>,
     bytes: usize,
-    (position, mark): (u32, HistoryMark),
-) -> Result<CachesHead, Failure> {
+    (position, mark): (u32, PrefixHash),
+) -> Result<KvPieceHead, Failure> {
     let (first, count, bytes) = (range.start, range.end - range.start, bytes as u64);
-    if bytes > CACHES_PIECE_BYTES_MAX {
+    if bytes > KV_PIECE_BYTES_MAX {
         let sentence = "what is remembered here is too large to be handed over";
         return Err(Failure::new(ErrorCode::OutOfMemory, sentence));
     }
-    Ok(CachesHead { first, count, bytes, position, mark })
+    Ok(KvPieceHead { first, count, bytes, position, mark })
 }
 
 /// What `session` remembers of some positions, and the session back.

@@ -3,18 +3,18 @@
 //! Only the requester can compute a mark; here it is only compared. A step must begin with the mark
 //! that the one before ended with, and a later call goes on where it names a mark that is known.
 
-use nook_wire::HistoryMark;
+use nook_wire::PrefixHash;
 
-/// Marks in order of their positions.
+/// Prefix hashes in order of their positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct History {
-    marks: Vec<(u32, HistoryMark)>,
+    marks: Vec<(u32, PrefixHash)>,
 }
 
 impl History {
     /// Bytes that the marks of `positions` positions take at most: one each, and one before them.
     pub(crate) fn bytes_max(positions: u32) -> u64 {
-        (u64::from(positions) + 1) * size_of::<(u32, HistoryMark)>() as u64
+        (u64::from(positions) + 1) * size_of::<(u32, PrefixHash)>() as u64
     }
 
     /// Bytes that the marks take.
@@ -23,13 +23,13 @@ impl History {
     }
 
     /// The mark at `position`, where a step began or ended there.
-    pub(crate) fn at(&self, position: u32) -> Option<HistoryMark> {
+    pub(crate) fn at(&self, position: u32) -> Option<PrefixHash> {
         let index = self.marks.binary_search_by_key(&position, |(position, _)| *position);
         index.ok().and_then(|index| self.marks.get(index)).map(|(_, mark)| *mark)
     }
 
     /// A step ended at `position`, or the first one begins there.
-    pub(crate) fn note(&mut self, position: u32, mark: HistoryMark) {
+    pub(crate) fn note(&mut self, position: u32, mark: PrefixHash) {
         self.truncate_below(position);
         self.marks.push((position, mark));
     }
@@ -49,8 +49,8 @@ impl History {
 mod tests {
     use super::*;
 
-    fn mark(number: u8) -> HistoryMark {
-        HistoryMark([number; 16])
+    fn mark(number: u8) -> PrefixHash {
+        PrefixHash([number; 16])
     }
 
     #[test]

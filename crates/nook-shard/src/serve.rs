@@ -9,7 +9,7 @@ use bytes::Bytes;
 use nook_base::{Activation, ErrorCode, Sensitive};
 use nook_model::{LogitRows, Output};
 use nook_mux::{Call, CallError};
-use nook_wire::{HistoryMark, LocalMessage, Message, ResultHead, StepHead, WorkerMessage};
+use nook_wire::{LocalMessage, Message, PrefixHash, ResultHead, StepHead, WorkerMessage};
 
 use crate::caches;
 use crate::failure::Failure;
@@ -25,8 +25,8 @@ struct Step {
     count: u32,
     input: StepInput,
     rows: LogitRows,
-    before: HistoryMark,
-    after: HistoryMark,
+    before: PrefixHash,
+    after: PrefixHash,
     bulk: bool,
 }
 
@@ -63,10 +63,10 @@ async fn run(
                 conversation.history.truncate(position);
             }
             // Only of calls between two devices: what is computed from token ids stays here.
-            WorkerMessage::Peer(Message::GiveCaches) if !conversation.part.embedding => {
+            WorkerMessage::Peer(Message::RequestKvCache) if !conversation.part.embedding => {
                 conversation = caches::give(conversation, call).await?;
             }
-            WorkerMessage::Peer(Message::Caches(head)) => {
+            WorkerMessage::Peer(Message::KvCachePiece(head)) => {
                 conversation = caches::take(conversation, head, call).await?;
             }
             message => {
@@ -94,11 +94,10 @@ async fn read_step(
         }) if conversation.part.embedding => {
             let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
             let input = StepInput::Tokens(ids);
-            let rows = rows_of(rows);
             return Ok(Step { step, position, count, input, rows, before, after, bulk: false });
         }
         WorkerMessage::Local(LocalMessage::StepLogits { head, rows }) if conversation.part.head => {
-            (head, rows_of(rows))
+            (head, rows)
         }
         WorkerMessage::Peer(Message::Step(head)) if !conversation.part.head => {
             (head, LogitRows::None)
@@ -194,14 +193,6 @@ fn check_history(conversation: &Conversation, step: &Step) -> Result<(), Failure
         return Err(ErrorCode::HistoryMismatch.into());
     }
     Ok(())
-}
-
-fn rows_of(rows: nook_wire::LogitRows) -> LogitRows {
-    match rows {
-        nook_wire::LogitRows::None => LogitRows::None,
-        nook_wire::LogitRows::Last => LogitRows::Last,
-        nook_wire::LogitRows::All => LogitRows::All,
-    }
 }
 
 fn bytes_of(values: &[f32]) -> Bytes {

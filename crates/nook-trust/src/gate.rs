@@ -2,27 +2,16 @@
 //!
 //! Owns nothing but a copy of the policy and of the levels; the node rebuilds it whenever either
 //! changes, so a decision is always as new as the gate that made it. What it yields, [`Admitted`],
-//! is the key to every function that serves or uses another device (invariant I-1).
+//! is the key to every function that serves or uses another device (invariant I-1). Its type says
+//! for what: [`crate::purpose`].
 
 use std::collections::HashMap;
+use std::marker::PhantomData;
 
 use nook_base::{ErrorCode, PeerId};
 
-use crate::TrustLevel;
-
-/// What a device wants to do, or what this machine wants it for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Purpose {
-    /// Use layers hosted here.
-    Lend,
-    /// Compute on this machine's prompts.
-    Borrow,
-    /// Fetch model files from here. Each side asks its own gate, the one that gives and the one that takes.
-    Copy,
-    /// Run a whole request: prompt and reply are seen by the device that runs it. Each side asks its
-    /// own gate, the one that gives the request away and the one that takes it.
-    RemoteWhole,
-}
+use crate::level::TrustLevel;
+use crate::purpose::{AdmissionPurpose, Purpose};
 
 /// The least trust that each purpose takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,17 +31,49 @@ pub struct Gate {
     levels: HashMap<PeerId, TrustLevel>,
 }
 
-/// Proof that the gate let this device in for this purpose. Only [`Gate::admit`] makes one.
+/// Proof that the gate let this device in for the purpose `P`. Only [`Gate::admit`] makes one.
 ///
-/// ```compile_fail
-/// use nook_trust::{Admitted, PeerId, Purpose};
+/// ```compile_fail,E0451
+/// use nook_trust::{Admitted, PeerId, purpose::Lend};
 /// // The fields are private: nobody but the gate can write this down.
-/// let forged = Admitted { peer: PeerId([0; 32]), purpose: Purpose::Lend };
+/// let forged = Admitted::<Lend> { peer: PeerId([0; 32]), purpose: std::marker::PhantomData };
+/// ```
+///
+/// A function names the purpose that it serves:
+///
+/// ```
+/// use nook_trust::{Admitted, Gate, GatePolicy, PeerId, TrustLevel, purpose};
+///
+/// fn host_layers(guest: &Admitted<purpose::Lend>) -> PeerId {
+///     guest.peer()
+/// }
+///
+/// let peer = PeerId([7; 32]);
+/// let gate = Gate::new(GatePolicy::DEFAULT, [(peer, TrustLevel::Own)]);
+/// let may_borrow_layers = gate.admit::<purpose::Lend>(peer)?;
+/// assert_eq!(host_layers(&may_borrow_layers), peer);
+/// # Ok::<(), nook_trust::Refusal>(())
+/// ```
+///
+/// and cannot be called with the proof for another one, however far the device is trusted:
+///
+/// ```compile_fail,E0308
+/// use nook_trust::{Admitted, Gate, GatePolicy, PeerId, TrustLevel, purpose};
+///
+/// fn host_layers(guest: &Admitted<purpose::Lend>) -> PeerId {
+///     guest.peer()
+/// }
+///
+/// let peer = PeerId([7; 32]);
+/// let gate = Gate::new(GatePolicy::DEFAULT, [(peer, TrustLevel::Own)]);
+/// let may_copy_models = gate.admit::<purpose::CopyModels>(peer)?;
+/// assert_eq!(host_layers(&may_copy_models), peer);
+/// # Ok::<(), nook_trust::Refusal>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admitted {
+pub struct Admitted<P> {
     peer: PeerId,
-    purpose: Purpose,
+    purpose: PhantomData<P>,
 }
 
 /// Why the gate stayed shut.
@@ -87,14 +108,14 @@ impl GatePolicy {
     pub const DEFAULT: Self =
         Self { lend: TrustLevel::Trusted, borrow: TrustLevel::Trusted, copy: TrustLevel::Trusted };
 
-    /// The least level for `purpose`. Never below guest: no setting opens the gate to strangers. Words
-    /// go to devices of the same person and to no others; no setting changes that.
+    /// The least level for `purpose`. Never below guest: no setting opens the gate to strangers.
+    /// Words go to devices of the same person and to no others; no setting changes that.
     #[must_use]
     pub fn minimum(&self, purpose: Purpose) -> TrustLevel {
         let level = match purpose {
             Purpose::Lend => self.lend,
             Purpose::Borrow => self.borrow,
-            Purpose::Copy => self.copy,
+            Purpose::CopyModels => self.copy,
             Purpose::RemoteWhole => TrustLevel::Own,
         };
         level.max(TrustLevel::Guest)
@@ -107,14 +128,20 @@ impl Gate {
         Self { policy, levels: levels.into_iter().collect() }
     }
 
-    /// Lets `peer` in for `purpose`, or says why not.
-    pub fn admit(&self, peer: PeerId, purpose: Purpose) -> Result<Admitted, Refusal> {
+    /// Lets `peer` in for the purpose `P`, or says why not.
+    pub fn admit<P: AdmissionPurpose>(&self, peer: PeerId) -> Result<Admitted<P>, Refusal> {
+        self.check(peer, P::PURPOSE).map(|()| Admitted { peer, purpose: PhantomData })
+    }
+
+    /// Whether `peer` would be let in for `purpose`: an answer to show or to plan with, and no
+    /// proof.
+    pub fn check(&self, peer: PeerId, purpose: Purpose) -> Result<(), Refusal> {
         let needs = self.policy.minimum(purpose);
         match self.level(peer) {
             TrustLevel::Blocked => Err(Refusal::Blocked { peer }),
             TrustLevel::Unknown => Err(Refusal::NotPaired { peer }),
             has if has < needs => Err(Refusal::TooLittleTrust { peer, has, needs }),
-            _ => Ok(Admitted { peer, purpose }),
+            _ => Ok(()),
         }
     }
 
@@ -125,17 +152,11 @@ impl Gate {
     }
 }
 
-impl Admitted {
+impl<P> Admitted<P> {
     /// The device that was let in.
     #[must_use]
     pub fn peer(&self) -> PeerId {
         self.peer
-    }
-
-    /// What it was let in for.
-    #[must_use]
-    pub fn purpose(&self) -> Purpose {
-        self.purpose
     }
 }
 

@@ -3,8 +3,8 @@
 //! - [`key`]: the Ed25519 key that is this device's identity, and the [`PeerId`] made from it.
 //! - [`name`]: what a device calls itself: untrusted text, made harmless.
 //! - [`pairing`]: the typed-code handshake as a state machine over bytes, its code and its window.
-//! - [`level`] and [`gate`]: trust levels, and the one door that turns a request into an
-//!   [`Admitted`] (invariant I-1).
+//! - [`level`], [`purpose`] and [`gate`]: trust levels, what they allow, and the one door that
+//!   turns a request into an [`Admitted`] (invariant I-1).
 //! - [`safety`]: the number that two people compare on two screens.
 //! - [`ticket`]: a requester's signed word that one host may bring steps to another.
 //!
@@ -17,13 +17,15 @@ pub mod key;
 pub mod level;
 pub mod name;
 pub mod pairing;
+pub mod purpose;
 pub mod safety;
 pub mod ticket;
 
-pub use gate::{Admitted, Gate, GatePolicy, Purpose, Refusal};
+pub use gate::{Admitted, Gate, GatePolicy, Refusal};
 pub use key::{DeviceKey, DevicePublicKey, KeyError};
 pub use level::TrustLevel;
 pub use name::DeviceName;
-pub use nook_base::PeerId;
+pub use nook_base::{PeerId, Ticket, TicketClaim};
+pub use purpose::Purpose;
 pub use safety::safety_number;
-pub use ticket::{Ticket, TicketClaim, TicketRefusal};
+pub use ticket::TicketRefusal;

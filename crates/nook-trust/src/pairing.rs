@@ -2,7 +2,8 @@
 //!
 //! The construction is that of Android's wireless debugging: a SPAKE2 exchange inside mutual TLS
 //! 1.3, whose password holds the code *and* the TLS exporter, so that somebody who sits between two
-//! TLS sessions fails although the right code was typed. Device A shows the code, device B types it.
+//! TLS sessions fails although the right code was typed. Device A shows the code, device B types
+//! it.
 //!
 //! ```text
 //! A (shows the code)                              B (types the code)

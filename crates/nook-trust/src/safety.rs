@@ -1,8 +1,9 @@
-//! The safety number of two devices: what two people compare to know that nobody stands between them.
+//! The safety number of two devices: what two people compare to know that nobody stands between
+//! them.
 //!
-//! Both devices make it from both ids, so it is the same on both screens exactly when each has paired
-//! with the key that the other one really has. Pairing by a typed code makes sure of that already; the
-//! number is for whoever wants to look once more, also long after the pairing.
+//! Both devices make it from both ids, so it is the same on both screens exactly when each has
+//! paired with the key that the other one really has. Pairing by a typed code makes sure of that
+//! already; the number is for whoever wants to look once more, also long after the pairing.
 
 use nook_base::PeerId;
 use sha2::{Digest, Sha512};
@@ -12,9 +13,9 @@ pub const SAFETY_GROUPS: usize = 8;
 
 /// Digits of a group.
 ///
-/// All of them are 40 digits, 132 bits. Somebody between two devices has to find two keys of his own
-/// whose numbers agree, one for each side. That takes about the square root of all numbers, 2^66 keys,
-/// each of which has to be kept: 30 digits would be 2^50, which can be done.
+/// All of them are 40 digits, 132 bits. Somebody between two devices has to find two keys of his
+/// own whose numbers agree, one for each side. That takes about the square root of all numbers,
+/// 2^66 keys, each of which has to be kept: 30 digits would be 2^50, which can be done.
 pub const SAFETY_GROUP_DIGITS: usize = 5;
 
 /// Numbers of one group.
@@ -23,11 +24,12 @@ const GROUP_NUMBERS: u64 = 100_000;
 /// What is hashed before the ids, so that no other hash of two ids is the same.
 const DOMAIN: &[u8] = b"inglenook safety number 1\0";
 
-/// Bytes of the hash for each group: five, so that the remainder of 100,000 favours no number by more
-/// than one part in ten million.
+/// Bytes of the hash for each group: five, so that the remainder of 100,000 favours no number by
+/// more than one part in ten million.
 const GROUP_BYTES: usize = 5;
 
-/// The number of a pair, as groups of digits with spaces between them. The order of the two is nothing.
+/// The number of a pair, as groups of digits with spaces between them. The order of the two is
+/// nothing.
 #[must_use]
 pub fn safety_number(one: &PeerId, other: &PeerId) -> String {
     let (first, second) = if one <= other { (one, other) } else { (other, one) };

@@ -1,62 +1,34 @@
 //! A requester's signed word that one host may bring the steps of its call to another.
 //!
-//! Where two hosts of a route trust each other, the first hands its results to the second. The second
-//! then takes steps over its link with the *carrier*, although the call is the *requester's*. A
-//! [`Ticket`] is how it knows that the requester wants this, and [`Gate::admit_ticket`] is where it
-//! decides: on the trust in the requester, never on that in the carrier, of which only the pairing is
-//! asked.
+//! Where two hosts of a route trust each other, the first hands its results to the second. The
+//! second then takes steps over its link with the *carrier*, although the call is the
+//! *requester's*. A [`Ticket`] is how it knows that the requester wants this, and
+//! [`Gate::admit_ticket`] is where it decides: on the trust in the requester, never on that in the
+//! carrier, of which only the pairing is asked.
 //!
 //! What a ticket cannot do is as important. It opens nothing: it joins the carrier's call to a call
-//! that the requester itself has opened at the same host, over its own link, and that the gate has let
-//! in. So a carrier never acts in the requester's name, whatever it signs or keeps.
+//! that the requester itself has opened at the same host, over its own link, and that the gate has
+//! let in. So a carrier never acts in the requester's name, whatever it signs or keeps.
 //!
 //! What is signed, and against what:
-//! - *the three ids*: a ticket stolen by another carrier, or shown to another host, is worth nothing;
-//! - *the session*: 64 random bits that name one call. A host takes one carrier for a call, before its
-//!   first step, and forgets the name with the call. That is both the expiry and the end of replay, and
-//!   it needs no clock: those of a household are wrong. A TLS exporter would bind the ticket to a
-//!   channel between the hosts that the requester does not know;
+//! - *the three ids*: a ticket stolen by another carrier, or shown to another host, is worth
+//!   nothing;
+//! - *the session*: 64 random bits that name one call. A host takes one carrier for a call, before
+//!   its first step, and forgets the name with the call. That is both the expiry and the end of
+//!   replay, and it needs no clock: those of a household are wrong. A TLS exporter would bind the
+//!   ticket to a channel between the hosts that the requester does not know;
 //! - *model, layers, number format, longest position*: the host compares them with that call, so a
 //!   ticket is not bent to a call for something else.
 
-use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest, PeerId};
+use nook_base::{ErrorCode, PeerId, Ticket, TicketClaim};
 
-use crate::gate::{Admitted, Gate, Purpose, Refusal};
+use crate::gate::{Admitted, Gate, Refusal};
 use crate::key::{DeviceKey, DevicePublicKey, KeyError, SIGNATURE_BYTES};
 use crate::level::TrustLevel;
+use crate::purpose::Lend;
 
 /// Keeps a signature from being good for anything else that this key signs.
 const DOMAIN: &[u8] = b"inglenook-ticket-v1\0";
-
-/// What a requester says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TicketClaim {
-    /// Who brings the steps.
-    pub carrier: PeerId,
-    /// Who takes them.
-    pub host: PeerId,
-    /// The requester's name for its call at `host`: random.
-    pub session: u64,
-    /// The model of that call.
-    pub model: ModelDigest,
-    /// Its layers.
-    pub layers: LayerRange,
-    /// How its activations are written.
-    pub dtype: ActivationDtype,
-    /// Its longest position.
-    pub positions_max: u32,
-}
-
-/// A claim with its signature, as it came; nothing of it is proved yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ticket {
-    /// The key that is said to have signed.
-    pub requester: [u8; 32],
-    /// What it is said to have signed.
-    pub claim: TicketClaim,
-    /// The signature.
-    pub signature: [u8; SIGNATURE_BYTES],
-}
 
 /// Why a ticket is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -97,35 +69,36 @@ impl TicketRefusal {
     }
 }
 
-impl TicketClaim {
-    /// What is signed: fields of fixed length in a fixed order, so that no two claims share bytes.
-    fn to_bytes(self, requester: PeerId) -> Vec<u8> {
-        let Self { carrier, host, session, model, layers, dtype, positions_max } = self;
-        let mut bytes = DOMAIN.to_vec();
-        for id in [requester.0, carrier.0, host.0, model.0] {
-            bytes.extend_from_slice(&id);
-        }
-        bytes.extend_from_slice(&session.to_be_bytes());
-        for number in [layers.start(), layers.end(), positions_max] {
-            bytes.extend_from_slice(&number.to_be_bytes());
-        }
-        // By name, which no later format takes over; last, so that its length is no question.
-        bytes.extend_from_slice(dtype.to_string().as_bytes());
-        bytes
+/// What is signed: fields of fixed length in a fixed order, so that no two claims share bytes.
+fn signed_bytes(claim: &TicketClaim, requester: PeerId) -> Vec<u8> {
+    let TicketClaim { carrier, host, session, model, layers, dtype, positions_max } = claim;
+    let mut bytes = DOMAIN.to_vec();
+    for id in [requester.0, carrier.0, host.0, model.0] {
+        bytes.extend_from_slice(&id);
     }
+    bytes.extend_from_slice(&session.to_be_bytes());
+    for number in [layers.start(), layers.end(), *positions_max] {
+        bytes.extend_from_slice(&number.to_be_bytes());
+    }
+    // By name, which no later format takes over; last, so that its length is no question.
+    bytes.extend_from_slice(dtype.to_string().as_bytes());
+    bytes
 }
 
 impl DeviceKey {
     /// Signs a claim in this device's name.
     #[must_use]
     pub fn issue(&self, claim: TicketClaim) -> Ticket {
-        let signature = self.sign(&claim.to_bytes(self.peer_id()));
+        let signed = self.sign(&signed_bytes(&claim, self.peer_id()));
+        let mut signature = [[0; 32]; 2];
+        signature.as_flattened_mut().copy_from_slice(&signed);
         Ticket { requester: *self.public().as_bytes(), claim, signature }
     }
 }
 
 impl Gate {
-    /// Lets in the requester of `ticket`, which `carrier` shows to this device, `here`; or says why not.
+    /// Lets in the requester of `ticket`, which `carrier` shows to this device, `here`; or says why
+    /// not.
     ///
     /// The proof names the requester: it is worth what a call of the requester's own is worth.
     pub fn admit_ticket(
@@ -133,19 +106,21 @@ impl Gate {
         ticket: &Ticket,
         carrier: PeerId,
         here: PeerId,
-    ) -> Result<Admitted, TicketRefusal> {
+    ) -> Result<Admitted<Lend>, TicketRefusal> {
         if self.level(carrier) < TrustLevel::Guest {
             return Err(TicketRefusal::Carrier { carrier });
         }
-        let claim = ticket.claim;
+        let claim = &ticket.claim;
         if (claim.carrier, claim.host) != (carrier, here) {
-            let TicketClaim { carrier, host, .. } = claim;
+            let TicketClaim { carrier, host, .. } = *claim;
             return Err(TicketRefusal::OtherDevices { carrier, host });
         }
         let key = DevicePublicKey::from_bytes(&ticket.requester)?;
         let requester = key.peer_id();
-        key.verify(&claim.to_bytes(requester), &ticket.signature)
+        let mut signature = [0; SIGNATURE_BYTES];
+        signature.copy_from_slice(ticket.signature.as_flattened());
+        key.verify(&signed_bytes(claim, requester), &signature)
             .map_err(|_| TicketRefusal::Forged { requester })?;
-        Ok(self.admit(requester, Purpose::Lend)?)
+        Ok(self.admit(requester)?)
     }
 }

@@ -7,10 +7,10 @@
 //! taker     ──CLOSE─────────► giver
 //! ```
 //!
-//! A model is asked for by its digest and a range of its file's bytes, never by a name or a path, so a
-//! device can ask several others for parts of one file, and later for single tensors. The name in HAVE is
-//! for people. Whether the bytes are the model only its digest tells, which the taker works out when it has
-//! all of them.
+//! A model is asked for by its digest and a range of its file's bytes, never by a name or a path,
+//! so a device can ask several others for parts of one file, and later for single tensors. The name
+//! in HAVE is for people. Whether the bytes are the model only its digest tells, which the taker
+//! works out when it has all of them.
 
 use std::ops::Range;
 
@@ -19,18 +19,18 @@ use nook_base::ModelDigest;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
-use crate::message::Chunk;
+use crate::chunk::Chunk;
 use crate::tensor::{Pieces, TensorError};
 
-/// Most models in one [`Have`]; the sender leaves out the rest, the receiver refuses more. With the longest
-/// names they still fit into one frame.
+/// Most models in one [`Have`]; the sender leaves out the rest, the receiver refuses more. With the
+/// longest names they still fit into one frame.
 pub const HAVE_MODELS_MAX: usize = 256;
 
 /// Longest name of a model in [`Have`], in bytes; cut by the sender, refused by the receiver.
 pub const HAVE_NAME_BYTES_MAX: usize = 128;
 
-/// Most bytes behind one [`Piece`]; more are refused. Four chunks: what is looked at between two of them
-/// (trust, other work) is never far away.
+/// Most bytes behind one [`Piece`]; more are refused. Four chunks: what is looked at between two of
+/// them (trust, other work) is never far away.
 pub const PIECE_BYTES_MAX: u32 = 1 << 20;
 
 /// Models that this device gives to the one that it tells; replaces what it said before.
@@ -61,7 +61,8 @@ pub struct HaveModel {
     pub name: String,
 }
 
-/// Please send these bytes of a model's file. First on a call; again once the range before has come.
+/// Please send these bytes of a model's file. First on a call; again once the range before has
+/// come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Want {
     /// The model.
@@ -108,8 +109,8 @@ pub struct PieceAssembly {
 }
 
 impl Want {
-    /// The bytes that are meant in a file of `length` bytes; `None` where there is none, or one of them
-    /// stands behind its end.
+    /// The bytes that are meant in a file of `length` bytes; `None` where there is none, or one of
+    /// them stands behind its end.
     #[must_use]
     pub fn range(&self, length: u64) -> Option<Range<u64>> {
         let end = self.from.checked_add(self.bytes)?;
@@ -118,7 +119,8 @@ impl Want {
 }
 
 impl PieceAssembly {
-    /// Starts the piece under `head`, where the bytes of `due` are to come next; nothing is allocated yet.
+    /// Starts the piece under `head`, where the bytes of `due` are to come next; nothing is
+    /// allocated yet.
     pub fn new(head: &Piece, due: &Range<u64>) -> Result<Self, PieceError> {
         let left = due.end.saturating_sub(due.start);
         let fits = (1..=u64::from(PIECE_BYTES_MAX).min(left)).contains(&u64::from(head.bytes));

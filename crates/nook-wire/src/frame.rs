@@ -1,40 +1,20 @@
 //! The codec: one frame to one message and back, for either vocabulary.
+//!
+//! A frame is encoded in two parts: header and head in a small buffer of their own, then the
+//! payload as shared bytes. So a chunk is never copied here: decoded, its bytes are a slice of the
+//! frame that came in; encoded, the same slice is the payload of the frame that goes out.
 
-use bytes::{Buf, Bytes, BytesMut};
-use nook_base::ErrorCode;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use std::io::IoSlice;
 
-use crate::header::{CallId, HEADER_BYTES, Header, Kind, WIRE_VERSION};
-use crate::message::Message;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// A set of messages that a connection may carry: [`Message`] between devices,
-/// [`crate::WorkerMessage`] between a node and its own worker.
-pub trait WireMessage: Sized + Send + std::fmt::Debug + 'static {
-    /// The number under which it travels.
-    fn kind(&self) -> Kind;
+use crate::error::{DecodeError, WIRE_VERSION};
+use crate::header::{HEADER_BYTES, Header};
+use crate::kind::CallId;
+use crate::message::WireMessage;
 
-    /// The header flags it travels with.
-    fn flags(&self) -> u16;
-
-    /// Appends the body to `out`.
-    fn encode_body(&self, out: &mut BytesMut);
-
-    /// Reads a body. Refuses kinds outside this vocabulary and bytes left over.
-    fn decode_body(kind: Kind, flags: u16, body: Bytes) -> Result<Self, DecodeError>;
-
-    /// Any message between devices is also a message of this vocabulary.
-    fn from_peer(message: Message) -> Self;
-
-    /// The message between devices that this is, or itself when it must not leave this machine.
-    fn into_peer(self) -> Result<Message, Self>;
-
-    /// Whether it, and the chunks after it, may be overtaken by other calls (prefill).
-    fn is_bulk(&self) -> bool;
-
-    /// Whether it, and the chunks after it, wait until no other call has anything to say (files).
-    fn is_background(&self) -> bool;
-}
+/// Room for the header and the head of most messages, in bytes.
+const HEAD_BYTES: usize = 128;
 
 /// One decoded frame.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,95 +31,34 @@ pub struct Frame<M> {
 /// writing, and frames may be encoded before that order is known.
 #[derive(Clone)]
 pub struct EncodedFrame {
-    bytes: BytesMut,
+    head: BytesMut,
+    payload: Bytes,
 }
 
-/// Bytes that are not a frame of the expected vocabulary. Always the sender's fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// Fewer bytes than a header.
-    #[error("a frame of {present} bytes holds no header")]
-    ShortHeader {
-        /// Bytes present.
-        present: usize,
-    },
-    /// Another layout of frames.
-    #[error("frames of version {got} are not understood, only {WIRE_VERSION}")]
-    WrongVersion {
-        /// Version in the header.
-        got: u8,
-    },
-    /// A kind that this version, or this vocabulary, does not have.
-    #[error("frames of kind {number} are not accepted here")]
-    UnknownKind {
-        /// Number in the header.
-        number: u8,
-    },
-    /// A flag that means nothing on this kind.
-    #[error("{kind:?} carries the unknown flags {flags:#06x}")]
-    UnknownFlags {
-        /// Kind of the frame.
-        kind: Kind,
-        /// Flags in the header.
-        flags: u16,
-    },
-    /// A body longer than its kind may have. Nothing was allocated for it.
-    #[error("{kind:?} claims a body of {claimed} bytes, {max} are allowed")]
-    BodyTooLong {
-        /// Kind of the frame.
-        kind: Kind,
-        /// Bytes claimed.
-        claimed: u32,
-        /// Bytes allowed.
-        max: usize,
-    },
-    /// The header and the bytes present disagree.
-    #[error("{kind:?} claims a body of {claimed} bytes and has {present}")]
-    LengthMismatch {
-        /// Kind of the frame.
-        kind: Kind,
-        /// Bytes claimed.
-        claimed: u32,
-        /// Bytes present.
-        present: usize,
-    },
-    /// A connection's message on a call, or the reverse.
-    #[error("{kind:?} does not belong on {call:?}")]
-    WrongPlace {
-        /// Kind of the frame.
-        kind: Kind,
-        /// Call in the header.
-        call: CallId,
-    },
-    /// The body is not what its kind says.
-    #[error("the body of {kind:?} cannot be read")]
-    BadBody {
-        /// Kind of the frame.
-        kind: Kind,
-    },
-    /// Bytes are left over after the body.
-    #[error("{count} bytes are left over after {kind:?}")]
-    TrailingBytes {
-        /// Kind of the frame.
-        kind: Kind,
-        /// How many.
-        count: usize,
-    },
+/// A frame as it travels, in at most two parts. A [`Buf`] of its bytes.
+#[derive(Clone)]
+pub struct FrameParts {
+    /// The header and all of the body but the payload.
+    head: Bytes,
+    /// The bytes of a chunk, shared with the message; empty for other kinds.
+    payload: Bytes,
 }
 
-/// Encodes one frame: header and body in one buffer, one copy of a chunk's bytes.
+/// Encodes one frame into one buffer, which copies a chunk's bytes. Connections use
+/// [`encode_unsent`], which does not.
 #[must_use]
 pub fn encode<M: WireMessage>(call: CallId, seq: u32, message: &M) -> Bytes {
-    encode_unsent(call, message).with_seq(seq)
+    encode_unsent(call, message).with_seq(seq).into_bytes()
 }
 
-/// Encodes all of a frame but its sequence number.
+/// Encodes all of a frame but its sequence number. The payload is shared with `message`.
 #[must_use]
 pub fn encode_unsent<M: WireMessage>(call: CallId, message: &M) -> EncodedFrame {
-    let mut bytes = BytesMut::zeroed(HEADER_BYTES);
-    message.encode_body(&mut bytes);
+    let mut head = BytesMut::with_capacity(HEAD_BYTES);
+    head.put_bytes(0, HEADER_BYTES);
+    let payload = message.encode_body(&mut head);
     let kind = message.kind();
-    let body_len = bytes.len() - HEADER_BYTES;
+    let body_len = head.len() - HEADER_BYTES + payload.len();
     debug_assert!(body_len <= kind.body_bytes_max(), "{kind:?}: {body_len}");
     let header = Header {
         version: WIRE_VERSION,
@@ -149,8 +68,8 @@ pub fn encode_unsent<M: WireMessage>(call: CallId, message: &M) -> EncodedFrame 
         seq: 0,
         body_len: u32::try_from(body_len).unwrap_or(u32::MAX),
     };
-    bytes[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
-    EncodedFrame { bytes }
+    head[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
+    EncodedFrame { head, payload }
 }
 
 /// Decodes one whole frame. A chunk's bytes are a slice of `bytes`, not a copy.
@@ -168,54 +87,74 @@ pub fn decode<M: WireMessage>(mut bytes: Bytes) -> Result<Frame<M>, DecodeError>
     Ok(Frame { call: header.call, seq: header.seq, message })
 }
 
-/// Appends a control body.
-pub(crate) fn write_body<T: Serialize>(value: &T, out: &mut BytesMut) {
-    // The bytes go through a small buffer: an `Extend<u8>` takes its target by value.
-    let body = postcard::to_stdvec(value)
-        .expect("message types have known lengths, the only thing postcard can refuse");
-    out.extend_from_slice(&body);
-}
-
-/// Reads a control body to its last byte.
-pub(crate) fn read_body<T: DeserializeOwned>(kind: Kind, body: &[u8]) -> Result<T, DecodeError> {
-    let (value, rest) =
-        postcard::take_from_bytes(body).map_err(|_| DecodeError::BadBody { kind })?;
-    if rest.is_empty() {
-        Ok(value)
-    } else {
-        Err(DecodeError::TrailingBytes { kind, count: rest.len() })
-    }
-}
-
 impl EncodedFrame {
     /// The finished frame.
     #[must_use]
-    pub fn with_seq(mut self, seq: u32) -> Bytes {
-        self.bytes[8..12].copy_from_slice(&seq.to_be_bytes());
-        self.bytes.freeze()
+    pub fn with_seq(mut self, seq: u32) -> FrameParts {
+        self.head[8..12].copy_from_slice(&seq.to_be_bytes());
+        FrameParts { head: self.head.freeze(), payload: self.payload }
+    }
+}
+
+impl FrameParts {
+    /// All bytes in one buffer, for a transport that takes no parts. Copies only a frame that has
+    /// a payload.
+    #[must_use]
+    pub fn into_bytes(mut self) -> Bytes {
+        if self.payload.is_empty() {
+            return self.head;
+        }
+        self.copy_to_bytes(self.remaining())
     }
 
-    /// Bytes of header and body.
+    /// The bytes of a chunk; empty for other kinds, and for a frame that came as one buffer.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a frame is never empty")]
-    pub fn len(&self) -> usize {
-        self.bytes.len()
+    pub fn payload(&self) -> &Bytes {
+        &self.payload
+    }
+}
+
+/// A frame that is one buffer already.
+impl From<Bytes> for FrameParts {
+    fn from(frame: Bytes) -> Self {
+        Self { head: frame, payload: Bytes::new() }
+    }
+}
+
+impl Buf for FrameParts {
+    fn remaining(&self) -> usize {
+        self.head.len() + self.payload.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        if self.head.is_empty() { &self.payload } else { &self.head }
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let parts = [&self.head, &self.payload].into_iter().filter(|part| !part.is_empty());
+        let mut count = 0;
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+            count += 1;
+        }
+        count
+    }
+
+    fn advance(&mut self, count: usize) {
+        let of_head = count.min(self.head.len());
+        self.head.advance(of_head);
+        self.payload.advance(count - of_head);
     }
 }
 
 impl std::fmt::Debug for EncodedFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "EncodedFrame({} bytes)", self.bytes.len())
+        write!(f, "EncodedFrame({} bytes)", self.head.len() + self.payload.len())
     }
 }
 
-impl DecodeError {
-    /// The code under which the sender is told.
-    #[must_use]
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            Self::WrongVersion { .. } | Self::UnknownKind { .. } => ErrorCode::VersionMismatch,
-            _ => ErrorCode::BadRequest,
-        }
+impl std::fmt::Debug for FrameParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FrameParts({} bytes)", self.remaining())
     }
 }

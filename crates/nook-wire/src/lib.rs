@@ -1,49 +1,61 @@
 //! Bytes to messages and back. No I/O, no clock, no runtime.
 //!
 //! A *frame* is a 16-byte [`Header`] and a body. [`encode`] makes one from a message, [`decode`]
-//! reads one and refuses everything that is not exactly right before it allocates for it.
+//! reads one and refuses everything that is not exactly right before it allocates for it. [`Kind`]
+//! is the table of all frames.
 //!
-//! Two vocabularies share one codec through [`WireMessage`]: [`Message`] is all that may cross
-//! between two devices and has no field for token ids, text or logits (invariant I-2; the one exchange in
-//! which ids cross, as bytes of chunks and to a device of the same person, is [`whole`]);
-//! [`WorkerMessage`] adds what a node says to its own worker process. A connection is generic over
-//! one of them, so a frame of the wrong vocabulary is refused where bytes become a message.
+//! Two vocabularies share one codec through [`WireMessage`]. [`Message`] is all that may cross
+//! between two devices and has no field for token ids, text or logits (invariant I-2; the one
+//! exchange in which ids cross, as bytes of chunks and to a device of the same person, is
+//! [`whole`]). [`WorkerMessage`] adds what a node says to its own worker process. A connection is
+//! generic over one of them, so a frame of the wrong vocabulary is refused where bytes become a
+//! message.
 //!
 //! Beside the codec stand the small state machines that both ends of a call need: [`SeqCheck`] and
 //! [`SeqCounter`] (a hole is an error), [`SendWindow`] and [`ReceiveWindow`] (credit),
 //! [`chunks_of`], [`TensorAssembly`] and [`LogitsAssembly`] (tensors in pieces).
 
+mod body;
 mod bounded;
-pub mod caches;
+pub mod chunk;
 pub mod copying;
 pub mod credit;
+pub mod error;
 pub mod forward;
 pub mod frame;
+pub mod greeting;
 pub mod header;
+pub mod kind;
+pub mod kv_migration;
 pub mod local;
 pub mod message;
 pub mod placing;
 pub mod seq;
+pub mod session;
 pub mod tensor;
 pub mod version;
 pub mod whole;
 
-pub use caches::{CACHES_PIECE_BYTES_MAX, CachesAssembly, CachesHead, KeptHistory};
+pub use chunk::Chunk;
 pub use copying::{
     HAVE_MODELS_MAX, HAVE_NAME_BYTES_MAX, Have, HaveModel, PIECE_BYTES_MAX, Piece, PieceAssembly,
     PieceError, Want,
 };
 pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
-pub use forward::{Passed, Ticket};
-pub use frame::{DecodeError, EncodedFrame, Frame, WireMessage, decode, encode, encode_unsent};
-pub use header::{CallId, HEADER_BYTES, Header, Kind, WIRE_VERSION};
-pub use local::{LocalMessage, LogitRows, PassCounts, WorkerMessage};
-pub use message::{
-    Advert, Chunk, Hello, HistoryMark, Message, Open, ResultHead, ResumePoint, ShardAdvert,
-    StepHead, WireError,
-};
-pub use placing::{PlaceState, PlaceWish, Placed};
+pub use error::{DecodeError, WIRE_VERSION};
+pub use forward::Passed;
+pub use frame::{EncodedFrame, Frame, FrameParts, decode, encode, encode_unsent};
+pub use greeting::{Advert, Hello, ShardAdvert};
+pub use header::{HEADER_BYTES, Header};
+pub use kind::{CallId, Kind};
+pub use kv_migration::{KV_PIECE_BYTES_MAX, KeptHistory, KvPieceAssembly, KvPieceHead};
+pub use local::{LocalMessage, PassCounts, WorkerMessage};
+pub use message::{Message, WireError, WireMessage};
+/// Parts of messages that other crates know without the wire.
+pub use nook_base::{LogitRows, PrefixHash, Ticket, TicketClaim};
+pub use placing::{PlaceState, Placed, PlacementRequest};
 pub use seq::{SeqCheck, SeqCounter, SeqError};
+pub use session::{Open, ResultHead, ResumePoint, StepHead};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};
 pub use version::{NoVersions, Outdated, PROTOCOL_VERSION, ProtocolRange, VersionMismatch};
 pub use whole::{

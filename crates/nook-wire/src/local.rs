@@ -1,23 +1,27 @@
 //! What a node says to its own worker process, on top of what devices say to each other.
 //!
 //! Token ids and logits cross here and only here: both ends are this machine, and the socket is
-//! private to the user. The frames of peers pass through unchanged as [`WorkerMessage::Peer`].
+//! private to the user. What peers say passes through as [`WorkerMessage::Peer`].
 
 use std::path::PathBuf;
 
 use bytes::{Bytes, BytesMut};
 use nook_base::limits::STEP_TOKENS_MAX;
-use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive};
+use nook_base::{
+    ActivationDtype, LayerRange, LogitRows, ModelDigest, ModelPart, PeerId, PrefixHash, Sensitive,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::body::{read_body, write_body};
 use crate::bounded;
-use crate::caches::KeptHistory;
-use crate::frame::{DecodeError, WireMessage, read_body, write_body};
-use crate::header::Kind;
-use crate::message::{HistoryMark, Message, ResumePoint, StepHead};
+use crate::error::DecodeError;
+use crate::kind::Kind;
+use crate::kv_migration::KeptHistory;
+use crate::message::{Message, WireMessage};
+use crate::session::{ResumePoint, StepHead};
 
-/// Longest path of a model file, in bytes: Linux's `PATH_MAX`, and two bytes for each of as many units of
-/// Windows. A longer one is cut; no system would have opened it.
+/// Longest path of a model file, in bytes: Linux's `PATH_MAX`, and two bytes for each of as many
+/// units of Windows. A longer one is cut; no system would have opened it.
 pub const PATH_BYTES_MAX: usize = if cfg!(windows) { 8192 } else { 4096 };
 
 /// Most separate layer ranges in a status report; the worker leaves out the rest.
@@ -97,10 +101,10 @@ pub enum LocalMessage {
         /// The token ids.
         #[serde(serialize_with = "write_sensitive_list", deserialize_with = "read_ids")]
         ids: Sensitive<Vec<u32>>,
-        /// Mark of the history up to `position`.
-        history_before: HistoryMark,
-        /// Mark of the history after the ids.
-        history_after: HistoryMark,
+        /// Prefix hash of the history up to `position`.
+        history_before: PrefixHash,
+        /// Prefix hash of the history after the ids.
+        history_after: PrefixHash,
         /// Which logits are wanted, where the part has the head.
         rows: LogitRows,
     },
@@ -166,8 +170,8 @@ pub enum LocalMessage {
         /// `cache_bytes`.
         lent_bytes: u64,
     },
-    /// First on a call that a node serves for another device, before that device's own frames, which
-    /// could not say it: who asks. Without it nothing is kept after the call.
+    /// First on a call that a node serves for another device, before that device's own frames,
+    /// which could not say it: who asks. Without it nothing is kept after the call.
     OnBehalf {
         /// The device, as the gate let it in.
         peer: PeerId,
@@ -205,17 +209,6 @@ pub struct PassCounts {
     pub pieces: u64,
     /// Steps that wait now.
     pub waiting: u16,
-}
-
-/// Which rows of logits a step's requester wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LogitRows {
-    /// Only extend the cache.
-    None,
-    /// Of the last position.
-    Last,
-    /// Of every position of the step.
-    All,
 }
 
 impl LocalMessage {
@@ -258,10 +251,13 @@ impl WireMessage for WorkerMessage {
         }
     }
 
-    fn encode_body(&self, out: &mut BytesMut) {
+    fn encode_body(&self, head: &mut BytesMut) -> Bytes {
         match self {
-            Self::Peer(message) => message.encode_body(out),
-            Self::Local(message) => write_body(message, out),
+            Self::Peer(message) => message.encode_body(head),
+            Self::Local(message) => {
+                write_body(message, head);
+                Bytes::new()
+            }
         }
     }
 

@@ -1,40 +1,59 @@
 //! What may cross between two devices.
 //!
-//! Invariant I-2 lives in these types: positions, counts, digests, marks, timings and activation
-//! bytes cross, and bytes of model files; token ids, prompt or reply text and logits have no field to stand in. (What crosses to
-//! a device of the same person that runs a whole request is `whole`'s; its heads hold no ids either.) The only
-//! texts are a device's name, a model's, an app version and a sentence for people. `tests/vocabulary.rs`
-//! names every field, so that a new one has to be argued for.
-
-use std::fmt;
+//! Invariant I-2 lives in these types. Positions, counts, digests, prefix hashes, timings,
+//! activation bytes and bytes of model files cross. Token ids, prompt or reply text and logits have
+//! no field to stand in. (What crosses to a device of the same person that runs a whole request
+//! belongs to [`crate::whole`]; its heads hold no ids either.) The only texts are a device's name,
+//! a model's name, an app version and a sentence for people. `tests/it/vocabulary.rs` names every
+//! field, so that a new one has to be argued for.
 
 use bytes::{Bytes, BytesMut};
-use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest};
+use nook_base::{ErrorCode, Ticket};
 use serde::{Deserialize, Serialize};
 
+use crate::body::{read_body, write_body};
 use crate::bounded;
-use crate::caches::{CachesHead, KeptHistory};
+use crate::chunk::Chunk;
 use crate::copying::{Have, Piece, Want};
-use crate::forward::{Passed, Ticket};
-use crate::frame::{DecodeError, WireMessage, read_body, write_body};
-use crate::header::{FLAG_LAST_CHUNK, Kind};
-use crate::placing::{PlaceWish, Placed};
-use crate::version::ProtocolRange;
+use crate::error::DecodeError;
+use crate::forward::Passed;
+use crate::greeting::{Advert, Hello};
+use crate::kind::Kind;
+use crate::kv_migration::{KeptHistory, KvPieceHead};
+use crate::placing::{Placed, PlacementRequest};
+use crate::session::{Open, ResultHead, StepHead};
 use crate::whole::{WholeAsk, WholeFinish, WholeKept, WholeOffers, WholeTokens};
-use nook_base::limits::CHUNK_BYTES_MAX;
-
-/// Longest app version in HELLO, in bytes; a longer one is cut by the sender, refused by the receiver.
-pub const APP_VERSION_BYTES_MAX: usize = 64;
-
-/// Longest device name in HELLO, in bytes: 40 grapheme clusters of generous size. Cut by the
-/// sender, refused by the receiver. It is untrusted text; whoever shows it cleans it.
-pub const DEVICE_NAME_BYTES_MAX: usize = 512;
 
 /// Longest sentence for people, in bytes; cut by the sender, refused by the receiver.
 pub const SENTENCE_BYTES_MAX: usize = 512;
 
-/// Most shards in one advert; the sender leaves out the rest, the receiver refuses more.
-pub const ADVERT_SHARDS_MAX: usize = 256;
+/// A set of messages that a connection may carry: [`Message`] between devices,
+/// [`crate::WorkerMessage`] between a node and its own worker.
+pub trait WireMessage: Sized + Send + std::fmt::Debug + 'static {
+    /// The number under which it travels.
+    fn kind(&self) -> Kind;
+
+    /// The header flags it travels with.
+    fn flags(&self) -> u16;
+
+    /// Appends the body to `head`, up to the payload that it returns: shared bytes that follow.
+    fn encode_body(&self, head: &mut BytesMut) -> Bytes;
+
+    /// Reads a body. Refuses kinds outside this vocabulary and bytes left over.
+    fn decode_body(kind: Kind, flags: u16, body: Bytes) -> Result<Self, DecodeError>;
+
+    /// Any message between devices is also a message of this vocabulary.
+    fn from_peer(message: Message) -> Self;
+
+    /// The message between devices that this is, or itself when it must not leave this machine.
+    fn into_peer(self) -> Result<Message, Self>;
+
+    /// Whether it, and the chunks after it, may be overtaken by other calls (prefill).
+    fn is_bulk(&self) -> bool;
+
+    /// Whether it, and the chunks after it, wait until no other call has anything to say (files).
+    fn is_background(&self) -> bool;
+}
 
 /// All that may cross between two devices.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +63,7 @@ pub enum Message {
     /// What the sender hosts. Counts for `nook_base::limits::ADVERT_LIFE`.
     Advert(Advert),
     /// Please hold these layers.
-    Place(PlaceWish),
+    Place(PlacementRequest),
     /// What became of a PLACE; told again when that changes.
     Placed(Placed),
     /// First on a call: please compute these layers for a session.
@@ -82,12 +101,12 @@ pub enum Message {
         /// Why, for people.
         sentence: String,
     },
-    /// To a host that drains: please give what is remembered of this call.
-    GiveCaches,
-    /// The head of a piece of what is remembered; its bytes follow in chunks.
-    Caches(CachesHead),
+    /// To a host that drains: please send the KV cache of this call.
+    RequestKvCache,
+    /// The head of a piece of the KV cache; its bytes follow in chunks.
+    KvCachePiece(KvPieceHead),
     /// All pieces were taken.
-    TookCaches {
+    KvCacheTaken {
         /// Positions that are remembered from now on.
         position: u32,
     },
@@ -114,7 +133,8 @@ pub enum Message {
     },
     /// A result has gone on to the next host.
     Passed(Passed),
-    /// Models that the sender would run whole; only to a device of the same person, see [`crate::whole`].
+    /// Models that the sender would run whole; only to a device of the same person, see
+    /// [`crate::whole`].
     WholeOffers(WholeOffers),
     /// First on a call to a device of the same person: please run this whole request.
     WholeAsk(Box<WholeAsk>),
@@ -133,152 +153,6 @@ pub enum Message {
     Want(Want),
     /// The head of some of them, which follow in chunks.
     Piece(Piece),
-}
-
-/// Who speaks. Its layout is that of every protocol version: a device reads it before it knows which one the
-/// other speaks. What a later version has to say more stands in a message of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hello {
-    /// Protocol versions spoken.
-    pub protocol: ProtocolRange,
-    /// Version of the app, for people.
-    #[serde(
-        serialize_with = "bounded::write_text::<APP_VERSION_BYTES_MAX, _>",
-        deserialize_with = "bounded::read_text::<APP_VERSION_BYTES_MAX, _>"
-    )]
-    pub app_version: String,
-    /// Name of the device, untrusted text.
-    #[serde(
-        serialize_with = "bounded::write_text::<DEVICE_NAME_BYTES_MAX, _>",
-        deserialize_with = "bounded::read_text::<DEVICE_NAME_BYTES_MAX, _>"
-    )]
-    pub device_name: String,
-    /// Port on which it accepts links; 0 when it accepts none.
-    pub listen_port: u16,
-}
-
-/// What a host holds and has room for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Advert {
-    /// Whether it lends anything now.
-    pub sharing: bool,
-    /// What it can compute.
-    #[serde(
-        serialize_with = "bounded::write_list::<ADVERT_SHARDS_MAX, _, _>",
-        deserialize_with = "bounded::read_list::<ADVERT_SHARDS_MAX, _, _>"
-    )]
-    pub shards: Vec<ShardAdvert>,
-    /// Sessions it would still accept.
-    pub streams_free: u16,
-    /// Sessions of guests that are open: a further one's steps take turns with theirs. Not the steps that wait at one
-    /// moment: those are none between two of them, and a session that goes on comes back with the next.
-    pub queue_depth: u16,
-    /// Memory it would still spend, in bytes.
-    pub memory_free_bytes: u64,
-}
-
-/// A part of one model on a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShardAdvert {
-    /// The model.
-    pub model: ModelDigest,
-    /// Layers it can compute.
-    pub layers: LayerRange,
-    /// Those of them that are in memory already.
-    pub held: LayerRange,
-    /// Measured decode time of one layer, in µs; `None`: not measured.
-    pub decode_us_per_layer: Option<u32>,
-    /// Measured prefill time of one layer and token, in µs; `None`: not measured.
-    pub prefill_us_per_layer_token: Option<u32>,
-}
-
-/// Please compute these layers for a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Open {
-    /// The requester's name for this call, drawn at random: what a [`Ticket`] means.
-    pub session: u64,
-    /// The model.
-    pub model: ModelDigest,
-    /// The layers.
-    pub layers: LayerRange,
-    /// How activations are written, both ways.
-    pub dtype: ActivationDtype,
-    /// Positions that the session will need at most.
-    pub positions_max: u32,
-    /// Where to go on, if the host still remembers an earlier call of this conversation.
-    pub resume: Option<ResumePoint>,
-}
-
-/// Where a conversation goes on that a host may remember from an earlier call of the same requester.
-///
-/// The host truncates what it remembers to `position`, or copies so much of it, and answers OPENED with
-/// it, or refuses with `history_mismatch`; then nothing is lost but a round trip, and the requester opens from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResumePoint {
-    /// Positions to go on after: a place where a step of the earlier call ended.
-    pub position: u32,
-    /// Mark of the history up to there, as that step said it.
-    pub mark: HistoryMark,
-    /// Whether the earlier call is to stay as it is, for others to go on with: this one begins with a
-    /// copy.
-    pub copy: bool,
-}
-
-/// The head of a step. Its activation, `count` x `hidden`, follows in chunks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StepHead {
-    /// Number of the step within its call; the result repeats it.
-    pub step: u64,
-    /// Position of the first row; must be the length of the host's cache.
-    pub position: u32,
-    /// Rows.
-    pub count: u32,
-    /// Numbers in a row.
-    pub hidden: u32,
-    /// How a number is written.
-    pub dtype: ActivationDtype,
-    /// Mark of the history up to `position`.
-    pub history_before: HistoryMark,
-    /// Mark of the history up to `position + count`.
-    pub history_after: HistoryMark,
-    /// Prefill: the frames of other calls may overtake this one's.
-    pub bulk: bool,
-}
-
-/// A keyed hash over the tokens so far that only the requester can compute; the host compares.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct HistoryMark(pub [u8; 16]);
-
-/// The head of a step's result. Its activation, `count` x `hidden`, follows in chunks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResultHead {
-    /// Number of the step that it answers.
-    pub step: u64,
-    /// Position of the first row.
-    pub position: u32,
-    /// Rows.
-    pub count: u32,
-    /// Numbers in a row.
-    pub hidden: u32,
-    /// How a number is written.
-    pub dtype: ActivationDtype,
-    /// Time spent computing, in µs.
-    pub compute_us: u32,
-    /// Time spent waiting for a turn, in µs.
-    pub queue_us: u32,
-    /// Prefill: the frames of other calls may overtake this one's.
-    pub bulk: bool,
-}
-
-/// A piece of a tensor. `Debug` shows no bytes (invariant I-3).
-#[derive(Clone, PartialEq, Eq)]
-pub struct Chunk {
-    /// Where the bytes stand in the tensor.
-    pub offset: u64,
-    /// The bytes, at most `nook_base::limits::CHUNK_BYTES_MAX`.
-    pub bytes: Bytes,
-    /// Whether the tensor ends with it. Travels as a header flag.
-    pub last: bool,
 }
 
 /// Something was refused.
@@ -329,9 +203,9 @@ impl WireMessage for Message {
             Self::Close { .. } => Kind::Close,
             Self::Error(_) => Kind::Error,
             Self::Draining { .. } => Kind::Draining,
-            Self::GiveCaches => Kind::GiveCaches,
-            Self::Caches(_) => Kind::Caches,
-            Self::TookCaches { .. } => Kind::TookCaches,
+            Self::RequestKvCache => Kind::RequestKvCache,
+            Self::KvCachePiece(_) => Kind::KvCachePiece,
+            Self::KvCacheTaken { .. } => Kind::KvCacheTaken,
             Self::DropKept(_) => Kind::DropKept,
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
@@ -351,47 +225,44 @@ impl WireMessage for Message {
 
     fn flags(&self) -> u16 {
         match self {
-            Self::Chunk(Chunk { last: true, .. }) => FLAG_LAST_CHUNK,
+            Self::Chunk(chunk) => chunk.flags(),
             _ => 0,
         }
     }
 
-    fn encode_body(&self, out: &mut BytesMut) {
+    fn encode_body(&self, head: &mut BytesMut) -> Bytes {
         match self {
-            Self::Hello(hello) => write_body(hello, out),
-            Self::Advert(advert) => write_body(advert, out),
-            Self::Place(wish) => write_body(wish, out),
-            Self::Placed(placed) => write_body(placed, out),
-            Self::Open(open) => write_body(open, out),
+            Self::Hello(hello) => write_body(hello, head),
+            Self::Advert(advert) => write_body(advert, head),
+            Self::Place(wish) => write_body(wish, head),
+            Self::Placed(placed) => write_body(placed, head),
+            Self::Open(open) => write_body(open, head),
             Self::Opened { position }
             | Self::Truncate { position }
-            | Self::TookCaches { position } => write_body(position, out),
-            Self::GiveCaches => {}
-            Self::Caches(head) => write_body(head, out),
-            Self::DropKept(kept) => write_body(kept, out),
-            Self::Step(head) => write_body(head, out),
-            Self::Chunk(chunk) => {
-                out.reserve(crate::header::CHUNK_HEAD_BYTES_MAX + chunk.bytes.len());
-                write_body(&chunk.offset, out);
-                out.extend_from_slice(&chunk.bytes);
-            }
-            Self::Result(head) => write_body(head, out),
-            Self::Credit { chunks } => write_body(chunks, out),
-            Self::Close { code } => write_body(code, out),
-            Self::Error(error) => write_body(error, out),
-            Self::Draining { sentence } => write_body(&Sentence(sentence.clone()), out),
-            Self::Ping { nonce } | Self::Pong { nonce } => write_body(nonce, out),
-            Self::Forward(ticket) | Self::Relay(ticket) => write_body(ticket, out),
-            Self::Onward { code } => write_body(code, out),
-            Self::Passed(passed) => write_body(passed, out),
-            Self::WholeOffers(offers) => write_body(offers, out),
-            Self::WholeAsk(ask) => write_body(ask, out),
-            Self::WholeTokens(head) => write_body(head, out),
-            Self::WholeEnd { finish, kept } => write_body(&(finish, kept), out),
-            Self::Have(have) => write_body(have, out),
-            Self::Want(want) => write_body(want, out),
-            Self::Piece(head) => write_body(head, out),
+            | Self::KvCacheTaken { position } => write_body(position, head),
+            Self::RequestKvCache => {}
+            Self::KvCachePiece(it) => write_body(it, head),
+            Self::DropKept(kept) => write_body(kept, head),
+            Self::Step(it) => write_body(it, head),
+            Self::Chunk(chunk) => return chunk.encode(head),
+            Self::Result(it) => write_body(it, head),
+            Self::Credit { chunks } => write_body(chunks, head),
+            Self::Close { code } => write_body(code, head),
+            Self::Error(error) => write_body(error, head),
+            Self::Draining { sentence } => write_body(&Sentence(sentence.clone()), head),
+            Self::Ping { nonce } | Self::Pong { nonce } => write_body(nonce, head),
+            Self::Forward(ticket) | Self::Relay(ticket) => write_body(ticket, head),
+            Self::Onward { code } => write_body(code, head),
+            Self::Passed(passed) => write_body(passed, head),
+            Self::WholeOffers(offers) => write_body(offers, head),
+            Self::WholeAsk(ask) => write_body(ask, head),
+            Self::WholeTokens(it) => write_body(it, head),
+            Self::WholeEnd { finish, kept } => write_body(&(finish, kept), head),
+            Self::Have(have) => write_body(have, head),
+            Self::Want(want) => write_body(want, head),
+            Self::Piece(it) => write_body(it, head),
         }
+        Bytes::new()
     }
 
     fn decode_body(kind: Kind, flags: u16, body: Bytes) -> Result<Self, DecodeError> {
@@ -404,19 +275,19 @@ impl WireMessage for Message {
             Kind::Open => Self::Open(read_body(kind, read)?),
             Kind::Opened => Self::Opened { position: read_body(kind, read)? },
             Kind::Step => Self::Step(read_body(kind, read)?),
-            Kind::Chunk => Self::Chunk(read_chunk(flags, body)?),
+            Kind::Chunk => Self::Chunk(Chunk::decode(flags, &body)?),
             Kind::Result => Self::Result(read_body(kind, read)?),
             Kind::Truncate => Self::Truncate { position: read_body(kind, read)? },
             Kind::Credit => Self::Credit { chunks: read_body(kind, read)? },
             Kind::Close => Self::Close { code: read_body(kind, read)? },
             Kind::Error => Self::Error(read_body(kind, read)?),
             Kind::Draining => Self::Draining { sentence: read_body::<Sentence>(kind, read)?.0 },
-            Kind::GiveCaches => {
+            Kind::RequestKvCache => {
                 read_body::<()>(kind, read)?;
-                Self::GiveCaches
+                Self::RequestKvCache
             }
-            Kind::Caches => Self::Caches(read_body(kind, read)?),
-            Kind::TookCaches => Self::TookCaches { position: read_body(kind, read)? },
+            Kind::KvCachePiece => Self::KvCachePiece(read_body(kind, read)?),
+            Kind::KvCacheTaken => Self::KvCacheTaken { position: read_body(kind, read)? },
             Kind::DropKept => Self::DropKept(read_body(kind, read)?),
             Kind::Ping => Self::Ping { nonce: read_body(kind, read)? },
             Kind::Pong => Self::Pong { nonce: read_body(kind, read)? },
@@ -453,37 +324,12 @@ impl WireMessage for Message {
             Self::Step(head) => head.bulk,
             Self::Result(head) => head.bulk,
             // The ids of a long prompt follow it.
-            Self::Caches(_) | Self::WholeAsk(_) => true,
+            Self::KvCachePiece(_) | Self::WholeAsk(_) => true,
             _ => false,
         }
     }
 
     fn is_background(&self) -> bool {
         matches!(self, Self::Piece(_))
-    }
-}
-
-/// Reads a chunk: its offset, then the rest of the body without copying it.
-fn read_chunk(flags: u16, body: Bytes) -> Result<Chunk, DecodeError> {
-    let kind = Kind::Chunk;
-    let (offset, rest) =
-        postcard::take_from_bytes::<u64>(&body).map_err(|_| DecodeError::BadBody { kind })?;
-    if rest.is_empty() || rest.len() > CHUNK_BYTES_MAX {
-        return Err(DecodeError::BadBody { kind });
-    }
-    let bytes = body.slice_ref(rest);
-    Ok(Chunk { offset, bytes, last: flags & FLAG_LAST_CHUNK != 0 })
-}
-
-impl fmt::Debug for Chunk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let last = if self.last { ", last" } else { "" };
-        write!(f, "Chunk({} bytes at {}{last})", self.bytes.len(), self.offset)
-    }
-}
-
-impl fmt::Debug for HistoryMark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }

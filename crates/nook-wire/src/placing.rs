@@ -1,16 +1,16 @@
 //! Asking a host to hold layers before anybody computes with them.
 //!
-//! A requester that sees how its household could be faster says [`PlaceWish`] on the connection; the
-//! host decides by its own limits and answers [`Placed`], again and again while it loads. Neither
-//! carries more than a model's digest, a range and a code. What a host then holds is in its adverts,
-//! and those alone decide who is asked to compute.
+//! A requester that sees how its household could be faster says [`PlacementRequest`] on the
+//! connection; the host decides by its own limits and answers [`Placed`], again and again while it
+//! loads. Neither carries more than a model's digest, a range and a code. What a host then holds is
+//! in its adverts, and those alone decide who is asked to compute.
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest};
 use serde::{Deserialize, Serialize};
 
 /// Please hold these layers in memory. A later wish for the same model replaces the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlaceWish {
+pub struct PlacementRequest {
     /// The model.
     pub model: ModelDigest,
     /// The layers; none: what was asked for before is not needed any more, which is not answered.

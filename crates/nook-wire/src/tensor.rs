@@ -1,15 +1,15 @@
 //! Tensors in pieces: cut by the sender, put together by the receiver.
 //!
-//! A head (STEP, RESULT, LOGITS) says the shape; the bytes follow in chunks. The receiver checks the
-//! shape before it holds anything, and then holds no more than the bytes that really came. A tensor
-//! of one chunk is not copied.
+//! A head (STEP, RESULT, LOGITS) says the shape; the bytes follow in chunks. The receiver checks
+//! the shape before it holds anything, and then holds no more than the bytes that really came. A
+//! tensor of one chunk is not copied.
 
 use bytes::{Bytes, BytesMut};
 use nook_base::activation::byte_len;
 use nook_base::limits::{CHUNK_BYTES, HIDDEN_MAX, STEP_TOKENS_MAX};
 use nook_base::{Activation, ActivationDtype};
 
-use crate::message::Chunk;
+use crate::chunk::Chunk;
 
 /// Widest row of logits, in numbers; no vocabulary is near it.
 pub const VOCABULARY_MAX: u32 = 1 << 20;
@@ -72,8 +72,8 @@ pub enum TensorError {
     },
 }
 
-/// Cuts a tensor into chunks of `nook_base::limits::CHUNK_BYTES`, sharing the bytes; the last one is
-/// marked. No bytes give no chunk.
+/// Cuts a tensor into chunks of `nook_base::limits::CHUNK_BYTES`, sharing the bytes; the last one
+/// is marked. No bytes give no chunk.
 pub fn chunks_of(bytes: Bytes) -> impl Iterator<Item = Chunk> + Send {
     let total = bytes.len();
     (0..total).step_by(CHUNK_BYTES).map(move |start| {

@@ -1,8 +1,8 @@
 //! Which protocol version two devices speak: the highest that both know.
 //!
-//! A device says in HELLO from which version to which it speaks. Everything that a version has is spoken by
-//! every device of that version: there are no optional parts to ask for. What a later program adds is a new
-//! version, and it keeps the old one for as long as it says so.
+//! A device says in HELLO from which version to which it speaks. Everything that a version has is
+//! spoken by every device of that version: there are no optional parts to ask for. What a later
+//! program adds is a new version, and it keeps the old one for as long as it says so.
 
 use std::fmt;
 

@@ -1,32 +1,34 @@
-//! A whole request on one other device of the same person: the only exchange in which token ids cross.
+//! A whole request on one other device of the same person: the only exchange in which token ids
+//! cross.
 //!
 //! ```text
-//! host      ──WHOLE OFFERS──► asker                               on the connection, as adverts are
-//! asker     ──WHOLE ASK─────► host                                counts and settings, no ids
-//! asker     ◄──OPENED──────── host                                its own gate let the asker in
-//! asker     ──CHUNK…────────► host                                only now: prompt ids, then biases
-//! asker     ◄──WHOLE TOKENS── host  ◄──CHUNK──                    each token, as it is chosen
-//! asker     ◄──WHOLE END───── host                                and the name of what is kept of it
-//! asker     ──CLOSE─────────► host                                without a code: the name was heard
+//! host      ──WHOLE OFFERS──► asker                       on the connection, as adverts are
+//! asker     ──WHOLE ASK─────► host                        counts and settings, no ids
+//! asker     ◄──OPENED──────── host                        its own gate let the asker in
+//! asker     ──CHUNK…────────► host                        only now: prompt ids, then biases
+//! asker     ◄──WHOLE TOKENS── host  ◄──CHUNK──            each token, as it is chosen
+//! asker     ◄──WHOLE END───── host                        and the name of what is kept of it
+//! asker     ──CLOSE─────────► host                        without a code: the name was heard
 //! ```
 //!
-//! Everywhere else invariant I-2 holds: the heads here carry no ids either, and the ids are bytes of chunks
-//! that only [`ids_for_own_device`] makes and [`IdsAssembly`] reads. Who may use these two, and with which
-//! proof, is the node's affair; `cargo xtask tidy` lists the files that may name them.
+//! Everywhere else invariant I-2 holds: the heads here carry no ids either, and the ids are bytes
+//! of chunks that only [`ids_for_own_device`] makes and [`IdsAssembly`] reads. Who may use these
+//! two, and with which proof, is the node's affair; `cargo xtask tidy` lists the files that may
+//! name them.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use nook_base::{ModelDigest, Sensitive};
+use nook_base::{ModelDigest, PrefixHash, Sensitive};
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
-use crate::message::{Chunk, HistoryMark};
+use crate::chunk::Chunk;
 use crate::tensor::{Pieces, TensorError};
 
 /// Most models in one [`WholeOffers`]; the sender leaves out the rest, the receiver refuses more.
 pub const WHOLE_OFFERS_MAX: usize = 64;
 
-/// Most tokens of a prompt; more than any model's window. A longer one is refused before anything is
-/// allocated for it.
+/// Most tokens of a prompt; more than any model's window. A longer one is refused before anything
+/// is allocated for it.
 pub const WHOLE_PROMPT_MAX: u32 = 1 << 22;
 
 /// Most biased tokens, as `nook-text` takes them; more are refused.
@@ -58,8 +60,8 @@ pub struct WholeOffer {
     pub ends_us: Option<u32>,
     /// Whether they are in memory already.
     pub ends_held: bool,
-    /// Measured speed at which weights that are not in memory come there, in thousands of bytes per second;
-    /// `None`: not measured.
+    /// Measured speed at which weights that are not in memory come there, in thousands of bytes per
+    /// second; `None`: not measured.
     pub load_kb_per_s: Option<u32>,
 }
 
@@ -74,10 +76,11 @@ pub struct WholeAsk {
     pub biases: u32,
     /// Most tokens of the reply.
     pub tokens_max: u32,
-    /// Positions that the host may remember of an earlier request that begins alike; 0: none. A guess:
-    /// the host compares and begins where it can.
+    /// Positions that the host may remember of an earlier request that begins alike; 0: none. A
+    /// guess: the host compares and begins where it can.
     pub resume: u32,
-    /// How tokens are chosen, by chance from a seed: the same request gives the same reply anywhere.
+    /// How tokens are chosen, by chance from a seed: the same request gives the same reply
+    /// anywhere.
     pub sampling: WholeSampling,
 }
 
@@ -128,14 +131,14 @@ pub enum WholeFinish {
 
 /// Names what the host keeps of a request, for the next one that begins alike to go on with.
 ///
-/// Only the host can make the mark; the asker returns it when nobody will go on
+/// Only the host can make the hash; the asker returns it when nobody will go on
 /// ([`crate::KeptHistory`]). What the asker has not heard the name of is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WholeKept {
     /// Positions that are kept: of the prompt and of the reply.
     pub position: u32,
-    /// Mark of the history up to there.
-    pub mark: HistoryMark,
+    /// Prefix hash of the history up to there.
+    pub mark: PrefixHash,
 }
 
 /// What follows a [`WholeAsk`].
@@ -154,7 +157,8 @@ pub struct IdsAssembly {
     pieces: Pieces,
 }
 
-/// The bytes of ids, and of biases behind them, for a device of the same person and for nobody else.
+/// The bytes of ids, and of biases behind them, for a device of the same person and for nobody
+/// else.
 #[must_use]
 pub fn ids_for_own_device(ids: &[u32], biases: &[(u32, f32)]) -> Bytes {
     let mut bytes = BytesMut::with_capacity((ids.len() + 2 * biases.len()) * NUMBER_BYTES);

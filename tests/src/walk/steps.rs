@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nook_base::{Activation, ActivationDtype, LayerRange, ModelDigest, clock};
 use nook_mux::Call;
-use nook_wire::{HistoryMark, Message, Open, StepHead, WireMessage};
+use nook_wire::{Message, Open, PrefixHash, StepHead, WireMessage};
 
 use crate::figures::Spread;
 
@@ -137,6 +137,6 @@ async fn answer<M: WireMessage>(call: &mut Call<M>) -> anyhow::Result<Message> {
 }
 
 /// A mark of its own for each position; the host only compares.
-fn mark(position: u32) -> HistoryMark {
-    HistoryMark(u128::from(position).to_le_bytes())
+fn mark(position: u32) -> PrefixHash {
+    PrefixHash(u128::from(position).to_le_bytes())
 }

@@ -10,7 +10,7 @@ use nook_testkit::{
     Asked, Device, Household, Node, NodePlan, Secrets, Signal, Told, Wish, files_below,
 };
 use nook_trust::TicketClaim;
-use nook_wire::{HistoryMark, Message, Open, StepHead, Ticket};
+use nook_wire::{Message, Open, PrefixHash, StepHead, Ticket};
 
 const ASKING: &str = "Kitchen laptop";
 const FIRST: &str = "Study PC";
@@ -300,7 +300,8 @@ async fn tickets_that_are_forged_bent_stolen_used_or_over_are_refused() -> anyho
     let mut forged = ticket.clone();
     forged.signature[1][3] ^= 4;
     assert_eq!(scene.shown(forged).await?, denied, "forged");
-    let bent = Ticket { layers: LayerRange::with_len(1, 3), ..ticket.clone() };
+    let mut bent = ticket.clone();
+    bent.claim.layers = LayerRange::with_len(1, 3);
     assert_eq!(scene.shown(bent).await?, denied, "bent");
     assert_eq!(scene.shown(scene.carrier.issue(claim)).await?, denied, "signed by the carrier");
     let other = TicketClaim { carrier: PeerId([3; 32]), ..claim };
@@ -335,8 +336,8 @@ fn step(hidden: u32) -> StepHead {
         count: 1,
         hidden,
         dtype: ActivationDtype::F32,
-        history_before: HistoryMark::default(),
-        history_after: HistoryMark([1; 16]),
+        history_before: PrefixHash::default(),
+        history_after: PrefixHash([1; 16]),
         bulk: false,
     }
 }

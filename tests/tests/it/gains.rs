@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nook_base::{Activation, ActivationDtype, LayerRange, ModelPart};
 use nook_model::{Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, Precision};
-use nook_pipeline::{GainBook, Source, StepGains};
+use nook_pipeline::{NormBounds, Source, StepNormGain};
 use nook_testkit::{fixture, large_fixture};
 
 /// Positions of each prompt.
@@ -108,7 +108,7 @@ fn no_honest_answer_is_refused_and_a_thousandfold_one_is() -> anyhow::Result<()>
         let mut model = LoadedModel::new(ModelFile::open(&path)?, options)?;
         let shape = model.file().shape().clone();
         model.hold(&ModelPart::whole(shape.layers))?;
-        let mut book = GainBook::default();
+        let mut book = NormBounds::default();
         for number in 0..PROMPTS {
             let rows = behind_each_layer(&model, &prompt(number, shape.vocabulary))?;
             let written =
@@ -119,12 +119,12 @@ fn no_honest_answer_is_refused_and_a_thousandfold_one_is() -> anyhow::Result<()>
                     let layers = LayerRange::with_len(first, end - first);
                     let (before, after) = (&rows[first as usize - 1], &rows[end as usize - 1]);
                     for (position, before, after) in steps(before, after) {
-                        let honest = StepGains::of(layers, position, &before, &after);
+                        let honest = StepNormGain::of(layers, position, &before, &after);
                         let checked = book.check(&honest);
                         assert_eq!(checked, Ok(()), "{} {layers} at {position}", path.display());
                         for factor in [1e3, 1e-3] {
                             let wrong = times(&after, factor);
-                            let wrong = StepGains::of(layers, position, &before, &wrong);
+                            let wrong = StepNormGain::of(layers, position, &before, &wrong);
                             missed += u32::from(book.check(&wrong).is_ok());
                         }
                         book.learn(&honest, Source::Theirs);

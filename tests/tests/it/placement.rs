@@ -5,7 +5,7 @@ use nook_api::views::{PipelineView, ShareView, Trust};
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_link::LinkEvent;
 use nook_testkit::{Device, Household, Node, NodePlan, Wish};
-use nook_wire::{Advert, Message, PlaceState, PlaceWish, Placed};
+use nook_wire::{Advert, Message, PlaceState, Placed, PlacementRequest};
 
 const ASKING: &str = "Kitchen laptop";
 const FIRST: &str = "Study PC";
@@ -144,7 +144,11 @@ async fn next<T>(device: &mut Device, take: impl Fn(Message) -> Option<T>) -> an
 }
 
 /// Asks for layers, and what becomes of that in the end.
-async fn place(device: &mut Device, peer: PeerId, wish: PlaceWish) -> anyhow::Result<PlaceState> {
+async fn place(
+    device: &mut Device,
+    peer: PeerId,
+    wish: PlacementRequest,
+) -> anyhow::Result<PlaceState> {
     device.until_linked(peer).await?.mux().send(Message::Place(wish)).await?;
     next(device, |message| match message {
         Message::Placed(Placed { model, layers, state })
@@ -166,9 +170,9 @@ async fn advert(device: &mut Device, holds: impl Fn(&Advert) -> bool) -> anyhow:
     .await
 }
 
-async fn wish(node: &Node, start: u32, len: u32) -> anyhow::Result<PlaceWish> {
+async fn wish(node: &Node, start: u32, len: u32) -> anyhow::Result<PlacementRequest> {
     let model: ModelDigest = node.view().await?.models[0].digest.parse()?;
-    Ok(PlaceWish { model, layers: LayerRange::with_len(start, len) })
+    Ok(PlacementRequest { model, layers: LayerRange::with_len(start, len) })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,7 +189,7 @@ async fn each_limit_of_the_host_has_its_code_and_a_grant_is_in_the_adverts() -> 
     let state = place(&mut device, peer, good).await?;
     assert_eq!(state, refused(ErrorCode::SwitchedOff), "sharing is off");
     host.share(true).await?;
-    let unknown = PlaceWish { model: ModelDigest([9; 32]), ..good };
+    let unknown = PlacementRequest { model: ModelDigest([9; 32]), ..good };
     assert_eq!(place(&mut device, peer, unknown).await?, refused(ErrorCode::WeightsMismatch));
     let beyond = wish(host, 4, 9).await?;
     assert_eq!(place(&mut device, peer, beyond).await?, refused(ErrorCode::BadRequest));
@@ -230,7 +234,7 @@ async fn what_two_devices_ask_for_and_does_not_fit_goes_to_one_of_them() -> anyh
     let code = ErrorCode::ShardUnavailable;
     assert_eq!(place(&mut two, at_two, back).await?, PlaceState::Refused { code });
     // What the first one gives back is the other's for the asking.
-    let nothing = PlaceWish { layers: LayerRange::with_len(0, 0), ..front };
+    let nothing = PlacementRequest { layers: LayerRange::with_len(0, 0), ..front };
     one.until_linked(at_one).await?.mux().send(Message::Place(nothing)).await?;
     advert(&mut one, |advert| advert.shards.iter().all(|shard| !shard.held.contains(front.layers)))
         .await?;

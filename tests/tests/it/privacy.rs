@@ -9,7 +9,7 @@ use nook_base::{LayerRange, Sensitive};
 use nook_testkit::{
     Household, Lender, NodePlan, Recorded, Secrets, Signal, Told, Wish, files_below,
 };
-use nook_wire::{CallId, HistoryMark, Kind, LocalMessage, LogitRows, WorkerMessage, encode};
+use nook_wire::{CallId, Kind, LocalMessage, LogitRows, PrefixHash, WorkerMessage, encode};
 
 const HELPER: &str = "Study PC";
 const RECORDER: &str = "Attic PC";
@@ -74,8 +74,8 @@ fn see_it_found(secrets: &Secrets, told: &Told, recorded: &Recorded) {
         step: 0,
         position: 0,
         ids: Sensitive(told.prompt_ids.clone()),
-        history_before: HistoryMark::default(),
-        history_after: HistoryMark::default(),
+        history_before: PrefixHash::default(),
+        history_after: PrefixHash::default(),
         rows: LogitRows::Last,
     };
     let frame = encode(CallId::CONNECTION, 0, &WorkerMessage::from(tokens));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use nook_base::{ErrorCode, PeerId};
 use nook_mux::{Call, CallError, CallSender};
-use nook_wire::{HistoryMark, Message, Passed, ResultHead, StepHead};
+use nook_wire::{Message, Passed, PrefixHash, ResultHead, StepHead};
 use tokio::sync::watch;
 
 use crate::refusal::end_code;
@@ -56,7 +56,7 @@ enum Way {
 /// The marks of the steps under way, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Noted {
-    steps: VecDeque<(u64, HistoryMark, HistoryMark)>,
+    steps: VecDeque<(u64, PrefixHash, PrefixHash)>,
 }
 
 impl Noted {
@@ -70,7 +70,7 @@ impl Noted {
     }
 
     /// The marks of the step that `result` answers: the oldest one.
-    pub(crate) fn take(&mut self, step: u64) -> Option<(HistoryMark, HistoryMark)> {
+    pub(crate) fn take(&mut self, step: u64) -> Option<(PrefixHash, PrefixHash)> {
         let (noted, before, after) = self.steps.pop_front()?;
         (noted == step).then_some((before, after))
     }
@@ -128,12 +128,12 @@ impl Outlet {
     pub(crate) async fn deliver(
         &mut self,
         message: Message,
-        marks: Option<(HistoryMark, HistoryMark)>,
+        marks: Option<(PrefixHash, PrefixHash)>,
         to_guest: &mut CallSender<Message>,
     ) -> Result<(), CallError> {
         let is_last = matches!(&message, Message::Chunk(chunk) if chunk.last);
         // What is remembered is for the guest alone, wherever results go.
-        let is_given = self.giving || matches!(message, Message::Caches(_));
+        let is_given = self.giving || matches!(message, Message::KvCachePiece(_));
         self.giving = is_given && !is_last;
         let is_result = !is_given && matches!(message, Message::Result(_) | Message::Chunk(_));
         let onward = match (&mut self.way, message) {
@@ -178,7 +178,7 @@ impl Drop for Outlet {
 }
 
 /// The step that the next host is given for a result of this one.
-fn step_of(head: &ResultHead, (before, after): (HistoryMark, HistoryMark)) -> StepHead {
+fn step_of(head: &ResultHead, (before, after): (PrefixHash, PrefixHash)) -> StepHead {
     StepHead {
         step: head.step,
         position: head.position,

@@ -6,8 +6,9 @@ use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, LayerRange, ModelDigest};
 use nook_mux::testing::call;
 use nook_mux::{CallError, CallSender};
-use nook_trust::{Gate, GatePolicy, Purpose, TrustLevel};
-use nook_wire::{CachesHead, Chunk, HistoryMark, Passed, ResultHead, StepHead, WorkerMessage};
+use nook_trust::purpose::Lend;
+use nook_trust::{Admitted, Gate, GatePolicy, TrustLevel};
+use nook_wire::{Chunk, KvPieceHead, Passed, PrefixHash, ResultHead, StepHead, WorkerMessage};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio_util::sync::CancellationToken;
 
@@ -37,9 +38,9 @@ fn claim() -> TicketClaim {
     TicketClaim { carrier: CARRIER, host: HERE, session, model, layers, dtype, positions_max }
 }
 
-fn admitted(peer: PeerId) -> Admitted {
+fn admitted(peer: PeerId) -> Admitted<Lend> {
     let gate = Gate::new(GatePolicy::DEFAULT, [(peer, TrustLevel::Trusted)]);
-    gate.admit(peer, Purpose::Lend).expect("it is trusted")
+    gate.admit(peer).expect("it is trusted")
 }
 
 /// A guest's call that could become a part of a chain, and where that would be decided.
@@ -226,8 +227,8 @@ async fn going_on() -> GoingOn {
     GoingOn { outlet, to_guest, guest, next, tasks, _open: open }
 }
 
-const BEFORE: HistoryMark = HistoryMark([3; 16]);
-const AFTER: HistoryMark = HistoryMark([4; 16]);
+const BEFORE: PrefixHash = PrefixHash([3; 16]);
+const AFTER: PrefixHash = PrefixHash([4; 16]);
 
 fn result_head(step: u64, count: u32, bulk: bool) -> ResultHead {
     ResultHead {
@@ -284,8 +285,8 @@ async fn a_result_goes_on_as_the_step_that_follows_and_the_guest_hears_no_rows()
 async fn what_is_remembered_goes_to_the_guest_alone() {
     let mut on = going_on().await;
     for first in [0, 1] {
-        let head = CachesHead { first, count: 1, bytes: 16, position: 2, mark: AFTER };
-        on.deliver(Message::Caches(head)).await.unwrap();
+        let head = KvPieceHead { first, count: 1, bytes: 16, position: 2, mark: AFTER };
+        on.deliver(Message::KvCachePiece(head)).await.unwrap();
         on.deliver(chunk(0, 8, false)).await.unwrap();
         on.deliver(chunk(8, 8, true)).await.unwrap();
         for expected in [format!("caches {first}"), "rows".to_owned(), "rows".to_owned()] {

@@ -7,7 +7,7 @@ use nook_base::limits::CHUNK_BYTES;
 use nook_base::tasks::Tasks;
 use nook_mux::CallError;
 use nook_mux::testing::call;
-use nook_trust::{Gate, GatePolicy, Purpose, TrustLevel};
+use nook_trust::{Gate, GatePolicy, TrustLevel};
 use nook_wire::PieceAssembly;
 use tokio_util::sync::CancellationToken;
 
@@ -41,10 +41,7 @@ impl Giver {
         let giving = Giving::new(Traffic::default());
         giving.give(Arc::new(vec![one]));
         let gate = Gate::new(GatePolicy::DEFAULT, [(PEER, TrustLevel::Trusted)]);
-        let pass = CopyPass {
-            pass: gate.admit(PEER, Purpose::Copy).unwrap(),
-            revoked: CancellationToken::new(),
-        };
+        let pass = CopyPass { pass: gate.admit(PEER).unwrap(), revoked: CancellationToken::new() };
         Self { _folder: folder, bytes, giving, pass, tasks: Tasks::new() }
     }
 

@@ -2,7 +2,8 @@
 
 use nook_base::{ErrorCode, PeerId};
 use nook_link::Link;
-use nook_trust::{Admitted, Purpose, Ticket};
+use nook_trust::purpose::{CopyModels, Lend, RemoteWhole};
+use nook_trust::{Purpose, Ticket};
 use nook_wire::WireError;
 use tokio::sync::oneshot;
 
@@ -14,7 +15,7 @@ use crate::terms::{CopyPass, Guest, OwnGuest, Terms};
 impl<C> Host<C> {
     /// A device begins a call.
     pub(super) fn answer(&mut self, peer: PeerId, call: C, context: &Surroundings<'_>) {
-        let admitted = context.gate.admit(peer, Purpose::Lend);
+        let admitted = context.gate.admit::<Lend>(peer);
         let own = self.own_guest(peer, context);
         let copies = self.copy_pass(peer, context);
         let code = match (admitted, &self.terms) {
@@ -38,7 +39,7 @@ impl<C> Host<C> {
 
     /// What `peer` needs to have whole requests run here; absent where the gate does not let it.
     fn own_guest(&mut self, peer: PeerId, context: &Surroundings<'_>) -> Option<OwnGuest> {
-        let pass = context.gate.admit(peer, Purpose::RemoteWhole).ok()?;
+        let pass = context.gate.admit::<RemoteWhole>(peer).ok()?;
         let cut = self.own.cuts.entry(peer);
         let revoked = cut.or_insert_with(|| self.lifetime.child_token()).clone();
         Some(OwnGuest { pass, revoked })
@@ -50,7 +51,7 @@ impl<C> Host<C> {
         peer: PeerId,
         context: &Surroundings<'_>,
     ) -> Result<CopyPass, WireError> {
-        let pass = context.gate.admit(peer, Purpose::Copy);
+        let pass = context.gate.admit::<CopyModels>(peer);
         let pass = pass.map_err(|refusal| error(refusal.code(), ""))?;
         if !context.settings.network.give_models {
             let why = "This device gives no models: its owner has switched that off.";
@@ -69,7 +70,7 @@ impl<C> Host<C> {
         call: C,
         context: &Surroundings<'_>,
     ) {
-        let admitted: Result<Admitted, _> = context.gate.admit_ticket(ticket, carrier, context.me);
+        let admitted = context.gate.admit_ticket(ticket, carrier, context.me);
         let code = match (admitted, &self.terms) {
             (Ok(requester), Some(terms)) => {
                 let named = terms.named.clone();
@@ -93,8 +94,8 @@ impl<C> Host<C> {
         answer: oneshot::Sender<Result<Link, ErrorCode>>,
         context: &Surroundings<'_>,
     ) {
-        let effect = match context.gate.admit(peer, Purpose::Borrow) {
-            Ok(_) => HostEffect::FindLink { peer, answer },
+        let effect = match context.gate.check(peer, Purpose::Borrow) {
+            Ok(()) => HostEffect::FindLink { peer, answer },
             Err(refusal) => HostEffect::NoLink { answer, code: refusal.code() },
         };
         self.push(effect);
@@ -103,11 +104,11 @@ impl<C> Host<C> {
     /// Ends what runs for devices that the gate does not let in any more, and frees what is kept
     /// for them.
     pub(super) fn end_revoked(&mut self, context: &Surroundings<'_>) {
-        let revoked = |peer: &PeerId, purpose| context.gate.admit(*peer, purpose).is_err();
+        let revoked = |peer: &PeerId, purpose| context.gate.check(*peer, purpose).is_err();
         for (cuts, purpose, keeps) in [
             (&mut self.guests, Purpose::Lend, true),
             (&mut self.own.cuts, Purpose::RemoteWhole, true),
-            (&mut self.copies.cuts, Purpose::Copy, false),
+            (&mut self.copies.cuts, Purpose::CopyModels, false),
         ] {
             for (peer, cut) in cuts.extract_if(.., |peer, _| revoked(peer, purpose)) {
                 cut.cancel();

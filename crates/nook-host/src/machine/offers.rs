@@ -102,7 +102,7 @@ impl<C> Host<C> {
 
     fn tell_all(&mut self, peer: PeerId, context: &Surroundings<'_>) {
         // One that may not use anything hears that nothing is shared.
-        let advert = match context.gate.admit(peer, Purpose::Lend) {
+        let advert = match context.gate.check(peer, Purpose::Lend) {
             Ok(_) => self.advert(context),
             Err(_) => NOTHING,
         };
@@ -154,7 +154,7 @@ impl<C> Host<C> {
         if !context.linked.contains(&peer) {
             return;
         }
-        let offers = match context.gate.admit(peer, Purpose::RemoteWhole) {
+        let offers = match context.gate.check(peer, Purpose::RemoteWhole) {
             Ok(_) => self.whole_offers(context),
             Err(_) => WholeOffers::default(),
         };
@@ -211,7 +211,7 @@ impl<C> Host<C> {
         if !context.linked.contains(&peer) {
             return;
         }
-        let have = match context.gate.admit(peer, Purpose::Copy) {
+        let have = match context.gate.check(peer, Purpose::CopyModels) {
             Ok(_) => Have { models: self.copies.given.iter().map(Given::told).collect() },
             Err(_) => Have::default(),
         };

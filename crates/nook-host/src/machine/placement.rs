@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId};
 use nook_trust::Purpose;
-use nook_wire::{Message, PlaceState, PlaceWish, Placed};
+use nook_trust::purpose::Lend;
+use nook_wire::{Message, PlaceState, Placed, PlacementRequest};
 use tokio_util::sync::CancellationToken;
 
 use super::Host;
@@ -20,7 +21,12 @@ use nook_resources::catalogue::Entry;
 
 impl<C> Host<C> {
     /// A device asks this one to hold layers.
-    pub(super) fn place(&mut self, peer: PeerId, wish: PlaceWish, context: &Surroundings<'_>) {
+    pub(super) fn place(
+        &mut self,
+        peer: PeerId,
+        wish: PlacementRequest,
+        context: &Surroundings<'_>,
+    ) {
         if wish.layers.is_empty() {
             // Given back, and nobody waits for an answer.
             if !self.leases.end(|model, by, _| model == wish.model && by == peer).is_empty() {
@@ -41,10 +47,10 @@ impl<C> Host<C> {
     fn grant(
         &mut self,
         peer: PeerId,
-        wish: PlaceWish,
+        wish: PlacementRequest,
         context: &Surroundings<'_>,
     ) -> Result<(), ErrorCode> {
-        let admitted = context.gate.admit(peer, Purpose::Lend);
+        let admitted = context.gate.admit::<Lend>(peer);
         let admitted = admitted.map_err(|refusal| refusal.code())?;
         let terms = self.terms.clone().ok_or(ErrorCode::SwitchedOff)?;
         let entry = context.models.iter().find(|entry| entry.digest() == wish.model);
@@ -79,7 +85,7 @@ impl<C> Host<C> {
     fn check_limits(
         &self,
         entry: &Entry,
-        wish: PlaceWish,
+        wish: PlacementRequest,
         offered: LayerRange,
         context: &Surroundings<'_>,
     ) -> Result<(), ErrorCode> {
@@ -145,7 +151,7 @@ impl<C> Host<C> {
                 && unused > WISH_EVERY
                 && !residency.held(model, lease.layers).contains(lease.layers);
             let is_unused = is_held && (unused >= idle || (is_tight && !unused.is_zero()));
-            is_gone || is_unused || context.gate.admit(peer, Purpose::Lend).is_err()
+            is_gone || is_unused || context.gate.check(peer, Purpose::Lend).is_err()
         });
         if !ended.is_empty() {
             self.relist(context);
@@ -197,6 +203,6 @@ impl<C> Host<C> {
     }
 }
 
-fn placed(wish: PlaceWish, state: PlaceState) -> Placed {
+fn placed(wish: PlacementRequest, state: PlaceState) -> Placed {
     Placed { model: wish.model, layers: wish.layers, state }
 }

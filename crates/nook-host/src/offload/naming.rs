@@ -1,6 +1,6 @@
 //! The end of a whole request, and the name of what the worker keeps of it.
 //!
-//! Marks of whole requests are made here, so the asker cannot name what is kept, and could not have
+//! The prefix hashes of whole requests are made here, so the asker cannot name what is kept, and could not have
 //! it dropped with a chat that its owner deletes. So the name goes out with the end of the reply.
 //! An asker that has heard it closes the call in order; of any other end nothing is kept, because
 //! nobody could say its name.
@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use nook_mux::{CallError, CallReceiver, CallSender};
-use nook_wire::{HistoryMark, KeptHistory, Message, WholeFinish, WholeKept};
+use nook_wire::{KeptHistory, Message, WholeFinish, WholeKept};
 
 use super::{Over, Run, send};
 use crate::terms::OwnGuest;
@@ -23,7 +23,7 @@ impl Run<'_> {
     /// step.
     pub(super) fn kept(&self) -> Option<KeptHistory> {
         let (model, position) = (self.model.listed.digest, self.position);
-        let mark = HistoryMark(self.marks.at(position).0);
+        let mark = self.marks.at(position);
         (position > 0).then_some(KeptHistory { model, position, mark })
     }
 }

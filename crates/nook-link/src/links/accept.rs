@@ -15,8 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::actor::Input;
-use super::greet::{CONNECT_DEADLINE, GreetError, Greeted, Greeter, Upgraded};
+use super::greet::{CONNECT_DEADLINE, GreetError, Greeter};
+use super::input::Input;
+use super::session::{Greeted, Upgraded};
 use crate::accepting::Accepting;
 use crate::admission::{Admission, Caller};
 use crate::{socket, tls, websocket};
@@ -104,8 +105,8 @@ async fn upgrade(
     Some(Upgraded { peer, remote, socket, meter })
 }
 
-/// Reads on for a moment after a refusal: closing a socket with unread bytes in it would destroy the
-/// alert under way, and the other device could not say to its owner why.
+/// Reads on for a moment after a refusal: closing a socket with unread bytes in it would destroy
+/// the alert under way, and the other device could not say to its owner why.
 async fn linger(mut stream: Metered<TcpStream>) {
     let drained = async {
         stream.shutdown().await?;

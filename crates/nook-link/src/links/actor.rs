@@ -11,37 +11,20 @@ use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, PeerId, clock};
 use nook_mux::Mux;
 use nook_wire::Message;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
 use super::accept::KnownHosts;
 use super::address::AddressBook;
-use super::dial::{AddressFailure, Attempt, DIALS_MAX, DialFailure, Dialled};
-use super::greet::{Greeted, Greeter, Incompatible};
+use super::dial::{Attempt, DIALS_MAX};
+use super::greet::Greeter;
+use super::input::{AddressFailure, DialFailure, Dialled, Input};
 use super::pump::Pump;
-use super::standing::{OnArrival, PROBE_DEADLINE, Standing};
+use super::session::{Greeted, Incompatible};
+use super::standing::{DialOrder, OnArrival, PROBE_DEADLINE, Standing};
 use super::{KnownPeer, LinkEvent, LoopbackPolicy, Shared};
 use crate::websocket::Probe;
-
-/// Everything that can happen to the actor.
-#[derive(Debug)]
-pub(super) enum Input {
-    /// Discovery has seen a device.
-    Sighted { peer: PeerId, addresses: Vec<SocketAddr> },
-    /// A dial asks whether it may say HELLO.
-    MayGreet { peer: PeerId, number: u64, answer: oneshot::Sender<bool> },
-    /// A dial is over.
-    Dialled(Dialled),
-    /// A device has connected and said HELLO.
-    Arrived(Greeted),
-    /// A device with another version has connected.
-    Incompatible { peer: PeerId, theirs: Incompatible },
-    /// The link of this number was asked for a sign of life.
-    Probed { peer: PeerId, number: u64, alive: bool },
-    /// The link of this number has ended.
-    Ended { peer: PeerId, number: u64 },
-}
 
 /// Owns all standings.
 #[derive(Debug)]
@@ -159,7 +142,10 @@ impl Actor {
             peer.dismiss();
         }
         for known in known.iter().filter(|known| known.id != own) {
-            let peer = self.peers.entry(known.id).or_insert_with(|| Peer::new(own < known.id, now));
+            let peer = self
+                .peers
+                .entry(known.id)
+                .or_insert_with(|| Peer::new(DialOrder::between(own, known.id), now));
             // An address just typed, or just brought by pairing, is tried at once.
             if peer.book.set_typed(&known.addresses) {
                 peer.standing.sighted(now);
@@ -358,7 +344,8 @@ impl Actor {
         };
         let tasks = &self.greeter.tasks;
         peer.pump = Some(tasks.spawn_until_cancelled("link pump", pump.run()));
-        // Apart from the pump, which may wait for a slow node: a dead link is redialled all the same.
+        // Apart from the pump, which may wait for a slow node: a dead link is redialled all the
+        // same.
         let inputs = self.greeter.inputs.clone();
         tasks.spawn_until_cancelled("link end", async move {
             mux.closed().await;
@@ -414,9 +401,9 @@ fn probe(greeter: &Greeter, peer: PeerId, number: u64, probe: Probe) {
 }
 
 impl Peer {
-    fn new(dials_first: bool, now: Instant) -> Self {
+    fn new(order: DialOrder, now: Instant) -> Self {
         Self {
-            standing: Standing::new(dials_first, now),
+            standing: Standing::new(order, now),
             book: AddressBook::default(),
             dial: None,
             live: None,

@@ -1,8 +1,8 @@
 //! Where a device may be: which addresses are worth dialling, and in which order.
 //!
 //! Typed and remembered addresses are always dialled. What discovery says is a hint by anybody on
-//! the network: only addresses that a household uses pass, so that nobody makes this device knock at
-//! arbitrary doors. An address at which somebody else answers is left out for a while.
+//! the network: only addresses that a household uses pass, so that nobody makes this device knock
+//! at arbitrary doors. An address at which somebody else answers is left out for a while.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};

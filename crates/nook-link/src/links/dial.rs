@@ -13,8 +13,9 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::actor::Input;
-use super::greet::{CONNECT_DEADLINE, GreetError, Greeted, Greeter, Incompatible, Upgraded};
+use super::greet::{CONNECT_DEADLINE, GreetError, Greeter};
+use super::input::{AddressFailure, DialFailure, Dialled, Input};
+use super::session::{Greeted, Upgraded};
 use crate::{PeerRefused, socket, tls, websocket};
 
 /// How long one address is tried alone before the next joins in.
@@ -32,38 +33,6 @@ pub(super) struct Attempt {
     pub(super) number: u64,
     /// Best first.
     pub(super) addresses: Vec<SocketAddr>,
-}
-
-/// What an attempt found out.
-#[derive(Debug)]
-pub(super) struct Dialled {
-    pub(super) peer: PeerId,
-    pub(super) number: u64,
-    /// What went wrong at which address.
-    pub(super) failures: Vec<(SocketAddr, AddressFailure)>,
-    pub(super) outcome: Result<Greeted, DialFailure>,
-}
-
-/// Why one address led to no connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AddressFailure {
-    /// Nobody there, too slow, or nothing that speaks the protocol.
-    NoAnswer,
-    /// Somebody else.
-    SomebodyElse { found: Option<PeerId> },
-    /// The device is there and does not take this one.
-    NotTaken,
-}
-
-/// Why an attempt led to no link.
-#[derive(Debug)]
-pub(super) enum DialFailure {
-    /// At no address.
-    NoConnection,
-    /// Connected, but HELLO was not answered: most likely another connection won.
-    NotAnswered,
-    /// No common version.
-    Incompatible { theirs: Option<Incompatible> },
 }
 
 impl Attempt {
@@ -84,8 +53,8 @@ impl Attempt {
         let _ = self.greeter.inputs.send(Input::Dialled(dialled)).await;
     }
 
-    /// The first address that leads to the device wins; the others are dropped before HELLO, so that
-    /// the device has one connection to think about.
+    /// The first address that leads to the device wins; the others are dropped before HELLO, so
+    /// that the device has one connection to think about.
     async fn race(&self, failures: &mut Vec<(SocketAddr, AddressFailure)>) -> Option<Upgraded> {
         let connector =
             tls::link_connector(&self.greeter.identity, self.peer, self.greeter.pins.clone());

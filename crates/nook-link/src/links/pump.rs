@@ -1,7 +1,7 @@
 //! One link's events, in order: `Up`, its calls and messages, `Down`.
 //!
-//! A pump begins after the pump of the device's previous link has ended, so that the node never sees
-//! two links of one device at once.
+//! A pump begins after the pump of the device's previous link has ended, so that the node never
+//! sees two links of one device at once.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use nook_wire::{Hello, Message};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::greet::{Greeted, Session};
+use super::session::{Greeted, Session};
 use super::{Link, LinkEvent, Shared};
 
 /// Forwards the events of one link.

@@ -7,12 +7,14 @@
 //!    the dial, so dropping it costs nothing.
 //! 3. When both have said HELLO, the dial of the smaller id wins: the smaller side parks the
 //!    arrival until its own is answered or fails, the larger side drops its own.
-//! 4. When a link stands, an arrival is parked while the link is asked for a sign of life. An answer
-//!    keeps it; silence or its end gives way to the arrival. So a peer that lost the link first is
-//!    let in within [`PROBE_DEADLINE`], and a copied data folder cannot push the first device out.
+//! 4. When a link stands, an arrival is parked while the link is asked for a sign of life. An
+//!    answer keeps it; silence or its end gives way to the arrival. So a peer that lost the link
+//!    first is let in within [`PROBE_DEADLINE`], and a copied data folder cannot push the first
+//!    device out.
 
 use std::time::{Duration, Instant};
 
+use nook_base::PeerId;
 use rand::Rng;
 
 /// How long a link may take to show a sign of life while another connection of its device waits.
@@ -31,15 +33,24 @@ const SECOND_DIALLER_DELAY: Duration = Duration::from_millis(250);
 /// Sightings lead to at most one dial in this time.
 const SIGHTED_DIAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A link that ends sooner counts as a failed dial, so that two devices that throw each other out do
-/// not do so in a tight loop.
+/// A link that ends sooner counts as a failed dial, so that two devices that throw each other out
+/// do not do so in a tight loop.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
+
+/// Which of two devices dials at once. The other one dials a little later, so that two dials seldom
+/// cross.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DialOrder {
+    /// This device: it has the smaller id.
+    First,
+    /// The other device.
+    Second,
+}
 
 /// How this device stands with one other.
 #[derive(Debug)]
 pub(super) struct Standing {
-    /// This device has the smaller id.
-    dials_first: bool,
+    order: DialOrder,
     dial: Dial,
     live: Option<Live>,
     failures: u32,
@@ -76,17 +87,18 @@ pub(super) enum OnArrival {
     ParkForProbe(u64),
 }
 
+impl DialOrder {
+    /// That of the device `own` towards `other`.
+    pub(super) fn between(own: PeerId, other: PeerId) -> Self {
+        if own < other { Self::First } else { Self::Second }
+    }
+}
+
 impl Standing {
-    /// No link yet. The side with the smaller id dials at once, the other a little later.
-    pub(super) fn new(dials_first: bool, now: Instant) -> Self {
-        let mut standing = Self {
-            dials_first,
-            dial: Dial::Idle,
-            live: None,
-            failures: 0,
-            due: now,
-            dialled_at: None,
-        };
+    /// No link yet.
+    pub(super) fn new(order: DialOrder, now: Instant) -> Self {
+        let mut standing =
+            Self { order, dial: Dial::Idle, live: None, failures: 0, due: now, dialled_at: None };
         standing.due = now + standing.head_start();
         standing
     }
@@ -96,7 +108,7 @@ impl Standing {
         match (self.live, self.dial) {
             (Some(live), _) => OnArrival::ParkForProbe(live.number),
             (None, Dial::Idle) => OnArrival::Accept,
-            (None, Dial::Greeting(_)) if self.dials_first => OnArrival::ParkForDial,
+            (None, Dial::Greeting(_)) if self.order == DialOrder::First => OnArrival::ParkForDial,
             (None, Dial::Connecting(number) | Dial::Greeting(number)) => {
                 OnArrival::AcceptInsteadOf(number)
             }
@@ -184,7 +196,10 @@ impl Standing {
     }
 
     fn head_start(&self) -> Duration {
-        if self.dials_first { Duration::ZERO } else { SECOND_DIALLER_DELAY }
+        match self.order {
+            DialOrder::First => Duration::ZERO,
+            DialOrder::Second => SECOND_DIALLER_DELAY,
+        }
     }
 
     fn back_off(&mut self, now: Instant) {
@@ -194,8 +209,8 @@ impl Standing {
     }
 }
 
-/// Between half and one and a half of `wait`: devices that lost each other in the same moment do not
-/// come back in the same moment.
+/// Between half and one and a half of `wait`: devices that lost each other in the same moment do
+/// not come back in the same moment.
 fn jittered(wait: Duration) -> Duration {
     wait.mul_f64(rand::rng().random_range(0.5..1.5))
 }
@@ -204,15 +219,15 @@ fn jittered(wait: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    fn standing(dials_first: bool) -> (Standing, Instant) {
+    fn standing(order: DialOrder) -> (Standing, Instant) {
         let now = nook_base::clock::now();
-        (Standing::new(dials_first, now), now)
+        (Standing::new(order, now), now)
     }
 
     #[test]
     fn an_arrival_beats_a_dial_that_has_not_said_hello() {
-        for dials_first in [false, true] {
-            let (mut standing, now) = standing(dials_first);
+        for order in [DialOrder::Second, DialOrder::First] {
+            let (mut standing, now) = standing(order);
             assert_eq!(standing.arrived(), OnArrival::Accept);
             standing.dialling(7, now);
             assert_eq!(standing.arrived(), OnArrival::AcceptInsteadOf(7));
@@ -224,7 +239,8 @@ mod tests {
 
     #[test]
     fn when_both_have_said_hello_exactly_one_dial_survives() {
-        let ((mut smaller, now), (mut larger, _)) = (standing(true), standing(false));
+        let ((mut smaller, now), (mut larger, _)) =
+            (standing(DialOrder::First), standing(DialOrder::Second));
         for side in [&mut smaller, &mut larger] {
             side.dialling(1, now);
             assert!(side.may_greet(1));
@@ -235,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_second_connection_waits_for_a_sign_of_life_of_the_first() {
-        let (mut standing, now) = standing(true);
+        let (mut standing, now) = standing(DialOrder::First);
         standing.linked(3, now);
         assert_eq!(standing.arrived(), OnArrival::ParkForProbe(3));
         assert_eq!(standing.due(), None);
@@ -246,7 +262,8 @@ mod tests {
 
     #[test]
     fn the_larger_id_dials_too_but_later() {
-        let ((smaller, now), (larger, _)) = (standing(true), standing(false));
+        let ((smaller, now), (larger, _)) =
+            (standing(DialOrder::First), standing(DialOrder::Second));
         assert_eq!(smaller.due(), Some(now));
         assert!(larger.due().unwrap() > now);
         assert!(larger.due().unwrap() <= now + Duration::from_secs(2));
@@ -254,7 +271,7 @@ mod tests {
 
     #[test]
     fn waits_grow_to_half_a_minute_and_a_hint_ends_them() {
-        let (mut standing, now) = standing(true);
+        let (mut standing, now) = standing(DialOrder::First);
         for _ in 0..40 {
             standing.dialling(1, now);
             standing.dial_failed(now);
@@ -269,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_link_that_lasted_is_redialled_at_once_and_a_short_one_is_not() {
-        let (mut standing, now) = standing(true);
+        let (mut standing, now) = standing(DialOrder::First);
         standing.linked(1, now);
         standing.link_ended(1, now + SETTLED_AFTER);
         assert_eq!(standing.due(), Some(now + SETTLED_AFTER));

@@ -4,13 +4,14 @@
 //! failed step left. Hidden states go to the device and come back once for each step.
 
 use candle_core::Tensor;
+use nook_base::LogitRows;
 
 use super::Card;
 use super::step::{CardLanes, CardStep};
 use crate::loaded::LoadedModel;
 use crate::parts::{Broken, LayerState};
 use crate::pass::{BatchPiece, groups};
-use crate::session::{Input, LogitRows, Output, StepError};
+use crate::session::{Input, Output, StepError};
 
 impl Card {
     /// Computes the positions of `batch`, of which each piece has so many as `counts` says.

@@ -3,18 +3,23 @@
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use nook_mux::framed;
-use nook_wire::{CallId, Chunk, Message, encode};
+use nook_wire::{CallId, Chunk, EncodedFrame, FrameParts, Message, encode_unsent};
 use tokio::io::AsyncWriteExt;
 
 fn frames() -> Vec<Bytes> {
+    in_parts().map(FrameParts::into_bytes).collect()
+}
+
+/// The same, as a connection writes them.
+fn in_parts() -> impl Iterator<Item = FrameParts> {
+    let numbered = |frame: EncodedFrame| frame.with_seq(0);
     let sizes = [1, 15, 16, 17, 300 << 10, 4, 1 << 20];
-    let mut frames = vec![encode(CallId::CONNECTION, 0, &Message::Ping { nonce: 1 })];
-    for size in sizes {
-        let chunk =
-            Message::Chunk(Chunk { offset: 0, bytes: vec![size as u8; size].into(), last: false });
-        frames.push(encode(CallId(1), 0, &chunk));
-    }
-    frames
+    let ping = encode_unsent(CallId::CONNECTION, &Message::Ping { nonce: 1 });
+    let chunks = sizes.into_iter().map(|size| {
+        let bytes = vec![size as u8; size].into();
+        encode_unsent(CallId(1), &Message::Chunk(Chunk { offset: 0, bytes, last: false }))
+    });
+    std::iter::once(ping).chain(chunks).map(numbered)
 }
 
 #[tokio::test]
@@ -52,7 +57,7 @@ async fn what_is_written_on_one_end_is_read_on_the_other() {
     let (left, right) = tokio::io::duplex(1000);
     let (mut left, mut right) = (framed(left), framed(right));
     let write = async {
-        for frame in frames() {
+        for frame in in_parts() {
             left.feed(frame).await.unwrap();
         }
         left.close().await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use nook_base::tasks::Tasks;
 use nook_mux::{CloseReason, Mux, PingPolicy, Side, framed, metered};
-use nook_wire::{CallId, Kind, Message, encode};
+use nook_wire::{CallId, FrameParts, Kind, Message, encode};
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
@@ -151,10 +151,8 @@ async fn pings_are_answered_while_bulk_waits() {
 
 /// A hand that writes while another task reads.
 struct Writing {
-    pipe: futures_util::stream::SplitSink<
-        nook_mux::FramedBytes<tokio::io::DuplexStream>,
-        bytes::Bytes,
-    >,
+    pipe:
+        futures_util::stream::SplitSink<nook_mux::FramedBytes<tokio::io::DuplexStream>, FrameParts>,
     seq: u32,
 }
 
@@ -170,7 +168,7 @@ impl Writing {
         use futures_util::SinkExt;
         let frame = encode(CallId(call), self.seq, message);
         self.seq += 1;
-        self.pipe.send(frame).await.expect("the end is there");
+        self.pipe.send(frame.into()).await.expect("the end is there");
     }
 }
 

@@ -5,6 +5,7 @@
 mod calls;
 mod ends;
 mod flow;
+mod forwarding;
 mod framing;
 mod liveness;
 mod pair;

@@ -8,8 +8,8 @@ use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, PeerId};
 use nook_mux::{Call, FramedBytes, Incoming, Mux, MuxConfig, PingPolicy, Side, framed};
 use nook_wire::{
-    CallId, Chunk, Frame, HistoryMark, Kind, Message, Open, StepHead, Ticket, WireMessage, decode,
-    encode,
+    CallId, Chunk, Frame, Kind, Message, Open, PrefixHash, StepHead, Ticket, TicketClaim,
+    WireMessage, decode, encode,
 };
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::Receiver;
@@ -103,13 +103,15 @@ pub(crate) fn open() -> Message {
 pub(crate) fn relay() -> Message {
     Message::Relay(Box::new(Ticket {
         requester: [1; 32],
-        carrier: PeerId([2; 32]),
-        host: PeerId([3; 32]),
-        session: 1,
-        model: ModelDigest([1; 32]),
-        layers: LayerRange::with_len(1, 2),
-        dtype: ActivationDtype::F32,
-        positions_max: 64,
+        claim: TicketClaim {
+            carrier: PeerId([2; 32]),
+            host: PeerId([3; 32]),
+            session: 1,
+            model: ModelDigest([1; 32]),
+            layers: LayerRange::with_len(1, 2),
+            dtype: ActivationDtype::F32,
+            positions_max: 64,
+        },
         signature: [[4; 32]; 2],
     }))
 }
@@ -122,8 +124,8 @@ pub(crate) fn step(count: u32, bulk: bool) -> Message {
         count,
         hidden: 1024,
         dtype: ActivationDtype::F32,
-        history_before: HistoryMark::default(),
-        history_after: HistoryMark::default(),
+        history_before: PrefixHash::default(),
+        history_after: PrefixHash::default(),
         bulk,
     })
 }
@@ -152,7 +154,7 @@ impl Hand {
 
     pub(crate) async fn write_raw(&mut self, frame: Bytes) {
         // The other side may have hung up already; the test looks at that by itself.
-        let _ = self.pipe.send(frame).await;
+        let _ = self.pipe.send(frame.into()).await;
     }
 
     /// The next frame that is no ping; `None` at the end.

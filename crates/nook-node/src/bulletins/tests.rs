@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest};
 use nook_mux::{Incoming, MuxConfig, PingPolicy, Side, framed};
-use nook_wire::{Advert, HistoryMark, PlaceState, PlaceWish, Placed, WholeOffers};
+use nook_wire::{Advert, PlaceState, Placed, PlacementRequest, PrefixHash, WholeOffers};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 
@@ -143,12 +143,12 @@ async fn a_link_that_is_back_hears_nothing_of_the_one_before() {
 }
 
 fn kept(position: u32) -> KeptHistory {
-    KeptHistory { model: ModelDigest([3; 32]), position, mark: HistoryMark([9; 16]) }
+    KeptHistory { model: ModelDigest([3; 32]), position, mark: PrefixHash([9; 16]) }
 }
 
 fn wish(model: u8, start: u32) -> Message {
     let layers = LayerRange::with_len(start, 2);
-    Message::Place(PlaceWish { model: ModelDigest([model; 32]), layers })
+    Message::Place(PlacementRequest { model: ModelDigest([model; 32]), layers })
 }
 
 fn answer(model: u8, state: PlaceState) -> Message {

@@ -374,7 +374,7 @@ mod tests {
         let talk = chats.create("x", 1).unwrap();
         let asked = chats.add(talk, None, Role::User, "x", 1).unwrap();
         let message = chats.begin_reply(talk, asked, "ember", 1).unwrap();
-        let book = ChatBook::start(chats, &Tasks::new()).unwrap();
+        let book = ChatBook::start(chats, mpsc::channel(1).0, &Tasks::new()).unwrap();
         let (sender, events) = mpsc::channel(pieces.len());
         for piece in pieces {
             sender.send(piece).await.unwrap();
@@ -444,7 +444,7 @@ mod tests {
         let talk = chats.create("x", 1).unwrap();
         let asked = chats.add(talk, None, Role::User, "x", 1).unwrap();
         let message = chats.begin_reply(talk, asked, "ember", 1).unwrap();
-        let book = ChatBook::start(chats, &Tasks::new()).unwrap();
+        let book = ChatBook::start(chats, mpsc::channel(1).0, &Tasks::new()).unwrap();
         let tasks = Tasks::new();
         for is_refused in [true, false] {
             let (mut answer, coming) = oneshot::channel();

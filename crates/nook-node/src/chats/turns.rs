@@ -33,7 +33,7 @@ impl ChatBook {
     pub(crate) fn say(
         &self,
         turn: Turn,
-        temperature: f64,
+        temperature: f32,
         tasks: &Tasks,
         answer: Answer<StartedTurn>,
     ) {

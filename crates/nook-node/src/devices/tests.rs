@@ -171,7 +171,7 @@ impl Scene {
     }
 
     fn may(&self, peer: PeerId, purpose: Purpose) -> bool {
-        self.devices.gate().admit(peer, purpose).is_ok()
+        self.devices.gate().check(peer, purpose).is_ok()
     }
 }
 

@@ -1,7 +1,8 @@
-//! Where a stage stands in what concerns it beside its own steps: being one of a chain, getting what
-//! another host remembered, being slow, being compared with somebody else.
+//! Where a stage stands in what concerns it beside its own steps: being one of a chain, getting
+//! what another host remembered, being slow, being compared with somebody else.
 //!
-//! A [`Stage`](super::Stage) holds them; `chain`, `handover`, `slow` and `spot` act on them.
+//! A [`Stage`](super::Stage) holds them; `chain`, `kv_migration`, `slow` and `verification` act on
+//! them.
 
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ impl Onward {
 
 /// What a host remembered, on its way to the next.
 #[derive(Debug)]
-pub(crate) struct Gift {
+pub(crate) struct Migration {
     /// The call of the host that left.
     pub(crate) from: AttemptId,
     pub(crate) peer: PeerId,
@@ -52,8 +53,8 @@ pub(crate) enum Slowness {
     Slow,
     /// Somebody else is catching up; so many steps were answered meanwhile.
     Chased(u32),
-    /// Slow, and nobody would be so much faster; so many steps were answered since. Its pace over the
-    /// next steps says more, and then it is looked again.
+    /// Slow, and nobody would be so much faster; so many steps were answered since. Its pace over
+    /// the next steps says more, and then it is looked again.
     Endured(u32),
     /// Slow, and nobody caught up.
     Settled,

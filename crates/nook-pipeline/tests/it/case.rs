@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, PeerId};
-use nook_pipeline::{FallBack, Measure, Report, SpotCheck, Trail};
+use nook_pipeline::{FallBack, Measure, PrefixCacheEntry, Report, SpotCheck};
 use nook_plan::Place;
 
 use crate::world::Host;
@@ -24,7 +24,7 @@ pub(crate) struct Case {
     pub(crate) dtype: ActivationDtype,
     pub(crate) failovers_max: u32,
     pub(crate) fall_back: FallBack,
-    pub(crate) retained_bytes_max: usize,
+    pub(crate) replay_log_bytes_max: usize,
     pub(crate) spot_check: SpotCheck,
     pub(crate) faults: Vec<(usize, Fault)>,
     /// How devices that leave give what they remember, and how long that is said to take.
@@ -158,7 +158,7 @@ pub(crate) struct Outcome {
     /// When each token was chosen, since the start.
     pub(crate) times: Vec<Duration>,
     /// What a next prompt may go on with.
-    pub(crate) trail: Option<Trail>,
+    pub(crate) trail: Option<PrefixCacheEntry>,
     /// What hosts keep after calls that were closed in order.
     pub(crate) kept: Vec<Host>,
 }

@@ -210,7 +210,7 @@ fn what_is_to_be_checked_elsewhere_comes_here() {
 fn a_forgotten_history_is_rebuilt_when_a_chain_parts() {
     for fault in [Fault::CutOff(CHAIN[0]), Fault::Kill(CHAIN[0]), Fault::Kill(CHAIN[1])] {
         let mut case = chained(&[(120, fault)]);
-        case.retained_bytes_max = 0;
+        case.replay_log_bytes_max = 0;
         let outcome = finishes(&case);
         assert_eq!(outcome.measure.chains_parted, 1);
     }
@@ -244,8 +244,9 @@ fn without_a_spare_and_without_this_device_a_late_host_gets_another_chance() {
     finishes(&case);
 }
 
-/// Found by the property tests: the middle of a chain to be said that the way to it is cut. That was taken for
-/// its answer to being asked, and the end of the chain was given steps from here though it was fed already.
+/// Found by the property tests: the middle of a chain to be said that the way to it is cut. That
+/// was taken for its answer to being asked, and the end of the chain was given steps from here
+/// though it was fed already.
 #[test]
 fn a_middle_that_is_cut_off_before_it_has_answered_leaves_no_end_with_two_feeders() {
     let slow = |ranges: &[(u32, u32)]| PeerCase { streams: 1, step_us: 50, ..held(ranges) };
@@ -261,7 +262,7 @@ fn a_middle_that_is_cut_off_before_it_has_answered_leaves_no_end_with_two_feeder
         dtype: ActivationDtype::Q8,
         failovers_max: 1,
         fall_back: FallBack::Allow,
-        retained_bytes_max: 1676,
+        replay_log_bytes_max: 1676,
         spot_check: SpotCheck { share_ppm: 0, random: 16_007_306_993_629_890_378 },
         faults: vec![
             (115, Fault::OffersUnanswered),

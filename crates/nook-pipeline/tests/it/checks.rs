@@ -192,8 +192,8 @@ fn a_replay_is_compared_with_what_was_answered_before() {
             (2, 0),
             "{random}"
         );
-        // Nobody else was asked for the second, unless it fell on what nobody had answered: three calls, a
-        // witness, and the replacement.
+        // Nobody else was asked for the second, unless it fell on what nobody had answered: three
+        // calls, a verifier, and the replacement.
         compared += u32::from(outcome.attempts.len() == 5);
     }
     assert!(compared > 20, "{compared} of 40");
@@ -209,7 +209,8 @@ fn a_replacement_that_lies_is_found_by_its_replay() {
         let outcome = run(&case);
         assert_eq!(outcome.end, End::Done);
         if outcome.measure.contradictions == 0 {
-            // Drawn was a chunk of which nothing but its last row was used, and only the first is wrong.
+            // Drawn was a chunk of which nothing but its last row was used, and only the first is
+            // wrong.
             continue;
         }
         found += 1;

@@ -22,7 +22,7 @@ fn pipeline() -> Pipeline {
         forecast: std::sync::Arc::default(),
         gains: std::sync::Arc::default(),
         spot_check: SpotCheck::OFF,
-        retained_bytes_max: RETAINED_BYTES_MAX,
+        replay_log_bytes_max: REPLAY_LOG_BYTES_MAX,
         history_key: Sensitive([250; 32]),
         resume: None,
         forward: Default::default(),

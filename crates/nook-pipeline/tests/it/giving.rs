@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nook_base::ErrorCode;
-use nook_pipeline::{AttemptId, Event, Handover, HistoryMark, Report, ShardState};
+use nook_pipeline::{AttemptId, Event, KvMigration, PrefixHash, Report, ShardState};
 use nook_plan::Place;
 use proptest::prelude::*;
 
@@ -31,7 +31,7 @@ impl World {
     /// The host of a call says beside its goodbye that it would give what it remembers.
     pub(crate) fn offer_caches(&mut self, attempt: AttemptId, delay: Duration) {
         if let Some((_, takes)) = self.case.giving {
-            self.after(delay, Some(attempt), Event::CachesOffered { attempt, takes });
+            self.after(delay, Some(attempt), Event::KvCacheOffered { attempt, takes });
         }
     }
 
@@ -57,9 +57,9 @@ impl World {
                     toy.truncate(position);
                 }
                 let position = toy.len;
-                let mark = host.marks.get(&position).copied().unwrap_or(HistoryMark::EMPTY);
+                let mark = host.marks.get(&position).copied().unwrap_or(PrefixHash::EMPTY);
                 self.coming.insert(attempt, (toy, mark));
-                Event::CachesCame { attempt, position, mark }
+                Event::KvCacheReceived { attempt, position, mark }
             }
         };
         self.at(at, Some(attempt), event);
@@ -75,7 +75,7 @@ impl World {
         assert_eq!(host.toy.part(), toy.part(), "other layers");
         let event = match giving {
             Giving::Unanswered => return,
-            Giving::NotUnderstood => Event::CachesTaken { attempt, position: 0 },
+            Giving::NotUnderstood => Event::KvCacheImported { attempt, position: 0 },
             Giving::Refused => {
                 let code = ErrorCode::HistoryMismatch;
                 Event::Failed { attempt, code, sentence: "no".to_owned() }
@@ -85,7 +85,7 @@ impl World {
                 host.toy = toy;
                 host.mark = mark;
                 host.marks = BTreeMap::from([(position, mark)]);
-                Event::CachesTaken { attempt, position }
+                Event::KvCacheImported { attempt, position }
             }
         };
         self.after(delay, Some(attempt), event);
@@ -107,9 +107,9 @@ fn is_lost(report: &Report) -> bool {
     matches!(report, Report::ShardStatus { state: ShardState::Lost, .. })
 }
 
-fn news(outcome: &Outcome) -> Vec<Handover> {
+fn news(outcome: &Outcome) -> Vec<KvMigration> {
     let news = |report: &Report| match report {
-        Report::Handover { news, .. } => Some(*news),
+        Report::KvMigration { news, .. } => Some(*news),
         _ => None,
     };
     outcome.reports.iter().filter_map(news).collect()
@@ -125,7 +125,7 @@ fn what_a_leaving_helper_remembers_goes_to_the_next_and_nothing_is_computed_twic
     let news = news(&outcome);
     assert!(matches!(
         news[..],
-        [Handover::Chosen { replay: Some(_), is_cheaper: true, .. }, Handover::Moved { .. }]
+        [KvMigration::Chosen { replay: Some(_), is_cheaper: true, .. }, KvMigration::Moved { .. }]
     ));
     // The next prompt may go on there.
     assert!(outcome.trail.is_some());
@@ -156,7 +156,7 @@ fn whatever_goes_wrong_with_a_hand_over_is_nobodys_fault_and_ends_in_a_replay() 
         assert_eq!(outcome.places[1], at(3), "{giving:?}");
         assert_eq!((outcome.measure.handovers, beginnings(&outcome)), (0, 4), "{giving:?}");
         assert!(!outcome.reports.iter().any(is_lost), "{giving:?}");
-        assert_eq!(news(&outcome).last(), Some(&Handover::GivenUp), "{giving:?}");
+        assert_eq!(news(&outcome).last(), Some(&KvMigration::GivenUp), "{giving:?}");
     }
 }
 
@@ -166,12 +166,15 @@ fn the_cheaper_of_moving_and_computing_again_is_done() {
     case.giving = Some((Giving::Works, Duration::from_secs(60)));
     let outcome = finishes(&case);
     assert_eq!((outcome.measure.handovers, beginnings(&outcome)), (0, 4));
-    assert!(matches!(news(&outcome)[..], [Handover::Chosen { is_cheaper: false, .. }]));
+    assert!(matches!(news(&outcome)[..], [KvMigration::Chosen { is_cheaper: false, .. }]));
     // Where the activations are not all here, computing again would begin far before these layers.
-    case.retained_bytes_max = 0;
+    case.replay_log_bytes_max = 0;
     let outcome = finishes(&case);
     assert_eq!((outcome.measure.handovers, beginnings(&outcome)), (1, 3));
-    assert!(matches!(news(&outcome)[0], Handover::Chosen { replay: None, is_cheaper: true, .. }));
+    assert!(matches!(
+        news(&outcome)[0],
+        KvMigration::Chosen { replay: None, is_cheaper: true, .. }
+    ));
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn who_is_heard_from_is_not_late() {
 #[test]
 fn who_splits_an_answer_finer_than_it_has_pieces_is_late() {
     let outcome = finishes(&with(&[(120, Fault::Trickle(0, ms(60_000)))]));
-    assert_eq!(outcome.attempts.len(), 4, "a rival began");
+    assert_eq!(outcome.attempts.len(), 4, "a hedge began");
     assert_ne!(outcome.places[1], at(0));
     assert!(outcome.reports.iter().any(is_degraded));
 }
@@ -145,7 +145,7 @@ fn a_device_that_stutters_without_end_is_left_for_good() {
 #[test]
 fn a_history_that_is_forgotten_cannot_be_replayed_beside_so_the_late_device_is_left() {
     let mut case = with(&[(120, Fault::BlackHole(0))]);
-    case.retained_bytes_max = 0;
+    case.replay_log_bytes_max = 0;
     let outcome = finishes(&case);
     assert_eq!(outcome.places[1], at(3));
     assert_eq!(outcome.measure.failovers.len(), 1);

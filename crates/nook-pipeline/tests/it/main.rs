@@ -1,6 +1,6 @@
 //! The promise of a walk: whatever happens to the helpers, the tokens are those of an undisturbed
-//! run, or the prompt ends with a clear code. Never a hang, never a call left open, never a token id
-//! on another device.
+//! run, or the prompt ends with a clear code. Never a hang, never a call left open, never a token
+//! id on another device.
 //!
 //! `world` is a house in simulated time that checks every action; here are the misfortunes.
 
@@ -133,7 +133,7 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
                 dtype: steps.2,
                 failovers_max: rules.0,
                 fall_back: if rules.1 { FallBack::Allow } else { FallBack::Refuse },
-                retained_bytes_max: rules.2,
+                replay_log_bytes_max: rules.2,
                 spot_check: SpotCheck { share_ppm: rules.3, random: seed },
                 faults: faults.clone(),
                 giving: echo.1,
@@ -164,8 +164,8 @@ proptest! {
         prop_assert!(outcome.measure.hedges_won <= outcome.measure.hedges);
     }
 
-    /// Devices stutter, crawl and fall silent, and are not lost otherwise: whoever is asked beside them may
-    /// answer first or not, and no position is ever taken from both.
+    /// Devices stutter, crawl and fall silent, and are not lost otherwise: whoever is asked beside
+    /// them may answer first or not, and no position is ever taken from both.
     #[test]
     fn whoever_answers_first_the_tokens_are_those_of_an_undisturbed_run(case in case(lateness())) {
         let case = Case { fall_back: FallBack::Allow, ..case };

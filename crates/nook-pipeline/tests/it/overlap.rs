@@ -1,5 +1,6 @@
-//! A prompt goes through two devices at once: the second computes one chunk while the first computes
-//! the next. In the simulation's own time, so that the arithmetic shows and no machine does.
+//! A prompt goes through two devices at once: the second computes one chunk while the first
+//! computes the next. In the simulation's own time, so that the arithmetic shows and no machine
+//! does.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use nook_base::limits::{PREFILL_CHUNK_POOLED_TOKENS, PREFILL_CHUNK_TOKENS};
 use crate::case::{Case, PeerCase};
 use crate::scenario::{finishes, held, house};
 
-/// From the start to the first token of a prompt of 1,024 positions, each of which takes each of these
-/// devices so many µs.
+/// From the start to the first token of a prompt of 1,024 positions, each of which takes each of
+/// these devices so many µs.
 fn first_token(peers: Vec<PeerCase>, chunk: u32, window: usize) -> Duration {
     let prompt = (0..1_024).map(|id| id % 900).collect();
     let case = Case { peers, prompt, reply: 2, chunk, window, ..house() };

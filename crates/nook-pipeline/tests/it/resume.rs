@@ -99,7 +99,8 @@ fn a_helper_that_dies_in_turn_two_is_replaced_by_computing_the_prompt_again() {
 
 #[test]
 fn only_positions_where_every_host_ended_a_step_are_asked_for() {
-    // Whoever took over has read the past in chunks, so its steps ended elsewhere than those of others.
+    // Whoever took over has read the past in chunks, so its steps ended elsewhere than those of
+    // others.
     let case = with(&[(100, Fault::Kill(0))]);
     for cut in 9..65 {
         let said = finishes(&case);

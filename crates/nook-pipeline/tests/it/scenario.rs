@@ -36,7 +36,7 @@ pub(crate) fn house() -> Case {
         dtype: ActivationDtype::F16,
         failovers_max: 2,
         fall_back: FallBack::Allow,
-        retained_bytes_max: 1 << 20,
+        replay_log_bytes_max: 1 << 20,
         spot_check: SpotCheck::OFF,
         faults: Vec::new(),
         giving: None,
@@ -330,7 +330,7 @@ fn a_forgotten_history_is_rebuilt_from_the_tokens() {
     let mut case = with(&[(100, Fault::Kill(0))]);
     case.peers = vec![held(&[(0, 4)]), held(&[(4, 8)]), held(&[(0, 8)])];
     case.faults = vec![(130, Fault::Kill(1))];
-    case.retained_bytes_max = 0;
+    case.replay_log_bytes_max = 0;
     let outcome = finishes(&case);
     // The prefix starts again for the second hop's sake, and the first hop with it.
     assert_eq!(outcome.places, [Place::Local, at(0), at(2), Place::Local]);

@@ -1,9 +1,9 @@
 //! A toy model whose every output depends on every input before it, exactly.
 //!
-//! Numbers are integers between 1 and 127 times 1, 2, 4 or 8, the same for a whole row, and the last
-//! one of each row is the largest, so f16, f32 and q8 (whose scale is then exactly that factor) all hold
-//! them, and a split run can be compared bit for bit. A lost, doubled, swapped or shifted position
-//! changes all that follows.
+//! Numbers are integers between 1 and 127 times 1, 2, 4 or 8, the same for a whole row, and the
+//! last one of each row is the largest, so f16, f32 and q8 (whose scale is then exactly that
+//! factor) all hold them, and a split run can be compared bit for bit. A lost, doubled, swapped or
+//! shifted position changes all that follows.
 
 use nook_base::{Activation, ActivationDtype, ModelPart};
 

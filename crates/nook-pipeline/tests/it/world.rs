@@ -29,9 +29,9 @@ pub(crate) struct Host {
     pub(crate) closed: bool,
     pub(crate) dead: bool,
     pub(crate) draining: bool,
-    pub(crate) mark: HistoryMark,
+    pub(crate) mark: PrefixHash,
     /// Where steps began and ended.
-    pub(crate) marks: BTreeMap<u32, HistoryMark>,
+    pub(crate) marks: BTreeMap<u32, PrefixHash>,
     steps: u64,
     answered: u64,
     logits: Option<(u32, u32)>,
@@ -55,7 +55,7 @@ impl Host {
     fn new(
         (place, dtype): (Place, ActivationDtype),
         toy: Toy,
-        (mark, marks): (HistoryMark, BTreeMap<u32, HistoryMark>),
+        (mark, marks): (PrefixHash, BTreeMap<u32, PrefixHash>),
         at: Instant,
     ) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Host {
 struct Given {
     step: u64,
     position: u32,
-    marks: (HistoryMark, HistoryMark),
+    marks: (PrefixHash, PrefixHash),
     rows: LogitRows,
     input: Option<Activation>,
     at: Instant,
@@ -124,9 +124,9 @@ pub(crate) struct World {
     /// Conversations between two calls.
     kept: Vec<Host>,
     /// What is on its way from devices that leave, by their call.
-    pub(crate) coming: BTreeMap<AttemptId, (Toy, HistoryMark)>,
+    pub(crate) coming: BTreeMap<AttemptId, (Toy, PrefixHash)>,
     /// And what has come.
-    pub(crate) given: BTreeMap<AttemptId, (Toy, HistoryMark)>,
+    pub(crate) given: BTreeMap<AttemptId, (Toy, PrefixHash)>,
     over: bool,
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn run(case: &Case) -> Outcome {
 }
 
 /// As [`run`], for a prompt that goes on with `trail` where hosts still hold it.
-pub(crate) fn run_after(case: &Case, trail: Option<Trail>, kept: Vec<Host>) -> Outcome {
+pub(crate) fn run_after(case: &Case, trail: Option<PrefixCacheEntry>, kept: Vec<Host>) -> Outcome {
     let start = nook_base::clock::now();
     let topology = Topology::or_alone(case.layers, case.prefix, case.suffix).expect("layers > 0");
     let mut world = World::new(case, start);
@@ -229,7 +229,7 @@ impl World {
             gains: std::sync::Arc::default(),
             forecast: self.forecast(),
             spot_check: self.case.spot_check,
-            retained_bytes_max: self.case.retained_bytes_max,
+            replay_log_bytes_max: self.case.replay_log_bytes_max,
             history_key: Sensitive([3; 32]),
             resume: None,
             forward: match self.case.forward {
@@ -321,7 +321,7 @@ impl World {
                 _ => {}
             }
         }
-        if let Event::CachesCame { attempt, .. } = &event {
+        if let Event::KvCacheReceived { attempt, .. } = &event {
             self.given.extend(self.coming.remove_entry(attempt));
         }
         if let Event::Output { attempt, step, .. }
@@ -396,9 +396,9 @@ impl World {
                 }
                 Action::Forward { attempt, next } => self.forward(attempt, next),
                 Action::Close { attempt, reason } => self.close(attempt, reason),
-                Action::AskCaches { attempt } => self.give(attempt),
-                Action::GiveCaches { attempt, from } => self.take(attempt, from),
-                Action::ForgetCaches { from } => drop(self.given.remove(&from)),
+                Action::RequestKvCache { attempt } => self.give(attempt),
+                Action::SendKvCache { attempt, from } => self.take(attempt, from),
+                Action::DiscardKvCache { from } => drop(self.given.remove(&from)),
                 Action::Sample { attempt, position } => self.sample(attempt, position),
                 Action::WantOffers { .. } => {
                     if !std::mem::take(&mut self.offers_unanswered) {

@@ -440,7 +440,7 @@ fn what_is_known_of_paces_is_what_this_device_has_measured() {
 fn own_device(ends_us: Option<u32>) -> nook_resources::adverts::OwnDevice {
     let levels = [(peer(1), nook_trust::TrustLevel::Own)];
     let gate = nook_trust::Gate::new(nook_trust::GatePolicy::DEFAULT, levels);
-    let pass = gate.admit(peer(1), nook_trust::Purpose::RemoteWhole).expect("it is own");
+    let pass = gate.admit(peer(1)).expect("it is own");
     let (ends_held, load_kb_per_s) = (true, None);
     let offer = nook_wire::WholeOffer { model: MODEL, ends_us, ends_held, load_kb_per_s };
     nook_resources::adverts::OwnDevice { pass, offers: vec![offer] }

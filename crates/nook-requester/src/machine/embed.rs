@@ -14,7 +14,7 @@ use nook_base::{
 };
 use nook_mux::Call;
 use nook_wire::{
-    HistoryMark, LocalMessage, LogitRows, Message, ResultHead, TensorAssembly, WireMessage as _,
+    LocalMessage, LogitRows, Message, PrefixHash, ResultHead, TensorAssembly, WireMessage as _,
     WorkerMessage,
 };
 
@@ -121,9 +121,9 @@ async fn vector(
     send(&mut call, opening).await?;
     let Heard::Opened { position: 0 } = hear(&mut call).await? else { return Err(lost()) };
     let mut mean = Mean::new(model.shape.hidden as usize);
-    let (mut position, mut mark) = (0_u32, HistoryMark(rand::random()));
+    let (mut position, mut mark) = (0_u32, PrefixHash(rand::random()));
     for (step, chunk) in (0..).zip(ids.chunks(PREFILL_CHUNK_TOKENS as usize)) {
-        let next = HistoryMark(rand::random());
+        let next = PrefixHash(rand::random());
         let tokens = LocalMessage::Tokens {
             step,
             position,

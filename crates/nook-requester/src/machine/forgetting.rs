@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nook_base::{ModelDigest, PeerId};
 use nook_plan::Place;
-use nook_wire::{HistoryMark, KeptHistory, WholeKept};
+use nook_wire::{KeptHistory, WholeKept};
 
 use crate::machine::{Effect, Requester, Surroundings};
 use nook_resources::trails::Unwanted;
@@ -67,7 +67,7 @@ fn named(model: ModelDigest, unwanted: &Unwanted) -> BTreeMap<Place, Vec<KeptHis
     for trail in &unwanted.trails {
         let (position, mark) = trail.name();
         for segment in trail.segments() {
-            name(segment.place, position, HistoryMark(mark.0));
+            name(segment.place, position, mark);
         }
     }
     for ran in &unwanted.elsewhere {

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use nook_base::{LayerRange, ModelDigest};
-use nook_pipeline::{ConductRecord, GainsSeen, SpanGains};
+use nook_pipeline::{CircuitBreakerRecord, NormRange, SpanNormRange};
 use nook_plan::{BytesPerSecond, Figure, Line, Link, Place, RoundTrip, Speed};
 use nook_store::{GainRange, Measured, MeasuredConduct, MeasuredGain, MeasuredSpeed, MeasuredWay};
 
@@ -105,7 +105,7 @@ impl Requester {
         for kept in measured.conduct {
             if let Some(peer) = kept.device.filter(|peer| is_paired(*peer)) {
                 let left_out = Duration::from_secs(kept.until.saturating_sub(unix));
-                let record = ConductRecord { times: kept.times, left_out };
+                let record = CircuitBreakerRecord { times: kept.times, left_out };
                 self.records.restore_conduct(peer, record, now);
             }
         }
@@ -168,22 +168,22 @@ fn link_of(kept: &MeasuredWay) -> Link {
     }
 }
 
-fn gain(model: ModelDigest, span: &SpanGains, at: u64) -> MeasuredGain {
-    let range = |seen: GainsSeen| {
-        let GainsSeen { rows, low, high, ours } = seen;
+fn gain(model: ModelDigest, span: &SpanNormRange, at: u64) -> MeasuredGain {
+    let range = |seen: NormRange| {
+        let NormRange { rows, low, high, ours } = seen;
         GainRange { rows, low, high, ours }
     };
     let layers = [span.layers.start(), span.layers.end()];
     MeasuredGain { model, layers, first: span.first.map(range), others: span.others.map(range), at }
 }
 
-fn span_of(kept: &MeasuredGain) -> Option<SpanGains> {
+fn span_of(kept: &MeasuredGain) -> Option<SpanNormRange> {
     let seen = |range: GainRange| {
         let GainRange { rows, low, high, ours } = range;
-        GainsSeen { rows, low, high, ours }
+        NormRange { rows, low, high, ours }
     };
     let layers = LayerRange::new(kept.layers[0], kept.layers[1]).ok()?;
-    Some(SpanGains { layers, first: kept.first.map(seen), others: kept.others.map(seen) })
+    Some(SpanNormRange { layers, first: kept.first.map(seen), others: kept.others.map(seen) })
 }
 
 #[cfg(test)]
@@ -206,9 +206,9 @@ mod tests {
         let trip = RoundTrip { mean: us(800), deviation: us(60) };
         let link = Link { round_trip: Figure::Measured(trip), bandwidth: Figure::Unknown };
         assert_eq!(link_of(&way_entry(PeerId([3; 32]), &link, 9)), link);
-        let seen = GainsSeen { rows: 40, low: -0.5, high: 0.25, ours: false };
+        let seen = NormRange { rows: 40, low: -0.5, high: 0.25, ours: false };
         let layers = LayerRange::with_len(2, 3);
-        let span = SpanGains { layers, first: None, others: Some(seen) };
+        let span = SpanNormRange { layers, first: None, others: Some(seen) };
         assert_eq!(span_of(&gain(key.1, &span, 9)), Some(span));
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_model::ModelFile;
 use nook_plan::{Basis, Look, Place, Share, Steadiness, Verdict};
-use nook_wire::{Advert, PlaceState, PlaceWish, Placed};
+use nook_wire::{Advert, PlaceState, Placed, PlacementRequest};
 
 use crate::choice::Question;
 use crate::choice::outlook::{Outlook, Present, Wanted};
@@ -99,7 +99,7 @@ impl Wishes {
     }
 
     /// Whether `layers` are asked of a device already, and an answer may still come true.
-    fn is_asked(&self, peer: PeerId, wish: PlaceWish, now: Instant) -> bool {
+    fn is_asked(&self, peer: PeerId, wish: PlacementRequest, now: Instant) -> bool {
         self.asked.get(&peer).is_some_and(|asked| {
             let fresh = now.saturating_duration_since(asked.at) < SHOWN_LIMIT;
             (asked.model, asked.layers) == (wish.model, wish.layers) && fresh
@@ -214,7 +214,7 @@ impl Requester {
             if !part.insert(peer) || !movable.contains(&peer) {
                 continue;
             }
-            let wish = PlaceWish { model, layers: share.layers };
+            let wish = PlacementRequest { model, layers: share.layers };
             let held = around.book.heard.get(&peer).is_some_and(|heard| {
                 let mut shards = heard.advert.shards.iter().filter(|shard| shard.model == model);
                 shards.any(|shard| shard.held.contains(share.layers))
@@ -233,14 +233,14 @@ impl Requester {
         for peer in given_up {
             let Some(wish) = self.wishes.asked.remove(&peer) else { continue };
             let layers = LayerRange::with_len(0, 0);
-            effects.push(Effect::AskToHold(peer, PlaceWish { model: wish.model, layers }));
+            effects.push(Effect::AskToHold(peer, PlacementRequest { model: wish.model, layers }));
         }
         effects
     }
 
-    fn wish(&mut self, peer: PeerId, wish: PlaceWish, around: &Surroundings<'_>) -> Effect {
+    fn wish(&mut self, peer: PeerId, wish: PlacementRequest, around: &Surroundings<'_>) -> Effect {
         tracing::info!(?peer, "asking a device to hold layers {}", wish.layers);
-        let PlaceWish { model, layers } = wish;
+        let PlacementRequest { model, layers } = wish;
         let offer = offer_of(peer, model, around);
         let asked = Wish { model, layers, state: None, at: around.now, offer };
         self.wishes.asked.insert(peer, asked);
@@ -409,7 +409,7 @@ mod tests {
         assert!(wishes.refused(desk, offer(5).as_ref(), now));
         assert!(!wishes.refused(desk, offer(6).as_ref(), now), "it has more memory");
         assert!(!wishes.refused(desk, offer(5).as_ref(), now + REFUSAL_LIFE));
-        assert!(wishes.is_asked(desk, PlaceWish { model, layers }, now));
-        assert!(!wishes.is_asked(desk, PlaceWish { model, layers }, now + SHOWN_LIMIT));
+        assert!(wishes.is_asked(desk, PlacementRequest { model, layers }, now));
+        assert!(!wishes.is_asked(desk, PlacementRequest { model, layers }, now + SHOWN_LIMIT));
     }
 }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nook_base::{LayerRange, ModelDigest, PeerId};
-use nook_pipeline::{Conduct, ConductRecord, Corrupt, GainBook, HopVisit, Joint, SpanGains};
+use nook_pipeline::{
+    CircuitBreaker, CircuitBreakerRecord, Corrupt, HopVisit, Joint, NormBounds, SpanNormRange,
+};
 use nook_plan::{Place, Probe};
 
 use crate::machine::probing::golden::Subject;
@@ -45,7 +47,7 @@ pub(crate) enum Note {
     /// Which devices hand their results to which, as a reply has seen.
     Joined(Vec<Joint>),
     /// The reply came to its end, with these devices in its route.
-    SeenThrough { model: ModelDigest, peers: Vec<PeerId>, gains: GainBook },
+    SeenThrough { model: ModelDigest, peers: Vec<PeerId>, gains: NormBounds },
 }
 
 impl Note {
@@ -94,21 +96,21 @@ impl From<&Corrupt> for Suspicion {
 /// What is remembered. Suspects are forgotten with the node; the rest is kept for a while (`keeping`).
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    conduct: Conduct,
+    conduct: CircuitBreaker,
     /// Why a device is suspect, until it sees a reply through.
     suspects: BTreeMap<PeerId, TroubleView>,
-    gains: BTreeMap<ModelDigest, Arc<GainBook>>,
+    gains: BTreeMap<ModelDigest, Arc<NormBounds>>,
     /// When each model was learned of last, in seconds since 1970.
     learned: BTreeMap<ModelDigest, u64>,
 }
 
 impl Records {
     /// What is known of the numbers of `model`.
-    pub(crate) fn gains(&self, model: ModelDigest) -> Arc<GainBook> {
+    pub(crate) fn gains(&self, model: ModelDigest) -> Arc<NormBounds> {
         self.gains.get(&model).cloned().unwrap_or_default()
     }
 
-    fn learn(&mut self, model: ModelDigest, seen: &GainBook, unix: u64) {
+    fn learn(&mut self, model: ModelDigest, seen: &NormBounds, unix: u64) {
         if self.gains.len() < MODELS_MAX || self.gains.contains_key(&model) {
             Arc::make_mut(self.gains.entry(model).or_default()).merge(seen);
             self.learned.insert(model, unix);
@@ -116,7 +118,7 @@ impl Records {
     }
 
     /// Every span of every model, with when the model was learned of last.
-    pub(crate) fn all_gains(&self) -> impl Iterator<Item = (ModelDigest, u64, SpanGains)> {
+    pub(crate) fn all_gains(&self) -> impl Iterator<Item = (ModelDigest, u64, SpanNormRange)> {
         self.gains.iter().flat_map(|(model, book)| {
             let at = self.learned.get(model).copied().unwrap_or_default();
             book.spans().map(move |span| (*model, at, span))
@@ -124,7 +126,7 @@ impl Records {
     }
 
     /// Takes back a span of an earlier run.
-    pub(crate) fn restore_gains(&mut self, model: ModelDigest, span: &SpanGains, at: u64) {
+    pub(crate) fn restore_gains(&mut self, model: ModelDigest, span: &SpanNormRange, at: u64) {
         if self.gains.len() < MODELS_MAX || self.gains.contains_key(&model) {
             Arc::make_mut(self.gains.entry(model).or_default()).restore(span);
             self.learned.insert(model, at);
@@ -132,12 +134,20 @@ impl Records {
     }
 
     /// What is worth keeping of devices that failed.
-    pub(crate) fn conduct(&self, now: Instant) -> impl Iterator<Item = (PeerId, ConductRecord)> {
+    pub(crate) fn conduct(
+        &self,
+        now: Instant,
+    ) -> impl Iterator<Item = (PeerId, CircuitBreakerRecord)> {
         self.conduct.records(now)
     }
 
     /// Takes back what an earlier run has kept of a device.
-    pub(crate) fn restore_conduct(&mut self, peer: PeerId, kept: ConductRecord, now: Instant) {
+    pub(crate) fn restore_conduct(
+        &mut self,
+        peer: PeerId,
+        kept: CircuitBreakerRecord,
+        now: Instant,
+    ) {
         self.conduct.restore(peer, kept, now);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use nook_base::limits::HOPS_MAX;
 use nook_base::{ActivationDtype, ErrorCode, ModelDigest};
 use nook_model::ModelFile;
-use nook_pipeline::{FallBack, Forecast, GainBook};
+use nook_pipeline::{FallBack, Forecast, NormBounds};
 use nook_plan::{Ends, WholeElsewhere, Width};
 use nook_store::{ActivationChoice, InferenceSettings};
 
@@ -50,7 +50,7 @@ pub(crate) struct ReplyTerms {
     pub(crate) failovers_max: u32,
     /// Chance of each chunk of prefill to be computed twice, in millionths.
     pub(crate) spot_check_ppm: u32,
-    pub(crate) gains: Arc<GainBook>,
+    pub(crate) gains: Arc<NormBounds>,
     pub(crate) forecast: Arc<Forecast>,
     pub(crate) cache_costs: CacheCosts,
 }

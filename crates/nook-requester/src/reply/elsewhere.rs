@@ -16,7 +16,8 @@ use nook_mux::{Call, CallError};
 use nook_pipeline::{HopMeasure, Measure, StepSums};
 use nook_plan::{Place, Prediction};
 use nook_text::{ReplyText, Sampler};
-use nook_trust::{Admitted, Purpose};
+use nook_trust::Admitted;
+use nook_trust::purpose::RemoteWhole;
 use nook_wire::{
     IdsAssembly, Message, WholeAsk, WholeFinish, WholeKept, WholeSampling, WholeTokens, chunks_of,
     ids_for_own_device,
@@ -56,7 +57,7 @@ const PATIENCE: u32 = 4;
 #[derive(Debug, Clone)]
 pub(crate) struct Given {
     /// The gate's proof that words may go there.
-    pub(crate) pass: Admitted,
+    pub(crate) pass: Admitted<RemoteWhole>,
     /// What that was predicted to take, where it was.
     pub(crate) prediction: Option<Prediction>,
 }
@@ -118,10 +119,6 @@ struct Elsewhere<'a> {
 /// with the changed `setup`. `false`: nothing is left.
 pub(crate) async fn give_away(setup: &mut WalkSetup) -> bool {
     let Some(given) = setup.whole.take() else { return true };
-    // Every proof is for one purpose; this one is looked at where it counts.
-    if given.pass.purpose() != Purpose::RemoteWhole {
-        return true;
-    }
     let mut elsewhere = Elsewhere::new(setup, given);
     match elsewhere.run().await {
         End::Whole(finish) => {
@@ -370,7 +367,7 @@ impl<'a> Elsewhere<'a> {
         let measure = Measure { hops: vec![self.done], resumed, ..Measure::default() };
         let model = &self.setup.model.listed;
         let peer = everything_on(self.peer(), self.setup.model.shape.layers);
-        let gains = nook_pipeline::GainBook::default();
+        let gains = nook_pipeline::NormBounds::default();
         self.setup.teller.seen_through(model.digest, [peer].into_iter(), gains).await;
         let prompt_tokens = u32::try_from(self.setup.ready.ids.len()).unwrap_or(u32::MAX);
         let (name, route) = (model.name.clone(), self.route());

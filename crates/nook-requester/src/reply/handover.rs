@@ -1,6 +1,6 @@
 //! What a leaving host remembers, while it is on its way through this device to the next host.
 //!
-//! The pipeline decides ([`nook_pipeline::Event::CachesOffered`] and what follows); here are the bytes, and
+//! The pipeline decides ([`nook_pipeline::Event::KvCacheOffered`] and what follows); here are the bytes, and
 //! how long moving them would take. They are as sensitive as activations: they are never looked at, go only
 //! over calls that the gate has let this device open, and are forgotten with the reply at the latest.
 
@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use nook_base::{LayerRange, ModelPart, PeerId, Sensitive};
 use nook_model::ModelFile;
-use nook_pipeline::{AttemptId, Event, Handover, HistoryMark};
+use nook_pipeline::{AttemptId, Event, KvMigration, PrefixHash};
 use nook_plan::Place;
-use nook_wire::CachesHead;
+use nook_wire::KvPieceHead;
 
 use nook_resources::gauges::Facts;
 
@@ -44,7 +44,7 @@ pub(crate) struct Handovers {
 }
 
 /// A piece of what a host remembers.
-pub(crate) type Piece = (CachesHead, Sensitive<Bytes>);
+pub(crate) type Piece = (KvPieceHead, Sensitive<Bytes>);
 
 /// Pieces as they come in on one call.
 #[derive(Debug, Default)]
@@ -55,9 +55,9 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     /// Whether the piece that `head` announces may come now; else why not.
-    pub(crate) fn expects(&self, head: &CachesHead) -> Result<(), &'static str> {
+    pub(crate) fn expects(&self, head: &KvPieceHead) -> Result<(), &'static str> {
         let before = self.pieces.last().map(|(before, _)| before);
-        let begins = before.map_or(Some(0), CachesHead::end);
+        let begins = before.map_or(Some(0), KvPieceHead::end);
         let is_same = before.is_none_or(|before| {
             (before.position, before.mark) == (head.position, head.mark) && !before.is_last()
         });
@@ -71,7 +71,7 @@ impl Incoming {
     }
 
     /// Adds a piece; all of them once it was the last.
-    pub(crate) fn take(&mut self, head: CachesHead, bytes: Bytes) -> Option<Vec<Piece>> {
+    pub(crate) fn take(&mut self, head: KvPieceHead, bytes: Bytes) -> Option<Vec<Piece>> {
         self.bytes = self.bytes.saturating_add(head.bytes);
         self.pieces.push((head, Sensitive(bytes)));
         head.is_last().then(|| std::mem::take(self).pieces)
@@ -121,10 +121,10 @@ impl Handovers {
 
     /// All that the host of a call remembers came.
     pub(crate) fn came(&mut self, attempt: AttemptId, pieces: Vec<Piece>) -> Event {
-        let last = pieces.last().map(|(head, _)| (head.position, HistoryMark(head.mark.0)));
-        let (position, mark) = last.unwrap_or((0, HistoryMark::EMPTY));
+        let last = pieces.last().map(|(head, _)| (head.position, head.mark));
+        let (position, mark) = last.unwrap_or((0, PrefixHash::EMPTY));
         self.came.insert(attempt, pieces);
-        Event::CachesCame { attempt, position, mark }
+        Event::KvCacheReceived { attempt, position, mark }
     }
 
     /// What came on the call `from`, for the host of `attempt`. The bytes are shared, not copied.
@@ -139,9 +139,9 @@ impl Handovers {
 }
 
 /// Says in the log, and counts, how a hand-over goes. Names and times only.
-pub(crate) fn note(from: &str, layers: LayerRange, news: Handover) {
+pub(crate) fn note(from: &str, layers: LayerRange, news: KvMigration) {
     let outcome = match news {
-        Handover::Chosen { transfer, replay, is_cheaper } => {
+        KvMigration::Chosen { transfer, replay, is_cheaper } => {
             let replay = replay.map_or_else(
                 || "would begin before them".to_owned(),
                 |replay| format!("takes {replay:.1?}"),
@@ -153,11 +153,11 @@ pub(crate) fn note(from: &str, layers: LayerRange, news: Handover) {
             );
             return;
         }
-        Handover::Moved { position } => {
+        KvMigration::Moved { position } => {
             tracing::info!("what {from} remembered of {position} positions goes on elsewhere");
             "moved"
         }
-        Handover::GivenUp => {
+        KvMigration::GivenUp => {
             tracing::info!("what {from} remembered did not come over: it is computed again");
             "given up"
         }
@@ -169,9 +169,9 @@ pub(crate) fn note(from: &str, layers: LayerRange, news: Handover) {
 mod tests {
     use super::*;
 
-    fn head(first: u32, count: u32, mark: u8) -> CachesHead {
-        let mark = nook_wire::HistoryMark([mark; 16]);
-        CachesHead { first, count, bytes: 60 << 20, position: 300, mark }
+    fn head(first: u32, count: u32, mark: u8) -> KvPieceHead {
+        let mark = PrefixHash([mark; 16]);
+        KvPieceHead { first, count, bytes: 60 << 20, position: 300, mark }
     }
 
     #[test]

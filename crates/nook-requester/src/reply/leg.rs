@@ -11,7 +11,7 @@ use nook_base::{Activation, ErrorCode};
 use nook_mux::{Call, CallError, CallReceiver, CallSender, TensorRecvError};
 use nook_pipeline::{AttemptId, Event};
 use nook_wire::{
-    CachesHead, LocalMessage, Message, Passed, ResultHead, TensorAssembly, WireMessage,
+    KvPieceHead, LocalMessage, Message, Passed, ResultHead, TensorAssembly, WireMessage,
     WorkerMessage, chunks_of,
 };
 use tokio::sync::mpsc;
@@ -38,7 +38,7 @@ pub(crate) enum Order<M> {
     /// A head, with the tensor that follows it.
     Send { head: M, tensor: Option<Bytes> },
     /// Ask for what is remembered.
-    AskCaches,
+    RequestKvCache,
     /// What another host remembered, piece by piece.
     Give(Vec<Piece>),
     /// The end.
@@ -154,14 +154,14 @@ async fn send<M: LegMessage>(
             Some(Order::Send { head, tensor: None }) => {
                 sender.send(head).await.map_err(|_| Failure::Lost)?;
             }
-            Some(Order::AskCaches) => {
+            Some(Order::RequestKvCache) => {
                 asked.store(true, Ordering::Relaxed);
-                let head = M::from_peer(Message::GiveCaches);
+                let head = M::from_peer(Message::RequestKvCache);
                 sender.send(head).await.map_err(|_| Failure::Lost)?;
             }
             Some(Order::Give(pieces)) => {
                 for (head, bytes) in pieces {
-                    let head = M::from_peer(Message::Caches(head));
+                    let head = M::from_peer(Message::KvCachePiece(head));
                     sender.send_tensor(head, bytes.0).await.map_err(|_| Failure::Lost)?;
                 }
             }
@@ -204,14 +204,14 @@ async fn receive<M: LegMessage>(
                     code: ErrorCode::BadRequest,
                     sentence: sentence.to_owned(),
                 })?;
-                let bytes = receiver.recv_caches(&head).await.map_err(Failure::of_tensor)?;
+                let bytes = receiver.recv_kv_piece(&head).await.map_err(Failure::of_tensor)?;
                 match incoming.take(head, bytes) {
                     Some(pieces) => LegEvent::Caches { attempt, pieces },
                     None => continue,
                 }
             }
-            Heard::TookCaches { position } => {
-                LegEvent::Pipeline(Event::CachesTaken { attempt, position })
+            Heard::KvCacheTaken { position } => {
+                LegEvent::Pipeline(Event::KvCacheImported { attempt, position })
             }
             Heard::Refused { code, sentence } => return Err(Failure::Refused { code, sentence }),
             Heard::Draining => LegEvent::Pipeline(Event::Draining { attempt }),
@@ -283,8 +283,8 @@ pub(crate) enum Heard {
     Logits { step: u64, position: u32, count: u32, vocabulary: u32, compute_us: u32, queue_us: u32 },
     Refused { code: ErrorCode, sentence: String },
     Draining,
-    Caches(CachesHead),
-    TookCaches { position: u32 },
+    Caches(KvPieceHead),
+    KvCacheTaken { position: u32 },
     Onward { code: Option<ErrorCode> },
     Passed(Passed),
     OutOfTurn,
@@ -302,8 +302,8 @@ impl LegMessage for Message {
             Self::Result(head) => Heard::Result(head),
             Self::Error(error) => Heard::Refused { code: error.code, sentence: error.sentence },
             Self::Draining { .. } => Heard::Draining,
-            Self::Caches(head) => Heard::Caches(head),
-            Self::TookCaches { position } => Heard::TookCaches { position },
+            Self::KvCachePiece(head) => Heard::Caches(head),
+            Self::KvCacheTaken { position } => Heard::KvCacheTaken { position },
             Self::Onward { code } => Heard::Onward { code },
             Self::Passed(passed) => Heard::Passed(passed),
             _ => Heard::OutOfTurn,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nook_base::{ModelDigest, PeerId, Sensitive};
-use nook_pipeline::{GainBook, HopMeasure, HopVisit, Joint, Measure, Report};
+use nook_pipeline::{HopMeasure, HopVisit, Joint, Measure, NormBounds, Report};
 use nook_plan::{Place, Segment};
 use nook_text::ReplyText;
 use tokio::sync::{mpsc, watch};
@@ -133,7 +133,7 @@ impl Teller {
         let event = match report {
             // The house tells its owner, and the device shows as lost besides.
             Report::ShardSuspect { .. } => return Ok(()),
-            Report::Handover { from, layers, news } => {
+            Report::KvMigration { from, layers, news } => {
                 handover::note(&self.name(Place::Peer(from)), layers, news);
                 return Ok(());
             }
@@ -186,7 +186,7 @@ impl Teller {
         &self,
         model: ModelDigest,
         route: impl Iterator<Item = Segment>,
-        gains: GainBook,
+        gains: NormBounds,
     ) {
         let peer = |segment: Segment| match segment.place {
             Place::Peer(peer) => Some(peer),

@@ -16,14 +16,14 @@ use nook_base::tasks::Tasks;
 use nook_base::{Activation, ActivationDtype, ErrorCode, PeerId, Sensitive, clock};
 use nook_link::Links;
 use nook_pipeline::{
-    Action, AttemptId, CloseReason, Deadlines, Event, FallBack, Forecast, GainBook, HopMeasure,
-    LogitRows, PREFILL_WINDOW, Pipeline, PipelineSettings, Priority, RETAINED_BYTES_MAX, SpotCheck,
-    Trail,
+    Action, AttemptId, CloseReason, Deadlines, Event, FallBack, Forecast, HopMeasure, LogitRows,
+    NormBounds, PREFILL_WINDOW, Pipeline, PipelineSettings, PrefixCacheEntry, Priority,
+    REPLAY_LOG_BYTES_MAX, SpotCheck,
 };
 use nook_plan::{Place, Route};
 use nook_text::ReplyText;
 use nook_trust::DeviceKey;
-use nook_wire::{HistoryMark, LocalMessage, Message, Open, ResumePoint, StepHead};
+use nook_wire::{LocalMessage, Message, Open, ResumePoint, StepHead};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -58,7 +58,7 @@ pub(crate) struct WalkSetup {
     pub(crate) failovers_max: u32,
     /// Chance of each chunk of prefill to be computed twice, in millionths.
     pub(crate) spot_check_ppm: u32,
-    pub(crate) gains: Arc<GainBook>,
+    pub(crate) gains: Arc<NormBounds>,
     pub(crate) forecast: Arc<Forecast>,
     /// The kept conversation that the reply belongs to.
     pub(crate) conversation: Option<i64>,
@@ -82,7 +82,7 @@ pub(crate) struct Walk {
     /// Whether what an earlier reply left is to stay with the hosts.
     resumes_copy: bool,
     /// What else they were left by it, until this reply leaves something itself.
-    resumed: Option<Trail>,
+    resumed: Option<PrefixCacheEntry>,
     history: Vec<u32>,
     prompt_tokens: u32,
     /// Who made the reply so far, and when it was last heard of; until the next token is chosen.
@@ -155,7 +155,7 @@ impl Walk {
             gains: setup.gains,
             forecast: setup.forecast,
             spot_check: SpotCheck { share_ppm: setup.spot_check_ppm, random: rand::random() },
-            retained_bytes_max: RETAINED_BYTES_MAX,
+            replay_log_bytes_max: REPLAY_LOG_BYTES_MAX,
             history_key: Sensitive(rand::random()),
             resume,
             forward: handing::linked(&setup.links),
@@ -276,10 +276,7 @@ impl Walk {
         match action {
             Action::Open { attempt, place, part, dtype, positions_max, resume } => {
                 let copy = self.resumes_copy;
-                let resume = resume.map(|(position, mark)| {
-                    let mark = HistoryMark(mark.0);
-                    ResumePoint { position, mark, copy }
-                });
+                let resume = resume.map(|(position, mark)| ResumePoint { position, mark, copy });
                 self.open(attempt, place, part, (dtype, positions_max, resume));
             }
             send @ (Action::SendTokens { .. } | Action::SendActivation { .. }) => self.send(send),
@@ -293,9 +290,9 @@ impl Walk {
                     }
                 }
             }
-            Action::AskCaches { attempt } => self.ask_for_caches(attempt),
-            Action::GiveCaches { attempt, from } => self.give_caches(attempt, from),
-            Action::ForgetCaches { from } => self.handovers.forget(from),
+            Action::RequestKvCache { attempt } => self.ask_for_caches(attempt),
+            Action::SendKvCache { attempt, from } => self.give_caches(attempt, from),
+            Action::DiscardKvCache { from } => self.handovers.forget(from),
             Action::Sample { .. } => self.sample().await?,
             Action::WantOffers { failed, .. } => {
                 let book = self.teller.book.borrow().clone();
@@ -342,9 +339,9 @@ impl Walk {
                     step,
                     position,
                     ids,
-                    history_before: HistoryMark(history_before.0),
-                    history_after: HistoryMark(history_after.0),
-                    rows: wire_rows(rows),
+                    history_before,
+                    history_after,
+                    rows,
                 };
                 (attempt.id(), self.send_tokens(attempt.id(), head))
             }
@@ -364,8 +361,8 @@ impl Walk {
                     count: activation.tokens(),
                     hidden: self.hidden,
                     dtype: activation.dtype(),
-                    history_before: HistoryMark(history_before.0),
-                    history_after: HistoryMark(history_after.0),
+                    history_before,
+                    history_after,
                     bulk: priority == Priority::Bulk,
                 };
                 (attempt, self.send_activation(attempt, head, &activation, rows))
@@ -403,7 +400,7 @@ impl Walk {
             }
             Some(Leg::Local { orders, head: with_logits }) => {
                 let head = if *with_logits {
-                    LocalMessage::StepLogits { head, rows: wire_rows(rows) }.into()
+                    LocalMessage::StepLogits { head, rows }.into()
                 } else {
                     Message::Step(head).into()
                 };
@@ -515,12 +512,5 @@ impl Leg {
 impl From<ReaderLeft> for Over {
     fn from(_: ReaderLeft) -> Self {
         Self
-    }
-}
-
-fn wire_rows(rows: LogitRows) -> nook_wire::LogitRows {
-    match rows {
-        LogitRows::None => nook_wire::LogitRows::None,
-        LogitRows::Last => nook_wire::LogitRows::Last,
     }
 }

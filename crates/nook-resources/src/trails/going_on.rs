@@ -6,7 +6,7 @@
 
 use nook_base::{ActivationDtype, LayerRange, PeerId};
 use nook_link::Links;
-use nook_pipeline::{Resume, Trail};
+use nook_pipeline::{PrefixCacheEntry, Resume};
 use nook_plan::{Cached, Offer, Place, Route, Segment};
 
 use super::TrailBook;
@@ -31,7 +31,7 @@ pub struct GoingOn {
     pub copy: bool,
     /// What hosts keep until they are asked, and nobody else goes on with; absent where they copy. A reply that
     /// leaves nothing new has to have it dropped.
-    pub taken: Option<Trail>,
+    pub taken: Option<PrefixCacheEntry>,
 }
 
 /// Who could go on with an earlier reply at the moment.
@@ -75,8 +75,8 @@ impl TrailBook {
     pub(super) fn take(
         &self,
         prompt: &[u32],
-        may: impl Fn(&Trail, u32) -> bool,
-    ) -> Option<(Trail, bool)> {
+        may: impl Fn(&PrefixCacheEntry, u32) -> bool,
+    ) -> Option<(PrefixCacheEntry, bool)> {
         let trails = &mut self.kept().trails;
         let saves = trails.iter().enumerate().map(|(at, (_, trail))| (trail.resumable(prompt), at));
         let usable = saves.filter(|(saved, at)| {
@@ -97,8 +97,9 @@ impl TrailBook {
     /// saves enough.
     pub fn written_as(&self, prompt: &[u32]) -> Option<ActivationDtype> {
         let kept = self.kept();
-        let is_pooled =
-            |trail: &&Trail| trail.segments().iter().any(|segment| segment.place != Place::Local);
+        let is_pooled = |trail: &&PrefixCacheEntry| {
+            trail.segments().iter().any(|segment| segment.place != Place::Local)
+        };
         let trails = kept.trails.iter().map(|(_, trail)| trail);
         let best = trails.filter(is_pooled).max_by_key(|trail| trail.resumable(prompt))?;
         (best.resumable(prompt) >= DETOUR_POSITIONS_MIN).then(|| best.dtype())
@@ -113,7 +114,7 @@ impl TrailBook {
         prompt: &[u32],
         hosts: &Hosts<'_>,
     ) -> (Route, Option<GoingOn>) {
-        let may = |trail: &Trail, saved: u32| {
+        let may = |trail: &PrefixCacheEntry, saved: u32| {
             let is_planned = trail.segments() == planned.segments();
             trail.dtype() == dtype
                 && hosts.are_linked(trail.segments())
@@ -222,7 +223,9 @@ mod tests {
             book.keep(trail(prompt), None);
         }
         let asked = [1, 2, 3, 4, 5, 6, 7];
-        let saved = |taken: Option<(Trail, bool)>| taken.map(|(trail, _)| trail.resumable(&asked));
+        let saved = |taken: Option<(PrefixCacheEntry, bool)>| {
+            taken.map(|(trail, _)| trail.resumable(&asked))
+        };
         assert_eq!(saved(book.take(&asked, |_, _| false)), None, "nobody may");
         assert_eq!(saved(book.take(&asked, |_, _| true)), Some(6));
         assert_eq!(saved(book.take(&asked, |_, _| true)), Some(4));

@@ -1,7 +1,7 @@
 //! The account: exact limits, nothing lost, and what is kept going first. Used by the test run alone.
 
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, clock};
-use nook_wire::HistoryMark;
+use nook_wire::PrefixHash;
 
 use super::*;
 use crate::history::History;
@@ -50,12 +50,12 @@ fn park(account: &Account<Length>, number: u8, bytes: u64) {
     let (caller, key) = guest(number);
     let seat = seat(account, caller, bytes).unwrap();
     let mut history = History::default();
-    history.note(10, HistoryMark([number; 16]));
+    history.note(10, PrefixHash([number; 16]));
     seat.park(key, Kept { session: Length(10), history }, bytes, clock::now());
 }
 
 fn point(number: u8) -> ResumePoint {
-    ResumePoint { position: 10, mark: HistoryMark([number; 16]), copy: false }
+    ResumePoint { position: 10, mark: PrefixHash([number; 16]), copy: false }
 }
 
 fn parked(account: &Account<Length>) -> (u16, u64) {
@@ -179,7 +179,7 @@ fn a_call_that_was_open_when_its_device_was_forgotten_leaves_nothing() {
     let account = account();
     let kept = |number: u8, seat: Seat<Length>| {
         let mut history = History::default();
-        history.note(10, HistoryMark([number; 16]));
+        history.note(10, PrefixHash([number; 16]));
         let (_, key) = guest(number);
         seat.park(key, Kept { session: Length(10), history }, 5, clock::now());
         parked(&account).0

@@ -1,7 +1,7 @@
 //! What is found again and by whom, and what goes when. Used by the test run alone.
 
 use nook_base::{LayerRange, clock};
-use nook_wire::HistoryMark;
+use nook_wire::PrefixHash;
 
 use super::*;
 
@@ -30,11 +30,11 @@ fn key(guest: u8) -> ParkingKey {
     ParkingKey { requester, model: ModelDigest([1; 32]), part, dtype: ActivationDtype::F16 }
 }
 
-fn mark(number: u8) -> HistoryMark {
-    HistoryMark([number; 16])
+fn mark(number: u8) -> PrefixHash {
+    PrefixHash([number; 16])
 }
 
-/// Marks at the ends of steps.
+/// Prefix hashes at the ends of steps.
 fn kept(marks: &[(u32, u8)]) -> Kept<Length> {
     let mut history = History::default();
     for (position, number) in marks {

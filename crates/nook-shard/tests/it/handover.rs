@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use nook_base::ErrorCode;
-use nook_wire::{CachesHead, Message, WorkerMessage};
+use nook_wire::{KvPieceHead, Message, WorkerMessage};
 
 use crate::host::{Host, Opening, Refused, Talk, answer, bits, layers, mark};
 
@@ -13,14 +13,14 @@ fn part() -> nook_base::LayerRange {
 }
 
 /// Asks for all that is remembered of a conversation.
-async fn given(talk: &mut Talk) -> Result<Vec<(CachesHead, Bytes)>, Refused> {
-    talk.call.send(Message::GiveCaches.into()).await.unwrap();
+async fn given(talk: &mut Talk) -> Result<Vec<(KvPieceHead, Bytes)>, Refused> {
+    talk.call.send(Message::RequestKvCache.into()).await.unwrap();
     let mut pieces = Vec::new();
     loop {
-        let WorkerMessage::Peer(Message::Caches(head)) = answer(&mut talk.call).await? else {
+        let WorkerMessage::Peer(Message::KvCachePiece(head)) = answer(&mut talk.call).await? else {
             panic!("something else than what is remembered");
         };
-        let bytes = talk.call.recv_caches(&head).await.unwrap();
+        let bytes = talk.call.recv_kv_piece(&head).await.unwrap();
         pieces.push((head, bytes));
         if head.is_last() {
             return Ok(pieces);
@@ -29,14 +29,14 @@ async fn given(talk: &mut Talk) -> Result<Vec<(CachesHead, Bytes)>, Refused> {
 }
 
 /// Gives a conversation what another remembered.
-async fn taken(talk: &mut Talk, pieces: &[(CachesHead, Bytes)]) -> Result<u32, Refused> {
+async fn taken(talk: &mut Talk, pieces: &[(KvPieceHead, Bytes)]) -> Result<u32, Refused> {
     for (head, bytes) in pieces {
-        let head = Message::Caches(*head).into();
+        let head = Message::KvCachePiece(*head).into();
         // Whoever refuses one piece has closed the call before the next.
         let _ = talk.call.send_tensor(head, bytes.clone()).await;
     }
     match answer(&mut talk.call).await? {
-        WorkerMessage::Peer(Message::TookCaches { position }) => Ok(position),
+        WorkerMessage::Peer(Message::KvCacheTaken { position }) => Ok(position),
         other => panic!("what was given was answered by {other:?}"),
     }
 }
@@ -80,13 +80,17 @@ async fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let one = |head, bytes| vec![(head, bytes)];
     let cut = bytes.slice(..bytes.len() - 1);
     let spoiled: Bytes = bytes.iter().map(|byte| byte ^ 0x55).collect();
-    let longer = CachesHead { position: 601, ..head };
+    let longer = KvPieceHead { position: 601, ..head };
     let cases = [
-        (one(CachesHead { first: 1, ..head }, bytes.clone()), part(), "a gap"),
-        (one(CachesHead { bytes: head.bytes - 1, ..head }, cut), part(), "cut"),
+        (one(KvPieceHead { first: 1, ..head }, bytes.clone()), part(), "a gap"),
+        (one(KvPieceHead { bytes: head.bytes - 1, ..head }, cut), part(), "cut"),
         (one(head, spoiled), part(), "noise"),
         (one(longer, bytes.clone()), part(), "beyond the window"),
-        (one(CachesHead { count: 1, position: 1, ..head }, bytes.clone()), part(), "a false count"),
+        (
+            one(KvPieceHead { count: 1, position: 1, ..head }, bytes.clone()),
+            part(),
+            "a false count",
+        ),
         (one(head, bytes.clone()), layers(1, 3), "more layers"),
         (one(head, bytes.clone()), layers(2, 2), "other layers"),
         (one(head, bytes), layers(1, 1), "fewer layers"),

@@ -13,7 +13,7 @@ use nook_model::{Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Output, 
 use nook_mux::{Call, CallError};
 use nook_shard::{Worker, WorkerCommand, WorkerError, WorkerLimits, WorkerStatus};
 use nook_wire::{
-    HistoryMark, LocalMessage, Message, Open, ResumePoint, StepHead, WireMessage, WorkerMessage,
+    LocalMessage, Message, Open, PrefixHash, ResumePoint, StepHead, WireMessage, WorkerMessage,
 };
 
 /// Numbers in a row of the model.
@@ -267,8 +267,8 @@ pub(crate) fn rows_of(seed: u32, position: u32, count: u32) -> Vec<f32> {
 }
 
 /// The mark of a conversation at a position, as its requester would compute it.
-pub(crate) fn mark(seed: u32, position: u32) -> HistoryMark {
-    HistoryMark((u128::from(seed) << 64 | u128::from(position)).to_le_bytes())
+pub(crate) fn mark(seed: u32, position: u32) -> PrefixHash {
+    PrefixHash((u128::from(seed) << 64 | u128::from(position)).to_le_bytes())
 }
 
 pub(crate) fn point(seed: u32, position: u32) -> ResumePoint {

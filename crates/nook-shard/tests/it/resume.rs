@@ -161,7 +161,7 @@ async fn the_own_conversation_goes_on_too_and_no_guest_gets_at_it() {
             ids: Sensitive(ids[from as usize..to as usize].to_vec()),
             history_before: mark(8, from),
             history_after: mark(8, to),
-            rows: nook_wire::LogitRows::All,
+            rows: LogitRows::All,
         };
         call.send(tokens.into()).await.unwrap();
         let WorkerMessage::Local(LocalMessage::Logits { count, vocabulary, .. }) =

@@ -1,8 +1,8 @@
 //! One pairing exchange as a state machine: bytes in, bytes and demands out; no socket, no clock.
 //!
 //! Owns the SPAKE2 state and the role keys of one connection. `nook-link` feeds it the messages of
-//! that connection and does what [`Progress`] says. The first error ends it: whatever comes after is
-//! refused, so no second guess can be made on one exchange.
+//! that connection and does what [`Progress`] says. The first error ends it: whatever comes after
+//! is refused, so no second guess can be made on one exchange.
 
 use hkdf::Hkdf;
 use hmac::{Hmac, Mac};
@@ -189,8 +189,8 @@ impl<P: Pake> Exchange<P> {
         }
     }
 
-    /// The device that [`Progress::Store`] named is stored durably: what to send now. For the device
-    /// that typed the code the exchange is over with that.
+    /// The device that [`Progress::Store`] named is stored durably: what to send now. For the
+    /// device that typed the code the exchange is over with that.
     pub fn stored(&mut self) -> Result<Vec<u8>, PairingError> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Storing { reply } => {
@@ -237,8 +237,8 @@ impl<P: Pake> Exchange<P> {
         }
     }
 
-    /// The proofs of both roles: an HMAC over the transcript, each under a key of its own, so that a
-    /// reflected proof is worthless.
+    /// The proofs of both roles: an HMAC over the transcript, each under a key of its own, so that
+    /// a reflected proof is worthless.
     fn derive(&self, shared: &[u8], their_message: &[u8]) -> RoleKeys {
         let transcript = self.transcript(their_message);
         let mut material = Zeroizing::new(shared.to_vec());

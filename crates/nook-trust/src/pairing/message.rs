@@ -7,8 +7,8 @@
 //! | 3 stored | none |
 //! | 4 refused | reason 1 · tries left 1 |
 //!
-//! The extension is where later versions put more; it is ignored, but the proof covers it like every
-//! other byte. There is no place for a trust level, on purpose.
+//! The extension is where later versions put more; it is ignored, but the proof covers it like
+//! every other byte. There is no place for a trust level, on purpose.
 
 use crate::DeviceName;
 

@@ -1,8 +1,8 @@
 //! The password-authenticated key exchange, behind a trait: SPAKE2 over the Ed25519 group.
 //!
-//! `spake2` decodes whatever decompresses to a point. Here only the canonical encoding of a point in
-//! the prime-order group passes: an honest message always is one, and everything else is an attempt
-//! to learn the secret exponent piecewise.
+//! `spake2` decodes whatever decompresses to a point. Here only the canonical encoding of a point
+//! in the prime-order group passes: an honest message always is one, and everything else is an
+//! attempt to learn the secret exponent piecewise.
 
 use curve25519_dalek::edwards::CompressedEdwardsY;
 use curve25519_dalek::traits::IsIdentity;

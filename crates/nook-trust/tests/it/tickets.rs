@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest};
+use nook_trust::purpose::Lend;
 use nook_trust::{
-    DeviceKey, Gate, GatePolicy, PeerId, Purpose, Refusal, Ticket, TicketClaim, TicketRefusal,
+    Admitted, DeviceKey, Gate, GatePolicy, PeerId, Refusal, Ticket, TicketClaim, TicketRefusal,
     TrustLevel,
 };
 
@@ -42,8 +43,7 @@ impl Scene {
 
     fn shown(&self, ticket: &Ticket) -> Result<PeerId, TicketRefusal> {
         let gate = self.gate(TrustLevel::Trusted, TrustLevel::Guest);
-        let admitted = gate.admit_ticket(ticket, CARRIER, HOST)?;
-        assert_eq!(admitted.purpose(), Purpose::Lend);
+        let admitted: Admitted<Lend> = gate.admit_ticket(ticket, CARRIER, HOST)?;
         Ok(admitted.peer())
     }
 }
@@ -109,7 +109,8 @@ fn nothing_in_a_ticket_can_be_changed() {
     assert_eq!(changed(&|ticket| ticket.claim.dtype = ActivationDtype::F32), forged);
     assert_eq!(changed(&|ticket| ticket.claim.positions_max += 1), forged);
     for bit in 0..512 {
-        let refused = changed(&|ticket| ticket.signature[bit / 8] ^= 1 << (bit % 8));
+        let refused =
+            changed(&|ticket| ticket.signature.as_flattened_mut()[bit / 8] ^= 1 << (bit % 8));
         assert_eq!(refused, forged, "bit {bit}");
     }
     // Another's key over the requester's claim is another's ticket, and that is a stranger's.

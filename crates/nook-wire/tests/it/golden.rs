@@ -7,11 +7,11 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, Have, HaveModel, Hello, HistoryMark, KeptHistory, Kind,
-    LocalMessage, LogitRows, Message, Open, PassCounts, Passed, Piece, PlaceState, PlaceWish,
-    Placed, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, Want, WholeAsk,
-    WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError,
-    WireMessage, WorkerMessage, decode, encode,
+    Advert, CallId, Chunk, Have, HaveModel, Hello, KeptHistory, Kind, KvPieceHead, LocalMessage,
+    LogitRows, Message, Open, PassCounts, Passed, Piece, PlaceState, Placed, PlacementRequest,
+    PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, TicketClaim,
+    Want, WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
+    WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -32,8 +32,8 @@ fn step() -> StepHead {
         count: 8,
         hidden: 2048,
         dtype: ActivationDtype::F32,
-        history_before: HistoryMark([0xb1; 16]),
-        history_after: HistoryMark([0xa2; 16]),
+        history_before: PrefixHash([0xb1; 16]),
+        history_after: PrefixHash([0xa2; 16]),
         bulk: true,
     }
 }
@@ -83,7 +83,7 @@ fn before_a_step() -> Golden<Message> {
             "01020000000000000000000900000031 01013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208020401bc050003018080808020",
         ),
         (
-            Message::Place(PlaceWish {
+            Message::Place(PlacementRequest {
                 model: ModelDigest([0x3c; 32]),
                 layers: LayerRange::with_len(2, 6),
             }),
@@ -148,18 +148,18 @@ fn steps_and_ends() -> Golden<Message> {
         ),
         (Message::Ping { nonce: 300 }, "01120000000000000000000900000002 ac02"),
         (Message::Pong { nonce: 300 }, "01130000000000000000000900000002 ac02"),
-        (Message::GiveCaches, "01300000010203050000000900000000"),
+        (Message::RequestKvCache, "01300000010203050000000900000000"),
         (
-            Message::Caches(CachesHead {
+            Message::KvCachePiece(KvPieceHead {
                 first: 256,
                 count: 44,
                 bytes: 1 << 20,
                 position: 300,
-                mark: HistoryMark([0xb1; 16]),
+                mark: PrefixHash([0xb1; 16]),
             }),
             "01310000010203050000000900000018 80022c808040ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
         ),
-        (Message::TookCaches { position: 300 }, "01320000010203050000000900000002 ac02"),
+        (Message::KvCacheTaken { position: 300 }, "01320000010203050000000900000002 ac02"),
         (
             Message::DropKept(kept()),
             "01330000000000000000000900000032 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3cac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
@@ -168,19 +168,21 @@ fn steps_and_ends() -> Golden<Message> {
 }
 
 fn kept() -> KeptHistory {
-    KeptHistory { model: ModelDigest([0x3c; 32]), position: 300, mark: HistoryMark([0xb1; 16]) }
+    KeptHistory { model: ModelDigest([0x3c; 32]), position: 300, mark: PrefixHash([0xb1; 16]) }
 }
 
 fn from_host_to_host() -> Golden<Message> {
     let ticket = Box::new(Ticket {
         requester: [0x71; 32],
-        carrier: PeerId([0x72; 32]),
-        host: PeerId([0x73; 32]),
-        session: 9,
-        model: ModelDigest([0x3c; 32]),
-        layers: LayerRange::with_len(2, 6),
-        dtype: ActivationDtype::F16,
-        positions_max: 4096,
+        claim: TicketClaim {
+            carrier: PeerId([0x72; 32]),
+            host: PeerId([0x73; 32]),
+            session: 9,
+            model: ModelDigest([0x3c; 32]),
+            layers: LayerRange::with_len(2, 6),
+            dtype: ActivationDtype::F16,
+            positions_max: 4096,
+        },
         signature: [[0x5e; 32], [0x5f; 32]],
     });
     vec![
@@ -328,8 +330,8 @@ fn working() -> Golden<LocalMessage> {
                 step: 300,
                 position: 40,
                 ids: Sensitive(vec![1, 128_000]),
-                history_before: HistoryMark([0xb1; 16]),
-                history_after: HistoryMark([0xa2; 16]),
+                history_before: PrefixHash([0xb1; 16]),
+                history_after: PrefixHash([0xa2; 16]),
                 rows: LogitRows::Last,
             },
             "0145000001020305000000090000002a 05ac0228020180e807b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a201",
@@ -397,7 +399,7 @@ fn check<M: WireMessage + PartialEq>(message: M, golden: &str) {
 
 #[test]
 fn an_open_that_resumes_says_where_and_whether_by_a_copy() {
-    let resume = ResumePoint { position: 300, mark: HistoryMark([0xb1; 16]), copy: false };
+    let resume = ResumePoint { position: 300, mark: PrefixHash([0xb1; 16]), copy: false };
     check(
         Message::Open(open(Some(ResumePoint { copy: true, ..resume }))),
         "0105000001020305000000090000003a 093c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c020800802001ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b101",
@@ -418,7 +420,7 @@ fn eight_bits_are_the_third_format_and_change_nothing_else() {
 
 #[test]
 fn the_end_of_a_whole_request_names_what_is_kept() {
-    let kept = Some(WholeKept { position: 300, mark: HistoryMark([0xb1; 16]) });
+    let kept = Some(WholeKept { position: 300, mark: PrefixHash([0xb1; 16]) });
     check(
         Message::WholeEnd { finish: WholeFinish::Stop, kept },
         "013b0000010203050000000900000014 0001ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",

@@ -5,12 +5,12 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, DecodeError, HEADER_BYTES, Have, HaveModel, Header, Hello,
-    HistoryMark, KeptHistory, Kind, LocalMessage, LogitRows, Message, Open, PassCounts, Passed,
-    Piece, PieceAssembly, PlaceState, PlaceWish, Placed, ProtocolRange, ResultHead, ResumePoint,
-    ShardAdvert, StepHead, TensorAssembly, Ticket, Want, WholeAsk, WholeFinish, WholeKept,
-    WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError, WireMessage, WorkerMessage,
-    decode, encode,
+    Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Have, HaveModel, Header, Hello, KeptHistory,
+    Kind, KvPieceHead, LocalMessage, LogitRows, Message, Open, PassCounts, Passed, Piece,
+    PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead,
+    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, TicketClaim, Want, WholeAsk,
+    WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError,
+    WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -35,8 +35,8 @@ fn digest() -> impl Strategy<Value = ModelDigest> {
     any::<[u8; 32]>().prop_map(ModelDigest)
 }
 
-fn mark() -> impl Strategy<Value = HistoryMark> {
-    any::<[u8; 16]>().prop_map(HistoryMark)
+fn mark() -> impl Strategy<Value = PrefixHash> {
+    any::<[u8; 16]>().prop_map(PrefixHash)
 }
 
 fn code() -> impl Strategy<Value = ErrorCode> {
@@ -83,13 +83,15 @@ fn ticket() -> impl Strategy<Value = Ticket> {
     (ids, any::<(u64, u32)>(), digest(), layers(), dtype(), halves).prop_map(
         |(ids, numbers, model, layers, dtype, signature)| Ticket {
             requester: ids.0,
-            carrier: PeerId(ids.1),
-            host: PeerId(ids.2),
-            session: numbers.0,
-            model,
-            layers,
-            dtype,
-            positions_max: numbers.1,
+            claim: TicketClaim {
+                carrier: PeerId(ids.1),
+                host: PeerId(ids.2),
+                session: numbers.0,
+                model,
+                layers,
+                dtype,
+                positions_max: numbers.1,
+            },
             signature,
         },
     )
@@ -122,7 +124,7 @@ fn message() -> impl Strategy<Value = Message> {
             })
         }),
         (digest(), layers())
-            .prop_map(|(model, layers)| Message::Place(PlaceWish { model, layers })),
+            .prop_map(|(model, layers)| Message::Place(PlacementRequest { model, layers })),
         (digest(), layers(), place_state())
             .prop_map(|(model, layers, state)| Message::Placed(Placed { model, layers, state })),
         (any::<(u64, u32)>(), digest(), layers(), dtype(), resume()).prop_map(
@@ -154,14 +156,14 @@ fn message() -> impl Strategy<Value = Message> {
         (code(), "\\PC{0,60}")
             .prop_map(|(code, sentence)| Message::Error(WireError { code, sentence })),
         "\\PC{0,60}".prop_map(|sentence| Message::Draining { sentence }),
-        Just(Message::GiveCaches),
+        Just(Message::RequestKvCache),
         any::<(u32, u32, u64, u32, [u8; 16])>().prop_map(
             |(first, count, bytes, position, mark)| {
-                let mark = HistoryMark(mark);
-                Message::Caches(CachesHead { first, count, bytes, position, mark })
+                let mark = PrefixHash(mark);
+                Message::KvCachePiece(KvPieceHead { first, count, bytes, position, mark })
             }
         ),
-        any::<u32>().prop_map(|position| Message::TookCaches { position }),
+        any::<u32>().prop_map(|position| Message::KvCacheTaken { position }),
         kept().prop_map(Message::DropKept),
         any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
         any::<u64>().prop_map(|nonce| Message::Pong { nonce }),
@@ -229,7 +231,7 @@ fn whole() -> impl Strategy<Value = Message> {
 
 fn whole_kept() -> impl Strategy<Value = Option<WholeKept>> {
     any::<Option<(u32, [u8; 16])>>().prop_map(|kept| {
-        kept.map(|(position, mark)| WholeKept { position, mark: HistoryMark(mark) })
+        kept.map(|(position, mark)| WholeKept { position, mark: PrefixHash(mark) })
     })
 }
 
@@ -237,7 +239,7 @@ fn kept() -> impl Strategy<Value = KeptHistory> {
     (digest(), any::<(u32, [u8; 16])>()).prop_map(|(model, (position, mark))| KeptHistory {
         model,
         position,
-        mark: HistoryMark(mark),
+        mark: PrefixHash(mark),
     })
 }
 

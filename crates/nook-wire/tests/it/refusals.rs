@@ -1,14 +1,17 @@
 //! Every guard of the codec and the assemblies, each with the reason it gives.
 
-use bytes::{Bytes, BytesMut};
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes, BytesMut};
 use nook_base::limits::{CHUNK_BYTES, CHUNK_BYTES_MAX, FRAME_BODY_BYTES_MAX, STEP_TOKENS_MAX};
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, PeerId, Sensitive};
-use nook_wire::header::{CONTROL_BODY_BYTES_MAX, FLAG_LAST_CHUNK};
-use nook_wire::message::{DEVICE_NAME_BYTES_MAX, SENTENCE_BYTES_MAX};
+use nook_wire::greeting::DEVICE_NAME_BYTES_MAX;
+use nook_wire::kind::{CONTROL_BODY_BYTES_MAX, FLAG_LAST_CHUNK};
+use nook_wire::message::SENTENCE_BYTES_MAX;
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Header, HistoryMark, Kind, LocalMessage,
-    LogitRows, LogitsAssembly, Message, ResumePoint, ShardAdvert, TensorAssembly, TensorError,
-    Ticket, WorkerMessage, chunks_of, decode, encode,
+    Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Header, Kind, LocalMessage, LogitRows,
+    LogitsAssembly, Message, PrefixHash, ResumePoint, ShardAdvert, TensorAssembly, TensorError,
+    Ticket, TicketClaim, WireMessage, WorkerMessage, chunks_of, decode, encode, encode_unsent,
 };
 
 /// A header that claims `body_len` bytes.
@@ -105,7 +108,7 @@ fn a_field_that_may_be_absent_says_so_and_is_whole_or_absent() {
         assert_eq!(read(wrong), bad, "{wrong:?}");
     }
     for copy in [false, true] {
-        let point = ResumePoint { position: 7, mark: HistoryMark(mark), copy };
+        let point = ResumePoint { position: 7, mark: PrefixHash(mark), copy };
         assert_eq!(read(&[&whole[..18], &[u8::from(copy)]].concat()), Ok(Some(point)));
     }
     // A position that no 32 bits hold.
@@ -126,13 +129,15 @@ fn a_hello_that_speaks_no_version_is_refused() {
 fn a_ticket_is_whole_and_stands_on_a_call() {
     let ticket = Ticket {
         requester: [1; 32],
-        carrier: PeerId([2; 32]),
-        host: PeerId([3; 32]),
-        session: u64::MAX,
-        model: ModelDigest([4; 32]),
-        layers: LayerRange::with_len(1, 2),
-        dtype: ActivationDtype::F32,
-        positions_max: u32::MAX,
+        claim: TicketClaim {
+            carrier: PeerId([2; 32]),
+            host: PeerId([3; 32]),
+            session: u64::MAX,
+            model: ModelDigest([4; 32]),
+            layers: LayerRange::with_len(1, 2),
+            dtype: ActivationDtype::F32,
+            positions_max: u32::MAX,
+        },
         signature: [[5; 32]; 2],
     };
     let frame = encode(CallId(1), 0, &Message::Relay(Box::new(ticket)));
@@ -168,8 +173,8 @@ fn a_list_may_be_as_long_as_its_limit_and_no_longer() {
             step: 0,
             position: 0,
             ids: Sensitive(vec![7; count]),
-            history_before: HistoryMark::default(),
-            history_after: HistoryMark::default(),
+            history_before: PrefixHash::default(),
+            history_after: PrefixHash::default(),
             rows: LogitRows::None,
         };
         decode::<WorkerMessage>(encode(CallId(1), 0, &WorkerMessage::Local(message)))
@@ -249,6 +254,44 @@ fn a_chunk_is_a_slice_of_its_frame() {
     let kind = Kind::Chunk;
     let refused = Err(DecodeError::BadBody { kind });
     assert_eq!(decode::<Message>(raw(kind, &[0])), refused);
+}
+
+#[test]
+fn a_chunk_that_is_passed_on_is_the_slice_that_came() {
+    let bytes = Bytes::from(vec![7; CHUNK_BYTES]);
+    for (offset, last) in [(0, false), (1 << 40, true), (u64::MAX, true)] {
+        let chunk = Chunk { offset, bytes: bytes.clone(), last };
+        let came = encode(CallId(1), 7, &Message::Chunk(chunk));
+        let read = decode::<Message>(came.clone()).unwrap().message;
+        let inward = encode_unsent(CallId(1), &WorkerMessage::from_peer(read)).with_seq(7);
+        let place = came[came.len() - CHUNK_BYTES..].as_ptr();
+        assert_eq!(inward.payload().as_ptr(), place, "it was copied on its way in");
+        assert_eq!(inward.into_bytes(), came);
+
+        let read = decode::<WorkerMessage>(came.clone()).unwrap().message.into_peer().unwrap();
+        let outward = encode_unsent(CallId(1), &read).with_seq(7);
+        assert_eq!(outward.payload().as_ptr(), place, "it was copied on its way out");
+        assert_eq!(outward.into_bytes(), came);
+    }
+}
+
+#[test]
+fn parts_are_written_to_their_last_byte_however_the_socket_takes_them() {
+    let chunk = Chunk { offset: 300, bytes: Bytes::from_static(b"payload"), last: true };
+    let whole = encode(CallId(1), 2, &Message::Chunk(chunk.clone()));
+    let parts = encode_unsent(CallId(1), &Message::Chunk(chunk)).with_seq(2);
+    for first in 0..=whole.len() {
+        let mut rest = parts.clone();
+        rest.advance(first);
+        assert_eq!(rest.remaining(), whole.len() - first);
+        let mut slices = [IoSlice::new(&[]); 3];
+        let count = rest.chunks_vectored(&mut slices);
+        let gathered = slices[..count].iter().flat_map(|slice| slice.iter().copied());
+        assert_eq!(gathered.collect::<Vec<_>>(), whole[first..], "{first} taken");
+        assert!(slices[..count].iter().all(|slice| !slice.is_empty()), "{first} taken");
+        assert_eq!(rest.into_bytes(), whole[first..], "{first} taken");
+    }
+    assert_eq!(parts.chunks_vectored(&mut [IoSlice::new(&[])]), 1, "no more than there is room");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Invariant I-2, the half that the compiler keeps: no token id, prompt, reply text or logits can be
-//! in a message to another device, because no field could hold it.
+//! Invariant I-2, the half that the compiler keeps: no token id, prompt, reply text or logits can
+//! be in a message to another device, because no field could hold it.
 //!
 //! Every field of every variant is named below without `..`. A new field, or a new type of field,
 //! does not compile until somebody has argued for it here.
@@ -9,10 +9,10 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CachesHead, CallId, Chunk, DecodeError, Have, HaveModel, Hello, HistoryMark,
-    KeptHistory, Kind, LocalMessage, LogitRows, Message, Open, Passed, Piece, PlaceState,
-    PlaceWish, Placed, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, Want,
-    WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
+    Advert, CallId, Chunk, DecodeError, Have, HaveModel, Hello, KeptHistory, Kind, KvPieceHead,
+    LocalMessage, LogitRows, Message, Open, Passed, Piece, PlaceState, Placed, PlacementRequest,
+    PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, TicketClaim,
+    Want, WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
     WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
@@ -30,9 +30,9 @@ impl HoldsNoText for ErrorCode {}
 /// Two numbers.
 impl HoldsNoText for ProtocolRange {}
 /// 16 bytes of a hash keyed with a secret that never leaves the device that made it.
-impl HoldsNoText for HistoryMark {}
-/// A hash of a public key, the key itself, and a signature: one of each in a ticket, all of them fixed
-/// before a word was said, or made from what was.
+impl HoldsNoText for PrefixHash {}
+/// A hash of a public key, the key itself, and a signature: one of each in a ticket, all of them
+/// fixed before a word was said, or made from what was.
 impl HoldsNoText for PeerId {}
 impl HoldsNoText for [u8; 32] {}
 impl HoldsNoText for [[u8; 32]; 2] {}
@@ -44,9 +44,9 @@ impl<T: HoldsNoText> HoldsNoText for Option<T> {}
 fn plain(_: &[&dyn HoldsNoText]) {}
 /// The only texts: who speaks, what a model is called that may be copied, and sentences for people.
 fn named_text(_: &String) {}
-/// The only free bytes: those of an activation, whose head has fixed their number. Behind a WHOLE ASK
-/// that was accepted, and behind WHOLE TOKENS, they are ids: to and from a device of the same person. Behind
-/// PIECE they are those of a model's file, which was there before anything was said.
+/// The only free bytes: those of an activation, whose head has fixed their number. Behind a WHOLE
+/// ASK that was accepted, and behind WHOLE TOKENS, they are ids: to and from a device of the same
+/// person. Behind PIECE they are those of a model's file, which was there before anything was said.
 fn activation_bytes(_: &Bytes) {}
 
 #[allow(clippy::too_many_lines, reason = "one arm for each message")]
@@ -67,7 +67,7 @@ fn visit(message: &Message) {
             plain(&[sharing, streams_free, queue_depth, memory_free_bytes]);
             shards.iter().for_each(visit_shard);
         }
-        Message::Place(PlaceWish { model, layers }) => plain(&[model, layers]),
+        Message::Place(PlacementRequest { model, layers }) => plain(&[model, layers]),
         Message::Placed(Placed { model, layers, state }) => {
             plain(&[model, layers]);
             match state {
@@ -108,12 +108,13 @@ fn visit(message: &Message) {
             named_text(sentence);
         }
         Message::Draining { sentence } => named_text(sentence),
-        Message::GiveCaches => {}
-        // Its bytes are keys and values of attention: made from activations, as those are from tokens.
-        Message::Caches(CachesHead { first, count, bytes, position, mark }) => {
+        Message::RequestKvCache => {}
+        // Its bytes are keys and values of attention: made from activations, as those are from
+        // tokens.
+        Message::KvCachePiece(KvPieceHead { first, count, bytes, position, mark }) => {
             plain(&[first, count, bytes, position, mark]);
         }
-        Message::TookCaches { position } => plain(&[position]),
+        Message::KvCacheTaken { position } => plain(&[position]),
         Message::DropKept(KeptHistory { model, position, mark }) => plain(&[model, position, mark]),
         Message::Ping { nonce } | Message::Pong { nonce } => plain(&[nonce]),
         Message::Forward(ticket) | Message::Relay(ticket) => visit_ticket(ticket),
@@ -165,17 +166,8 @@ fn visit_ask(ask: &WholeAsk) {
 }
 
 fn visit_ticket(ticket: &Ticket) {
-    let Ticket {
-        requester,
-        carrier,
-        host,
-        session,
-        model,
-        layers,
-        dtype,
-        positions_max,
-        signature,
-    } = ticket;
+    let Ticket { requester, claim, signature } = ticket;
+    let TicketClaim { carrier, host, session, model, layers, dtype, positions_max } = claim;
     plain(&[requester, carrier, host, session, model]);
     plain(&[layers, dtype, positions_max, signature]);
 }
@@ -201,8 +193,8 @@ fn step(history: [u8; 16]) -> Message {
         count: 8,
         hidden: 2048,
         dtype: ActivationDtype::F16,
-        history_before: HistoryMark(history),
-        history_after: HistoryMark(history),
+        history_before: PrefixHash(history),
+        history_after: PrefixHash(history),
         bulk: false,
     })
 }
@@ -225,7 +217,7 @@ fn a_step_says_the_same_amount_whatever_was_said() {
             positions_max: 4096,
             resume: Some(ResumePoint {
                 position: 40,
-                mark: HistoryMark([session as u8; 16]),
+                mark: PrefixHash([session as u8; 16]),
                 copy: false,
             }),
         }))
@@ -235,13 +227,15 @@ fn a_step_says_the_same_amount_whatever_was_said() {
     let ticket = |session| {
         size(&Message::Relay(Box::new(Ticket {
             requester: [session as u8; 32],
-            carrier: PeerId([2; 32]),
-            host: PeerId([3; 32]),
-            session,
-            model: ModelDigest([7; 32]),
-            layers: LayerRange::with_len(2, 5),
-            dtype: ActivationDtype::F16,
-            positions_max: 4096,
+            claim: TicketClaim {
+                carrier: PeerId([2; 32]),
+                host: PeerId([3; 32]),
+                session,
+                model: ModelDigest([7; 32]),
+                layers: LayerRange::with_len(2, 5),
+                dtype: ActivationDtype::F16,
+                positions_max: 4096,
+            },
             signature: [[session as u8; 32]; 2],
         })))
     };
@@ -255,8 +249,8 @@ fn what_is_local_has_no_way_into_a_message_between_devices() {
         step: 0,
         position: 0,
         ids: Sensitive(vec![1, 2, 3]),
-        history_before: HistoryMark::default(),
-        history_after: HistoryMark::default(),
+        history_before: PrefixHash::default(),
+        history_after: PrefixHash::default(),
         rows: LogitRows::Last,
     });
     assert_eq!(tokens.clone().into_peer(), Err(tokens));
@@ -299,8 +293,8 @@ fn debug_output_shows_no_ids_no_bytes_and_no_key() {
             step: 1,
             position: 2,
             ids: Sensitive(vec![77_777; 2]),
-            history_before: HistoryMark([1; 16]),
-            history_after: HistoryMark([2; 16]),
+            history_before: PrefixHash([1; 16]),
+            history_after: PrefixHash([2; 16]),
             rows: LogitRows::Last,
         }),
         local(LocalMessage::Auth { token: Sensitive([77; 32]) }),

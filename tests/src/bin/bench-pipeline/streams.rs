@@ -17,7 +17,7 @@ use nook_tests::figures::Spread;
 use nook_tests::models::{self, Files};
 use nook_tests::program::Effort;
 use nook_tests::report;
-use nook_wire::{HistoryMark, Message, Open, StepHead, WorkerMessage};
+use nook_wire::{Message, Open, PrefixHash, StepHead, WorkerMessage};
 use tokio::sync::mpsc;
 
 use crate::formats::EMBER;
@@ -226,6 +226,6 @@ async fn answer(call: &mut Call<WorkerMessage>) -> anyhow::Result<Message> {
 }
 
 /// A mark of its own for each position; the host only compares.
-fn mark(position: u32) -> HistoryMark {
-    HistoryMark(u128::from(position).to_le_bytes())
+fn mark(position: u32) -> PrefixHash {
+    PrefixHash(u128::from(position).to_le_bytes())
 }

@@ -118,7 +118,7 @@ fn a_ticket_that_nobody_has_signed_joins_nothing() {
         dtype: ActivationDtype::F32,
         positions_max: 8,
     };
-    let ticket = Box::new(Ticket { requester: [5; 32], claim, signature: [0; 64] });
+    let ticket = Box::new(Ticket { requester: [5; 32], claim, signature: [[0; 32]; 2] });
     let done = scene.on(Event::Relay { carrier: TRUSTED, ticket, call: "a relay" });
     assert_eq!(done.len(), 1);
     assert!(done[0].starts_with("refuse a relay: "), "{done:?}");

@@ -8,7 +8,7 @@ use nook_model::ModelFile;
 use nook_shard::{PassCounts, WorkerStatus};
 use nook_store::Settings;
 use nook_trust::{Gate, TrustLevel};
-use nook_wire::{Advert, Have, PlaceState, PlaceWish, Placed, WholeOffers};
+use nook_wire::{Advert, Have, PlaceState, Placed, PlacementRequest, WholeOffers};
 
 use super::super::*;
 use crate::residency::Surveyed;
@@ -158,8 +158,8 @@ fn entry(digest: ModelDigest, name: &str) -> Entry {
     Entry { listed, file, built_in, added: 0, owned: false }
 }
 
-pub(super) fn wish(start: u32, end: u32) -> PlaceWish {
-    PlaceWish { model: EMBER, layers: LayerRange::new(start, end).expect("in order") }
+pub(super) fn wish(start: u32, end: u32) -> PlacementRequest {
+    PlacementRequest { model: EMBER, layers: LayerRange::new(start, end).expect("in order") }
 }
 
 /// What a worker says that holds these layers of ember for other devices.

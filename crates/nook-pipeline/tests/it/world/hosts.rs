@@ -1,4 +1,5 @@
-//! The hosts of the simulated house: how they open calls, compute, remember, hand results on and answer.
+//! The hosts of the simulated house: how they open calls, compute, remember, hand results on and
+//! answer.
 
 use super::*;
 
@@ -15,13 +16,13 @@ impl World {
         attempt: AttemptId,
         place: Place,
         (part, dtype): (nook_base::ModelPart, ActivationDtype),
-        resume: Option<(u32, HistoryMark)>,
+        resume: Option<(u32, PrefixHash)>,
     ) {
         let delay = Duration::from_micros(200 + self.chance(3_000));
         let resumed = resume.map(|point| self.remembered((place, part, dtype), point));
         let (toy, mark, marks) = match resumed.flatten() {
             Some(Host { toy, mark, marks, .. }) => (toy, mark, marks),
-            None => (Toy::new(part), HistoryMark::EMPTY, BTreeMap::new()),
+            None => (Toy::new(part), PrefixHash::EMPTY, BTreeMap::new()),
         };
         let position = toy.len;
         let host = Host::new((place, dtype), toy, (mark, marks), self.now);
@@ -80,7 +81,7 @@ impl World {
     pub(super) fn remembered(
         &mut self,
         who: (Place, nook_base::ModelPart, ActivationDtype),
-        (position, mark): (u32, HistoryMark),
+        (position, mark): (u32, PrefixHash),
     ) -> Option<Host> {
         let fits = |host: &Host| {
             (host.place, host.toy.part(), host.dtype) == who
@@ -181,7 +182,7 @@ impl World {
     pub(super) fn hand_on(
         &mut self,
         from: AttemptId,
-        marks: (HistoryMark, HistoryMark),
+        marks: (PrefixHash, PrefixHash),
         at: Instant,
         event: Event,
     ) {
@@ -224,7 +225,7 @@ impl World {
 
     pub(super) fn answer(
         &mut self,
-        (attempt, marks): (AttemptId, (HistoryMark, HistoryMark)),
+        (attempt, marks): (AttemptId, (PrefixHash, PrefixHash)),
         place: Place,
         mut at: Instant,
         mut event: Event,
@@ -238,8 +239,8 @@ impl World {
             if state.silent {
                 return;
             }
-            // Within a chain nobody has both what was sent and what came of it; what looks like rows is
-            // judged at its end, by bounds that toy numbers do not have.
+            // Within a chain nobody has both what was sent and what came of it; what looks like
+            // rows is judged at its end, by bounds that toy numbers do not have.
             let is_unseen = match state.garbage_next {
                 Some(Garbage::Zero) => is_in_the_middle,
                 Some(Garbage::Copy) => is_in_the_middle || is_fed,

@@ -9,7 +9,7 @@ use nook_mux::Call;
 use nook_pipeline::HopVisit;
 use nook_plan::Place;
 use nook_wire::{
-    HistoryMark, LocalMessage, LogitRows, Message, Open, StepHead, TensorAssembly, WorkerMessage,
+    LocalMessage, LogitRows, Message, Open, PrefixHash, StepHead, TensorAssembly, WorkerMessage,
     chunks_of,
 };
 use rand::Rng as _;
@@ -175,9 +175,9 @@ impl Steps {
         };
         let opened = clock::now() - began;
         let mut answered = Vec::new();
-        let (mut position, mut mark) = (0, HistoryMark(rand::random()));
+        let (mut position, mut mark) = (0, PrefixHash(rand::random()));
         for (number, rows) in (0..).zip(&self.rows) {
-            let next = HistoryMark(rand::random());
+            let next = PrefixHash(rand::random());
             let head = StepHead {
                 step: number,
                 position,

@@ -16,7 +16,7 @@ use nook_base::{
 };
 use nook_mux::Call;
 use nook_wire::{
-    HistoryMark, LocalMessage, Message, Open, StepHead, TensorAssembly, WorkerMessage, chunks_of,
+    LocalMessage, Message, Open, PrefixHash, StepHead, TensorAssembly, WorkerMessage, chunks_of,
 };
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -217,8 +217,8 @@ async fn answer<M: LegMessage>(
         count: ROWS,
         hidden,
         dtype: DTYPE,
-        history_before: HistoryMark(rand::random()),
-        history_after: HistoryMark(rand::random()),
+        history_before: PrefixHash(rand::random()),
+        history_after: PrefixHash(rand::random()),
         bulk: true,
     };
     let head = M::from_peer(Message::Step(head));

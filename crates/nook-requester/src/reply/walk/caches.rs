@@ -11,12 +11,12 @@ impl Walk {
     /// What the host of a call would take to give what it remembers, if it and this device can.
     pub(super) fn offer_of_caches(&self, attempt: AttemptId) -> Option<Event> {
         let takes = self.handovers.offer(attempt, self.history.len())?;
-        Some(Event::CachesOffered { attempt, takes })
+        Some(Event::KvCacheOffered { attempt, takes })
     }
 
     pub(super) fn ask_for_caches(&mut self, attempt: AttemptId) {
         let asked = match self.legs.get(&attempt).map(|(leg, _)| leg) {
-            Some(Leg::Peer(orders)) => orders.try_send(Order::AskCaches).is_ok(),
+            Some(Leg::Peer(orders)) => orders.try_send(Order::RequestKvCache).is_ok(),
             // Our own worker does not leave.
             Some(Leg::Local { .. }) | None => false,
         };
@@ -30,7 +30,7 @@ impl Walk {
         let pieces = self.handovers.pieces_for(attempt, from);
         let sent = match (pieces, self.legs.get(&attempt).map(|(leg, _)| leg)) {
             (None, _) => {
-                self.pending.push_back(Event::CachesTaken { attempt, position: 0 });
+                self.pending.push_back(Event::KvCacheImported { attempt, position: 0 });
                 return;
             }
             (Some(pieces), Some(Leg::Peer(orders))) => orders.try_send(Order::Give(pieces)).is_ok(),

@@ -12,7 +12,6 @@ use nook_wire::{Message, Open, ResumePoint};
 
 use super::Walk;
 use crate::reply::leg::{Leg, Order};
-use nook_resources::tickets;
 
 impl Walk {
     /// What a call to another device begins with; remembered for the ticket that may name it.
@@ -51,7 +50,7 @@ impl Walk {
             dtype: open.dtype,
             positions_max: open.positions_max,
         });
-        let head = Message::Forward(Box::new(tickets::on_the_wire(&ticket)));
+        let head = Message::Forward(Box::new(ticket));
         if orders.try_send(Order::Send { head, tensor: None }).is_err() {
             // As in `send`.
             self.pending.push_back(Event::Lost { attempt });

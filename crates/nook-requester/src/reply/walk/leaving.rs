@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use nook_pipeline::Trail;
+use nook_pipeline::PrefixCacheEntry;
 use tokio::task::JoinHandle;
 
 use crate::reply::walk::Walk;
@@ -45,7 +45,7 @@ impl Walk {
 
 /// Keeps `trail` once the legs have told their hosts; what nobody will go on with comes back.
 async fn keep(
-    trail: Trail,
+    trail: PrefixCacheEntry,
     leaving: Vec<JoinHandle<()>>,
     book: &TrailBook,
     conversation: Option<i64>,

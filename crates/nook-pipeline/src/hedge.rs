@@ -1,11 +1,10 @@
-//! Suspicion is cheaper than a verdict: while a late device may still answer, somebody else begins
-//! with its layers.
+//! Hedged requests: while a late device may still answer, another one begins with its layers.
 //!
-//! A late stage of the main line gets *rivals*: stages behind it that cover the same layers, start at
-//! position 0 of the same log and answer into the same log. Whoever answers a position that nobody
-//! had stays; the other's call is closed as superseded, and with the call everything that it may
-//! still say. A hiccup thus costs a little work at the spare and no hand-over, and a death no longer
-//! wait than the first deadline and the replay. Without a spare a late device is only waited for.
+//! A late stage of the main line gets *hedges*: stages behind it that cover the same layers, start
+//! at position 0 of the same log and answer into the same log. Whoever first answers a position
+//! stays. The other's call is closed as superseded, and what it still says is ignored. So a short
+//! delay costs some work on the spare device and no recovery. A death costs no more than the first
+//! deadline and the replay. Without a spare, a late device is only waited for.
 
 use std::time::Instant;
 
@@ -17,17 +16,18 @@ use crate::pipeline::{Pipeline, State};
 use crate::recover::{RECOVERIES_MAX, segments, take_streams};
 use crate::stage::{Asked, Onward, Phase, Role, Slowness, Stage};
 
-/// Deadlines in a row that a device may miss while nobody could take over; each wait is twice the one
-/// before. One more and it counts as gone. A device that has a rival is waited for as long as the
-/// rival is alive.
+/// Deadlines in a row that a device may miss while nobody could take over; each wait is twice the
+/// one before. One more and it counts as gone. A device that has a hedge is waited for as long as
+/// the hedge is alive.
 pub const STALL_MISSES_MAX: u32 = 2;
 
 /// Deadlines in a row that a device must miss before this device begins with its layers: it has to
 /// load them first, which a short hiccup is not worth.
 const MISSES_BEFORE_LOCAL: u32 = 2;
 
-/// Times in one prompt that a replay is begun beside a late device. After that a late device is left
-/// for the spare at once: a link that stutters so often costs every other device more than it gives.
+/// Times in one prompt that a replay is begun beside a late device. After that a late device is
+/// left for the spare at once: a link that stutters so often costs every other device more than it
+/// gives.
 pub const HEDGES_MAX: u32 = 8;
 
 impl Pipeline {
@@ -35,7 +35,7 @@ impl Pipeline {
         if self.stop_due.is_some_and(|due| due <= now) {
             return self.cancel();
         }
-        self.drop_late_gifts(now);
+        self.drop_late_migrations(now);
         let is_late = |stage: &Stage| stage.due.is_some_and(|due| due <= now);
         let late: Vec<_> =
             self.stages.iter().filter(|stage| is_late(stage)).filter_map(Stage::attempt).collect();
@@ -99,14 +99,14 @@ impl Pipeline {
         }
         self.measure.hedges += 1;
         let is_preferred_here = self.failures >= self.settings.failovers_max && self.may_stand_in();
-        let rivals = match cover {
+        let hedges = match cover {
             Some(hops) if !is_preferred_here => {
                 take_streams(offers, &hops);
                 segments(&hops)
             }
             _ => vec![Segment { part: self.stages[index].segment.part, place: Place::Local }],
         };
-        self.insert(index + 1, &rivals, Role::Rival, now);
+        self.insert(index + 1, &hedges, Role::Hedge, now);
     }
 
     /// The stage at `index` has answered a position that nobody had.
@@ -114,7 +114,7 @@ impl Pipeline {
         if self.stages[index].is_main() {
             // Whoever is to replace a slow device has to catch up while that one answers.
             let is_chased = matches!(self.stages[index].slowness, Slowness::Chased(_));
-            if !is_chased && self.side(index).any(|side| side.role == Role::Rival) {
+            if !is_chased && self.side(index).any(|side| side.role == Role::Hedge) {
                 self.drop_side(index, CloseReason::Superseded);
             }
             return;
@@ -134,11 +134,8 @@ impl Pipeline {
         let role = self.stages[index].role;
         let code = fault.code;
         match self.stages[index].place() {
-            Place::Peer(peer) => {
-                let is_refusal = self.stages[index].is_refused_by(&fault);
-                self.exclude(index, peer, &fault, is_refusal);
-            }
-            Place::Local if role == Role::Rival => self.local_fault = Some(fault),
+            Place::Peer(peer) => self.exclude(index, peer, &fault),
+            Place::Local if role == Role::Hedge => self.local_fault = Some(fault),
             // That a check could not be made here says nothing about who could compute.
             Place::Local => {}
         }
@@ -154,8 +151,8 @@ impl Pipeline {
 
     /// The stages beside the one at `index` take its place; its own call is closed.
     pub(crate) fn promote(&mut self, index: usize) {
-        // A witness that was there already took over without having been called for that.
-        let was_called = self.side(index).any(|side| side.role == Role::Rival)
+        // A verifier that was there already took over without having been called for that.
+        let was_called = self.side(index).any(|side| side.role == Role::Hedge)
             && self.measure.hedges_won < self.measure.hedges;
         self.measure.hedges_won += u32::from(was_called);
         self.retire(index);
@@ -201,7 +198,7 @@ impl Pipeline {
             return;
         }
         for stage in self.stages.iter_mut().skip(index + 1).take_while(|stage| !stage.is_main()) {
-            stage.role = Role::Rival;
+            stage.role = Role::Hedge;
         }
     }
 }

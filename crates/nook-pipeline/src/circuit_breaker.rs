@@ -1,11 +1,11 @@
-//! How other devices did across prompts, and who is left out for a while.
+//! How other devices did across prompts, and which are left out for a time.
 //!
-//! The node owns one [`Conduct`], tells it what replies report, and keeps the offers of devices that
-//! are left out from the next routes ([`usable`]). A device that let a deadline pass is suspected at once:
-//! for two minutes it is asked only for what nobody else offers. A device that failed twice in two minutes
-//! is left out for two minutes, and for twice as long each time it comes back and does so again. Only
-//! a reply that it saw through counts for it: single steps may all be well and every reply still be
-//! lost. The only holder of a layer is never left out.
+//! The node owns one [`CircuitBreaker`], tells it what replies report, and keeps the offers of
+//! devices that are left out from the next routes ([`usable`]). A device that let a deadline pass
+//! is suspected at once: for two minutes it is asked only for what nobody else offers. A device
+//! that failed twice in two minutes is left out for two minutes, and for twice as long each time it
+//! fails so again. Only a complete reply counts in its favour: each single step may be right and
+//! every reply still be lost. The only holder of a layer is never left out.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ const DEVICES_MAX: usize = 256;
 
 /// What is remembered of the devices that failed.
 #[derive(Debug, Clone, Default)]
-pub struct Conduct {
+pub struct CircuitBreaker {
     devices: BTreeMap<PeerId, Record>,
 }
 
@@ -52,14 +52,14 @@ struct Record {
 
 /// What is worth keeping of one device when the node ends; times as from now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConductRecord {
+pub struct CircuitBreakerRecord {
     /// How often it was left out since it last saw a reply through.
     pub times: u32,
     /// How much longer it is left out; zero when it is not.
     pub left_out: Duration,
 }
 
-impl Conduct {
+impl CircuitBreaker {
     /// `peer` failed in a reply: it was lost, too late, or answered what cannot be right. Returns
     /// whether it is left out from now on.
     pub fn failed(&mut self, peer: PeerId, now: Instant) -> bool {
@@ -78,8 +78,8 @@ impl Conduct {
         true
     }
 
-    /// `peer` let a deadline pass; it may still answer, and often does. Whoever hangs in one reply is
-    /// not the first choice for the next.
+    /// `peer` let a deadline pass; it may still answer, and often does. Whoever hangs in one reply
+    /// is not the first choice for the next.
     pub fn late(&mut self, peer: PeerId, now: Instant) {
         self.make_room(peer);
         let record = self.devices.entry(peer).or_default();
@@ -95,16 +95,16 @@ impl Conduct {
     }
 
     /// What is worth keeping, by device.
-    pub fn records(&self, now: Instant) -> impl Iterator<Item = (PeerId, ConductRecord)> {
+    pub fn records(&self, now: Instant) -> impl Iterator<Item = (PeerId, CircuitBreakerRecord)> {
         self.devices.iter().filter(|(_, record)| record.times > 0).map(move |(peer, record)| {
             let left_out = record.until.map(|until| until.saturating_duration_since(now));
             let left_out = left_out.unwrap_or_default();
-            (*peer, ConductRecord { times: record.times, left_out })
+            (*peer, CircuitBreakerRecord { times: record.times, left_out })
         })
     }
 
     /// Takes back what an earlier run of the node has kept.
-    pub fn restore(&mut self, peer: PeerId, kept: ConductRecord, now: Instant) {
+    pub fn restore(&mut self, peer: PeerId, kept: CircuitBreakerRecord, now: Instant) {
         self.make_room(peer);
         let record = self.devices.entry(peer).or_default();
         record.last = Some(now);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn two_failures_in_two_minutes_leave_a_device_out_for_two_minutes() {
-        let (mut conduct, now) = (Conduct::default(), start());
+        let (mut conduct, now) = (CircuitBreaker::default(), start());
         assert!(!conduct.failed(DESK, now));
         assert_eq!(conduct.left_out(DESK, now), None);
         assert!(conduct.failed(DESK, now + s(119)));
@@ -208,13 +208,13 @@ mod tests {
         assert_eq!(conduct.all_left_out(now + s(238)).collect::<Vec<_>>(), [DESK]);
         assert_eq!(conduct.left_out(DESK, now + s(239)), None);
 
-        let mut apart = Conduct::default();
+        let mut apart = CircuitBreaker::default();
         assert!(!apart.failed(DESK, now) && !apart.failed(DESK, now + s(120)));
     }
 
     #[test]
     fn the_time_doubles_up_to_a_cap_until_a_reply_is_seen_through() {
-        let (mut conduct, mut now) = (Conduct::default(), start());
+        let (mut conduct, mut now) = (CircuitBreaker::default(), start());
         let mut times = Vec::new();
         for _ in 0..8 {
             conduct.failed(DESK, now);
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn who_fails_every_other_reply_is_left_out_all_the_same() {
-        let (mut conduct, now) = (Conduct::default(), start());
+        let (mut conduct, now) = (CircuitBreaker::default(), start());
         conduct.failed(DESK, now);
         conduct.seen_through(DESK, now + s(10));
         assert!(conduct.failed(DESK, now + s(20)));
@@ -243,8 +243,9 @@ mod tests {
 
     #[test]
     fn who_hangs_once_is_suspected_at_once_until_time_or_a_reply_clears_it() {
-        let (mut conduct, now) = (Conduct::default(), start());
-        let suspected = |conduct: &Conduct, at| conduct.all_suspected(at).collect::<Vec<_>>();
+        let (mut conduct, now) = (CircuitBreaker::default(), start());
+        let suspected =
+            |conduct: &CircuitBreaker, at| conduct.all_suspected(at).collect::<Vec<_>>();
         assert_eq!(suspected(&conduct, now), []);
         conduct.late(DESK, now);
         assert_eq!(suspected(&conduct, now), [DESK]);
@@ -256,15 +257,15 @@ mod tests {
 
     #[test]
     fn what_is_kept_over_a_restart_is_the_time_left_and_the_doubling() {
-        let (mut before, now) = (Conduct::default(), start());
+        let (mut before, now) = (CircuitBreaker::default(), start());
         for _ in 0..2 {
             before.failed(DESK, now);
             before.failed(DESK, now);
         }
         let records: Vec<_> = before.records(now + s(20)).collect();
-        let kept = ConductRecord { times: 1, left_out: s(100) };
+        let kept = CircuitBreakerRecord { times: 1, left_out: s(100) };
         assert_eq!(records, [(DESK, kept)]);
-        let mut after = Conduct::default();
+        let mut after = CircuitBreaker::default();
         after.restore(DESK, kept, now);
         assert_eq!(after.left_out(DESK, now), Some(s(100)));
         let later = now + s(100);
@@ -272,7 +273,7 @@ mod tests {
         after.failed(DESK, later);
         assert!(after.failed(DESK, later));
         assert_eq!(after.left_out(DESK, later), Some(2 * LEFT_OUT_FIRST));
-        after.restore(DESK, ConductRecord { times: 9, left_out: Duration::MAX }, now);
+        after.restore(DESK, CircuitBreakerRecord { times: 9, left_out: Duration::MAX }, now);
         assert_eq!(after.left_out(DESK, now), Some(LEFT_OUT_MAX), "no file bars it for longer");
     }
 
@@ -296,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_memory_is_bounded_and_forgets_the_oldest() {
-        let (mut conduct, now) = (Conduct::default(), start());
+        let (mut conduct, now) = (CircuitBreaker::default(), start());
         for index in 0..=DEVICES_MAX {
             let mut id = [0; 32];
             id[..8].copy_from_slice(&index.to_le_bytes());

@@ -1,17 +1,17 @@
-//! How much larger a span of layers makes its input, and answers that no such span gives.
+//! Bounds on how much a span of layers changes the norm of its input, to find impossible answers.
 //!
 //! The *gain* of a row is the mean magnitude of its numbers after the span over that before it, in
-//! octaves (factors of two). Residual layers change it little: over every cut of the reference models
-//! of this tree the gains of one span lie within 3 octaves of each other, so an answer a thousand times
-//! too large or small (10 octaves) stands out. The mean magnitude is taken, not the root of the mean
-//! square, because trained models put almost all the energy of some rows into one or two numbers
-//! ("massive activations", Sun et al. 2024, arXiv:2402.17762); above all at position 0, which therefore
-//! has bounds of its own.
+//! octaves (factors of two). Residual layers change it little. Over every cut of the reference
+//! models of this tree the gains of one span lie within 3 octaves of each other, so an answer a
+//! thousand times too large or too small (10 octaves) stands out. The mean magnitude is used, not
+//! the root of the mean square, because trained models put almost all the energy of some rows into
+//! one or two numbers ("massive activations", Sun et al. 2024, arXiv:2402.17762). This is strongest
+//! at position 0, which therefore has bounds of its own.
 //!
-//! Until a span is learned, wide bounds hold that grow with its layers. Whoever runs a walk keeps what
-//! it observed ([`crate::Pipeline::gains`]) if the reply was seen through, and hands it to the next.
-//! What this device computed itself outweighs what others answered. Numbers that are wrong but of the
-//! right size (another layer's, another token's) are not found here; see `spot`.
+//! Until a span is learned, wide bounds hold that grow with its layers. Whoever runs a walk keeps
+//! what it observed ([`crate::Pipeline::gains`]) if the reply was completed, and hands it to the
+//! next one. What this device computed itself outweighs what others answered. Wrong numbers of the
+//! right size (of another layer, or another token) are not found here; see `verification`.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ const SPANS_MAX: usize = 256;
 
 /// The gains of the spans of one model.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct GainBook {
+pub struct NormBounds {
     spans: BTreeMap<(u32, u32), Span>,
 }
 
@@ -68,18 +68,18 @@ struct Gains {
 
 /// What is known of one span, to be kept over a restart.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SpanGains {
+pub struct SpanNormRange {
     /// The layers.
     pub layers: LayerRange,
     /// At position 0; absent when it was never seen.
-    pub first: Option<GainsSeen>,
+    pub first: Option<NormRange>,
     /// At all others.
-    pub others: Option<GainsSeen>,
+    pub others: Option<NormRange>,
 }
 
 /// Least and greatest gain seen, in octaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GainsSeen {
+pub struct NormRange {
     /// Rows seen.
     pub rows: u64,
     /// The least.
@@ -109,17 +109,18 @@ pub struct OutOfBounds {
 
 /// The gains of one step, row by row.
 #[derive(Debug, Clone)]
-pub struct StepGains {
+pub struct StepNormGain {
     layers: LayerRange,
     position: u32,
     gains: Vec<Option<f64>>,
 }
 
-impl StepGains {
+impl StepNormGain {
     /// `input` and `output` have the same shape; `position` is that of their first row.
     #[must_use]
     pub fn of(layers: LayerRange, position: u32, input: &Activation, output: &Activation) -> Self {
-        // What falls silent has lost at least that much: subnormal numbers are none of a gain's silence.
+        // What falls silent has lost at least that much: subnormal numbers are none of a gain's
+        // silence.
         let gain = |(before, after): (f64, f64)| {
             (before > SILENCE).then(|| (after.max(SILENCE) / before).log2())
         };
@@ -134,9 +135,9 @@ impl StepGains {
     }
 }
 
-impl GainBook {
+impl NormBounds {
     /// Refuses a step whose gains this span does not have.
-    pub fn check(&self, step: &StepGains) -> Result<(), OutOfBounds> {
+    pub fn check(&self, step: &StepNormGain) -> Result<(), OutOfBounds> {
         let span = self.spans.get(&key(step.layers));
         for (is_first, gain) in step.rows() {
             let learned = span.map(|span| if is_first { span.first } else { span.others });
@@ -149,7 +150,7 @@ impl GainBook {
     }
 
     /// Remembers the gains of a step that passed.
-    pub fn learn(&mut self, step: &StepGains, source: Source) {
+    pub fn learn(&mut self, step: &StepNormGain, source: Source) {
         if self.spans.len() >= SPANS_MAX && !self.spans.contains_key(&key(step.layers)) {
             return;
         }
@@ -162,16 +163,16 @@ impl GainBook {
     }
 
     /// Everything that is known.
-    pub fn spans(&self) -> impl Iterator<Item = SpanGains> {
+    pub fn spans(&self) -> impl Iterator<Item = SpanNormRange> {
         self.spans.iter().filter_map(|((start, end), span)| {
             let layers = LayerRange::new(*start, *end).ok()?;
             let (first, others) = (span.first.seen(), span.others.seen());
-            Some(SpanGains { layers, first, others })
+            Some(SpanNormRange { layers, first, others })
         })
     }
 
     /// Takes back what an earlier run has kept; what is known already counts as well.
-    pub fn restore(&mut self, kept: &SpanGains) {
+    pub fn restore(&mut self, kept: &SpanNormRange) {
         let (first, others) = (Gains::from(kept.first), Gains::from(kept.others));
         let key = key(kept.layers);
         self.merge(&Self { spans: [(key, Span { first, others })].into() });
@@ -189,9 +190,9 @@ impl GainBook {
     }
 }
 
-impl From<Option<GainsSeen>> for Gains {
-    fn from(seen: Option<GainsSeen>) -> Self {
-        seen.map_or_else(Self::default, |GainsSeen { rows, low, high, ours }| Self {
+impl From<Option<NormRange>> for Gains {
+    fn from(seen: Option<NormRange>) -> Self {
+        seen.map_or_else(Self::default, |NormRange { rows, low, high, ours }| Self {
             rows,
             low,
             high,
@@ -201,9 +202,9 @@ impl From<Option<GainsSeen>> for Gains {
 }
 
 impl Gains {
-    fn seen(self) -> Option<GainsSeen> {
+    fn seen(self) -> Option<NormRange> {
         let Self { rows, low, high, ours } = self;
-        (rows > 0).then_some(GainsSeen { rows, low, high, ours })
+        (rows > 0).then_some(NormRange { rows, low, high, ours })
     }
 
     fn merge(&mut self, seen: Self) {
@@ -253,20 +254,21 @@ mod tests {
         Activation::from_f32(&numbers, 2, ActivationDtype::F32).unwrap()
     }
 
-    fn step(position: u32, count: usize, gain: f32) -> StepGains {
+    fn step(position: u32, count: usize, gain: f32) -> StepNormGain {
         let layers = LayerRange::with_len(1, 2);
-        StepGains::of(layers, position, &rows(count, 0.3), &rows(count, 0.3 * gain))
+        StepNormGain::of(layers, position, &rows(count, 0.3), &rows(count, 0.3 * gain))
     }
 
-    fn learned(gain: f32, source: Source) -> GainBook {
-        let mut book = GainBook::default();
+    fn learned(gain: f32, source: Source) -> NormBounds {
+        let mut book = NormBounds::default();
         book.learn(&step(0, 40, gain), source);
         book
     }
 
     #[test]
     fn a_thousand_times_too_much_or_too_little_is_refused_learned_or_not() {
-        for book in [GainBook::default(), learned(2.0, Source::Theirs), learned(0.8, Source::Ours)]
+        for book in
+            [NormBounds::default(), learned(2.0, Source::Theirs), learned(0.8, Source::Ours)]
         {
             for honest in [0.7, 1.0, 3.0, 10.0] {
                 assert_eq!(book.check(&step(5, 1, honest)), Ok(()));
@@ -281,7 +283,7 @@ mod tests {
         let book = learned(1.0, Source::Theirs);
         assert_eq!(book.check(&step(0, 1, 200.0)), Ok(()));
         assert!(book.check(&step(1, 1, 200.0)).is_err());
-        let mut loud = GainBook::default();
+        let mut loud = NormBounds::default();
         loud.learn(&step(0, 1, 200.0), Source::Theirs);
         loud.learn(&step(1, 40, 1.0), Source::Theirs);
         assert!(loud.check(&step(1, 1, 200.0)).is_err());
@@ -299,7 +301,7 @@ mod tests {
     #[test]
     fn what_was_learned_comes_back_after_a_restart() {
         let book = learned(2.0, Source::Ours);
-        let mut again = GainBook::default();
+        let mut again = NormBounds::default();
         book.spans().for_each(|span| again.restore(&span));
         assert_eq!(again, book);
         assert!(again.check(&step(5, 1, 2_000.0)).is_err());
@@ -308,9 +310,9 @@ mod tests {
     #[test]
     fn a_silent_input_says_nothing_and_an_answer_that_falls_silent_is_refused() {
         let layers = LayerRange::with_len(1, 2);
-        let silent = StepGains::of(layers, 3, &rows(1, 0.0), &rows(1, 1.0));
-        let subnormal = StepGains::of(layers, 3, &rows(1, 1.0), &rows(1, 1e-40));
-        for book in [GainBook::default(), learned(1.0, Source::Ours)] {
+        let silent = StepNormGain::of(layers, 3, &rows(1, 0.0), &rows(1, 1.0));
+        let subnormal = StepNormGain::of(layers, 3, &rows(1, 1.0), &rows(1, 1e-40));
+        for book in [NormBounds::default(), learned(1.0, Source::Ours)] {
             assert_eq!(book.check(&silent), Ok(()));
             assert!(book.check(&subnormal).is_err());
         }
@@ -318,15 +320,15 @@ mod tests {
 
     #[test]
     fn no_more_spans_are_remembered_than_the_limit() {
-        let mut book = GainBook::default();
+        let mut book = NormBounds::default();
         for start in 0..SPANS_MAX as u32 + 9 {
             let layers = LayerRange::with_len(start, 1);
-            book.learn(&StepGains::of(layers, 1, &rows(1, 1.0), &rows(1, 1.0)), Source::Theirs);
+            book.learn(&StepNormGain::of(layers, 1, &rows(1, 1.0), &rows(1, 1.0)), Source::Theirs);
         }
         assert_eq!(book.spans.len(), SPANS_MAX);
-        let mut other = GainBook::default();
+        let mut other = NormBounds::default();
         let layers = LayerRange::with_len(5_000, 1);
-        other.learn(&StepGains::of(layers, 1, &rows(1, 1.0), &rows(1, 1.0)), Source::Ours);
+        other.learn(&StepNormGain::of(layers, 1, &rows(1, 1.0), &rows(1, 1.0)), Source::Ours);
         book.merge(&other);
         assert_eq!(book.spans.len(), SPANS_MAX);
     }

@@ -1,7 +1,9 @@
-//! The log of activations put into one segment, in the bytes that were sent.
+//! The replay log of one segment: the activations that were put into it, in the bytes that were
+//! sent.
 //!
-//! A stage appends what the stage before it answered and takes steps from it; a new attempt at the
-//! stage takes the same steps' bytes again from position 0. The log is contiguous by construction.
+//! A stage appends what the stage before it answered and takes steps from it. A new attempt at the
+//! stage takes the bytes of the same steps again from position 0. The log is contiguous by
+//! construction.
 
 use std::collections::VecDeque;
 
@@ -9,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use nook_base::{Activation, ActivationDtype};
 
 /// Rows of positions `first..end`, all `hidden` wide and written as `dtype`.
-pub(crate) struct Retained {
+pub(crate) struct ReplayLog {
     pieces: VecDeque<Piece>,
     hidden: u32,
     dtype: ActivationDtype,
@@ -29,7 +31,7 @@ impl Piece {
     }
 }
 
-impl Retained {
+impl ReplayLog {
     pub(crate) fn new(hidden: u32, dtype: ActivationDtype) -> Self {
         Self::forgotten(hidden, dtype, 0)
     }
@@ -105,8 +107,9 @@ impl Retained {
     }
 }
 
-/// The same rows in memory of their own. What came in one frame is a slice of the buffer that the frame was
-/// read into, with room for many: kept as it is, a row of 1 KB would hold some 64 KB, counted as one.
+/// The same rows in memory of their own. What came in one frame is a slice of the buffer that the
+/// frame was read into, with room for many: kept as it is, a row of 1 KB would hold some 64 KB,
+/// counted as one.
 fn alone(rows: Activation) -> Activation {
     let bytes = Bytes::copy_from_slice(rows.bytes());
     Activation::new(rows.tokens(), rows.hidden(), rows.dtype(), bytes).unwrap_or(rows)
@@ -118,8 +121,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// Row of position `p` is `[p, p + 0.5]`.
-    fn log(lengths: &[u32]) -> Retained {
-        let mut log = Retained::new(2, ActivationDtype::F32);
+    fn log(lengths: &[u32]) -> ReplayLog {
+        let mut log = ReplayLog::new(2, ActivationDtype::F32);
         for length in lengths {
             let rows: Vec<f32> =
                 (log.end..log.end + length).flat_map(|p| [p as f32, p as f32 + 0.5]).collect();
@@ -133,7 +136,7 @@ mod tests {
         // As a connection reads: one row at the beginning of a buffer for many.
         let buffer = Bytes::from(vec![0; 64 << 10]);
         let row = Activation::new(1, 2, ActivationDtype::F32, buffer.slice(..8)).unwrap();
-        let mut log = Retained::new(2, ActivationDtype::F32);
+        let mut log = ReplayLog::new(2, ActivationDtype::F32);
         log.append(row);
         assert_eq!((log.bytes(), log.rows(0, 1).unwrap().bytes().len()), (8, 8));
         assert!(buffer.is_unique(), "the buffer is nobody else's any more");

@@ -1,26 +1,27 @@
-//! What a host remembers of a conversation, on its way to another host.
+//! KV-cache migration on the wire: what a host has computed of a conversation goes to another host.
 //!
-//! A host that has said DRAINING may be asked for it on the same call (GIVE CACHES). It answers with
-//! pieces in the order of their positions, each a head and then its bytes in chunks. The requester passes
-//! them on to the host that takes the layers, on a call that was opened from position 0; that one answers
-//! when it has taken the last. What the bytes hold is between the two hosts: they are as sensitive as
-//! activations, and hold no token ids.
+//! A host that has said DRAINING may be asked for its KV cache on the same call (REQUEST KV CACHE).
+//! It answers with pieces in the order of their positions, each a head and then its bytes in
+//! chunks. The requester passes them on to the host that takes the layers, on a call that was
+//! opened from position
+//! 0. That host answers when it has taken the last piece. Only the two hosts know the format of the
+//! bytes. They are as sensitive as activations, and hold no token ids.
 //!
 //! What a host keeps after a call it drops when the requester names it ([`KeptHistory`]).
 
 use bytes::Bytes;
-use nook_base::ModelDigest;
+use nook_base::{ModelDigest, PrefixHash};
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Chunk, HistoryMark};
+use crate::chunk::Chunk;
 use crate::tensor::{Pieces, TensorError};
 
 /// Most bytes of one piece. What cannot be divided into such pieces is not handed over.
-pub const CACHES_PIECE_BYTES_MAX: u64 = 64 << 20;
+pub const KV_PIECE_BYTES_MAX: u64 = 64 << 20;
 
 /// The head of a piece; its bytes follow in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CachesHead {
+pub struct KvPieceHead {
     /// Position at which the piece begins: where the one before it ended.
     pub first: u32,
     /// Positions of the piece.
@@ -29,8 +30,8 @@ pub struct CachesHead {
     pub bytes: u64,
     /// Positions that are remembered in all; the last piece ends there.
     pub position: u32,
-    /// Mark of the history up to `position`.
-    pub mark: HistoryMark,
+    /// Prefix hash of the history up to `position`.
+    pub mark: PrefixHash,
 }
 
 /// Names what a host keeps of a conversation after its call, for the same requester to go on with.
@@ -43,23 +44,23 @@ pub struct KeptHistory {
     pub model: ModelDigest,
     /// A place where a step of the conversation ended.
     pub position: u32,
-    /// Mark of the history up to there, as that step said it.
-    pub mark: HistoryMark,
+    /// Prefix hash of the history up to there, as that step said it.
+    pub mark: PrefixHash,
 }
 
 /// Puts the bytes of one piece together.
 #[derive(Debug)]
-pub struct CachesAssembly {
+pub struct KvPieceAssembly {
     pieces: Pieces,
 }
 
-impl CachesHead {
+impl KvPieceHead {
     /// Position at which the piece ends; `None` where that, or its length, cannot be.
     #[must_use]
     pub fn end(&self) -> Option<u32> {
         let end = self.first.checked_add(self.count)?;
         let is_possible = self.count > 0 && end <= self.position;
-        (is_possible && (1..=CACHES_PIECE_BYTES_MAX).contains(&self.bytes)).then_some(end)
+        (is_possible && (1..=KV_PIECE_BYTES_MAX).contains(&self.bytes)).then_some(end)
     }
 
     /// Whether it is the last piece.
@@ -69,9 +70,9 @@ impl CachesHead {
     }
 }
 
-impl CachesAssembly {
+impl KvPieceAssembly {
     /// Starts the piece that `head` announces; nothing is allocated yet.
-    pub fn new(head: &CachesHead) -> Result<Self, TensorError> {
+    pub fn new(head: &KvPieceHead) -> Result<Self, TensorError> {
         let impossible = TensorError::CountOutOfRange { count: head.count };
         let expected = head.end().and_then(|_| usize::try_from(head.bytes).ok());
         expected.map(|expected| Self { pieces: Pieces::new(expected) }).ok_or(impossible)
@@ -87,8 +88,8 @@ impl CachesAssembly {
 mod tests {
     use super::*;
 
-    fn head(first: u32, count: u32, bytes: u64, position: u32) -> CachesHead {
-        CachesHead { first, count, bytes, position, mark: HistoryMark([7; 16]) }
+    fn head(first: u32, count: u32, bytes: u64, position: u32) -> KvPieceHead {
+        KvPieceHead { first, count, bytes, position, mark: PrefixHash([7; 16]) }
     }
 
     #[test]
@@ -99,20 +100,20 @@ mod tests {
             (head(64, 37, 100, 100), None, false),
             (head(0, 0, 100, 100), None, false),
             (head(0, 1, 0, 1), None, false),
-            (head(0, 1, CACHES_PIECE_BYTES_MAX, 1), Some(1), true),
-            (head(0, 1, CACHES_PIECE_BYTES_MAX + 1, 1), None, false),
+            (head(0, 1, KV_PIECE_BYTES_MAX, 1), Some(1), true),
+            (head(0, 1, KV_PIECE_BYTES_MAX + 1, 1), None, false),
             (head(u32::MAX, 2, 1, u32::MAX), None, false),
         ];
         for (head, end, is_last) in cases {
             assert_eq!((head.end(), head.is_last()), (end, is_last), "{head:?}");
-            assert_eq!(CachesAssembly::new(&head).is_ok(), end.is_some(), "{head:?}");
+            assert_eq!(KvPieceAssembly::new(&head).is_ok(), end.is_some(), "{head:?}");
         }
     }
 
     #[test]
     fn a_piece_comes_back_as_it_was_cut_and_no_byte_more() {
         let bytes = Bytes::from(vec![9; 700_000]);
-        let mut assembly = CachesAssembly::new(&head(0, 8, 700_000, 8)).unwrap();
+        let mut assembly = KvPieceAssembly::new(&head(0, 8, 700_000, 8)).unwrap();
         let mut whole = None;
         for chunk in crate::chunks_of(bytes.clone()) {
             assert!(whole.is_none());

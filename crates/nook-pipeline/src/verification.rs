@@ -1,27 +1,29 @@
-//! Recomputing a small random share of prefill elsewhere, to catch what no cheap check can.
+//! Redundant verification: a small random share of prefill is computed on a second device, to find
+//! errors that no cheap check can.
 //!
-//! At the start of a prompt chance, which comes in as an argument, draws spans and a chunk of each.
-//! When the device has answered that chunk, a *witness* computes the span up to it as well: another
-//! device that offers the layers, else this one. Both answers must agree; they have to, because all
-//! devices compute from the same bytes. A device that is contradicted by this one was wrong. Where two
-//! other devices contradict each other nobody knows which, so neither computes on. What was built on
-//! the answers is computed again.
+//! At the start of a prompt, chance (an argument) draws spans and a chunk of each. When the device
+//! has answered that chunk, a *verifier* computes the span up to it as well: another device that
+//! offers the layers, else this one. Both answers must agree, because all devices compute from the
+//! same bytes. A device that this one contradicts was wrong. If two other devices contradict each
+//! other, nobody knows which is wrong, so neither computes on. What was built on the answers is
+//! computed again.
 //!
-//! Not only a first computation is drawn:
+//! Three more kinds of spans are drawn:
 //!
-//! - A span that *goes on* with what its host kept of an earlier reply. A witness has to begin at position
-//!   0, and what goes into the span there is not kept between two replies, so that where such a span is
-//!   drawn, the stages before it do not go on but compute their past again. What comes after the place to
-//!   go on is compared.
-//! - A span that is *replayed* by another device, beside or instead of the first. Where it answers what the
-//!   first had answered, the two answers are compared and nobody else is asked; where it answers what
-//!   nobody had, a witness is.
-//! - A span whose host was *given* what the one before remembered: the positions right after that.
+//! - A span that *resumes* from the KV cache of an earlier reply. A verifier has to begin at
+//!   position 0, and the input of the span is not kept between two replies. So where such a span is
+//!   drawn, the stages before it compute their past again. What comes after the point of resumption
+//!   is compared.
+//! - A span that another device *replays*, beside or instead of the first. Where it answers
+//!   positions that the first had answered, the two answers are compared and no verifier is asked.
+//!   Where it answers new positions, a verifier is.
+//! - A span whose host *received a KV cache*: the positions right after that.
 //!
-//! Not checked is what nobody could compute again: a span whose input was forgotten because too much was
-//! retained (`retained_bytes_max`), and one whose input went from host to host (`chain`), so what is drawn
-//! does not become a part of a chain. A chain that parted begins again with the same devices, which are not
-//! drawn anew. Single decode steps are checked only after a hand-over.
+//! Not checked is what nobody could compute again: a span whose input was dropped because the
+//! replay log was full (`replay_log_bytes_max`), and a span whose input went from host to host
+//! (`chain`), so what is drawn does not become a part of a chain. A chain that parted begins again
+//! with the same devices, which are not drawn anew. Single decode steps are checked only after a
+//! migration.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -37,9 +39,9 @@ use crate::recover::{segments, take_streams};
 use crate::settings::SpotCheck;
 use crate::stage::{Asked, Drawn, Phase, Role, Stage, UnderWay};
 
-/// How far f16 answers of two honest devices may lie apart, as a part of the row's RMS: sixteen steps
-/// of f16 at 1. Different instruction sets or graphics cards round differently before the last
-/// rounding to f16, and layers carry that on.
+/// How far f16 answers of two honest devices may lie apart, as a part of the row's RMS: sixteen
+/// steps of f16 at 1. Different instruction sets or graphics cards round differently before the
+/// last rounding to f16, and layers carry that on.
 const F16_TOLERANCE: f64 = 16.0 / 1024.0;
 
 /// The same for q8. What is left of such a difference before the rounding turns some number to the
@@ -47,8 +49,8 @@ const F16_TOLERANCE: f64 = 16.0 / 1024.0;
 const Q8_TOLERANCE: f64 = F16_TOLERANCE + 5.66 / 127.0;
 
 impl Pipeline {
-    /// Draws what is checked in this prompt, of the positions from `from` on. Returns the last stage that
-    /// was drawn.
+    /// Draws what is checked in this prompt, of the positions from `from` on. Returns the last
+    /// stage that was drawn.
     pub(crate) fn draw_spot_checks(&mut self, from: u32) -> Option<usize> {
         let until = self.positions();
         for index in 0..self.stages.len() {
@@ -59,8 +61,8 @@ impl Pipeline {
         self.stages.iter().rposition(|stage| stage.spot_check.is_some())
     }
 
-    /// Whether and where the stage at `index` is checked in `positions`: each chunk with the same chance,
-    /// and of a stage that is drawn more than once, one.
+    /// Whether and where the stage at `index` is checked in `positions`: each chunk with the same
+    /// chance, and of a stage that is drawn more than once, one.
     fn draw(&self, index: usize, positions: Range<u32>) -> Option<Drawn> {
         let SpotCheck { share_ppm, random } = self.settings.spot_check;
         let chunk = self.settings.prefill_chunk.max(1);
@@ -77,41 +79,42 @@ impl Pipeline {
         Some(Drawn { from: positions.start, until: end.min(positions.end), replayed: false })
     }
 
-    /// The stage at `index` has just begun with layers that another one had: draws what is checked of its
-    /// replay.
+    /// The stage at `index` has just begun with layers that another one had: draws what is checked
+    /// of its replay.
     pub(crate) fn draw_replay(&mut self, index: usize) {
         let drawn = self.draw(index, 0..self.positions());
-        let known = self.stages[index].gives().map_or(0, |layer| self.boundaries.end(layer));
+        let known = self.stages[index].gives().map_or(0, |layer| self.replay_logs.end(layer));
         self.stages[index].spot_check = drawn.map(|drawn| {
-            // What is known already is compared as it comes; a witness is for what is not.
+            // What is known already is compared as it comes; a verifier is for what is not.
             let from = if known < drawn.until { known } else { drawn.from };
             Drawn { from, replayed: true, ..drawn }
         });
     }
 
-    /// The stage at `index` goes on with what another host remembered of `position` positions: draws
-    /// whether the chunk after them is checked.
-    pub(crate) fn draw_after_gift(&mut self, index: usize, position: u32) {
+    /// The stage at `index` goes on with what another host remembered of `position` positions:
+    /// draws whether the chunk after them is checked.
+    pub(crate) fn draw_after_migration(&mut self, index: usize, position: u32) {
         let until = position.saturating_add(self.settings.prefill_chunk.max(1));
         self.stages[index].spot_check = self.draw(index, position..until);
     }
 
-    /// From where on the log before `layer` will be compared with what a witness answers, if it will.
+    /// From where on the log before `layer` will be compared with what a verifier answers, if it
+    /// will.
     pub(crate) fn checked_from(&self, layer: u32) -> Option<u32> {
         let answers = self.stages.iter().filter(|stage| stage.gives() == Some(layer));
         let drawn = answers.filter_map(|stage| match stage.role {
-            Role::Witness(drawn) => Some(drawn),
-            Role::Main | Role::Rival => stage.spot_check,
+            Role::Verifier(drawn) => Some(drawn),
+            Role::Main | Role::Hedge => stage.spot_check,
         });
         drawn.map(|drawn| drawn.from).min()
     }
 
-    /// Looks for witnesses for what was drawn and is answered by now.
-    pub(crate) fn want_witnesses(&mut self) {
+    /// Looks for verifiers for what was drawn and is answered by now.
+    pub(crate) fn want_verifiers(&mut self) {
         for index in 0..self.stages.len() {
             let stage = &self.stages[index];
             let is_answered = |drawn: Drawn| {
-                let known = stage.gives().map_or(0, |gives| self.boundaries.end(gives));
+                let known = stage.gives().map_or(0, |gives| self.replay_logs.end(gives));
                 stage.done >= drawn.until && known >= drawn.until
             };
             let is_idle = stage.asked == Asked::No && stage.misses == 0;
@@ -122,8 +125,8 @@ impl Pipeline {
         }
     }
 
-    /// Starts the witness for the stage at `index`, if there is one; otherwise it goes unchecked.
-    pub(crate) fn call_witness(&mut self, index: usize, offers: &mut [Offer], now: Instant) {
+    /// Starts the verifier for the stage at `index`, if there is one; otherwise it goes unchecked.
+    pub(crate) fn call_verifier(&mut self, index: usize, offers: &mut [Offer], now: Instant) {
         let Some(drawn) = self.stages[index].spot_check.take() else {
             return;
         };
@@ -133,7 +136,7 @@ impl Pipeline {
         let in_route: Vec<Place> = self.places().map(|segment| segment.place).collect();
         let mut others = self.untainted(offers);
         others.retain(|offer| !in_route.contains(&Place::Peer(offer.peer)));
-        let witnesses = match self.cover(index, &others) {
+        let verifiers = match self.cover(index, &others) {
             Some(hops) => {
                 take_streams(offers, &hops);
                 segments(&hops)
@@ -143,11 +146,11 @@ impl Pipeline {
             }
             None => return,
         };
-        self.insert(index + 1, &witnesses, Role::Witness(drawn), now);
+        self.insert(index + 1, &verifiers, Role::Verifier(drawn), now);
     }
 
-    /// A witness has answered `step`.
-    pub(crate) fn on_testimony(
+    /// A verifier has answered `step`.
+    pub(crate) fn on_verification(
         &mut self,
         index: usize,
         step: &UnderWay,
@@ -157,19 +160,19 @@ impl Pipeline {
         let primary = self.primary(index);
         let gives = self.stages[index].gives();
         if gives != self.stages[primary].gives() {
-            // In the middle of a chain of witnesses: for the next of them.
+            // In the middle of a chain of verifiers: for the next of them.
             if let Some(layer) = gives {
-                self.boundaries.append(layer, step.position, answer);
+                self.replay_logs.append(layer, step.position, answer);
             }
             return;
         }
-        let Role::Witness(drawn) = self.stages[index].role else {
+        let Role::Verifier(drawn) = self.stages[index].role else {
             return;
         };
         let end = step.position + step.count;
         let first = step.position.max(drawn.from);
         if first < end {
-            let log = gives.and_then(|layer| self.boundaries.get(layer));
+            let log = gives.and_then(|layer| self.replay_logs.get(layer));
             let Some(known) = log.and_then(|log| log.rows(first, end - first)) else {
                 // It was forgotten meanwhile, so there is nothing to compare with.
                 return self.drop_side(primary, CloseReason::Superseded);
@@ -197,7 +200,7 @@ impl Pipeline {
         if !stage.spot_check.is_some_and(|drawn| drawn.replayed && drawn.until <= end) {
             return;
         }
-        let log = stage.gives().and_then(|layer| self.boundaries.get(layer));
+        let log = stage.gives().and_then(|layer| self.replay_logs.get(layer));
         let known = log.and_then(|log| log.rows(step.position, step.count));
         self.stages[index].spot_check = None;
         match known {
@@ -212,18 +215,18 @@ impl Pipeline {
         if self.stages[index].is_main() { index } else { self.primary(index) }
     }
 
-    /// Two places have answered the same step of the main stage at `index` differently: it and a witness or
-    /// rival of it, or it and whoever had its layers before.
+    /// Two places have answered the same step of the main stage at `index` differently: it and a
+    /// verifier or hedge of it, or it and whoever had its layers before.
     fn on_contradiction(&mut self, index: usize, now: Instant) {
         self.measure.spot_checks += 1;
         self.measure.contradictions += 1;
-        let witnesses: Vec<Place> = self.side(index).map(Stage::place).collect();
-        for place in &witnesses {
+        let verifiers: Vec<Place> = self.side(index).map(Stage::place).collect();
+        for place in &verifiers {
             if let Place::Peer(peer) = place {
                 self.excluded.entry(*peer).or_insert(Exclusion::Suspected);
             }
         }
-        let corrupt = if witnesses.contains(&Place::Local) {
+        let corrupt = if verifiers.contains(&Place::Local) {
             Corrupt::ContradictedHere
         } else {
             Corrupt::ContradictedElsewhere
@@ -232,8 +235,8 @@ impl Pipeline {
         self.rebuild_behind(index, now);
         match (self.stages[index].place(), self.stages[index].attempt()) {
             (Place::Local, Some(attempt)) => {
-                // Whoever was before this device was wrong, and is out of the prompt. What it had answered
-                // is forgotten by now, so this device answers it once more, for use.
+                // Whoever was before this device was wrong, and is out of the prompt. What it had
+                // answered is forgotten by now, so this device answers it once more, for use.
                 self.start_again(attempt, now);
                 self.rewind(index, now);
             }
@@ -243,7 +246,7 @@ impl Pipeline {
 
     /// Everything that was computed from answers of the stage at `index` is computed again.
     fn rebuild_behind(&mut self, index: usize, now: Instant) {
-        (index + 1..self.stages.len()).for_each(|behind| self.drop_gift(behind));
+        (index + 1..self.stages.len()).for_each(|behind| self.drop_migration(behind));
         let behind: Vec<(Option<u32>, Option<AttemptId>)> = self
             .stages
             .iter()
@@ -253,7 +256,7 @@ impl Pipeline {
             .collect();
         for (takes, attempt) in behind {
             if let Some(layer) = takes {
-                self.boundaries.clear(layer);
+                self.replay_logs.clear(layer);
             }
             if let Some(attempt) = attempt {
                 self.start_again(attempt, now);

@@ -1,18 +1,18 @@
-//! The logs between segments, each named by the layer that it lies before.
+//! The replay logs between segments, each named by the layer that it lies before.
 //!
 //! A segment takes its rows from the log before its first layer and answers into the log behind its
-//! last one. Because the name is the layer, a span that is divided anew, or computed by two devices
-//! at once, reads and writes the same log; whichever answer for a position comes first is kept, so
-//! everybody downstream sees one history. Owned by the pipeline.
+//! last one. The name is the layer, so a span that is divided anew, or computed by two devices at
+//! once, reads and writes the same log. The first answer for a position is kept, so all later
+//! segments see one history. Owned by the pipeline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nook_base::{Activation, ActivationDtype};
 
-use crate::retained::Retained;
+use crate::replay_log::ReplayLog;
 
-pub(crate) struct Boundaries {
-    logs: BTreeMap<u32, Retained>,
+pub(crate) struct ReplayLogs {
+    logs: BTreeMap<u32, ReplayLog>,
     hidden: u32,
     dtype: ActivationDtype,
 }
@@ -28,7 +28,7 @@ pub(crate) enum Appended {
     Gap,
 }
 
-impl Boundaries {
+impl ReplayLogs {
     pub(crate) fn new(hidden: u32, dtype: ActivationDtype) -> Self {
         Self { logs: BTreeMap::new(), hidden, dtype }
     }
@@ -43,25 +43,25 @@ impl Boundaries {
         self.hidden
     }
 
-    pub(crate) fn get(&self, layer: u32) -> Option<&Retained> {
+    pub(crate) fn get(&self, layer: u32) -> Option<&ReplayLog> {
         self.logs.get(&layer)
     }
 
     /// Positions ever put into the log before `layer`.
     pub(crate) fn end(&self, layer: u32) -> u32 {
-        self.get(layer).map_or(0, Retained::end)
+        self.get(layer).map_or(0, ReplayLog::end)
     }
 
     /// Makes an empty log before `layer`, if there is none.
     pub(crate) fn ensure(&mut self, layer: u32) {
         let (hidden, dtype) = (self.hidden, self.dtype);
-        self.logs.entry(layer).or_insert_with(|| Retained::new(hidden, dtype));
+        self.logs.entry(layer).or_insert_with(|| ReplayLog::new(hidden, dtype));
     }
 
     /// Forgets all of the log before `layer`; its producer starts again.
     pub(crate) fn clear(&mut self, layer: u32) {
         if let Some(log) = self.logs.get_mut(&layer) {
-            *log = Retained::new(self.hidden, self.dtype);
+            *log = ReplayLog::new(self.hidden, self.dtype);
         }
     }
 
@@ -69,16 +69,16 @@ impl Boundaries {
     pub(crate) fn restart(&mut self, dtype: ActivationDtype) {
         self.dtype = dtype;
         for log in self.logs.values_mut() {
-            *log = Retained::new(self.hidden, dtype);
+            *log = ReplayLog::new(self.hidden, dtype);
         }
     }
 
-    /// What lies before `position` is held by the hosts already, and not here, in the logs before layers
-    /// `beyond` one; in all of them where there is none.
+    /// What lies before `position` is held by the hosts already, and not here, in the logs before
+    /// layers `beyond` one; in all of them where there is none.
     pub(crate) fn resume_at(&mut self, position: u32, beyond: Option<u32>) {
         let resumes = |layer: &u32| beyond.is_none_or(|beyond| *layer > beyond);
         for (_, log) in self.logs.iter_mut().filter(|(layer, _)| resumes(layer)) {
-            *log = Retained::forgotten(self.hidden, self.dtype, position);
+            *log = ReplayLog::forgotten(self.hidden, self.dtype, position);
         }
     }
 
@@ -111,11 +111,11 @@ impl Boundaries {
 
     /// Bytes held by all logs.
     pub(crate) fn bytes(&self) -> usize {
-        self.logs.values().map(Retained::bytes).sum()
+        self.logs.values().map(ReplayLog::bytes).sum()
     }
 
     /// Every log with its layer.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Retained)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &ReplayLog)> {
         self.logs.iter().map(|(layer, log)| (*layer, log))
     }
 }
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_first_answer_for_a_position_stays_and_no_hole_can_arise() {
-        let mut logs = Boundaries::new(1, ActivationDtype::F32);
+        let mut logs = ReplayLogs::new(1, ActivationDtype::F32);
         assert_eq!(logs.append(3, 0, &rows(&[9.0])), Appended::Gap, "nobody reads it");
         logs.ensure(3);
         assert_eq!(logs.append(3, 1, &rows(&[9.0])), Appended::Gap);
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_log_that_nobody_reads_is_dropped_and_a_restart_keeps_none() {
-        let mut logs = Boundaries::new(1, ActivationDtype::F32);
+        let mut logs = ReplayLogs::new(1, ActivationDtype::F32);
         logs.ensure(1);
         logs.ensure(2);
         logs.append(1, 0, &rows(&[1.0]));

@@ -1,15 +1,14 @@
 //! What a reply leaves with the hosts of its route, and where the next prompt goes on with it.
 //!
-//! `resume` makes a [`Trail`] when a reply ends and acts on a [`Resume`] when the next one begins.
+//! `resume` makes a [`PrefixCacheEntry`] when a reply ends, and acts on a [`Resume`] when the next
+//! one begins.
 
-use nook_base::{ActivationDtype, Sensitive};
+use nook_base::{ActivationDtype, PrefixHash, Sensitive};
 use nook_plan::Segment;
-
-use crate::history::HistoryMark;
 
 /// What the hosts of a route may still hold of a conversation. Held in memory only.
 #[derive(Debug, Clone)]
-pub struct Trail {
+pub struct PrefixCacheEntry {
     /// Token ids of every position that all segments have computed.
     pub(crate) fed: Sensitive<Vec<u32>>,
     /// Positions at which all segments ended a step, ascending.
@@ -18,10 +17,11 @@ pub struct Trail {
     pub(crate) dtype: ActivationDtype,
     pub(crate) key: Sensitive<[u8; 32]>,
     /// That of everything that was fed.
-    pub(crate) mark: HistoryMark,
+    pub(crate) mark: PrefixHash,
 }
 
-/// Where a prompt goes on that begins like an earlier one; made by [`Trail::resume`] alone.
+/// Where a prompt goes on that begins like an earlier one; made by [`PrefixCacheEntry::resume`]
+/// alone.
 #[derive(Debug, Clone)]
 pub struct Resume {
     /// Greater than 0.
@@ -31,9 +31,9 @@ pub struct Resume {
     pub(crate) key: Sensitive<[u8; 32]>,
 }
 
-impl Trail {
-    /// Positions that `prompt` need not compute again; 0 when it shares too little. Never all of it:
-    /// the next token is chosen from the last position.
+impl PrefixCacheEntry {
+    /// Positions that `prompt` need not compute again; 0 when it shares too little. Never all of
+    /// it: the next token is chosen from the last position.
     #[must_use]
     pub fn resumable(&self, prompt: &[u32]) -> u32 {
         let pairs = self.fed.iter().zip(prompt);
@@ -65,7 +65,7 @@ impl Trail {
 
     /// By what the hosts know it: how long it is, and its mark.
     #[must_use]
-    pub fn name(&self) -> (u32, HistoryMark) {
+    pub fn name(&self) -> (u32, PrefixHash) {
         (self.ends.last().copied().unwrap_or(0), self.mark)
     }
 
@@ -88,14 +88,14 @@ impl Resume {
 mod tests {
     use super::*;
 
-    fn trail(fed: &[u32], ends: &[u32]) -> Trail {
-        Trail {
+    fn trail(fed: &[u32], ends: &[u32]) -> PrefixCacheEntry {
+        PrefixCacheEntry {
             fed: Sensitive(fed.to_vec()),
             ends: ends.to_vec(),
             segments: Vec::new(),
             dtype: ActivationDtype::F32,
             key: Sensitive([1; 32]),
-            mark: HistoryMark::EMPTY,
+            mark: PrefixHash::EMPTY,
         }
     }
 

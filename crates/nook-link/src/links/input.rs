@@ -1,0 +1,59 @@
+//! Everything that can happen to the actor: what its tasks and the handle tell it.
+
+use std::net::SocketAddr;
+
+use nook_base::PeerId;
+use tokio::sync::oneshot;
+
+use super::session::{Greeted, Incompatible};
+
+/// Everything that can happen to the actor.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// Discovery has seen a device.
+    Sighted { peer: PeerId, addresses: Vec<SocketAddr> },
+    /// A dial asks whether it may say HELLO.
+    MayGreet { peer: PeerId, number: u64, answer: oneshot::Sender<bool> },
+    /// A dial is over.
+    Dialled(Dialled),
+    /// A device has connected and said HELLO.
+    Arrived(Greeted),
+    /// A device with another version has connected.
+    Incompatible { peer: PeerId, theirs: Incompatible },
+    /// The link of this number was asked for a sign of life.
+    Probed { peer: PeerId, number: u64, alive: bool },
+    /// The link of this number has ended.
+    Ended { peer: PeerId, number: u64 },
+}
+
+/// What an attempt found out.
+#[derive(Debug)]
+pub(super) struct Dialled {
+    pub(super) peer: PeerId,
+    pub(super) number: u64,
+    /// What went wrong at which address.
+    pub(super) failures: Vec<(SocketAddr, AddressFailure)>,
+    pub(super) outcome: Result<Greeted, DialFailure>,
+}
+
+/// Why one address led to no connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AddressFailure {
+    /// Nobody there, too slow, or nothing that speaks the protocol.
+    NoAnswer,
+    /// Somebody else.
+    SomebodyElse { found: Option<PeerId> },
+    /// The device is there and does not take this one.
+    NotTaken,
+}
+
+/// Why an attempt led to no link.
+#[derive(Debug)]
+pub(super) enum DialFailure {
+    /// At no address.
+    NoConnection,
+    /// Connected, but HELLO was not answered: most likely another connection won.
+    NotAnswered,
+    /// No common version.
+    Incompatible { theirs: Option<Incompatible> },
+}
