@@ -1,17 +1,15 @@
 //! Puts the app together and runs it: runtime, plugins, tray, window, and the house behind them.
 
-use std::future::Future;
-
 use anyhow::Context as _;
 use nook_api::NodeHandle;
 use nook_api::views::{Problem, SettingAsk};
-use nook_base::tasks::Tasks;
 use tauri::{
     AppHandle, Builder, Context, DragDropEvent, Manager, RunEvent, Window, WindowEvent, Wry,
 };
 use tauri_plugin_window_state::StateFlags;
 
 use crate::arguments::Arguments;
+use crate::background::Background;
 use crate::leaving::{self, Leaving};
 use crate::news::News;
 use crate::opening::{Opener, opening};
@@ -21,20 +19,6 @@ use crate::texts::Speech;
 use crate::tray::{self, Tray};
 use crate::window::Whereabouts;
 use crate::{commands, notices, page_commands, starting, tray_host, window};
-
-/// Work of the app itself, beside that of the house: starting it, ending it, single clicks.
-pub(crate) struct Background {
-    tasks: Tasks,
-    runtime: tokio::runtime::Handle,
-}
-
-impl Background {
-    /// Runs `work`; callable from the window system's thread.
-    pub(crate) fn run(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
-        let _inside = self.runtime.enter();
-        self.tasks.spawn(name, work);
-    }
-}
 
 /// Runs the app until it is told to quit.
 /// `language`: the one that the window spoke last.
@@ -46,7 +30,7 @@ pub(crate) fn run(
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     tauri::async_runtime::set(runtime.handle().clone());
     let (opener, opening) = opening();
-    let background = Background { tasks: Tasks::new(), runtime: runtime.handle().clone() };
+    let background = Background::new(runtime.handle().clone());
     let app = with_parts(with_plugins(Builder::default()), arguments, language)
         .manage(background)
         .manage(opening)

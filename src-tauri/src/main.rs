@@ -11,6 +11,7 @@
 mod app;
 mod arguments;
 mod asks;
+mod background;
 #[cfg(test)]
 mod bindings;
 mod coalesce;

@@ -18,9 +18,9 @@ use nook_base::clock;
 use tauri::{AppHandle, Manager, WebviewWindow};
 use tokio::sync::watch;
 
-use crate::app::Background;
 use crate::arguments::Arguments;
 use crate::asks::Page;
+use crate::background::Background;
 use crate::opening::Opening;
 use crate::{leaving, window};
 

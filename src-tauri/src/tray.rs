@@ -15,8 +15,8 @@ use tauri::tray::{MouseButton, MouseButtonState, TrayIcon, TrayIconBuilder, Tray
 use tauri::{AppHandle, Manager, Wry};
 use tokio::sync::watch;
 
-use crate::app::Background;
 use crate::asks::Page;
+use crate::background::Background;
 use crate::opening::Opening;
 use crate::texts::{NAME, Speech, Texts};
 use crate::{icons, leaving, window};

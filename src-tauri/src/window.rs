@@ -10,8 +10,8 @@ use std::time::Duration;
 use tauri::webview::NewWindowResponse;
 use tauri::{AppHandle, Manager, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
 
-use crate::app::Background;
 use crate::asks::Page;
+use crate::background::Background;
 use crate::news::News;
 use crate::opening::Opening;
 use crate::replies::Replies;

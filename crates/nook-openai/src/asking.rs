@@ -16,12 +16,12 @@ use nook_api::{GenerateRequest, NodeError, NodeHandle, PieceOdds, Reply};
 use nook_base::ErrorCode;
 use nook_text::{Said, SaidParser};
 
+use crate::caller::Caller;
 use crate::error::{ApiError, from_code};
-use crate::guard::Caller;
 use crate::happened::Happened;
 use crate::models;
+use crate::port::Port;
 use crate::report::Report;
-use crate::server::Port;
 
 /// How long a stream's headers wait for the reply to begin, so that what is refused soon is refused with a
 /// status of its own. After it, headers and comments keep the client waiting.

@@ -16,14 +16,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::answer::{AnswerHead, new_id};
 use crate::asking::{Asked, Heard, Leaves};
 use crate::body;
-use crate::chat::{Completion, new_id};
+use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::guard::Caller;
 use crate::happened::Happened;
 use crate::knobs::{Knobs, Stop, StreamOptions, model_name, refuse, stops, tokens_max};
-use crate::server::Port;
+use crate::port::Port;
 use crate::shapes::{TextChoice, TextCompletion, TextLogprobs, Usage, finish_reason};
 use crate::stream::{self, Outgoing, comment, data, failed};
 
@@ -107,11 +107,11 @@ pub(crate) async fn complete(
     let leaves = Leaves::of(wish.stream);
     let asked = Asked::begin(&port, caller.clone(), first.request, &id, leaves).await?;
     let model = asked.model().to_owned();
-    let completion = Completion { id, created: clock::unix_seconds(), model };
+    let head = AnswerHead { id, created: clock::unix_seconds(), model };
     let choices = Choices {
         port,
         caller,
-        completion,
+        head,
         asked,
         asking: wish.asking,
         index: 0,
@@ -202,7 +202,7 @@ impl SentPrompt {
 struct Choices {
     port: Port,
     caller: Caller,
-    completion: Completion,
+    head: AnswerHead,
     asked: Asked,
     /// Prompts whose turn has not come.
     asking: VecDeque<Asking>,
@@ -247,7 +247,7 @@ impl Choices {
     /// Begins with the next prompt; `false` when there is none.
     async fn go_on(&mut self) -> Result<bool, ApiError> {
         let Some(Asking { request, echo }) = self.asking.pop_front() else { return Ok(false) };
-        let (caller, id) = (self.caller.clone(), &self.completion.id);
+        let (caller, id) = (self.caller.clone(), &self.head.id);
         self.asked = Asked::begin(&self.port, caller, request, id, self.leaves).await?;
         self.index += 1;
         self.offset = 0;
@@ -274,10 +274,10 @@ impl Choices {
 
     fn frame(&self, choices: Vec<TextChoice>, usage: Option<Usage>) -> TextCompletion<'_> {
         TextCompletion {
-            id: &self.completion.id,
+            id: &self.head.id,
             object: "text_completion",
-            created: self.completion.created,
-            model: &self.completion.model,
+            created: self.head.created,
+            model: &self.head.model,
             choices,
             usage,
         }

@@ -6,10 +6,8 @@
 //! key. The order matters: a page learns nothing from the difference between a wrong key and none.
 //! Wrong keys are answered slowly, and only a few at once: guessing is slow while the good key is not.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -17,70 +15,19 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use nook_api::PortKeyHolder;
 use nook_api::views::PortRequestKind;
-use nook_api::{NodeHandle, PortKeyHolder};
-use tokio::sync::Notify;
 
+use crate::caller::{Caller, Reported};
 use crate::error::{ApiError, Listed};
-use crate::report::{self, Reported};
-use crate::server::{CameInAt, Port};
+use crate::port::{CameInAt, Port};
+use crate::report;
 
 /// How long a browser may remember the answer to its preflight.
 const PREFLIGHT_SECONDS: &str = "600";
 
-/// Wrong keys that are being answered at once; one more is told to try again later.
-pub(crate) const WRONG_KEYS_MAX: usize = 8;
-
 /// How long the answer to a wrong key takes.
 const WRONG_KEY_PAUSE: Duration = Duration::from_millis(250);
-
-/// Pause between two words to the owner about requests without a fitting key; those that come meanwhile are counted.
-const STRANGERS_EVERY: Duration = Duration::from_secs(1);
-
-/// Requests without a fitting key. Any program of this machine can send them as fast as it likes, so the owner
-/// is told of them all together, and what they say of themselves is not listed.
-#[derive(Debug, Default)]
-pub(crate) struct Strangers {
-    /// Those of which the owner was not told yet: what they asked for, how that is listed, and how often. Only
-    /// the few ends that [`check_key`] knows are in it. Never held across an await.
-    untold: Mutex<BTreeMap<(PortRequestKind, String), u32>>,
-    came: Notify,
-}
-
-impl Strangers {
-    fn note(&self, kind: PortRequestKind, error: &ApiError) {
-        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = untold.entry((kind, error.listed())).or_default();
-        *times = times.saturating_add(1);
-        self.came.notify_one();
-    }
-
-    fn take(&self) -> BTreeMap<(PortRequestKind, String), u32> {
-        std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Tells the owner of the first one at once, of more no faster than every [`STRANGERS_EVERY`].
-    pub(crate) async fn tell(self: Arc<Self>, house: NodeHandle) {
-        loop {
-            self.came.notified().await;
-            for ((kind, error), times) in self.take() {
-                report::strangers(&house, kind, error, times);
-            }
-            tokio::time::sleep(STRANGERS_EVERY).await;
-        }
-    }
-}
-
-/// Who sent a request that was let through; handlers find it in the request's extensions.
-#[derive(Debug, Clone)]
-pub(crate) struct Caller {
-    /// The name of the key that was presented; absent for the main one.
-    pub(crate) key: Option<String>,
-    /// What it calls itself, cleaned; absent where it does not say.
-    pub(crate) app: Option<String>,
-    /// Whether the owner is told of this request by whoever answers it.
-    pub(crate) reported: Reported,
-}
 
 /// Lets a request through, or answers it.
 pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: Next) -> Response {

@@ -1,8 +1,8 @@
 //! The local OpenAI-compatible port: other programs use the house through it.
 //!
 //! ```text
-//! TCP (server: limits, timers) → guard (Host, Origin, key, content type) → route → NodeHandle
-//!                                                                          └─ models, chat,
+//! TCP (server: limits, timers) → router → guard (Host, Origin, key, content type) → route → NodeHandle
+//!                                                                                   └─ models, chat,
 //!                        completions, responses (all through asking), embeddings, openapi
 //! ```
 //!
@@ -11,11 +11,14 @@
 //! network; it always asks for the key, and refuses what a web
 //! page could send. Errors leave in OpenAI's shape, with the status that its clients act on.
 
+mod answer;
 mod asking;
 mod body;
+mod caller;
 mod chat;
 mod completions;
 mod content;
+mod embedding_queue;
 mod embeddings;
 mod error;
 mod format;
@@ -25,16 +28,19 @@ mod knobs;
 mod messages;
 mod models;
 mod openapi;
+mod port;
 mod recorder;
 mod report;
-mod request;
 mod responses;
+mod router;
 mod server;
 mod shapes;
+mod strangers;
 mod stream;
 mod tools;
 
-pub use server::{Limits, PortError, PortHandle, serve};
+pub use port::Limits;
+pub use server::{PortError, PortHandle, serve};
 
 use nook_api::views::{Trouble, TroubleView};
 use nook_api::{NodeHandle, PortSettings};

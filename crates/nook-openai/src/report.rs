@@ -6,14 +6,11 @@
 //! without a fitting key together ([`strangers`]). Nothing of what was said is in it; what a client says of
 //! itself and of the model that it wants is cut and cleaned first, because anybody may write anything there.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use nook_api::views::{PortRequestKind, PortRequestView, ReplyEvent, ReplySummary, RouteView};
 use nook_api::{Embedded, NodeHandle};
 use nook_base::{ErrorCode, clock};
 
-use crate::guard::Caller;
+use crate::caller::Caller;
 
 /// What an answer is listed as that its client did not wait for.
 const LEFT: &str = "cancelled";
@@ -33,16 +30,6 @@ pub(crate) struct Report {
     is_filed: bool,
 }
 
-/// Whether a request has a report of its own, for whoever would file one in its place. Set once.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Reported(Arc<AtomicBool>);
-
-impl Reported {
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 impl Report {
     pub(crate) fn new(
         kind: PortRequestKind,
@@ -50,7 +37,7 @@ impl Report {
         caller: Caller,
         model: String,
     ) -> Self {
-        caller.reported.0.store(true, Ordering::Relaxed);
+        caller.reported.set();
         let model = cleaned(&model);
         Self { house, kind, caller, model, devices: Vec::new(), tokens: 0, is_filed: false }
     }

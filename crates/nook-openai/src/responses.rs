@@ -18,12 +18,12 @@ use nook_api::views::ReplySummary;
 use nook_base::clock;
 use serde_json::{Value, json};
 
+use crate::answer::new_id;
 use crate::asking::{Asked, Heard, Leaves};
 use crate::body;
-use crate::chat::new_id;
+use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::guard::Caller;
-use crate::server::Port;
+use crate::port::Port;
 use crate::shapes::finish_reason;
 use crate::stream::{self, Outgoing, comment};
 use items::Items;
