@@ -24,6 +24,11 @@ pub(crate) fn place(data: &Path) -> PathBuf {
     data.join(FILE)
 }
 
+/// Where this program's log is, for people to read; absent where there is none.
+pub(crate) fn shown_place() -> Option<String> {
+    nook_node::data_folder(None).ok().map(|data| place(&data).display().to_string())
+}
+
 /// Takes lines, each in one write.
 #[derive(Debug)]
 pub(crate) struct LogFile {

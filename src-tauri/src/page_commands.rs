@@ -78,8 +78,6 @@ pub(crate) async fn diagnostics(
         web_view: tauri::webview_version().ok(),
         safe_graphics: arguments.safe_graphics,
         tray: tray_host::is_there().await,
-        log: nook_node::data_folder(None)
-            .ok()
-            .map(|data| log_file::place(&data).display().to_string()),
+        log: log_file::shown_place(),
     })
 }

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use crate::arguments::Arguments;
 use crate::asks::Page;
 use crate::background::Background;
+use crate::leaving::StartAnew;
 use crate::opening::Opening;
 use crate::{leaving, window};
 
@@ -251,7 +252,7 @@ async fn start_anew(app: AppHandle) {
         // Past the limit a reply is cut off, which its door says; a blank window says nothing at all.
         let _ = tokio::time::timeout(REPLIES_LIMIT, idle).await;
     }
-    leaving::start_anew(app).await;
+    leaving::start_anew(app, StartAnew::WithoutCard).await;
 }
 
 #[cfg(test)]

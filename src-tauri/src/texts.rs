@@ -30,6 +30,10 @@ pub(crate) struct Texts {
     pub(crate) starting: String,
     /// First line of the tray's menu when the house did not start.
     pub(crate) not_running: String,
+    /// What the tray and a notice say once a fault has ended the node.
+    pub(crate) stopped: String,
+    /// Starts the program anew after that.
+    pub(crate) restart: String,
     /// Switch.
     pub(crate) share: String,
     pub(crate) pause_hour: String,
@@ -70,6 +74,7 @@ pub(crate) struct Texts {
     pub(crate) notice_model_text: String,
     pub(crate) notice_battery: String,
     pub(crate) notice_battery_text: String,
+    pub(crate) notice_stopped_text: String,
     /// What a notice offers to do.
     pub(crate) notice_open: String,
 }

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::asks::Page;
 use crate::background::Background;
+use crate::leaving::StartAnew;
 use crate::opening::Opening;
 use crate::texts::{NAME, Speech, Texts};
 use crate::{icons, leaving, window};
@@ -31,11 +32,16 @@ const CHAT: &str = "chat";
 const DEVICES: &str = "devices";
 const SETTINGS: &str = "settings";
 const QUIT: &str = "quit";
+const RESTART: &str = "restart";
+
+/// The place of an entry that stands right behind the status line.
+const BEHIND_STATUS: usize = 1;
 
 /// The tray's handles.
 #[derive(Clone)]
 pub(crate) struct Tray {
     icon: TrayIcon<Wry>,
+    menu: Menu<Wry>,
     status: MenuItem<Wry>,
     share: CheckMenuItem<Wry>,
     /// Both ways to pause.
@@ -121,7 +127,19 @@ fn build(app: &AppHandle) -> tauri::Result<Tray> {
         .on_menu_event(chosen)
         .on_tray_icon_event(clicked)
         .build(app)?;
-    Ok(Tray { icon, status, share, pauses, resume, free_memory, chat, devices, settings, quit })
+    Ok(Tray {
+        icon,
+        menu,
+        status,
+        share,
+        pauses,
+        resume,
+        free_memory,
+        chat,
+        devices,
+        settings,
+        quit,
+    })
 }
 
 fn chosen(app: &AppHandle, event: MenuEvent) {
@@ -134,6 +152,10 @@ fn chosen(app: &AppHandle, event: MenuEvent) {
         CHAT => window::show_page(app, Page::Chat),
         DEVICES => window::show_page(app, Page::Devices),
         SETTINGS => window::show_page(app, Page::Settings),
+        RESTART => {
+            let anew = leaving::start_anew(app.clone(), StartAnew::AsItWas);
+            app.state::<Background>().run("restart", anew);
+        }
         QUIT => app.state::<Background>().run("quit", leaving::leave(app.clone())),
         _ => {}
     }
@@ -186,9 +208,27 @@ impl Tray {
         log(self.icon.set_icon(Some(icons::of(SharingState::Problem))));
     }
 
+    /// Says that a fault has ended the node, and offers to start the program anew.
+    pub(crate) fn show_fault(&self, app: &AppHandle) {
+        let texts = app.state::<Speech>().now();
+        log(self.status.set_text(&texts.stopped));
+        log(self.icon.set_tooltip(Some(&texts.stopped)));
+        log(self.icon.set_icon(Some(icons::of(SharingState::Problem))));
+        log(self.share.set_checked(false));
+        log(self.share.set_enabled(false));
+        // They need the node, or are pages that the window does not show now.
+        let [hour, tomorrow] = &self.pauses;
+        let entries = [hour, tomorrow, &self.resume, &self.free_memory];
+        for entry in entries.into_iter().chain([&self.devices, &self.settings]) {
+            log(entry.set_enabled(false));
+        }
+        let restart = MenuItemBuilder::with_id(RESTART, &texts.restart).build(app);
+        log(restart.and_then(|restart| self.menu.insert(&restart, BEHIND_STATUS)));
+    }
+
     /// Follows the house until it is gone, in the language in use.
     pub(crate) async fn follow(
-        self,
+        &self,
         house: NodeHandle,
         mut speech: watch::Receiver<&'static Texts>,
     ) {

@@ -67,3 +67,13 @@ it('says why the last reply did without a device, and why the port is closed', a
   expect(here.getByText(/Der Anschluss 127\.0\.0\.1:4587 kann nicht geöffnet werden \(ein anderes Programm benutzt die Adresse; das System sagt: Address already in use/)).toBeTruthy();
   expect(here.getByText('dem Schlüsselbund des Systems')).toBeTruthy();
 });
+
+it('says that a fault stopped the program, and what is kept', async () => {
+  backend.breaks();
+  await tick();
+  const said = screen.getByTestId('stopped').textContent;
+  expect(said).toContain('Inglenook ist wegen eines Fehlers stehen geblieben');
+  expect(said).toContain('Deine Gespräche und Einstellungen sind gespeichert.');
+  expect(screen.getByTestId('restart').textContent.trim()).toBe('Inglenook neu starten');
+  expect(said).not.toMatch(/\b(?:the|and|because|Restart)\b/);
+});
