@@ -54,8 +54,8 @@ pub(crate) async fn pair(home: Option<PathBuf>, pair: Pair) -> anyhow::Result<Ex
 }
 
 /// Said wherever trust is chosen (`product.md`, promise 3).
-const HONEST_SENTENCE: &str = "The owner of a helping device who modified the software could work \
-                               out most of what you and the model wrote.";
+const HONEST_SENTENCE: &str = "The owner of a helping device who wants to can read everything you \
+                               and the model write, word for word.";
 
 async fn join(client: &Client, code: &str, with: Option<&str>) -> anyhow::Result<DeviceView> {
     let target = match with {

@@ -476,7 +476,7 @@ export const de: Strings = {
       own: 'Ein weiterer Computer von dir: darf mit deinen Nachrichten rechnen und benutzen, was dieser Computer teilt.',
     },
     honest:
-      'Vertraute Geräte rechnen mit Zahlen, die aus deinen Wörtern entstehen. Wem ein helfendes Gerät gehört, der könnte das Programm verändern und das meiste herausfinden, was du und das Modell geschrieben haben. Vertraue den Menschen, die dir über die Schulter schauen dürften.',
+      'Vertraute Geräte rechnen mit Zahlen, die aus deinen Wörtern entstehen. Wem ein helfendes Gerät gehört, der kann, wenn er will, alles Wort für Wort mitlesen, was du und das Modell schreiben. Vertraue nur Menschen, die dir über die Schulter schauen dürften.',
   },
 
   pairing: {

@@ -494,7 +494,7 @@ export const en = {
       own: 'Another computer of yours: may compute on your prompts, and may use what this computer shares.',
     },
     honest:
-      'Trusted devices compute on numbers made from your words. The owner of a helping device who modified the software could work out most of what you and the model wrote. Trust the people you would let read over your shoulder.',
+      'Trusted devices compute on numbers made from your words. The owner of a helping device who wants to can read everything you and the model write, word for word. Trust only people whom you would let read over your shoulder.',
   },
 
   pairing: {

@@ -68,6 +68,11 @@ it('says why the last reply did without a device, and why the port is closed', a
   expect(here.getByText('dem Schlüsselbund des Systems')).toBeTruthy();
 });
 
+it('says where trust is chosen that a helper can read along, word for word', async () => {
+  await user.click(screen.getByTestId('nav-privacy'));
+  expect(screen.getByText(/alles Wort für Wort mitlesen/)).toBeTruthy();
+});
+
 it('says that a fault stopped the program, and what is kept', async () => {
   backend.breaks();
   await tick();

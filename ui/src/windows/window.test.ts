@@ -176,7 +176,7 @@ describe('devices', () => {
     expect(dell?.textContent).toContain('Not used.');
     const trust = screen.getByRole('combobox', { name: 'Trust in Old Dell' });
     const honest = document.getElementById(trust.getAttribute('aria-describedby') ?? '');
-    expect(honest?.textContent).toContain('could work out most of what you and the model wrote');
+    expect(honest?.textContent).toContain('can read everything you and the model write, word for word');
   });
 
   it('sets trust, and shows what the house says when it is refused', async () => {
