@@ -72,7 +72,7 @@ def board() -> Iterator[NoticeBoard]:
 
 
 def test_the_window_says_it_in_place_of_every_page(panel: Panel) -> None:
-    """In the middle of a chat, and again after the page was loaded anew; *Quit* ends the program."""
+    """In the middle of a reply, and again after the page was loaded anew, in German too."""
     app = Breakable()
     with Window(app) as window:
         window.find("prompt")
