@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use nook_api::views::{ChatRole, ReplyEvent};
-use nook_control::{GenerateWish, WishedMessage};
+use nook_control::{ReplyRequest, RequestMessage};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::arguments::Chat;
@@ -25,7 +25,7 @@ async fn talk(door: &Door, chat: &Chat) -> anyhow::Result<()> {
         Some(typed) => generate::model_name(&door.client, typed).await?,
         None => ask::view(&door.client).await?.default_model.context("there is no model here")?,
     };
-    let message = |role, text: &str| WishedMessage { role, text: text.to_owned() };
+    let message = |role, text: &str| RequestMessage { role, text: text.to_owned() };
     let mut messages: Vec<_> =
         chat.system.iter().map(|text| message(ChatRole::System, text)).collect();
     output::note(format!("Talking with {model}. An empty line or Ctrl-D ends it."));
@@ -37,7 +37,7 @@ async fn talk(door: &Door, chat: &Chat) -> anyhow::Result<()> {
             return Ok(());
         };
         messages.push(message(ChatRole::User, &text));
-        let wish = GenerateWish {
+        let wish = ReplyRequest {
             model: model.clone(),
             text: None,
             messages: Some(messages.clone()),

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use nook_api::NodeCalls as _;
+use nook_api::SamplingParameters;
 use nook_api::views::{ChatRole, FinishReason, PartView, ReplyEvent, ReplySummary, RouteView};
-use nook_control::{Client, GenerateWish, SamplingWish, WishedMessage};
+use nook_control::{Client, ReplyRequest, RequestMessage};
 use serde::Serialize;
 
 use crate::arguments::{Generate, SamplingChoice, Wish};
@@ -85,10 +86,10 @@ pub(crate) async fn model_name(client: &Client, typed: &str) -> anyhow::Result<S
 }
 
 /// The wish as it goes over the control socket.
-pub(crate) fn wish(wish: &Wish, model: String, this_device_only: bool) -> GenerateWish {
+pub(crate) fn wish(wish: &Wish, model: String, this_device_only: bool) -> ReplyRequest {
     let messages =
-        wish.chat.then(|| vec![WishedMessage { role: ChatRole::User, text: wish.prompt.clone() }]);
-    GenerateWish {
+        wish.chat.then(|| vec![RequestMessage { role: ChatRole::User, text: wish.prompt.clone() }]);
+    ReplyRequest {
         model,
         text: (!wish.chat).then(|| wish.prompt.clone()),
         messages,
@@ -101,21 +102,22 @@ pub(crate) fn wish(wish: &Wish, model: String, this_device_only: bool) -> Genera
 }
 
 /// Scripts get the same reply twice unless they ask for chance: temperature 0 unless given.
-pub(crate) fn sampling(choice: &SamplingChoice) -> SamplingWish {
-    SamplingWish {
+pub(crate) fn sampling(choice: &SamplingChoice) -> SamplingParameters {
+    SamplingParameters {
         temperature: Some(choice.temperature.unwrap_or(0.0)),
         top_k: choice.top_k,
         top_p: choice.top_p,
         min_p: choice.min_p,
         repetition_penalty: choice.repetition_penalty,
         seed: choice.seed,
+        ..SamplingParameters::default()
     }
 }
 
 /// Follows a reply to its end; `each` sees every event and the number of reply tokens so far.
 pub(crate) async fn stream(
     client: &Client,
-    wish: GenerateWish,
+    wish: ReplyRequest,
     mut each: impl FnMut(&ReplyEvent, u32),
 ) -> anyhow::Result<Report> {
     let mut lines = client.generate(wish).await?;

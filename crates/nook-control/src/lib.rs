@@ -17,6 +17,6 @@ mod socket;
 
 pub use client::{Client, ClientError, ReplyLines};
 pub use ending::asked_by_the_system;
-pub use protocol::{Ask, GenerateWish, Ids, Line, SamplingWish, WishedMessage};
+pub use protocol::{Ask, Ids, Line, ReplyRequest, RequestMessage};
 pub use server::{ControlError, serve};
 pub use socket::socket_name;

@@ -4,6 +4,6 @@
 pub(crate) use nook_api::{
     Answer, ChatMessage, Command, EmbedRequest, Embedded, GenerateRequest, INBOX_COMMANDS_MAX,
     KeptReply, NodeError as HouseError, NodeHandle, NodeParts, PairTarget, PauseFor, PortKeyHolder,
-    PortSettings, Prompt, REPLY_EVENTS_MAX, Reach, Reply, ReplyPiece, Sampling, Sharing,
+    PortSettings, Prompt, REPLY_EVENTS_MAX, Reach, Reply, ReplyPiece, SamplingParameters, Sharing,
     StartedTurn, Turn, TurnText,
 };

@@ -275,7 +275,7 @@ fn log_end(id: &str, summary: &ReplySummary) {
 
 #[cfg(test)]
 mod tests {
-    use nook_api::{Prompt, Reach, ReplyPiece, Sampling};
+    use nook_api::{Prompt, Reach, ReplyPiece, SamplingParameters};
     use nook_base::Sensitive;
     use nook_node::{HouseOptions, WorkerCommand};
     use nook_text::ReplyForm;
@@ -307,7 +307,7 @@ mod tests {
             model: "ember".to_owned(),
             prompt: Prompt::Text(Sensitive("Once upon a".to_owned())),
             tokens_max: Some(3),
-            sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
+            sampling: SamplingParameters::GREEDY.into(),
             stop: Vec::new(),
             activation_dtype: None,
             reach: Reach::ThisDevice,

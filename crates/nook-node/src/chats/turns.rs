@@ -7,8 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::keeping::{self, Begun};
 use super::{Books, role_view};
 use crate::house::{
-    Answer, ChatMessage, GenerateRequest, HouseError, Prompt, Reach, Sampling, StartedTurn, Turn,
-    TurnText,
+    Answer, ChatMessage, GenerateRequest, HouseError, Prompt, Reach, SamplingParameters,
+    StartedTurn, Turn, TurnText,
 };
 use crate::state::{Inside, State};
 use crate::views::ChatRole;
@@ -50,7 +50,8 @@ impl State {
                     model,
                     prompt: prepared.prompt,
                     tokens_max: None,
-                    sampling: Sampling { temperature, ..Sampling::default() },
+                    sampling: SamplingParameters { temperature, ..SamplingParameters::default() }
+                        .into(),
                     stop: Vec::new(),
                     activation_dtype: None,
                     reach: prepared.reach,

@@ -1,6 +1,6 @@
 //! Settings of the sampler, and how likely its tokens were (rows 24 and 30).
 
-use nook_api::{GenerateRequest, Prompt, Reach, Sampling};
+use nook_api::{GenerateRequest, Prompt, Reach, SamplingParameters};
 use nook_base::Sensitive;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ async fn row_24_penalties_and_biases_change_the_reply_and_are_exact_at_temperatu
         model: "ember".to_owned(),
         prompt: Prompt::Text(Sensitive("Once upon a".to_owned())),
         tokens_max: Some(1),
-        sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
+        sampling: SamplingParameters::GREEDY.into(),
         stop: Vec::new(),
         activation_dtype: None,
         reach: Reach::ThisDevice,
