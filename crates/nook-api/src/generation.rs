@@ -123,12 +123,12 @@ pub struct ReplyPiece {
     /// Ids of the tokens that this event added (deltas only); stay inside this process.
     pub ids: Sensitive<Vec<u32>>,
     /// How likely its token was, where [`Sampling::alternatives`] asked.
-    pub odds: Option<PieceOdds>,
+    pub logprobs: Option<PieceLogprobs>,
 }
 
 /// How likely a token was: the model's own opinion, before settings changed it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PieceOdds {
+pub struct PieceLogprobs {
     /// The token.
     pub chosen: LikelyToken,
     /// The likeliest ones, best first.

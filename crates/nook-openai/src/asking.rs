@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nook_api::views::{LegView, PortRequestKind, ReplyEvent, ReplySummary};
-use nook_api::{GenerateRequest, NodeError, NodeHandle, PieceOdds, Reply};
+use nook_api::{GenerateRequest, NodeError, NodeHandle, PieceLogprobs, Reply};
 use nook_base::ErrorCode;
 use nook_text::{Said, SaidParser};
 
@@ -73,7 +73,7 @@ pub(crate) struct Asked {
 /// What a reply tells next.
 pub(crate) enum Heard {
     /// Something was said, or a token chosen whose text is not whole yet.
-    Said { pieces: Vec<Said>, odds: Option<PieceOdds> },
+    Said { pieces: Vec<Said>, logprobs: Option<PieceLogprobs> },
     /// Something happened between devices.
     Happened(Happened),
     /// The reply is complete, with what was held back.
@@ -167,13 +167,13 @@ impl Asked {
                 ReplyEvent::TokenDelta { text, .. } => {
                     self.again = None;
                     let pieces = parser.push(&text);
-                    if !pieces.is_empty() || piece.odds.is_some() {
-                        return Heard::Said { pieces, odds: piece.odds };
+                    if !pieces.is_empty() || piece.logprobs.is_some() {
+                        return Heard::Said { pieces, logprobs: piece.logprobs };
                     }
                 }
                 ReplyEvent::ThoughtDelta { text, .. } => {
                     self.again = None;
-                    return Heard::Said { pieces: vec![Said::Thought(text)], odds: None };
+                    return Heard::Said { pieces: vec![Said::Thought(text)], logprobs: None };
                 }
                 ReplyEvent::Started { .. } => {}
                 ReplyEvent::Done { summary } => {
@@ -300,7 +300,7 @@ mod tests {
         let (model, prompt_ids) = ("ember".to_owned(), Sensitive(Vec::new()));
         let reply = Reply { model, prompt_ids, form: ReplyForm::plain(), events: receiver };
         for event in told {
-            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None };
+            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None };
             events.send(piece).await.unwrap();
         }
         let request = GenerateRequest {

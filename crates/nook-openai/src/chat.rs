@@ -30,15 +30,16 @@ pub(crate) async fn complete(
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
-    let wish = sent.understand(&port.house.now())?;
+    let understood = sent.understand(&port.house.now())?;
     let id = new_id("chatcmpl-");
-    let asked = Asked::begin(&port, caller, wish.request, &id, Leaves::of(wish.stream)).await?;
+    let asked =
+        Asked::begin(&port, caller, understood.request, &id, Leaves::of(understood.stream)).await?;
     let model = asked.model().to_owned();
     let head = AnswerHead { id, created: clock::unix_seconds(), model };
-    if wish.stream {
-        Ok(chunks::respond(head, asked, wish.extras))
+    if understood.stream {
+        Ok(chunks::respond(head, asked, understood.extras))
     } else {
-        whole(head, asked, wish.extras.inglenook).await
+        whole(head, asked, understood.extras.inglenook).await
     }
 }
 
@@ -52,9 +53,9 @@ async fn whole(
     let mut told = Vec::new();
     loop {
         match asked.next().await {
-            Heard::Said { pieces, odds } => {
+            Heard::Said { pieces, logprobs } => {
                 collected.take(pieces);
-                told.extend(odds);
+                told.extend(logprobs);
             }
             Heard::Happened(_) => {}
             Heard::Broken(error) => return Err(error),

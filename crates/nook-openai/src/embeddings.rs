@@ -16,9 +16,9 @@ use crate::asking::named;
 use crate::body;
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::knobs::model_name;
 use crate::port::Port;
 use crate::report::Report;
+use crate::sampling::model_name;
 use crate::shapes::{Embedding, EmbeddingUsage, Embeddings, Vector};
 
 /// A request for vectors. Fields that are not listed are ignored.

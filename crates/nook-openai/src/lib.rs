@@ -6,7 +6,7 @@
 //!                        completions, responses (all through asking), embeddings, openapi
 //! ```
 //!
-//! It is a door: requests become [`nook_api::GenerateRequest`]s, reply events become JSON or
+//! It is a front end: requests become [`nook_api::GenerateRequest`]s, reply events become JSON or
 //! server-sent events. It listens on loopback, unless the owner has opened it to the
 //! network; it always asks for the key, and refuses what a web
 //! page could send. Errors leave in OpenAI's shape, with the status that its clients act on.
@@ -24,7 +24,6 @@ mod error;
 mod format;
 mod guard;
 mod happened;
-mod knobs;
 mod messages;
 mod models;
 mod openapi;
@@ -33,6 +32,7 @@ mod recorder;
 mod report;
 mod responses;
 mod router;
+mod sampling;
 mod server;
 mod shapes;
 mod strangers;
@@ -72,7 +72,7 @@ pub async fn open(house: NodeHandle) {
     let _ = house.set_port_state(on, base_url, problem).await;
 }
 
-/// The same for doors that speak other languages than English.
+/// The same for front ends that speak other languages than English.
 fn trouble(error: &PortError) -> Trouble {
     match error {
         PortError::Bind { address, source } => {

@@ -38,15 +38,16 @@ pub(crate) async fn respond(
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
-    let wish = sent.understand(&port.house.now())?;
+    let understood = sent.understand(&port.house.now())?;
     let id = new_id("resp_");
-    let asked = Asked::begin(&port, caller, wish.request, &id, Leaves::of(wish.stream)).await?;
-    let mut object = wish.object;
+    let asked =
+        Asked::begin(&port, caller, understood.request, &id, Leaves::of(understood.stream)).await?;
+    let mut object = understood.object;
     object.id = id;
     object.created_at = clock::unix_seconds();
     object.model = asked.model().to_owned();
     let answering = Answering { object, asked, items: Items::default(), number: 0, begun: false };
-    if wish.stream { Ok(stream::send(answering)) } else { whole(answering).await }
+    if understood.stream { Ok(stream::send(answering)) } else { whole(answering).await }
 }
 
 /// A response that is being made.

@@ -85,10 +85,10 @@ pub async fn serve(
     tasks.spawn_until_cancelled("port-meters", recorder::condense(port.metrics.clone()));
     tasks.spawn_until_cancelled("port-strangers", port.strangers.clone().tell(port.house.clone()));
     let router = router(port);
-    let seats = Seats::new(limits.connections);
+    let slots = ConnectionSlots::new(limits.connections);
     for listener in [Some(listener), sibling(address).await].into_iter().flatten() {
         let attendant = Attendant { router: router.clone(), header: limits.header };
-        let accepting = accept(listener, attendant, seats.clone(), tasks.clone());
+        let accepting = accept(listener, attendant, slots.clone(), tasks.clone());
         tasks.spawn_until_cancelled("port", accepting);
     }
     Ok(PortHandle { address })
@@ -117,25 +117,25 @@ struct Attendant {
     header: Duration,
 }
 
-/// Places for connections, of all listeners together.
+/// Slots for connections, of all listeners together.
 #[derive(Debug, Clone)]
-struct Seats {
+struct ConnectionSlots {
     all: Arc<Semaphore>,
     /// Those of them that other machines may have.
     away: Arc<Semaphore>,
 }
 
-/// The place of one connection; given back when it is dropped.
-type Seat = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+/// The slot of one connection; given back when it is dropped.
+type ConnectionSlot = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
-impl Seats {
+impl ConnectionSlots {
     fn new(count: usize) -> Self {
         let away = count - count / OWN_PART;
         Self { all: Arc::new(Semaphore::new(count)), away: Arc::new(Semaphore::new(away)) }
     }
 
-    /// Waits for a place. `None` for another machine where all of theirs are taken.
-    async fn take(&self, from: IpAddr) -> Option<Seat> {
+    /// Waits for a slot. `None` for another machine where all of theirs are taken.
+    async fn take(&self, from: IpAddr) -> Option<ConnectionSlot> {
         let away = match from.to_canonical().is_loopback() {
             true => None,
             false => Some(self.away.clone().try_acquire_owned().ok()?),
@@ -144,7 +144,7 @@ impl Seats {
     }
 }
 
-async fn accept(listener: TcpListener, attendant: Attendant, seats: Seats, tasks: Tasks) {
+async fn accept(listener: TcpListener, attendant: Attendant, slots: ConnectionSlots, tasks: Tasks) {
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -154,14 +154,14 @@ async fn accept(listener: TcpListener, attendant: Attendant, seats: Seats, tasks
                 continue;
             }
         };
-        let Some(seat) = seats.take(from.ip()).await else {
+        let Some(slot) = slots.take(from.ip()).await else {
             tracing::debug!("other machines have all their connections of the port already");
             continue;
         };
         let attendant = attendant.clone();
         tasks.spawn_until_cancelled("port-connection", async move {
             attendant.attend(stream).await;
-            drop(seat);
+            drop(slot);
         });
     }
 }
@@ -197,16 +197,16 @@ mod tests {
 
     #[test]
     fn other_machines_leave_a_quarter_of_the_connections_to_this_one() {
-        let seats = Seats::new(Limits::USUAL.connections);
+        let slots = ConnectionSlots::new(Limits::USUAL.connections);
         let (here, mapped) = ([127, 0, 0, 1].into(), "::ffff:127.0.0.1".parse().unwrap());
         let there: IpAddr = [192, 168, 1, 5].into();
-        let take = |from: IpAddr| seats.take(from).now_or_never();
+        let take = |from: IpAddr| slots.take(from).now_or_never();
         let taken: Vec<_> = (0..48).map(|_| take(there).flatten().unwrap()).collect();
-        assert!(take(there).is_some_and(|seat| seat.is_none()), "closed at once");
+        assert!(take(there).is_some_and(|slot| slot.is_none()), "closed at once");
         let own: Vec<_> = (0..16).map(|_| take(mapped).flatten().unwrap()).collect();
         assert!(take(here).is_none(), "it waits");
         drop(own);
-        assert!(take(there).is_some_and(|seat| seat.is_none()));
+        assert!(take(there).is_some_and(|slot| slot.is_none()));
         drop(taken);
         assert!(take(there).flatten().is_some());
     }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use axum::response::Response;
 use axum::response::sse::Event;
-use nook_api::PieceOdds;
+use nook_api::PieceLogprobs;
 use nook_text::Said;
 
 use super::request::Extras;
@@ -25,12 +25,12 @@ struct Chunks {
     extras: Extras,
     begun: bool,
     /// Odds of tokens whose text was not sent yet.
-    odds: Vec<PieceOdds>,
+    logprobs: Vec<PieceLogprobs>,
 }
 
 /// The response for a chat completion.
 pub(crate) fn respond(head: AnswerHead, asked: Asked, extras: Extras) -> Response {
-    send(Chunks { head, asked, extras, begun: false, odds: Vec::new() })
+    send(Chunks { head, asked, extras, begun: false, logprobs: Vec::new() })
 }
 
 impl Outgoing for Chunks {
@@ -43,8 +43,8 @@ impl Outgoing for Chunks {
             return true;
         }
         match self.asked.next().await {
-            Heard::Said { pieces, odds } => {
-                self.odds.extend(odds);
+            Heard::Said { pieces, logprobs } => {
+                self.logprobs.extend(logprobs);
                 self.say(pieces, ready);
                 true
             }
@@ -88,8 +88,8 @@ impl Chunks {
     }
 
     fn chunk(&mut self, delta: Delta, finish_reason: Option<&'static str>) -> Event {
-        let odds = std::mem::take(&mut self.odds);
-        let logprobs = ChatLogprobs::of(&odds);
+        let logprobs = std::mem::take(&mut self.logprobs);
+        let logprobs = ChatLogprobs::of(&logprobs);
         data(&self.frame(vec![ChunkChoice { index: 0, delta, logprobs, finish_reason }]))
     }
 
@@ -214,7 +214,7 @@ mod tests {
     async fn sent(told: Vec<ReplyEvent>, extras: Extras, form: ReplyForm) -> String {
         let (events, body) = respond_to(extras, form);
         for event in told {
-            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None };
+            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None };
             events.send(piece).await.unwrap();
         }
         drop(events);

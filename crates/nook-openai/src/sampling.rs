@@ -1,4 +1,4 @@
-//! What clients may turn in every kind of request, checked once.
+//! The parameters that every kind of request may hold, checked once.
 //!
 //! Unknown fields are ignored, as clients expect. A known field that would change the reply and is
 //! not supported is refused by name: never silently dropped.
@@ -38,7 +38,7 @@ pub(crate) struct StreamOptions {
 
 /// Settings of a reply as sent.
 #[derive(Debug, Default)]
-pub(crate) struct Knobs {
+pub(crate) struct SentSampling {
     pub(crate) temperature: Option<f64>,
     pub(crate) top_p: Option<f64>,
     pub(crate) top_k: Option<u32>,
@@ -52,7 +52,7 @@ pub(crate) struct Knobs {
     pub(crate) shape: Option<ReplyShape>,
 }
 
-impl Knobs {
+impl SentSampling {
     /// The house computes with 32 bits; what does not fit is refused here, ranges by the house.
     pub(crate) fn sampling(self) -> Result<Sampling, ApiError> {
         let parameters = SamplingParameters {
