@@ -1,7 +1,7 @@
 //! Where the app's own work runs, so that a click or a window event waits for nothing.
 //!
-//! `app` makes it; tray, window and notices hand their work to it. What belongs to the node runs in the
-//! node's own tasks instead.
+//! `app` makes it; tray, window and notices hand their work to it. What belongs to the node runs in
+//! the node's own tasks instead.
 
 use std::future::Future;
 

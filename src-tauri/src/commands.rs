@@ -1,5 +1,5 @@
-//! What the page may ask for: actions of the node through [`call`], and what is this program's own, as
-//! windows, files and replies that stream into a channel.
+//! What the page may ask for: actions of the node through [`call`], and what is this program's own,
+//! as windows, files and replies that stream into a channel.
 
 use nook_api::views::{ExportAsk, Problem, ReplyEvent, SettingAsk, Wording};
 use nook_api::{FrontEnd, Request, Response, Turn, TurnView};

@@ -1,9 +1,10 @@
 //! The one thing that must be known before a webview exists: which graphics workaround it needs.
 //!
 //! WebKitGTK with some drivers, NVIDIA's above all, can show a blank window. The known switches are
-//! environment variables that have to be there before any thread starts, so the program starts itself
-//! again with them; whoever has set one already is left alone. *Safe graphics* leaves the card out
-//! altogether: asked for by `--safe-graphics` or in the settings, or chosen by `page_watch`.
+//! environment variables that have to be there before any thread starts, so the program starts
+//! itself again with them; whoever has set one already is left alone. *Safe graphics* leaves the
+//! card out altogether: asked for by `--safe-graphics` or in the settings, or chosen by
+//! `page_watch`.
 
 use std::io;
 
@@ -14,8 +15,8 @@ pub(crate) const SAFE_WORD: &str = "--safe-graphics";
 pub(crate) const SAFE_VARIABLES: &[&str] =
     &["WEBKIT_DISABLE_DMABUF_RENDERER", "WEBKIT_DISABLE_COMPOSITING_MODE"];
 
-/// Sets what this machine needs. Returns when nothing has to be set; does not return when the program
-/// was started again instead.
+/// Sets what this machine needs. Returns when nothing has to be set; does not return when the
+/// program was started again instead.
 #[cfg(target_os = "linux")]
 pub(crate) fn prepare(safe_graphics: bool) -> io::Result<()> {
     if nook_base::env::raw("DISPLAY").is_none() && nook_base::env::raw("WAYLAND_DISPLAY").is_none()

@@ -46,8 +46,8 @@ pub(crate) async fn leave(app: AppHandle) {
     }
 }
 
-/// Ends the house and starts the program anew. A process of its own, not only another node in this one: after
-/// a fault nobody knows what else in this one is wrong.
+/// Ends the house and starts the program anew. A process of its own, not only another node in this
+/// one: after a fault nobody knows what else in this one is wrong.
 pub(crate) async fn start_anew(app: AppHandle, how: StartAnew) {
     if how == StartAnew::WithoutCard && !cfg!(target_os = "linux") {
         return tracing::debug!("starting anew would change nothing here");

@@ -1,10 +1,11 @@
-//! The log of an app that the desktop started: a file beside the settings, as nobody reads its terminal.
+//! The log of an app that the desktop started: a file beside the settings, as nobody reads its
+//! terminal.
 //!
-//! It holds the same lines as the standard error, but of a panic its place alone, so nothing of what people
-//! write (I-3), and is bounded: a full file becomes the one before, whose predecessor is dropped. Only its
-//! owner can read it. While the data folder is not there yet, before the first start of a house, there is no
-//! file. A line that cannot be written is lost here, and the next one tries anew: a log never stops the
-//! program.
+//! It holds the same lines as the standard error, but of a panic its place alone, so nothing of
+//! what people write (I-3), and is bounded: a full file becomes the one before, whose predecessor
+//! is dropped. Only its owner can read it. While the data folder is not there yet, before the first
+//! start of a house, there is no file. A line that cannot be written is lost here, and the next one
+//! tries anew: a log never stops the program.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -85,8 +86,8 @@ impl LogFile {
     }
 }
 
-/// From now on a panic leaves a line with its place in the log. What it says may hold anything, so only the
-/// standard error gets that.
+/// From now on a panic leaves a line with its place in the log. What it says may hold anything, so
+/// only the standard error gets that.
 pub(crate) fn note_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

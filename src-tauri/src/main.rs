@@ -1,8 +1,9 @@
 //! Inglenook: the tray app and its window.
 //!
-//! A thin front end over `nook-node`. `starting` starts the node and its other front ends, `running` stays
-//! beside it and decides what follows its end, `tray` and `window` show it, `commands` are what the page may
-//! ask for, `replies` streams what the model says, `leaving` ends everything in order. Started as `inglenook worker` it is the worker process instead, before
+//! A thin front end over `nook-node`. `starting` starts the node and its other front ends,
+//! `running` stays beside it and decides what follows its end, `tray` and `window` show it,
+//! `commands` are what the page may ask for, `replies` streams what the model says, `leaving` ends
+//! everything in order. Started as `inglenook worker` it is the worker process instead, before
 //! anything of a window is touched.
 
 // On Windows a released tray app opens no terminal; a debug build does, for its log.

@@ -1,9 +1,9 @@
-//! What a person should hear of while they do something else: a device that wants to join, a model that
-//! is ready, sharing that stopped because of the battery. Nothing else.
+//! What a person should hear of while they do something else: a device that wants to join, a model
+//! that is ready, sharing that stopped because of the battery. Nothing else.
 //!
-//! [`Noticing`] compares each view of the house with the one before (pure); [`follow`] shows what comes of
-//! it through the desktop (`desktop_notices`), unless the owner has switched it off or sees it already in
-//! the window. A click leads to the page that it is about.
+//! [`Noticing`] compares each view of the house with the one before (pure); [`follow`] shows what
+//! comes of it through the desktop (`desktop_notices`), unless the owner has switched it off or
+//! sees it already in the window. A click leads to the page that it is about.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -76,8 +76,8 @@ impl Notice {
         }
     }
 
-    /// Whether somebody who looks at `page` sees it there. The line on sharing stands beside every page, and a
-    /// fault takes the place of each.
+    /// Whether somebody who looks at `page` sees it there. The line on sharing stands beside every
+    /// page, and a fault takes the place of each.
     fn is_seen_on(&self, page: Page) -> bool {
         matches!(self, Self::Battery | Self::Stopped) || self.page() == page
     }
@@ -103,8 +103,8 @@ struct Seen {
 }
 
 impl Noticing {
-    /// What is new in this view, if the owner wants notices. What came while they were off is no news
-    /// later.
+    /// What is new in this view, if the owner wants notices. What came while they were off is no
+    /// news later.
     pub(crate) fn see(&mut self, view: &HouseView, now: Instant) -> Vec<Notice> {
         let seen = Seen::of(view);
         let Some(before) = self.before.replace(seen) else { return Vec::new() };
@@ -175,8 +175,8 @@ pub(crate) async fn follow(app: AppHandle, house: NodeHandle) {
     }
 }
 
-/// Says that a fault has ended the node, unless the owner wants no notices or sees it in the window, and
-/// shows the window on a click.
+/// Says that a fault has ended the node, unless the owner wants no notices or sees it in the
+/// window, and shows the window on a click.
 pub(crate) async fn tell_fault(app: AppHandle, last: Arc<HouseView>) {
     if !last.settings.is_on(SWITCH) || is_seen(&app, &Notice::Stopped) {
         return;

@@ -1,4 +1,5 @@
-//! The node from its start to a fault: the window is there first, its questions wait here for the node.
+//! The node from its start to a fault: the window is there first, its questions wait here for the
+//! node.
 
 use nook_api::NodeHandle;
 use nook_api::views::Problem;

@@ -14,8 +14,8 @@ use crate::login_start::LoginStartError;
 use crate::opening::Opening;
 use crate::{log_file, login_start, page_paths, port_test, tray_host};
 
-/// Asks for the file of a model in the desktop's own dialog; nothing when none was chosen. A page is
-/// never told where a file lies that is chosen in its own field.
+/// Asks for the file of a model in the desktop's own dialog; nothing when none was chosen. A page
+/// is never told where a file lies that is chosen in its own field.
 #[tauri::command]
 pub(crate) async fn choose_model_file(window: WebviewWindow) -> Answer<Option<String>> {
     let (chosen, wait) = oneshot::channel();

@@ -1,8 +1,8 @@
-//! Which requests of the list are taken from a page: those that `nook-api` opens to the window, and of these
-//! only what a page can mean.
+//! Which requests of the list are taken from a page: those that `nook-api` opens to the window, and
+//! of these only what a page can mean.
 //!
-//! The command line gives some arguments that the window has no field for, and changes settings that no page
-//! offers. A page that sends one was not written here.
+//! The command line gives some arguments that the window has no field for, and changes settings
+//! that no page offers. A page that sends one was not written here.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,9 @@
 //! Stays beside the node: starts it, shows it, and decides what follows when it ends.
 //!
-//! A node that was asked to leave takes the program with it. One that a fault has ended does not: the
-//! window, the tray and a notice say so, and the program waits for a person who starts it anew or quits.
-//! Nothing starts anew by itself, because what failed once may fail again at once, and for ever.
+//! A node that was asked to leave takes the program with it. One that a fault has ended does not:
+//! the window, the tray and a notice say so, and the program waits for a person who starts it anew
+//! or quits. Nothing starts anew by itself, because what failed once may fail again at once, and
+//! for ever.
 
 use nook_api::NodeHandle;
 use nook_api::views::{Problem, SettingAsk};

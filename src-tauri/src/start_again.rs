@@ -1,7 +1,8 @@
 //! Starts this very program again: once with what its graphics need, or anew when it cannot go on.
 //!
-//! On Linux the new program takes the place of this process, which keeps its number for whoever watches it.
-//! Elsewhere a window system does not outlive such a change, so a second process starts and this one ends.
+//! On Linux the new program takes the place of this process, which keeps its number for whoever
+//! watches it. Elsewhere a window system does not outlive such a change, so a second process starts
+//! and this one ends.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,8 +24,8 @@ pub(crate) fn safely() -> io::Result<()> {
     start(words.chain([SAFE_WORD.into()]), crate::graphics::SAFE_VARIABLES)
 }
 
-/// Starts the program with these words, and these environment variables set to 1. On Linux it returns only
-/// when that is not possible.
+/// Starts the program with these words, and these environment variables set to 1. On Linux it
+/// returns only when that is not possible.
 pub(crate) fn start(
     words: impl Iterator<Item = OsString>,
     variables: &[&'static str],

@@ -1,8 +1,8 @@
 //! The texts of the tray and of notices, in the language that the window speaks.
 //!
 //! They come from `ui/src/strings/shell`, the same files that the pages take their words on sharing
-//! from. [`Speech`] holds the catalogue in use: the page says which, and what the settings kept of that
-//! holds until there is a page. Whoever shows texts follows [`Speech::changes`].
+//! from. [`Speech`] holds the catalogue in use: the page says which, and what the settings kept of
+//! that holds until there is a page. Whoever shows texts follows [`Speech::changes`].
 
 use std::sync::LazyLock;
 

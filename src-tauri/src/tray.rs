@@ -1,7 +1,8 @@
-//! The tray icon and its menu, in step with the house: status line, share switch, pauses, pages, quit.
+//! The tray icon and its menu, in step with the house: status line, share switch, pauses, pages,
+//! quit.
 //!
-//! The menu is built once; the house's view only changes texts, the check, what can be chosen, and the
-//! icon. Where no tray can be made the app goes on with its window.
+//! The menu is built once; the house's view only changes texts, the check, what can be chosen, and
+//! the icon. Where no tray can be made the app goes on with its window.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -57,8 +58,8 @@ pub(crate) struct Tray {
 /// What the menu asks of the house.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wish {
-    /// Sharing to the other side of what the house says, not of what the check shows: the desktop has
-    /// turned the check already.
+    /// Sharing to the other side of what the house says, not of what the check shows: the desktop
+    /// has turned the check already.
     ToggleSharing,
     Pause(PauseFor),
     Resume,

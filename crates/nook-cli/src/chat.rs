@@ -9,21 +9,23 @@ use nook_control::{ReplyRequest, RequestMessage};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::arguments::Chat;
-use crate::door::Door;
+use crate::connection::Connection;
 use crate::{ask, generate, output};
 
 /// Talks until the input ends.
 pub(crate) async fn run(home: Option<PathBuf>, chat: Chat) -> anyhow::Result<ExitCode> {
-    let door = Door::open(home).await?;
-    let outcome = talk(&door, &chat).await;
-    door.close().await;
+    let connection = Connection::open(home).await?;
+    let outcome = talk(&connection, &chat).await;
+    connection.close().await;
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-async fn talk(door: &Door, chat: &Chat) -> anyhow::Result<()> {
+async fn talk(connection: &Connection, chat: &Chat) -> anyhow::Result<()> {
     let model = match &chat.model {
-        Some(typed) => generate::model_name(&door.client, typed).await?,
-        None => ask::view(&door.client).await?.default_model.context("there is no model here")?,
+        Some(typed) => generate::model_name(&connection.client, typed).await?,
+        None => {
+            ask::view(&connection.client).await?.default_model.context("there is no model here")?
+        }
     };
     let message = |role, text: &str| RequestMessage { role, text: text.to_owned() };
     let mut messages: Vec<_> =
@@ -48,7 +50,7 @@ async fn talk(door: &Door, chat: &Chat) -> anyhow::Result<()> {
             this_device_only: chat.alone,
         };
         let mut said = String::new();
-        let report = generate::stream(&door.client, wish, |event, _| match event {
+        let report = generate::stream(&connection.client, wish, |event, _| match event {
             ReplyEvent::TokenDelta { text, .. } => {
                 said.push_str(text);
                 output::piece(text);

@@ -11,7 +11,7 @@ use nook_control::{Client, ReplyRequest, RequestMessage};
 use serde::Serialize;
 
 use crate::arguments::{Generate, SamplingChoice, Wish};
-use crate::door::Door;
+use crate::connection::Connection;
 use crate::endings::Failure;
 use crate::{output, timeline};
 
@@ -48,11 +48,11 @@ struct Failover {
 
 /// Runs one reply and prints it.
 pub(crate) async fn run(home: Option<PathBuf>, generate: Generate) -> anyhow::Result<ExitCode> {
-    let door = Door::open(home).await?;
+    let connection = Connection::open(home).await?;
     let outcome = async {
-        let model = model_name(&door.client, &generate.wish.model).await?;
+        let model = model_name(&connection.client, &generate.wish.model).await?;
         let report =
-            stream(&door.client, wish(&generate.wish, model, generate.alone), |event, _| {
+            stream(&connection.client, wish(&generate.wish, model, generate.alone), |event, _| {
                 if let ReplyEvent::TokenDelta { text, .. } = event
                     && !generate.wish.json
                 {
@@ -67,7 +67,7 @@ pub(crate) async fn run(home: Option<PathBuf>, generate: Generate) -> anyhow::Re
         anyhow::Ok(())
     }
     .await;
-    door.close().await;
+    connection.close().await;
     outcome.map(|()| ExitCode::SUCCESS)
 }
 

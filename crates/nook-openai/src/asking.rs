@@ -1,12 +1,12 @@
 //! A reply on its way to a client, whatever form it leaves in.
 //!
 //! Owns what all forms of answer share: asking the house, telling text, thinking and calls apart,
-//! asking once more when a device was lost before the first token, and the line in the log that names
-//! devices and speed and nothing of what was said.
+//! asking once more when a device was lost before the first token, and the line in the log that
+//! names devices and speed and nothing of what was said.
 //!
-//! A reply may wait for its turn, or for its model to be opened. What is refused at once has a status of
-//! its own; a stream that has to wait begins after [`HEADERS_WITHIN`], and what goes wrong later is an
-//! error in it.
+//! A reply may wait for its turn, or for its model to be opened. What is refused at once has a
+//! status of its own; a stream that has to wait begins after [`HEADERS_WITHIN`], and what goes
+//! wrong later is an error in it.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ use crate::models;
 use crate::port::Port;
 use crate::report::Report;
 
-/// How long a stream's headers wait for the reply to begin, so that what is refused soon is refused with a
-/// status of its own. After it, headers and comments keep the client waiting.
+/// How long a stream's headers wait for the reply to begin, so that what is refused soon is refused
+/// with a status of its own. After it, headers and comments keep the client waiting.
 const HEADERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// How an answer leaves.
@@ -83,8 +83,8 @@ pub(crate) enum Heard {
 }
 
 impl Asked {
-    /// Asks for a reply; comes back once its prompt is encoded, for a stream after [`HEADERS_WITHIN`] at the
-    /// latest.
+    /// Asks for a reply; comes back once its prompt is encoded, for a stream after
+    /// [`HEADERS_WITHIN`] at the latest.
     pub(crate) async fn begin(
         port: &Port,
         caller: Caller,
@@ -134,7 +134,8 @@ impl Asked {
         Self { port: None, again: None, stage, model, id: id.to_owned(), report: None }
     }
 
-    /// The model that answers; as it was asked for where the stream had to begin before the reply came.
+    /// The model that answers; as it was asked for where the stream had to begin before the reply
+    /// came.
     pub(crate) fn model(&self) -> &str {
         &self.model
     }

@@ -1,10 +1,11 @@
 //! What every request must show before anything is done for it.
 //!
-//! Host must name this machine (DNS rebinding): loopback, and where the owner lets the network in, the address
-//! that the connection came to or this machine's name, never just any; Origin must be listed (web pages), the key must fit,
-//! a body must be JSON (so that no page can send it without asking first). Only `/healthz` needs no
-//! key. The order matters: a page learns nothing from the difference between a wrong key and none.
-//! Wrong keys are answered slowly, and only a few at once: guessing is slow while the good key is not.
+//! Host must name this machine (DNS rebinding): loopback, and where the owner lets the network in,
+//! the address that the connection came to or this machine's name, never just any; Origin must be
+//! listed (web pages), the key must fit, a body must be JSON (so that no page can send it without
+//! asking first). Only `/healthz` needs no key. The order matters: a page learns nothing from the
+//! difference between a wrong key and none. Wrong keys are answered slowly, and only a few at once:
+//! guessing is slow while the good key is not.
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -62,7 +63,8 @@ pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: 
             return harden(error.into_response(), origin.as_ref());
         }
     };
-    // Only a refusal that got so far: what no browser page or foreign host may ask is none of a program's.
+    // Only a refusal that got so far: what no browser page or foreign host may ask is none of a
+    // program's.
     if let Some(Listed(error)) = response.extensions().get()
         && !caller.reported.is_set()
     {
@@ -142,8 +144,8 @@ fn is_here(port: &Port, came_in_at: Option<SocketAddr>, host: &str) -> bool {
         || came_in_at.zip(host.parse().ok()).is_some_and(|(at, named)| is_same(at, named))
 }
 
-/// Whether both are one address, however it is written: a socket for both families tells of IPv4 in the form of
-/// IPv6, and only this machine knows which of its networks a link-local address is of.
+/// Whether both are one address, however it is written: a socket for both families tells of IPv4 in
+/// the form of IPv6, and only this machine knows which of its networks a link-local address is of.
 fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
     let plain = |address: SocketAddr| (address.ip().to_canonical(), address.port());
     plain(one) == plain(other)

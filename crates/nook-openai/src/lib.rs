@@ -1,15 +1,16 @@
 //! The local OpenAI-compatible port: other programs use the house through it.
 //!
 //! ```text
-//! TCP (server: limits, timers) → router → guard (Host, Origin, key, content type) → route → NodeHandle
-//!                                                                                   └─ models, chat,
-//!                        completions, responses (all through asking), embeddings, openapi
+//! TCP (server: limits, timers) → router → guard (Host, Origin, key, content type) → route
+//!
+//! route: models, embeddings, openapi, and through asking chat, completions, responses;
+//!        each reaches the NodeHandle through port, the state that all of them share
 //! ```
 //!
 //! It is a front end: requests become [`nook_api::GenerateRequest`]s, reply events become JSON or
-//! server-sent events. It listens on loopback, unless the owner has opened it to the
-//! network; it always asks for the key, and refuses what a web
-//! page could send. Errors leave in OpenAI's shape, with the status that its clients act on.
+//! server-sent events. It listens on loopback, unless the owner has opened it to the network; it
+//! always asks for the key, and refuses what a web page could send. Errors leave in OpenAI's shape,
+//! with the status that its clients act on.
 
 mod answer;
 mod asking;

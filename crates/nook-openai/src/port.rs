@@ -1,7 +1,7 @@
 //! What every request to the port can reach: the node, the limits, and what requests share.
 //!
-//! `server` makes one [`Port`] and hands it to `router`; each route gets a clone. Nothing here knows a
-//! route.
+//! `server` makes one [`Port`] and hands it to `router`; each route gets a clone. Nothing here
+//! knows a route.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,8 +21,9 @@ const WRONG_KEYS_MAX: usize = 8;
 /// What one client may take up before others would feel it.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at once; the next one waits in the system's queue. A quarter of them is only for this
-    /// machine: where the network is let in, one more from there is closed, so that it holds up nobody.
+    /// Connections at once; the next one waits in the system's queue. A quarter of them is only for
+    /// this machine: where the network is let in, one more from there is closed, so that it holds
+    /// up nobody.
     pub connections: usize,
     /// Longest wait for a request's header, also between two requests; then the connection ends.
     pub header: Duration,

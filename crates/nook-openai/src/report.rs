@@ -1,10 +1,11 @@
 //! What the owner sees of each request: which program asked, who computed, how fast, how it ended.
 //!
-//! One [`Report`] belongs to each reply that is being read, and to each list of texts whose embeddings are
-//! worked out. It is filed once: at the end, at an error, or when it is dropped because the client left. A
-//! request that was refused before there was a report is filed by the guard ([`refused`]), and those that came
-//! without a fitting key together ([`strangers`]). Nothing of what was said is in it; what a client says of
-//! itself and of the model that it wants is cut and cleaned first, because anybody may write anything there.
+//! One [`Report`] belongs to each reply that is being read, and to each list of texts whose
+//! embeddings are worked out. It is filed once: at the end, at an error, or when it is dropped
+//! because the client left. A request that was refused before there was a report is filed by the
+//! guard ([`refused`]), and those that came without a fitting key together ([`strangers`]). Nothing
+//! of what was said is in it; what a client says of itself and of the model that it wants is cut
+//! and cleaned first, because anybody may write anything there.
 
 use nook_api::views::{PortRequestKind, PortRequestView, ReplyEvent, ReplySummary, RouteView};
 use nook_api::{Embedded, NodeHandle};
@@ -153,7 +154,8 @@ fn file_refusal(
     });
 }
 
-/// Untrusted text as it may stand in a list: one line, no control or direction characters, not long.
+/// Untrusted text as it may stand in a list: one line, no control or direction characters, not
+/// long.
 pub(crate) fn cleaned(text: &str) -> String {
     let plain = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
     let plain: String = plain.filter(|c| !is_invisible(*c)).take(NAME_CHARS_MAX + 1).collect();
@@ -163,7 +165,8 @@ pub(crate) fn cleaned(text: &str) -> String {
     }
 }
 
-/// Control characters, and those that turn the direction of what stands around them or show nothing.
+/// Control characters, and those that turn the direction of what stands around them or show
+/// nothing.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')

@@ -1,9 +1,9 @@
 //! The listener: connections, their limits and timers.
 //!
-//! It listens on loopback, unless the owner has set `expose_to_lan` and another address: then other machines
-//! of the network reach it too, by an address of this machine or by its name, and with the key as ever.
-//! hyper is driven directly because `axum::serve` sets no timers: a client that dribbles its header
-//! would hold a connection for ever.
+//! It listens on loopback, unless the owner has set `expose_to_lan` and another address: then other
+//! machines of the network reach it too, by an address of this machine or by its name, and with the
+//! key as ever. hyper is driven directly because `axum::serve` sets no timers: a client that
+//! dribbles its header would hold a connection for ever.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -94,7 +94,8 @@ pub async fn serve(
     Ok(PortHandle { address })
 }
 
-/// The same number on `::1`: to some clients `localhost` means nothing else, also where others may reach the port.
+/// The same number on `::1`: to some clients `localhost` means nothing else, also where others may
+/// reach the port.
 async fn sibling(address: SocketAddr) -> Option<TcpListener> {
     if ![Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED].map(IpAddr::from).contains(&address.ip()) {
         return None;

@@ -11,15 +11,17 @@ use tokio::sync::Notify;
 use crate::error::ApiError;
 use crate::report;
 
-/// Pause between two words to the owner about requests without a fitting key; those that come meanwhile are counted.
+/// Pause between two words to the owner about requests without a fitting key; those that come
+/// meanwhile are counted.
 const STRANGERS_EVERY: Duration = Duration::from_secs(1);
 
-/// Requests without a fitting key. Any program of this machine can send them as fast as it likes, so the owner
-/// is told of them all together, and what they say of themselves is not listed.
+/// Requests without a fitting key. Any program of this machine can send them as fast as it likes,
+/// so the owner is told of them all together, and what they say of themselves is not listed.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
-    /// Those of which the owner was not told yet: what they asked for, how that is listed, and how often. Only
-    /// the few ends that the guard's check of keys knows are in it. Never held across an await.
+    /// Those of which the owner was not told yet: what they asked for, how that is listed, and how
+    /// often. Only the few ends that the guard's check of keys knows are in it. Never held across
+    /// an await.
     untold: Mutex<BTreeMap<(PortRequestKind, String), u32>>,
     came: Notify,
 }
