@@ -1,40 +1,22 @@
 //! Puts the app together and runs it: runtime, plugins, tray, window, and the house behind them.
 
-use std::future::Future;
-
 use anyhow::Context as _;
-use nook_api::NodeHandle;
-use nook_api::views::{Problem, SettingAsk};
-use nook_base::tasks::Tasks;
 use tauri::{
     AppHandle, Builder, Context, DragDropEvent, Manager, RunEvent, Window, WindowEvent, Wry,
 };
 use tauri_plugin_window_state::StateFlags;
 
 use crate::arguments::Arguments;
+use crate::background::Background;
 use crate::leaving::{self, Leaving};
 use crate::news::News;
 use crate::opening::{Opener, opening};
 use crate::page_watch::PageWatch;
 use crate::replies::Replies;
 use crate::texts::Speech;
-use crate::tray::{self, Tray};
+use crate::tray;
 use crate::window::Whereabouts;
-use crate::{commands, notices, page_commands, starting, tray_host, window};
-
-/// Work of the app itself, beside that of the house: starting it, ending it, single clicks.
-pub(crate) struct Background {
-    tasks: Tasks,
-    runtime: tokio::runtime::Handle,
-}
-
-impl Background {
-    /// Runs `work`; callable from the window system's thread.
-    pub(crate) fn run(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
-        let _inside = self.runtime.enter();
-        self.tasks.spawn(name, work);
-    }
-}
+use crate::{commands, page_commands, running, tray_host, window};
 
 /// Runs the app until it is told to quit.
 /// `language`: the one that the window spoke last.
@@ -46,7 +28,7 @@ pub(crate) fn run(
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     tauri::async_runtime::set(runtime.handle().clone());
     let (opener, opening) = opening();
-    let background = Background { tasks: Tasks::new(), runtime: runtime.handle().clone() };
+    let background = Background::new(runtime.handle().clone());
     let app = with_parts(with_plugins(Builder::default()), arguments, language)
         .manage(background)
         .manage(opening)
@@ -60,6 +42,7 @@ pub(crate) fn run(
             commands::export_conversation,
             commands::open_link,
             commands::quit,
+            commands::restart,
             commands::say,
             page_commands::set_autostart,
             commands::stop,
@@ -142,7 +125,7 @@ fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) {
     }
     let background = app.state::<Background>();
     background.run("first-window", first_window(app.clone(), arguments.hidden && tray.is_some()));
-    background.run("house", live(app.clone(), tray, opener, arguments));
+    background.run("house", running::run(app.clone(), tray, opener, arguments));
     if arguments.toggle_share {
         tray::wish(app, tray::Wish::ToggleSharing);
     }
@@ -160,45 +143,5 @@ async fn first_window(app: AppHandle, hidden: bool) {
     } else if !tray_host::is_there().await {
         // It is there at least, and minimised.
         window::put_away_anew(app).await;
-    }
-}
-
-/// Starts the house and stays beside it until it is gone.
-async fn live(app: AppHandle, tray: Option<Tray>, opener: Opener, arguments: Arguments) {
-    let house = match starting::start().await {
-        Ok(house) => house,
-        Err(error) => {
-            tracing::error!(%error, "the house did not start");
-            if let Some(tray) = tray {
-                tray.show_failure(app.state::<Speech>().now());
-            }
-            opener.fail(Problem {
-                code: nook_base::ErrorCode::ShardUnavailable.name().to_owned(),
-                sentence: error.to_string(),
-                wording: Some(error.wording()),
-            });
-            return;
-        }
-    };
-    opener.open(house.clone());
-    if arguments.safe_graphics {
-        keep_safe_graphics(&house).await;
-    }
-    app.state::<Background>().run("notices", notices::follow(app.clone(), house.clone()));
-    match tray {
-        Some(tray) => tray.follow(house, app.state::<Speech>().changes()).await,
-        None => {
-            let mut view = house.view();
-            while view.changed().await.is_ok() {}
-        }
-    }
-    // The house ended by itself: `nook` asked it to, or this program is leaving already.
-    leaving::leave(app).await;
-}
-
-/// What helped once is needed at the next start too; Settings take it back.
-async fn keep_safe_graphics(house: &NodeHandle) {
-    if let Err(error) = house.change_setting(SettingAsk::new("window.safe_graphics", true)).await {
-        tracing::warn!(%error, "the next start will not know that safe graphics are needed");
     }
 }

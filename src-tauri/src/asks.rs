@@ -24,6 +24,11 @@ pub(crate) enum WindowNews {
     },
     /// The window was minimised instead of hidden, because this desktop shows no tray icons.
     NoTray,
+    /// The node has ended because of a fault. Nothing comes after this.
+    Stopped {
+        /// Where this program's log is, which says why; absent where there is none.
+        log: Option<String>,
+    },
     /// Files were dropped on the window.
     Dropped {
         /// Where they lie.

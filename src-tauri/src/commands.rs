@@ -1,5 +1,5 @@
-//! What the page may ask for: actions of the node through [`call`], and what is this program's own, as
-//! windows, files and replies that stream into a channel.
+//! What the page may ask for: actions of the node through [`call`], and what is this program's own,
+//! as windows, files and replies that stream into a channel.
 
 use nook_api::views::{ExportAsk, Problem, ReplyEvent, SettingAsk, Wording};
 use nook_api::{FrontEnd, Request, Response, Turn, TurnView};
@@ -7,12 +7,13 @@ use tauri::ipc::Channel;
 use tauri::{AppHandle, State};
 
 use crate::asks::{Page, WindowNews};
+use crate::leaving::StartAnew;
 use crate::news::News;
 use crate::opening::Opening;
 use crate::page_watch::PageWatch;
 use crate::replies::Replies;
 use crate::texts::Speech;
-use crate::{leaving, page_requests, saving};
+use crate::{leaving, log_file, page_requests, saving};
 
 /// Longest link that is opened; browsers take no longer ones either.
 const LINK_BYTES_MAX: usize = 2048;
@@ -32,8 +33,15 @@ pub(crate) async fn watch(
     opening: State<'_, Opening>,
     listening: State<'_, News>,
 ) -> Answer<()> {
-    let house = opening.house().await?;
-    listening.listen(&house, news);
+    match opening.house().await {
+        Ok(house) => listening.listen(&house, news),
+        Err(_) if opening.is_broken() => listening.listen_to_fault(news),
+        Err(problem) => return Err(problem),
+    }
+    // A fault between the two lines above has told a page that nobody had listened to yet.
+    if opening.is_broken() {
+        listening.stopped(log_file::shown_place());
+    }
     Ok(())
 }
 
@@ -92,6 +100,12 @@ pub(crate) async fn say(
 #[tauri::command]
 pub(crate) async fn quit(app: AppHandle) {
     leaving::leave(app).await;
+}
+
+/// Starts the program anew after a fault.
+#[tauri::command]
+pub(crate) async fn restart(app: AppHandle) {
+    leaving::start_anew(app, StartAnew::AsItWas).await;
 }
 
 #[tauri::command]

@@ -1,21 +1,22 @@
 //! The one thing that must be known before a webview exists: which graphics workaround it needs.
 //!
 //! WebKitGTK with some drivers, NVIDIA's above all, can show a blank window. The known switches are
-//! environment variables that have to be there before any thread starts, so the program starts itself
-//! again with them; whoever has set one already is left alone. *Safe graphics* leaves the card out
-//! altogether: asked for by `--safe-graphics` or in the settings, or chosen by `page_watch`.
+//! environment variables that have to be there before any thread starts, so the program starts
+//! itself again with them; whoever has set one already is left alone. *Safe graphics* leaves the
+//! card out altogether: asked for by `--safe-graphics` or in the settings, or chosen by
+//! `page_watch`.
 
 use std::io;
 
 /// Asks for safe graphics.
 pub(crate) const SAFE_WORD: &str = "--safe-graphics";
 
-/// Words that were meant for one start only.
-#[cfg(target_os = "linux")]
-const ONE_START_WORDS: &[&str] = &["--hidden", "--toggle-share", SAFE_WORD];
+/// What leaves the graphics card out altogether.
+pub(crate) const SAFE_VARIABLES: &[&str] =
+    &["WEBKIT_DISABLE_DMABUF_RENDERER", "WEBKIT_DISABLE_COMPOSITING_MODE"];
 
-/// Sets what this machine needs. Returns when nothing has to be set; does not return when the program
-/// was started again instead.
+/// Sets what this machine needs. Returns when nothing has to be set; does not return when the
+/// program was started again instead.
 #[cfg(target_os = "linux")]
 pub(crate) fn prepare(safe_graphics: bool) -> io::Result<()> {
     if nook_base::env::raw("DISPLAY").is_none() && nook_base::env::raw("WAYLAND_DISPLAY").is_none()
@@ -35,7 +36,7 @@ pub(crate) fn prepare(safe_graphics: bool) -> io::Result<()> {
         return Ok(());
     }
     tracing::info!(?missing, "starting again with a graphics workaround");
-    Err(start_again(std::env::args_os().skip(1), &missing))
+    crate::start_again::start(std::env::args_os().skip(1), &missing)
 }
 
 /// Other systems need nothing.
@@ -44,36 +45,11 @@ pub(crate) fn prepare(_safe_graphics: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts the program anew without the graphics card, in the place of this one. Returns only when that
-/// is not possible, with the reason.
-#[cfg(target_os = "linux")]
-pub(crate) fn start_safely() -> io::Error {
-    let words = std::env::args_os().skip(1);
-    let words = words.filter(|word| !ONE_START_WORDS.iter().any(|known| word == known));
-    start_again(words.chain([SAFE_WORD.into()]), workarounds(false, false, true))
-}
-
-#[cfg(target_os = "linux")]
-fn start_again(
-    words: impl Iterator<Item = std::ffi::OsString>,
-    variables: &[&'static str],
-) -> io::Error {
-    use std::os::unix::process::CommandExt;
-
-    match std::env::current_exe() {
-        Ok(program) => std::process::Command::new(program)
-            .args(words)
-            .envs(variables.iter().map(|variable| (variable, "1")))
-            .exec(),
-        Err(error) => error,
-    }
-}
-
 /// The mildest switches that help: on Wayland with NVIDIA the picture stays accelerated.
 #[cfg(target_os = "linux")]
 fn workarounds(nvidia: bool, wayland: bool, safe_graphics: bool) -> &'static [&'static str] {
     match (safe_graphics, nvidia, wayland) {
-        (true, ..) => &["WEBKIT_DISABLE_DMABUF_RENDERER", "WEBKIT_DISABLE_COMPOSITING_MODE"],
+        (true, ..) => SAFE_VARIABLES,
         (false, true, true) => &["__NV_DISABLE_EXPLICIT_SYNC"],
         (false, true, false) => &["WEBKIT_DISABLE_DMABUF_RENDERER"],
         (false, false, _) => &[],

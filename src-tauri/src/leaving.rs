@@ -1,13 +1,15 @@
 //! The end, in order: 1 the house leaves (prompts end, peers are told, workers end), 2 the process
-//! exits, or starts anew in its own place. Past the limit it does so anyway: the system frees what is
+//! exits, or the program starts anew. Past the limit it does so anyway: the system frees what is
 //! left, and workers end with their node.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nook_api::NodeHandle;
 use tauri::{AppHandle, Manager};
 
 use crate::opening::Opening;
+use crate::start_again;
 
 /// Longest that leaving may take; a person who chose Quit waits no longer.
 const LEAVE_LIMIT: Duration = Duration::from_secs(5);
@@ -16,6 +18,27 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Leaving(AtomicBool);
 
+impl Leaving {
+    /// The end begins; whether this call was the one that began it.
+    pub(crate) fn begin(&self) -> bool {
+        !self.0.swap(true, Ordering::SeqCst)
+    }
+
+    /// Whether the program ends or starts anew already.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// How the program starts anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartAnew {
+    /// As it was started, after a fault.
+    AsItWas,
+    /// Without the graphics card. Only Linux has such a start; elsewhere nothing happens.
+    WithoutCard,
+}
+
 /// Ends the program. A second call while it leaves changes nothing.
 pub(crate) async fn leave(app: AppHandle) {
     if close_house(&app).await {
@@ -23,34 +46,44 @@ pub(crate) async fn leave(app: AppHandle) {
     }
 }
 
-/// Ends the house and starts the program anew without the graphics card.
-#[cfg(target_os = "linux")]
-pub(crate) async fn start_anew(app: AppHandle) {
+/// Ends the house and starts the program anew. A process of its own, not only another node in this
+/// one: after a fault nobody knows what else in this one is wrong.
+pub(crate) async fn start_anew(app: AppHandle, how: StartAnew) {
+    if how == StartAnew::WithoutCard && !cfg!(target_os = "linux") {
+        return tracing::debug!("starting anew would change nothing here");
+    }
     if !close_house(&app).await {
         return;
     }
     // Else the new one would take itself for a second one, and end.
     tauri_plugin_single_instance::destroy(&app);
-    let error = crate::graphics::start_safely();
-    tracing::error!(%error, "the program could not start anew");
-    app.exit(1);
+    let started = match how {
+        StartAnew::AsItWas => start_again::as_it_was(),
+        StartAnew::WithoutCard => start_again::safely(),
+    };
+    match started {
+        Ok(()) => app.exit(0),
+        Err(error) => {
+            tracing::error!(%error, "the program could not start anew");
+            app.exit(1);
+        }
+    }
 }
 
-/// Other systems have no such way to start.
-#[cfg(not(target_os = "linux"))]
-pub(crate) async fn start_anew(app: AppHandle) {
-    tracing::debug!(app = %app.package_info().name, "starting anew would change nothing here");
+/// Ends what is left of a node, within the limit.
+pub(crate) async fn shut_down(house: &NodeHandle) {
+    if tokio::time::timeout(LEAVE_LIMIT, house.shut_down()).await.is_err() {
+        tracing::warn!("leaving took too long; what is left ends with the process");
+    }
 }
 
 /// Whether this call was the one that ended it.
 async fn close_house(app: &AppHandle) -> bool {
-    if app.state::<Leaving>().0.swap(true, Ordering::SeqCst) {
+    if !app.state::<Leaving>().begin() {
         return false;
     }
-    if let Some(house) = app.state::<Opening>().now()
-        && tokio::time::timeout(LEAVE_LIMIT, house.shut_down()).await.is_err()
-    {
-        tracing::warn!("leaving took too long; what is left ends with the process");
+    if let Some(house) = app.state::<Opening>().now() {
+        shut_down(&house).await;
     }
     true
 }

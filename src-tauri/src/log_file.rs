@@ -1,10 +1,11 @@
-//! The log of an app that the desktop started: a file beside the settings, as nobody reads its terminal.
+//! The log of an app that the desktop started: a file beside the settings, as nobody reads its
+//! terminal.
 //!
-//! It holds the same lines as the standard error, but of a panic its place alone, so nothing of what people
-//! write (I-3), and is bounded: a full file becomes the one before, whose predecessor is dropped. Only its
-//! owner can read it. While the data folder is not there yet, before the first start of a house, there is no
-//! file. A line that cannot be written is lost here, and the next one tries anew: a log never stops the
-//! program.
+//! It holds the same lines as the standard error, but of a panic its place alone, so nothing of
+//! what people write (I-3), and is bounded: a full file becomes the one before, whose predecessor
+//! is dropped. Only its owner can read it. While the data folder is not there yet, before the first
+//! start of a house, there is no file. A line that cannot be written is lost here, and the next one
+//! tries anew: a log never stops the program.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -22,6 +23,11 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 /// Where the log of the home at `data` is.
 pub(crate) fn place(data: &Path) -> PathBuf {
     data.join(FILE)
+}
+
+/// Where this program's log is, for people to read; absent where there is none.
+pub(crate) fn shown_place() -> Option<String> {
+    nook_node::data_folder(None).ok().map(|data| place(&data).display().to_string())
 }
 
 /// Takes lines, each in one write.
@@ -80,8 +86,8 @@ impl LogFile {
     }
 }
 
-/// From now on a panic leaves a line with its place in the log. What it says may hold anything, so only the
-/// standard error gets that.
+/// From now on a panic leaves a line with its place in the log. What it says may hold anything, so
+/// only the standard error gets that.
 pub(crate) fn note_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

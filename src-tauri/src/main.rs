@@ -1,8 +1,9 @@
 //! Inglenook: the tray app and its window.
 //!
-//! A thin door over `nook-node`. `starting` starts the house and its other doors, `tray` and `window`
-//! show it, `commands` are what the page may ask for, `replies` streams what the model says, `leaving`
-//! ends everything in order. Started as `inglenook worker` it is the worker process instead, before
+//! A thin front end over `nook-node`. `starting` starts the node and its other front ends,
+//! `running` stays beside it and decides what follows its end, `tray` and `window` show it,
+//! `commands` are what the page may ask for, `replies` streams what the model says, `leaving` ends
+//! everything in order. Started as `inglenook worker` it is the worker process instead, before
 //! anything of a window is touched.
 
 // On Windows a released tray app opens no terminal; a debug build does, for its log.
@@ -11,6 +12,7 @@
 mod app;
 mod arguments;
 mod asks;
+mod background;
 #[cfg(test)]
 mod bindings;
 mod coalesce;
@@ -32,8 +34,10 @@ mod page_requests;
 mod page_watch;
 mod port_test;
 mod replies;
+mod running;
 mod saving;
 mod second_start;
+mod start_again;
 mod starting;
 mod texts;
 mod tray;

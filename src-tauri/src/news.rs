@@ -64,6 +64,19 @@ impl News {
         });
     }
 
+    /// Takes a page that was just loaded where no node is left to tell it anything.
+    pub(crate) fn listen_to_fault(&self, channel: Channel<WindowNews>) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).channel = Some(channel);
+    }
+
+    /// Says to the page, if there is one, that the node has ended because of a fault.
+    pub(crate) fn stopped(&self, log: Option<String>) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(channel) = &state.channel {
+            tell(channel, WindowNews::Stopped { log });
+        }
+    }
+
     /// Sends the window to a page, now or as soon as it listens.
     pub(crate) fn go_to(&self, page: Page) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,11 +1,12 @@
-//! What a person should hear of while they do something else: a device that wants to join, a model that
-//! is ready, sharing that stopped because of the battery. Nothing else.
+//! What a person should hear of while they do something else: a device that wants to join, a model
+//! that is ready, sharing that stopped because of the battery. Nothing else.
 //!
-//! [`Noticing`] compares each view of the house with the one before (pure); [`follow`] shows what comes of
-//! it through the desktop (`desktop_notices`), unless the owner has switched it off or sees it already in
-//! the window. A click leads to the page that it is about.
+//! [`Noticing`] compares each view of the house with the one before (pure); [`follow`] shows what
+//! comes of it through the desktop (`desktop_notices`), unless the owner has switched it off or
+//! sees it already in the window. A click leads to the page that it is about.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nook_api::NodeHandle;
@@ -44,6 +45,8 @@ pub(crate) enum Notice {
     },
     /// Nothing is lent while a battery is drained.
     Battery,
+    /// A fault has ended the node.
+    Stopped,
 }
 
 impl Notice {
@@ -57,6 +60,7 @@ impl Notice {
             Self::Device { name } => (&texts.notice_device, named(&texts.notice_device_text, name)),
             Self::Model { name } => (&texts.notice_model, named(&texts.notice_model_text, name)),
             Self::Battery => (&texts.notice_battery, texts.notice_battery_text.clone()),
+            Self::Stopped => (&texts.stopped, texts.notice_stopped_text.clone()),
         };
         (title.clone(), text)
     }
@@ -67,12 +71,15 @@ impl Notice {
             Self::Device { .. } => Page::Devices,
             Self::Model { .. } => Page::Models,
             Self::Battery => Page::Sharing,
+            // The window shows the fault in place of every page.
+            Self::Stopped => Page::Chat,
         }
     }
 
-    /// Whether somebody who looks at `page` sees it there. The line on sharing stands beside every page.
+    /// Whether somebody who looks at `page` sees it there. The line on sharing stands beside every
+    /// page, and a fault takes the place of each.
     fn is_seen_on(&self, page: Page) -> bool {
-        *self == Self::Battery || self.page() == page
+        matches!(self, Self::Battery | Self::Stopped) || self.page() == page
     }
 }
 
@@ -96,8 +103,8 @@ struct Seen {
 }
 
 impl Noticing {
-    /// What is new in this view, if the owner wants notices. What came while they were off is no news
-    /// later.
+    /// What is new in this view, if the owner wants notices. What came while they were off is no
+    /// news later.
     pub(crate) fn see(&mut self, view: &HouseView, now: Instant) -> Vec<Notice> {
         let seen = Seen::of(view);
         let Some(before) = self.before.replace(seen) else { return Vec::new() };
@@ -165,6 +172,20 @@ pub(crate) async fn follow(app: AppHandle, house: NodeHandle) {
             }
             page = desktop.chosen() => window::show_page(&app, page),
         }
+    }
+}
+
+/// Says that a fault has ended the node, unless the owner wants no notices or sees it in the
+/// window, and shows the window on a click.
+pub(crate) async fn tell_fault(app: AppHandle, last: Arc<HouseView>) {
+    if !last.settings.is_on(SWITCH) || is_seen(&app, &Notice::Stopped) {
+        return;
+    }
+    let mut desktop = Desktop::default();
+    desktop.show(&Notice::Stopped, app.state::<Speech>().now()).await;
+    loop {
+        desktop.chosen().await;
+        window::show(&app);
     }
 }
 
@@ -255,5 +276,6 @@ mod tests {
         assert!(text.len() < 200 && text.contains(&"x".repeat(NAME_CHARS_MAX)));
         assert!(notice.is_seen_on(Page::Devices) && !notice.is_seen_on(Page::Chat));
         assert!(Notice::Battery.is_seen_on(Page::Chat));
+        assert!(Notice::Stopped.is_seen_on(Page::Devices), "it takes the place of every page");
     }
 }

@@ -14,8 +14,8 @@ use crate::login_start::LoginStartError;
 use crate::opening::Opening;
 use crate::{log_file, login_start, page_paths, port_test, tray_host};
 
-/// Asks for the file of a model in the desktop's own dialog; nothing when none was chosen. A page is
-/// never told where a file lies that is chosen in its own field.
+/// Asks for the file of a model in the desktop's own dialog; nothing when none was chosen. A page
+/// is never told where a file lies that is chosen in its own field.
 #[tauri::command]
 pub(crate) async fn choose_model_file(window: WebviewWindow) -> Answer<Option<String>> {
     let (chosen, wait) = oneshot::channel();
@@ -78,8 +78,6 @@ pub(crate) async fn diagnostics(
         web_view: tauri::webview_version().ok(),
         safe_graphics: arguments.safe_graphics,
         tray: tray_host::is_there().await,
-        log: nook_node::data_folder(None)
-            .ok()
-            .map(|data| log_file::place(&data).display().to_string()),
+        log: log_file::shown_place(),
     })
 }

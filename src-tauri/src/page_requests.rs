@@ -1,8 +1,8 @@
-//! Which requests of the list are taken from a page: those that `nook-api` opens to the window, and of these
-//! only what a page can mean.
+//! Which requests of the list are taken from a page: those that `nook-api` opens to the window, and
+//! of these only what a page can mean.
 //!
-//! The command line gives some arguments that the window has no field for. A page that sends one was not
-//! written here.
+//! The command line gives some arguments that the window has no field for, and changes settings
+//! that no page offers. A page that sends one was not written here.
 
 use std::path::PathBuf;
 
@@ -22,6 +22,10 @@ pub(crate) fn checked(request: Request) -> Result<Request, Problem> {
         Request::ImportModel { file, name: None } => {
             Ok(Request::ImportModel { file: whole(file)?, name: None })
         }
+        Request::ChangeSetting { setting } if !nook_node::settings::is_in_window(&setting.key) => {
+            let sentence = format!("The window does not change `{}`.", setting.key);
+            Err(NodeError::new(ErrorCode::BadRequest, sentence).into())
+        }
         request => Ok(request),
     }
 }
@@ -38,6 +42,8 @@ fn whole(typed: PathBuf) -> Result<PathBuf, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use nook_api::views::{SettingAsk, SettingData};
+
     use super::*;
 
     const ROOT: &str = if cfg!(windows) { r"C:\" } else { "/" };
@@ -56,6 +62,22 @@ mod tests {
         for typed in ["m.gguf", "../m.gguf", ""] {
             let refused = checked(import(typed.to_owned())).unwrap_err();
             assert_eq!(refused.wording, Some(Wording::WholePath), "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_page_changes_only_the_settings_that_pages_offer() {
+        let change = |key: &str, value: SettingData| {
+            checked(Request::ChangeSetting { setting: SettingAsk { key: key.to_owned(), value } })
+        };
+        assert!(change("gate.lend", "own".into()).is_ok());
+        assert!(change("distributed_inference.host.pause.on_battery", false.into()).is_ok());
+        for key in
+            ["models.folder", "port.allowed_origins", "device.keyring", "network.loopback", "x"]
+        {
+            let refused = change(key, "y".into()).unwrap_err();
+            assert_eq!(refused.code, "bad_request", "{key}");
+            assert!(refused.sentence.contains(key), "{}", refused.sentence);
         }
     }
 

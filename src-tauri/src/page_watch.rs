@@ -1,10 +1,11 @@
 //! Whether the page is there, and what is done where it does not come or keeps ending.
 //!
-//! A page says so with `arrived` and names the page that it turns to; `window` says when one is made. On
-//! Linux the graphics card is the usual reason for a window that stays blank (WebKitGTK with some
-//! drivers), so a page that is late, or that ends twice in a row, is tried once more without it: the
-//! program starts anew with the work-around of `graphics`, and the settings remember it. Where even that
-//! does not help, tray and port go on without a window. [`Patience`] decides (pure).
+//! A page says so with `arrived` and names the page that it turns to; `window` says when one is
+//! made. On Linux the graphics card is the usual reason for a window that stays blank (WebKitGTK
+//! with some drivers), so a page that is late, or that ends twice in a row, is tried once more
+//! without it: the program starts anew with the work-around of `graphics`, and the settings
+//! remember it. Where even that does not help, tray and port go on without a window. [`Patience`]
+//! decides (pure).
 
 #![cfg_attr(
     not(target_os = "linux"),
@@ -18,14 +19,15 @@ use nook_base::clock;
 use tauri::{AppHandle, Manager, WebviewWindow};
 use tokio::sync::watch;
 
-use crate::app::Background;
 use crate::arguments::Arguments;
 use crate::asks::Page;
+use crate::background::Background;
+use crate::leaving::StartAnew;
 use crate::opening::Opening;
 use crate::{leaving, window};
 
-/// A page that has not come after so long will not: on a slow machine with a cold disk it takes a third
-/// of this.
+/// A page that has not come after so long will not: on a slow machine with a cold disk it takes a
+/// third of this.
 const PAGE_LIMIT: Duration = Duration::from_secs(25);
 
 /// Two ends within this time have one cause.
@@ -136,7 +138,8 @@ impl PageWatch {
         Wait { number, arrivals: self.arrivals.subscribe() }
     }
 
-    /// Waits for the page; whether it is not there after `limit`, and nothing else was begun meanwhile.
+    /// Waits for the page; whether it is not there after `limit`, and nothing else was begun
+    /// meanwhile.
     async fn is_late(&self, mut wait: Wait, limit: Duration) -> bool {
         let came = tokio::time::timeout(limit, wait.arrivals.changed()).await.is_ok();
         !came && self.with(|state| state.waits == wait.number)
@@ -248,10 +251,11 @@ async fn start_anew(app: AppHandle) {
     if let Some(house) = app.state::<Opening>().now() {
         let mut view = house.view();
         let idle = view.wait_for(|view| !view.sharing.answering && view.sharing.streams == 0);
-        // Past the limit a reply is cut off, which its door says; a blank window says nothing at all.
+        // Past the limit a reply is cut off, which its door says; a blank window says nothing at
+        // all.
         let _ = tokio::time::timeout(REPLIES_LIMIT, idle).await;
     }
-    leaving::start_anew(app).await;
+    leaving::start_anew(app, StartAnew::WithoutCard).await;
 }
 
 #[cfg(test)]

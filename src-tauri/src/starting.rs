@@ -1,4 +1,4 @@
-//! Starts the house with the doors that it has beside the window: the local port and the owner's
+//! Starts the house with front ends that it has beside the window: the local port and the owner's
 //! control socket, through which `nook` in a terminal reaches this same node.
 
 use std::io;

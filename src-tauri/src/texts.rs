@@ -1,8 +1,8 @@
 //! The texts of the tray and of notices, in the language that the window speaks.
 //!
 //! They come from `ui/src/strings/shell`, the same files that the pages take their words on sharing
-//! from. [`Speech`] holds the catalogue in use: the page says which, and what the settings kept of that
-//! holds until there is a page. Whoever shows texts follows [`Speech::changes`].
+//! from. [`Speech`] holds the catalogue in use: the page says which, and what the settings kept of
+//! that holds until there is a page. Whoever shows texts follows [`Speech::changes`].
 
 use std::sync::LazyLock;
 
@@ -30,6 +30,10 @@ pub(crate) struct Texts {
     pub(crate) starting: String,
     /// First line of the tray's menu when the house did not start.
     pub(crate) not_running: String,
+    /// What the tray and a notice say once a fault has ended the node.
+    pub(crate) stopped: String,
+    /// Starts the program anew after that.
+    pub(crate) restart: String,
     /// Switch.
     pub(crate) share: String,
     pub(crate) pause_hour: String,
@@ -70,6 +74,7 @@ pub(crate) struct Texts {
     pub(crate) notice_model_text: String,
     pub(crate) notice_battery: String,
     pub(crate) notice_battery_text: String,
+    pub(crate) notice_stopped_text: String,
     /// What a notice offers to do.
     pub(crate) notice_open: String,
 }

@@ -1,7 +1,8 @@
-//! The tray icon and its menu, in step with the house: status line, share switch, pauses, pages, quit.
+//! The tray icon and its menu, in step with the house: status line, share switch, pauses, pages,
+//! quit.
 //!
-//! The menu is built once; the house's view only changes texts, the check, what can be chosen, and the
-//! icon. Where no tray can be made the app goes on with its window.
+//! The menu is built once; the house's view only changes texts, the check, what can be chosen, and
+//! the icon. Where no tray can be made the app goes on with its window.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,8 +16,9 @@ use tauri::tray::{MouseButton, MouseButtonState, TrayIcon, TrayIconBuilder, Tray
 use tauri::{AppHandle, Manager, Wry};
 use tokio::sync::watch;
 
-use crate::app::Background;
 use crate::asks::Page;
+use crate::background::Background;
+use crate::leaving::StartAnew;
 use crate::opening::Opening;
 use crate::texts::{NAME, Speech, Texts};
 use crate::{icons, leaving, window};
@@ -31,11 +33,16 @@ const CHAT: &str = "chat";
 const DEVICES: &str = "devices";
 const SETTINGS: &str = "settings";
 const QUIT: &str = "quit";
+const RESTART: &str = "restart";
+
+/// The place of an entry that stands right behind the status line.
+const BEHIND_STATUS: usize = 1;
 
 /// The tray's handles.
 #[derive(Clone)]
 pub(crate) struct Tray {
     icon: TrayIcon<Wry>,
+    menu: Menu<Wry>,
     status: MenuItem<Wry>,
     share: CheckMenuItem<Wry>,
     /// Both ways to pause.
@@ -51,8 +58,8 @@ pub(crate) struct Tray {
 /// What the menu asks of the house.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wish {
-    /// Sharing to the other side of what the house says, not of what the check shows: the desktop has
-    /// turned the check already.
+    /// Sharing to the other side of what the house says, not of what the check shows: the desktop
+    /// has turned the check already.
     ToggleSharing,
     Pause(PauseFor),
     Resume,
@@ -121,7 +128,19 @@ fn build(app: &AppHandle) -> tauri::Result<Tray> {
         .on_menu_event(chosen)
         .on_tray_icon_event(clicked)
         .build(app)?;
-    Ok(Tray { icon, status, share, pauses, resume, free_memory, chat, devices, settings, quit })
+    Ok(Tray {
+        icon,
+        menu,
+        status,
+        share,
+        pauses,
+        resume,
+        free_memory,
+        chat,
+        devices,
+        settings,
+        quit,
+    })
 }
 
 fn chosen(app: &AppHandle, event: MenuEvent) {
@@ -134,6 +153,10 @@ fn chosen(app: &AppHandle, event: MenuEvent) {
         CHAT => window::show_page(app, Page::Chat),
         DEVICES => window::show_page(app, Page::Devices),
         SETTINGS => window::show_page(app, Page::Settings),
+        RESTART => {
+            let anew = leaving::start_anew(app.clone(), StartAnew::AsItWas);
+            app.state::<Background>().run("restart", anew);
+        }
         QUIT => app.state::<Background>().run("quit", leaving::leave(app.clone())),
         _ => {}
     }
@@ -186,9 +209,27 @@ impl Tray {
         log(self.icon.set_icon(Some(icons::of(SharingState::Problem))));
     }
 
+    /// Says that a fault has ended the node, and offers to start the program anew.
+    pub(crate) fn show_fault(&self, app: &AppHandle) {
+        let texts = app.state::<Speech>().now();
+        log(self.status.set_text(&texts.stopped));
+        log(self.icon.set_tooltip(Some(&texts.stopped)));
+        log(self.icon.set_icon(Some(icons::of(SharingState::Problem))));
+        log(self.share.set_checked(false));
+        log(self.share.set_enabled(false));
+        // They need the node, or are pages that the window does not show now.
+        let [hour, tomorrow] = &self.pauses;
+        let entries = [hour, tomorrow, &self.resume, &self.free_memory];
+        for entry in entries.into_iter().chain([&self.devices, &self.settings]) {
+            log(entry.set_enabled(false));
+        }
+        let restart = MenuItemBuilder::with_id(RESTART, &texts.restart).build(app);
+        log(restart.and_then(|restart| self.menu.insert(&restart, BEHIND_STATUS)));
+    }
+
     /// Follows the house until it is gone, in the language in use.
     pub(crate) async fn follow(
-        self,
+        &self,
         house: NodeHandle,
         mut speech: watch::Receiver<&'static Texts>,
     ) {

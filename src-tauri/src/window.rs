@@ -1,8 +1,8 @@
 //! The one window: hidden and shown again, never sent anywhere but to its own pages.
 //!
-//! A page in the tray costs memory that this program exists to give to models: one that has been away
-//! for [`PAGE_KEPT`] ends, and is made anew when somebody wants to see it. What it showed is kept by
-//! the house.
+//! A page in the tray costs memory that this program exists to give to models: one that has been
+//! away for [`PAGE_KEPT`] ends, and is made anew when somebody wants to see it. What it showed is
+//! kept by the house.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use tauri::webview::NewWindowResponse;
 use tauri::{AppHandle, Manager, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
 
-use crate::app::Background;
 use crate::asks::Page;
+use crate::background::Background;
 use crate::news::News;
 use crate::opening::Opening;
 use crate::replies::Replies;
@@ -82,8 +82,8 @@ pub(crate) async fn show_anew(app: AppHandle) {
     }
 }
 
-/// Puts away a window that may have to be made. It is not brought up before: the desktop may follow the
-/// wish for the focus after the one to minimise it.
+/// Puts away a window that may have to be made. It is not brought up before: the desktop may follow
+/// the wish for the focus after the one to minimise it.
 pub(crate) async fn put_away_anew(app: AppHandle) {
     if there(&app).is_some() {
         put_away(app).await;
@@ -109,8 +109,8 @@ pub(crate) fn show_page(app: &AppHandle, page: Page) {
     show(app);
 }
 
-/// Puts the window away: into the tray where there is one, else it is only minimised, because nothing
-/// could bring a hidden one back.
+/// Puts the window away: into the tray where there is one, else it is only minimised, because
+/// nothing could bring a hidden one back.
 pub(crate) async fn put_away(app: AppHandle) {
     let Some(window) = app.get_webview_window(LABEL) else {
         return;
@@ -132,8 +132,8 @@ pub(crate) async fn put_away(app: AppHandle) {
     }
 }
 
-/// Ends the page of a window that stays away. One that shows a reply under way is kept until that is
-/// over: a new page would not follow it.
+/// Ends the page of a window that stays away. One that shows a reply under way is kept until that
+/// is over: a new page would not follow it.
 async fn give_up_page(app: AppHandle, change: u64) {
     let whereabouts = app.state::<Whereabouts>();
     loop {

@@ -127,7 +127,7 @@ def test_trust_is_given_on_both_sides_and_the_sentence_is_said(story: Story) -> 
         return story.window.driver.find_element(By.TAG_NAME, "body").text
 
     # The honest sentence stands where trust is chosen.
-    wait_until(lambda: "could work out" in page(), "the honest sentence")
+    wait_until(lambda: "word for word" in page(), "the honest sentence")
     for helper in story.helpers:
         wait_until(lambda helper=helper: knows_me(helper), f"a link with {helper.name}")
     story.window.picture("devices")

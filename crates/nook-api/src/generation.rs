@@ -5,34 +5,29 @@ use nook_base::{ActivationDtype, Sensitive};
 use nook_text::{ReplyForm, ReplyShape, Tool, ToolChoice, Turn as DialogTurn};
 use tokio::sync::mpsc;
 
+pub use nook_text::SamplingParameters;
+
 use crate::requests::Reach;
 use crate::views::{ChatRole, ReplyEvent};
 
-/// How to choose the next token.
+/// How to choose tokens, and what to say of them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sampling {
-    /// 0 takes the likeliest token; absent: 0.7.
-    pub temperature: Option<f32>,
-    /// Only the k likeliest; 0: no limit; absent: 40.
-    pub top_k: Option<u32>,
-    /// Only the likeliest that make up this probability; absent: 0.95.
-    pub top_p: Option<f32>,
-    /// Only those at least this likely compared with the likeliest; absent: 0.05.
-    pub min_p: Option<f32>,
-    /// Above 1 makes repetition less likely; absent: 1.
-    pub repetition_penalty: Option<f32>,
-    /// Same seed, same reply; absent: a fresh one.
-    pub seed: Option<u64>,
-    /// Taken off a token's logit for each time that the reply has it, -2 to 2; absent: 0.
-    pub frequency_penalty: Option<f32>,
-    /// Taken off a token's logit once the reply has it, -2 to 2; absent: 0.
-    pub presence_penalty: Option<f32>,
+    /// The parameters of the sampler. Without a temperature the node takes 0.7, without a seed a
+    /// fresh one.
+    pub parameters: SamplingParameters,
     /// Added to the logits of these tokens, -100 to 100.
     pub biases: Sensitive<Vec<(u32, f32)>>,
     /// Tell how likely each token was, with so many alternatives; absent: not.
     pub alternatives: Option<usize>,
     /// The form that the reply must have; absent: any.
     pub shape: Option<ReplyShape>,
+}
+
+impl From<SamplingParameters> for Sampling {
+    fn from(parameters: SamplingParameters) -> Self {
+        Self { parameters, ..Self::default() }
+    }
 }
 
 /// What the model continues.
@@ -128,12 +123,12 @@ pub struct ReplyPiece {
     /// Ids of the tokens that this event added (deltas only); stay inside this process.
     pub ids: Sensitive<Vec<u32>>,
     /// How likely its token was, where [`Sampling::alternatives`] asked.
-    pub odds: Option<PieceOdds>,
+    pub logprobs: Option<PieceLogprobs>,
 }
 
 /// How likely a token was: the model's own opinion, before settings changed it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PieceOdds {
+pub struct PieceLogprobs {
     /// The token.
     pub chosen: LikelyToken,
     /// The likeliest ones, best first.

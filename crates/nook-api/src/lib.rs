@@ -31,7 +31,7 @@ pub use actions::{
 pub use error::{NodeError, sentence};
 pub use generation::{
     ChatMessage, Dialog, EmbedInput, EmbedRequest, Embedded, GenerateRequest, LikelyToken,
-    PieceOdds, Prompt, Reply, ReplyPiece, Sampling,
+    PieceLogprobs, Prompt, Reply, ReplyPiece, Sampling, SamplingParameters,
 };
 pub use handle::{INBOX_COMMANDS_MAX, KeyLookup, NodeHandle, NodeParts, PortKeyHolder};
 pub use requests::{

@@ -1,4 +1,4 @@
-//! What the doors show: plain data, made from the house's own state in one place.
+//! What front ends show: plain data, made from the house's own state in one place.
 //!
 //! Everything here is serialisable because it crosses a process wall (window, port, command line);
 //! nothing inside the house is. With the feature `bindings` the TypeScript types of the window are

@@ -15,7 +15,7 @@ use nook_control::Client;
 use crate::arguments::{
     Devices, DevicesAction, Doctor, DoctorSubject, Pair, Share, Switch, TrustChoice,
 };
-use crate::door::Door;
+use crate::connection::Connection;
 use crate::endings::Failure;
 use crate::{output, pipeline};
 
@@ -26,8 +26,8 @@ const LOOK: Duration = Duration::from_millis(300);
 const SEEN_LIMIT: Duration = Duration::from_secs(6);
 
 pub(crate) async fn pair(home: Option<PathBuf>, pair: Pair) -> anyhow::Result<ExitCode> {
-    let door = Door::running(home).await?;
-    let client = &door.client;
+    let connection = Connection::running(home).await?;
+    let client = &connection.client;
     let device = match &pair.code {
         Some(code) => join(client, code, pair.with.as_deref()).await?,
         None => show_code(client, pair.json).await?,
@@ -54,8 +54,8 @@ pub(crate) async fn pair(home: Option<PathBuf>, pair: Pair) -> anyhow::Result<Ex
 }
 
 /// Said wherever trust is chosen (`product.md`, promise 3).
-const HONEST_SENTENCE: &str = "The owner of a helping device who modified the software could work \
-                               out most of what you and the model wrote.";
+const HONEST_SENTENCE: &str = "The owner of a helping device who wants to can read everything you \
+                               and the model write, word for word.";
 
 async fn join(client: &Client, code: &str, with: Option<&str>) -> anyhow::Result<DeviceView> {
     let target = match with {
@@ -128,25 +128,25 @@ fn spaced(code: &str) -> String {
 }
 
 pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::Result<ExitCode> {
-    let door = Door::running(home).await?;
+    let connection = Connection::running(home).await?;
     match devices.action {
         Some(DevicesAction::Trust { device, level }) => {
-            let id = paired(&view(&door.client).await?, &device)?.id.clone();
+            let id = paired(&view(&connection.client).await?, &device)?.id.clone();
             let (device, trust) = (id.clone(), level.into());
-            door.client.set_trust(device, trust).await?;
+            connection.client.set_trust(device, trust).await?;
             if devices.json {
-                output::json(paired(&view(&door.client).await?, &id)?);
+                output::json(paired(&view(&connection.client).await?, &id)?);
             } else {
                 output::line(HONEST_SENTENCE);
             }
         }
         Some(DevicesAction::Safety { device }) => {
-            show_safety_number(&view(&door.client).await?, &device, devices.json)?;
+            show_safety_number(&view(&connection.client).await?, &device, devices.json)?;
         }
         Some(DevicesAction::Forget { device }) => {
-            let view = view(&door.client).await?;
+            let view = view(&connection.client).await?;
             let DeviceView { id, name, .. } = paired(&view, &device)?;
-            door.client.forget(id.clone()).await?;
+            connection.client.forget(id.clone()).await?;
             if devices.json {
                 output::json(&serde_json::json!({ "device": name, "id": id, "paired": false }));
             } else {
@@ -154,7 +154,7 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
             }
         }
         None => {
-            let view = view(&door.client).await?;
+            let view = view(&connection.client).await?;
             if devices.json {
                 output::json(&view.devices);
             } else {
@@ -205,8 +205,8 @@ fn lend_words(lend: &LendView) -> String {
 const COMPARE_SENTENCE: &str = "Read it out to each other: if both screens show these same digits, \
                                 nobody stands between the two devices.";
 
-/// The paired device that is meant, as the node understands it: by id, short id, name, or a unique beginning
-/// of its name.
+/// The paired device that is meant, as the node understands it: by id, short id, name, or a unique
+/// beginning of its name.
 fn paired<'a>(view: &'a HouseView, device: &str) -> anyhow::Result<&'a DeviceView> {
     let lower = device.trim().to_lowercase();
     let all = || view.devices.iter().filter(|one| one.paired);
@@ -254,9 +254,9 @@ pub(crate) async fn share(home: Option<PathBuf>, share: Share) -> anyhow::Result
         let what = "--until-tomorrow belongs to `nook share pause`".to_owned();
         bail!(Failure::Usage { what });
     }
-    let door = Door::running(home).await?;
+    let connection = Connection::running(home).await?;
     if let Some(choice) = share.choice {
-        let client = &door.client;
+        let client = &connection.client;
         match choice {
             Switch::On => client.set_sharing(Sharing::On).await?,
             Switch::Off => client.set_sharing(Sharing::Off).await?,
@@ -268,7 +268,7 @@ pub(crate) async fn share(home: Option<PathBuf>, share: Share) -> anyhow::Result
             Switch::FreeMemory => client.free_memory().await?,
         }
     }
-    let sharing = view(&door.client).await?.sharing;
+    let sharing = view(&connection.client).await?.sharing;
     if share.json {
         output::json(&sharing);
     } else {
@@ -303,10 +303,10 @@ pub(crate) async fn doctor(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Res
 }
 
 async fn examine(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Result<ExitCode> {
-    let door = Door::open(home).await?;
-    let answer = door.client.doctor().await;
-    let own = door.is_own();
-    door.close().await;
+    let connection = Connection::open(home).await?;
+    let answer = connection.client.doctor().await;
+    let own = connection.is_own();
+    connection.close().await;
     let findings = answer?;
     if doctor.json {
         output::json(&findings);

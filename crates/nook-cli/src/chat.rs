@@ -5,27 +5,29 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use nook_api::views::{ChatRole, ReplyEvent};
-use nook_control::{GenerateWish, WishedMessage};
+use nook_control::{ReplyRequest, RequestMessage};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::arguments::Chat;
-use crate::door::Door;
+use crate::connection::Connection;
 use crate::{ask, generate, output};
 
 /// Talks until the input ends.
 pub(crate) async fn run(home: Option<PathBuf>, chat: Chat) -> anyhow::Result<ExitCode> {
-    let door = Door::open(home).await?;
-    let outcome = talk(&door, &chat).await;
-    door.close().await;
+    let connection = Connection::open(home).await?;
+    let outcome = talk(&connection, &chat).await;
+    connection.close().await;
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-async fn talk(door: &Door, chat: &Chat) -> anyhow::Result<()> {
+async fn talk(connection: &Connection, chat: &Chat) -> anyhow::Result<()> {
     let model = match &chat.model {
-        Some(typed) => generate::model_name(&door.client, typed).await?,
-        None => ask::view(&door.client).await?.default_model.context("there is no model here")?,
+        Some(typed) => generate::model_name(&connection.client, typed).await?,
+        None => {
+            ask::view(&connection.client).await?.default_model.context("there is no model here")?
+        }
     };
-    let message = |role, text: &str| WishedMessage { role, text: text.to_owned() };
+    let message = |role, text: &str| RequestMessage { role, text: text.to_owned() };
     let mut messages: Vec<_> =
         chat.system.iter().map(|text| message(ChatRole::System, text)).collect();
     output::note(format!("Talking with {model}. An empty line or Ctrl-D ends it."));
@@ -37,7 +39,7 @@ async fn talk(door: &Door, chat: &Chat) -> anyhow::Result<()> {
             return Ok(());
         };
         messages.push(message(ChatRole::User, &text));
-        let wish = GenerateWish {
+        let wish = ReplyRequest {
             model: model.clone(),
             text: None,
             messages: Some(messages.clone()),
@@ -48,7 +50,7 @@ async fn talk(door: &Door, chat: &Chat) -> anyhow::Result<()> {
             this_device_only: chat.alone,
         };
         let mut said = String::new();
-        let report = generate::stream(&door.client, wish, |event, _| match event {
+        let report = generate::stream(&connection.client, wish, |event, _| match event {
             ReplyEvent::TokenDelta { text, .. } => {
                 said.push_str(text);
                 output::piece(text);

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use nook_api::NodeCalls as _;
+use nook_api::SamplingParameters;
 use nook_api::views::{ChatRole, FinishReason, PartView, ReplyEvent, ReplySummary, RouteView};
-use nook_control::{Client, GenerateWish, SamplingWish, WishedMessage};
+use nook_control::{Client, ReplyRequest, RequestMessage};
 use serde::Serialize;
 
 use crate::arguments::{Generate, SamplingChoice, Wish};
-use crate::door::Door;
+use crate::connection::Connection;
 use crate::endings::Failure;
 use crate::{output, timeline};
 
@@ -47,11 +48,11 @@ struct Failover {
 
 /// Runs one reply and prints it.
 pub(crate) async fn run(home: Option<PathBuf>, generate: Generate) -> anyhow::Result<ExitCode> {
-    let door = Door::open(home).await?;
+    let connection = Connection::open(home).await?;
     let outcome = async {
-        let model = model_name(&door.client, &generate.wish.model).await?;
+        let model = model_name(&connection.client, &generate.wish.model).await?;
         let report =
-            stream(&door.client, wish(&generate.wish, model, generate.alone), |event, _| {
+            stream(&connection.client, wish(&generate.wish, model, generate.alone), |event, _| {
                 if let ReplyEvent::TokenDelta { text, .. } = event
                     && !generate.wish.json
                 {
@@ -66,7 +67,7 @@ pub(crate) async fn run(home: Option<PathBuf>, generate: Generate) -> anyhow::Re
         anyhow::Ok(())
     }
     .await;
-    door.close().await;
+    connection.close().await;
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
@@ -85,10 +86,10 @@ pub(crate) async fn model_name(client: &Client, typed: &str) -> anyhow::Result<S
 }
 
 /// The wish as it goes over the control socket.
-pub(crate) fn wish(wish: &Wish, model: String, this_device_only: bool) -> GenerateWish {
+pub(crate) fn wish(wish: &Wish, model: String, this_device_only: bool) -> ReplyRequest {
     let messages =
-        wish.chat.then(|| vec![WishedMessage { role: ChatRole::User, text: wish.prompt.clone() }]);
-    GenerateWish {
+        wish.chat.then(|| vec![RequestMessage { role: ChatRole::User, text: wish.prompt.clone() }]);
+    ReplyRequest {
         model,
         text: (!wish.chat).then(|| wish.prompt.clone()),
         messages,
@@ -101,21 +102,22 @@ pub(crate) fn wish(wish: &Wish, model: String, this_device_only: bool) -> Genera
 }
 
 /// Scripts get the same reply twice unless they ask for chance: temperature 0 unless given.
-pub(crate) fn sampling(choice: &SamplingChoice) -> SamplingWish {
-    SamplingWish {
+pub(crate) fn sampling(choice: &SamplingChoice) -> SamplingParameters {
+    SamplingParameters {
         temperature: Some(choice.temperature.unwrap_or(0.0)),
         top_k: choice.top_k,
         top_p: choice.top_p,
         min_p: choice.min_p,
         repetition_penalty: choice.repetition_penalty,
         seed: choice.seed,
+        ..SamplingParameters::default()
     }
 }
 
 /// Follows a reply to its end; `each` sees every event and the number of reply tokens so far.
 pub(crate) async fn stream(
     client: &Client,
-    wish: GenerateWish,
+    wish: ReplyRequest,
     mut each: impl FnMut(&ReplyEvent, u32),
 ) -> anyhow::Result<Report> {
     let mut lines = client.generate(wish).await?;

@@ -9,14 +9,14 @@ use nook_control::Client;
 
 use crate::arguments::{KeyDeed, KeyWish};
 use crate::ask;
-use crate::door::Door;
+use crate::connection::Connection;
 use crate::output;
 
 /// Does what was wished.
 pub(crate) async fn run(home: Option<PathBuf>, wish: KeyWish) -> anyhow::Result<ExitCode> {
-    let door = Door::open(home).await?;
-    let done = obey(&door.client, &wish).await;
-    door.close().await;
+    let connection = Connection::open(home).await?;
+    let done = obey(&connection.client, &wish).await;
+    connection.close().await;
     done.map(|()| ExitCode::SUCCESS)
 }
 

@@ -1,16 +1,16 @@
 //! `nook`: Inglenook without a window, for headless machines, scripts and tinkerers.
 //!
-//! A thin door: arguments are read in `arguments`, every command talks to a node over the control
-//! socket (`door` connects to the running one, or starts one for the length of the command), and
-//! `output` is the only place that prints, `endings` knows the exit statuses. `debug` and `manual`
-//! need no node: they look into files, and at the command line itself. Started as `nook worker` it is
-//! the worker process.
+//! A thin front end: arguments are read in `arguments`, every command talks to a node over the
+//! control socket (`connection` connects to the running one, or starts one for the length of the
+//! command), and `output` is the only place that prints, `endings` knows the exit statuses. `debug`
+//! and `manual` need no node: they look into files, and at the command line itself. Started as
+//! `nook worker` it is the worker process.
 
 mod arguments;
 mod ask;
 mod chat;
+mod connection;
 mod debug;
-mod door;
 mod endings;
 mod generate;
 mod house;

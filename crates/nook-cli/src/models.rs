@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use crate::arguments::{Models, ModelsAction};
 use crate::ask::view;
-use crate::door::Door;
+use crate::connection::Connection;
 use crate::output;
 
 /// How often a download is looked at; the node looks once a second.
@@ -32,22 +32,24 @@ const LOOK: Duration = Duration::from_millis(300);
 const HOUSE_LOOKS: u32 = 20;
 
 pub(crate) async fn run(home: Option<PathBuf>, models: Models) -> anyhow::Result<ExitCode> {
-    let door = Door::open(home).await?;
-    let outcome = obey(&door, models).await;
-    door.close().await;
+    let connection = Connection::open(home).await?;
+    let outcome = obey(&connection, models).await;
+    connection.close().await;
     outcome
 }
 
-async fn obey(door: &Door, models: Models) -> anyhow::Result<ExitCode> {
-    let (client, json) = (&door.client, models.json);
+async fn obey(connection: &Connection, models: Models) -> anyhow::Result<ExitCode> {
+    let (client, json) = (&connection.client, models.json);
     match models.action {
         None => list(&view(client).await?, json),
         Some(ModelsAction::Catalog) => catalogue(&view(client).await?, json),
         Some(ModelsAction::Found) => found(client, json).await?,
-        Some(ModelsAction::Pull { source, name }) => return pull(door, source, name, json).await,
-        Some(ModelsAction::Copy { model: None, .. }) => in_house(door, json).await?,
+        Some(ModelsAction::Pull { source, name }) => {
+            return pull(connection, source, name, json).await;
+        }
+        Some(ModelsAction::Copy { model: None, .. }) => in_house(connection, json).await?,
         Some(ModelsAction::Copy { model: Some(model), from }) => {
-            return copy(door, model, from, json).await;
+            return copy(connection, model, from, json).await;
         }
         Some(ModelsAction::Pause { download }) => {
             rest(client, &download, DownloadAsk::Pause, json).await?;
@@ -57,11 +59,11 @@ async fn obey(door: &Door, models: Models) -> anyhow::Result<ExitCode> {
         }
         Some(ModelsAction::Resume { download }) => {
             let known = change(client, &download, DownloadAsk::Resume).await?;
-            return follow(door, &known.key, known.name, json).await;
+            return follow(connection, &known.key, known.name, json).await;
         }
         Some(ModelsAction::Import { file, name }) => import(client, file, name, json).await?,
         Some(ModelsAction::Folder { path, usual }) => {
-            return folder::run(door, path, usual, json).await;
+            return folder::run(connection, path, usual, json).await;
         }
         Some(ModelsAction::Remove { name }) => remove(client, name, json).await?,
     }
@@ -143,27 +145,27 @@ async fn remove(client: &Client, name: String, json: bool) -> anyhow::Result<()>
 }
 
 async fn pull(
-    door: &Door,
+    connection: &Connection,
     source: String,
     name: Option<String>,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let download = door.client.pull(source, name).await?;
-    follow(door, &download.key, download.name, json).await
+    let download = connection.client.pull(source, name).await?;
+    follow(connection, &download.key, download.name, json).await
 }
 
 async fn copy(
-    door: &Door,
+    connection: &Connection,
     model: String,
     from: Option<String>,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     // A node that has just been started needs a moment until other devices are connected and have said what
     // they give: until then it knows of no such model.
-    let mut looks = if door.is_own() { HOUSE_LOOKS } else { 0 };
+    let mut looks = if connection.is_own() { HOUSE_LOOKS } else { 0 };
     loop {
-        match door.client.copy_model(model.clone(), from.clone()).await {
-            Ok(download) => return follow(door, &download.key, download.name, json).await,
+        match connection.client.copy_model(model.clone(), from.clone()).await {
+            Ok(download) => return follow(connection, &download.key, download.name, json).await,
             Err(ClientError::Refused(problem)) if is_not_found(&problem) && looks > 0 => looks -= 1,
             Err(error) => return Err(error.into()),
         }
@@ -175,12 +177,12 @@ fn is_not_found(problem: &Problem) -> bool {
     problem.code == ErrorCode::NotFound.name()
 }
 
-async fn in_house(door: &Door, json: bool) -> anyhow::Result<()> {
-    if door.is_own() {
+async fn in_house(connection: &Connection, json: bool) -> anyhow::Result<()> {
+    if connection.is_own() {
         // The list is whole only once every device that is here is connected, and nobody knows which are.
         tokio::time::sleep(LOOK * HOUSE_LOOKS).await;
     }
-    let house = view(&door.client).await?;
+    let house = view(&connection.client).await?;
     if json {
         output::json(&house.in_house);
     } else if house.in_house.is_empty() {
@@ -222,7 +224,12 @@ fn way_word(house: &HouseView, key: Option<&str>) -> Option<&'static str> {
 }
 
 /// Shows a download until it is over or this command is interrupted.
-async fn follow(door: &Door, key: &str, name: String, json: bool) -> anyhow::Result<ExitCode> {
+async fn follow(
+    connection: &Connection,
+    key: &str,
+    name: String,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let bar = if json { None } else { output::bar() };
     // One wait for the whole time: a signal that nobody waits for just then would be lost, because the
     // first wait takes it away from the system.
@@ -232,13 +239,13 @@ async fn follow(door: &Door, key: &str, name: String, json: bool) -> anyhow::Res
             if let Some(bar) = bar {
                 bar.abandon();
             }
-            output::note(match door.is_own() {
+            output::note(match connection.is_own() {
                 true => format!("What came of {name} is kept: nook models resume {name}"),
                 false => format!("{name} goes on in the running node: nook models cancel {name}"),
             });
             Ok(ExitCode::FAILURE)
         }
-        ended = show(&door.client, key, &name, bar.clone(), json) => ended,
+        ended = show(&connection.client, key, &name, bar.clone(), json) => ended,
     }
 }
 

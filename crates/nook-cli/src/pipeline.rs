@@ -9,15 +9,15 @@ use nook_api::views::{
     ShareView,
 };
 
-use crate::door::Door;
+use crate::connection::Connection;
 use crate::output;
 
 /// Prints it, for people or as JSON.
 pub(crate) async fn show(home: Option<PathBuf>, json: bool) -> anyhow::Result<ExitCode> {
-    let door = Door::open(home).await?;
-    let answer = door.client.pipeline().await;
-    let own = door.is_own();
-    door.close().await;
+    let connection = Connection::open(home).await?;
+    let answer = connection.client.pipeline().await;
+    let own = connection.is_own();
+    connection.close().await;
     let view = answer?;
     if json {
         output::json(&view);

@@ -11,7 +11,7 @@ use nook_api::views::{SettingAsk, SettingData};
 use nook_node::settings::{self, SettingLine};
 
 use crate::arguments::{SettingsAction, SettingsWish};
-use crate::door;
+use crate::connection;
 use crate::output;
 
 /// Does what was wished.
@@ -81,7 +81,7 @@ async fn set(
 ) -> anyhow::Result<()> {
     // An unknown key is refused in the same words whether a node runs or not.
     settings::get(home.as_deref(), &key)?;
-    let client = door::client(home.as_ref())?;
+    let client = connection::client(home.as_ref())?;
     let runs = client.is_running().await;
     if runs {
         let setting = SettingAsk { key: key.clone(), value };

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::arguments::Up;
 use crate::endings::Failure;
-use crate::{door, output};
+use crate::{connection, output};
 
 /// Who or what ended the node.
 enum End {
@@ -15,9 +15,9 @@ enum End {
     Over,
 }
 
-/// Runs a node with its doors: control socket and, unless switched off, the OpenAI port.
+/// Runs a node with its front ends: control socket and, unless switched off, the OpenAI port.
 pub(crate) async fn run(home: Option<PathBuf>, up: Up) -> anyhow::Result<ExitCode> {
-    let house = door::start(home).await?;
+    let house = connection::start(home).await?;
     let socket = nook_control::socket_name(house.runtime_folder());
     nook_control::serve(house.clone(), &socket, house.tasks())?;
     if !up.no_port {

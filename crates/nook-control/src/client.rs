@@ -7,7 +7,7 @@ use nook_api::views::{Problem, ReplyEvent};
 use nook_api::{Calls, Request, Response, UnexpectedResponse};
 use tokio_util::codec::{Framed, LinesCodec};
 
-use crate::protocol::{Ask, GenerateWish, Line};
+use crate::protocol::{Ask, Line, ReplyRequest};
 use crate::socket::{LINE_BYTES_MAX, codec};
 
 /// Asks a running node. Each request takes a connection of its own.
@@ -63,7 +63,7 @@ impl Client {
     }
 
     /// Asks for a reply.
-    pub async fn generate(&self, wish: GenerateWish) -> Result<ReplyLines, ClientError> {
+    pub async fn generate(&self, wish: ReplyRequest) -> Result<ReplyLines, ClientError> {
         let mut wire = self.send(&Ask::Generate(wish)).await?;
         match read(&mut wire).await? {
             Line::Prompt { ids } => Ok(ReplyLines { wire, prompt_ids: ids.0 }),

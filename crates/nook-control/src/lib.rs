@@ -5,9 +5,9 @@
 //! from the OpenAI port because that port's keys are handed to other programs, and a program that
 //! may ask for replies must not be able to pair devices or raise trust.
 //!
-//! One [`Ask`] a connection. A request of `nook-api` is answered with one line; a reply with a line for each
-//! event until the last one, and closing the connection stops it. [`Client`] has all requests as methods
-//! ([`nook_api::NodeCalls`]).
+//! One [`Ask`] a connection. A request of `nook-api` is answered with one line; a reply with a line
+//! for each event until the last one, and closing the connection stops it. [`Client`] has all
+//! requests as methods ([`nook_api::NodeCalls`]).
 
 mod client;
 mod ending;
@@ -17,6 +17,6 @@ mod socket;
 
 pub use client::{Client, ClientError, ReplyLines};
 pub use ending::asked_by_the_system;
-pub use protocol::{Ask, GenerateWish, Ids, Line, SamplingWish, WishedMessage};
+pub use protocol::{Ask, Ids, Line, ReplyRequest, RequestMessage};
 pub use server::{ControlError, serve};
 pub use socket::socket_name;

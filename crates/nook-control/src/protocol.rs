@@ -1,7 +1,9 @@
 //! What crosses the control socket. Both ends are the same user on this machine.
 
 use nook_api::views::{ChatRole, Problem, ReplyEvent};
-use nook_api::{ChatMessage, GenerateRequest, Prompt, Reach, Request, Response, Sampling};
+use nook_api::{
+    ChatMessage, GenerateRequest, Prompt, Reach, Request, Response, SamplingParameters,
+};
 use nook_base::{ActivationDtype, Sensitive};
 use serde::{Deserialize, Serialize};
 
@@ -12,22 +14,22 @@ pub enum Ask {
     /// A request with one response.
     Call(Request),
     /// A reply; its events follow.
-    Generate(GenerateWish),
+    Generate(ReplyRequest),
 }
 
-/// A reply that is wanted.
+/// A request for a reply, as it stands on the socket.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct GenerateWish {
+pub struct ReplyRequest {
     /// Name of the model.
     pub model: String,
     /// Plain text to continue; exactly one of this and `messages` is given.
     pub text: Option<String>,
     /// A conversation to continue.
-    pub messages: Option<Vec<WishedMessage>>,
+    pub messages: Option<Vec<RequestMessage>>,
     /// Most tokens.
     pub tokens_max: Option<u32>,
     /// How to choose tokens.
-    pub sampling: SamplingWish,
+    pub sampling: SamplingParameters,
     /// Texts that end the reply.
     pub stop: Vec<String>,
     /// How activations travel.
@@ -36,30 +38,13 @@ pub struct GenerateWish {
     pub this_device_only: bool,
 }
 
-/// One message of a wished conversation.
+/// One message of the conversation of a request.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct WishedMessage {
+pub struct RequestMessage {
     /// Who said it.
     pub role: ChatRole,
     /// What was said.
     pub text: String,
-}
-
-/// How to choose tokens; absent means as the house does by default.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub struct SamplingWish {
-    /// See [`Sampling::temperature`].
-    pub temperature: Option<f32>,
-    /// See [`Sampling::top_k`].
-    pub top_k: Option<u32>,
-    /// See [`Sampling::top_p`].
-    pub top_p: Option<f32>,
-    /// See [`Sampling::min_p`].
-    pub min_p: Option<f32>,
-    /// See [`Sampling::repetition_penalty`].
-    pub repetition_penalty: Option<f32>,
-    /// See [`Sampling::seed`].
-    pub seed: Option<u64>,
 }
 
 /// One line of an answer.
@@ -94,21 +79,21 @@ impl std::fmt::Debug for Ids {
     }
 }
 
-impl std::fmt::Debug for GenerateWish {
+impl std::fmt::Debug for ReplyRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "GenerateWish({})", self.model)
+        write!(f, "ReplyRequest({})", self.model)
     }
 }
 
-impl std::fmt::Debug for WishedMessage {
+impl std::fmt::Debug for RequestMessage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "WishedMessage({:?})", self.role)
+        write!(f, "RequestMessage({:?})", self.role)
     }
 }
 
-impl From<GenerateWish> for GenerateRequest {
-    fn from(wish: GenerateWish) -> Self {
-        let prompt = match (wish.messages, wish.text) {
+impl From<ReplyRequest> for GenerateRequest {
+    fn from(request: ReplyRequest) -> Self {
+        let prompt = match (request.messages, request.text) {
             (Some(messages), _) => Prompt::Chat(
                 messages
                     .into_iter()
@@ -120,24 +105,14 @@ impl From<GenerateWish> for GenerateRequest {
             ),
             (None, text) => Prompt::Text(Sensitive(text.unwrap_or_default())),
         };
-        let SamplingWish { temperature, top_k, top_p, min_p, repetition_penalty, seed } =
-            wish.sampling;
         Self {
-            model: wish.model,
+            model: request.model,
             prompt,
-            tokens_max: wish.tokens_max,
-            sampling: Sampling {
-                temperature,
-                top_k,
-                top_p,
-                min_p,
-                repetition_penalty,
-                seed,
-                ..Sampling::default()
-            },
-            stop: wish.stop,
-            activation_dtype: wish.activation_dtype,
-            reach: if wish.this_device_only { Reach::ThisDevice } else { Reach::House },
+            tokens_max: request.tokens_max,
+            sampling: request.sampling.into(),
+            stop: request.stop,
+            activation_dtype: request.activation_dtype,
+            reach: if request.this_device_only { Reach::ThisDevice } else { Reach::House },
         }
     }
 }

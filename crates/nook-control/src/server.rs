@@ -12,7 +12,7 @@ use nook_base::tasks::Tasks;
 use tokio::sync::Semaphore;
 use tokio_util::codec::{Framed, LinesCodec};
 
-use crate::protocol::{Ask, GenerateWish, Ids, Line};
+use crate::protocol::{Ask, Ids, Line, ReplyRequest};
 use crate::socket::codec;
 
 /// Connections served at once; the next one waits in the system's queue.
@@ -113,7 +113,7 @@ fn misunderstood(why: &str) -> NodeError {
 /// Streams a reply. Whoever closes the connection stops it: the reply is dropped here.
 async fn generate(
     house: &NodeHandle,
-    wish: GenerateWish,
+    wish: ReplyRequest,
     wire: &mut Wire,
 ) -> Result<Option<Response>, NodeError> {
     if wish.text.is_some() == wish.messages.is_some() {

@@ -20,7 +20,7 @@ use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelPart, PeerId, Sensi
 use nook_mux::{Call, CallReceiver, CallSender};
 use nook_pipeline::{HopVisit, PrefixHashes};
 use nook_plan::Place;
-use nook_text::{RawSamplerSettings, Sampler, SamplerSettings};
+use nook_text::{Sampler, SamplerSettings, SamplingParameters};
 use nook_wire::{
     IdsAssembly, LocalMessage, LogitRows, Message, ResumePoint, WholeAsk, WholeFinish, WholeIds,
     WholeSampling, WholeTokens, WireError, WorkerMessage, chunks_of, ids_for_own_device,
@@ -172,7 +172,7 @@ fn bad(sentence: &str) -> Over {
 
 /// The sampler's settings; what is out of range is refused as from any client.
 fn settings(asked: &WholeSampling) -> Result<SamplerSettings, Over> {
-    let raw = RawSamplerSettings {
+    let parameters = SamplingParameters {
         temperature: Some(asked.temperature),
         top_k: Some(asked.top_k),
         top_p: Some(asked.top_p),
@@ -181,8 +181,9 @@ fn settings(asked: &WholeSampling) -> Result<SamplerSettings, Over> {
         repetition_window: Some(asked.repetition_window),
         frequency_penalty: Some(asked.frequency_penalty),
         presence_penalty: Some(asked.presence_penalty),
+        seed: Some(asked.seed),
     };
-    SamplerSettings::new(raw, asked.seed).map_err(|wrong| bad(&wrong.to_string()))
+    SamplerSettings::new(parameters, asked.seed).map_err(|wrong| bad(&wrong.to_string()))
 }
 
 /// One request on the worker.

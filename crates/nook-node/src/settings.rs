@@ -75,6 +75,12 @@ pub fn get(home: Option<&Path>, key: &str) -> Result<SettingLine, SettingsProble
     line.ok_or_else(|| SettingsError::unknown(key).into())
 }
 
+/// Whether a page of the window offers the setting `key`.
+#[must_use]
+pub fn is_in_window(key: &str) -> bool {
+    nook_store::setting(key).is_some_and(|setting| setting.is_in_window())
+}
+
 /// The value for `key` that `words` of a command line mean.
 pub fn typed(key: &str, words: &[String]) -> Result<SettingData, SettingsProblem> {
     let setting = nook_store::setting(key).ok_or_else(|| SettingsError::unknown(key))?;

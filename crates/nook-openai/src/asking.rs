@@ -1,30 +1,30 @@
 //! A reply on its way to a client, whatever form it leaves in.
 //!
 //! Owns what all forms of answer share: asking the house, telling text, thinking and calls apart,
-//! asking once more when a device was lost before the first token, and the line in the log that names
-//! devices and speed and nothing of what was said.
+//! asking once more when a device was lost before the first token, and the line in the log that
+//! names devices and speed and nothing of what was said.
 //!
-//! A reply may wait for its turn, or for its model to be opened. What is refused at once has a status of
-//! its own; a stream that has to wait begins after [`HEADERS_WITHIN`], and what goes wrong later is an
-//! error in it.
+//! A reply may wait for its turn, or for its model to be opened. What is refused at once has a
+//! status of its own; a stream that has to wait begins after [`HEADERS_WITHIN`], and what goes
+//! wrong later is an error in it.
 
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nook_api::views::{LegView, PortRequestKind, ReplyEvent, ReplySummary};
-use nook_api::{GenerateRequest, NodeError, NodeHandle, PieceOdds, Reply};
+use nook_api::{GenerateRequest, NodeError, NodeHandle, PieceLogprobs, Reply};
 use nook_base::ErrorCode;
 use nook_text::{Said, SaidParser};
 
+use crate::caller::Caller;
 use crate::error::{ApiError, from_code};
-use crate::guard::Caller;
 use crate::happened::Happened;
 use crate::models;
+use crate::port::Port;
 use crate::report::Report;
-use crate::server::Port;
 
-/// How long a stream's headers wait for the reply to begin, so that what is refused soon is refused with a
-/// status of its own. After it, headers and comments keep the client waiting.
+/// How long a stream's headers wait for the reply to begin, so that what is refused soon is refused
+/// with a status of its own. After it, headers and comments keep the client waiting.
 const HEADERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// How an answer leaves.
@@ -73,7 +73,7 @@ pub(crate) struct Asked {
 /// What a reply tells next.
 pub(crate) enum Heard {
     /// Something was said, or a token chosen whose text is not whole yet.
-    Said { pieces: Vec<Said>, odds: Option<PieceOdds> },
+    Said { pieces: Vec<Said>, logprobs: Option<PieceLogprobs> },
     /// Something happened between devices.
     Happened(Happened),
     /// The reply is complete, with what was held back.
@@ -83,8 +83,8 @@ pub(crate) enum Heard {
 }
 
 impl Asked {
-    /// Asks for a reply; comes back once its prompt is encoded, for a stream after [`HEADERS_WITHIN`] at the
-    /// latest.
+    /// Asks for a reply; comes back once its prompt is encoded, for a stream after
+    /// [`HEADERS_WITHIN`] at the latest.
     pub(crate) async fn begin(
         port: &Port,
         caller: Caller,
@@ -134,7 +134,8 @@ impl Asked {
         Self { port: None, again: None, stage, model, id: id.to_owned(), report: None }
     }
 
-    /// The model that answers; as it was asked for where the stream had to begin before the reply came.
+    /// The model that answers; as it was asked for where the stream had to begin before the reply
+    /// came.
     pub(crate) fn model(&self) -> &str {
         &self.model
     }
@@ -167,13 +168,13 @@ impl Asked {
                 ReplyEvent::TokenDelta { text, .. } => {
                     self.again = None;
                     let pieces = parser.push(&text);
-                    if !pieces.is_empty() || piece.odds.is_some() {
-                        return Heard::Said { pieces, odds: piece.odds };
+                    if !pieces.is_empty() || piece.logprobs.is_some() {
+                        return Heard::Said { pieces, logprobs: piece.logprobs };
                     }
                 }
                 ReplyEvent::ThoughtDelta { text, .. } => {
                     self.again = None;
-                    return Heard::Said { pieces: vec![Said::Thought(text)], odds: None };
+                    return Heard::Said { pieces: vec![Said::Thought(text)], logprobs: None };
                 }
                 ReplyEvent::Started { .. } => {}
                 ReplyEvent::Done { summary } => {
@@ -275,7 +276,7 @@ fn log_end(id: &str, summary: &ReplySummary) {
 
 #[cfg(test)]
 mod tests {
-    use nook_api::{Prompt, Reach, ReplyPiece, Sampling};
+    use nook_api::{Prompt, Reach, ReplyPiece, SamplingParameters};
     use nook_base::Sensitive;
     use nook_node::{HouseOptions, WorkerCommand};
     use nook_text::ReplyForm;
@@ -300,14 +301,14 @@ mod tests {
         let (model, prompt_ids) = ("ember".to_owned(), Sensitive(Vec::new()));
         let reply = Reply { model, prompt_ids, form: ReplyForm::plain(), events: receiver };
         for event in told {
-            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None };
+            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None };
             events.send(piece).await.unwrap();
         }
         let request = GenerateRequest {
             model: "ember".to_owned(),
             prompt: Prompt::Text(Sensitive("Once upon a".to_owned())),
             tokens_max: Some(3),
-            sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
+            sampling: SamplingParameters::GREEDY.into(),
             stop: Vec::new(),
             activation_dtype: None,
             reach: Reach::ThisDevice,

@@ -6,25 +6,22 @@ use axum::{Extension, Json};
 use nook_base::clock;
 use nook_text::Said;
 
+use crate::answer::{AnswerHead, new_call_id, new_id};
 use crate::asking::{Asked, Heard, Leaves};
+use crate::body;
+use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::guard::Caller;
 use crate::happened::Computed;
-use crate::request::Body;
-use crate::server::Port;
+use crate::port::Port;
 use crate::shapes::{
     CalledFunction, ChatChoice, ChatCompletion, ChatLogprobs, Message, ToolCall, Usage,
     finish_reason,
 };
-use crate::{body, stream};
 
-/// What all chunks of one reply have in common.
-#[derive(Debug, Clone)]
-pub(crate) struct Completion {
-    pub(crate) id: String,
-    pub(crate) created: u64,
-    pub(crate) model: String,
-}
+mod chunks;
+mod request;
+
+pub(crate) use request::Body;
 
 /// Makes a reply.
 pub(crate) async fn complete(
@@ -33,32 +30,22 @@ pub(crate) async fn complete(
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
-    let wish = sent.understand(&port.house.now())?;
+    let understood = sent.understand(&port.house.now())?;
     let id = new_id("chatcmpl-");
-    let asked = Asked::begin(&port, caller, wish.request, &id, Leaves::of(wish.stream)).await?;
+    let asked =
+        Asked::begin(&port, caller, understood.request, &id, Leaves::of(understood.stream)).await?;
     let model = asked.model().to_owned();
-    let completion = Completion { id, created: clock::unix_seconds(), model };
-    if wish.stream {
-        Ok(stream::respond(completion, asked, wish.extras))
+    let head = AnswerHead { id, created: clock::unix_seconds(), model };
+    if understood.stream {
+        Ok(chunks::respond(head, asked, understood.extras))
     } else {
-        whole(completion, asked, wish.extras.inglenook).await
+        whole(head, asked, understood.extras.inglenook).await
     }
-}
-
-/// An id that no other answer has.
-pub(crate) fn new_id(kind: &str) -> String {
-    format!("{kind}{:016x}", rand::random::<u64>())
-}
-
-/// An id for a call: nine letters and digits, which also Mistral's templates accept back.
-pub(crate) fn new_call_id() -> String {
-    let letters = b"0123456789abcdefghijklmnopqrstuvwxyz";
-    (0..9).map(|_| char::from(letters[rand::random_range(0..letters.len())])).collect()
 }
 
 /// Collects a reply. The client's leaving drops this future, and with it the reply.
 async fn whole(
-    completion: Completion,
+    head: AnswerHead,
     mut asked: Asked,
     tells_devices: bool,
 ) -> Result<Response, ApiError> {
@@ -66,9 +53,9 @@ async fn whole(
     let mut told = Vec::new();
     loop {
         match asked.next().await {
-            Heard::Said { pieces, odds } => {
+            Heard::Said { pieces, logprobs } => {
                 collected.take(pieces);
-                told.extend(odds);
+                told.extend(logprobs);
             }
             Heard::Happened(_) => {}
             Heard::Broken(error) => return Err(error),
@@ -82,10 +69,10 @@ async fn whole(
                     finish_reason: reason,
                 };
                 let answer = ChatCompletion {
-                    id: completion.id,
+                    id: head.id,
                     object: "chat.completion",
-                    created: completion.created,
-                    model: completion.model,
+                    created: head.created,
+                    model: head.model,
                     choices: vec![choice],
                     usage: Usage::from(&summary),
                     inglenook: tells_devices.then(|| Computed::from(&summary)),

@@ -9,21 +9,21 @@ use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use nook_api::views::HouseView;
-use nook_api::{GenerateRequest, PieceOdds, Prompt, Reach};
+use nook_api::{GenerateRequest, PieceLogprobs, Prompt, Reach};
 use nook_base::{Sensitive, clock};
 use nook_text::Said;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::answer::{AnswerHead, new_id};
 use crate::asking::{Asked, Heard, Leaves};
 use crate::body;
-use crate::chat::{Completion, new_id};
+use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::guard::Caller;
 use crate::happened::Happened;
-use crate::knobs::{Knobs, Stop, StreamOptions, model_name, refuse, stops, tokens_max};
-use crate::server::Port;
+use crate::port::Port;
+use crate::sampling::{SentSampling, Stop, StreamOptions, model_name, refuse, stops, tokens_max};
 use crate::shapes::{TextChoice, TextCompletion, TextLogprobs, Usage, finish_reason};
 use crate::stream::{self, Outgoing, comment, data, failed};
 
@@ -86,7 +86,7 @@ struct Asking {
 }
 
 /// The body as understood.
-struct Wish {
+struct Understood {
     asking: VecDeque<Asking>,
     stream: bool,
     include_usage: bool,
@@ -99,33 +99,33 @@ pub(crate) async fn complete(
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
-    let mut wish = sent.understand(&port.house.now())?;
+    let mut understood = sent.understand(&port.house.now())?;
     let id = new_id("cmpl-");
-    let Some(first) = wish.asking.pop_front() else {
+    let Some(first) = understood.asking.pop_front() else {
         return Err(ApiError::bad("prompt", "There must be a prompt."));
     };
-    let leaves = Leaves::of(wish.stream);
+    let leaves = Leaves::of(understood.stream);
     let asked = Asked::begin(&port, caller.clone(), first.request, &id, leaves).await?;
     let model = asked.model().to_owned();
-    let completion = Completion { id, created: clock::unix_seconds(), model };
+    let head = AnswerHead { id, created: clock::unix_seconds(), model };
     let choices = Choices {
         port,
         caller,
-        completion,
+        head,
         asked,
-        asking: wish.asking,
+        asking: understood.asking,
         index: 0,
         offset: 0,
         echo: first.echo,
         usage: Usage::of(0, 0),
-        include_usage: wish.include_usage,
+        include_usage: understood.include_usage,
         leaves,
     };
-    if wish.stream { Ok(stream::send(choices)) } else { whole(choices).await }
+    if understood.stream { Ok(stream::send(choices)) } else { whole(choices).await }
 }
 
 impl Body {
-    fn understand(self, house: &HouseView) -> Result<Wish, ApiError> {
+    fn understand(self, house: &HouseView) -> Result<Understood, ApiError> {
         let echo = self.echo.unwrap_or(false);
         let suffix = self.suffix.filter(|suffix| !suffix.is_empty());
         let several = |n: Option<u64>| n.is_some_and(|n| n != 1);
@@ -135,7 +135,7 @@ impl Body {
             (self.logprobs.is_some_and(|top| top > LOGPROBS_MAX), "logprobs", "may be at most 5."),
             (echo && self.logprobs.is_some(), "echo", "is not supported together with logprobs."),
         ])?;
-        let knobs = Knobs {
+        let sampling = SentSampling {
             temperature: self.temperature,
             top_p: self.top_p,
             top_k: self.top_k,
@@ -153,7 +153,7 @@ impl Body {
             model: model_name(self.model, house)?,
             prompt: Prompt::Text(Sensitive(String::new())),
             tokens_max: tokens_max("max_tokens", self.max_tokens)?,
-            sampling: knobs.sampling()?,
+            sampling: sampling.sampling()?,
             stop: stops(self.stop)?,
             activation_dtype: None,
             reach: Reach::House,
@@ -173,7 +173,7 @@ impl Body {
             };
             Ok(Asking { request: GenerateRequest { prompt, ..usual.clone() }, echo })
         };
-        Ok(Wish {
+        Ok(Understood {
             asking: prompts.into_iter().map(one).collect::<Result<_, _>>()?,
             stream: self.stream.unwrap_or(false),
             include_usage: self.stream_options.is_some_and(|options| options.include_usage),
@@ -202,12 +202,12 @@ impl SentPrompt {
 struct Choices {
     port: Port,
     caller: Caller,
-    completion: Completion,
+    head: AnswerHead,
     asked: Asked,
     /// Prompts whose turn has not come.
     asking: VecDeque<Asking>,
     index: usize,
-    /// Characters of the choice so far that odds were told for.
+    /// Characters of the choice so far that logprobs were told for.
     offset: usize,
     /// What stands before the reply and was not sent yet.
     echo: String,
@@ -228,8 +228,8 @@ impl Choices {
     /// Waits for what comes next. A choice with a reason is the last one of its prompt.
     async fn told(&mut self) -> Told {
         match self.asked.next().await {
-            Heard::Said { pieces, odds } => {
-                Told::Choice(self.choice(&pieces, odds.as_slice(), None))
+            Heard::Said { pieces, logprobs } => {
+                Told::Choice(self.choice(&pieces, logprobs.as_slice(), None))
             }
             Heard::Happened(what) => Told::Happened(what),
             Heard::Broken(error) => Told::Broken(error),
@@ -247,7 +247,7 @@ impl Choices {
     /// Begins with the next prompt; `false` when there is none.
     async fn go_on(&mut self) -> Result<bool, ApiError> {
         let Some(Asking { request, echo }) = self.asking.pop_front() else { return Ok(false) };
-        let (caller, id) = (self.caller.clone(), &self.completion.id);
+        let (caller, id) = (self.caller.clone(), &self.head.id);
         self.asked = Asked::begin(&self.port, caller, request, id, self.leaves).await?;
         self.index += 1;
         self.offset = 0;
@@ -258,7 +258,7 @@ impl Choices {
     fn choice(
         &mut self,
         pieces: &[Said],
-        odds: &[PieceOdds],
+        logprobs: &[PieceLogprobs],
         finish_reason: Option<&'static str>,
     ) -> TextChoice {
         let mut text = std::mem::take(&mut self.echo);
@@ -268,16 +268,16 @@ impl Choices {
                 text.push_str(more);
             }
         }
-        let logprobs = TextLogprobs::of(odds, &mut self.offset);
+        let logprobs = TextLogprobs::of(logprobs, &mut self.offset);
         TextChoice { text, index: self.index, logprobs, finish_reason }
     }
 
     fn frame(&self, choices: Vec<TextChoice>, usage: Option<Usage>) -> TextCompletion<'_> {
         TextCompletion {
-            id: &self.completion.id,
+            id: &self.head.id,
             object: "text_completion",
-            created: self.completion.created,
-            model: &self.completion.model,
+            created: self.head.created,
+            model: &self.head.model,
             choices,
             usage,
         }

@@ -3,8 +3,6 @@
 //! How they come about, and what they are worth, is said in `nook_node`'s `embed`. One request is
 //! worked on at a time, because a long list of texts would hold up replies; a few wait.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::{Extension, Json};
 use data_encoding::BASE64;
@@ -13,19 +11,15 @@ use nook_api::{EmbedInput, EmbedRequest, Embedded};
 use nook_base::Sensitive;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
 
 use crate::asking::named;
 use crate::body;
+use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::guard::Caller;
-use crate::knobs::model_name;
+use crate::port::Port;
 use crate::report::Report;
-use crate::server::Port;
+use crate::sampling::model_name;
 use crate::shapes::{Embedding, EmbeddingUsage, Embeddings, Vector};
-
-/// Requests that may wait while one is worked on; one more is told to try again later.
-const WAITING_MAX: usize = 16;
 
 /// A request for vectors. Fields that are not listed are ignored.
 #[derive(Deserialize, JsonSchema)]
@@ -56,20 +50,6 @@ enum Encoding {
     Float,
     /// Of little-endian 32-bit floats.
     Base64,
-}
-
-/// The queue of requests for vectors.
-#[derive(Debug, Clone)]
-pub(crate) struct Queue {
-    places: Arc<Semaphore>,
-    turn: Arc<Semaphore>,
-}
-
-impl Queue {
-    pub(crate) fn new() -> Self {
-        let places = Arc::new(Semaphore::new(WAITING_MAX + 1));
-        Self { places, turn: Arc::new(Semaphore::new(1)) }
-    }
 }
 
 /// Works out vectors.

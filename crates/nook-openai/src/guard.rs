@@ -1,15 +1,14 @@
 //! What every request must show before anything is done for it.
 //!
-//! Host must name this machine (DNS rebinding): loopback, and where the owner lets the network in, the address
-//! that the connection came to or this machine's name, never just any; Origin must be listed (web pages), the key must fit,
-//! a body must be JSON (so that no page can send it without asking first). Only `/healthz` needs no
-//! key. The order matters: a page learns nothing from the difference between a wrong key and none.
-//! Wrong keys are answered slowly, and only a few at once: guessing is slow while the good key is not.
+//! Host must name this machine (DNS rebinding): loopback, and where the owner lets the network in,
+//! the address that the connection came to or this machine's name, never just any; Origin must be
+//! listed (web pages), the key must fit, a body must be JSON (so that no page can send it without
+//! asking first). Only `/healthz` needs no key. The order matters: a page learns nothing from the
+//! difference between a wrong key and none. Wrong keys are answered slowly, and only a few at once:
+//! guessing is slow while the good key is not.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -17,70 +16,19 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use nook_api::PortKeyHolder;
 use nook_api::views::PortRequestKind;
-use nook_api::{NodeHandle, PortKeyHolder};
-use tokio::sync::Notify;
 
+use crate::caller::{Caller, Reported};
 use crate::error::{ApiError, Listed};
-use crate::report::{self, Reported};
-use crate::server::{CameInAt, Port};
+use crate::port::{CameInAt, Port};
+use crate::report;
 
 /// How long a browser may remember the answer to its preflight.
 const PREFLIGHT_SECONDS: &str = "600";
 
-/// Wrong keys that are being answered at once; one more is told to try again later.
-pub(crate) const WRONG_KEYS_MAX: usize = 8;
-
 /// How long the answer to a wrong key takes.
 const WRONG_KEY_PAUSE: Duration = Duration::from_millis(250);
-
-/// Pause between two words to the owner about requests without a fitting key; those that come meanwhile are counted.
-const STRANGERS_EVERY: Duration = Duration::from_secs(1);
-
-/// Requests without a fitting key. Any program of this machine can send them as fast as it likes, so the owner
-/// is told of them all together, and what they say of themselves is not listed.
-#[derive(Debug, Default)]
-pub(crate) struct Strangers {
-    /// Those of which the owner was not told yet: what they asked for, how that is listed, and how often. Only
-    /// the few ends that [`check_key`] knows are in it. Never held across an await.
-    untold: Mutex<BTreeMap<(PortRequestKind, String), u32>>,
-    came: Notify,
-}
-
-impl Strangers {
-    fn note(&self, kind: PortRequestKind, error: &ApiError) {
-        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = untold.entry((kind, error.listed())).or_default();
-        *times = times.saturating_add(1);
-        self.came.notify_one();
-    }
-
-    fn take(&self) -> BTreeMap<(PortRequestKind, String), u32> {
-        std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Tells the owner of the first one at once, of more no faster than every [`STRANGERS_EVERY`].
-    pub(crate) async fn tell(self: Arc<Self>, house: NodeHandle) {
-        loop {
-            self.came.notified().await;
-            for ((kind, error), times) in self.take() {
-                report::strangers(&house, kind, error, times);
-            }
-            tokio::time::sleep(STRANGERS_EVERY).await;
-        }
-    }
-}
-
-/// Who sent a request that was let through; handlers find it in the request's extensions.
-#[derive(Debug, Clone)]
-pub(crate) struct Caller {
-    /// The name of the key that was presented; absent for the main one.
-    pub(crate) key: Option<String>,
-    /// What it calls itself, cleaned; absent where it does not say.
-    pub(crate) app: Option<String>,
-    /// Whether the owner is told of this request by whoever answers it.
-    pub(crate) reported: Reported,
-}
 
 /// Lets a request through, or answers it.
 pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: Next) -> Response {
@@ -115,7 +63,8 @@ pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: 
             return harden(error.into_response(), origin.as_ref());
         }
     };
-    // Only a refusal that got so far: what no browser page or foreign host may ask is none of a program's.
+    // Only a refusal that got so far: what no browser page or foreign host may ask is none of a
+    // program's.
     if let Some(Listed(error)) = response.extensions().get()
         && !caller.reported.is_set()
     {
@@ -195,8 +144,8 @@ fn is_here(port: &Port, came_in_at: Option<SocketAddr>, host: &str) -> bool {
         || came_in_at.zip(host.parse().ok()).is_some_and(|(at, named)| is_same(at, named))
 }
 
-/// Whether both are one address, however it is written: a socket for both families tells of IPv4 in the form of
-/// IPv6, and only this machine knows which of its networks a link-local address is of.
+/// Whether both are one address, however it is written: a socket for both families tells of IPv4 in
+/// the form of IPv6, and only this machine knows which of its networks a link-local address is of.
 fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
     let plain = |address: SocketAddr| (address.ip().to_canonical(), address.port());
     plain(one) == plain(other)

@@ -1,40 +1,47 @@
 //! The local OpenAI-compatible port: other programs use the house through it.
 //!
 //! ```text
-//! TCP (server: limits, timers) → guard (Host, Origin, key, content type) → route → NodeHandle
-//!                                                                          └─ models, chat,
-//!                        completions, responses (all through asking), embeddings, openapi
+//! TCP (server: limits, timers) → router → guard (Host, Origin, key, content type) → route
+//!
+//! route: models, embeddings, openapi, and through asking chat, completions, responses;
+//!        each reaches the NodeHandle through port, the state that all of them share
 //! ```
 //!
-//! It is a door: requests become [`nook_api::GenerateRequest`]s, reply events become JSON or
-//! server-sent events. It listens on loopback, unless the owner has opened it to the
-//! network; it always asks for the key, and refuses what a web
-//! page could send. Errors leave in OpenAI's shape, with the status that its clients act on.
+//! It is a front end: requests become [`nook_api::GenerateRequest`]s, reply events become JSON or
+//! server-sent events. It listens on loopback, unless the owner has opened it to the network; it
+//! always asks for the key, and refuses what a web page could send. Errors leave in OpenAI's shape,
+//! with the status that its clients act on.
 
+mod answer;
 mod asking;
 mod body;
+mod caller;
 mod chat;
 mod completions;
 mod content;
+mod embedding_queue;
 mod embeddings;
 mod error;
 mod format;
 mod guard;
 mod happened;
-mod knobs;
 mod messages;
 mod models;
 mod openapi;
+mod port;
 mod recorder;
 mod report;
-mod request;
 mod responses;
+mod router;
+mod sampling;
 mod server;
 mod shapes;
+mod strangers;
 mod stream;
 mod tools;
 
-pub use server::{Limits, PortError, PortHandle, serve};
+pub use port::Limits;
+pub use server::{PortError, PortHandle, serve};
 
 use nook_api::views::{Trouble, TroubleView};
 use nook_api::{NodeHandle, PortSettings};
@@ -66,7 +73,7 @@ pub async fn open(house: NodeHandle) {
     let _ = house.set_port_state(on, base_url, problem).await;
 }
 
-/// The same for doors that speak other languages than English.
+/// The same for front ends that speak other languages than English.
 fn trouble(error: &PortError) -> Trouble {
     match error {
         PortError::Bind { address, source } => {

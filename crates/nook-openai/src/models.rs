@@ -6,18 +6,10 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use nook_api::views::{HouseView, ModelView};
 use nook_base::ErrorCode;
-use serde_json::{Value, json};
 
 use crate::error::{ApiError, from_code};
-use crate::openapi;
-use crate::server::Port;
+use crate::port::Port;
 use crate::shapes::{Model, Models};
-
-/// Says what this is, to whoever opens the base address.
-pub(crate) async fn hello() -> Json<Value> {
-    let paths = openapi::PATHS.iter().filter(|path| path.starts_with("/v1/")).collect::<Vec<_>>();
-    Json(json!({"object": "inglenook", "see": paths}))
-}
 
 /// All models of this device.
 pub(crate) async fn list(State(port): State<Port>) -> Json<Models> {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::ErrorBody;
 use crate::shapes::{ChatChunk, ChatCompletion, Embeddings, Model, Models, TextCompletion};
-use crate::{completions, embeddings, request, responses};
+use crate::{chat, completions, embeddings, responses};
 
 /// Every path that is described; each is also served without `/v1`, and with a slash at its end.
 pub(crate) const PATHS: [&str; 8] = [
@@ -20,6 +20,12 @@ pub(crate) const PATHS: [&str; 8] = [
     "/healthz",
     "/metrics",
 ];
+
+/// Says what this is, to whoever opens the base address.
+pub(crate) async fn hello() -> Json<Value> {
+    let paths = PATHS.iter().filter(|path| path.starts_with("/v1/")).collect::<Vec<_>>();
+    Json(json!({"object": "inglenook", "see": paths}))
+}
 
 /// `GET /openapi.json`
 pub(crate) async fn serve() -> Json<Value> {
@@ -66,7 +72,7 @@ fn operation(path: &str, schemas: &mut SchemaGenerator) -> Value {
         "/v1/chat/completions" => {
             let answer =
                 streamed(json_of::<ChatCompletion>(schemas), json_of::<ChatChunk>(schemas));
-            post::<request::Body>("The next message of a conversation.", answer, schemas)
+            post::<chat::Body>("The next message of a conversation.", answer, schemas)
         }
         "/v1/completions" => {
             let one = json_of::<TextCompletion>(schemas);

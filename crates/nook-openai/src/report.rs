@@ -1,19 +1,17 @@
 //! What the owner sees of each request: which program asked, who computed, how fast, how it ended.
 //!
-//! One [`Report`] belongs to each reply that is being read, and to each list of texts whose embeddings are
-//! worked out. It is filed once: at the end, at an error, or when it is dropped because the client left. A
-//! request that was refused before there was a report is filed by the guard ([`refused`]), and those that came
-//! without a fitting key together ([`strangers`]). Nothing of what was said is in it; what a client says of
-//! itself and of the model that it wants is cut and cleaned first, because anybody may write anything there.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+//! One [`Report`] belongs to each reply that is being read, and to each list of texts whose
+//! embeddings are worked out. It is filed once: at the end, at an error, or when it is dropped
+//! because the client left. A request that was refused before there was a report is filed by the
+//! guard ([`refused`]), and those that came without a fitting key together ([`strangers`]). Nothing
+//! of what was said is in it; what a client says of itself and of the model that it wants is cut
+//! and cleaned first, because anybody may write anything there.
 
 use nook_api::views::{PortRequestKind, PortRequestView, ReplyEvent, ReplySummary, RouteView};
 use nook_api::{Embedded, NodeHandle};
 use nook_base::{ErrorCode, clock};
 
-use crate::guard::Caller;
+use crate::caller::Caller;
 
 /// What an answer is listed as that its client did not wait for.
 const LEFT: &str = "cancelled";
@@ -33,16 +31,6 @@ pub(crate) struct Report {
     is_filed: bool,
 }
 
-/// Whether a request has a report of its own, for whoever would file one in its place. Set once.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Reported(Arc<AtomicBool>);
-
-impl Reported {
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 impl Report {
     pub(crate) fn new(
         kind: PortRequestKind,
@@ -50,7 +38,7 @@ impl Report {
         caller: Caller,
         model: String,
     ) -> Self {
-        caller.reported.0.store(true, Ordering::Relaxed);
+        caller.reported.set();
         let model = cleaned(&model);
         Self { house, kind, caller, model, devices: Vec::new(), tokens: 0, is_filed: false }
     }
@@ -166,7 +154,8 @@ fn file_refusal(
     });
 }
 
-/// Untrusted text as it may stand in a list: one line, no control or direction characters, not long.
+/// Untrusted text as it may stand in a list: one line, no control or direction characters, not
+/// long.
 pub(crate) fn cleaned(text: &str) -> String {
     let plain = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
     let plain: String = plain.filter(|c| !is_invisible(*c)).take(NAME_CHARS_MAX + 1).collect();
@@ -176,7 +165,8 @@ pub(crate) fn cleaned(text: &str) -> String {
     }
 }
 
-/// Control characters, and those that turn the direction of what stands around them or show nothing.
+/// Control characters, and those that turn the direction of what stands around them or show
+/// nothing.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')

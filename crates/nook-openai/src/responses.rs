@@ -18,12 +18,12 @@ use nook_api::views::ReplySummary;
 use nook_base::clock;
 use serde_json::{Value, json};
 
+use crate::answer::new_id;
 use crate::asking::{Asked, Heard, Leaves};
 use crate::body;
-use crate::chat::new_id;
+use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::guard::Caller;
-use crate::server::Port;
+use crate::port::Port;
 use crate::shapes::finish_reason;
 use crate::stream::{self, Outgoing, comment};
 use items::Items;
@@ -38,15 +38,16 @@ pub(crate) async fn respond(
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
-    let wish = sent.understand(&port.house.now())?;
+    let understood = sent.understand(&port.house.now())?;
     let id = new_id("resp_");
-    let asked = Asked::begin(&port, caller, wish.request, &id, Leaves::of(wish.stream)).await?;
-    let mut object = wish.object;
+    let asked =
+        Asked::begin(&port, caller, understood.request, &id, Leaves::of(understood.stream)).await?;
+    let mut object = understood.object;
     object.id = id;
     object.created_at = clock::unix_seconds();
     object.model = asked.model().to_owned();
     let answering = Answering { object, asked, items: Items::default(), number: 0, begun: false };
-    if wish.stream { Ok(stream::send(answering)) } else { whole(answering).await }
+    if understood.stream { Ok(stream::send(answering)) } else { whole(answering).await }
 }
 
 /// A response that is being made.

@@ -3,7 +3,7 @@
 //! The OpenAPI document is made from these types, so what it says is what is sent.
 
 use nook_api::views::{FinishReason, ReplySummary};
-use nook_api::{LikelyToken, PieceOdds};
+use nook_api::{LikelyToken, PieceLogprobs};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -262,10 +262,10 @@ impl Usage {
     }
 }
 
-impl From<&PieceOdds> for TokenLogprob {
-    fn from(odds: &PieceOdds) -> Self {
-        let TopLogprob { token, logprob, bytes } = (&odds.chosen).into();
-        let top_logprobs = odds.top.iter().map(TopLogprob::from).collect();
+impl From<&PieceLogprobs> for TokenLogprob {
+    fn from(logprobs: &PieceLogprobs) -> Self {
+        let TopLogprob { token, logprob, bytes } = (&logprobs.chosen).into();
+        let top_logprobs = logprobs.top.iter().map(TopLogprob::from).collect();
         Self { token, logprob, bytes, top_logprobs }
     }
 }
@@ -282,21 +282,21 @@ impl From<&LikelyToken> for TopLogprob {
 
 impl ChatLogprobs {
     /// Of some tokens; `None` where none were told.
-    pub(crate) fn of(odds: &[PieceOdds]) -> Option<Self> {
-        let content = odds.iter().map(TokenLogprob::from).collect::<Vec<_>>();
+    pub(crate) fn of(logprobs: &[PieceLogprobs]) -> Option<Self> {
+        let content = logprobs.iter().map(TokenLogprob::from).collect::<Vec<_>>();
         (!content.is_empty()).then_some(Self { content, refusal: None })
     }
 }
 
 impl TextLogprobs {
     /// Of some tokens that begin at character `offset` of the text; `None` where none were told.
-    pub(crate) fn of(odds: &[PieceOdds], offset: &mut usize) -> Option<Self> {
+    pub(crate) fn of(logprobs: &[PieceLogprobs], offset: &mut usize) -> Option<Self> {
         let mut told = Self::default();
-        for odds in odds {
-            let chosen = TopLogprob::from(&odds.chosen);
+        for logprobs in logprobs {
+            let chosen = TopLogprob::from(&logprobs.chosen);
             told.text_offset.push(*offset);
             *offset += chosen.token.chars().count();
-            let top = odds.top.iter().map(TopLogprob::from);
+            let top = logprobs.top.iter().map(TopLogprob::from);
             told.top_logprobs.push(top.map(|top| (top.token, top.logprob)).collect());
             told.tokens.push(chosen.token);
             told.token_logprobs.push(chosen.logprob);

@@ -3,14 +3,15 @@
 use nook_base::{ErrorCode, clock};
 use nook_text::said::THOUGHT_MARKS;
 use nook_text::{
-    CallRule, Constraint, EncodeOptions, Moment, Opening, RawSamplerSettings, RenderOptions,
-    ReplyForm, ReplyShape, Role, Sampler, SamplerSettings, StopStrings, Thought, Tokenizer,
-    ToolChoice,
+    CallRule, Constraint, EncodeOptions, Moment, Opening, RenderOptions, ReplyForm, ReplyShape,
+    Role, Sampler, SamplerSettings, StopStrings, Thought, Tokenizer, ToolChoice,
 };
 use serde_json::{Map, Value};
 
 use nook_api::views::{ChatRole, Wording};
-use nook_api::{ChatMessage, Dialog, GenerateRequest, NodeError, Prompt, Sampling};
+use nook_api::{
+    ChatMessage, Dialog, GenerateRequest, NodeError, Prompt, Sampling, SamplingParameters,
+};
 use nook_resources::shelf::OpenModel;
 
 /// The effort that asks for no thinking.
@@ -300,21 +301,16 @@ pub(crate) fn too_long(model: &OpenModel, tokens: usize) -> NodeError {
     .worded(Wording::PromptTooLong { tokens: tokens as u64, model: name.clone(), window })
 }
 
+/// How freely a reply chooses its words unless its request says so.
+const TEMPERATURE: f32 = 0.7;
+
 fn sampler(model: &OpenModel, sampling: &Sampling) -> Result<Sampler, NodeError> {
-    let raw = RawSamplerSettings {
-        temperature: Some(sampling.temperature.unwrap_or(0.7)),
-        top_k: sampling.top_k,
-        top_p: sampling.top_p,
-        min_p: sampling.min_p,
-        repetition_penalty: sampling.repetition_penalty,
-        repetition_window: None,
-        frequency_penalty: sampling.frequency_penalty,
-        presence_penalty: sampling.presence_penalty,
-    };
+    let asked = sampling.parameters;
+    let parameters =
+        SamplingParameters { temperature: asked.temperature.or(Some(TEMPERATURE)), ..asked };
     let biased: Vec<u32> = sampling.biases.iter().map(|(id, _)| *id).collect();
     check_ids(model, &biased)?;
-    let seed = sampling.seed.unwrap_or_else(rand::random);
-    let settings = SamplerSettings::new(raw, seed).map_err(bad)?;
+    let settings = SamplerSettings::new(parameters, rand::random()).map_err(bad)?;
     Sampler::new(settings).with_biases(&sampling.biases).map_err(bad)
 }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use nook_api::SamplingParameters;
 use nook_api::views::{
     ChatRole, FailoverView, FinishReason, PartView, ReplyEvent, RouteView, ShardState,
 };
 use nook_base::ActivationDtype;
-use nook_control::{Client, ClientError, GenerateWish, ReplyLines, SamplingWish, WishedMessage};
+use nook_control::{Client, ClientError, ReplyLines, ReplyRequest, RequestMessage};
 
 use crate::node::Node;
 use crate::process::{Standstill, Throttle};
@@ -20,7 +21,7 @@ const SLOW: u32 = 16;
 
 /// A greedy reply that is wanted.
 #[derive(Debug, Clone)]
-pub struct Wish(GenerateWish);
+pub struct Wish(ReplyRequest);
 
 /// A reply under way. Dropping it stops the reply.
 #[derive(Debug)]
@@ -75,12 +76,12 @@ impl Wish {
     /// The greedy continuation of a text by the built-in model, activations as exact as computed.
     #[must_use]
     pub fn text(text: &str, tokens: u32) -> Self {
-        Self(GenerateWish {
+        Self(ReplyRequest {
             model: "ember".to_owned(),
             text: Some(text.to_owned()),
             messages: None,
             tokens_max: Some(tokens),
-            sampling: SamplingWish { temperature: Some(0.0), ..SamplingWish::default() },
+            sampling: SamplingParameters::GREEDY,
             stop: Vec::new(),
             activation_dtype: Some(ActivationDtype::F32),
             this_device_only: false,
@@ -91,7 +92,7 @@ impl Wish {
     #[must_use]
     pub fn chat(messages: &[(ChatRole, String)], tokens: u32) -> Self {
         let message =
-            |(role, text): &(ChatRole, String)| WishedMessage { role: *role, text: text.clone() };
+            |(role, text): &(ChatRole, String)| RequestMessage { role: *role, text: text.clone() };
         let mut wish = Self::text("", tokens);
         wish.0.text = None;
         wish.0.messages = Some(messages.iter().map(message).collect());
@@ -102,7 +103,7 @@ impl Wish {
     #[must_use]
     pub fn drawn(mut self, seed: u64) -> Self {
         self.0.sampling =
-            SamplingWish { temperature: Some(0.9), seed: Some(seed), ..self.0.sampling };
+            SamplingParameters { temperature: Some(0.9), seed: Some(seed), ..self.0.sampling };
         self
     }
 

@@ -25,7 +25,7 @@ pub use grammar::{Allowed, Constraint, GrammarError, Grammars, ReplyShape, Token
 pub use reply::{Piece, ReplyText};
 pub use said::{ReplyForm, Said, SaidParser, Thought};
 pub use sampler::{
-    BiasError, RawSamplerSettings, SampleError, Sampler, SamplerSettings, SamplerSettingsError,
+    BiasError, SampleError, Sampler, SamplerSettings, SamplerSettingsError, SamplingParameters,
     TokenOdds,
 };
 pub use stop::{StopOutcome, StopStrings, StopStringsError};

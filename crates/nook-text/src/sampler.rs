@@ -21,7 +21,7 @@ mod settings;
 
 pub use odds::{ODDS_MAX, TokenOdds, odds};
 pub use settings::{
-    COUNT_PENALTY_MAX, PENALTY_MAX, RawSamplerSettings, SamplerSettings, SamplerSettingsError,
+    COUNT_PENALTY_MAX, PENALTY_MAX, SamplerSettings, SamplerSettingsError, SamplingParameters,
     TEMPERATURE_MAX, WINDOW_MAX,
 };
 
@@ -177,7 +177,7 @@ impl Sampler {
     }
 
     /// Chooses a token. `logits` are by id; `history` are the tokens so far, of which the last
-    /// [`RawSamplerSettings::repetition_window`] count; only what is in `allowed` can be chosen. At
+    /// [`SamplingParameters::repetition_window`] count; only what is in `allowed` can be chosen. At
     /// temperature 0 it is the first index of the greatest (biased, penalised) logit.
     pub fn sample_within(
         &mut self,

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use nook_api::SamplingParameters;
 use nook_api::views::{ReplyEvent, ReplySummary, RouteView};
 use nook_base::clock;
-use nook_control::{GenerateWish, ReplyLines, SamplingWish};
+use nook_control::{ReplyLines, ReplyRequest};
 use nook_testkit::Node;
 
 /// Longest wait for the next event of a reply.
@@ -35,12 +36,12 @@ impl Asking {
         tokens: u32,
         arm: Arm,
     ) -> anyhow::Result<Self> {
-        let wish = GenerateWish {
+        let wish = ReplyRequest {
             model: model.to_owned(),
             text: Some(prompt.to_owned()),
             messages: None,
             tokens_max: Some(tokens),
-            sampling: SamplingWish { temperature: Some(0.0), ..SamplingWish::default() },
+            sampling: SamplingParameters::GREEDY,
             stop: Vec::new(),
             activation_dtype: None,
             this_device_only: arm == Arm::Undivided,

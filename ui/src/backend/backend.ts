@@ -23,6 +23,8 @@ export interface WindowListener {
   goTo: (page: Page) => void;
   /** Closing only minimised the window, because this desktop shows no tray icons. */
   noTray: () => void;
+  /** The program cannot go on because of a fault of its own; `log` is where it wrote why. Nothing comes after it. */
+  stopped: (log: string | null) => void;
   /** Files were dropped on the window: their whole paths, and why one more of them has none here. */
   dropped: (paths: string[], refused: Problem | null) => void;
 }
@@ -60,6 +62,8 @@ export interface Shell {
 
   /** Ends the program. */
   quit(): Promise<void>;
+  /** Starts the program anew, after a fault stopped it; this page ends with it. */
+  restart(): Promise<void>;
 
   /** Opens an https link in the person's browser. */
   openLink(url: string): Promise<void>;

@@ -113,6 +113,11 @@ export class FakeBackend extends NodeCalls implements Shell {
     this.#listener?.noTray();
   }
 
+  /** The program stops because of a fault. */
+  breaks(log: string | null = '/data/inglenook/inglenook.log'): void {
+    this.#listener?.stopped(log);
+  }
+
   /** Lets the time of so many tokens pass where it stands: see `ByHand`. */
   async pass(tokens: number): Promise<void> {
     if (!(this.#pace instanceof ByHand)) throw new Error('time passes by itself here');
@@ -432,6 +437,10 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 
   quit(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  restart(): Promise<void> {
     return Promise.resolve();
   }
 

@@ -43,6 +43,7 @@ class TauriBackend extends NodeCalls implements Shell {
       if (message.kind === 'house') listener.house(message.house);
       else if (message.kind === 'go_to') listener.goTo(message.page);
       else if (message.kind === 'dropped') listener.dropped(message.paths, message.refused);
+      else if (message.kind === 'stopped') listener.stopped(message.log);
       else listener.noTray();
     };
     return ask('watch', { news });
@@ -66,6 +67,7 @@ class TauriBackend extends NodeCalls implements Shell {
   testPort = (): Promise<number> => ask('test_port');
   diagnostics = (): ReturnType<Shell['diagnostics']> => ask('diagnostics');
   quit = (): Promise<void> => ask('quit');
+  restart = (): Promise<void> => ask('restart');
   openLink = (url: string): Promise<void> => ask('open_link', { url });
 }
 

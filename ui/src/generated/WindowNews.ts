@@ -14,7 +14,11 @@ house: HouseView, } | { "kind": "go_to",
 /**
  * The page.
  */
-page: Page, } | { "kind": "no_tray" } | { "kind": "dropped", 
+page: Page, } | { "kind": "no_tray" } | { "kind": "stopped", 
+/**
+ * Where this program's log is, which says why; absent where there is none.
+ */
+log: string | null, } | { "kind": "dropped", 
 /**
  * Where they lie.
  */

@@ -133,8 +133,31 @@ export const DEFAULTS: SettingValues = {
 
 export type SettingKey = keyof SettingValues;
 
+/** The settings that a page offers; the program takes no other one from a page. */
+export const OFFERED = [
+  'port.expose_to_lan',
+  'gate.lend',
+  'gate.borrow',
+  'gate.copy',
+  'network.give_models',
+  'window.notifications',
+  'window.safe_graphics',
+  'distributed_inference.pooling',
+  'distributed_inference.whole_on_own_devices',
+  'distributed_inference.spot_checks_per_thousand',
+  'distributed_inference.local_prefix_layers',
+  'distributed_inference.local_suffix_layers',
+  'distributed_inference.host.max_lent_memory_mb',
+  'distributed_inference.host.max_concurrent_streams',
+  'distributed_inference.host.pause.on_battery',
+  'distributed_inference.host.pause.in_full_screen',
+  'distributed_inference.host.pause.when_busy_percent',
+  'distributed_inference.host.pause.quiet_hours',
+] as const satisfies readonly SettingKey[];
+export type OfferedKey = (typeof OFFERED)[number];
+
 /** A setting and its new value. */
-export type SettingChange = { [K in SettingKey]: { key: K; value: SettingValues[K] } }[SettingKey];
+export type SettingChange = { [K in OfferedKey]: { key: K; value: SettingValues[K] } }[OfferedKey];
 
 /** What the fields of numbers allow. */
 export const BOUNDS = {

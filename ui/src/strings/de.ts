@@ -43,6 +43,17 @@ export const de: Strings = {
     failed: (reason) => `Das Teilen bleibt, wie es war: ${reason}`,
   },
 
+  stopped: {
+    title: shell.stopped,
+    cause: 'Im Programm ist etwas schiefgegangen, und so kann es nicht weiterlaufen. Es lag nicht an dir.',
+    kept: 'Deine Gespräche und Einstellungen sind gespeichert. Eine Antwort, die gerade entstand, kann mitten im Satz enden.',
+    meanwhile: 'Bis du Inglenook neu startest, antwortet dieser Computer nicht und hilft keinem anderen Gerät.',
+    restart: shell.restart,
+    restarting: 'Startet neu…',
+    quit: shell.quit,
+    log: 'Wenn sich jemand den Fehler ansehen soll, zeig ihm das Protokoll:',
+  },
+
   chats: {
     title: 'Gespräche',
     new: 'Neues Gespräch',
@@ -465,7 +476,7 @@ export const de: Strings = {
       own: 'Ein weiterer Computer von dir: darf mit deinen Nachrichten rechnen und benutzen, was dieser Computer teilt.',
     },
     honest:
-      'Vertraute Geräte rechnen mit Zahlen, die aus deinen Wörtern entstehen. Wem ein helfendes Gerät gehört, der könnte das Programm verändern und das meiste herausfinden, was du und das Modell geschrieben haben. Vertraue den Menschen, die dir über die Schulter schauen dürften.',
+      'Vertraute Geräte rechnen mit Zahlen, die aus deinen Wörtern entstehen. Wem ein helfendes Gerät gehört, der kann, wenn er will, alles Wort für Wort mitlesen, was du und das Modell schreiben. Vertraue nur Menschen, die dir über die Schulter schauen dürften.',
   },
 
   pairing: {

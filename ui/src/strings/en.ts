@@ -52,6 +52,17 @@ export const en = {
     failed: (reason: string) => `Sharing stays as it was: ${reason}`,
   },
 
+  stopped: {
+    title: shell.stopped,
+    cause: 'Something in the program went wrong, and it cannot go on as it is. You did nothing wrong.',
+    kept: 'Your chats and settings are saved. An answer that was being written may end in the middle.',
+    meanwhile: 'Until you restart Inglenook, this computer does not answer and does not help other devices.',
+    restart: shell.restart,
+    restarting: 'Restarting…',
+    quit: shell.quit,
+    log: 'If you want somebody to look into it, show them the log:',
+  },
+
   chats: {
     title: 'Conversations',
     new: 'New chat',
@@ -483,7 +494,7 @@ export const en = {
       own: 'Another computer of yours: may compute on your prompts, and may use what this computer shares.',
     },
     honest:
-      'Trusted devices compute on numbers made from your words. The owner of a helping device who modified the software could work out most of what you and the model wrote. Trust the people you would let read over your shoulder.',
+      'Trusted devices compute on numbers made from your words. The owner of a helping device who wants to can read everything you and the model write, word for word. Trust only people whom you would let read over your shoulder.',
   },
 
   pairing: {

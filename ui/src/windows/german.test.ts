@@ -67,3 +67,18 @@ it('says why the last reply did without a device, and why the port is closed', a
   expect(here.getByText(/Der Anschluss 127\.0\.0\.1:4587 kann nicht geöffnet werden \(ein anderes Programm benutzt die Adresse; das System sagt: Address already in use/)).toBeTruthy();
   expect(here.getByText('dem Schlüsselbund des Systems')).toBeTruthy();
 });
+
+it('says where trust is chosen that a helper can read along, word for word', async () => {
+  await user.click(screen.getByTestId('nav-privacy'));
+  expect(screen.getByText(/alles Wort für Wort mitlesen/)).toBeTruthy();
+});
+
+it('says that a fault stopped the program, and what is kept', async () => {
+  backend.breaks();
+  await tick();
+  const said = screen.getByTestId('stopped').textContent;
+  expect(said).toContain('Inglenook ist wegen eines Fehlers stehen geblieben');
+  expect(said).toContain('Deine Gespräche und Einstellungen sind gespeichert.');
+  expect(screen.getByTestId('restart').textContent.trim()).toBe('Inglenook neu starten');
+  expect(said).not.toMatch(/\b(?:the|and|because|Restart)\b/);
+});

@@ -314,7 +314,7 @@ describe('sharing', () => {
 it('privacy says who can take part, the honest sentence, and sets what stays', async () => {
   await go('privacy');
   expect(screen.getByTestId('privacy-meter').textContent).toContain('Dad’s PC and Mum’s laptop can take part');
-  expect(screen.getByText(/could work out most of what you and the model wrote/)).toBeTruthy();
+  expect(screen.getByText(/can read everything you and the model write, word for word/)).toBeTruthy();
   await enter('prefix-layers', '3');
   await enter('spot-checks', '20');
   await user.selectOptions(screen.getByTestId('borrow'), 'own');

@@ -27,6 +27,8 @@ export class WindowState {
   problem = $state<string | null>(null);
   /** Whether the person has to be told why the window does not go away. */
   noTray = $state(false);
+  /** Set once the program cannot go on because of a fault of its own; `log` is where it wrote why. */
+  stopped = $state.raw<{ log: string | null } | null>(null);
   /** Whether the side bar is open where it covers the page. */
   sideBar = $state(false);
   /** Whether the list of keys is open. */
@@ -58,6 +60,7 @@ export class WindowState {
         house: (house) => { this.#hear(house); },
         goTo: (page) => { this.show(page); },
         noTray: () => { this.noTray = true; },
+        stopped: (log) => { this.stopped = { log }; },
         dropped: (paths, refused) => { this.#drop(paths, refused); },
       });
     } catch (thrown) {
@@ -170,6 +173,7 @@ export class WindowState {
 
   /** Does what a key asks for; says whether it did anything. */
   act(action: Action): boolean {
+    if (this.stopped !== null && action !== 'quit') return false;
     switch (action) {
       case 'new-chat':
         this.startNew();

@@ -176,7 +176,7 @@ describe('devices', () => {
     expect(dell?.textContent).toContain('Not used.');
     const trust = screen.getByRole('combobox', { name: 'Trust in Old Dell' });
     const honest = document.getElementById(trust.getAttribute('aria-describedby') ?? '');
-    expect(honest?.textContent).toContain('could work out most of what you and the model wrote');
+    expect(honest?.textContent).toContain('can read everything you and the model write, word for word');
   });
 
   it('sets trust, and shows what the house says when it is refused', async () => {
@@ -231,5 +231,62 @@ describe('names and roles', () => {
     expect(await faults()).toEqual([]);
     await user.click(screen.getByRole('button', { name: 'Forget Old Dell' }));
     expect(await faults()).toEqual([]);
+  });
+});
+
+describe('a fault that stops the program', () => {
+  it('takes the place of every page, says what is kept, and offers a restart', async () => {
+    await user.click(screen.getByTestId('nav-devices'));
+    backend.breaks('/data/inglenook.log');
+    await tick();
+    const said = screen.getByTestId('stopped').textContent;
+    expect(said).toContain('Inglenook stopped because of a fault');
+    expect(said).toContain('Your chats and settings are saved.');
+    expect(said).toContain('/data/inglenook.log');
+    expect(screen.queryByTestId('nav-devices')).toBeNull();
+    const restart = vi.spyOn(backend, 'restart');
+    await user.click(screen.getByTestId('restart'));
+    expect(restart).toHaveBeenCalledOnce();
+    expect(await faults()).toEqual([]);
+  });
+
+  it('offers to quit too, by button and by key, and takes no other key', async () => {
+    backend.breaks();
+    await tick();
+    const quit = vi.spyOn(backend, 'quit');
+    await user.click(screen.getByTestId('quit'));
+    await user.keyboard('{Control>}q{/Control}');
+    expect(quit).toHaveBeenCalledTimes(2);
+    expect(state.act('new-chat')).toBe(false);
+    expect(state.act('help')).toBe(false);
+    expect(state.help).toBe(false);
+  });
+
+  it('presses no button with what somebody is typing', async () => {
+    await user.type(screen.getByTestId('prompt'), 'Tell me');
+    const restart = vi.spyOn(backend, 'restart');
+    backend.breaks();
+    await tick();
+    expect(document.activeElement).toBe(screen.getByRole('heading', { level: 1 }));
+    await user.keyboard(' a story{Enter}');
+    expect(restart).not.toHaveBeenCalled();
+  });
+
+  it('says why the restart failed, and may be asked again', async () => {
+    backend.breaks(null);
+    await tick();
+    vi.spyOn(backend, 'restart').mockRejectedValue(new Error('The program is not there any more.'));
+    await user.click(screen.getByTestId('restart'));
+    expect(screen.getByRole('alert').textContent).toBe('The program is not there any more.');
+    expect(screen.getByTestId<HTMLButtonElement>('restart').disabled).toBe(false);
+    expect(screen.getByTestId('stopped').textContent).not.toContain('log');
+  });
+
+  it('closes a question and the list of keys, which belong to what is gone', async () => {
+    await user.keyboard('{Control>}/{/Control}');
+    expect(screen.getByTestId('shortcuts')).toBeTruthy();
+    backend.breaks();
+    await tick();
+    expect(screen.queryByTestId('shortcuts')).toBeNull();
   });
 });

@@ -2,7 +2,7 @@
  *  and dark; less movement and the system's own colours are respected. */
 import { expect, type Page, test } from '@playwright/test';
 import { isGood } from './good';
-import { goTo, open, openConversation, pass, settle, TO_THE_END, TO_WRITING } from './visit';
+import { breaks, goTo, open, openConversation, pass, settle, TO_THE_END, TO_WRITING } from './visit';
 
 const THEMES = ['light', 'dark'] as const;
 const PAUSES = ['owner', 'quiet_hours', 'battery', 'full_screen', 'busy'];
@@ -87,6 +87,20 @@ for (const theme of THEMES) {
     await isGood(page, theme, 'refused');
     await openConversation(page, 'Packing list');
     await isGood(page, theme, 'cut-before');
+  });
+}
+
+for (const chosen of [{ theme: 'light' }, { theme: 'dark', language: 'de' }, { theme: 'light', language: 'mirrored', size: 'huge' }] as const) {
+  const look = Object.values(chosen).join('-');
+  test(`a fault that stopped the program is told well (${look})`, async ({ page }) => {
+    await open(page, { ...chosen, byHand: true });
+    await breaks(page);
+    await expect(page.getByTestId('stopped')).toBeVisible();
+    await isGood(page, look, 'stopped');
+    await page.setViewportSize({ width: 360, height: 480 });
+    await isGood(page, look, 'stopped-narrow');
+    await page.getByTestId('restart').scrollIntoViewIfNeeded();
+    await expect(page.getByTestId('restart')).toBeInViewport();
   });
 }
 

@@ -42,6 +42,14 @@ export async function pass(page: Page, tokens: number): Promise<void> {
   }, tokens);
 }
 
+/** A fault stops the program, in a household whose time stands (`byHand`). */
+export async function breaks(page: Page): Promise<void> {
+  await page.evaluate(() => {
+    const { household } = window as unknown as { household: { breaks(): void } };
+    household.breaks();
+  });
+}
+
 /** What lies between a question and its third token, as the household counts it. */
 export const TO_WRITING = 12;
 /** More than any reply or download takes. */

@@ -1,4 +1,4 @@
-//! Kept conversations as doors show them.
+//! Kept conversations as front ends show them.
 
 use serde::{Deserialize, Serialize};
 

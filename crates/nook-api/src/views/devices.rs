@@ -1,4 +1,4 @@
-//! Other devices, as doors show them.
+//! Other devices, as front ends show them.
 
 use serde::{Deserialize, Serialize};
 

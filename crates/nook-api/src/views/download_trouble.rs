@@ -1,4 +1,4 @@
-//! Why a download does not go on, for doors that say it in the person's language.
+//! Why a download does not go on, for front ends that say it in the person's language.
 //!
 //! What servers and libraries said stays in their own words: a `reason` that is a text is English.
 

@@ -1,4 +1,5 @@
-//! Models as the doors show them: those that are here, those that could be, and those on their way.
+//! Models as front ends show them: those that are here, those that could be, and those on their
+//! way.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Where the models lie, and moving them, as the doors show it.
+//! Where the models lie, and moving them, as front ends show it.
 
 use serde::{Deserialize, Serialize};
 

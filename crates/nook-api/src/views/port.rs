@@ -1,4 +1,4 @@
-//! What the doors show of the local port: its state, its keys, and what programs asked lately.
+//! What front ends show of the local port: its state, its keys, and what programs asked lately.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Why the system refused something, for doors that speak other languages.
+//! Why the system refused something, for front ends that speak other languages.
 //!
 //! Whoever makes a trouble has an error of some library and its words. Rust ends the words of every
 //! system error with its number, through however many libraries they went, so the number tells what it

@@ -1,4 +1,4 @@
-//! What the owner has chosen, as doors show it and change it.
+//! What the owner has chosen, as front ends show it and change it.
 //!
 //! Keys, types and ranges are declared in one place, in the store; here they are data. The window's
 //! types for them are generated from the declaration (`settings.ts`).

@@ -1,4 +1,4 @@
-//! What a refusal says, for doors that say it in the person's language.
+//! What a refusal says, for front ends that say it in the person's language.
 //!
 //! A refusal carries its code, an English sentence, and one of these where the window has words of its
 //! own for it. The catalogues of the window must have an entry for each kind: their type is generated

@@ -17,18 +17,18 @@ use nook_control::ClientError;
 
 use super::{LOOK, size};
 use crate::ask::view;
-use crate::door::Door;
+use crate::connection::Connection;
 use crate::output;
 
 pub(super) async fn run(
-    door: &Door,
+    connection: &Connection,
     path: Option<PathBuf>,
     usual: bool,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let to = match path {
         None if !usual => {
-            tell(&view(&door.client).await?.models_folder, json);
+            tell(&view(&connection.client).await?.models_folder, json);
             return Ok(ExitCode::SUCCESS);
         }
         None => None,
@@ -37,31 +37,31 @@ pub(super) async fn run(
             Some(whole.with_context(|| format!("cannot resolve {}", path.display()))?)
         }
     };
-    let before = view(&door.client).await?.models_folder.path;
+    let before = view(&connection.client).await?.models_folder.path;
     let is_named = to.as_ref().is_some_and(|to| to.display().to_string() == before);
     let mut shown = Shown::new(json);
     // Kept when this is interrupted: what was asked for may be on its way.
-    let asking = door.client.move_models(to);
+    let asking = connection.client.move_models(to);
     tokio::pin!(asking);
     let interrupted = tokio::select! {
         biased;
         // Listened for before anything moves.
         () = nook_control::asked_by_the_system() => true,
-        moved = shown.ask(door, asking.as_mut()) => {
+        moved = shown.ask(connection, asking.as_mut()) => {
             moved?;
             false
         }
     };
     if interrupted {
-        shown.stop(door, asking).await?;
+        shown.stop(connection, asking).await?;
     }
     drop(shown);
-    let folder = &view(&door.client).await?.models_folder;
+    let folder = &view(&connection.client).await?.models_folder;
     if let Some(problem) = &folder.problem {
         bail!("{}", problem.sentence);
     }
     // What was there already, and was named again, has not moved; neither has what was stopped, here or at
-    // another door. Too late to be stopped is a move that clears the old folder.
+    // another front end. Too late to be stopped is a move that clears the old folder.
     if folder.path == before && (interrupted || !is_named) {
         output::note(format!("The move was stopped. The models are in {before}"));
         return Ok(ExitCode::FAILURE);
@@ -89,7 +89,7 @@ impl Shown {
     /// downloads rest and all was looked at.
     async fn ask(
         &mut self,
-        door: &Door,
+        connection: &Connection,
         mut asking: Pin<&mut impl Future<Output = Result<(), ClientError>>>,
     ) -> anyhow::Result<()> {
         loop {
@@ -97,10 +97,10 @@ impl Shown {
                 answered = &mut asking => {
                     self.is_answered = true;
                     answered?;
-                    return self.until_over(door).await;
+                    return self.until_over(connection).await;
                 }
                 looked = async {
-                    let looked = self.look(door).await;
+                    let looked = self.look(connection).await;
                     tokio::time::sleep(LOOK).await;
                     looked
                 } => {
@@ -114,28 +114,28 @@ impl Shown {
     /// the one to move: it is said until that is answered, and once behind it.
     async fn stop(
         &mut self,
-        door: &Door,
+        connection: &Connection,
         mut asking: Pin<&mut impl Future<Output = Result<(), ClientError>>>,
     ) -> anyhow::Result<()> {
         while !self.is_answered {
-            door.client.stop_moving_models().await?;
+            connection.client.stop_moving_models().await?;
             // Also a refusal is an answer: then nothing moves.
             self.is_answered = tokio::time::timeout(LOOK, &mut asking).await.is_ok();
         }
-        door.client.stop_moving_models().await?;
-        self.until_over(door).await
+        connection.client.stop_moving_models().await?;
+        self.until_over(connection).await
     }
 
-    async fn until_over(&mut self, door: &Door) -> anyhow::Result<()> {
-        while self.look(door).await? {
+    async fn until_over(&mut self, connection: &Connection) -> anyhow::Result<()> {
+        while self.look(connection).await? {
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
     }
 
     /// Shows how far it is; whether it is under way.
-    async fn look(&mut self, door: &Door) -> anyhow::Result<bool> {
-        let folder = view(&door.client).await?.models_folder;
+    async fn look(&mut self, connection: &Connection) -> anyhow::Result<bool> {
+        let folder = view(&connection.client).await?.models_folder;
         let Some(now) = &folder.moving else { return Ok(false) };
         match &self.bar {
             Some(bar) => {

@@ -9,8 +9,8 @@ use interprocess::local_socket::tokio::{Stream, prelude::*};
 use interprocess::local_socket::{GenericFilePath, ToFsName};
 use nook_api::NodeHandle;
 use nook_api::views::{ChatRole, ReplyEvent, Trust};
-use nook_api::{Calls as _, NodeCalls as _, PairTarget, Request, Sharing};
-use nook_control::{Client, ClientError, GenerateWish, SamplingWish, WishedMessage};
+use nook_api::{Calls as _, NodeCalls as _, PairTarget, Request, SamplingParameters, Sharing};
+use nook_control::{Client, ClientError, ReplyRequest, RequestMessage};
 use nook_node::{HouseOptions, WorkerCommand};
 use nook_testkit::Throttle;
 use tempfile::TempDir;
@@ -80,14 +80,14 @@ impl Node {
     }
 }
 
-fn wish(text: Option<&str>, messages: Option<&str>, tokens_max: u32) -> GenerateWish {
-    let message = |text: &str| vec![WishedMessage { role: ChatRole::User, text: text.to_owned() }];
-    GenerateWish {
+fn wish(text: Option<&str>, messages: Option<&str>, tokens_max: u32) -> ReplyRequest {
+    let message = |text: &str| vec![RequestMessage { role: ChatRole::User, text: text.to_owned() }];
+    ReplyRequest {
         model: "ember".to_owned(),
         text: text.map(str::to_owned),
         messages: messages.map(message),
         tokens_max: Some(tokens_max),
-        sampling: SamplingWish { temperature: Some(0.0), ..SamplingWish::default() },
+        sampling: SamplingParameters::GREEDY,
         stop: Vec::new(),
         activation_dtype: None,
         this_device_only: true,
@@ -95,15 +95,15 @@ fn wish(text: Option<&str>, messages: Option<&str>, tokens_max: u32) -> Generate
 }
 
 /// A reply of hundreds of tokens: so hot that no end of turn is likely to come.
-fn long_wish() -> GenerateWish {
-    GenerateWish {
-        sampling: SamplingWish {
+fn long_wish() -> ReplyRequest {
+    ReplyRequest {
+        sampling: SamplingParameters {
             temperature: Some(10.0),
             top_k: Some(0),
             top_p: Some(1.0),
             min_p: Some(0.0),
             seed: Some(1),
-            ..SamplingWish::default()
+            ..SamplingParameters::default()
         },
         ..wish(Some("Once upon a time"), None, 800)
     }
@@ -162,13 +162,13 @@ async fn what_cannot_be_done_is_refused_with_a_code_and_a_sentence() {
         }
     }
     for (row, unfit) in [
-        ("no model", GenerateWish { model: "none".to_owned(), ..wish(Some("x"), None, 1) }),
+        ("no model", ReplyRequest { model: "none".to_owned(), ..wish(Some("x"), None, 1) }),
         ("nothing to continue", wish(None, None, 1)),
         ("two things to continue", wish(Some("x"), Some("hi"), 1)),
     ] {
         assert!(matches!(node.client.generate(unfit).await, Err(ClientError::Refused(_))), "{row}");
     }
-    let long = GenerateWish { text: Some("x".repeat(9 << 20)), ..wish(None, None, 1) };
+    let long = ReplyRequest { text: Some("x".repeat(9 << 20)), ..wish(None, None, 1) };
     assert!(matches!(node.client.generate(long).await, Err(ClientError::TooLong { .. })));
     node.close().await;
 }

@@ -187,7 +187,7 @@ pub(super) fn keep(
 fn refused(error: NodeError) -> ReplyPiece {
     let (code, sentence) = (error.code.name().to_owned(), error.sentence);
     let event = ReplyEvent::PipelineAborted { code, sentence };
-    ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None }
+    ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None }
 }
 
 /// What has come and is not in the database yet.
@@ -318,7 +318,7 @@ mod tests {
     use nook_api::views::{MessageFinish, StretchView, WorkView};
 
     fn piece(event: ReplyEvent) -> ReplyPiece {
-        ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None }
+        ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None }
     }
 
     fn delta(text: &str, tokens: u32) -> ReplyPiece {

@@ -50,24 +50,24 @@ impl Apart {
     /// What doors are shown of a piece, in order: nothing of a token whose text is not certain yet. An end
     /// comes last, behind what was held back.
     pub(super) fn told(&mut self, piece: ReplyPiece) -> Vec<ReplyPiece> {
-        let ReplyPiece { event, ids, odds } = piece;
+        let ReplyPiece { event, ids, logprobs } = piece;
         match event {
             ReplyEvent::TokenDelta { text, tokens } => {
                 self.tokens = tokens;
                 let said = self.parser.push(&text);
                 let mut shown = self.shown(said);
                 if let Some(first) = shown.first_mut() {
-                    (first.ids, first.odds) = (ids, odds);
+                    (first.ids, first.logprobs) = (ids, logprobs);
                 }
                 shown
             }
             ReplyEvent::Done { .. } | ReplyEvent::PipelineAborted { .. } => {
                 let said = self.parser.finish();
                 let mut shown = self.shown(said);
-                shown.push(ReplyPiece { event, ids, odds });
+                shown.push(ReplyPiece { event, ids, logprobs });
                 shown
             }
-            event => vec![ReplyPiece { event, ids, odds }],
+            event => vec![ReplyPiece { event, ids, logprobs }],
         }
     }
 
@@ -83,7 +83,7 @@ impl Apart {
                 // Kept chats offer no tools, so their form knows no calls.
                 Said::Call { .. } | Said::Arguments { .. } => continue,
             };
-            shown.push(ReplyPiece { event, ids: Sensitive(Vec::new()), odds: None });
+            shown.push(ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None });
         }
         shown
     }

@@ -9,8 +9,8 @@ use super::keeping::{self, Begun};
 use super::{Books, ChatBook, ChatEvent, role_view};
 use nook_api::views::ChatRole;
 use nook_api::{
-    Answer, ChatMessage, GenerateRequest, NodeError, Prompt, Reach, Sampling, StartedTurn, Turn,
-    TurnText,
+    Answer, ChatMessage, GenerateRequest, NodeError, Prompt, Reach, SamplingParameters,
+    StartedTurn, Turn, TurnText,
 };
 
 /// Characters of a first message that become the title of its conversation.
@@ -52,7 +52,8 @@ impl ChatBook {
                     model,
                     prompt: prepared.prompt,
                     tokens_max: None,
-                    sampling: Sampling { temperature, ..Sampling::default() },
+                    sampling: SamplingParameters { temperature, ..SamplingParameters::default() }
+                        .into(),
                     stop: Vec::new(),
                     activation_dtype: None,
                     reach: prepared.reach,

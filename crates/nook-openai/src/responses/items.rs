@@ -4,7 +4,7 @@ use nook_text::Said;
 use serde_json::{Value, json};
 
 use super::shape::{OutputItem, OutputText, ReasoningText};
-use crate::chat::{new_call_id, new_id};
+use crate::answer::{new_call_id, new_id};
 
 /// What the model did so far; the last item may be open.
 #[derive(Default)]

@@ -12,8 +12,8 @@ use super::shape::{ResponseObject, TextSettings};
 use crate::content::Content;
 use crate::error::ApiError;
 use crate::format::{self, SentFormat};
-use crate::knobs::{Knobs, model_name, refuse, tokens_max};
 use crate::messages::{MESSAGES_MAX, role};
+use crate::sampling::{SentSampling, model_name, refuse, tokens_max};
 use crate::tools::{self, SentChoice, SentTool};
 
 /// A request for a response. Fields that are not listed are ignored.
@@ -87,7 +87,7 @@ struct SentReasoning {
 }
 
 /// The body as understood.
-pub(super) struct Wish {
+pub(super) struct Understood {
     pub(super) request: GenerateRequest,
     pub(super) stream: bool,
     /// The answer before anything was said.
@@ -96,7 +96,7 @@ pub(super) struct Wish {
 
 impl Body {
     /// Checks everything and turns it into a request to the house.
-    pub(super) fn understand(self, house: &HouseView) -> Result<Wish, ApiError> {
+    pub(super) fn understand(self, house: &HouseView) -> Result<Understood, ApiError> {
         refuse(&[
             (
                 self.previous_response_id.is_some(),
@@ -148,18 +148,22 @@ impl Body {
         let effort = self.reasoning.and_then(|reasoning| reasoning.effort);
         let turns = turns(self.instructions, self.input)?;
         let dialog = Dialog { turns, tools, choice, parallel, effort };
-        let knobs =
-            Knobs { temperature: self.temperature, top_p: self.top_p, shape, ..Knobs::default() };
+        let sampling = SentSampling {
+            temperature: self.temperature,
+            top_p: self.top_p,
+            shape,
+            ..SentSampling::default()
+        };
         let request = GenerateRequest {
             model: model_name(self.model, house)?,
             prompt: Prompt::Dialog(Box::new(dialog)),
             tokens_max: tokens_max("max_output_tokens", self.max_output_tokens)?,
-            sampling: knobs.sampling()?,
+            sampling: sampling.sampling()?,
             stop: Vec::new(),
             activation_dtype: None,
             reach: Reach::House,
         };
-        Ok(Wish { request, stream: self.stream.unwrap_or(false), object })
+        Ok(Understood { request, stream: self.stream.unwrap_or(false), object })
     }
 }
 

@@ -77,11 +77,11 @@ async fn a_stream_of_completions_says_the_same() {
             let told = its.iter().filter_map(|choice| choice["logprobs"][key].as_array());
             told.flatten().cloned().collect()
         };
-        let odds = &whole["choices"][index]["logprobs"];
+        let logprobs = &whole["choices"][index]["logprobs"];
         for key in ["tokens", "token_logprobs", "top_logprobs", "text_offset"] {
-            assert_eq!(json!(all(key)), odds[key], "{key}");
+            assert_eq!(json!(all(key)), logprobs[key], "{key}");
         }
-        assert_eq!(odds["text_offset"][0], 0);
+        assert_eq!(logprobs["text_offset"][0], 0);
     }
     port.close().await;
 }

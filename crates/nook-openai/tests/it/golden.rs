@@ -4,7 +4,7 @@
 //! own door, and put into the expected text.
 
 use nook_api::views::{ChatRole, FinishReason, ReplyEvent, ReplySummary};
-use nook_api::{ChatMessage, GenerateRequest, NodeHandle, Prompt, Reach, Sampling};
+use nook_api::{ChatMessage, GenerateRequest, NodeHandle, Prompt, Reach, SamplingParameters};
 use nook_base::Sensitive;
 use serde_json::json;
 
@@ -17,7 +17,7 @@ async fn said(house: &NodeHandle) -> (Vec<String>, ReplySummary) {
         model: "ember".to_owned(),
         prompt: Prompt::Chat(vec![ChatMessage { role: ChatRole::User, text }]),
         tokens_max: Some(6),
-        sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
+        sampling: SamplingParameters::GREEDY.into(),
         stop: Vec::new(),
         activation_dtype: None,
         reach: Reach::House,

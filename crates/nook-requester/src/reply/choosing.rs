@@ -7,7 +7,7 @@ use nook_base::{ErrorCode, Sensitive};
 use nook_text::{Allowed, Constraint, GrammarError, SampleError, Sampler, TokenOdds, Tokenizer};
 use tokio::task::JoinHandle;
 
-use nook_api::{LikelyToken, PieceOdds};
+use nook_api::{LikelyToken, PieceLogprobs};
 
 /// Chooses the tokens of one reply.
 #[derive(Debug)]
@@ -111,12 +111,12 @@ impl Guide {
 
 impl ChosenOdds {
     /// With the bytes of its tokens.
-    pub(crate) fn spelt(self, tokenizer: &Tokenizer) -> PieceOdds {
+    pub(crate) fn spelt(self, tokenizer: &Tokenizer) -> PieceLogprobs {
         let token = |id: u32, logarithm: f32| LikelyToken {
             bytes: Sensitive(tokenizer.decode_bytes_with_control(id).to_owned()),
             logarithm,
         };
-        PieceOdds {
+        PieceLogprobs {
             chosen: token(self.id, self.odds.chosen),
             top: self.odds.top.iter().map(|(id, logarithm)| token(*id, *logarithm)).collect(),
         }

@@ -424,19 +424,19 @@ impl<'a> Elsewhere<'a> {
 }
 
 fn sampling(sampler: &Sampler) -> WholeSampling {
-    let (raw, seed) = sampler.settings().raw();
+    let asked = sampler.settings().parameters();
     // Every one of them is set.
     let number = Option::unwrap_or_default;
     WholeSampling {
-        seed,
-        temperature: number(raw.temperature),
-        top_k: raw.top_k.unwrap_or_default(),
-        top_p: number(raw.top_p),
-        min_p: number(raw.min_p),
-        repetition_penalty: number(raw.repetition_penalty),
-        repetition_window: raw.repetition_window.unwrap_or_default(),
-        frequency_penalty: number(raw.frequency_penalty),
-        presence_penalty: number(raw.presence_penalty),
+        seed: asked.seed.unwrap_or_default(),
+        temperature: number(asked.temperature),
+        top_k: asked.top_k.unwrap_or_default(),
+        top_p: number(asked.top_p),
+        min_p: number(asked.min_p),
+        repetition_penalty: number(asked.repetition_penalty),
+        repetition_window: asked.repetition_window.unwrap_or_default(),
+        frequency_penalty: number(asked.frequency_penalty),
+        presence_penalty: number(asked.presence_penalty),
     }
 }
 

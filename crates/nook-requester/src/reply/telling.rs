@@ -17,7 +17,7 @@ use nook_api::views::{
     FailoverView, FinishReason, LegView, PredictionView, ReplyEvent, ReplySpeedView, ReplySummary,
     RouteView, ShardState,
 };
-use nook_api::{PieceOdds, ReplyPiece};
+use nook_api::{PieceLogprobs, ReplyPiece};
 use nook_resources::adverts::AdvertBook;
 use nook_resources::shelf::Listed;
 use nook_resources::trails::Unwanted;
@@ -58,7 +58,7 @@ impl Teller {
     /// Hands an event over; a slow reader slows the reply, one that takes nothing for
     /// [`READER_STALL_LIMIT`] ends it.
     pub(crate) async fn tell(&self, event: ReplyEvent, ids: Vec<u32>) -> Result<(), ReaderLeft> {
-        self.tell_piece(ReplyPiece { event, ids: Sensitive(ids), odds: None }).await
+        self.tell_piece(ReplyPiece { event, ids: Sensitive(ids), logprobs: None }).await
     }
 
     async fn tell_piece(&self, piece: ReplyPiece) -> Result<(), ReaderLeft> {
@@ -74,14 +74,14 @@ impl Teller {
         now: Instant,
         text: String,
         id: u32,
-        odds: Option<PieceOdds>,
+        logprobs: Option<PieceLogprobs>,
     ) -> Result<(), ReaderLeft> {
         self.tokens += 1;
         self.first.get_or_insert(now);
         self.last = Some(now);
         let tokens = self.tokens;
         let event = ReplyEvent::TokenDelta { text, tokens };
-        self.tell_piece(ReplyPiece { event, ids: Sensitive(vec![id]), odds }).await
+        self.tell_piece(ReplyPiece { event, ids: Sensitive(vec![id]), logprobs }).await
     }
 
     /// Text that was held back, at the end of a reply.

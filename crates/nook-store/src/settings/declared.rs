@@ -1,11 +1,10 @@
 //! Every setting, declared once.
 //!
 //! A new setting is one entry here, the place that reads its field, and a behavioural test. The
-//! file's
-//! template, the errors, `nook settings`, `docs/settings.md`, the view and the window's types
-//! follow
-//! from the entry; `cargo xtask goldens` rewrites the generated ones. The text is written for
-//! owners.
+//! file's template, the errors, `nook settings`, `docs/settings.md`, the view and the window's types
+//! follow from the entry; `cargo xtask goldens` rewrites the generated ones. The text is written for
+//! owners. What a page of the window offers is marked `in_window`: a page can change no other
+//! setting.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -55,7 +54,7 @@ declare! {
         /// Whether other machines of the network may use the port, always with its key. What is
         /// asked
         /// and answered there is not encrypted.
-        "port.expose_to_lan" => expose_to_lan: bool = false, next_start(Side::Port);
+        "port.expose_to_lan" => expose_to_lan: bool = false, next_start(Side::Port).in_window();
         /// Web pages that may use the port, by their origin. Others are refused.
         "port.allowed_origins" => allowed_origins: Vec<String> = Vec::new(),
             next_start(Side::Port).example("[\"http://localhost:3000\"]");
@@ -64,11 +63,13 @@ declare! {
     /// The least trust that a paired computer needs for each purpose.
     existing GatePolicy in "gate" {
         /// Who may use the layers that this computer shares.
-        "gate.lend" => lend: TrustLevel = GatePolicy::DEFAULT.lend, at_once(Lending);
+        "gate.lend" => lend: TrustLevel = GatePolicy::DEFAULT.lend, at_once(Lending).in_window();
         /// Who may compute on prompts of this computer.
-        "gate.borrow" => borrow: TrustLevel = GatePolicy::DEFAULT.borrow, at_once(Asking);
+        "gate.borrow" => borrow: TrustLevel = GatePolicy::DEFAULT.borrow,
+            at_once(Asking).in_window();
         /// Who may copy models from this computer, and from whom this computer copies some.
-        "gate.copy" => copy: TrustLevel = GatePolicy::DEFAULT.copy, at_once(Side::Models);
+        "gate.copy" => copy: TrustLevel = GatePolicy::DEFAULT.copy,
+            at_once(Side::Models).in_window();
     }
 
     /// Links to other computers.
@@ -81,7 +82,7 @@ declare! {
         /// demonstrations.
         "network.loopback" => loopback: bool = false, next_start(Side::Links);
         /// Whether this computer gives its models to computers that `gate.copy` lets in.
-        "network.give_models" => give_models: bool = true, at_once(Side::Models);
+        "network.give_models" => give_models: bool = true, at_once(Side::Models).in_window();
     }
 
     /// Model files.
@@ -105,9 +106,9 @@ declare! {
         "window.language" => language: Option<Language> = None,
             next_start(Side::Window).example("\"de\"");
         /// Whether the desktop may show notices.
-        "window.notifications" => notifications: bool = true, at_once(Side::Window);
+        "window.notifications" => notifications: bool = true, at_once(Side::Window).in_window();
         /// Whether the window is drawn without the graphics card.
-        "window.safe_graphics" => safe_graphics: bool = false, next_start(Side::Window);
+        "window.safe_graphics" => safe_graphics: bool = false, next_start(Side::Window).in_window();
     }
 
     /// Replies that are computed on several computers.
@@ -117,7 +118,8 @@ declare! {
         /// When other computers help: if the reply is predicted to be faster or this computer
         /// cannot
         /// compute it alone (`when_faster`), or whenever they offer the layers (`always`).
-        "distributed_inference.pooling" => pooling: Pooling = Pooling::WhenFaster, at_once(Asking);
+        "distributed_inference.pooling" => pooling: Pooling = Pooling::WhenFaster,
+            at_once(Asking).in_window();
         /// How layers are divided: as predicted to be best (`planned`), in equal parts (`uniform`),
         /// or
         /// in proportion to speed with no computer left out (`weighted`).
@@ -125,7 +127,7 @@ declare! {
         /// Whether a whole request may run on a faster computer that both sides mark `own`. That
         /// computer sees the prompt and the reply.
         "distributed_inference.whole_on_own_devices" => whole_on_own_devices: bool = false,
-            at_once(Asking);
+            at_once(Asking).in_window();
         /// The most computers that compute one reply.
         "distributed_inference.max_shards_per_request" => max_shards_per_request: u32 = 16,
             at_once(Asking).whole(1, HOPS_MAX as i64).unit("computers");
@@ -145,7 +147,7 @@ declare! {
         /// Of a thousand pieces of prompts, how many are computed a second time to find wrong
         /// numbers.
         "distributed_inference.spot_checks_per_thousand" => spot_checks_per_thousand: u32 = 0,
-            at_once(Asking).whole(0, 1000).unit("of a thousand");
+            at_once(Asking).in_window().whole(0, 1000).unit("of a thousand");
         /// How numbers travel between computers: exact (`fp32`), in half the bytes and as good
         /// (`fp16`), in a quarter of the bytes and less exact (`q8`), or `q8` only where a reply is
         /// predicted to become much faster by it (`auto`).
@@ -159,10 +161,10 @@ declare! {
             at_once(Asking).whole(1, 64).unit("replies");
         /// How many layers at the front of a model never leave this computer.
         "distributed_inference.local_prefix_layers" => local_prefix_layers: u32 = 1,
-            at_once(Asking).whole(0, 1024).unit("layers");
+            at_once(Asking).in_window().whole(0, 1024).unit("layers");
         /// How many layers at the end of a model never leave this computer.
         "distributed_inference.local_suffix_layers" => local_suffix_layers: u32 = 1,
-            at_once(Asking).whole(0, 1024).unit("layers");
+            at_once(Asking).in_window().whole(0, 1024).unit("layers");
     }
 
     /// What this computer computes for others.
@@ -176,10 +178,10 @@ declare! {
         /// of
         /// this computer, at most 20 GB.
         "distributed_inference.host.max_lent_memory_mb" => max_lent_memory: Option<Megabytes> = None,
-            at_once(Lending).whole(1, 16_000_000).unit("MB").example("8000");
+            at_once(Lending).in_window().whole(1, 16_000_000).unit("MB").example("8000");
         /// The most streams of other computers at once. A further one is told `busy`.
         "distributed_inference.host.max_concurrent_streams" => max_concurrent_streams: u32 = 4,
-            at_once(Lending).whole(1, 64).unit("streams");
+            at_once(Lending).in_window().whole(1, 64).unit("streams");
         /// The only layers that are shared, of any model. For demonstrations.
         "distributed_inference.host.layers" => layers: Option<LayerRange> = None,
             at_once(Lending).example("\"2-5\"");
@@ -191,16 +193,17 @@ declare! {
     #[derive(Eq)]
     new PauseSettings in "distributed_inference.host.pause" {
         /// While this computer runs on its battery.
-        "distributed_inference.host.pause.on_battery" => on_battery: bool = true, at_once(Lending);
+        "distributed_inference.host.pause.on_battery" => on_battery: bool = true,
+            at_once(Lending).in_window();
         /// While another program fills the screen.
         "distributed_inference.host.pause.in_full_screen" => in_full_screen: bool = true,
-            at_once(Lending);
+            at_once(Lending).in_window();
         /// While other programs take more than this share of the processor; 0 is never.
         "distributed_inference.host.pause.when_busy_percent" => when_busy_percent: Option<u32> = None,
-            at_once(Lending).whole(0, 100).unit("percent").example("50");
+            at_once(Lending).in_window().whole(0, 100).unit("percent").example("50");
         /// Between these two times of every day, by the local clock.
         "distributed_inference.host.pause.quiet_hours" => quiet_hours: Option<QuietHours> = None,
-            at_once(Lending).example("\"22:00-07:00\"");
+            at_once(Lending).in_window().example("\"22:00-07:00\"");
         /// Until this moment, in seconds since 1970; 0 is not at all. The button *Pause* writes it.
         "distributed_inference.host.pause.until" => until: u64 = 0,
             at_once(Lending).whole(0, LAST_SECOND).unit("seconds since 1970");

@@ -99,8 +99,17 @@ pub fn typescript() -> String {
     }
     text.push_str(
         "};\n\nexport type SettingKey = keyof SettingValues;\n\n\
+         /** The settings that a page offers; the program takes no other one from a page. */\n\
+         export const OFFERED = [\n",
+    );
+    for setting in SETTINGS.iter().filter(|setting| setting.is_in_window()) {
+        let _ = writeln!(text, "  '{}',", setting.key);
+    }
+    text.push_str(
+        "] as const satisfies readonly SettingKey[];\n\
+         export type OfferedKey = (typeof OFFERED)[number];\n\n\
          /** A setting and its new value. */\n\
-         export type SettingChange = { [K in SettingKey]: { key: K; value: SettingValues[K] } }[SettingKey];\n\n\
+         export type SettingChange = { [K in OfferedKey]: { key: K; value: SettingValues[K] } }[OfferedKey];\n\n\
          /** What the fields of numbers allow. */\nexport const BOUNDS = {\n",
     );
     for setting in SETTINGS {

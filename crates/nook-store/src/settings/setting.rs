@@ -28,6 +28,7 @@ pub(super) struct Spec {
     pub(super) takes: Option<Takes>,
     unit: Option<&'static str>,
     example: Option<&'static str>,
+    in_window: bool,
 }
 
 /// When a changed value acts.
@@ -91,7 +92,7 @@ pub enum Takes {
 
 /// A setting that acts while the program runs.
 pub(super) const fn at_once(side: Side) -> Spec {
-    Spec { acts: Acts::AtOnce, side, takes: None, unit: None, example: None }
+    Spec { acts: Acts::AtOnce, side, takes: None, unit: None, example: None, in_window: false }
 }
 
 /// A setting that acts from the next start on.
@@ -121,6 +122,12 @@ impl Spec {
     /// What the number counts.
     pub(super) const fn unit(mut self, unit: &'static str) -> Self {
         self.unit = Some(unit);
+        self
+    }
+
+    /// A page of the window offers it; the window's pages can change no other one.
+    pub(super) const fn in_window(mut self) -> Self {
+        self.in_window = true;
         self
     }
 
@@ -160,6 +167,12 @@ impl Setting {
     #[must_use]
     pub fn example(&self) -> Option<&'static str> {
         self.spec.example
+    }
+
+    /// Whether a page of the window offers it.
+    #[must_use]
+    pub fn is_in_window(&self) -> bool {
+        self.spec.in_window
     }
 
     /// The section of the file that it stands in.

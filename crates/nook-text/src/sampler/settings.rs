@@ -1,4 +1,6 @@
-//! What a sampler may be asked for, and what it then does: raw wishes, checked settings.
+//! What a sampler may be asked for, and what it then does: parameters as sent, settings as checked.
+
+use serde::{Deserialize, Serialize};
 
 /// Hottest temperature that settings may ask for.
 pub const TEMPERATURE_MAX: f32 = 10.0;
@@ -22,11 +24,12 @@ pub struct SamplerSettingsError {
     pub value: f64,
 }
 
-/// What a client or a settings file asks for; absent fields mean the defaults of
-/// [`SamplerSettings::new`].
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct RawSamplerSettings {
-    /// 0 (greedy) to [`TEMPERATURE_MAX`]; default 0.8.
+/// The sampling parameters of a request: what each front end takes and hands on. Absent fields mean
+/// the defaults of [`SamplerSettings::new`], which also checks the ranges.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SamplingParameters {
+    /// 0 (greedy: always the likeliest token) to [`TEMPERATURE_MAX`]; default 0.8.
     pub temperature: Option<f32>,
     /// How many of the likeliest tokens stay, 0 for all; default 40.
     pub top_k: Option<u32>,
@@ -38,13 +41,30 @@ pub struct RawSamplerSettings {
     /// How much less likely a token becomes that was used lately (Keskar et al., arXiv
     /// 1909.05858), 1 for not at all; default 1.
     pub repetition_penalty: Option<f32>,
-    /// How many of the last tokens count as lately; default 64.
+    /// How many of the last tokens count as lately, at most [`WINDOW_MAX`]; default 64.
     pub repetition_window: Option<u32>,
-    /// Taken off a token's logit for each time that the reply already has it, as OpenAI defines it;
-    /// default 0.
+    /// Taken off a token's logit for each time that the reply already has it, as OpenAI defines it,
+    /// from -[`COUNT_PENALTY_MAX`] to [`COUNT_PENALTY_MAX`]; default 0.
     pub frequency_penalty: Option<f32>,
-    /// Taken off a token's logit once the reply has it; default 0.
+    /// Taken off a token's logit once the reply has it, in the same range; default 0.
     pub presence_penalty: Option<f32>,
+    /// Same seed, same reply; default: what [`SamplerSettings::new`] is given.
+    pub seed: Option<u64>,
+}
+
+impl SamplingParameters {
+    /// Always the likeliest token.
+    pub const GREEDY: Self = Self {
+        temperature: Some(0.0),
+        top_k: None,
+        top_p: None,
+        min_p: None,
+        repetition_penalty: None,
+        repetition_window: None,
+        frequency_penalty: None,
+        presence_penalty: None,
+        seed: None,
+    };
 }
 
 /// How tokens are chosen. Every value is in range: only [`SamplerSettings::new`] makes one.
@@ -62,13 +82,13 @@ pub struct SamplerSettings {
 }
 
 impl SamplerSettings {
-    /// Checks `raw` and fills in llama.cpp's defaults. The seed is the caller's: nothing here makes
-    /// chance.
-    pub fn new(raw: RawSamplerSettings, seed: u64) -> Result<Self, SamplerSettingsError> {
+    /// Checks `asked` and fills in llama.cpp's defaults. `seed` is taken where none was asked for:
+    /// nothing here makes chance.
+    pub fn new(asked: SamplingParameters, seed: u64) -> Result<Self, SamplerSettingsError> {
         let unit = "from 0 to 1";
-        let temperature = raw.temperature.unwrap_or(0.8);
-        let penalty = raw.repetition_penalty.unwrap_or(1.0);
-        let repetition_window = raw.repetition_window.unwrap_or(64);
+        let temperature = asked.temperature.unwrap_or(0.8);
+        let penalty = asked.repetition_penalty.unwrap_or(1.0);
+        let repetition_window = asked.repetition_window.unwrap_or(64);
         if repetition_window > WINDOW_MAX {
             return Err(SamplerSettingsError {
                 field: "repetition_window",
@@ -78,9 +98,9 @@ impl SamplerSettings {
         }
         Ok(Self {
             temperature: within("temperature", "from 0 to 10", temperature, 0.0, TEMPERATURE_MAX)?,
-            top_k: raw.top_k.unwrap_or(40),
-            top_p: within("top_p", unit, raw.top_p.unwrap_or(0.95), 0.0, 1.0)?,
-            min_p: within("min_p", unit, raw.min_p.unwrap_or(0.05), 0.0, 1.0)?,
+            top_k: asked.top_k.unwrap_or(40),
+            top_p: within("top_p", unit, asked.top_p.unwrap_or(0.95), 0.0, 1.0)?,
+            min_p: within("min_p", unit, asked.min_p.unwrap_or(0.05), 0.0, 1.0)?,
             repetition_penalty: within(
                 "repetition_penalty",
                 "from 0.1 to 10",
@@ -89,9 +109,9 @@ impl SamplerSettings {
                 PENALTY_MAX,
             )?,
             repetition_window,
-            frequency_penalty: count_penalty("frequency_penalty", raw.frequency_penalty)?,
-            presence_penalty: count_penalty("presence_penalty", raw.presence_penalty)?,
-            seed,
+            frequency_penalty: count_penalty("frequency_penalty", asked.frequency_penalty)?,
+            presence_penalty: count_penalty("presence_penalty", asked.presence_penalty)?,
+            seed: asked.seed.unwrap_or(seed),
         })
     }
 
@@ -111,10 +131,10 @@ impl SamplerSettings {
         }
     }
 
-    /// What would be asked for to get these settings, with the seed.
+    /// What would be asked for to get these settings: every parameter is there.
     #[must_use]
-    pub fn raw(&self) -> (RawSamplerSettings, u64) {
-        let raw = RawSamplerSettings {
+    pub fn parameters(&self) -> SamplingParameters {
+        SamplingParameters {
             temperature: Some(self.temperature),
             top_k: Some(self.top_k),
             top_p: Some(self.top_p),
@@ -123,8 +143,8 @@ impl SamplerSettings {
             repetition_window: Some(self.repetition_window),
             frequency_penalty: Some(self.frequency_penalty),
             presence_penalty: Some(self.presence_penalty),
-        };
-        (raw, self.seed)
+            seed: Some(self.seed),
+        }
     }
 
     /// Whether chance plays no part.
@@ -134,8 +154,8 @@ impl SamplerSettings {
     }
 }
 
-fn count_penalty(field: &'static str, wish: Option<f32>) -> Result<f32, SamplerSettingsError> {
-    within(field, "from -2 to 2", wish.unwrap_or(0.0), -COUNT_PENALTY_MAX, COUNT_PENALTY_MAX)
+fn count_penalty(field: &'static str, asked: Option<f32>) -> Result<f32, SamplerSettingsError> {
+    within(field, "from -2 to 2", asked.unwrap_or(0.0), -COUNT_PENALTY_MAX, COUNT_PENALTY_MAX)
 }
 
 fn within(

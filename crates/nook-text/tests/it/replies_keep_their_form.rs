@@ -9,8 +9,8 @@ use nook_base::Sensitive;
 use nook_base::vocabulary::TokenKind;
 use nook_text::grammar::SCHEMA_BYTES_MAX;
 use nook_text::{
-    Allowed, CallRule, GrammarError, Grammars, RawSamplerSettings, ReplyForm, ReplyShape, Said,
-    SaidParser, Sampler, SamplerSettings, Thought, Tokenizer, Tool, ToolChoice, ToolForm,
+    Allowed, CallRule, GrammarError, Grammars, ReplyForm, ReplyShape, Said, SaidParser, Sampler,
+    SamplerSettings, SamplingParameters, Thought, Tokenizer, Tool, ToolChoice, ToolForm,
 };
 use serde_json::{Value, json};
 
@@ -55,9 +55,9 @@ fn babble(bench: &Bench, random: &mut u64) -> Vec<f32> {
 
 /// What such a model says under `shape`.
 fn said(bench: &Bench, shape: &ReplyShape, after: Option<&str>, seed: u64) -> String {
-    let raw = RawSamplerSettings {
+    let raw = SamplingParameters {
         temperature: Some(if seed == 0 { 0.0 } else { 1.0 }),
-        ..RawSamplerSettings::default()
+        ..SamplingParameters::default()
     };
     let mut sampler = Sampler::new(SamplerSettings::new(raw, seed).unwrap());
     let mut constraint = bench.grammars.constrain(shape, after).unwrap();

@@ -1,10 +1,10 @@
 //! Promise: sampling follows its settings, and the same seed gives the same reply.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use nook_text::{BiasError, RawSamplerSettings, SampleError, Sampler, SamplerSettings};
+use nook_text::{BiasError, SampleError, Sampler, SamplerSettings, SamplingParameters};
 use proptest::prelude::*;
 
-const ALL: RawSamplerSettings = RawSamplerSettings {
+const ALL: SamplingParameters = SamplingParameters {
     temperature: Some(1.0),
     top_k: Some(0),
     top_p: Some(1.0),
@@ -13,14 +13,15 @@ const ALL: RawSamplerSettings = RawSamplerSettings {
     repetition_window: Some(64),
     frequency_penalty: Some(0.0),
     presence_penalty: Some(0.0),
+    seed: None,
 };
 
-fn sampler(raw: RawSamplerSettings, seed: u64) -> Sampler {
+fn sampler(raw: SamplingParameters, seed: u64) -> Sampler {
     Sampler::new(SamplerSettings::new(raw, seed).unwrap())
 }
 
 /// How often each of `logits` is drawn in 20,000 draws.
-fn shares(raw: RawSamplerSettings, logits: &[f32], history: &[u32]) -> Vec<f64> {
+fn shares(raw: SamplingParameters, logits: &[f32], history: &[u32]) -> Vec<f64> {
     let mut sampler = sampler(raw, 7);
     let mut counts = vec![0_u32; logits.len()];
     for _ in 0..20_000 {
@@ -29,7 +30,7 @@ fn shares(raw: RawSamplerSettings, logits: &[f32], history: &[u32]) -> Vec<f64> 
     counts.iter().map(|count| f64::from(*count) / 20_000.0).collect()
 }
 
-fn check(raw: RawSamplerSettings, history: &[u32], expected: [f64; 4]) {
+fn check(raw: SamplingParameters, history: &[u32], expected: [f64; 4]) {
     // Probabilities 0.5, 0.3, 0.15, 0.05 in another order than by size.
     let logits = [0.15_f32.ln(), 0.5_f32.ln(), 0.05_f32.ln(), 0.3_f32.ln()];
     let shares = shares(raw, &logits, history);
@@ -42,27 +43,27 @@ fn check(raw: RawSamplerSettings, history: &[u32], expected: [f64; 4]) {
 #[test]
 fn draws_follow_the_probabilities_and_the_filters() {
     check(ALL, &[], [0.15, 0.5, 0.05, 0.3]);
-    check(RawSamplerSettings { top_k: Some(2), ..ALL }, &[], [0.0, 0.625, 0.0, 0.375]);
-    check(RawSamplerSettings { top_p: Some(0.79), ..ALL }, &[], [0.0, 0.625, 0.0, 0.375]);
-    check(RawSamplerSettings { top_p: Some(0.0), ..ALL }, &[], [0.0, 1.0, 0.0, 0.0]);
-    check(RawSamplerSettings { min_p: Some(0.55), ..ALL }, &[], [0.0, 0.625, 0.0, 0.375]);
+    check(SamplingParameters { top_k: Some(2), ..ALL }, &[], [0.0, 0.625, 0.0, 0.375]);
+    check(SamplingParameters { top_p: Some(0.79), ..ALL }, &[], [0.0, 0.625, 0.0, 0.375]);
+    check(SamplingParameters { top_p: Some(0.0), ..ALL }, &[], [0.0, 1.0, 0.0, 0.0]);
+    check(SamplingParameters { min_p: Some(0.55), ..ALL }, &[], [0.0, 0.625, 0.0, 0.375]);
     let cool = [0.0616, 0.6849, 0.0068, 0.2466];
-    check(RawSamplerSettings { temperature: Some(0.5), ..ALL }, &[], cool);
-    check(RawSamplerSettings { temperature: Some(0.0), ..ALL }, &[], [0.0, 1.0, 0.0, 0.0]);
+    check(SamplingParameters { temperature: Some(0.5), ..ALL }, &[], cool);
+    check(SamplingParameters { temperature: Some(0.0), ..ALL }, &[], [0.0, 1.0, 0.0, 0.0]);
 }
 
 #[test]
 fn the_penalty_counts_only_within_its_window() {
-    let strong = RawSamplerSettings { repetition_penalty: Some(10.0), ..ALL };
-    let greedy = RawSamplerSettings { temperature: Some(0.0), ..strong };
+    let strong = SamplingParameters { repetition_penalty: Some(10.0), ..ALL };
+    let greedy = SamplingParameters { temperature: Some(0.0), ..strong };
     check(greedy, &[1], [0.0, 0.0, 0.0, 1.0]);
     check(greedy, &[1, 3, 1], [1.0, 0.0, 0.0, 0.0]);
     check(
-        RawSamplerSettings { repetition_window: Some(1), ..greedy },
+        SamplingParameters { repetition_window: Some(1), ..greedy },
         &[1, 2],
         [0.0, 1.0, 0.0, 0.0],
     );
-    check(RawSamplerSettings { repetition_window: Some(0), ..greedy }, &[1], [0.0, 1.0, 0.0, 0.0]);
+    check(SamplingParameters { repetition_window: Some(0), ..greedy }, &[1], [0.0, 1.0, 0.0, 0.0]);
     assert_eq!(sampler(greedy, 0).sample(&[2.0, 1.0], &[0]), Ok(1));
     assert_eq!(sampler(greedy, 0).sample(&[2.0, 1.0], &[9]), Ok(0));
 }
@@ -76,10 +77,10 @@ fn a_sampler_goes_on_behind_tokens_that_another_one_chose() {
     };
     let cases = [
         ALL,
-        RawSamplerSettings { temperature: Some(0.0), ..ALL },
-        RawSamplerSettings { top_k: Some(1), ..ALL },
-        RawSamplerSettings { top_k: Some(5), frequency_penalty: Some(1.5), ..ALL },
-        RawSamplerSettings { presence_penalty: Some(2.0), repetition_penalty: Some(1.3), ..ALL },
+        SamplingParameters { temperature: Some(0.0), ..ALL },
+        SamplingParameters { top_k: Some(1), ..ALL },
+        SamplingParameters { top_k: Some(5), frequency_penalty: Some(1.5), ..ALL },
+        SamplingParameters { presence_penalty: Some(2.0), repetition_penalty: Some(1.3), ..ALL },
     ];
     for raw in cases {
         let fresh = || sampler(raw, 11).with_biases(&[(3, 2.0), (7, -1.0)]).unwrap();
@@ -98,8 +99,8 @@ fn a_sampler_goes_on_behind_tokens_that_another_one_chose() {
             run(&mut other, &mut rest, cut..40);
             assert_eq!(rest, whole, "{raw:?} cut at {cut}");
         }
-        let (told, seed) = one.settings().raw();
-        assert_eq!(SamplerSettings::new(told, seed).unwrap(), *one.settings());
+        let told = one.settings().parameters();
+        assert_eq!(SamplerSettings::new(told, 0).unwrap(), *one.settings());
         assert_eq!(one.biases().collect::<Vec<_>>(), [(3, 2.0), (7, -1.0)]);
     }
 }
@@ -128,7 +129,7 @@ fn broken_logits_are_errors_with_their_place() {
 fn the_same_seed_gives_the_same_tokens_for_ever() {
     let logits: Vec<f32> = (0..1000).map(|id| ((id * 37 % 101) as f32) / 25.0).collect();
     let draw = |seed| -> Vec<u32> {
-        let mut sampler = sampler(RawSamplerSettings::default(), seed);
+        let mut sampler = sampler(SamplingParameters::default(), seed);
         (0..8).map(|_| sampler.sample(&logits, &[]).unwrap()).collect()
     };
     assert_eq!(draw(42), draw(42));
@@ -141,21 +142,21 @@ fn the_same_seed_gives_the_same_tokens_for_ever() {
 fn settings_out_of_range_name_their_field() {
     let field = |raw| SamplerSettings::new(raw, 0).unwrap_err().field;
     let some = |value| Some(value);
-    assert_eq!(field(RawSamplerSettings { temperature: some(f32::NAN), ..ALL }), "temperature");
-    assert_eq!(field(RawSamplerSettings { temperature: some(-0.1), ..ALL }), "temperature");
+    assert_eq!(field(SamplingParameters { temperature: some(f32::NAN), ..ALL }), "temperature");
+    assert_eq!(field(SamplingParameters { temperature: some(-0.1), ..ALL }), "temperature");
     assert_eq!(
-        field(RawSamplerSettings { temperature: some(f32::INFINITY), ..ALL }),
+        field(SamplingParameters { temperature: some(f32::INFINITY), ..ALL }),
         "temperature"
     );
-    assert_eq!(field(RawSamplerSettings { top_p: some(1.5), ..ALL }), "top_p");
-    assert_eq!(field(RawSamplerSettings { min_p: some(-1.0), ..ALL }), "min_p");
+    assert_eq!(field(SamplingParameters { top_p: some(1.5), ..ALL }), "top_p");
+    assert_eq!(field(SamplingParameters { min_p: some(-1.0), ..ALL }), "min_p");
     assert_eq!(
-        field(RawSamplerSettings { repetition_penalty: some(0.0), ..ALL }),
+        field(SamplingParameters { repetition_penalty: some(0.0), ..ALL }),
         "repetition_penalty"
     );
-    let window = RawSamplerSettings { repetition_window: Some(u32::MAX), ..ALL };
+    let window = SamplingParameters { repetition_window: Some(u32::MAX), ..ALL };
     assert_eq!(field(window), "repetition_window");
-    assert!(SamplerSettings::new(RawSamplerSettings::default(), 0).is_ok());
+    assert!(SamplerSettings::new(SamplingParameters::default(), 0).is_ok());
 }
 
 proptest! {
@@ -204,7 +205,7 @@ proptest! {
                 break;
             }
         }
-        let raw = RawSamplerSettings { top_k: Some(top_k), top_p: Some(top_p), ..ALL };
+        let raw = SamplingParameters { top_k: Some(top_k), top_p: Some(top_p), ..ALL };
         let mut sampler = sampler(raw, seed);
         for _ in 0..20 {
             prop_assert!(kept.contains(&sampler.sample(&logits, &[]).unwrap()));
@@ -214,7 +215,7 @@ proptest! {
 
 /// The first tokens of a greedy reply, with these penalties.
 fn greedy_reply(frequency: f32, presence: f32, biases: &[(u32, f32)]) -> Vec<u32> {
-    let raw = RawSamplerSettings {
+    let raw = SamplingParameters {
         temperature: Some(0.0),
         frequency_penalty: Some(frequency),
         presence_penalty: Some(presence),
@@ -246,6 +247,6 @@ fn biases_move_logits_exactly() {
         assert!(matches!(error, BiasError::OutOfRange { .. }), "{error}");
     }
     assert!(plain().with_biases(&vec![(0, 1.0); 1025]).is_err());
-    let strong = RawSamplerSettings { frequency_penalty: Some(2.5), ..ALL };
+    let strong = SamplingParameters { frequency_penalty: Some(2.5), ..ALL };
     assert_eq!(SamplerSettings::new(strong, 0).unwrap_err().field, "frequency_penalty");
 }

@@ -21,7 +21,7 @@ const CLIENT_FILES: [&str; 2] = ["test_openai.py", "test_examples.py"];
 /// What is asked of packed programs, wherever they lie.
 const PACKAGE_FILE: &str = "test_package.py";
 /// Tests of tray and windows; each gets a display, a session bus and a home of its own.
-const WINDOW_FILES: [&str; 7] = [
+const WINDOW_FILES: [&str; 8] = [
     "test_tray.py",
     "test_no_tray.py",
     "test_first_start.py",
@@ -29,6 +29,7 @@ const WINDOW_FILES: [&str; 7] = [
     "test_pages.py",
     "test_notices.py",
     "test_graphics.py",
+    "test_broken.py",
 ];
 
 /// Words for the interpreter that put a display, a session bus and a home around a test.

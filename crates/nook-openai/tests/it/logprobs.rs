@@ -1,6 +1,6 @@
 //! Settings of the sampler, and how likely its tokens were (rows 24 and 30).
 
-use nook_api::{GenerateRequest, Prompt, Reach, Sampling};
+use nook_api::{GenerateRequest, Prompt, Reach, SamplingParameters};
 use nook_base::Sensitive;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ async fn row_24_penalties_and_biases_change_the_reply_and_are_exact_at_temperatu
         model: "ember".to_owned(),
         prompt: Prompt::Text(Sensitive("Once upon a".to_owned())),
         tokens_max: Some(1),
-        sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
+        sampling: SamplingParameters::GREEDY.into(),
         stop: Vec::new(),
         activation_dtype: None,
         reach: Reach::ThisDevice,
@@ -54,9 +54,9 @@ async fn row_24_penalties_and_biases_change_the_reply_and_are_exact_at_temperatu
         wish
     };
     let free = port.post("/v1/completions", &text(json!({}))).await.json();
-    let odds = &free["choices"][0]["logprobs"];
-    let first = odds["tokens"][0].as_str().unwrap();
-    let likely = odds["top_logprobs"][0].as_object().unwrap();
+    let logprobs = &free["choices"][0]["logprobs"];
+    let first = logprobs["tokens"][0].as_str().unwrap();
+    let likely = logprobs["top_logprobs"][0].as_object().unwrap();
     let second = likely.keys().find(|token| *token != first).unwrap();
     let bias = json!({"logit_bias": {ids[0].to_string(): -100}});
     let biased = port.post("/v1/completions", &text(bias)).await.json();
@@ -67,7 +67,7 @@ async fn row_24_penalties_and_biases_change_the_reply_and_are_exact_at_temperatu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_30_odds_are_told_of_every_token() {
+async fn row_30_logprobs_are_told_of_every_token() {
     let port = Port::open().await;
     let wish = json!({"logprobs": true, "top_logprobs": 3, "max_tokens": 12});
     let answer = chat(&port, wish.clone()).await;

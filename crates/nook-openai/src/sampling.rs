@@ -1,11 +1,11 @@
-//! What clients may turn in every kind of request, checked once.
+//! The parameters that every kind of request may hold, checked once.
 //!
 //! Unknown fields are ignored, as clients expect. A known field that would change the reply and is
 //! not supported is refused by name: never silently dropped.
 
 use axum::http::StatusCode;
-use nook_api::Sampling;
 use nook_api::views::HouseView;
+use nook_api::{Sampling, SamplingParameters};
 use nook_base::Sensitive;
 use nook_text::ReplyShape;
 use schemars::JsonSchema;
@@ -38,7 +38,7 @@ pub(crate) struct StreamOptions {
 
 /// Settings of a reply as sent.
 #[derive(Debug, Default)]
-pub(crate) struct Knobs {
+pub(crate) struct SentSampling {
     pub(crate) temperature: Option<f64>,
     pub(crate) top_p: Option<f64>,
     pub(crate) top_k: Option<u32>,
@@ -52,10 +52,10 @@ pub(crate) struct Knobs {
     pub(crate) shape: Option<ReplyShape>,
 }
 
-impl Knobs {
+impl SentSampling {
     /// The house computes with 32 bits; what does not fit is refused here, ranges by the house.
     pub(crate) fn sampling(self) -> Result<Sampling, ApiError> {
-        Ok(Sampling {
+        let parameters = SamplingParameters {
             temperature: narrow("temperature", self.temperature)?,
             top_k: self.top_k,
             top_p: narrow("top_p", self.top_p)?,
@@ -65,6 +65,10 @@ impl Knobs {
             seed: self.seed.map(i64::cast_unsigned),
             frequency_penalty: within_two("frequency_penalty", self.frequency_penalty)?,
             presence_penalty: within_two("presence_penalty", self.presence_penalty)?,
+            repetition_window: None,
+        };
+        Ok(Sampling {
+            parameters,
             biases: Sensitive(biases(self.logit_bias.unwrap_or_default())?),
             alternatives: self.alternatives,
             shape: self.shape,

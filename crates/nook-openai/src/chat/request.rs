@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 use crate::format::{self, SentFormat};
-use crate::knobs::{Knobs, Stop, StreamOptions, model_name, refuse, stops, tokens_max};
 use crate::messages::{self, SentMessage};
+use crate::sampling::{SentSampling, Stop, StreamOptions, model_name, refuse, stops, tokens_max};
 use crate::tools::{self, SentChoice, SentTool};
 
 /// Most alternatives of a token.
@@ -82,7 +82,7 @@ pub(crate) struct Extras {
 
 /// The body as understood.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct Understood {
     pub(crate) request: GenerateRequest,
     pub(crate) stream: bool,
     pub(crate) extras: Extras,
@@ -90,10 +90,10 @@ pub(crate) struct Wish {
 
 impl Body {
     /// Checks everything and turns it into a request to the house.
-    pub(crate) fn understand(self, house: &HouseView) -> Result<Wish, ApiError> {
+    pub(crate) fn understand(self, house: &HouseView) -> Result<Understood, ApiError> {
         self.refuse_unsupported()?;
         let alternatives = self.logprobs.unwrap_or(false).then(|| self.top_logprobs.unwrap_or(0));
-        let knobs = Knobs {
+        let sampling = SentSampling {
             temperature: self.temperature,
             top_p: self.top_p,
             top_k: self.top_k,
@@ -118,7 +118,7 @@ impl Body {
             model: model_name(self.model, house)?,
             prompt: Prompt::Dialog(Box::new(dialog)),
             tokens_max: tokens_max("max_tokens", self.max_completion_tokens.or(self.max_tokens))?,
-            sampling: knobs.sampling()?,
+            sampling: sampling.sampling()?,
             stop: stops(self.stop)?,
             activation_dtype: None,
             reach: Reach::House,
@@ -127,7 +127,7 @@ impl Body {
             usage: self.stream_options.is_some_and(|options| options.include_usage),
             inglenook: self.inglenook.unwrap_or(false),
         };
-        Ok(Wish { request, stream: self.stream.unwrap_or(false), extras })
+        Ok(Understood { request, stream: self.stream.unwrap_or(false), extras })
     }
 
     fn refuse_unsupported(&self) -> Result<(), ApiError> {

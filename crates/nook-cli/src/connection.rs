@@ -14,12 +14,12 @@ use crate::endings::Failure;
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A way to a node, and the node itself when this command started it.
-pub(crate) struct Door {
+pub(crate) struct Connection {
     pub(crate) client: Client,
     own: Option<NodeHandle>,
 }
 
-impl Door {
+impl Connection {
     /// Connects to the running node of `home`, or starts one that lives as long as this command.
     pub(crate) async fn open(home: Option<PathBuf>) -> anyhow::Result<Self> {
         let client = client(home.as_ref())?;

@@ -1,0 +1,79 @@
+//! What every request to the port can reach: the node, the limits, and what requests share.
+//!
+//! `server` makes one [`Port`] and hands it to `router`; each route gets a clone. Nothing here
+//! knows a route.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use nook_api::{NodeHandle, PortSettings};
+use tokio::sync::Semaphore;
+
+use crate::embedding_queue::EmbeddingQueue;
+use crate::recorder;
+use crate::strangers::Strangers;
+
+/// Wrong keys that are being answered at once; one more is told to try again later.
+const WRONG_KEYS_MAX: usize = 8;
+
+/// What one client may take up before others would feel it.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at once; the next one waits in the system's queue. A quarter of them is only for
+    /// this machine: where the network is let in, one more from there is closed, so that it holds
+    /// up nobody.
+    pub connections: usize,
+    /// Longest wait for a request's header, also between two requests; then the connection ends.
+    pub header: Duration,
+    /// Longest wait for a whole body; then the answer is 408.
+    pub body: Duration,
+}
+
+impl Limits {
+    /// Those of every port; tests take smaller ones.
+    pub const USUAL: Self =
+        Self { connections: 64, header: Duration::from_secs(10), body: Duration::from_secs(30) };
+}
+
+/// What every request can reach.
+#[derive(Debug, Clone)]
+pub(crate) struct Port {
+    pub(crate) house: NodeHandle,
+    pub(crate) address: SocketAddr,
+    pub(crate) origins: Arc<Vec<String>>,
+    /// What this machine is called by others that may reach the port; `None` where none may.
+    pub(crate) exposed_as: Option<Arc<Vec<String>>>,
+    pub(crate) limits: Limits,
+    pub(crate) wrong_keys: Arc<Semaphore>,
+    pub(crate) strangers: Arc<Strangers>,
+    pub(crate) embeddings: EmbeddingQueue,
+    pub(crate) metrics: PrometheusHandle,
+}
+
+/// Where on this machine a connection came in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CameInAt(pub(crate) SocketAddr);
+
+impl Port {
+    /// The port as it stands once its listener has `address`.
+    pub(crate) fn new(
+        house: NodeHandle,
+        address: SocketAddr,
+        settings: &PortSettings,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            house,
+            address,
+            origins: Arc::new(settings.allowed_origins.clone()),
+            exposed_as: settings.exposed.then(|| Arc::new(settings.host_names.clone())),
+            limits,
+            wrong_keys: Arc::new(Semaphore::new(WRONG_KEYS_MAX)),
+            strangers: Arc::default(),
+            embeddings: EmbeddingQueue::new(),
+            metrics: recorder::handle(),
+        }
+    }
+}
