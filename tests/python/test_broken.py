@@ -71,31 +71,6 @@ def board() -> Iterator[NoticeBoard]:
     board.close()
 
 
-def test_the_window_says_it_in_place_of_every_page(panel: Panel) -> None:
-    """In the middle of a reply, and again after the page was loaded anew, in German too."""
-    app = Breakable()
-    with Window(app) as window:
-        window.find("prompt")
-        window.find("first-next")  # The house is up.
-        window.type("prompt", "Once upon a time", Keys.ENTER)
-        window.find("reply-text")
-        app.panic()
-        said = window.text("stopped")
-        for part in (STOPPED, "chats and settings are saved", "inglenook.log", RESTART, QUIT):
-            assert part in said, f"no {part!r} in: {said}"
-        assert not window.all("prompt") and not window.all("nav-chat")
-        window.picture("stopped")
-        window.driver.refresh()
-        assert STOPPED in window.text("stopped")
-        window.driver.execute_script("localStorage.setItem('inglenook.language', 'de')")
-        window.driver.refresh()
-        assert STOPPED_GERMAN in window.text("stopped")
-        window.picture("stopped-german")
-        log = (app.home / "inglenook.log").read_text()
-        assert "the node has ended because of a fault" in log
-        assert "Once upon a time" not in log
-
-
 def test_the_tray_and_a_notice_say_it_where_no_window_is(panel: Panel, board: NoticeBoard) -> None:
     """A click on the notice opens the window; the tray starts the program anew, and all is there."""
     with Breakable(words=["--hidden"]) as app:
@@ -145,6 +120,32 @@ def test_a_node_that_was_asked_to_leave_is_no_fault(panel: Panel, board: NoticeB
         app.process.terminate()
         assert app.process.wait(LEAVE_SECONDS) == 0
         assert not board.titled(STOPPED)
+
+
+# Last: WebDriver may leave the program behind, and there is one program a session.
+def test_the_window_says_it_in_place_of_every_page(panel: Panel) -> None:
+    """In the middle of a reply, and again after the page was loaded anew, in German too."""
+    app = Breakable()
+    with Window(app) as window:
+        window.find("prompt")
+        window.find("first-next")  # The house is up.
+        window.type("prompt", "Once upon a time", Keys.ENTER)
+        window.find("reply-text")
+        app.panic()
+        said = window.text("stopped")
+        for part in (STOPPED, "chats and settings are saved", "inglenook.log", RESTART, QUIT):
+            assert part in said, f"no {part!r} in: {said}"
+        assert not window.all("prompt") and not window.all("nav-chat")
+        window.picture("stopped")
+        window.driver.refresh()
+        assert STOPPED in window.text("stopped")
+        window.driver.execute_script("localStorage.setItem('inglenook.language', 'de')")
+        window.driver.refresh()
+        assert STOPPED_GERMAN in window.text("stopped")
+        window.picture("stopped-german")
+        log = (app.home / "inglenook.log").read_text()
+        assert "the node has ended because of a fault" in log
+        assert "Once upon a time" not in log
 
 
 def up(panel: Panel, app: Breakable) -> TrayItem:
