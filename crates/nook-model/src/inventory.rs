@@ -4,6 +4,9 @@
 //! [`crate::LoadedModel`] owns one and tells it what to load; passes read from it. Nothing counts as
 //! held before the file was seen unchanged after its last byte was read.
 
+mod loading;
+mod rows;
+
 use std::sync::Arc;
 
 use nook_base::{LayerRange, ModelPart};
@@ -12,6 +15,9 @@ use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::parts::{Block, Norm, RopeSet};
 use crate::weights::{Part, Source, Weights};
+
+pub(crate) use loading::Loading;
+pub(crate) use rows::Rows;
 
 /// Weights in memory, in one form.
 #[derive(Debug)]

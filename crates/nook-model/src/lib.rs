@@ -8,7 +8,7 @@
 //!   ids or hidden states in and gives hidden states or logits out.
 //!
 //! A family is one file that turns metadata into a description made of the shared [`parts`]; the
-//! forward pass ([`pass`]) is written once, on plain slices and the kernels of `nook-kernels`. Every
+//! forward pass ([`loaded`]) is written once, on plain slices and the kernels of `nook-kernels`. Every
 //! result is the same bit for bit however a model is cut, a prompt is chunked, sessions are batched,
 //! and however many threads work. Behind the features `candle`, `cuda` and `metal` there is a second
 //! pass, on graphics cards, over the same descriptions (`card`); [`Device`] chooses. Its results agree
@@ -16,21 +16,16 @@
 //!
 //! No token ids, hidden states or logits appear in `Debug` output, errors or logs.
 
-#[cfg(feature = "candle")]
-mod card;
 pub mod device;
 pub mod digest;
 pub mod error;
 mod family;
 pub mod file;
 pub mod gguf;
-pub mod handover;
 mod inventory;
 pub mod loaded;
 mod parts;
-mod pass;
 mod reader;
-pub mod session;
 pub mod shape;
 #[cfg(feature = "synthetic")]
 pub mod synthetic;
@@ -40,10 +35,10 @@ pub use device::{Device, UnknownDevice};
 pub use error::{Fault, ModelError};
 pub use family::Architecture;
 pub use file::ModelFile;
-pub use handover::{HandoverError, LayerExport};
+pub use loaded::handover::{HandoverError, LayerExport};
+pub use loaded::pass::{BatchError, BatchPiece};
+pub use loaded::session::{Input, Output, ResumeError, Session, StepError, TruncateError};
 pub use loaded::{LoadOptions, LoadedModel, Precision};
 pub use nook_base::LogitRows;
 pub use nook_kernels::heap;
-pub use pass::{BatchError, BatchPiece};
-pub use session::{Input, Output, ResumeError, Session, StepError, TruncateError};
 pub use shape::ModelShape;

@@ -7,21 +7,27 @@
 //!
 //! Where a model computes is chosen once, when it is made ([`Device`]): everything else is the same.
 
+#[cfg(feature = "candle")]
+mod card;
+pub mod handover;
+pub mod pass;
+pub mod session;
+
 use std::sync::{Mutex, PoisonError};
 
 use nook_base::{LayerRange, ModelPart};
 use nook_kernels::{Arithmetic, CacheKind, Compute};
 
-#[cfg(feature = "candle")]
-use crate::card::Card;
 use crate::device::Device;
 use crate::error::{Fault, ModelError};
 use crate::file::ModelFile;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Loading};
 use crate::parts::{Block, LayerState};
-use crate::pass::Workspace;
-use crate::session::Session;
-use crate::weights::{Held, Loading, Named};
+use crate::weights::{Held, Named};
+#[cfg(feature = "candle")]
+use card::Card;
+use pass::Workspace;
+use session::Session;
 
 /// How a model is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +166,7 @@ impl LoadedModel {
         let positions = match &self.executor {
             Executor::Cpu(_) => positions,
             #[cfg(feature = "candle")]
-            Executor::Card(_) => crate::card::whole_blocks(positions),
+            Executor::Card(_) => card::whole_blocks(positions),
         };
         self.file.cache_bytes_as(self.cache, layers, positions)
     }
@@ -285,7 +291,9 @@ impl LoadedModel {
         match &self.executor {
             Executor::Cpu(_) => block.state().empty(self.cache),
             #[cfg(feature = "candle")]
-            Executor::Card(card) => LayerState::OnCard(card.empty_state(block.state(), self.cache)),
+            Executor::Card(card) => {
+                LayerState::on_device(card.empty_state(block.state(), self.cache))
+            }
         }
     }
 

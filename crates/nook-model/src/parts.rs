@@ -7,6 +7,7 @@
 
 mod attention;
 mod block;
+mod buffers;
 mod delta;
 mod feed_forward;
 mod linear;
@@ -14,21 +15,26 @@ mod mixture;
 mod mla;
 mod norm;
 mod rope;
+mod rows;
 mod state;
 mod step;
 
 pub(crate) use attention::{Attention, Reach, Temperature, Turn};
 pub(crate) use block::{Block, BlockBuffers, FeedForward, Mixer};
+#[cfg(feature = "candle")]
+pub(crate) use buffers::Choice;
+pub(crate) use buffers::{Buffers, sized};
 pub(crate) use delta::GatedDelta;
 pub(crate) use feed_forward::{Activation, Gated, Plain};
 pub(crate) use linear::Linear;
-#[cfg(feature = "candle")]
-pub(crate) use mixture::Choice;
 pub(crate) use mixture::{Mixture, Routing, Scores, SharedExpert};
 pub(crate) use mla::{LatentForm, Mla};
 pub(crate) use norm::{Norm, NormKind};
 pub(crate) use rope::{Factors, RopeSet, RopeSpec};
+pub(crate) use rows::{Broken, Span};
+#[cfg(feature = "candle")]
+pub(crate) use state::DeviceState;
 #[cfg(feature = "candle")]
 pub(crate) use state::Recurrent;
 pub(crate) use state::{LayerState, StateShape};
-pub(crate) use step::{Broken, Buffers, Lanes, Span, Step, sized};
+pub(crate) use step::{Lanes, Step};

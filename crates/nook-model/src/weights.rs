@@ -6,8 +6,6 @@
 //! device brings its own source and weights and uses the same descriptions.
 
 mod listing;
-mod loading;
-mod rows;
 
 use std::fmt;
 
@@ -16,8 +14,6 @@ use nook_kernels::Matrix;
 use crate::error::Fault;
 
 pub(crate) use listing::list;
-pub(crate) use loading::Loading;
-pub(crate) use rows::Rows;
 
 /// In what form weights are.
 pub(crate) trait Weights: fmt::Debug {

@@ -6,6 +6,7 @@
 
 use nook_kernels::{Compute, Product, multiply, vector};
 
+use super::buffers::{Choice, Gathered};
 use super::{Activation, Broken, Buffers, Gated, Linear, Step, sized};
 use crate::error::Fault;
 use crate::weights::{Held, Named, Part, Source, Weights};
@@ -58,26 +59,6 @@ pub(crate) struct Routing {
 pub(crate) enum Scores {
     Softmax,
     Sigmoid,
-}
-
-/// One row's choice of one expert.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Choice {
-    pub(crate) expert: usize,
-    pub(crate) row: usize,
-    pub(crate) weight: f32,
-}
-
-/// Buffers of mixtures.
-#[derive(Debug, Default)]
-pub(crate) struct Gathered {
-    scores: Vec<f32>,
-    /// By expert, then by row.
-    choices: Vec<Choice>,
-    /// Of one row: number, and what it is chosen by.
-    ranking: Vec<(usize, f32)>,
-    input: Vec<f32>,
-    output: Vec<f32>,
 }
 
 impl Part for Mixture<Named> {

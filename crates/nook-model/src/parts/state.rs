@@ -1,12 +1,14 @@
 //! What a session remembers of one layer: keys and values of every position, or one state that every
 //! position changes.
 
+use std::any::Any;
+use std::fmt::Debug;
+use std::ops::Range;
+
 use nook_kernels::cache::handover::HandoverError;
 use nook_kernels::{CacheKind, CacheShape, LayerCache};
 
 use super::Broken;
-#[cfg(feature = "candle")]
-use crate::card::CardState;
 
 /// The sizes of what a layer remembers, without the kind of its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +24,28 @@ pub(crate) enum StateShape {
 pub(crate) enum LayerState {
     Keys(LayerCache),
     Recurrent(Recurrent),
-    /// Either, on a graphics card.
-    #[cfg(feature = "candle")]
-    OnCard(CardState),
+    /// Either, on another device than the processor.
+    OnDevice(Box<dyn DeviceState>),
+}
+
+/// What a session remembers of one layer on another device than the processor.
+pub(crate) trait DeviceState: Any + Debug + Send + Sync {
+    /// Positions that count.
+    fn position(&self) -> u32;
+    /// Bytes held.
+    fn bytes(&self) -> u64;
+    /// Makes room for `positions` positions in all; false when there is no memory.
+    fn reserve(&mut self, positions: u32) -> bool;
+    /// Whether the first `positions` positions can be kept without the others.
+    fn can_truncate(&self, positions: u32) -> bool;
+    /// Keeps the first `positions` positions, and drops what a failed step left.
+    fn truncate(&mut self, positions: u32);
+    /// Makes what a step computed count.
+    fn commit(&mut self);
+    /// The positions `range`, in the bytes of the processor's own states.
+    fn export(&self, range: Range<u32>) -> Result<Vec<u8>, HandoverError>;
+    /// Adds exported positions after those that are here.
+    fn import(&mut self, bytes: &[u8]) -> Result<(), HandoverError>;
 }
 
 /// A state that every position changes. A step reads one copy and writes the other, so that a step
@@ -69,14 +90,31 @@ impl StateShape {
 }
 
 impl LayerState {
+    /// A state on another device.
+    #[cfg(feature = "candle")]
+    pub(crate) fn on_device(state: impl DeviceState) -> Self {
+        Self::OnDevice(Box::new(state))
+    }
+
+    /// The state, if it is of this kind of device.
+    #[cfg(feature = "candle")]
+    pub(crate) fn of_device<T: DeviceState>(&mut self) -> Option<&mut T> {
+        match self {
+            Self::OnDevice(state) => {
+                let any: &mut dyn Any = &mut **state;
+                any.downcast_mut()
+            }
+            Self::Keys(_) | Self::Recurrent(_) => None,
+        }
+    }
+
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Keys(cache) => cache.bytes(),
             Self::Recurrent(state) if state.copies[0].is_empty() => 0,
             Self::Recurrent(state) => Recurrent::bytes_of(state.numbers),
-            #[cfg(feature = "candle")]
-            Self::OnCard(state) => state.bytes(),
+            Self::OnDevice(state) => state.bytes(),
         }
     }
 
@@ -85,8 +123,7 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.reserve(positions as usize).is_ok(),
             Self::Recurrent(state) => positions == 0 || state.reserve(),
-            #[cfg(feature = "candle")]
-            Self::OnCard(state) => state.reserve(positions as usize),
+            Self::OnDevice(state) => state.reserve(positions),
         }
     }
 
@@ -97,8 +134,7 @@ impl LayerState {
             Self::Recurrent(state) => {
                 positions == 0 || positions == state.position || state.earlier == Some(positions)
             }
-            #[cfg(feature = "candle")]
-            Self::OnCard(state) => state.can_truncate(positions),
+            Self::OnDevice(state) => state.can_truncate(positions),
         }
     }
 
@@ -107,8 +143,7 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.truncate(positions as usize),
             Self::Recurrent(state) => state.truncate(positions),
-            #[cfg(feature = "candle")]
-            Self::OnCard(state) => state.truncate(positions),
+            Self::OnDevice(state) => state.truncate(positions),
         }
     }
 
@@ -117,19 +152,17 @@ impl LayerState {
         match self {
             Self::Keys(_) => {}
             Self::Recurrent(state) => state.commit(),
-            #[cfg(feature = "candle")]
-            Self::OnCard(state) => state.commit(),
+            Self::OnDevice(state) => state.commit(),
         }
     }
 
     /// The positions `range`, as bytes. A recurrent state goes whole: its range begins at 0 and ends
     /// where it is.
-    pub(crate) fn export(&self, range: std::ops::Range<u32>) -> Result<Vec<u8>, HandoverError> {
+    pub(crate) fn export(&self, range: Range<u32>) -> Result<Vec<u8>, HandoverError> {
         match self {
             Self::Keys(cache) => cache.export(range.start as usize..range.end as usize),
             Self::Recurrent(state) => state.export(range),
-            #[cfg(feature = "candle")]
-            Self::OnCard(state) => state.export(range),
+            Self::OnDevice(state) => state.export(range),
         }
     }
 
@@ -138,8 +171,7 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.import(bytes),
             Self::Recurrent(state) => state.import(bytes),
-            #[cfg(feature = "candle")]
-            Self::OnCard(state) => state.import(bytes),
+            Self::OnDevice(state) => state.import(bytes),
         }
     }
 }
@@ -225,7 +257,7 @@ impl Recurrent {
         }
     }
 
-    pub(crate) fn export(&self, range: std::ops::Range<u32>) -> Result<Vec<u8>, HandoverError> {
+    pub(crate) fn export(&self, range: Range<u32>) -> Result<Vec<u8>, HandoverError> {
         if range.start != 0 || range.end != self.position {
             return Err(HandoverError::Range {
                 start: range.start as usize,
@@ -275,7 +307,7 @@ impl Recurrent {
     }
 }
 
-impl std::fmt::Debug for Recurrent {
+impl Debug for Recurrent {
     /// Size and fill; never the numbers.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "a state of {} numbers after {} positions", self.numbers, self.position)

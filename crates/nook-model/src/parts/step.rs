@@ -1,31 +1,9 @@
-//! What all parts of one pass share: where kernels run, whose rows these are, and buffers.
+//! One step through the layers: where kernels run, whose rows these are, what sessions remember.
 
-use std::ops::Range;
-
-use nook_kernels::{Compute, MatrixError, Scratch};
+use nook_kernels::Compute;
 
 use super::rope::Tables;
-use super::{LayerState, RopeSet};
-
-/// A kernel refused its input: a mistake in this program, told rather than computed on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub(crate) struct Broken {
-    pub(crate) reason: String,
-}
-
-/// Rows of one session among the rows of a step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Span {
-    /// Which of the sessions.
-    pub(crate) lane: usize,
-    /// Position of the first row.
-    pub(crate) first: u32,
-    /// Positions that the session may come to have: what some rotary scalings go by.
-    pub(crate) window: u32,
-    /// Which rows.
-    pub(crate) rows: Range<usize>,
-}
+use super::{Broken, LayerState, RopeSet, Span};
 
 /// Rows that go through the layers together.
 #[derive(Debug)]
@@ -45,21 +23,6 @@ pub(crate) struct Lanes<'a> {
     pub(crate) sessions: Vec<&'a mut [LayerState]>,
     /// Which of them belongs to the layer.
     pub(crate) slot: usize,
-}
-
-/// Memory that parts use again and again. It grows to the largest step and stays.
-#[derive(Debug, Default)]
-pub(crate) struct Buffers {
-    pub(crate) scratch: Scratch,
-    pub(crate) query: Vec<f32>,
-    pub(crate) key: Vec<f32>,
-    pub(crate) value: Vec<f32>,
-    pub(crate) mixed: Vec<f32>,
-    pub(crate) gate: Vec<f32>,
-    pub(crate) up: Vec<f32>,
-    pub(crate) spare: Vec<f32>,
-    pub(crate) latent: Vec<f32>,
-    pub(crate) experts: super::mixture::Gathered,
 }
 
 impl<'a> Step<'a> {
@@ -82,24 +45,4 @@ impl Lanes<'_> {
         let state = self.sessions.get_mut(lane).and_then(|states| states.get_mut(slot));
         state.ok_or_else(|| Broken::new("a session without state for a layer"))
     }
-}
-
-impl Broken {
-    pub(crate) fn new(reason: &str) -> Self {
-        Self { reason: reason.to_owned() }
-    }
-}
-
-impl From<MatrixError> for Broken {
-    fn from(error: MatrixError) -> Self {
-        Self { reason: error.to_string() }
-    }
-}
-
-/// The first `length` numbers of `buffer`, which grows if it must. What they are is left over.
-pub(crate) fn sized(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
-    if buffer.len() < length {
-        buffer.resize(length, 0.0);
-    }
-    &mut buffer[..length]
 }

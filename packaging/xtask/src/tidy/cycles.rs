@@ -39,7 +39,6 @@ struct Exception {
 
 #[rustfmt::skip] // A table is read by column.
 const EXCEPTIONS: &[Exception] = &[
-    known("crates/nook-model",    9, "the graphics pass and the processor's share sessions"),
 ];
 
 const fn known(package: &'static str, modules: usize, reason: &'static str) -> Exception {

@@ -11,8 +11,8 @@ use std::ops::Range;
 use nook_base::LayerRange;
 pub use nook_kernels::cache::handover::HandoverError as CacheHandoverError;
 
+use crate::loaded::session::Session;
 use crate::parts::LayerState;
-use crate::session::Session;
 
 /// What one layer of a session remembers of some positions.
 #[derive(Clone, PartialEq, Eq)]
@@ -153,8 +153,7 @@ impl LayerState {
             // A session's positions are counted in 32 bits.
             Self::Keys(cache) => u32::try_from(cache.positions()).unwrap_or(u32::MAX),
             Self::Recurrent(state) => state.position(),
-            #[cfg(feature = "candle")]
-            Self::OnCard(state) => state.position(),
+            Self::OnDevice(state) => state.position(),
         }
     }
 }

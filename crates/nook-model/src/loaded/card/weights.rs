@@ -15,8 +15,9 @@ use nook_kernels::Format;
 use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::gguf::TensorInfo;
+use crate::inventory::Rows;
 use crate::parts::Broken;
-use crate::weights::{MatrixSpec, Rows, Source, StackSpec, VectorSpec, Weights};
+use crate::weights::{MatrixSpec, Source, StackSpec, VectorSpec, Weights};
 
 /// Bytes that are read and decoded together.
 const PIECE_BYTES: usize = 4 << 20;

@@ -107,10 +107,8 @@ impl CardLanes<'_> {
     fn state(&mut self, lane: usize) -> Result<&mut CardState, Broken> {
         let slot = self.slot;
         let state = self.sessions.get_mut(lane).and_then(|states| states.get_mut(slot));
-        match state {
-            Some(LayerState::OnCard(state)) => Ok(state),
-            _ => Err(Broken::new("a session without state on the card for a layer")),
-        }
+        let state = state.and_then(LayerState::of_device);
+        state.ok_or_else(|| Broken::new("a session without state on the card for a layer"))
     }
 }
 

@@ -10,8 +10,8 @@ use nook_base::{LogitRows, ModelPart};
 use crate::device::Device;
 use crate::file::ModelFile;
 use crate::loaded::LoadedModel;
+use crate::loaded::pass::{self, BatchPiece};
 use crate::parts::{Broken, LayerState};
-use crate::pass::{self, BatchPiece};
 
 /// What goes into a step.
 #[derive(Clone, Copy)]

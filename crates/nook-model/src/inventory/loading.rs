@@ -5,9 +5,10 @@
 
 use nook_kernels::{Arithmetic, Compute, Layout, Matrix, MatrixError, Room};
 
-use super::{Held, MatrixSpec, Named, Part, Rows, Source, StackSpec, VectorSpec, Weights};
+use super::Rows;
 use crate::error::Fault;
 use crate::file::ModelFile;
+use crate::weights::{Held, MatrixSpec, Named, Part, Source, StackSpec, VectorSpec, Weights};
 
 /// The tensors of one file.
 #[derive(Debug)]

@@ -8,9 +8,9 @@
 use nook_base::LogitRows;
 use nook_kernels::{Product, multiply, vector};
 
+use crate::loaded::session::{Input, Output, Session, StepError};
 use crate::loaded::{Cpu, Executor, LoadedModel};
 use crate::parts::{BlockBuffers, Lanes, LayerState, Span, Step, sized};
-use crate::session::{Input, Output, Session, StepError};
 
 /// Rows that go through a layer together. More gains nothing, and costs memory for each.
 const ROWS_AT_ONCE: usize = 512;

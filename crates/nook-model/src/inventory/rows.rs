@@ -4,10 +4,10 @@
 
 use nook_kernels::Format;
 
-use super::{MatrixSpec, VectorSpec};
 use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::gguf::TensorInfo;
+use crate::weights::{MatrixSpec, VectorSpec};
 
 /// The rows of one matrix, whose bytes are known to lie within their tensor.
 #[derive(Debug)]

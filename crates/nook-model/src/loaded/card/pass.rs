@@ -1,6 +1,6 @@
 //! The forward pass on a card: rows of one or several sessions through the layers that it holds.
 //!
-//! Called by [`crate::pass`], which has checked the batch and made room, and which takes back what a
+//! Called by [`crate::loaded::pass`], which has checked the batch and made room, and which takes back what a
 //! failed step left. Hidden states go to the device and come back once for each step.
 
 use candle_core::Tensor;
@@ -9,9 +9,9 @@ use nook_base::LogitRows;
 use super::Card;
 use super::step::{CardLanes, CardStep};
 use crate::loaded::LoadedModel;
+use crate::loaded::pass::{BatchPiece, groups};
+use crate::loaded::session::{Input, Output, StepError};
 use crate::parts::{Broken, LayerState};
-use crate::pass::{BatchPiece, groups};
-use crate::session::{Input, Output, StepError};
 
 impl Card {
     /// Computes the positions of `batch`, of which each piece has so many as `counts` says.

@@ -14,7 +14,7 @@ use nook_kernels::cache::handover::HandoverError;
 use nook_kernels::cache::{CacheFull, POSITIONS_PER_BLOCK};
 use nook_kernels::{CacheKind, CacheShape, LayerCache};
 
-use crate::parts::{Broken, Recurrent, StateShape};
+use crate::parts::{Broken, DeviceState, Recurrent, StateShape};
 
 /// Positions by which a cache grows. Growing copies what is there, once in so many positions: under a
 /// hundredth of what attention reads meanwhile.
@@ -73,9 +73,11 @@ impl CardState {
             }),
         }
     }
+}
 
+impl DeviceState for CardState {
     /// Bytes held.
-    pub(crate) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         match self {
             Self::Keys(cache) => cache.shape.bytes_for(cache.room()),
             Self::Recurrent(state) if state.position == 0 => 0,
@@ -84,15 +86,15 @@ impl CardState {
     }
 
     /// Makes room for `positions` positions in all; false when there is no memory.
-    pub(crate) fn reserve(&mut self, positions: usize) -> bool {
+    fn reserve(&mut self, positions: u32) -> bool {
         match self {
-            Self::Keys(cache) => cache.grow(positions).is_ok(),
+            Self::Keys(cache) => cache.grow(positions as usize).is_ok(),
             Self::Recurrent(_) => true,
         }
     }
 
     /// Whether the first `positions` positions can be kept without the others.
-    pub(crate) fn can_truncate(&self, positions: u32) -> bool {
+    fn can_truncate(&self, positions: u32) -> bool {
         match self {
             Self::Keys(cache) => positions as usize <= cache.positions,
             Self::Recurrent(state) => {
@@ -103,7 +105,7 @@ impl CardState {
     }
 
     /// Keeps the first `positions` positions, and drops what a failed step left.
-    pub(crate) fn truncate(&mut self, positions: u32) {
+    fn truncate(&mut self, positions: u32) {
         match self {
             Self::Keys(cache) => {
                 cache.positions = cache.positions.min(positions as usize);
@@ -116,7 +118,7 @@ impl CardState {
     }
 
     /// Makes what a step computed count.
-    pub(crate) fn commit(&mut self) {
+    fn commit(&mut self) {
         let Self::Recurrent(state) = self else { return };
         if let Some((position, numbers)) = state.pending.take() {
             state.earlier = Some((state.position, state.current.replace(numbers)));
@@ -125,7 +127,7 @@ impl CardState {
     }
 
     /// Positions that count.
-    pub(crate) fn position(&self) -> u32 {
+    fn position(&self) -> u32 {
         match self {
             // A session's positions are counted in 32 bits.
             Self::Keys(cache) => u32::try_from(cache.positions).unwrap_or(u32::MAX),
@@ -134,7 +136,7 @@ impl CardState {
     }
 
     /// The positions `range`, as bytes: those that the CPU would give.
-    pub(crate) fn export(&self, range: Range<u32>) -> Result<Vec<u8>, HandoverError> {
+    fn export(&self, range: Range<u32>) -> Result<Vec<u8>, HandoverError> {
         match self {
             Self::Keys(cache) => {
                 let all = cache.on_host().map_err(|_| HandoverError::Unknown)?;
@@ -145,7 +147,7 @@ impl CardState {
     }
 
     /// Adds exported positions after those that are here.
-    pub(crate) fn import(&mut self, bytes: &[u8]) -> Result<(), HandoverError> {
+    fn import(&mut self, bytes: &[u8]) -> Result<(), HandoverError> {
         match self {
             Self::Keys(cache) => cache.import(bytes),
             Self::Recurrent(state) => state.import(bytes),
