@@ -28,6 +28,7 @@ mod layout;
 mod ledger;
 mod matrix;
 mod product;
+mod rows;
 mod template;
 mod vector;
 
@@ -39,6 +40,7 @@ pub use device::{Gpu, KernelSet, OpenOptions};
 pub use error::GpuError;
 pub use matrix::Matrix;
 pub use product::Quantised;
+pub use rows::Columns;
 pub use vector::{Each, Norm, Turn};
 
 #[cfg(test)]

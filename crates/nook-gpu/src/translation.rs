@@ -36,6 +36,8 @@ fn every_kernel_is_translated_for_every_system() {
         ("rope", include_str!("shaders/rope.wgsl")),
         ("gather", include_str!("shaders/gather.wgsl")),
         ("merge", include_str!("shaders/merge.wgsl")),
+        ("columns", include_str!("shaders/columns.wgsl")),
+        ("scatter", include_str!("shaders/scatter.wgsl")),
     ] {
         kernels.push((name.to_owned(), text.to_owned()));
     }

@@ -34,6 +34,8 @@ pub enum Each<'a> {
     Add(&'a Buffer, f32),
     /// `x + y[i % width]`.
     AddRow(&'a Buffer),
+    /// Zero, whatever it was.
+    Clear,
     /// `x * factor`.
     Scale(f32),
     /// `cap * tanh(x / cap)`.
@@ -74,6 +76,7 @@ impl Each<'_> {
         match self {
             Self::Add(..) => ("add", "x[i] += y[i] * p.factor;"),
             Self::AddRow(_) => ("add row", "x[i] += y[i % p.width];"),
+            Self::Clear => ("clear", "x[i] = 0.0;"),
             Self::Scale(_) => ("scale", "x[i] *= p.factor;"),
             Self::SoftCap(_) => ("soft cap", "x[i] = p.factor * tangent(x[i] / p.factor);"),
             Self::Silu => ("silu", "x[i] = silu(x[i]);"),
@@ -89,7 +92,7 @@ impl Each<'_> {
     /// The other buffer, and how many of its numbers are read, of `count` numbers in rows of `width`.
     fn other(&self, count: usize, width: usize) -> Option<(&Buffer, usize)> {
         match self {
-            Self::Scale(_) | Self::SoftCap(_) | Self::Silu | Self::GeluTanh => None,
+            Self::Clear | Self::Scale(_) | Self::SoftCap(_) | Self::Silu | Self::GeluTanh => None,
             Self::AddRow(other) => Some((other, width.min(count))),
             Self::ScaleRows(other) | Self::SigmoidTimesRow(other) => {
                 Some((other, count.div_ceil(width.max(1))))
@@ -236,30 +239,6 @@ impl Commands {
         let params = [rows, heads, head_dim, turn.offset, turn.pairs, usize::from(turn.halves)];
         let groups = lines(rows * heads * turn.pairs);
         self.dispatch(kernel, &[x, turn.cosines, turn.sines], groups, &params.map(|n| n as u32));
-        Ok(())
-    }
-
-    /// The rows `rows` (count) of `x`, each `width` numbers, into `out`. There must be such rows.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError::Size`] where a buffer is too short.
-    pub fn gather(
-        &mut self,
-        x: &Buffer,
-        width: usize,
-        rows: &Buffer,
-        count: usize,
-        out: &Buffer,
-    ) -> Result<(), GpuError> {
-        check("row numbers", rows.len(), count)?;
-        check("rows", out.len(), count.saturating_mul(width))?;
-        let kernel = self.gpu().clone().kernel("gather", |gpu| {
-            let source = include_str!("shaders/gather.wgsl").to_owned();
-            Kernel::build(gpu, "gather", source, "rrw")
-        })?;
-        let params = [width as u32, count as u32];
-        self.dispatch(kernel, &[x, rows, out], lines(count * width), &params);
         Ok(())
     }
 }

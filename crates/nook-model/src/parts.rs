@@ -22,7 +22,6 @@ pub(crate) use block::{Block, BlockBuffers, FeedForward, Mixer};
 pub(crate) use delta::GatedDelta;
 pub(crate) use feed_forward::{Activation, Gated, Plain};
 pub(crate) use linear::Linear;
-#[cfg(feature = "candle")]
 pub(crate) use mixture::Choice;
 pub(crate) use mixture::{Mixture, Routing, Scores, SharedExpert};
 pub(crate) use mla::{LatentForm, Mla};

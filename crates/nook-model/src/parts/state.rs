@@ -7,6 +7,7 @@ use nook_kernels::{CacheKind, CacheShape, LayerCache};
 use super::Broken;
 #[cfg(feature = "candle")]
 use crate::card::CardState;
+use crate::gpu::GpuState;
 
 /// The sizes of what a layer remembers, without the kind of its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,9 @@ pub(crate) enum StateShape {
 pub(crate) enum LayerState {
     Keys(LayerCache),
     Recurrent(Recurrent),
-    /// Either, on a graphics card.
+    /// Either, on a GPU.
+    OnGpu(GpuState),
+    /// Either, on a graphics card, by candle.
     #[cfg(feature = "candle")]
     OnCard(CardState),
 }
@@ -75,6 +78,7 @@ impl LayerState {
             Self::Keys(cache) => cache.bytes(),
             Self::Recurrent(state) if state.copies[0].is_empty() => 0,
             Self::Recurrent(state) => Recurrent::bytes_of(state.numbers),
+            Self::OnGpu(state) => state.bytes(),
             #[cfg(feature = "candle")]
             Self::OnCard(state) => state.bytes(),
         }
@@ -85,6 +89,7 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.reserve(positions as usize).is_ok(),
             Self::Recurrent(state) => positions == 0 || state.reserve(),
+            Self::OnGpu(state) => state.reserve(positions as usize),
             #[cfg(feature = "candle")]
             Self::OnCard(state) => state.reserve(positions as usize),
         }
@@ -97,6 +102,7 @@ impl LayerState {
             Self::Recurrent(state) => {
                 positions == 0 || positions == state.position || state.earlier == Some(positions)
             }
+            Self::OnGpu(state) => state.can_truncate(positions),
             #[cfg(feature = "candle")]
             Self::OnCard(state) => state.can_truncate(positions),
         }
@@ -107,6 +113,7 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.truncate(positions as usize),
             Self::Recurrent(state) => state.truncate(positions),
+            Self::OnGpu(state) => state.truncate(positions),
             #[cfg(feature = "candle")]
             Self::OnCard(state) => state.truncate(positions),
         }
@@ -115,7 +122,7 @@ impl LayerState {
     /// Makes what a step computed count.
     pub(crate) fn commit(&mut self) {
         match self {
-            Self::Keys(_) => {}
+            Self::Keys(_) | Self::OnGpu(_) => {}
             Self::Recurrent(state) => state.commit(),
             #[cfg(feature = "candle")]
             Self::OnCard(state) => state.commit(),
@@ -128,6 +135,7 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.export(range.start as usize..range.end as usize),
             Self::Recurrent(state) => state.export(range),
+            Self::OnGpu(state) => state.export(range),
             #[cfg(feature = "candle")]
             Self::OnCard(state) => state.export(range),
         }
@@ -138,6 +146,7 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.import(bytes),
             Self::Recurrent(state) => state.import(bytes),
+            Self::OnGpu(state) => state.import(bytes),
             #[cfg(feature = "candle")]
             Self::OnCard(state) => state.import(bytes),
         }

@@ -1,0 +1,219 @@
+//! What sessions remember, on a GPU: keys and values of every position.
+//!
+//! They lie in one buffer each, which grows by [`BLOCK`] positions. What a failed step left is cut off by
+//! position, as on the CPU. Handing over goes through the CPU's own cache, so that its layout is written in
+//! one place.
+
+use std::fmt;
+use std::ops::Range;
+
+use nook_gpu::{Cache, Commands, Gpu, GpuError};
+use nook_kernels::cache::handover::HandoverError;
+use nook_kernels::cache::{CacheFull, POSITIONS_PER_BLOCK};
+use nook_kernels::{CacheKind, CacheShape, Format, LayerCache};
+
+use crate::parts::StateShape;
+
+/// Positions by which a cache grows. Growing copies what is there, once in so many positions: under a
+/// hundredth of what attention reads meanwhile.
+const BLOCK: usize = 4 * POSITIONS_PER_BLOCK;
+
+/// What a session remembers of one layer.
+pub(crate) enum GpuState {
+    Keys(KeyCache),
+    /// A kind of state that no layer which can be loaded here has.
+    Unsupported,
+}
+
+/// Keys and values of one layer.
+pub(crate) struct KeyCache {
+    gpu: Gpu,
+    shape: CacheShape,
+    positions: usize,
+    room: Option<Cache>,
+}
+
+/// `positions`, filled up to what a cache really takes.
+pub(crate) fn whole_blocks(positions: u32) -> u32 {
+    positions.checked_next_multiple_of(BLOCK as u32).unwrap_or(u32::MAX)
+}
+
+impl GpuState {
+    pub(super) fn new(gpu: &Gpu, shape: StateShape, kind: CacheKind) -> Self {
+        match shape {
+            StateShape::Keys { kv_heads, key_dim, value_dim } => {
+                let shape = CacheShape { kv_heads, key_dim, value_dim, kind };
+                Self::Keys(KeyCache { gpu: gpu.clone(), shape, positions: 0, room: None })
+            }
+            StateShape::Recurrent { .. } => Self::Unsupported,
+        }
+    }
+
+    fn keys(&self) -> Option<&KeyCache> {
+        match self {
+            Self::Keys(cache) => Some(cache),
+            Self::Unsupported => None,
+        }
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.keys().map_or(0, |cache| cache.shape.bytes_for(cache.room()))
+    }
+
+    /// Makes room for `positions` positions in all; false when there is no memory.
+    pub(crate) fn reserve(&mut self, positions: usize) -> bool {
+        match self {
+            Self::Keys(cache) => cache.grow(positions).is_ok(),
+            Self::Unsupported => false,
+        }
+    }
+
+    /// Whether the first `positions` positions can be kept without the others.
+    pub(crate) fn can_truncate(&self, positions: u32) -> bool {
+        self.keys().is_some_and(|cache| positions as usize <= cache.positions)
+    }
+
+    /// Keeps the first `positions` positions, and drops what a failed step left.
+    pub(crate) fn truncate(&mut self, positions: u32) {
+        let Self::Keys(cache) = self else { return };
+        cache.positions = cache.positions.min(positions as usize);
+        if cache.positions == 0 {
+            cache.room = None;
+        }
+    }
+
+    /// Positions that count.
+    pub(crate) fn position(&self) -> u32 {
+        // A session's positions are counted in 32 bits.
+        self.keys().map_or(0, |cache| u32::try_from(cache.positions).unwrap_or(u32::MAX))
+    }
+
+    /// The positions `range`, as bytes: those that the CPU would give.
+    pub(crate) fn export(&self, range: Range<u32>) -> Result<Vec<u8>, HandoverError> {
+        let cache = self.keys().ok_or(HandoverError::Unknown)?;
+        cache.export(range.start as usize..range.end as usize)
+    }
+
+    /// Adds exported positions after those that are here.
+    pub(crate) fn import(&mut self, bytes: &[u8]) -> Result<(), HandoverError> {
+        match self {
+            Self::Keys(cache) => cache.import(bytes),
+            Self::Unsupported => Err(HandoverError::Unknown),
+        }
+    }
+}
+
+impl KeyCache {
+    /// Positions held.
+    pub(super) fn positions(&self) -> usize {
+        self.positions
+    }
+
+    /// The room that [`GpuState::reserve`] made.
+    pub(super) fn cache(&self) -> Result<&Cache, GpuError> {
+        let none = GpuError::Size { what: "room of a cache", got: 0, expected: 1 };
+        self.room.as_ref().ok_or(none)
+    }
+
+    /// Counts positions that are being computed.
+    pub(super) fn advance(&mut self, count: usize) {
+        self.positions += count;
+    }
+
+    fn room(&self) -> usize {
+        self.room.as_ref().map_or(0, Cache::room)
+    }
+
+    fn grow(&mut self, positions: usize) -> Result<(), GpuError> {
+        if positions <= self.room() {
+            return Ok(());
+        }
+        let CacheShape { kv_heads, key_dim, value_dim, kind } = self.shape;
+        let half = kind == CacheKind::F16;
+        let shape = nook_gpu::CacheShape { kv_heads, key_dim, value_dim, half };
+        let fresh = Cache::new(&self.gpu, shape, positions.next_multiple_of(BLOCK))?;
+        if let Some(old) = &self.room {
+            let mut commands = Commands::new(&self.gpu);
+            fresh.copy_from(&mut commands, old, self.positions)?;
+            commands.submit()?;
+        }
+        self.room = Some(fresh);
+        Ok(())
+    }
+
+    fn export(&self, range: Range<usize>) -> Result<Vec<u8>, HandoverError> {
+        let fault =
+            HandoverError::Range { start: range.start, end: range.end, positions: self.positions };
+        if range.start > range.end || range.end > self.positions {
+            return Err(fault);
+        }
+        // The CPU's cache writes the bytes; of the positions before, it needs the number alone.
+        let mut cache = self.on_host(range.start)?;
+        if !range.is_empty() {
+            cache.reserve(range.end)?;
+            let CacheShape { kv_heads, key_dim, kind, .. } = self.shape;
+            let read =
+                self.cache().and_then(|cache| cache.read(&self.gpu, range.start, range.len()));
+            let bytes = read.map_err(|_| HandoverError::Unknown)?;
+            let (keys, values) = bytes.split_at(range.len() * kv_heads * key_dim * kind.bytes());
+            cache.append(&numbers(keys, kind), &numbers(values, kind));
+        }
+        cache.export(range)
+    }
+
+    fn import(&mut self, bytes: &[u8]) -> Result<(), HandoverError> {
+        // The CPU's cache checks the bytes.
+        let mut cache = self.on_host(self.positions)?;
+        cache.import(bytes)?;
+        let count = cache.positions() - self.positions;
+        if count == 0 {
+            return Ok(());
+        }
+        let numbers = self.shape.kv_heads * (self.shape.key_dim + self.shape.value_dim);
+        // Keys, then values, are what the bytes end with.
+        let begin = bytes.len() - count * numbers * self.shape.kind.bytes();
+        let (first, gpu) = (self.positions, self.gpu.clone());
+        let grown = self.grow(cache.positions());
+        let written = grown.and_then(|()| self.cache()?.write(&gpu, first, count, &bytes[begin..]));
+        if written.is_err() {
+            let (positions, bytes) = (cache.positions(), self.shape.bytes_for(cache.positions()));
+            return Err(CacheFull { positions, bytes, source: None }.into());
+        }
+        self.positions = cache.positions();
+        Ok(())
+    }
+
+    /// A cache of the CPU with `positions` positions of zeros.
+    fn on_host(&self, positions: usize) -> Result<LayerCache, HandoverError> {
+        let CacheShape { kv_heads, key_dim, value_dim, .. } = self.shape;
+        let mut cache = LayerCache::new(self.shape);
+        cache.reserve(positions)?;
+        let zeros = |dim: usize| vec![0.0; positions * kv_heads * dim];
+        cache.append(&zeros(key_dim), &zeros(value_dim));
+        Ok(cache)
+    }
+}
+
+impl fmt::Debug for GpuState {
+    /// Size and fill; never the numbers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keys(cache) => {
+                write!(f, "{} positions of {:?} on a GPU", cache.positions, cache.shape)
+            }
+            Self::Unsupported => write!(f, "nothing"),
+        }
+    }
+}
+
+/// Little-endian numbers.
+fn numbers(bytes: &[u8], kind: CacheKind) -> Vec<f32> {
+    let format = match kind {
+        CacheKind::F16 => Format::F16,
+        CacheKind::F32 => Format::F32,
+    };
+    let mut numbers = vec![0.0; bytes.len() / kind.bytes()];
+    format.decode(bytes, &mut numbers);
+    numbers
+}
