@@ -110,7 +110,7 @@ pub(crate) fn create(
     match (full, refused) {
         (None, None) => Ok(raw),
         (Some(_), _) => Err(gpu.full(what, bytes)),
-        (None, Some(error)) => Err(GpuError::Refused { reason: error.to_string() }),
+        (None, Some(error)) => Err(gpu.refused(error.to_string())),
     }
 }
 

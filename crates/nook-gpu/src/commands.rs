@@ -166,7 +166,7 @@ impl Commands {
         staging.map_async(wgpu::MapMode::Read, .., |_| {});
         self.gpu.wait()?;
         let view = staging.get_mapped_range(..);
-        let view = view.map_err(|error| GpuError::Refused { reason: error.to_string() })?;
+        let view = view.map_err(|error| self.gpu.refused(error.to_string()))?;
         Ok(bytemuck::pod_collect_to_vec(&view[..]))
     }
 

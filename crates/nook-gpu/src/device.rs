@@ -17,10 +17,15 @@ use crate::ledger::Ledger;
 
 /// Longest wait for a GPU. Work is submitted in pieces far shorter, and a driver resets a card that is busy
 /// for some seconds, so one that has not answered by then will not.
-const ANSWER_MAX: Duration = Duration::from_secs(30);
+const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Share of a card's own memory that is used where no budget was set.
 const MEMORY_SHARE: f64 = 0.8;
+
+/// Multiplications of one submission: about 50 ms of an integrated GPU that does 400 thousand million in a
+/// second. A driver resets a card that one submission keeps busy for two seconds (Windows), and the desktop
+/// and a cancellation get in between two. A decode step stays below it.
+const SUBMISSION_WORK_MAX: u64 = 20_000_000_000;
 
 /// Which kernels compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,6 +50,8 @@ pub struct OpenOptions {
     pub kernels: Option<KernelSet>,
     /// Largest binding in bytes, if it is to be smaller than the device's own limit.
     pub binding_bytes: Option<u64>,
+    /// Multiplications of one submission, if they are to be fewer than usual.
+    pub submission_work: Option<u64>,
 }
 
 /// An open GPU.
@@ -59,6 +66,7 @@ pub(crate) struct Inner {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) kernels: KernelSet,
     pub(crate) binding_bytes: u64,
+    submission_work: u64,
     /// Layout of the parameters of every kernel.
     pub(crate) params_layout: BindGroupLayout,
     info: AdapterInfo,
@@ -134,6 +142,9 @@ impl Gpu {
             ledger: Ledger::new(budget),
             kernels,
             binding_bytes,
+            submission_work: options
+                .submission_work
+                .map_or(SUBMISSION_WORK_MAX, |work| work.min(SUBMISSION_WORK_MAX)),
             params_layout,
             info,
             health,
@@ -166,6 +177,12 @@ impl Gpu {
         self.inner.ledger.budget()
     }
 
+    /// Multiplications after which whoever records should submit.
+    #[must_use]
+    pub fn submission_work(&self) -> u64 {
+        self.inner.submission_work
+    }
+
     /// Ends the device, as a driver that resets it does. Everything on it is gone.
     pub fn destroy(&self) {
         self.inner.device.destroy();
@@ -177,15 +194,28 @@ impl Gpu {
     ///
     /// [`GpuError::Lost`] from then on; [`GpuError::Refused`] or [`GpuError::OutOfMemory`] once.
     pub fn check(&self) -> Result<(), GpuError> {
-        let health = &self.inner.health;
-        if let Some(reason) = &*health.lost.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Err(self.lost(reason));
+        if let Some(lost) = self.is_lost() {
+            return Err(lost);
         }
-        match health.refused.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let refused = &self.inner.health.refused;
+        let fault = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match fault {
             None => Ok(()),
             Some(Fault::Memory) => Err(self.full("a command", 0)),
-            Some(Fault::Other(reason)) => Err(GpuError::Refused { reason }),
+            Some(Fault::Other(reason)) => Err(self.refused(reason)),
         }
+    }
+
+    /// The error of a refused command: the loss of the device, where that is its cause.
+    pub(crate) fn refused(&self, reason: String) -> GpuError {
+        // The driver tells of a loss only when it is asked.
+        let _ = self.inner.device.poll(wgpu::PollType::Poll);
+        self.is_lost().unwrap_or(GpuError::Refused { reason })
+    }
+
+    fn is_lost(&self) -> Option<GpuError> {
+        let lost = self.inner.health.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.as_deref().map(|reason| self.lost(reason))
     }
 
     pub(crate) fn inner(&self) -> &Inner {

@@ -65,10 +65,7 @@ impl Kernel {
         });
         match pollster::block_on(scope.pop()) {
             None => Ok(Self { pipeline, layout }),
-            Some(error) => {
-                gpu.check()?;
-                Err(GpuError::Refused { reason: format!("kernel {name}: {error}") })
-            }
+            Some(error) => Err(gpu.refused(format!("kernel {name}: {error}"))),
         }
     }
 }

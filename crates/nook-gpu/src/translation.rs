@@ -6,6 +6,7 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 use nook_kernels::Format;
 
 use crate::attention::{self, CacheShape};
+use crate::delta;
 use crate::layout::Layout;
 use crate::product::{self, Form};
 use crate::template::{Values, expand};
@@ -36,6 +37,7 @@ fn every_kernel_is_translated_for_every_system() {
         ("rope", include_str!("shaders/rope.wgsl")),
         ("gather", include_str!("shaders/gather.wgsl")),
         ("merge", include_str!("shaders/merge.wgsl")),
+        ("convolve", include_str!("shaders/convolve.wgsl")),
         ("columns", include_str!("shaders/columns.wgsl")),
         ("scatter", include_str!("shaders/scatter.wgsl")),
     ] {
@@ -44,6 +46,7 @@ fn every_kernel_is_translated_for_every_system() {
     let spans = Values::new(&[("SPAN", 32), ("SPAN_LANES", 8), ("STEPS", 3)]);
     let text = expand(include_str!("shaders/quantise.wgsl"), &spans);
     kernels.push(("quantise".to_owned(), text));
+    kernels.push(("delta".to_owned(), delta::source(128)));
     for (name, text) in &kernels {
         translate(name, text);
     }

@@ -230,14 +230,6 @@ pub enum Fault {
         /// Its format.
         error: nook_gpu::GpuError,
     },
-    /// A layer of a kind that GPUs have no kernels for.
-    #[error("has {kind} as layer {layer}, for which there are no GPU kernels")]
-    NoGpuLayer {
-        /// The layer.
-        layer: u32,
-        /// What it is.
-        kind: &'static str,
-    },
     /// Too long a context was asked for.
     #[error("has a context of {limit} positions; {asked} were asked for")]
     ContextLength {
@@ -282,9 +274,7 @@ impl Fault {
             }
             Self::Card { .. } => "Load fewer layers, or compute on the processor.",
             Self::Gpu { .. } => "Load fewer layers there, or compute on the processor.",
-            Self::NoGpuKernel { .. } | Self::NoGpuLayer { .. } => {
-                "Keep these layers on the processor."
-            }
+            Self::NoGpuKernel { .. } => "Keep these layers on the processor.",
             Self::ContextLength { .. } => "Ask for a shorter context.",
             Self::NoSuchLayers { .. } | Self::NotHeld { .. } => {
                 "Load the layers that are asked for."

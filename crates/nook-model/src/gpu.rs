@@ -8,11 +8,12 @@
 //! Results agree with the CPU's within rounding, not bit for bit. Activations are rounded to bytes as on the
 //! CPU, and what a session remembers is handed over in the CPU's bytes, so a reply may move between them.
 //!
-//! Layers that have no kernels here, by kind or by format, are refused by name when they are to be loaded:
-//! the caller keeps them on the CPU.
+//! A layer whose weights have a format without a kernel here is refused when it is to be loaded, with the
+//! name of the tensor: the caller keeps it on the CPU.
 
 mod attention;
 mod block;
+mod delta;
 mod feed_forward;
 mod mixture;
 mod mla;
@@ -33,7 +34,7 @@ use crate::device::Device;
 use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::inventory::Inventory;
-use crate::parts::{Mixer, StateShape};
+use crate::parts::StateShape;
 use crate::session::StepError;
 use weights::{GpuLoading, OnGpu, bytes_on_gpu};
 use workspace::Workspace;
@@ -80,15 +81,8 @@ impl GpuExecutor {
         &self.gpu
     }
 
-    /// Loads what is missing of `part`. Layers without kernels are named before anything is loaded.
+    /// Loads what is missing of `part`.
     pub(crate) fn load(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
-        let blocks = &file.description().blocks;
-        for layer in part.layers.iter() {
-            let Some(block) = blocks.get(layer as usize) else { continue };
-            if let Mixer::Delta(_) = block.mixer {
-                return Err(Fault::NoGpuLayer { layer, kind: "a delta net" });
-            }
-        }
         let mut loading = GpuLoading { file, gpu: &self.gpu, full: self.full };
         self.inventory.load(file, part, &mut loading)
     }

@@ -27,7 +27,6 @@ pub(crate) use mixture::{Mixture, Routing, Scores, SharedExpert};
 pub(crate) use mla::{LatentForm, Mla};
 pub(crate) use norm::{Norm, NormKind};
 pub(crate) use rope::{Factors, RopeSet, RopeSpec};
-#[cfg(feature = "candle")]
 pub(crate) use state::Recurrent;
 pub(crate) use state::{LayerState, StateShape};
 pub(crate) use step::{Broken, Buffers, Lanes, Span, Step, sized};

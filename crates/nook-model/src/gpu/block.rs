@@ -5,7 +5,7 @@ use nook_gpu::{Buffer, Each};
 use super::recorder::Recorder;
 use super::step::{GpuLanes, GpuStep};
 use super::weights::OnGpu;
-use crate::parts::{Block, Broken, FeedForward, Mixer, Norm};
+use crate::parts::{Block, FeedForward, Mixer, Norm};
 use crate::session::StepError;
 
 impl Block<OnGpu> {
@@ -24,7 +24,7 @@ impl Block<OnGpu> {
         match &self.mixer {
             Mixer::Attention(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
             Mixer::Latent(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
-            Mixer::Delta(_) => return Err(Broken::new("a delta net on a GPU").into()),
+            Mixer::Delta(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
         }
         self.join(self.post_attention_norm.as_ref(), x, &result, count, recorder)?;
         let input = recorder.entry(self.feed_forward_norm.as_ref(), x, count)?;

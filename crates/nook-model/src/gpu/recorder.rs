@@ -1,8 +1,8 @@
 //! A step while it is recorded: its commands, its buffers, and how much work was submitted.
 //!
-//! Work is counted in multiplications and submitted in pieces of at most [`WORK_MAX`]: a driver resets a card
-//! that one submission keeps busy for seconds, and nothing else gets in between. Before each piece the caller
-//! may cancel.
+//! Work is counted in multiplications and submitted in pieces of [`Gpu::submission_work`]: a driver resets a
+//! card that one submission keeps busy for seconds, and nothing else gets in between. After each piece the
+//! caller may cancel.
 
 use std::sync::Arc;
 
@@ -12,10 +12,6 @@ use super::weights::OnGpu;
 use super::workspace::Workspace;
 use crate::parts::{Linear, Norm, NormKind};
 use crate::session::StepError;
-
-/// Multiplications of one submission: about 50 ms of an integrated GPU that does 400 thousand million in a
-/// second. A step of few rows stays below it.
-const WORK_MAX: u64 = 20_000_000_000;
 
 /// One step on a GPU.
 pub(super) struct Recorder<'a> {
@@ -43,7 +39,7 @@ impl<'a> Recorder<'a> {
     /// Counts work, and submits what was recorded when there is much of it.
     pub(super) fn count(&mut self, work: u64) -> Result<(), StepError> {
         self.work = self.work.saturating_add(work);
-        if self.work >= WORK_MAX {
+        if self.work >= self.gpu.submission_work() {
             self.work = 0;
             self.commands.finish()?;
             self.go_on()?;

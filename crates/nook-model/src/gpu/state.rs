@@ -1,18 +1,21 @@
-//! What sessions remember, on a GPU: keys and values of every position.
+//! What sessions remember, on a GPU: keys and values of every position, or one state that every position
+//! changes.
 //!
-//! They lie in one buffer each, which grows by [`BLOCK`] positions. What a failed step left is cut off by
-//! position, as on the CPU. Handing over goes through the CPU's own cache, so that its layout is written in
+//! Keys and values lie in one buffer each, which grows by [`BLOCK`] positions. What a failed step left is cut
+//! off by position, as on the CPU. A step makes a new state out of the one before, which can be taken back. Handing over goes through the CPU's own cache, so that its layout is written in
 //! one place.
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
-use nook_gpu::{Cache, Commands, Gpu, GpuError};
+use nook_gpu::{Buffer, Cache, Commands, Gpu, GpuError};
 use nook_kernels::cache::handover::HandoverError;
 use nook_kernels::cache::{CacheFull, POSITIONS_PER_BLOCK};
 use nook_kernels::{CacheKind, CacheShape, Format, LayerCache};
 
-use crate::parts::StateShape;
+use crate::parts::{Broken, Recurrent, StateShape};
+use crate::session::StepError;
 
 /// Positions by which a cache grows. Growing copies what is there, once in so many positions: under a
 /// hundredth of what attention reads meanwhile.
@@ -21,8 +24,7 @@ const BLOCK: usize = 4 * POSITIONS_PER_BLOCK;
 /// What a session remembers of one layer.
 pub(crate) enum GpuState {
     Keys(KeyCache),
-    /// A kind of state that no layer which can be loaded here has.
-    Unsupported,
+    Recurrent(Fading),
 }
 
 /// Keys and values of one layer.
@@ -31,6 +33,22 @@ pub(crate) struct KeyCache {
     shape: CacheShape,
     positions: usize,
     room: Option<Cache>,
+}
+
+/// A state that every position changes.
+pub(crate) struct Fading {
+    gpu: Gpu,
+    numbers: usize,
+    /// Positions that the state has seen.
+    position: u32,
+    /// Absent at the beginning, where it is zeros.
+    current: Option<Arc<Buffer>>,
+    /// The state before the last step, and its positions, while that can be taken back.
+    earlier: Option<(u32, Option<Arc<Buffer>>)>,
+    /// What the step that is being computed has made of it, and the positions it has seen by then.
+    pending: Option<(u32, Arc<Buffer>)>,
+    /// Memory for the next state.
+    spare: Option<Arc<Buffer>>,
 }
 
 /// `positions`, filled up to what a cache really takes.
@@ -45,62 +63,167 @@ impl GpuState {
                 let shape = CacheShape { kv_heads, key_dim, value_dim, kind };
                 Self::Keys(KeyCache { gpu: gpu.clone(), shape, positions: 0, room: None })
             }
-            StateShape::Recurrent { .. } => Self::Unsupported,
-        }
-    }
-
-    fn keys(&self) -> Option<&KeyCache> {
-        match self {
-            Self::Keys(cache) => Some(cache),
-            Self::Unsupported => None,
+            StateShape::Recurrent { numbers } => Self::Recurrent(Fading {
+                gpu: gpu.clone(),
+                numbers,
+                position: 0,
+                current: None,
+                earlier: None,
+                pending: None,
+                spare: None,
+            }),
         }
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
-        self.keys().map_or(0, |cache| cache.shape.bytes_for(cache.room()))
+        match self {
+            Self::Keys(cache) => cache.shape.bytes_for(cache.room()),
+            Self::Recurrent(state) if state.position == 0 => 0,
+            Self::Recurrent(state) => Recurrent::bytes_of(state.numbers),
+        }
     }
 
     /// Makes room for `positions` positions in all; false when there is no memory.
     pub(crate) fn reserve(&mut self, positions: usize) -> bool {
         match self {
             Self::Keys(cache) => cache.grow(positions).is_ok(),
-            Self::Unsupported => false,
+            Self::Recurrent(_) => true,
         }
     }
 
     /// Whether the first `positions` positions can be kept without the others.
     pub(crate) fn can_truncate(&self, positions: u32) -> bool {
-        self.keys().is_some_and(|cache| positions as usize <= cache.positions)
+        match self {
+            Self::Keys(cache) => positions as usize <= cache.positions,
+            Self::Recurrent(state) => {
+                let earlier = state.earlier.as_ref().map(|(position, _)| *position);
+                positions == 0 || positions == state.position || earlier == Some(positions)
+            }
+        }
     }
 
     /// Keeps the first `positions` positions, and drops what a failed step left.
     pub(crate) fn truncate(&mut self, positions: u32) {
-        let Self::Keys(cache) = self else { return };
-        cache.positions = cache.positions.min(positions as usize);
-        if cache.positions == 0 {
-            cache.room = None;
+        match self {
+            Self::Keys(cache) => {
+                cache.positions = cache.positions.min(positions as usize);
+                if cache.positions == 0 {
+                    cache.room = None;
+                }
+            }
+            Self::Recurrent(state) => state.truncate(positions),
+        }
+    }
+
+    /// Makes what a step computed count.
+    pub(crate) fn commit(&mut self) {
+        let Self::Recurrent(state) = self else { return };
+        if let Some((position, numbers)) = state.pending.take() {
+            let before = state.current.replace(numbers);
+            if let Some((_, oldest)) = state.earlier.replace((state.position, before)) {
+                state.spare = oldest;
+            }
+            state.position = position;
         }
     }
 
     /// Positions that count.
     pub(crate) fn position(&self) -> u32 {
-        // A session's positions are counted in 32 bits.
-        self.keys().map_or(0, |cache| u32::try_from(cache.positions).unwrap_or(u32::MAX))
+        match self {
+            // A session's positions are counted in 32 bits.
+            Self::Keys(cache) => u32::try_from(cache.positions).unwrap_or(u32::MAX),
+            Self::Recurrent(state) => state.position,
+        }
     }
 
     /// The positions `range`, as bytes: those that the CPU would give.
     pub(crate) fn export(&self, range: Range<u32>) -> Result<Vec<u8>, HandoverError> {
-        let cache = self.keys().ok_or(HandoverError::Unknown)?;
-        cache.export(range.start as usize..range.end as usize)
+        match self {
+            Self::Keys(cache) => cache.export(range.start as usize..range.end as usize),
+            Self::Recurrent(state) => state.on_host()?.export(range),
+        }
     }
 
     /// Adds exported positions after those that are here.
     pub(crate) fn import(&mut self, bytes: &[u8]) -> Result<(), HandoverError> {
         match self {
             Self::Keys(cache) => cache.import(bytes),
-            Self::Unsupported => Err(HandoverError::Unknown),
+            Self::Recurrent(state) => state.import(bytes),
         }
+    }
+}
+
+impl Fading {
+    /// The state before position `first`, and where that after `count` more goes: whoever asks must record
+    /// how all of it is written.
+    pub(super) fn advance(
+        &mut self,
+        first: u32,
+        count: u32,
+    ) -> Result<(Arc<Buffer>, Arc<Buffer>), StepError> {
+        let fresh =
+            || Ok::<_, GpuError>(Arc::new(Buffer::new(&self.gpu, "a state", self.numbers)?));
+        let before = match &self.pending {
+            Some((position, numbers)) if *position == first => Arc::clone(numbers),
+            None if self.position == first => match &self.current {
+                Some(numbers) => Arc::clone(numbers),
+                None => fresh()?,
+            },
+            _ => return Err(Broken::new("a state that does not end where the step begins").into()),
+        };
+        let after = match self.spare.take() {
+            Some(spare) => spare,
+            None => fresh()?,
+        };
+        if let Some((_, oldest)) = self.pending.replace((first + count, Arc::clone(&after))) {
+            self.spare = Some(oldest);
+        }
+        Ok((before, after))
+    }
+
+    fn truncate(&mut self, positions: u32) {
+        self.pending = None;
+        if positions == 0 {
+            (self.position, self.current, self.earlier, self.spare) = (0, None, None, None);
+            return;
+        }
+        match self.earlier.take() {
+            Some((position, numbers)) if position == positions => {
+                (self.position, self.current) = (position, numbers);
+            }
+            // Kept: it is where it was.
+            other => self.earlier = other,
+        }
+    }
+
+    fn on_host(&self) -> Result<Recurrent, HandoverError> {
+        let Some(current) = &self.current else {
+            return Ok(Recurrent::kept(vec![0.0; self.numbers], self.position));
+        };
+        let numbers = Commands::new(&self.gpu).read_floats(current, 0, self.numbers);
+        Ok(Recurrent::kept(numbers.map_err(|_| HandoverError::Unknown)?, self.position))
+    }
+
+    fn import(&mut self, bytes: &[u8]) -> Result<(), HandoverError> {
+        if self.position != 0 {
+            let positions = self.position as usize;
+            return Err(HandoverError::Position { first: 0, positions });
+        }
+        let mut host = Recurrent::new(self.numbers);
+        host.import(bytes)?;
+        if host.position() == 0 {
+            return Ok(());
+        }
+        let numbers = Buffer::of_floats(&self.gpu, "a state", host.numbers());
+        let full = CacheFull {
+            positions: host.position() as usize,
+            bytes: Recurrent::bytes_of(self.numbers),
+            source: None,
+        };
+        self.current = Some(Arc::new(numbers.map_err(|_| full)?));
+        self.position = host.position();
+        Ok(())
     }
 }
 
@@ -202,7 +325,9 @@ impl fmt::Debug for GpuState {
             Self::Keys(cache) => {
                 write!(f, "{} positions of {:?} on a GPU", cache.positions, cache.shape)
             }
-            Self::Unsupported => write!(f, "nothing"),
+            Self::Recurrent(state) => {
+                write!(f, "a state of {} numbers after {}", state.numbers, state.position)
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use nook_gpu::{Buffer, Gpu, Turn};
 use nook_kernels::{Compute, RopeLayout};
 
 use super::recorder::Recorder;
-use super::state::{GpuState, KeyCache};
+use super::state::{Fading, GpuState, KeyCache};
 use crate::parts::{self, Broken, LayerState, RopeSet, Span};
 use crate::session::StepError;
 
@@ -93,11 +93,26 @@ impl<'a> GpuStep<'a> {
 impl GpuLanes<'_> {
     /// The keys and values that the session `lane` remembers of the layer.
     pub(super) fn keys(&mut self, lane: usize) -> Result<&mut KeyCache, Broken> {
+        match self.state(lane)? {
+            GpuState::Keys(cache) => Ok(cache),
+            GpuState::Recurrent(_) => Err(Broken::new("a session without a cache for a layer")),
+        }
+    }
+
+    /// The state that the session `lane` remembers of the layer.
+    pub(super) fn fading(&mut self, lane: usize) -> Result<&mut Fading, Broken> {
+        match self.state(lane)? {
+            GpuState::Recurrent(state) => Ok(state),
+            GpuState::Keys(_) => Err(Broken::new("a session without a state for a layer")),
+        }
+    }
+
+    fn state(&mut self, lane: usize) -> Result<&mut GpuState, Broken> {
         let slot = self.slot;
         let state = self.sessions.get_mut(lane).and_then(|states| states.get_mut(slot));
         match state {
-            Some(LayerState::OnGpu(GpuState::Keys(cache))) => Ok(cache),
-            _ => Err(Broken::new("a session without a cache on the GPU for a layer")),
+            Some(LayerState::OnGpu(state)) => Ok(state),
+            _ => Err(Broken::new("a session without state on the GPU for a layer")),
         }
     }
 }

@@ -122,8 +122,9 @@ impl LayerState {
     /// Makes what a step computed count.
     pub(crate) fn commit(&mut self) {
         match self {
-            Self::Keys(_) | Self::OnGpu(_) => {}
+            Self::Keys(_) => {}
             Self::Recurrent(state) => state.commit(),
+            Self::OnGpu(state) => state.commit(),
             #[cfg(feature = "candle")]
             Self::OnCard(state) => state.commit(),
         }
@@ -185,14 +186,12 @@ impl Recurrent {
     }
 
     /// One that was kept elsewhere, after `position` positions.
-    #[cfg(feature = "candle")]
     pub(crate) fn kept(numbers: Vec<f32>, position: u32) -> Self {
         let count = numbers.len();
         Self { copies: [numbers, Vec::new()], position, ..Self::new(count) }
     }
 
     /// The state that counts; empty while there are no positions.
-    #[cfg(feature = "candle")]
     pub(crate) fn numbers(&self) -> &[f32] {
         &self.copies[self.current]
     }

@@ -21,9 +21,6 @@ use nook_model::{
     StepError,
 };
 
-/// Families with layers of a kind that there are no GPU kernels for.
-const WITHOUT_KERNELS: [Family; 1] = [Family::Qwen35];
-
 /// The first adapter, opened once for all tests of this file; `None` without a driver.
 pub(crate) fn gpu(test: &str) -> Option<Gpu> {
     static OPEN: OnceLock<Option<Gpu>> = OnceLock::new();
@@ -46,13 +43,7 @@ fn every_family_gives_the_logits_of_the_cpu_whole_at_every_cut_and_in_chunks() {
     for family in Family::ALL {
         for seed in 1..=2 {
             let file = ModelFile::open(&write(folder.path(), family, seed)).unwrap();
-            let options = LoadOptions { threads: 1, precision: Precision::Full };
-            let mut model = LoadedModel::with_gpu(file.clone(), &gpu, options).unwrap();
-            if let Err(error) = model.hold(&whole(&file)) {
-                let named = matches!(error.fault, Fault::NoGpuLayer { .. });
-                assert!(named && WITHOUT_KERNELS.contains(&family), "{family:?}: {error}");
-                continue;
-            }
+            let model = on_gpu(&gpu, &file, Precision::Full, &whole(&file));
             let prompt = prompt(seed);
             let expected = on_cpu(&file, &prompt, Precision::Full);
             let layers = file.shape().layers;
@@ -95,8 +86,9 @@ fn parts_of_a_model_load_alone() {
     }
 }
 
-/// Activations are rounded to bytes as on the CPU, so what a GPU adds is far below what that rounding costs;
-/// where a number lies close to the middle of two bytes, the two may still round apart.
+/// Activations are rounded to bytes as on the CPU. Where a number lies in the middle of two bytes the two may
+/// still round apart, and then every later layer does in some places; but no logit gets worse by it. (Two
+/// roundings that had nothing in common would be apart by 1.4 times what one costs.)
 #[test]
 fn quantised_weights_give_nearly_the_logits_of_the_cpu() {
     let Some(gpu) = gpu("quantised weights") else { return };
@@ -135,7 +127,7 @@ fn quantised_weights_give_nearly_the_logits_of_the_cpu() {
         let (apart, off) = (relative(&got, &rounded), relative(&got, &exact));
         let line = format!("{mix:?}: {apart:.1e} from the CPU, whose rounding costs {cost:.1e}");
         eprintln!("{line}");
-        if apart >= 0.5 * cost + 1e-4 || off >= 1.1 * cost + 1e-4 {
+        if apart >= cost || off >= 1.1 * cost {
             failures.push(line);
         }
     }
@@ -146,7 +138,7 @@ fn quantised_weights_give_nearly_the_logits_of_the_cpu() {
 fn sessions_of_a_batch_see_each_other_nowhere() {
     let Some(gpu) = gpu("sessions of a batch") else { return };
     let folder = tempfile::tempdir().unwrap();
-    for family in [Family::Gemma2, Family::Qwen3, Family::Deepseek3, Family::Phi3LongRope] {
+    for family in [Family::Gemma2, Family::Qwen35, Family::Deepseek3, Family::Phi3LongRope] {
         let file = ModelFile::open(&write(folder.path(), family, 1)).unwrap();
         let model = on_gpu(&gpu, &file, Precision::Full, &whole(&file));
         let (one, two) = (prompt(5), prompt(6));
@@ -178,7 +170,7 @@ fn sessions_of_a_batch_see_each_other_nowhere() {
 fn a_session_that_was_truncated_or_cancelled_is_one_that_never_went_on() {
     let Some(gpu) = gpu("truncated sessions") else { return };
     let folder = tempfile::tempdir().unwrap();
-    for family in [Family::Llama, Family::Gemma3, Family::Minicpm3] {
+    for family in [Family::Llama, Family::Gemma3, Family::Qwen35, Family::Minicpm3] {
         let file = ModelFile::open(&write(folder.path(), family, 1)).unwrap();
         let model = on_gpu(&gpu, &file, Precision::Full, &whole(&file));
         let prompt = prompt(7);
@@ -219,7 +211,7 @@ fn a_cache_grows_by_blocks_and_keeps_what_it_holds() {
 fn what_a_session_remembers_goes_from_gpu_to_cpu_and_back() {
     let Some(gpu) = gpu("hand-over") else { return };
     let folder = tempfile::tempdir().unwrap();
-    for family in [Family::Qwen3, Family::Deepseek2, Family::Deepseek2Whole] {
+    for family in [Family::Qwen3, Family::Qwen35, Family::Deepseek2, Family::Deepseek2Whole] {
         for precision in [Precision::Full, Precision::Fast] {
             let file = ModelFile::open(&write(folder.path(), family, 1)).unwrap();
             let part = whole(&file);
@@ -235,12 +227,17 @@ fn what_a_session_remembers_goes_from_gpu_to_cpu_and_back() {
             assert!(exported == again, "{family:?}");
             second.step(&cpu, Input::Tokens(&prompt[40..50]), LogitRows::None).unwrap();
             let mut third = card.session(part, 512).unwrap();
-            third.import(&again).unwrap();
-            third.import(&second.export(part.layers, 40..50).unwrap()).unwrap();
+            if family == Family::Qwen35 {
+                // A delta net has no state but the last one.
+                third.import(&second.export(part.layers, 0..50).unwrap()).unwrap();
+            } else {
+                third.import(&again).unwrap();
+                third.import(&second.export(part.layers, 40..50).unwrap()).unwrap();
+                let middle = third.export(part.layers, 37..50).unwrap();
+                assert!(middle == second.export(part.layers, 37..50).unwrap(), "{family:?}");
+            }
             third.import(&exported).unwrap_err();
             assert_eq!(third.position(), 50);
-            let middle = third.export(part.layers, 37..50).unwrap();
-            assert!(middle == second.export(part.layers, 37..50).unwrap(), "{family:?}");
             let got = third.step(&card, Input::Tokens(&prompt[50..]), LogitRows::All).unwrap();
             let got = values(got);
             let expected = on_cpu(&file, &prompt, precision);
@@ -251,7 +248,7 @@ fn what_a_session_remembers_goes_from_gpu_to_cpu_and_back() {
     }
 }
 
-/// The floor of all devices: no subgroups, the limits of WebGPU, small bindings.
+/// The floor of all devices: no subgroups, the limits of WebGPU, small bindings, short submissions.
 #[test]
 fn the_least_device_computes_the_same() {
     if gpu("the least device").is_none() {
@@ -261,6 +258,8 @@ fn the_least_device_computes_the_same() {
         choice: Choice::Index(0),
         kernels: Some(KernelSet::Portable),
         binding_bytes: Some(1 << 20),
+        // A few products: a layer of a prompt takes several.
+        submission_work: Some(100_000),
         ..OpenOptions::default()
     };
     let least = Gpu::open(&options).unwrap();
@@ -346,26 +345,6 @@ fn a_gpu_that_is_not_there_is_refused_and_never_replaced() {
     let error = LoadedModel::new_on(file, Device::Gpu(63), options).unwrap_err();
     assert!(matches!(error.fault, Fault::Gpu { .. }), "{error}");
     assert!(error.to_string().contains("gpu:63") && error.to_string().contains("processor"));
-}
-
-#[test]
-fn layers_without_kernels_are_refused_by_name() {
-    let Some(gpu) = gpu("layers without kernels") else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("grids.gguf");
-    let tiny = Recipe::tiny(Format::F32, 7);
-    let wide = Recipe { hidden: 256, head_dim: 64, feed_forward: 512, ..tiny };
-    Recipe { mix: Mix::All(Format::Iq2S), ..wide }.write(&path).unwrap();
-    let file = ModelFile::open(&path).unwrap();
-    let options = LoadOptions { threads: 1, precision: Precision::Fast };
-    let mut model = LoadedModel::with_gpu(file.clone(), &gpu, options).unwrap();
-    let error = model.hold(&whole(&file)).unwrap_err();
-    assert!(matches!(error.fault, Fault::NoGpuKernel { .. }), "{error}");
-    assert!(error.to_string().contains("blk.0."), "{error}");
-    let file = ModelFile::open(&write(folder.path(), Family::Qwen35, 1)).unwrap();
-    let mut model = LoadedModel::with_gpu(file.clone(), &gpu, options).unwrap();
-    let error = model.hold(&whole(&file)).unwrap_err();
-    assert!(matches!(error.fault, Fault::NoGpuLayer { .. }), "{error}");
 }
 
 fn on_gpu(gpu: &Gpu, file: &ModelFile, precision: Precision, part: &ModelPart) -> LoadedModel {

@@ -40,7 +40,7 @@ struct Exception {
 #[rustfmt::skip] // A table is read by column.
 const EXCEPTIONS: &[Exception] = &[
     known("crates/nook-link",     5, "a link's tasks start each other"),
-    known("crates/nook-model",    9, "the graphics pass and the processor's share sessions"),
+    known("crates/nook-model",   10, "the passes of GPUs and the processor's share sessions"),
     known("crates/nook-node",    13, "one state for links, models, downloads and chats"),
     known("crates/nook-openai",  11, "every route uses the server's state, which names every route"),
     known("crates/nook-wire",     7, "a message and its payloads name each other"),
