@@ -77,6 +77,11 @@ fn file_bytes(format: Format, rows: usize, columns: usize) -> Vec<u8> {
     let length = rows * format.row_bytes(columns).unwrap_or(0);
     let mut bytes: Vec<u8> = noise(length, 7).map(|word| (word >> 11) as u8).collect();
     for block in bytes.chunks_exact_mut(format.bytes()) {
+        if format == Format::F16 {
+            // Of either sign, from 2^-7 to 2^-6.
+            block[1] = (block[1] & 0x83) | 0x20;
+            continue;
+        }
         let halves: &[usize] = match format {
             Format::Q6K => &[208],
             Format::Q4K => &[0, 2],
