@@ -55,7 +55,8 @@ impl Attention<OnGpu> {
             recorder.commands.norm_in_place(&keys, norm, n * self.kv_heads)?;
         }
         if let Some(temperature) = self.temperature {
-            let factors = Buffer::of_floats(gpu, "temperatures", &temperature.factors(step))?;
+            let factors =
+                Buffer::of_floats(gpu, "temperatures", &temperature.factors_on_gpu(step))?;
             let each = Each::ScaleRows(&factors);
             recorder.commands.each(&queries, n * query_width, query_width, each)?;
         }
@@ -79,7 +80,7 @@ impl Attention<OnGpu> {
 
 impl Temperature {
     /// What the queries of each row are multiplied with.
-    fn factors(self, step: &GpuStep<'_>) -> Vec<f32> {
+    fn factors_on_gpu(self, step: &GpuStep<'_>) -> Vec<f32> {
         let positions = step.spans.iter().flat_map(|span| {
             let first = span.first;
             (0..span.rows.len() as u32).map(move |row| first + row)
