@@ -216,6 +216,20 @@ pub enum Fault {
         /// What its library said.
         reason: String,
     },
+    /// A GPU could not do its part; the kind says whose turn it is then.
+    #[error("could not be computed on a GPU: {error}")]
+    Gpu {
+        /// What went wrong there.
+        error: nook_gpu::GpuError,
+    },
+    /// A tensor in a format that GPUs have no kernel for.
+    #[error("has the tensor {tensor}, which no GPU kernel reads: {error}")]
+    NoGpuKernel {
+        /// The tensor.
+        tensor: String,
+        /// Its format.
+        error: nook_gpu::GpuError,
+    },
     /// Too long a context was asked for.
     #[error("has a context of {limit} positions; {asked} were asked for")]
     ContextLength {
@@ -259,6 +273,8 @@ impl Fault {
                 "Compute on the processor, or build this program for that card (CUDA_COMPUTE_CAP)."
             }
             Self::Card { .. } => "Load fewer layers, or compute on the processor.",
+            Self::Gpu { .. } => "Load fewer layers there, or compute on the processor.",
+            Self::NoGpuKernel { .. } => "Keep these layers on the processor.",
             Self::ContextLength { .. } => "Ask for a shorter context.",
             Self::NoSuchLayers { .. } | Self::NotHeld { .. } => {
                 "Load the layers that are asked for."

@@ -10,9 +10,9 @@
 //! A family is one file that turns metadata into a description made of the shared [`parts`]; the
 //! forward pass ([`loaded`]) is written once, on plain slices and the kernels of `nook-kernels`. Every
 //! result is the same bit for bit however a model is cut, a prompt is chunked, sessions are batched,
-//! and however many threads work. Behind the features `candle`, `cuda` and `metal` there is a second
-//! pass, on graphics cards, over the same descriptions (`card`); [`Device`] chooses. Its results agree
-//! within rounding.
+//! and however many threads work. Over the same descriptions there are two more passes, whose results
+//! agree within rounding: on the GPUs of every vendor (`gpu`), and, behind the features `candle`, `cuda`
+//! and `metal`, through candle (`card`). [`Device`] chooses.
 //!
 //! No token ids, hidden states or logits appear in `Debug` output, errors or logs.
 
@@ -40,5 +40,6 @@ pub use loaded::pass::{BatchError, BatchPiece};
 pub use loaded::session::{Input, Output, ResumeError, Session, StepError, TruncateError};
 pub use loaded::{LoadOptions, LoadedModel, Precision};
 pub use nook_base::LogitRows;
+pub use nook_gpu;
 pub use nook_kernels::heap;
 pub use shape::ModelShape;

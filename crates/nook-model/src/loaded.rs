@@ -9,6 +9,7 @@
 
 #[cfg(feature = "candle")]
 mod card;
+mod gpu;
 pub mod handover;
 pub mod pass;
 pub mod session;
@@ -26,6 +27,7 @@ use crate::parts::{Block, LayerState};
 use crate::weights::{Held, Named};
 #[cfg(feature = "candle")]
 use card::Card;
+use gpu::GpuExecutor;
 use pass::Workspace;
 use session::Session;
 
@@ -66,6 +68,8 @@ pub struct LoadedModel {
 pub(crate) enum Executor {
     /// The kernels of `nook-kernels`.
     Cpu(Cpu),
+    /// `nook-gpu`, on a GPU of any vendor.
+    Gpu(GpuExecutor),
     /// candle, on a graphics card.
     #[cfg(feature = "candle")]
     Card(Card),
@@ -85,6 +89,7 @@ macro_rules! with_inventory {
     ($executor:expr, $inventory:ident => $body:expr) => {
         match $executor {
             Executor::Cpu(Cpu { inventory: $inventory, .. }) => $body,
+            Executor::Gpu(GpuExecutor { inventory: $inventory, .. }) => $body,
             #[cfg(feature = "candle")]
             Executor::Card(Card { inventory: $inventory, .. }) => $body,
         }
@@ -111,9 +116,40 @@ impl LoadedModel {
             return Ok(Self::with_compute(file, compute, options.precision));
         }
         let full = options.precision.is_full(&file);
-        match Executor::card(device, full, &file) {
+        let opened = match device {
+            Device::Gpu(number) => GpuExecutor::open(number, full, &file).map(Executor::Gpu),
+            _ => Executor::card(device, full, &file),
+        };
+        match opened {
             Ok(executor) => Ok(Self { cache: cache_kind(full), file, compute, executor }),
             Err(fault) => Err(file.error(fault)),
+        }
+    }
+
+    /// As [`Self::new_on`], on an open GPU, whose memory budget all models on it share.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::NoThreads`].
+    pub fn with_gpu(
+        file: ModelFile,
+        gpu: &nook_gpu::Gpu,
+        options: LoadOptions,
+    ) -> Result<Self, ModelError> {
+        let Ok(compute) = Compute::new(options.threads) else {
+            return Err(file.error(Fault::NoThreads));
+        };
+        let full = options.precision.is_full(&file);
+        let executor = Executor::Gpu(GpuExecutor::new(gpu.clone(), full, &file));
+        Ok(Self { cache: cache_kind(full), file, compute, executor })
+    }
+
+    /// The GPU that it computes on, if it is one of `nook-gpu`'s.
+    #[must_use]
+    pub fn gpu(&self) -> Option<&nook_gpu::Gpu> {
+        match &self.executor {
+            Executor::Gpu(gpu) => Some(gpu.gpu()),
+            _ => None,
         }
     }
 
@@ -149,6 +185,7 @@ impl LoadedModel {
     pub fn device(&self) -> Device {
         match &self.executor {
             Executor::Cpu(_) => Device::Cpu,
+            Executor::Gpu(gpu) => gpu.device(),
             #[cfg(feature = "candle")]
             Executor::Card(card) => card.device(),
         }
@@ -165,6 +202,7 @@ impl LoadedModel {
     pub fn cache_bytes(&self, layers: LayerRange, positions: u32) -> u64 {
         let positions = match &self.executor {
             Executor::Cpu(_) => positions,
+            Executor::Gpu(_) => gpu::whole_blocks(positions),
             #[cfg(feature = "candle")]
             Executor::Card(_) => card::whole_blocks(positions),
         };
@@ -177,6 +215,7 @@ impl LoadedModel {
     pub fn part_bytes(&self, part: &ModelPart) -> u64 {
         match &self.executor {
             Executor::Cpu(_) => self.file.weight_bytes(part),
+            Executor::Gpu(gpu) => gpu.part_bytes(&self.file, part),
             #[cfg(feature = "candle")]
             Executor::Card(card) => card.part_bytes(&self.file, part),
         }
@@ -191,6 +230,7 @@ impl LoadedModel {
                 let (file, compute, arithmetic) = (&self.file, &self.compute, *arithmetic);
                 inventory.load(file, part, &mut Loading::new(file, compute, arithmetic))
             }
+            Executor::Gpu(gpu) => gpu.load(&self.file, part),
             #[cfg(feature = "candle")]
             Executor::Card(card) => card.load(&self.file, part),
         };
@@ -219,6 +259,7 @@ impl LoadedModel {
             Executor::Cpu(cpu) => {
                 *cpu.workspaces.get_mut().unwrap_or_else(PoisonError::into_inner) = Vec::new();
             }
+            Executor::Gpu(gpu) => gpu.rest(),
             #[cfg(feature = "candle")]
             Executor::Card(_) => {}
         }
@@ -290,6 +331,7 @@ impl LoadedModel {
     pub(crate) fn empty_state(&self, block: &Block<Named>) -> LayerState {
         match &self.executor {
             Executor::Cpu(_) => block.state().empty(self.cache),
+            Executor::Gpu(gpu) => LayerState::on_device(gpu.empty_state(block.state(), self.cache)),
             #[cfg(feature = "candle")]
             Executor::Card(card) => {
                 LayerState::on_device(card.empty_state(block.state(), self.cache))

@@ -21,7 +21,6 @@ mod step;
 
 pub(crate) use attention::{Attention, Reach, Temperature, Turn};
 pub(crate) use block::{Block, BlockBuffers, FeedForward, Mixer};
-#[cfg(feature = "candle")]
 pub(crate) use buffers::Choice;
 pub(crate) use buffers::{Buffers, sized};
 pub(crate) use delta::GatedDelta;
@@ -32,9 +31,5 @@ pub(crate) use mla::{LatentForm, Mla};
 pub(crate) use norm::{Norm, NormKind};
 pub(crate) use rope::{Factors, RopeSet, RopeSpec};
 pub(crate) use rows::{Broken, Span};
-#[cfg(feature = "candle")]
-pub(crate) use state::DeviceState;
-#[cfg(feature = "candle")]
-pub(crate) use state::Recurrent;
-pub(crate) use state::{LayerState, StateShape};
+pub(crate) use state::{DeviceState, LayerState, Recurrent, StateShape};
 pub(crate) use step::{Lanes, Step};

@@ -86,6 +86,7 @@ pub(crate) fn run(
                 cpu.keep_workspace(workspace);
                 done
             }
+            Executor::Gpu(gpu) => gpu.forward(model, batch, &counts, cancelled),
             #[cfg(feature = "candle")]
             Executor::Card(card) => card.forward(model, batch, &counts, cancelled),
         };

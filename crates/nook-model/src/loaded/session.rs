@@ -95,6 +95,12 @@ pub enum StepError {
     /// The caller asked to stop.
     #[error("the step was cancelled")]
     Cancelled,
+    /// A GPU failed; the kind says whether its work goes elsewhere.
+    #[error("the step could not be computed on a GPU: {error}")]
+    Gpu {
+        /// What went wrong there.
+        error: nook_gpu::GpuError,
+    },
     /// A kernel refused its input: a mistake in this program.
     #[error("the step could not be computed: {reason}")]
     Compute {

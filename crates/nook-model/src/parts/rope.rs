@@ -141,7 +141,6 @@ impl RopeSet {
 
 impl Tables {
     /// Cosines and sines (n, pairs) of all rows, one after the other, and the number of pairs.
-    #[cfg(feature = "candle")]
     pub(crate) fn joined(&self) -> (Vec<f32>, Vec<f32>, usize) {
         let all = |numbers: fn(&RopeTable) -> &[f32]| {
             self.tables.iter().flat_map(|(_, table)| numbers(table)).copied().collect()

@@ -91,13 +91,11 @@ impl StateShape {
 
 impl LayerState {
     /// A state on another device.
-    #[cfg(feature = "candle")]
     pub(crate) fn on_device(state: impl DeviceState) -> Self {
         Self::OnDevice(Box::new(state))
     }
 
     /// The state, if it is of this kind of device.
-    #[cfg(feature = "candle")]
     pub(crate) fn of_device<T: DeviceState>(&mut self) -> Option<&mut T> {
         match self {
             Self::OnDevice(state) => {
@@ -208,14 +206,12 @@ impl Recurrent {
     }
 
     /// One that was kept elsewhere, after `position` positions.
-    #[cfg(feature = "candle")]
     pub(crate) fn kept(numbers: Vec<f32>, position: u32) -> Self {
         let count = numbers.len();
         Self { copies: [numbers, Vec::new()], position, ..Self::new(count) }
     }
 
     /// The state that counts; empty while there are no positions.
-    #[cfg(feature = "candle")]
     pub(crate) fn numbers(&self) -> &[f32] {
         &self.copies[self.current]
     }

@@ -11,8 +11,11 @@ mod card;
 #[cfg(feature = "candle")]
 mod card_references;
 mod edge;
+mod executors;
 mod families;
 mod fixtures;
+mod gpu;
+mod gpu_references;
 #[path = "../../../nook-testkit/src/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
 mod places;

@@ -28,23 +28,6 @@ const RULE: &str = "cycles";
 /// Modules of one level that may use each other in a circle.
 const CYCLE_MODULES_MAX: usize = 3;
 
-/// A crate whose largest cycle is known to be longer.
-struct Exception {
-    /// Its folder.
-    package: &'static str,
-    /// The exact size of its largest cycle: a smaller one lowers this number or removes the row.
-    modules: usize,
-    reason: &'static str,
-}
-
-#[rustfmt::skip] // A table is read by column.
-const EXCEPTIONS: &[Exception] = &[
-];
-
-const fn known(package: &'static str, modules: usize, reason: &'static str) -> Exception {
-    Exception { package, modules, reason }
-}
-
 /// A file that is a module.
 #[derive(Debug)]
 struct Module {
@@ -86,45 +69,23 @@ type Cycle = Vec<usize>;
 
 /// Cycles that are too large, and exceptions that are not exact.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    check_with(tree, EXCEPTIONS)
-}
-
-fn check_with(tree: &Tree, exceptions: &[Exception]) -> Vec<Finding> {
     let packages = packages(tree);
     let mut findings = Vec::new();
     for package in &packages {
-        let known = exceptions.iter().find(|known| known.package == package.folder);
-        let most = known.map_or(CYCLE_MODULES_MAX, |known| known.modules);
-        let mut largest = 0;
         for level in package.levels() {
-            for cycle in cycles(&level.modules, &level.uses) {
-                largest = largest.max(cycle.len());
-                if cycle.len() > most {
-                    findings.push(too_large(package, &level, &cycle, most));
-                }
-            }
-        }
-        if let Some(known) = known.filter(|known| largest < known.modules) {
-            let sentence = format!(
-                "the largest cycle has {largest} modules; the table of exceptions says {} ({}): \
-                 lower it, or remove the row at {CYCLE_MODULES_MAX}",
-                known.modules, known.reason
-            );
-            findings.push(Finding::new(RULE, &package.folder, 0, sentence));
+            let cycles = cycles(&level.modules, &level.uses).into_iter();
+            let too_long = cycles.filter(|cycle| cycle.len() > CYCLE_MODULES_MAX);
+            findings.extend(too_long.map(|cycle| too_large(package, &level, &cycle)));
         }
     }
-    let is_there = |known: &&Exception| packages.iter().any(|it| it.folder == known.package);
-    findings.extend(exceptions.iter().filter(|known| !is_there(known)).map(|known| {
-        Finding::new(RULE, known.package, 0, "has an exception and is not here: remove the row")
-    }));
     findings
 }
 
-fn too_large(package: &Package, level: &Level, cycle: &Cycle, most: usize) -> Finding {
+fn too_large(package: &Package, level: &Level, cycle: &Cycle) -> Finding {
     let circle = shortest_circle(cycle[0], &level.uses);
     let steps = circle.iter().map(|&at| package.short_name(at)).collect::<Vec<_>>().join(" → ");
     let sentence = format!(
-        "{} modules use each other in a circle, at most {most}; one way round: {steps} \
+        "{} modules use each other in a circle, at most {CYCLE_MODULES_MAX}; one way round: {steps} \
          (`cargo xtask tidy --cycles` lists all)",
         cycle.len()
     );
@@ -132,7 +93,7 @@ fn too_large(package: &Package, level: &Level, cycle: &Cycle, most: usize) -> Fi
 }
 
 /// `cargo xtask tidy --cycles`: the figures of every crate, and the modules of every cycle that is
-/// larger than the rule allows without an exception.
+/// larger than the rule allows.
 pub(crate) fn list(tree: &Tree) {
     say::line(HEADING);
     say::line("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");

@@ -27,7 +27,8 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     ("nook-machine",  2, &["nook-base"]),
     ("nook-mux",      2, &["nook-base", "nook-wire"]),
     ("nook-link",     2, &["nook-base", "nook-wire", "nook-mux", "nook-trust"]), // trust: no session before a verdict
-    ("nook-model",    2, &["nook-base", "nook-kernels"]),
+    ("nook-gpu",      2, &["nook-kernels"]), // kernels: formats of weights are defined once
+    ("nook-model",    2, &["nook-base", "nook-gpu", "nook-kernels"]),
     ("nook-shard",    2, &["nook-base", "nook-wire", "nook-mux", "nook-model"]),
     ("nook-store",    2, &["nook-base", "nook-trust"]),
     ("nook-api",      3, &["nook-base", "nook-text"]), // text: tools and forms of replies, as data
@@ -67,6 +68,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("mdns-sd",            &["nook-find"]),
     ("memmap2",            &["nook-kernels"]),
     ("jiff",               &["nook-machine"]),
+    ("naga*",              &["nook-gpu"]),
     ("notify-rust",        &["inglenook"]),
     ("pulldown-cmark",     &["xtask"]),
     ("rusqlite",           &["nook-store"]),
@@ -80,6 +82,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("tokio-tungstenite",  &["nook-link"]),
     ("tungstenite",        &["nook-link"]),
     ("webkit2gtk",         &["inglenook"]),
+    ("wgpu*",              &["nook-gpu"]),
     ("winsafe",            &["nook-machine"]),
     ("x11rb",              &["nook-machine"]),
     ("zbus",               &["inglenook", "nook-machine"]), // inglenook: the desktop's bus; machine: the system's

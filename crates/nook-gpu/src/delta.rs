@@ -1,0 +1,139 @@
+//! The gated delta net's two steps that are no products: a short causal convolution, and the state that each
+//! position lets fade, corrects and reads.
+
+use crate::buffer::Buffer;
+use crate::commands::Commands;
+use crate::error::GpuError;
+use crate::kernel::Kernel;
+use crate::product::check;
+use crate::template::{Values, expand};
+use crate::vector::lines;
+
+/// Most numbers of a head: two rows of them lie in the 16 KB of workgroup memory that every device has.
+const DIM_MAX: usize = 1024;
+
+/// Sizes of a gated delta net.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeltaShape {
+    /// Heads of queries and keys; value head `h` uses key head `h % key_heads`.
+    pub key_heads: usize,
+    /// Heads of values.
+    pub value_heads: usize,
+    /// Numbers of a head.
+    pub dim: usize,
+    /// Rows that the convolution sees, the current one among them.
+    pub taps: usize,
+}
+
+/// What comes to the states with each row.
+#[derive(Debug, Clone, Copy)]
+pub struct DeltaInput<'a> {
+    /// Queries, keys and values (n, channels) behind the convolution.
+    pub convolved: &'a Buffer,
+    /// (n, `value_heads`): how far the state is corrected, before its sigmoid.
+    pub betas: &'a Buffer,
+    /// (n, `value_heads`): how far the state fades, before its softplus.
+    pub alphas: &'a Buffer,
+    /// (`value_heads`): added to `alphas`.
+    pub bias: &'a Buffer,
+    /// (`value_heads`), negative.
+    pub decay: &'a Buffer,
+    /// What is added to the squares of a head's length.
+    pub epsilon: f32,
+}
+
+impl DeltaShape {
+    /// Numbers of a row before the convolution.
+    #[must_use]
+    pub fn channels(&self) -> usize {
+        (2 * self.key_heads + self.value_heads) * self.dim
+    }
+
+    /// Numbers of the rows before that the convolution needs; they begin a state.
+    #[must_use]
+    pub fn history(&self) -> usize {
+        self.taps.saturating_sub(1) * self.channels()
+    }
+
+    /// Numbers of a state.
+    #[must_use]
+    pub fn state(&self) -> usize {
+        self.history() + self.value_heads * self.dim * self.dim
+    }
+}
+
+impl Commands {
+    /// Convolves rows `row..row + rows` of `inputs` (n, channels) behind those that `state` begins with, by
+    /// `weights` (channels, taps), into the same rows of `out`.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::Size`] where a buffer is too short.
+    pub fn convolve(
+        &mut self,
+        shape: DeltaShape,
+        inputs: &Buffer,
+        state: &Buffer,
+        weights: &Buffer,
+        (row, rows): (usize, usize),
+        out: &Buffer,
+    ) -> Result<(), GpuError> {
+        let channels = shape.channels();
+        check("inputs of a convolution", inputs.len(), (row + rows) * channels)?;
+        check("results of a convolution", out.len(), (row + rows) * channels)?;
+        check("a state", state.len(), shape.state())?;
+        check("weights of a convolution", weights.len(), channels * shape.taps)?;
+        let kernel = self.gpu().clone().kernel("convolve", |gpu| {
+            let source = include_str!("shaders/convolve.wgsl").to_owned();
+            Kernel::build(gpu, "convolve", source, "rrrw")
+        })?;
+        let params = [rows, row, channels, shape.taps].map(|n| n as u32);
+        self.dispatch(kernel, &[inputs, state, weights, out], lines(rows * channels), &params);
+        Ok(())
+    }
+
+    /// Takes rows `row..row + rows` through the states of all heads in `state`, which change; what the
+    /// queries read goes into `out` (n, `value_heads` * dim).
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::Size`] where a buffer is too short or a head too wide.
+    pub fn delta(
+        &mut self,
+        shape: DeltaShape,
+        input: DeltaInput<'_>,
+        (row, rows): (usize, usize),
+        state: &Buffer,
+        out: &Buffer,
+    ) -> Result<(), GpuError> {
+        let DeltaShape { key_heads, value_heads, dim, .. } = shape;
+        let DeltaInput { convolved, betas, alphas, bias, decay, epsilon } = input;
+        let end = row + rows;
+        check("numbers of a head", DIM_MAX, dim)?;
+        check("key heads", key_heads, 1)?;
+        check("rows of a delta net", convolved.len(), end * shape.channels())?;
+        for (numbers, count) in
+            [(betas, end * value_heads), (alphas, end * value_heads), (bias, value_heads)]
+        {
+            check("factors of a delta net", numbers.len(), count)?;
+        }
+        check("factors of a delta net", decay.len(), value_heads)?;
+        check("a state", state.len(), shape.state())?;
+        check("what is read", out.len(), end * value_heads * dim)?;
+        let kernel = self.gpu().clone().kernel(&format!("delta {dim}"), |gpu| {
+            Kernel::build(gpu, "delta", source(dim), "rrrrrww")
+        })?;
+        let params = [rows, row, key_heads, value_heads, dim, shape.history()];
+        let mut params: Vec<u32> = params.iter().map(|n| *n as u32).collect();
+        params.push(epsilon.to_bits());
+        let buffers = [convolved, betas, alphas, bias, decay, state, out];
+        self.dispatch(kernel, &buffers, [value_heads as u32, 1, 1], &params);
+        Ok(())
+    }
+}
+
+/// The text of the kernel.
+pub(crate) fn source(dim: usize) -> String {
+    let values = Values::new(&[("DIM", dim as u32)]);
+    expand(include_str!("shaders/delta.wgsl"), &values)
+}

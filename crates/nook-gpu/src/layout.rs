@@ -1,0 +1,215 @@
+//! How weights of each format lie in the memory of a GPU.
+//!
+//! The bytes of a row of blocks do not begin at words, which GPUs read, and neighbouring lanes would read far
+//! apart. So a matrix is laid out anew while it is uploaded, in sections that follow each other, each over
+//! all rows:
+//!
+//! | section | of | holds |
+//! | --- | --- | --- |
+//! | quants | unit | 32 numbers of 4 bits (columns 0-15 in the low halves of 16 bytes) or 8 |
+//! | bits | unit | further bits: pairs in two words, single bits in one; group of four columns `g` at bit `2 g` or `g` of each byte |
+//! | scales | unit | 16 bits: scale and minimum, or the scales of both halves (super-blocks only) |
+//! | heads | block | `d`, or `d` and `m`, in half precision |
+//!
+//! A unit is 32 columns. Formats that are multiplied as numbers have units of 8 columns, the last filled up
+//! with zeros, and `scales` holds the exponents of MXFP4. Every bit of the file is kept; super-blocks grow by
+//! at most 6 %.
+
+mod repack;
+
+use nook_kernels::Format;
+
+use crate::error::GpuError;
+use crate::template::Values;
+
+pub(crate) use repack::repack;
+
+/// Columns of a unit of the formats that are multiplied in bytes.
+pub(crate) const UNIT: usize = 32;
+
+/// Columns of a unit of the others.
+pub(crate) const CHUNK: usize = 8;
+
+/// Words that every section begins at a multiple of.
+const SECTION_WORDS: usize = 4;
+
+/// How a format lies in memory and is computed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) format: Format,
+    /// Whether it is multiplied in bytes.
+    pub(crate) bytes: bool,
+    /// Columns of a unit.
+    pub(crate) unit: usize,
+    /// Units of a block of the file, and of a span of activations; 1 where it is multiplied as numbers.
+    pub(crate) block_units: usize,
+    /// Words of quants of a unit.
+    quants: usize,
+    /// Words of further bits of a unit.
+    bits: usize,
+    /// How scales lie.
+    scales: Scales,
+    /// How heads lie.
+    heads: Heads,
+    /// What is subtracted from a number.
+    zero: u32,
+    /// Whether there are minima.
+    minimum: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scales {
+    None,
+    /// Scale, then minimum.
+    WithMinimum,
+    /// Signed scales of both halves.
+    Signed,
+    /// Bytes of both halves: scale in the low four bits, minimum in the high ones.
+    Nibbles,
+    /// One byte for 32 columns.
+    Exponents,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heads {
+    None,
+    /// `d`, two in a word.
+    Halves,
+    /// `d` and `m` in a word.
+    Pairs,
+}
+
+/// Where the sections of a piece begin, in words, and where it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sections {
+    pub(crate) bits: usize,
+    pub(crate) scales: usize,
+    pub(crate) heads: usize,
+    pub(crate) end: usize,
+}
+
+impl Layout {
+    /// The layout of `format`.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::NoKernel`] for formats without one.
+    pub(crate) fn of(format: Format) -> Result<Self, GpuError> {
+        let number = |quants| Self {
+            format,
+            bytes: false,
+            unit: CHUNK,
+            block_units: 1,
+            quants,
+            bits: 0,
+            scales: Scales::None,
+            heads: Heads::None,
+            zero: 0,
+            minimum: false,
+        };
+        let fine = |quants, bits, heads, zero| Self {
+            bytes: true,
+            unit: UNIT,
+            bits,
+            heads,
+            zero,
+            minimum: heads == Heads::Pairs,
+            ..number(quants)
+        };
+        let coarse = |quants, bits, scales, heads, zero| Self {
+            block_units: 8,
+            scales,
+            ..fine(quants, bits, heads, zero)
+        };
+        Ok(match format {
+            Format::F32 => number(8),
+            Format::F16 | Format::Bf16 => number(4),
+            Format::Mxfp4 => Self { scales: Scales::Exponents, ..number(1) },
+            Format::Q4_0 => fine(4, 0, Heads::Halves, 8),
+            Format::Q4_1 => fine(4, 0, Heads::Pairs, 0),
+            Format::Q5_0 => fine(4, 1, Heads::Halves, 16),
+            Format::Q5_1 => fine(4, 1, Heads::Pairs, 0),
+            Format::Q8_0 => fine(8, 0, Heads::Halves, 0),
+            Format::Iq4Nl => fine(4, 0, Heads::Halves, 0),
+            Format::Q4K => coarse(4, 0, Scales::WithMinimum, Heads::Pairs, 0),
+            Format::Q5K => coarse(4, 1, Scales::WithMinimum, Heads::Pairs, 0),
+            Format::Q6K => coarse(4, 2, Scales::Signed, Heads::Halves, 32),
+            Format::Q2K => coarse(0, 2, Scales::Nibbles, Heads::Pairs, 0),
+            Format::Q3K => coarse(0, 3, Scales::Signed, Heads::Halves, 4),
+            Format::Iq4Xs => coarse(4, 0, Scales::Signed, Heads::Halves, 0),
+            _ => return Err(GpuError::NoKernel { format }),
+        })
+    }
+
+    /// Columns of activations that share a scale.
+    pub(crate) fn span(&self) -> usize {
+        self.block_units * self.unit
+    }
+
+    /// Units of a row of `columns` numbers.
+    pub(crate) fn units(&self, columns: usize) -> usize {
+        columns.div_ceil(self.unit)
+    }
+
+    /// The sections of `rows` rows of `columns` numbers.
+    pub(crate) fn sections(&self, rows: usize, columns: usize) -> Sections {
+        let units = rows * self.units(columns);
+        let begin = |words: usize| words.next_multiple_of(SECTION_WORDS);
+        let bits = begin(units * self.quants);
+        let scales = begin(bits + units * self.bits);
+        let heads = begin(
+            scales
+                + match self.scales {
+                    Scales::None => 0,
+                    Scales::Exponents => units.div_ceil(16),
+                    _ => units.div_ceil(2),
+                },
+        );
+        let blocks = units / self.block_units;
+        let end = heads
+            + match self.heads {
+                Heads::None => 0,
+                Heads::Halves => blocks.div_ceil(2),
+                Heads::Pairs => blocks,
+            };
+        Sections { bits, scales, heads, end: begin(end) }
+    }
+
+    /// Bytes of `rows` rows of `columns` numbers.
+    pub(crate) fn bytes_of(&self, rows: usize, columns: usize) -> u64 {
+        4 * self.sections(rows, columns).end as u64
+    }
+
+    /// What the templates of kernels are told.
+    pub(crate) fn values(&self) -> Values {
+        let is = |yes: bool| u32::from(yes);
+        let bell = matches!(self.format, Format::Iq4Nl | Format::Iq4Xs);
+        let pairs = matches!(self.format, Format::Q6K | Format::Q2K | Format::Q3K);
+        let bit = matches!(self.bits, 1 | 3);
+        Values::new(&[
+            ("BYTES", is(self.bytes)),
+            ("NIBBLES", is(self.quants == 4)),
+            ("WHOLE", is(self.quants == 8)),
+            ("PAIRS", is(pairs)),
+            ("PAIR_SHIFT", if self.quants == 4 { 4 } else { 0 }),
+            ("BIT", is(bit)),
+            ("BIT_SHIFT", if self.quants == 4 { 4 } else { 2 }),
+            ("BITS_WORDS", self.bits as u32),
+            ("BELL", is(bell)),
+            ("COARSE", is(self.block_units == 8)),
+            ("SCALE_AND_MINIMUM", is(self.scales == Scales::WithMinimum)),
+            ("SIGNED_SCALES", is(self.scales == Scales::Signed)),
+            ("NIBBLE_SCALES", is(self.scales == Scales::Nibbles)),
+            ("TWO_SCALES", is(matches!(self.format, Format::Q6K | Format::Q2K | Format::Q3K))),
+            ("HEAD_PAIRS", is(self.heads == Heads::Pairs)),
+            ("ZERO", self.zero),
+            ("MINIMUM", is(self.minimum)),
+            ("SUMS", is(self.minimum || self.zero > 0)),
+            ("BLOCK_UNITS", self.block_units as u32),
+            ("F32", is(self.format == Format::F32)),
+            ("F16", is(self.format == Format::F16)),
+            ("BF16", is(self.format == Format::Bf16)),
+            ("E2M1", is(self.format == Format::Mxfp4)),
+        ])
+    }
+}

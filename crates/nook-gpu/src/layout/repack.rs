@@ -1,0 +1,224 @@
+//! Blocks of a file to the sections of a GPU (see [`super`]).
+
+use nook_kernels::Format;
+
+use super::{CHUNK, Heads, Layout, Scales, Sections, UNIT};
+
+/// Most units of a block.
+const UNITS_MAX: usize = 8;
+
+/// One block of a file, taken apart.
+struct Parts {
+    d: u16,
+    m: u16,
+    /// 16 bits of each unit, as they stand in the section of scales.
+    scales: [u16; UNITS_MAX],
+    q: [[u8; UNIT]; UNITS_MAX],
+}
+
+/// `rows` rows of `columns` numbers, in blocks of the file, as words. `bytes` are whole rows.
+pub(crate) fn repack(layout: &Layout, rows: usize, columns: usize, bytes: &[u8]) -> Vec<u32> {
+    let sections = layout.sections(rows, columns);
+    let mut out = vec![0u32; sections.end];
+    if layout.bytes {
+        let blocks = bytes.chunks_exact(layout.format.bytes());
+        for (index, block) in blocks.enumerate() {
+            put_block(layout, &sections, index, block, &mut out);
+        }
+        return out;
+    }
+    let row_bytes = layout.format.row_bytes(columns).unwrap_or(0).max(1);
+    for (row, bytes) in bytes.chunks_exact(row_bytes).enumerate() {
+        let unit = row * layout.units(columns);
+        match layout.format {
+            Format::F32 => {
+                for (word, number) in out[unit * CHUNK..].iter_mut().zip(bytes.chunks_exact(4)) {
+                    *word = u32::from_le_bytes([number[0], number[1], number[2], number[3]]);
+                }
+            }
+            Format::Mxfp4 => put_mxfp4(&sections, unit, bytes, &mut out),
+            _ => {
+                for (at, number) in bytes.chunks_exact(2).enumerate() {
+                    let half = u32::from(u16::from_le_bytes([number[0], number[1]]));
+                    out[unit * CHUNK / 2 + at / 2] |= half << (16 * (at % 2));
+                }
+            }
+        }
+    }
+    out
+}
+
+/// A row of MXFP4: eight nibbles of a word in order of the columns, exponents apart.
+fn put_mxfp4(sections: &Sections, unit: usize, row: &[u8], out: &mut [u32]) {
+    for (index, block) in row.chunks_exact(17).enumerate() {
+        let first = unit + index * UNIT / CHUNK;
+        for column in 0..UNIT {
+            let nibble = (block[1 + column % 16] >> (4 * (column / 16))) & 15;
+            out[first + column / CHUNK] |= u32::from(nibble) << (4 * (column % CHUNK));
+        }
+        let at = first * CHUNK / UNIT;
+        out[sections.scales + at / 4] |= u32::from(block[0]) << (8 * (at % 4));
+    }
+}
+
+fn put_block(layout: &Layout, sections: &Sections, index: usize, block: &[u8], out: &mut [u32]) {
+    let parts = take_apart(layout.format, block);
+    for (k, q) in parts.q.iter().take(layout.block_units).enumerate() {
+        let unit = index * layout.block_units + k;
+        match layout.quants {
+            4 => {
+                let words = &mut out[unit * 4..unit * 4 + 4];
+                for (w, word) in words.iter_mut().enumerate() {
+                    *word = word_of(|b| (q[4 * w + b] & 15) | (q[16 + 4 * w + b] & 15) << 4);
+                }
+            }
+            8 => {
+                let words = &mut out[unit * 8..unit * 8 + 8];
+                for (w, word) in words.iter_mut().enumerate() {
+                    *word = word_of(|b| q[4 * w + b]);
+                }
+            }
+            _ => {}
+        }
+        let bits = &mut out[sections.bits + unit * layout.bits..][..layout.bits];
+        let (pair_shift, bit_shift) = if layout.quants == 4 { (4, 4) } else { (0, 2) };
+        if let [low, high, ..] = bits {
+            let pair = |first: usize, b: usize| {
+                (0..4)
+                    .fold(0, |byte, g| byte | ((q[first + 4 * g + b] >> pair_shift) & 3) << (2 * g))
+            };
+            *low = word_of(|b| pair(0, b));
+            *high = word_of(|b| pair(16, b));
+        }
+        if let [single] | [_, _, single] = bits {
+            *single = word_of(|b| {
+                (0..8).fold(0, |byte, g| byte | ((q[4 * g + b] >> bit_shift) & 1) << g)
+            });
+        }
+        if layout.scales != Scales::None {
+            let scale = u32::from(parts.scales[k]);
+            out[sections.scales + unit / 2] |= scale << (16 * (unit % 2));
+        }
+    }
+    match layout.heads {
+        Heads::None => {}
+        Heads::Halves => {
+            out[sections.heads + index / 2] |= u32::from(parts.d) << (16 * (index % 2));
+        }
+        Heads::Pairs => {
+            out[sections.heads + index] = u32::from(parts.d) | u32::from(parts.m) << 16;
+        }
+    }
+}
+
+/// A word of four bytes.
+fn word_of(byte: impl Fn(usize) -> u8) -> u32 {
+    u32::from_le_bytes([byte(0), byte(1), byte(2), byte(3)])
+}
+
+/// Takes a block of the file apart: layouts of llama.cpp's `ggml-common.h`.
+fn take_apart(format: Format, block: &[u8]) -> Parts {
+    let half = |at: usize| u16::from_le_bytes([block[at], block[at + 1]]);
+    let mut parts = Parts { d: half(0), m: 0, scales: [0; UNITS_MAX], q: [[0; UNIT]; UNITS_MAX] };
+    let q = &mut parts.q;
+    match format {
+        Format::Q4_0 | Format::Iq4Nl => q[0] = nibbles(&block[2..18]),
+        Format::Q4_1 => {
+            // The minimum is added in the file, and subtracted by the kernels.
+            parts.m = half(2) ^ 0x8000;
+            q[0] = nibbles(&block[4..20]);
+        }
+        Format::Q5_0 => q[0] = fifth(nibbles(&block[6..22]), &block[2..6]),
+        Format::Q5_1 => {
+            parts.m = half(2) ^ 0x8000;
+            q[0] = fifth(nibbles(&block[8..24]), &block[4..8]);
+        }
+        Format::Q8_0 => q[0].copy_from_slice(&block[2..34]),
+        Format::Q4K | Format::Q5K => {
+            parts.m = half(2);
+            let nibbles_at = if format == Format::Q4K { 16 } else { 48 };
+            for (unit, q) in q.iter_mut().enumerate() {
+                let (scale, minimum) = six_bits(&block[4..16], unit);
+                parts.scales[unit] = u16::from_le_bytes([scale, minimum]);
+                let bytes = &block[nibbles_at + 32 * (unit / 2)..][..UNIT];
+                for (i, (q, byte)) in q.iter_mut().zip(bytes).enumerate() {
+                    *q = (byte >> (4 * (unit % 2))) & 15;
+                    if format == Format::Q5K {
+                        *q |= ((block[16 + i] >> unit) & 1) << 4;
+                    }
+                }
+            }
+        }
+        Format::Q6K => {
+            parts.d = half(208);
+            for (unit, q) in q.iter_mut().enumerate() {
+                parts.scales[unit] = half(192 + 2 * unit);
+                let (side, quarter) = (unit / 4, unit % 4);
+                for (i, q) in q.iter_mut().enumerate() {
+                    let low = block[64 * side + 32 * (quarter % 2) + i] >> (4 * (quarter / 2));
+                    let high = block[128 + 32 * side + i] >> (2 * quarter);
+                    *q = (low & 15) | (high & 3) << 4;
+                }
+            }
+        }
+        Format::Q2K => {
+            (parts.d, parts.m) = (half(80), half(82));
+            for (unit, q) in q.iter_mut().enumerate() {
+                parts.scales[unit] = half(2 * unit);
+                for (i, q) in q.iter_mut().enumerate() {
+                    *q = (block[16 + 32 * (unit / 4) + i] >> (2 * (unit % 4))) & 3;
+                }
+            }
+        }
+        Format::Q3K => {
+            parts.d = half(108);
+            for (unit, q) in q.iter_mut().enumerate() {
+                let scales = [2 * unit, 2 * unit + 1].map(|piece| q3_scale(&block[96..], piece));
+                parts.scales[unit] = u16::from_le_bytes(scales);
+                for (i, q) in q.iter_mut().enumerate() {
+                    let low = block[32 + 32 * (unit / 4) + i] >> (2 * (unit % 4));
+                    *q = (low & 3) | ((block[i] >> unit) & 1) << 2;
+                }
+            }
+        }
+        _ => take_iq4_xs(block, &mut parts),
+    }
+    parts
+}
+
+fn take_iq4_xs(block: &[u8], parts: &mut Parts) {
+    let high = u16::from_le_bytes([block[2], block[3]]);
+    for unit in 0..UNITS_MAX {
+        let low = (block[4 + unit / 2] >> (4 * (unit % 2))) & 15;
+        let bits = low | (((high >> (2 * unit)) & 3) as u8) << 4;
+        let scale = bits.wrapping_sub(32);
+        parts.scales[unit] = u16::from_le_bytes([scale, scale]);
+        parts.q[unit] = nibbles(&block[8 + 16 * unit..][..16]);
+    }
+}
+
+/// The 32 nibbles of 16 bytes: low ones first.
+fn nibbles(bytes: &[u8]) -> [u8; UNIT] {
+    std::array::from_fn(|i| (bytes[i % 16] >> (4 * (i / 16))) & 15)
+}
+
+/// With the fifth bits, of which `bits` has one for each number.
+fn fifth(q: [u8; UNIT], bits: &[u8]) -> [u8; UNIT] {
+    std::array::from_fn(|i| q[i] | ((bits[i / 8] >> (i % 8)) & 1) << 4)
+}
+
+/// The 6-bit scale and minimum number `j` of 8, from the 12 bytes that hold them all.
+fn six_bits(packed: &[u8], j: usize) -> (u8, u8) {
+    if j < 4 {
+        return (packed[j] & 63, packed[j + 4] & 63);
+    }
+    let (low, s, m) = (packed[j + 4], packed[j - 4] >> 6, packed[j] >> 6);
+    ((low & 15) | s << 4, (low >> 4) | m << 4)
+}
+
+/// Scale number `piece` of 16 of a block of Q3_K, from the 12 bytes that hold them all, as a signed byte.
+fn q3_scale(packed: &[u8], piece: usize) -> u8 {
+    let low = (packed[piece % 8] >> (4 * (piece / 8))) & 15;
+    let high = (packed[8 + piece % 4] >> (2 * (piece / 4))) & 3;
+    (low | high << 4).wrapping_sub(32)
+}

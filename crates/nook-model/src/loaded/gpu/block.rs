@@ -1,0 +1,54 @@
+//! One transformer layer on a GPU: see [`crate::parts::Block`].
+
+use nook_gpu::{Buffer, Each};
+
+use super::recorder::Recorder;
+use super::step::{GpuLanes, GpuStep};
+use super::weights::OnGpu;
+use crate::loaded::session::StepError;
+use crate::parts::{Block, FeedForward, Mixer, Norm};
+
+impl Block<OnGpu> {
+    /// Takes rows `x` (n, hidden) through the layer, in place.
+    pub(super) fn on_gpu(
+        &self,
+        x: &std::sync::Arc<Buffer>,
+        hidden: usize,
+        step: &GpuStep<'_>,
+        lanes: &mut GpuLanes<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), StepError> {
+        let (n, count) = (step.rows(), step.rows() * hidden);
+        let result = recorder.buffers.result.sized(recorder.gpu, count)?;
+        let input = recorder.entry(self.attention_norm.as_ref(), x, count)?;
+        match &self.mixer {
+            Mixer::Attention(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+            Mixer::Latent(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+            Mixer::Delta(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+        }
+        self.join(self.post_attention_norm.as_ref(), x, &result, count, recorder)?;
+        let input = recorder.entry(self.feed_forward_norm.as_ref(), x, count)?;
+        match &self.feed_forward {
+            FeedForward::Gated(part) => part.on_gpu(&input, n, &result, recorder)?,
+            FeedForward::Plain(part) => part.on_gpu(&input, n, &result, recorder)?,
+            FeedForward::Mixture(part) => part.on_gpu(&input, &result, step, recorder)?,
+        }
+        self.join(self.post_feed_forward_norm.as_ref(), x, &result, count, recorder)
+    }
+
+    /// Adds what a part gave to the hidden states.
+    fn join(
+        &self,
+        norm: Option<&Norm<OnGpu>>,
+        x: &Buffer,
+        result: &Buffer,
+        count: usize,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), StepError> {
+        if let Some(norm) = norm {
+            recorder.norm_in_place(norm, result, count)?;
+        }
+        let each = Each::Add(result, self.residual_scale);
+        Ok(recorder.commands.each(x, count, 1, each)?)
+    }
+}
