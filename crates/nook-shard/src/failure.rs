@@ -46,6 +46,7 @@ impl From<ModelError> for Failure {
     fn from(error: ModelError) -> Self {
         let code = match error.fault {
             Fault::OutOfMemory { .. } | Fault::NoThreads => ErrorCode::OutOfMemory,
+            Fault::Gpu { ref error } => of_gpu(error.code()),
             Fault::ContextLength { .. } => ErrorCode::TooLong,
             Fault::NoSuchLayers { .. } | Fault::NotHeld { .. } => ErrorCode::BadRequest,
             _ => ErrorCode::BadModel,
@@ -60,6 +61,16 @@ impl From<UnknownDevice> for Failure {
     }
 }
 
+/// A GPU without memory is no crash; one that is not there was asked for by a wrong name; a lost one ends
+/// the work here, so that it is done again elsewhere.
+fn of_gpu(code: &str) -> ErrorCode {
+    match code {
+        "gpu_out_of_memory" => ErrorCode::OutOfMemory,
+        "gpu_missing" => ErrorCode::BadRequest,
+        _ => ErrorCode::WorkerCrashed,
+    }
+}
+
 impl From<StepError> for Failure {
     fn from(error: StepError) -> Self {
         let code = match error {
@@ -67,6 +78,7 @@ impl From<StepError> for Failure {
             StepError::OutOfMemory { .. } => ErrorCode::OutOfMemory,
             StepError::Cancelled => ErrorCode::Cancelled,
             StepError::NotHeld { .. } | StepError::Compute { .. } => ErrorCode::WorkerCrashed,
+            StepError::Gpu { ref error } => of_gpu(error.code()),
             _ => ErrorCode::BadRequest,
         };
         Self::new(code, error.to_string())
