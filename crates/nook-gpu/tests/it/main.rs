@@ -1,5 +1,6 @@
 //! The GPU against the kernels of the CPU, on the first adapter of this computer: a software one where there
-//! is no card (`apt-get install mesa-vulkan-drivers`). Without a driver these tests say so and end.
+//! is no card (`apt-get install mesa-vulkan-drivers`). Without a driver these tests say so and end; where a
+//! CI system runs them they fail.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test may panic and tell")]
 
@@ -20,6 +21,7 @@ fn gpu(test: &str, kernels: KernelSet) -> Option<Gpu> {
 /// The adapter of `options`, or a line that says why `test` is left out.
 fn open(test: &str, options: OpenOptions) -> Option<Gpu> {
     if adapters().is_empty() {
+        assert!(nook_base::env::text("CI").is_none(), "CI needs mesa-vulkan-drivers: {test}");
         eprintln!("left out, no GPU driver: {test}");
         return None;
     }

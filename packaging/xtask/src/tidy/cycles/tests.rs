@@ -127,7 +127,7 @@ fn a_level_is_the_modules_of_one_parent_with_what_they_contain() {
         ("c.rs", "use crate::d::Thing as Next;\npub struct Thing;\n"),
         ("d.rs", "use crate::a::Own;\npub struct Thing;\n"),
     ];
-    let found = sentences(&crate_of(&files), &[]);
+    let found = sentences(&crate_of(&files));
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains("a.rs → b.rs → c.rs → d.rs → a.rs"), "{found:?}");
 }
@@ -141,12 +141,12 @@ fn a_parent_and_its_children_may_use_each_other() {
     let paths = names.map(|name| format!("a/{name}.rs"));
     let mut files = vec![("lib.rs", "mod a;\n"), ("a.rs", a.as_str())];
     files.extend(paths.iter().map(|path| (path.as_str(), child)));
-    assert_eq!(sentences(&crate_of(&files), &[]), [""; 0]);
+    assert_eq!(sentences(&crate_of(&files)), [""; 0]);
     // At the top of a crate the root is a module like the others.
     let paths = names.map(|name| format!("{name}.rs"));
     let mut files = vec![("lib.rs", a.as_str())];
     files.extend(paths.iter().map(|path| (path.as_str(), child)));
-    let found = sentences(&crate_of(&files), &[]);
+    let found = sentences(&crate_of(&files));
     assert!(found.len() == 1 && found[0].contains("6 modules"), "{found:?}");
 }
 
@@ -159,7 +159,7 @@ fn a_circle_deeper_down_is_found() {
     let files = [("a/b.rs", 0), ("a/c.rs", 1), ("a/d.rs", 2), ("a/e.rs", 3)];
     let mut files = files.map(|(path, at)| (path, texts[at].as_str())).to_vec();
     files.extend([("lib.rs", lib), ("a.rs", a)]);
-    let found = sentences(&crate_of(&files), &[]);
+    let found = sentences(&crate_of(&files));
     assert!(
         found.len() == 1 && found[0].contains("a/b.rs → a/c.rs → a/d.rs → a/e.rs"),
         "{found:?}"
