@@ -8,8 +8,8 @@ const CAPABILITY: &str = include_str!("capabilities/main.json");
 /// Stands before each command of the list.
 const ALLOW: &str = "allow-";
 
-/// The commands that the capability allows. They are known by their names alone, so every text of the file that
-/// begins so is one.
+/// The commands that the capability allows. They are known by their names alone, so every text of
+/// the file that begins so is one.
 fn commands() -> Vec<&'static str> {
     let texts = CAPABILITY.split('"');
     let allowed = texts.filter_map(|text| text.strip_prefix(ALLOW));

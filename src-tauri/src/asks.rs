@@ -1,7 +1,7 @@
 //! What the window gets besides the types of `nook-api`: plain data of this program alone.
 //!
-//! `tests::the_windows_types_are_those_of_the_program` in `bindings.rs` turns these and those of `nook-api` into
-//! `ui/src/generated`, so that page and program cannot drift apart.
+//! `tests::the_windows_types_are_those_of_the_program` in `bindings.rs` turns these and those of
+//! `nook-api` into `ui/src/generated`, so that page and program cannot drift apart.
 
 use nook_api::doctor::Finding;
 use nook_api::views::{HouseView, Problem};

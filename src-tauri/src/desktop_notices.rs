@@ -1,8 +1,8 @@
 //! Notices through the desktop: shown, and what becomes of a click.
 //!
-//! On Linux this speaks `org.freedesktop.Notifications` (Desktop Notifications Specification 1.2) over the
-//! session bus, because only there a click comes back; elsewhere notify-rust shows them, and a click does
-//! what the system does with it.
+//! On Linux this speaks `org.freedesktop.Notifications` (Desktop Notifications Specification 1.2)
+//! over the session bus, because only there a click comes back; elsewhere notify-rust shows them,
+//! and a click does what the system does with it.
 
 #[cfg(target_os = "linux")]
 pub(crate) use on_linux::Desktop;
@@ -26,8 +26,8 @@ mod on_linux {
     /// Notices whose clicks are still waited for; the oldest is forgotten then.
     const OPEN_MAX: usize = 16;
 
-    /// Longest wait for the desktop to take a notice, which may have to start the program that shows it.
-    /// Past it this notice is given up, and the next one connects anew.
+    /// Longest wait for the desktop to take a notice, which may have to start the program that
+    /// shows it. Past it this notice is given up, and the next one connects anew.
     const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
     /// The desktop decides how long a notice stays.
@@ -81,7 +81,8 @@ mod on_linux {
     }
 
     impl Desktop {
-        /// Shows a notice. A desktop without notices is no trouble: what they say stands in the window too.
+        /// Shows a notice. A desktop without notices is no trouble: what they say stands in the
+        /// window too.
         pub(crate) async fn show(&mut self, notice: &Notice, texts: &Texts) {
             self.show_within(ANSWER_LIMIT, Builder::session, notice, texts).await;
         }
@@ -215,7 +216,8 @@ mod elsewhere {
     pub(crate) struct Desktop;
 
     impl Desktop {
-        /// Shows a notice. One that cannot be shown is no trouble: what it says stands in the window too.
+        /// Shows a notice. One that cannot be shown is no trouble: what it says stands in the
+        /// window too.
         pub(crate) async fn show(&mut self, notice: &Notice, texts: &Texts) {
             let (title, text) = notice.words(texts);
             let shown = tokio::task::spawn_blocking(move || {

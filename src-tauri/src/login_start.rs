@@ -1,9 +1,10 @@
 //! Whether this program starts when its person logs in: asked of the system, and switched there.
 //!
-//! On Linux it is an entry in the folder of autostart files that the desktop reads (XDG). It is written here:
-//! the plugin that does it elsewhere knows only `~/.config`, also where the desktop reads another folder,
-//! writes a path with a space as two words, and takes an entry that the person has switched off in their
-//! desktop's settings for one that is on. The program starts with `--hidden`, in the tray.
+//! On Linux it is an entry in the folder of autostart files that the desktop reads (XDG). It is
+//! written here: the plugin that does it elsewhere knows only `~/.config`, also where the desktop
+//! reads another folder, writes a path with a space as two words, and takes an entry that the
+//! person has switched off in their desktop's settings for one that is on. The program starts with
+//! `--hidden`, in the tray.
 
 use tauri::AppHandle;
 
@@ -73,8 +74,8 @@ mod entry {
         Ok(app.path().config_dir().map_err(LoginStartError::new)?.join(FILE))
     }
 
-    /// As it was at the start: once an upgrade has replaced the file, the system calls it deleted. An AppImage
-    /// is started by its own file: what runs inside it is gone when it ends.
+    /// As it was at the start: once an upgrade has replaced the file, the system calls it deleted.
+    /// An AppImage is started by its own file: what runs inside it is gone when it ends.
     fn program(app: &AppHandle) -> Result<PathBuf, LoginStartError> {
         tauri::process::current_binary(&app.env()).map_err(LoginStartError::new)
     }
@@ -116,9 +117,9 @@ mod entry {
         ))
     }
 
-    /// A path as one word of a command, by the rules of the Desktop Entry Specification (1.5, "The Exec
-    /// key"): in quotation marks with four signs escaped, `%` twice; and then as a text of the file, in which
-    /// each backslash stands twice.
+    /// A path as one word of a command, by the rules of the Desktop Entry Specification (1.5, "The
+    /// Exec key"): in quotation marks with four signs escaped, `%` twice; and then as a text of the
+    /// file, in which each backslash stands twice.
     fn quoted(path: &str) -> String {
         let mut word = String::from("\"");
         for sign in path.chars() {

@@ -1,7 +1,7 @@
 //! Paths on their way to the page, which holds nothing but text.
 //!
-//! A path that is no Unicode would come back from the page as another one, so it is refused by the name
-//! that can be shown of it.
+//! A path that is no Unicode would come back from the page as another one, so it is refused by the
+//! name that can be shown of it.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Replies that are being made for the window: each streams into its channel until it ends, or until
-//! the person stops it.
+//! Replies that are being made for the window: each streams into its channel until it ends, or
+//! until the person stops it.
 //!
 //! A page that closes does not end a reply: it is finished and kept, as the person asked for it.
 
@@ -60,7 +60,8 @@ impl Replies {
     /// Stops a reply. One that has ended already is left as it is.
     pub(crate) fn stop(&self, reply_message: i64) {
         if let Some(stop) = self.with_stops(|stops| stops.remove(&reply_message)) {
-            // A receiver that is gone means that the reply has just ended, which is what was asked for.
+            // A receiver that is gone means that the reply has just ended, which is what was asked
+            // for.
             let _ = stop.send(());
         }
     }

@@ -1,17 +1,17 @@
 //! A second start hands its words to the program that runs already, and ends.
 //!
-//! The single-instance plugin does the same, but only once the window system is up, and then ends the
-//! process at once: a thread of the window system that is still opening the display can crash while the
-//! process lets go of the libraries under it. So the running program is looked for before that. Where
-//! this finds nobody or fails, the plugin decides, as it does on other systems.
+//! The single-instance plugin does the same, but only once the window system is up, and then ends
+//! the process at once: a thread of the window system that is still opening the display can crash
+//! while the process lets go of the libraries under it. So the running program is looked for before
+//! that. Where this finds nobody or fails, the plugin decides, as it does on other systems.
 
 /// Longest wait for the running program to take the words. It only notes them; past this limit the
 /// plugin asks again.
 #[cfg(target_os = "linux")]
 const TAKE_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Whether a program of this `identifier` runs in this desktop session and has taken the words of this
-/// start.
+/// Whether a program of this `identifier` runs in this desktop session and has taken the words of
+/// this start.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_handed_over(identifier: &str) -> bool {
     hand_over(identifier).is_ok()

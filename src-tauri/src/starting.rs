@@ -28,7 +28,8 @@ impl HouseStartError {
     }
 }
 
-/// Starts everything. A door that does not open is a problem to show, not a reason to have no house.
+/// Starts everything. A door that does not open is a problem to show, not a reason to have no
+/// house.
 pub(crate) async fn start() -> Result<NodeHandle, HouseStartError> {
     let program = std::env::current_exe().map_err(HouseStartError::OwnFile)?;
     let worker = WorkerCommand { program, arguments: vec!["worker".into()] };

@@ -1,10 +1,10 @@
 //! What a model says differently when its activations travel in fewer bits.
 //!
-//! A model is cut as a household cuts it: the first and the last layer here, the middle on two helpers,
-//! so that every row is rounded three times. Its own text, drawn at random from what the uncut model
-//! predicts, is read once in each format; logits of every position are compared with those of f32.
-//! Then each format continues the same beginnings greedily. What is rounded is exactly what would be
-//! sent: [`nook_base::Activation`] writes and reads it.
+//! A model is cut as a household cuts it: the first and the last layer here, the middle on two
+//! helpers, so that every row is rounded three times. Its own text, drawn at random from what the
+//! uncut model predicts, is read once in each format; logits of every position are compared with
+//! those of f32. Then each format continues the same beginnings greedily. What is rounded is
+//! exactly what would be sent: [`nook_base::Activation`] writes and reads it.
 
 use std::path::Path;
 

@@ -87,8 +87,8 @@ impl Run {
     }
 }
 
-/// What was asked of the bench `bench`: the arguments of this process, with the values of the options
-/// in `hidden` replaced by a word, since folders of one machine say nothing on another.
+/// What was asked of the bench `bench`: the arguments of this process, with the values of the
+/// options in `hidden` replaced by a word, since folders of one machine say nothing on another.
 #[must_use]
 pub fn command(bench: &str, hidden: &[(&str, &str)]) -> String {
     let words = std::env::args_os().skip(1);

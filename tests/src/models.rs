@@ -1,8 +1,8 @@
 //! The model files: random weights in the shapes of real models, written once and kept.
 //!
 //! Speed does not depend on what the weights say, so nothing is downloaded. A file's name carries a
-//! hash of its recipe and header, so a changed recipe makes a new file and old ones are never mistaken
-//! for it.
+//! hash of its recipe and header, so a changed recipe makes a new file and old ones are never
+//! mistaken for it.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -18,7 +18,8 @@ use crate::report;
 /// Version of GGUF that is written; part of the hash.
 const GGUF_VERSION: u32 = 3;
 
-/// What stays free on the disk after a large file was written; after a small one, as much as it takes.
+/// What stays free on the disk after a large file was written; after a small one, as much as it
+/// takes.
 const DISK_RESERVE_MAX: u64 = 2 << 30;
 
 /// A shape with formats.
@@ -117,7 +118,8 @@ impl Files {
         let part = file.with_extension("part");
         let written = recipe.write(&part).and_then(|()| std::fs::rename(&part, &file));
         if let Err(error) = written {
-            // What is left of it helps nobody; that it cannot be removed either is said by the error.
+            // What is left of it helps nobody; that it cannot be removed either is said by the
+            // error.
             let _ = std::fs::remove_file(&part);
             return Err(error).with_context(|| format!("cannot write {}", file.display()));
         }

@@ -30,9 +30,10 @@ impl Effort {
     }
 }
 
-/// Runs a bench on a runtime as the product has it: everything that is measured runs on its workers. The
-/// bench is a task, since a future on the main thread would be woken across threads at every step,
-/// which no reply of the product is. Whatever it starts belongs to the `Tasks` that it is given.
+/// Runs a bench on a runtime as the product has it: everything that is measured runs on its
+/// workers. The bench is a task, since a future on the main thread would be woken across threads at
+/// every step, which no reply of the product is. Whatever it starts belongs to the `Tasks` that it
+/// is given.
 pub fn run<B, F>(bench: B) -> ExitCode
 where
     B: FnOnce(Tasks) -> F,

@@ -1,8 +1,9 @@
 //! What travels between layers: rows of hidden state, as bytes.
 //!
-//! Three formats: `f32` is exact, `f16` half the bytes and the default, `q8` ([`q8`]) a quarter, for
-//! slow links. Whoever writes finds out whether a number fits its format ([`Activation::from_f32`]);
-//! whoever reads, whether all of them are finite ([`Activation::check_finite`]).
+//! Three formats: `f32` is exact, `f16` half the bytes and the default, `q8` ([`q8`]) a quarter,
+//! for slow links. Whoever writes finds out whether a number fits its format
+//! ([`Activation::from_f32`]); whoever reads, whether all of them are finite
+//! ([`Activation::check_finite`]).
 
 pub mod q8;
 
@@ -22,8 +23,8 @@ pub enum ActivationDtype {
     F16,
     /// IEEE 754 binary32: bit-exact.
     F32,
-    /// Blocks of 32 eight-bit numbers with one f16 scale each: about half the bytes of f16; for slow
-    /// links. See [`q8`].
+    /// Blocks of 32 eight-bit numbers with one f16 scale each: about half the bytes of f16; for
+    /// slow links. See [`q8`].
     Q8,
 }
 
@@ -137,9 +138,9 @@ impl Activation {
 
     /// Writes `rows` (row-major, a multiple of `hidden` numbers) as `dtype`.
     ///
-    /// Fails when the length is no multiple of `hidden`, or a number is not finite, or too large for
-    /// `dtype`: an overflow is found here, at the sender, and is told from a number that was wrong
-    /// before.
+    /// Fails when the length is no multiple of `hidden`, or a number is not finite, or too large
+    /// for `dtype`: an overflow is found here, at the sender, and is told from a number that was
+    /// wrong before.
     pub fn from_f32(
         rows: &[f32],
         hidden: u32,
@@ -194,7 +195,8 @@ impl Activation {
         }
     }
 
-    /// Fails on the first NaN or infinity; of `q8` on the first number of a block whose scale is one.
+    /// Fails on the first NaN or infinity; of `q8` on the first number of a block whose scale is
+    /// one.
     pub fn check_finite(&self) -> Result<(), ActivationError> {
         let index = match self.dtype {
             ActivationDtype::F32 => self

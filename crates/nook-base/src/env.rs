@@ -17,8 +17,8 @@ pub fn raw(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether colours may be written to `stream`: it is a terminal that knows them, and the person has not
-/// set `NO_COLOR` (<https://no-color.org>).
+/// Whether colours may be written to `stream`: it is a terminal that knows them, and the person has
+/// not set `NO_COLOR` (<https://no-color.org>).
 #[must_use]
 pub fn may_colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && are_wished(raw("NO_COLOR").is_some(), text("TERM").as_deref())

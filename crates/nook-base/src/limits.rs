@@ -9,7 +9,8 @@ pub const FRAME_BODY_BYTES_MAX: usize = 4 << 20;
 /// Longest piece of a tensor in one frame, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 
-/// Usual piece of a tensor in one frame, in bytes: small enough that a ping is never long behind it.
+/// Usual piece of a tensor in one frame, in bytes: small enough that a ping is never long behind
+/// it.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
 /// Chunks of one call that may be under way without the receiver having taken them.
@@ -21,9 +22,10 @@ pub const STEP_TOKENS_MAX: u32 = 512;
 /// Positions in one step of prefill on one device, unless a setting says otherwise.
 pub const PREFILL_CHUNK_TOKENS: u32 = 128;
 
-/// The same where several devices compute one after the other: each of them waits once for the first
-/// chunk to arrive and once for the last one to pass, so a prompt of `n` chunks over two equal devices
-/// is read `2n / (n + 1)` times as fast. 1,024 positions: 1.78 times in chunks of 128, 1.88 in these.
+/// The same where several devices compute one after the other: each of them waits once for the
+/// first chunk to arrive and once for the last one to pass, so a prompt of `n` chunks over two
+/// equal devices is read `2n / (n + 1)` times as fast. 1,024 positions: 1.78 times in chunks of
+/// 128, 1.88 in these.
 pub const PREFILL_CHUNK_POOLED_TOKENS: u32 = 64;
 
 /// Widest hidden state accepted from a peer, in numbers.
@@ -35,12 +37,12 @@ pub const DEVICE_NAME_GRAPHEMES_MAX: usize = 40;
 /// Most devices in one route.
 pub const HOPS_MAX: usize = 16;
 
-/// How long an advert counts after it was last heard, where the owner has not set how long a device may be
-/// silent (`shard_health_timeout_seconds`).
+/// How long an advert counts after it was last heard, where the owner has not set how long a device
+/// may be silent (`shard_health_timeout_seconds`).
 pub const ADVERT_LIFE: Duration = Duration::from_secs(120);
 
-/// So many times as long as a device may be silent its advert counts: one or two that are late, as those of
-/// a busy device are, lose nobody.
+/// So many times as long as a device may be silent its advert counts: one or two that are late, as
+/// those of a busy device are, lose nobody.
 pub const ADVERT_LIFE_SILENCES: u32 = 4;
 
 /// How often a host repeats its advert when nothing changes.

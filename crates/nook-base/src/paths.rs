@@ -1,9 +1,9 @@
 //! Paths as bytes and as text, without loss.
 //!
-//! On Unix a path is bytes, on Windows 16-bit units, and neither has to be Unicode. Whoever hands a path
-//! to another process of this machine, or keeps it in a file, goes through here, so that a folder with
-//! an odd name stays that folder. Both ends are always the same system: nothing here travels between
-//! devices.
+//! On Unix a path is bytes, on Windows 16-bit units, and neither has to be Unicode. Whoever hands a
+//! path to another process of this machine, or keeps it in a file, goes through here, so that a
+//! folder with an odd name stays that folder. Both ends are always the same system: nothing here
+//! travels between devices.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -41,8 +41,8 @@ pub fn from_bytes(bytes: &[u8]) -> Option<PathBuf> {
     path.map(PathBuf::from)
 }
 
-/// For `#[serde(with = "nook_base::paths::lossless")]`: a path that is text is a text, as serde itself has
-/// it; another one is `{"bytes": "…"}`, hexadecimal.
+/// For `#[serde(with = "nook_base::paths::lossless")]`: a path that is text is a text, as serde
+/// itself has it; another one is `{"bytes": "…"}`, hexadecimal.
 pub mod lossless {
     use std::path::{Path, PathBuf};
 

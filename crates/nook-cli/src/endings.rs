@@ -1,12 +1,12 @@
 //! How commands end: the exit statuses that scripts branch on, and the failures that have one.
 //!
-//! Commands fail with any error; `main` asks [`exit_code`] for its status. Help and manual pages show
-//! the very tables of this file, so they cannot tell another story than the program.
+//! Commands fail with any error; `main` asks [`exit_code`] for its status. Help and manual pages
+//! show the very tables of this file, so they cannot tell another story than the program.
 
 use std::process::ExitCode;
 
-/// Every exit status that this program chooses, and when. A process that a signal ended (Ctrl-C) chooses
-/// none; shells show 128 and the signal's number.
+/// Every exit status that this program chooses, and when. A process that a signal ended (Ctrl-C)
+/// chooses none; shells show 128 and the signal's number.
 pub(crate) const STATUSES: [(u8, &str); 6] = [
     (0, "It is done, and `doctor` found no problem."),
     (1, "It failed: standard error says why and what to do. Or `doctor` found a problem."),

@@ -34,8 +34,8 @@ use nook_base::env;
 
 use crate::arguments::{Arguments, Command};
 
-/// How long a command whose work is done waits for threads that look at disks and drivers. One that does
-/// not answer, an unplugged network disk for instance, holds nobody up for longer.
+/// How long a command whose work is done waits for threads that look at disks and drivers. One that
+/// does not answer, an unplugged network disk for instance, holds nobody up for longer.
 const BLOCKED_LIMIT: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {

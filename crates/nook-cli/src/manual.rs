@@ -1,7 +1,7 @@
 //! What this program tells shells and `man` of itself: completion scripts and manual pages.
 //!
-//! Both are made of the command line's own definition (`arguments`), so they cannot lack an option. They
-//! are made anew for each package (`cargo xtask bundle`) and lie nowhere in the tree.
+//! Both are made of the command line's own definition (`arguments`), so they cannot lack an option.
+//! They are made anew for each package (`cargo xtask bundle`) and lie nowhere in the tree.
 
 use std::io::Write as _;
 use std::path::Path;

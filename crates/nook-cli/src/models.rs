@@ -1,7 +1,8 @@
 //! `nook models`: what is here, what could be, and fetching it or copying it from the house.
 //!
-//! The node owns downloads: this only asks and shows. A download that was asked of a running node goes
-//! on when this command ends; without one, the command's own node keeps what came for the next time.
+//! The node owns downloads: this only asks and shows. A download that was asked of a running node
+//! goes on when this command ends; without one, the command's own node keeps what came for the next
+//! time.
 
 mod folder;
 
@@ -160,8 +161,8 @@ async fn copy(
     from: Option<String>,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    // A node that has just been started needs a moment until other devices are connected and have said what
-    // they give: until then it knows of no such model.
+    // A node that has just been started needs a moment until other devices are connected and have
+    // said what they give: until then it knows of no such model.
     let mut looks = if connection.is_own() { HOUSE_LOOKS } else { 0 };
     loop {
         match connection.client.copy_model(model.clone(), from.clone()).await {
@@ -179,7 +180,8 @@ fn is_not_found(problem: &Problem) -> bool {
 
 async fn in_house(connection: &Connection, json: bool) -> anyhow::Result<()> {
     if connection.is_own() {
-        // The list is whole only once every device that is here is connected, and nobody knows which are.
+        // The list is whole only once every device that is here is connected, and nobody knows
+        // which are.
         tokio::time::sleep(LOOK * HOUSE_LOOKS).await;
     }
     let house = view(&connection.client).await?;
@@ -231,8 +233,8 @@ async fn follow(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let bar = if json { None } else { output::bar() };
-    // One wait for the whole time: a signal that nobody waits for just then would be lost, because the
-    // first wait takes it away from the system.
+    // One wait for the whole time: a signal that nobody waits for just then would be lost, because
+    // the first wait takes it away from the system.
     tokio::select! {
         biased;
         () = nook_control::asked_by_the_system() => {

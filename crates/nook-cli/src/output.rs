@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-/// Whether standard output stands in the middle of a line. A process has one standard output, so this
-/// is as global as that is; [`problem`] ends such a line before it says what went wrong.
+/// Whether standard output stands in the middle of a line. A process has one standard output, so
+/// this is as global as that is; [`problem`] ends such a line before it says what went wrong.
 static IN_A_LINE: AtomicBool = AtomicBool::new(false);
 
 /// A line for the person or the next program.

@@ -1,8 +1,8 @@
 //! Pages of `docs/` that are made from the code: tests, because only they run where the pages lie.
 //!
-//! Each test makes its page afresh and compares. With `INGLENOOK_UPDATE` set, as
-//! `cargo xtask goldens` does, it writes the page instead. `command_line` makes a whole page of the command line's
-//! definition. `tables` fills what stands between marks in pages that people write.
+//! Each test makes its page afresh and compares. With `INGLENOOK_UPDATE` set, as `cargo xtask
+//! goldens` does, it writes the page instead. `command_line` makes a whole page of the command
+//! line's definition. `tables` fills what stands between marks in pages that people write.
 
 mod command_line;
 mod tables;

@@ -14,7 +14,8 @@ pub(crate) const LINE_BYTES_MAX: usize = 8 << 20;
 #[must_use]
 pub fn socket_name(folder: &Path) -> String {
     if cfg!(windows) {
-        // FNV-1a: the name must only differ between homes, nothing depends on it being hard to guess.
+        // FNV-1a: the name must only differ between homes, nothing depends on it being hard to
+        // guess.
         let hash =
             folder.to_string_lossy().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -120,8 +120,8 @@ impl Version {
             }
     }
 
-    /// All that is known of a version when `self` is what was said last and `known` what was said of
-    /// the same one before: a server need not say everything each time.
+    /// All that is known of a version when `self` is what was said last and `known` what was said
+    /// of the same one before: a server need not say everything each time.
     pub(crate) fn or(self, known: &Self) -> Self {
         let (validator, server) = match self.validator {
             Some(validator) => (Some(validator), self.server),

@@ -1,8 +1,8 @@
 //! The short list of models that the program recommends.
 //!
-//! `catalogue.toml` is compiled in and read strictly: an unknown key, a double id, a name that is no
-//! place of a file or a digest that is none make the whole list invalid, which a test notices before
-//! anybody ships it.
+//! `catalogue.toml` is compiled in and read strictly: an unknown key, a double id, a name that is
+//! no place of a file or a digest that is none make the whole list invalid, which a test notices
+//! before anybody ships it.
 
 use std::collections::BTreeSet;
 

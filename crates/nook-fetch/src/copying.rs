@@ -1,10 +1,11 @@
 //! A model that another device brings, from the first byte to the whole file.
 //!
-//! Who has the model and how its bytes travel is the caller's knowledge: a [`Bringer`] finds a device, asks
-//! it for the rest of the file and hands out what comes. Everything else is as with a download: one place in
-//! the [`Folder`], bytes that are made durable and gone on with after a stop, a look at the disk's room, a
-//! watch for stalls, tries and their waits. What is whole is here, and whether it is the model that was
-//! meant is for the caller to find out before it gets a name: only `nook-model` knows what a digest covers.
+//! Who has the model and how its bytes travel is the caller's knowledge: a [`Bringer`] finds a
+//! device, asks it for the rest of the file and hands out what comes. Everything else is as with a
+//! download: one place in the [`Folder`], bytes that are made durable and gone on with after a
+//! stop, a look at the disk's room, a watch for stalls, tries and their waits. What is whole is
+//! here, and whether it is the model that was meant is for the caller to find out before it gets a
+//! name: only `nook-model` knows what a digest covers.
 
 use std::future::Future;
 use std::time::Duration;
@@ -27,9 +28,9 @@ use crate::seats::Seat;
 /// Stands in the note of a part where a server would: all devices of the house have the same file.
 const HOUSE: &str = "house";
 
-/// Tries in a row without a new byte for which the bytes that are here are held on to; their waits come to
-/// about a minute. Then a device is asked as well whose file of the model has another length, and what is
-/// here goes once it has sent something.
+/// Tries in a row without a new byte for which the bytes that are here are held on to; their waits
+/// come to about a minute. Then a device is asked as well whose file of the model has another
+/// length, and what is here goes once it has sent something.
 const SAME_LENGTH_TRIES: u32 = 6;
 
 /// What is to be copied.
@@ -52,8 +53,8 @@ pub trait Bringer: Send {
     /// Asks that device for everything from byte `from` on.
     fn ask(&mut self, from: u64) -> impl Future<Output = Result<(), Halt>> + Send;
 
-    /// The next bytes, at least one, and never more than are missing. Dropped while it waits, nothing is
-    /// lost that a new [`Bringer::ask`] would not bring.
+    /// The next bytes, at least one, and never more than are missing. Dropped while it waits,
+    /// nothing is lost that a new [`Bringer::ask`] would not bring.
     fn next(&mut self) -> impl Future<Output = Result<Self::Bytes, Halt>> + Send;
 
     /// Name of the device that was chosen, for people.
@@ -63,12 +64,13 @@ pub trait Bringer: Send {
 /// Which of several files of one model is wanted: they may differ behind the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyWish {
-    /// Length of the file of which a part is here, in bytes: a device that has it comes before all others.
+    /// Length of the file of which a part is here, in bytes: a device that has it comes before all
+    /// others.
     pub length: Option<u64>,
     /// Whether a file of another length will do, too.
     pub others_too: bool,
-    /// The longest file that may come and that the disk has room for, in bytes. A device with a longer one is
-    /// chosen only where no other device has the model.
+    /// The longest file that may come and that the disk has room for, in bytes. A device with a
+    /// longer one is chosen only where no other device has the model.
     pub most: u64,
 }
 
@@ -85,8 +87,8 @@ pub enum Halt {
         /// What is wrong.
         why: String,
     },
-    /// As [`Halt::Later`], only because others are being served. That passes by itself, so it is no failed try,
-    /// however long it lasts; files that can load have the seat meanwhile.
+    /// As [`Halt::Later`], only because others are being served. That passes by itself, so it is no
+    /// failed try, however long it lasts; files that can load have the seat meanwhile.
     Busy {
         /// Who is busy.
         why: String,
@@ -106,12 +108,12 @@ struct Copying<'a, B: Bringer> {
 }
 
 impl Fetcher {
-    /// Copies `order` into `folder` with what `bringer` brings, going on where an earlier run ended,
-    /// whichever device that came from. `told` hears how far it is. `seat` is given back whenever all who have
-    /// the model are busy; then the copy waits for one.
+    /// Copies `order` into `folder` with what `bringer` brings, going on where an earlier run
+    /// ended, whichever device that came from. `told` hears how far it is. `seat` is given back
+    /// whenever all who have the model are busy; then the copy waits for one.
     ///
-    /// Ends as [`Fetcher::fetch`] does, and with [`FetchError::Nobody`] while no device that has the model
-    /// is here.
+    /// Ends as [`Fetcher::fetch`] does, and with [`FetchError::Nobody`] while no device that has
+    /// the model is here.
     pub async fn copy(
         &self,
         folder: &Folder,
@@ -184,7 +186,8 @@ impl<B: Bringer> Copying<'_, B> {
         }
     }
 
-    /// Asks one device, after so many `tries` that brought nothing new; `None` once every byte is there.
+    /// Asks one device, after so many `tries` that brought nothing new; `None` once every byte is
+    /// there.
     async fn attempt(&mut self, mark: &str, tries: u32) -> Result<Option<Halt>, FetchError> {
         let stall = self.fetcher.limits.pace.stall;
         self.told.send_modify(|progress| progress.phase = Phase::Asking);

@@ -76,7 +76,8 @@ pub enum FetchError {
         /// The server.
         host: String,
     },
-    /// The server has another file than the catalogue pins, or than a server says that comes before it.
+    /// The server has another file than the catalogue pins, or than a server says that comes before
+    /// it.
     #[error(
         "{host} has another file under this name than the one that is meant ({found} instead of {expected}); nothing was taken from there"
     )]

@@ -1,10 +1,10 @@
 //! One download, from the first question to the checked file.
 //!
-//! A [`Fetcher`] asks the servers that may have a file one after another; a [`Run`] takes it from one
-//! of them. What came from one server is gone on with at the next where a digest says that it is the
-//! same file, and what a server that comes first says of the file binds those behind it. Only the
-//! network is waited for here; the disk is visited on threads that may wait. Cancelling the token ends
-//! a download within one visit to the disk, with everything that came in the file.
+//! A [`Fetcher`] asks the servers that may have a file one after another; a [`Run`] takes it from
+//! one of them. What came from one server is gone on with at the next where a digest says that it
+//! is the same file, and what a server that comes first says of the file binds those behind it.
+//! Only the network is waited for here; the disk is visited on threads that may wait. Cancelling
+//! the token ends a download within one visit to the disk, with everything that came in the file.
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ pub struct Fetched {
     pub bytes: u64,
     /// Its digest, hexadecimal.
     pub sha256: String,
-    /// Whether that was compared with one that the catalogue or the publisher's server names. Where it
-    /// was not, only the length is known to be right.
+    /// Whether that was compared with one that the catalogue or the publisher's server names. Where
+    /// it was not, only the length is known to be right.
     pub verified: bool,
     /// The commit of the repository that has it, where the server says so.
     pub commit: Option<String>,
@@ -82,10 +82,11 @@ impl Fetcher {
         Self { clients: Arc::new(Clients::new(&limits.pace)), hubs, limits, room }
     }
 
-    /// Fetches `order` into `folder`, going on where an earlier run ended. `told` hears how far it is.
+    /// Fetches `order` into `folder`, going on where an earlier run ended. `told` hears how far it
+    /// is.
     ///
-    /// Ends early with what stands in [`FetchError`], or with [`FetchError::Stopped`] once `stop` is
-    /// cancelled; what was loaded then stays, unless the error says otherwise.
+    /// Ends early with what stands in [`FetchError`], or with [`FetchError::Stopped`] once `stop`
+    /// is cancelled; what was loaded then stays, unless the error says otherwise.
     pub async fn fetch(
         &self,
         folder: &Folder,
@@ -149,7 +150,8 @@ impl Fetcher {
             let is_mixed = part.written() > 0 && part.digest_by(&[server_of(url)]).is_none();
             let run = Run::new(self, url, expected, tries_max, desk.stop, desk.told);
             match run.finish(part).await {
-                // What was here before may be what was wrong, and is deleted: once more from the beginning.
+                // What was here before may be what was wrong, and is deleted: once more from the
+                // beginning.
                 Err(ended) if is_mixed && matches!(ended.error, FetchError::Digest { .. }) => {}
                 ended => return ended.map(|whole| fetched(whole, expected.is_some())),
             }

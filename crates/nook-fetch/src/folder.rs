@@ -2,8 +2,8 @@
 //!
 //! For a file with the key `k` there are `k.partial` (its bytes so far), `k.json` (what the server
 //! said of it), `k.gguf` (whole and checked, until it is taken away) and `k.lock`. The lock is the
-//! operating system's on an open file, so a killed process leaves none behind; who holds it owns all
-//! files of the key. Names are made here and nowhere else.
+//! operating system's on an open file, so a killed process leaves none behind; who holds it owns
+//! all files of the key. Names are made here and nowhere else.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -113,8 +113,8 @@ impl Folder {
 
     /// The keys of which something is here, in order. Waits for the disk.
     ///
-    /// They are known by their locks, which are made first and removed last: a file that somebody put
-    /// here by hand has none, and is nobody's business.
+    /// They are known by their locks, which are made first and removed last: a file that somebody
+    /// put here by hand has none, and is nobody's business.
     #[must_use]
     pub fn keys(&self) -> BTreeSet<FileKey> {
         let Ok(entries) = fs::read_dir(&self.path) else { return BTreeSet::new() };

@@ -1,9 +1,10 @@
 //! A part of a file between its visits to the disk.
 //!
-//! Whoever loads a file, from a server ([`crate::run`]) or from another device ([`crate::copying`]), waits
-//! for the network; the disk is visited on threads that may wait. A [`Held`] lends its part to such a visit
-//! and has it back behind it, so the part has one owner at any moment. A visit that was lost takes the part
-//! with it; what was made durable is found again by the next start.
+//! Whoever loads a file, from a server ([`crate::run`]) or from another device
+//! ([`crate::copying`]), waits for the network; the disk is visited on threads that may wait. A
+//! [`Held`] lends its part to such a visit and has it back behind it, so the part has one owner at
+//! any moment. A visit that was lost takes the part with it; what was made durable is found again
+//! by the next start.
 
 use tokio::task::spawn_blocking;
 
@@ -67,8 +68,9 @@ impl Held {
         spawn_blocking(move || part.discard()).await.map_err(|_| FetchError::Lost)?
     }
 
-    /// Whether what is still to come leaves the reserve free; without a promise of a length, what may
-    /// come until the next look. Where the system does not say, a full disk is noticed when it is full.
+    /// Whether what is still to come leaves the reserve free; without a promise of a length, what
+    /// may come until the next look. Where the system does not say, a full disk is noticed when it
+    /// is full.
     pub(crate) async fn has_room(&self, fetcher: &Fetcher) -> Result<(), FetchError> {
         let bytes = self.version().and_then(|version| version.bytes);
         let until_next = fetcher.limits.sync_every_bytes;

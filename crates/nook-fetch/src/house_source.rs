@@ -1,8 +1,8 @@
 //! A model that another device of the house has, as the list of downloads writes it. Pure.
 //!
-//! `house:` and the model's digest say what is meant; the name behind it is for people and made harmless
-//! here, because it came from another device. Where the model was asked for as one of the catalogue, its id
-//! stands at the end: then the publisher's digest counts beside the model's own.
+//! `house:` and the model's digest say what is meant; the name behind it is for people and made
+//! harmless here, because it came from another device. Where the model was asked for as one of the
+//! catalogue, its id stands at the end: then the publisher's digest counts beside the model's own.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,17 +1,18 @@
 //! Model files from the network: what may be fetched, and fetching it whole.
 //!
-//! [`Catalogue`] is the short list that ships with the program. A [`Source`] is one file of a server:
-//! an entry of the catalogue, `hf:owner/repository/file.gguf`, or an https address. A [`Fetcher`]
-//! loads a source into a [`Folder`]: the bytes go into a `.partial` file beside a small note of what
-//! the server said of the file, so a download that was stopped, cut off or killed goes on where it was
-//! while the server still has the same file. What is whole is checked against the digest that the
-//! catalogue pins or the server names, and only then has its name. One [`Slot`] is one file's place in
-//! the folder, held by a lock of the operating system: two writers never meet. A model that another device
-//! of the house has comes the same way, from whoever [brings](Bringer) its bytes.
+//! [`Catalogue`] is the short list that ships with the program. A [`Source`] is one file of a
+//! server: an entry of the catalogue, `hf:owner/repository/file.gguf`, or an https address. A
+//! [`Fetcher`] loads a source into a [`Folder`]: the bytes go into a `.partial` file beside a small
+//! note of what the server said of the file, so a download that was stopped, cut off or killed goes
+//! on where it was while the server still has the same file. What is whole is checked against the
+//! digest that the catalogue pins or the server names, and only then has its name. One [`Slot`] is
+//! one file's place in the folder, held by a lock of the operating system: two writers never meet.
+//! A model that another device of the house has comes the same way, from whoever [brings](Bringer)
+//! its bytes.
 //!
 //! The node owns the downloads and decides which run; what a file *is* (whether it is a model that
-//! this program understands) is `nook-model`'s knowledge. Nothing here writes outside of the folder,
-//! and no name that came from a server or a person becomes a path: see [`FileKey`].
+//! this program understands) is `nook-model`'s knowledge. Nothing here writes outside of the
+//! folder, and no name that came from a server or a person becomes a path: see [`FileKey`].
 
 mod answer;
 mod catalogue;

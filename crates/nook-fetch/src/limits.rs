@@ -6,13 +6,13 @@ use std::time::Duration;
 /// class are not what a household runs, and 14B in sixteen bits is 28 GB.
 pub const FILE_BYTES_MAX: u64 = 64 << 30;
 
-/// What stays free on the disk: a download that would leave less is refused before it starts. A full
-/// system disk breaks other programs, and the chats of this one.
+/// What stays free on the disk: a download that would leave less is refused before it starts. A
+/// full system disk breaks other programs, and the chats of this one.
 pub const DISK_RESERVE_BYTES: u64 = 1 << 30;
 
-/// How often what was written is made durable and noted, and the room on the disk looked at again. A
-/// power cut or a kill costs at most this much of the way; what lies beyond the note is fetched again,
-/// never believed.
+/// How often what was written is made durable and noted, and the room on the disk looked at again.
+/// A power cut or a kill costs at most this much of the way; what lies beyond the note is fetched
+/// again, never believed.
 pub const SYNC_EVERY_BYTES: u64 = 64 << 20;
 
 /// Bytes that are gathered before they are written: one visit to the disk's threads for each.
@@ -62,16 +62,16 @@ pub struct Pace {
     pub wait_first: Duration,
     /// Longest wait between two tries.
     pub wait_max: Duration,
-    /// Tries in a row that brought no byte further than ever before; then the download ends, and what
-    /// was loaded stays.
+    /// Tries in a row that brought no byte further than ever before; then the download ends, and
+    /// what was loaded stays.
     pub tries_max: u32,
     /// The same at a server behind which another one is named; then that one is asked.
     pub tries_before_next: u32,
 }
 
 impl Pace {
-    /// The product's: a router that restarts takes two minutes, and the waits between these tries come
-    /// to about three.
+    /// The product's: a router that restarts takes two minutes, and the waits between these tries
+    /// come to about three.
     pub const USUAL: Self = Self {
         connect: Duration::from_secs(20),
         stall: Duration::from_secs(60),

@@ -1,9 +1,9 @@
 //! The bytes of one file on the disk: as far as they are, hashed as they come, noted as they last.
 //!
 //! Everything here waits for the disk and runs on threads that may; [`crate::fetching`] moves a
-//! [`Part`] there and back, so it has one owner at any moment and its lock goes with it. The note is
-//! written after the bytes that it speaks of are durable, so what an earlier run left is believed up
-//! to there and cut off behind it.
+//! [`Part`] there and back, so it has one owner at any moment and its lock goes with it. The note
+//! is written after the bytes that it speaks of are durable, so what an earlier run left is
+//! believed up to there and cut off behind it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -141,8 +141,8 @@ impl Part {
         self.slot.folder()
     }
 
-    /// What follows belongs to `version`; bytes of another one are dropped. What was known of the same
-    /// version stays known.
+    /// What follows belongs to `version`; bytes of another one are dropped. What was known of the
+    /// same version stays known.
     pub(crate) fn begin(&mut self, version: Version) -> Result<(), FetchError> {
         let version = match &self.version {
             Some(known) if known.is_same(&version) => version.or(known),
@@ -298,8 +298,8 @@ fn write_whole(path: &Path, note: &Note) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes renames in `folder` durable where the system has a call for it. A failure costs a restart of
-/// the last step after a power cut, nothing else.
+/// Makes renames in `folder` durable where the system has a call for it. A failure costs a restart
+/// of the last step after a power cut, nothing else.
 fn flush(folder: &Path) {
     #[cfg(unix)]
     let _ = File::open(folder).and_then(|folder| folder.sync_all());

@@ -1,7 +1,7 @@
 //! How far a download is, and how fast it goes.
 //!
-//! The fetcher tells [`Progress`] through a watch channel; who shows it feeds a [`Pulse`] with it at
-//! regular looks. Pure: time comes as an argument.
+//! The fetcher tells [`Progress`] through a watch channel; who shows it feeds a [`Pulse`] with it
+//! at regular looks. Pure: time comes as an argument.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! Taking a file from one server: asking, taking bytes, and trying again.
 //!
-//! A [`Run`] makes tries: ask (`redirects`, `answer`), take bytes (`part`), and on trouble that may pass
-//! wait and try again from where the bytes end. `fetching` starts it with what an earlier run has left
-//! and gets that back when it ends without the whole file.
+//! A [`Run`] makes tries: ask (`redirects`, `answer`), take bytes (`part`), and on trouble that may
+//! pass wait and try again from where the bytes end. `fetching` starts it with what an earlier run
+//! has left and gets that back when it ends without the whole file.
 
 use reqwest::header::{IF_RANGE, LOCATION, RANGE};
 use reqwest::{Response, StatusCode, Url};
@@ -277,8 +277,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Ends with what came deleted once it is more than was promised, or without a promise more than is
-    /// taken of any file.
+    /// Ends with what came deleted once it is more than was promised, or without a promise more
+    /// than is taken of any file.
     async fn is_not_too_long(&mut self, have: u64, bytes: Option<u64>) -> Result<(), FetchError> {
         let most = bytes.unwrap_or(self.fetcher.limits.file_bytes_max);
         if have <= most {
@@ -291,8 +291,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Writes what was gathered. The first bytes must be those of a model file: networks that want a
-    /// log-in answer everything with a page.
+    /// Writes what was gathered. The first bytes must be those of a model file: networks that want
+    /// a log-in answer everything with a page.
     async fn put(&mut self, gathered: &mut Vec<u8>) -> Result<(), FetchError> {
         if gathered.is_empty() {
             return Ok(());
@@ -345,8 +345,8 @@ impl<'a> Run<'a> {
         known.validator.as_deref().filter(|_| is_its_own)
     }
 
-    /// Whether the server speaks of a file that is not the one that is meant, so that what is here is
-    /// not to be given up for it.
+    /// Whether the server speaks of a file that is not the one that is meant, so that what is here
+    /// is not to be given up for it.
     fn is_another(&self, said: &Linked) -> bool {
         self.expected.is_some_and(|expected| said.sha256.as_deref() != Some(expected))
     }

@@ -1,5 +1,5 @@
-//! Seats for files that load at once. Whoever loads holds one; a copy that only waits until a device has
-//! served others gives it back meanwhile, and then waits for the next one that is free.
+//! Seats for files that load at once. Whoever loads holds one; a copy that only waits until a
+//! device has served others gives it back meanwhile, and then waits for the next one that is free.
 
 use std::sync::Arc;
 
@@ -46,7 +46,8 @@ impl Seat {
         self.held = None;
     }
 
-    /// Waits until one is free, behind those that waited before; not at all where it was never given back.
+    /// Waits until one is free, behind those that waited before; not at all where it was never
+    /// given back.
     pub(crate) async fn take_again(&mut self) {
         if self.held.is_none() {
             // Nobody closes it.

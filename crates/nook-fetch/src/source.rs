@@ -1,8 +1,8 @@
 //! Where one file comes from, as a person or the catalogue writes it. Pure.
 //!
 //! Two forms: `hf:owner/repository/file.gguf` (with `@revision` at the end where one is meant) for
-//! files of Hugging Face, or a whole https address. Addresses of that site's pages are understood as
-//! the files that they show. http is taken for this machine itself only.
+//! files of Hugging Face, or a whole https address. Addresses of that site's pages are understood
+//! as the files that they show. http is taken for this machine itself only.
 
 use std::fmt;
 use std::str::FromStr;
@@ -46,7 +46,8 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hub(Url);
 
-/// The servers that stand behind `hf:`, in the order in which they are asked. There is at least one.
+/// The servers that stand behind `hf:`, in the order in which they are asked. There is at least
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hubs(Vec<Hub>);
 
@@ -94,8 +95,8 @@ impl Hubs {
         Self(vec![Hub::usual()])
     }
 
-    /// `first`, else the site itself; behind it the addresses in `more`, with commas between them. Who
-    /// is named twice is asked once.
+    /// `first`, else the site itself; behind it the addresses in `more`, with commas between them.
+    /// Who is named twice is asked once.
     pub fn read(first: Option<&str>, more: Option<&str>) -> Result<Self, HubError> {
         let mut hubs = vec![first.map_or_else(|| Ok(Hub::usual()), Hub::at)?];
         let more = more.unwrap_or_default();

@@ -4,18 +4,19 @@
 //! [`Air`] in tests), keeps what it heard in a bounded table, and reports each change once as a
 //! [`Sighting`]. The caller says what this device wants to be seen as with [`Finder::advertise`].
 //!
-//! Everything heard is a *hint*: anybody on the network can say anything. A sighting is good for one
-//! thing only, to know where to dial; who answers there is decided by the pinned key of the link.
+//! Everything heard is a *hint*: anybody on the network can say anything. A sighting is good for
+//! one thing only, to know where to dial; who answers there is decided by the pinned key of the
+//! link.
 //!
 //! # What an advert shows
 //!
-//! Service `_inglenook._tcp.local.`, the instance and the host are named by the [`Tag`], the port is
-//! the SRV record's. TXT: `v` (protocol), `id` (the tag again), `pair` (port of an open pairing
-//! window) and `name` (only a name that the user gave). The tag is the first ten bytes of the device
-//! id: long enough that two devices of a house never share one by chance, too short to be the id.
-//! It does not rotate: a paired device must be recognisable without a key exchange, and a watcher on
-//! the same network can tell a machine by its hardware address anyway. Rotating it with a secret of
-//! the pairing can follow without a change of format.
+//! Service `_inglenook._tcp.local.`, the instance and the host are named by the [`Tag`], the port
+//! is the SRV record's. TXT: `v` (protocol), `id` (the tag again), `pair` (port of an open pairing
+//! window) and `name` (only a name that the user gave). The tag is the first ten bytes of the
+//! device id: long enough that two devices of a house never share one by chance, too short to be
+//! the id. It does not rotate: a paired device must be recognisable without a key exchange, and a
+//! watcher on the same network can tell a machine by its hardware address anyway. Rotating it with
+//! a secret of the pairing can follow without a change of format.
 
 mod air;
 mod discovery;

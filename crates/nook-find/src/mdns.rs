@@ -2,12 +2,12 @@
 //!
 //! Owns the daemon thread of that crate. Each browse has a small task that carries events from the
 //! daemon's channel to the finder's; it ends when either side is gone. What is known to go wrong
-//! there is handled here: a resolved service is announced in several pieces (all are passed on), the
-//! daemon silently closes a subscription that is read too slowly (the channel to the finder closes
-//! too, and the finder browses anew), the daemon's cache has no cap (the daemon is replaced when a
-//! browse brought more than [`FLOOD_EVENTS`]), and a record that returns to an earlier content is
-//! not noticed by caches that still hold that content (each advert carries a revision, so that no
-//! two are alike).
+//! there is handled here: a resolved service is announced in several pieces (all are passed on),
+//! the daemon silently closes a subscription that is read too slowly (the channel to the finder
+//! closes too, and the finder browses anew), the daemon's cache has no cap (the daemon is replaced
+//! when a browse brought more than [`FLOOD_EVENTS`]), and a record that returns to an earlier
+//! content is not noticed by caches that still hold that content (each advert carries a revision,
+//! so that no two are alike).
 
 use std::fmt;
 use std::future::Future;
@@ -69,8 +69,8 @@ pub struct MdnsDiscovery {
 }
 
 impl MdnsDiscovery {
-    /// Starts the daemon thread. Its sockets are opened later by that thread: a machine that forbids
-    /// multicast is noticed by silence, see [`crate::Health`].
+    /// Starts the daemon thread. Its sockets are opened later by that thread: a machine that
+    /// forbids multicast is noticed by silence, see [`crate::Health`].
     pub fn start(interfaces: Interfaces, tasks: &Tasks) -> Result<Self, FindError> {
         Ok(Self {
             daemon: start_daemon(interfaces)?,

@@ -1,9 +1,9 @@
 //! Which advertised addresses are worth dialling.
 //!
-//! Pure but for [`Neighbourhood::of_this_machine`], which reads the interfaces. An advert can name any address
-//! in the world; dialling it would make this machine a port scanner for whoever wrote the advert.
-//! So only addresses inside the subnets of this machine's own interfaces pass. Other addresses (a
-//! VPN, another subnet) can be typed by the user, which is not this crate's business.
+//! Pure but for [`Neighbourhood::of_this_machine`], which reads the interfaces. An advert can name
+//! any address in the world; dialling it would make this machine a port scanner for whoever wrote
+//! the advert. So only addresses inside the subnets of this machine's own interfaces pass. Other
+//! addresses (a VPN, another subnet) can be typed by the user, which is not this crate's business.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

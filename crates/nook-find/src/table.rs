@@ -1,8 +1,8 @@
 //! Who was seen, bounded in every direction.
 //!
 //! Pure: the finder's loop feeds it what was heard and the time, and takes changes out one by one.
-//! A change is kept per device, not per message, so that a slow reader gets the newest state of each
-//! device instead of a queue that grows; goodbyes go out first, which bounds what a reader can
+//! A change is kept per device, not per message, so that a slow reader gets the newest state of
+//! each device instead of a queue that grows; goodbyes go out first, which bounds what a reader can
 //! believe to be present to [`SIGHTINGS_MAX`].
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -1,8 +1,9 @@
 //! Measures products on one GPU: `products [gpu:N | part of a name]`.
 //!
-//! Prints the adapter and its driver; how far products are from those of the CPU; how fast weights are read
-//! with one row of activations (decode steps), and how many operations a second there are with many
-//! (prompts). Weights are several copies, more than any cache holds. Times include the submission.
+//! Prints the adapter and its driver; how far products are from those of the CPU; how fast weights
+//! are read with one row of activations (decode steps), and how many operations a second there are
+//! with many (prompts). Weights are several copies, more than any cache holds. Times include the
+//! submission.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints")]
 #![allow(clippy::disallowed_methods, reason = "measures outside of the product")]

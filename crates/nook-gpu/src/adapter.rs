@@ -1,14 +1,15 @@
 //! Which GPUs this computer has, as their drivers tell, and the choice of one.
 //!
-//! Drivers are looked for when the list is asked for, not when the program starts; where there is none the
-//! list is empty and nothing is said. Software adapters (a CPU that plays GPU) are in the list so that
-//! tests can name them, and are never chosen by themselves.
+//! Drivers are looked for when the list is asked for, not when the program starts; where there is
+//! none the list is empty and nothing is said. Software adapters (a CPU that plays GPU) are in the
+//! list so that tests can name them, and are never chosen by themselves.
 
 use wgpu::{Backends, DeviceType, Instance, InstanceDescriptor};
 
 use crate::error::GpuError;
 
-/// Percent of what the driver offers above which it refuses new buffers. The rest is for the desktop.
+/// Percent of what the driver offers above which it refuses new buffers. The rest is for the
+/// desktop.
 const DRIVER_BUDGET_PERCENT: u8 = 95;
 
 /// Name of the PCI vendor of NVIDIA, AMD, Intel and Apple, in this order.

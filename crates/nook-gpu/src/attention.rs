@@ -1,8 +1,9 @@
 //! Keys and values of a session on a GPU, and attention over them.
 //!
-//! A cache holds (position, kv head, number) in one buffer each for keys and values, in half precision (two
-//! numbers in a word) or single. Attention goes over them with an online softmax, so scores are never in
-//! memory. Few rows over many positions are shared out among workgroups and merged.
+//! A cache holds (position, kv head, number) in one buffer each for keys and values, in half
+//! precision (two numbers in a word) or single. Attention goes over them with an online softmax, so
+//! scores are never in memory. Few rows over many positions are shared out among workgroups and
+//! merged.
 
 use crate::buffer::Buffer;
 use crate::commands::{Commands, GROUPS_MAX};
@@ -101,8 +102,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`GpuError::OutOfMemory`]; [`GpuError::Size`] where half precision would not fill whole words, or a
-    /// device cannot bind so many positions.
+    /// [`GpuError::OutOfMemory`]; [`GpuError::Size`] where half precision would not fill whole
+    /// words, or a device cannot bind so many positions.
     pub fn new(gpu: &Gpu, shape: CacheShape, room: usize) -> Result<Self, GpuError> {
         let CacheShape { kv_heads, key_dim, value_dim, half } = shape;
         if half && !(key_dim.is_multiple_of(2) && value_dim.is_multiple_of(2)) {
@@ -149,8 +150,8 @@ impl Cache {
         commands.copy(&from.values, 0, &self.values, 0, row(self.shape.value_dim))
     }
 
-    /// Keys, then values, of positions `first..first + count`, as little-endian bytes: (position, kv head,
-    /// number), in the precision that they are kept in.
+    /// Keys, then values, of positions `first..first + count`, as little-endian bytes: (position,
+    /// kv head, number), in the precision that they are kept in.
     ///
     /// # Errors
     ///
@@ -229,8 +230,8 @@ impl Commands {
         Ok(())
     }
 
-    /// Attention of queries (n, heads * `key_dim`) over `cache`: (n, heads * `value_dim`) into `out`.
-    /// `spare` is memory for the shares of long contexts ([`spare_numbers`]).
+    /// Attention of queries (n, heads * `key_dim`) over `cache`: (n, heads * `value_dim`) into
+    /// `out`. `spare` is memory for the shares of long contexts ([`spare_numbers`]).
     ///
     /// # Errors
     ///

@@ -77,7 +77,8 @@ impl Buffer {
         self.raw.size()
     }
 
-    /// Writes `words` from word `at` on, before whatever is submitted next. What does not fit is left out.
+    /// Writes `words` from word `at` on, before whatever is submitted next. What does not fit is
+    /// left out.
     pub fn write_words(&self, gpu: &Gpu, at: usize, words: &[u32]) {
         let room = self.length.saturating_sub(at).min(words.len());
         if room > 0 {

@@ -1,7 +1,8 @@
 //! Work for a GPU, recorded and then submitted at once.
 //!
-//! [`Commands`] collects dispatches and copies in order. Each dispatch sees what those before it wrote. The
-//! parameters of all dispatches lie in one buffer, so a submission costs one upload however long it is.
+//! [`Commands`] collects dispatches and copies in order. Each dispatch sees what those before it
+//! wrote. The parameters of all dispatches lie in one buffer, so a submission costs one upload
+//! however long it is.
 
 use std::fmt;
 use std::sync::Arc;

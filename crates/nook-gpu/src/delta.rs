@@ -1,5 +1,5 @@
-//! The gated delta net's two steps that are no products: a short causal convolution, and the state that each
-//! position lets fade, corrects and reads.
+//! The gated delta net's two steps that are no products: a short causal convolution, and the state
+//! that each position lets fade, corrects and reads.
 
 use crate::buffer::Buffer;
 use crate::commands::Commands;
@@ -9,7 +9,8 @@ use crate::product::check;
 use crate::template::{Values, expand};
 use crate::vector::lines;
 
-/// Most numbers of a head: two rows of them lie in the 16 KB of workgroup memory that every device has.
+/// Most numbers of a head: two rows of them lie in the 16 KB of workgroup memory that every device
+/// has.
 const DIM_MAX: usize = 1024;
 
 /// Sizes of a gated delta net.
@@ -63,8 +64,8 @@ impl DeltaShape {
 }
 
 impl Commands {
-    /// Convolves rows `row..row + rows` of `inputs` (n, channels) behind those that `state` begins with, by
-    /// `weights` (channels, taps), into the same rows of `out`.
+    /// Convolves rows `row..row + rows` of `inputs` (n, channels) behind those that `state` begins
+    /// with, by `weights` (channels, taps), into the same rows of `out`.
     ///
     /// # Errors
     ///
@@ -92,8 +93,8 @@ impl Commands {
         Ok(())
     }
 
-    /// Takes rows `row..row + rows` through the states of all heads in `state`, which change; what the
-    /// queries read goes into `out` (n, `value_heads` * dim).
+    /// Takes rows `row..row + rows` through the states of all heads in `state`, which change; what
+    /// the queries read goes into `out` (n, `value_heads` * dim).
     ///
     /// # Errors
     ///

@@ -1,7 +1,9 @@
-//! One open GPU: its limits and features, its memory budget, its pipelines, and whether it still lives.
+//! One open GPU: its limits and features, its memory budget, its pipelines, and whether it still
+//! lives.
 //!
-//! [`Gpu`] is a handle; clones share the device. Errors that wgpu would panic on are kept here and come out
-//! of the next call that waits. A device that is lost stays lost: its owner opens it again later.
+//! [`Gpu`] is a handle; clones share the device. Errors that wgpu would panic on are kept here and
+//! come out of the next call that waits. A device that is lost stays lost: its owner opens it again
+//! later.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,16 +17,16 @@ use crate::error::GpuError;
 use crate::kernel::Kernel;
 use crate::ledger::Ledger;
 
-/// Longest wait for a GPU. Work is submitted in pieces far shorter, and a driver resets a card that is busy
-/// for some seconds, so one that has not answered by then will not.
+/// Longest wait for a GPU. Work is submitted in pieces far shorter, and a driver resets a card that
+/// is busy for some seconds, so one that has not answered by then will not.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Share of a card's own memory that is used where no budget was set.
 const MEMORY_SHARE: f64 = 0.8;
 
-/// Multiplications of one submission: about 50 ms of an integrated GPU that does 400 thousand million in a
-/// second. A driver resets a card that one submission keeps busy for two seconds (Windows), and the desktop
-/// and a cancellation get in between two. A decode step stays below it.
+/// Multiplications of one submission: about 50 ms of an integrated GPU that does 400 thousand
+/// million in a second. A driver resets a card that one submission keeps busy for two seconds
+/// (Windows), and the desktop and a cancellation get in between two. A decode step stays below it.
 const SUBMISSION_WORK_MAX: u64 = 20_000_000_000;
 
 /// Which kernels compute.
@@ -43,8 +45,8 @@ pub enum KernelSet {
 pub struct OpenOptions {
     /// Which one.
     pub choice: Choice,
-    /// Bytes of its memory that may be used. Without it: 80 % of what the card is known to have; where
-    /// nothing is known, the driver alone limits.
+    /// Bytes of its memory that may be used. Without it: 80 % of what the card is known to have;
+    /// where nothing is known, the driver alone limits.
     pub budget: Option<u64>,
     /// Which kernels, where the device has them; without it the fastest that it has.
     pub kernels: Option<KernelSet>,

@@ -1,8 +1,8 @@
 //! What can go wrong with a GPU, and whose turn it is then.
 //!
-//! The kinds are few because callers act on them: put layers elsewhere (no memory, no kernel), replay on
-//! another device (lost), or choose another adapter (missing). Messages carry sizes and causes, never
-//! numbers of a model or its activations.
+//! The kinds are few because callers act on them: put layers elsewhere (no memory, no kernel),
+//! replay on another device (lost), or choose another adapter (missing). Messages carry sizes and
+//! causes, never numbers of a model or its activations.
 
 use nook_kernels::Format;
 
@@ -33,7 +33,8 @@ pub enum GpuError {
         /// What its driver said.
         reason: String,
     },
-    /// The memory budget does not hold it. Nothing was uploaded, and everything held before still is.
+    /// The memory budget does not hold it. Nothing was uploaded, and everything held before still
+    /// is.
     #[error(
         "{what} needs {needed} bytes of GPU memory, and {free} of {budget} are free; load fewer \
          layers on this GPU"
@@ -48,7 +49,8 @@ pub enum GpuError {
         /// Bytes of the budget.
         budget: u64,
     },
-    /// The device is gone: the driver was reset, the card was removed, or it did not answer in time.
+    /// The device is gone: the driver was reset, the card was removed, or it did not answer in
+    /// time.
     #[error("the GPU {name} was lost: {reason}; its work must be done again elsewhere")]
     Lost {
         /// Name of the adapter.

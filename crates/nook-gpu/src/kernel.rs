@@ -1,7 +1,7 @@
 //! Compute pipelines: WGSL text, what it binds, and how it is built.
 //!
-//! Every kernel has its buffers in group 0 and its parameters, at most [`PARAMS_BYTES`], in group 1. Buffers
-//! are written `r` (read) or `w` (read and written), one letter each.
+//! Every kernel has its buffers in group 0 and its parameters, at most [`PARAMS_BYTES`], in group
+//! 1. Buffers are written `r` (read) or `w` (read and written), one letter each.
 
 use std::num::NonZeroU64;
 

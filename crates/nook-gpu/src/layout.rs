@@ -1,8 +1,8 @@
 //! How weights of each format lie in the memory of a GPU.
 //!
-//! The bytes of a row of blocks do not begin at words, which GPUs read, and neighbouring lanes would read far
-//! apart. So a matrix is laid out anew while it is uploaded, in sections that follow each other, each over
-//! all rows:
+//! The bytes of a row of blocks do not begin at words, which GPUs read, and neighbouring lanes
+//! would read far apart. So a matrix is laid out anew while it is uploaded, in sections that follow
+//! each other, each over all rows:
 //!
 //! | section | of | holds |
 //! | --- | --- | --- |
@@ -11,9 +11,9 @@
 //! | scales | unit | 16 bits: scale and minimum, or the scales of both halves (super-blocks only) |
 //! | heads | block | `d`, or `d` and `m`, in half precision |
 //!
-//! A unit is 32 columns. Formats that are multiplied as numbers have units of 8 columns, the last filled up
-//! with zeros, and `scales` holds the exponents of MXFP4. Every bit of the file is kept; super-blocks grow by
-//! at most 6 %.
+//! A unit is 32 columns. Formats that are multiplied as numbers have units of 8 columns, the last
+//! filled up with zeros, and `scales` holds the exponents of MXFP4. Every bit of the file is kept;
+//! super-blocks grow by at most 6 %.
 
 mod repack;
 
@@ -41,7 +41,8 @@ pub(crate) struct Layout {
     pub(crate) bytes: bool,
     /// Columns of a unit.
     pub(crate) unit: usize,
-    /// Units of a block of the file, and of a span of activations; 1 where it is multiplied as numbers.
+    /// Units of a block of the file, and of a span of activations; 1 where it is multiplied as
+    /// numbers.
     pub(crate) block_units: usize,
     /// Words of quants of a unit.
     quants: usize,

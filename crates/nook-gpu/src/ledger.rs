@@ -1,8 +1,8 @@
 //! The budget of one device's memory, counted here because drivers do not refuse in time.
 //!
-//! Some drivers move memory to the disk or to RAM instead of failing. So every buffer is first booked in
-//! the [`Ledger`] of its device, which refuses by figure; only then is it created. A [`Lease`] gives its
-//! bytes back when its buffer is dropped.
+//! Some drivers move memory to the disk or to RAM instead of failing. So every buffer is first
+//! booked in the [`Ledger`] of its device, which refuses by figure; only then is it created. A
+//! [`Lease`] gives its bytes back when its buffer is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,21 +1,22 @@
 //! Models on every vendor's GPU: weights, kernels and caches over Vulkan, DX12 and Metal.
 //!
-//! - [`adapters`] lists what there is; [`Gpu::open`] opens one, with a memory budget that refuses by figure
-//!   before anything is uploaded.
-//! - [`Matrix`] holds weights in pieces that a device can bind, [`Buffer`] numbers, [`Cache`] keys and values.
-//! - [`Commands`] records what is to be computed and submits it at once. Products, norms, rotary positions,
-//!   attention and the functions between them are its methods.
+//! - [`adapters`] lists what there is; [`Gpu::open`] opens one, with a memory budget that refuses
+//!   by figure before anything is uploaded.
+//! - [`Matrix`] holds weights in pieces that a device can bind, [`Buffer`] numbers, [`Cache`] keys
+//!   and values.
+//! - [`Commands`] records what is to be computed and submits it at once. Products, norms, rotary
+//!   positions, attention and the functions between them are its methods.
 //!
-//! Quantised weights are multiplied with activations in bytes, rounded exactly as `nook-kernels` rounds them,
-//! so a layer gives nearly the same numbers on a GPU as on a CPU: the rounding, which is a thousand times the
-//! difference in the order of sums, is the same. [`KernelSet::Exact`] gives the very bits and is the oracle of
-//! the others.
+//! Quantised weights are multiplied with activations in bytes, rounded exactly as `nook-kernels`
+//! rounds them, so a layer gives nearly the same numbers on a GPU as on a CPU: the rounding, which
+//! is a thousand times the difference in the order of sums, is the same. [`KernelSet::Exact`] gives
+//! the very bits and is the oracle of the others.
 //!
 //! Kernels are WGSL, written out for one shape each and built when first used. Formats are
 //! those of `nook_kernels::Format`: one definition of what a file holds.
 //!
-//! wgpu is known to this crate alone. Drivers are looked for when they are asked for: a program that never
-//! asks needs none, and none that is missing is an error until a GPU is named.
+//! wgpu is known to this crate alone. Drivers are looked for when they are asked for: a program
+//! that never asks needs none, and none that is missing is an error until a GPU is named.
 
 mod adapter;
 mod attention;

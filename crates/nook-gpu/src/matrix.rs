@@ -9,11 +9,12 @@ use crate::device::Gpu;
 use crate::error::GpuError;
 use crate::layout::{Layout, repack};
 
-/// Bytes of a file that are read and laid out together. One piece of a matrix may be uploaded in several.
+/// Bytes of a file that are read and laid out together. One piece of a matrix may be uploaded in
+/// several.
 const STAGE_BYTES: usize = 16 << 20;
 
-/// Rows that are staged together are a multiple of this: so many fill whole words of every section, which
-/// begin at multiples of four words.
+/// Rows that are staged together are a multiple of this: so many fill whole words of every section,
+/// which begin at multiples of four words.
 const STAGE_ROWS: usize = 64;
 
 /// Most rows of a piece: what a dispatch may count in one axis of workgroups.
@@ -48,8 +49,9 @@ impl Matrix {
         Layout::of(format).ok().map(|layout| layout.bytes_of(rows, columns))
     }
 
-    /// Uploads a matrix that `read` brings row by row: `read(at, part)` fills `part`, whole rows in the
-    /// blocks of `format`, from row `at` on. Memory is booked for all of it before the first row is read.
+    /// Uploads a matrix that `read` brings row by row: `read(at, part)` fills `part`, whole rows in
+    /// the blocks of `format`, from row `at` on. Memory is booked for all of it before the first
+    /// row is read.
     ///
     /// # Errors
     ///
@@ -158,8 +160,8 @@ impl Matrix {
     }
 }
 
-/// Writes `part`, rows `first..first + count` laid out by themselves, into the sections of their piece.
-/// `first` is a multiple of [`STAGE_ROWS`].
+/// Writes `part`, rows `first..first + count` laid out by themselves, into the sections of their
+/// piece. `first` is a multiple of [`STAGE_ROWS`].
 fn place(
     layout: &Layout,
     piece: &Piece,

@@ -1,8 +1,9 @@
 //! Products of activations with weight matrices, and rows of an embedding.
 //!
-//! Activations (n, columns) are multiplied in bytes with quantised weights: [`Commands::quantise`] prepares
-//! them once for all matrices that take them. Few rows go through a kernel that reads each weight once for
-//! them all (decode steps), many through one that computes tiles of 64 by 64 (prompts).
+//! Activations (n, columns) are multiplied in bytes with quantised weights: [`Commands::quantise`]
+//! prepares them once for all matrices that take them. Few rows go through a kernel that reads each
+//! weight once for them all (decode steps), many through one that computes tiles of 64 by 64
+//! (prompts).
 
 use crate::buffer::Buffer;
 use crate::commands::{Commands, GROUPS_MAX};
@@ -114,8 +115,8 @@ impl Commands {
         Ok(())
     }
 
-    /// Multiplies activations (n, columns) with `matrix`: (n, rows) into `out`. A matrix that is multiplied
-    /// in bytes takes `quantised`, every other one `x`.
+    /// Multiplies activations (n, columns) with `matrix`: (n, rows) into `out`. A matrix that is
+    /// multiplied in bytes takes `quantised`, every other one `x`.
     ///
     /// # Errors
     ///
@@ -191,7 +192,8 @@ impl Commands {
         Ok(())
     }
 
-    /// The rows `ids` (n) of `matrix`, times `factor`: (n, columns) into `out`. There must be such rows.
+    /// The rows `ids` (n) of `matrix`, times `factor`: (n, columns) into `out`. There must be such
+    /// rows.
     ///
     /// # Errors
     ///

@@ -93,8 +93,8 @@ impl Commands {
         Ok(())
     }
 
-    /// Adds the rows of `x` (count, width) to the rows `rows` of `out`, of which there must be as many as
-    /// that, each named at most once.
+    /// Adds the rows of `x` (count, width) to the rows `rows` of `out`, of which there must be as
+    /// many as that, each named at most once.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! A small preprocessor for WGSL: constants, conditions and loops that are written out.
 //!
-//! Shaders are checked when they are made: every loop gets a guard, which keeps drivers from unrolling it.
-//! So loops over registers are unrolled here, and each kernel is text for exactly one shape.
+//! Shaders are checked when they are made: every loop gets a guard, which keeps drivers from
+//! unrolling it. So loops over registers are unrolled here, and each kernel is text for exactly one
+//! shape.
 //!
 //! | line | meaning |
 //! | --- | --- |
@@ -9,7 +10,8 @@
 //! | `#if NAME` ... `#else` ... `#end` | the lines if `NAME` is set and not 0 |
 //! | `${NAME}` | the value of `NAME` |
 //!
-//! A mistake in a template shows as a line that WGSL does not know, in the tests that build every kernel.
+//! A mistake in a template shows as a line that WGSL does not know, in the tests that build every
+//! kernel.
 
 use std::collections::BTreeMap;
 

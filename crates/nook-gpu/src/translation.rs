@@ -1,5 +1,6 @@
-//! Every kernel, translated to the languages of the other systems: MSL for Metal, HLSL for DX12 with and
-//! without the newer shader compiler. What is shown is that there is a translation, not that it runs.
+//! Every kernel, translated to the languages of the other systems: MSL for Metal, HLSL for DX12
+//! with and without the newer shader compiler. What is shown is that there is a translation, not
+//! that it runs.
 
 use naga::back::{hlsl, msl};
 use naga::valid::{Capabilities, ValidationFlags, Validator};

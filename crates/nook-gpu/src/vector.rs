@@ -89,7 +89,8 @@ impl Each<'_> {
         }
     }
 
-    /// The other buffer, and how many of its numbers are read, of `count` numbers in rows of `width`.
+    /// The other buffer, and how many of its numbers are read, of `count` numbers in rows of
+    /// `width`.
     fn other(&self, count: usize, width: usize) -> Option<(&Buffer, usize)> {
         match self {
             Self::Clear | Self::Scale(_) | Self::SoftCap(_) | Self::Silu | Self::GeluTanh => None,

@@ -21,8 +21,8 @@ pub struct GgufView {
     pub version: u32,
     /// Byte at which tensor data begin.
     pub data_start: u64,
-    /// Metadata by key, in alphabetical order, lists whole. What JSON cannot say (NaN, infinities) is
-    /// a text; a list of a type that no model here uses is its length and type number.
+    /// Metadata by key, in alphabetical order, lists whole. What JSON cannot say (NaN, infinities)
+    /// is a text; a list of a type that no model here uses is its length and type number.
     pub metadata: Map<String, serde_json::Value>,
     /// Tensors, in the order in which they lie in the file.
     pub tensors: Vec<TensorView>,

@@ -1,10 +1,10 @@
 //! Looking inside: what a model file says, and what its tokenizer, its chat template and its layers
 //! make of an input. For tinkerers, scripts and tests (`nook debug`).
 //!
-//! Owns nothing and needs no running node: every function takes paths and plain values, blocks until
-//! it is done, and gives a view that a door prints. The work is done by the same code that answers
-//! prompts: the header reader of `nook-model`, tokenizer and template of `nook-text`, layers and
-//! the wire encoding. Files may lie anywhere and may be hostile.
+//! Owns nothing and needs no running node: every function takes paths and plain values, blocks
+//! until it is done, and gives a view that a door prints. The work is done by the same code that
+//! answers prompts: the header reader of `nook-model`, tokenizer and template of `nook-text`,
+//! layers and the wire encoding. Files may lie anywhere and may be hostile.
 
 mod gguf;
 mod logits;

@@ -1,10 +1,10 @@
 //! Activations as the packed kernels take them: bytes with a scale for each span of 32 or 256.
 //!
 //! A row is cut into spans, as long as the blocks of the weights ([`Grain`]). With `m` the greatest
-//! magnitude of a span, its scale is `dx = m / 127` and each number becomes `x = round(number * (127 /
-//! m))`, halves to even; a span whose magnitudes are all below 1e-30 becomes zeros, and one with an
-//! infinity or NaN gets the scale NaN, so that faults stay visible in what is computed from it. This
-//! depends on the span alone.
+//! magnitude of a span, its scale is `dx = m / 127` and each number becomes `x = round(number *
+//! (127 / m))`, halves to even; a span whose magnitudes are all below 1e-30 becomes zeros, and one
+//! with an infinity or NaN gets the scale NaN, so that faults stay visible in what is computed from
+//! it. This depends on the span alone.
 //!
 //! Rows are grouped into tiles of 1, 2, 4 or 8, of which the kernels compute one at a time; a tile
 //! stores span after span, and in a span ([`Fine`], [`Coarse`]) the bytes of all its rows, their
@@ -32,13 +32,13 @@ pub(crate) enum Grain {
     /// 32, for weights in blocks of 32.
     #[default]
     Fine,
-    /// 256, for weights in super-blocks: scales of parts of them are integers, so a whole block sums
-    /// exactly before anything is rounded.
+    /// 256, for weights in super-blocks: scales of parts of them are integers, so a whole block
+    /// sums exactly before anything is rounded.
     Coarse,
 }
 
-/// Where things lie in a span of 32 columns of a tile of `N` rows, in bytes. Each is an array with one
-/// entry for each row of the tile; the numbers of row `t` are at `UNIT * t`.
+/// Where things lie in a span of 32 columns of a tile of `N` rows, in bytes. Each is an array with
+/// one entry for each row of the tile; the numbers of row `t` are at `UNIT * t`.
 #[derive(Debug)]
 pub(crate) struct Fine<const N: usize>;
 

@@ -1,26 +1,28 @@
 //! Causal attention of rows of queries over what is in the caches.
 //!
 //! A call takes pieces of several sessions at once; each piece brings its cache. Threads share the
-//! work by piece, key-value head and some dozens of queries. Query heads that share a key-value head
-//! are computed together, so that keys and values are read once for all of them.
+//! work by piece, key-value head and some dozens of queries. Query heads that share a key-value
+//! head are computed together, so that keys and values are read once for all of them.
 //!
 //! # Order of operations
 //!
 //! The bits of an output depend on nothing but its query and the keys and values that it sees. For
-//! each query, blocks of 64 absolute positions are taken in turn (Milakov and Gimelshein 2018, "Online
-//! normalizer calculation for softmax"; Dao 2022, "FlashAttention"), whatever rows came with it:
+//! each query, blocks of 64 absolute positions are taken in turn (Milakov and Gimelshein 2018,
+//! "Online normalizer calculation for softmax"; Dao 2022, "FlashAttention"), whatever rows came
+//! with it:
 //!
-//! 1. scores in units of `ln 2`: products of query and key added in the order of the dimensions, times
-//!    `scale * log2 e`; with a soft cap, `cap * tanh(products * scale / cap) * log2 e`. Positions that
-//!    are not seen have none.
+//! 1. scores in units of `ln 2`: products of query and key added in the order of the dimensions,
+//!    times `scale * log2 e`; with a soft cap, `cap * tanh(products * scale / cap) * log2 e`.
+//!    Positions that are not seen have none.
 //! 2. `greatest`: the greatest score up to here; `decay = 2^(greatest before - greatest)`.
-//! 3. weights `2^(score - greatest)`; `total = total * decay + sum`, where the sum goes over the four
-//!    groups of sixteen positions lane by lane, then by halves.
-//! 4. values of the positions that are seen, weighed, added in their order, beginning with 0 in each
-//!    block; `out = out * decay + sum`.
+//! 3. weights `2^(score - greatest)`; `total = total * decay + sum`, where the sum goes over the
+//!    four groups of sixteen positions lane by lane, then by halves.
+//! 4. values of the positions that are seen, weighed, added in their order, beginning with 0 in
+//!    each block; `out = out * decay + sum`.
 //!
-//! At the end `out / total`. Blocks of which nothing is seen are skipped, which changes nothing. NaN
-//! and infinity in positions that are not seen do no harm; in those that are, the output is NaN.
+//! At the end `out / total`. Blocks of which nothing is seen are skipped, which changes nothing.
+//! NaN and infinity in positions that are not seen do no harm; in those that are, the output is
+//! NaN.
 
 mod kernels;
 mod lanes;
@@ -47,7 +49,8 @@ pub struct Heads {
     pub scale: f32,
     /// Scores become `cap * tanh(score / cap)` (Gemma 2).
     pub soft_cap: Option<f32>,
-    /// Sliding window `w`: position `p` sees `p - w + 1 ..= p`. 0 counts as 1. `None`: all before it.
+    /// Sliding window `w`: position `p` sees `p - w + 1 ..= p`. 0 counts as 1. `None`: all before
+    /// it.
     pub window: Option<usize>,
 }
 

@@ -3,10 +3,11 @@
 //!
 //! Layouts and arithmetic follow `ggml-common.h` and `ggml-quants.c` of llama.cpp, so that decoding
 //! agrees with the reference to the last bit. Everything is little-endian. Each format is one type
-//! that implements [`Block`]; kernels are generic over it. [`legacy`] has plain numbers and the formats
-//! with one scale for 32 numbers, [`super_block`] those with 256 numbers and scales of scales,
-//! [`uneven`] those whose four bits choose one of 16 uneven values, [`ternary`] those of -1, 0 and 1,
-//! and [`codebook`] those that choose whole rows of numbers from the tables in [`grids`].
+//! that implements [`Block`]; kernels are generic over it. [`legacy`] has plain numbers and the
+//! formats with one scale for 32 numbers, [`super_block`] those with 256 numbers and scales of
+//! scales, [`uneven`] those whose four bits choose one of 16 uneven values, [`ternary`] those of
+//! -1, 0 and 1, and [`codebook`] those that choose whole rows of numbers from the tables in
+//! [`grids`].
 //!
 //! The formats that only activations have (Q8_1, Q8_K) are not here.
 
@@ -153,8 +154,8 @@ impl Format {
         with_block!(self, B => B::BYTES)
     }
 
-    /// Whether products in bytes have a kernel for it ([`crate::Arithmetic::Bytes`]). Without one, rows
-    /// are decoded for each step: right, and several times slower.
+    /// Whether products in bytes have a kernel for it ([`crate::Arithmetic::Bytes`]). Without one,
+    /// rows are decoded for each step: right, and several times slower.
     #[must_use]
     pub fn is_packed(self) -> bool {
         crate::packed::with_packing!(

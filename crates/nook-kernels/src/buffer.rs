@@ -1,11 +1,11 @@
 //! Memory for weights.
 //!
-//! Large buffers come straight from the system, in huge pages where it has them (transparent ones of
-//! Linux, 2 MiB on the usual machines): a forward pass reads all of them once for each token, and with
-//! small pages the processor spends part of that time looking up where they are. What does not fill
-//! a huge page lies in small ones, so buffers that are used together share one [`Room`]: then only the
-//! rest of the whole room does. Such memory begins as zeros, and a page of it only exists once it is
-//! written, so threads that fill it share the work of making it.
+//! Large buffers come straight from the system, in huge pages where it has them (transparent ones
+//! of Linux, 2 MiB on the usual machines): a forward pass reads all of them once for each token,
+//! and with small pages the processor spends part of that time looking up where they are. What does
+//! not fill a huge page lies in small ones, so buffers that are used together share one [`Room`]:
+//! then only the rest of the whole room does. Such memory begins as zeros, and a page of it only
+//! exists once it is written, so threads that fill it share the work of making it.
 
 #![allow(unsafe_code, reason = "buffers of a room are parts of one mapping")]
 
@@ -25,11 +25,12 @@ const HUGE: usize = 2 << 20;
 /// A rest takes a huge page of its own from so many bytes on: what it does not fill of it is lost.
 const HUGE_REST_MIN: usize = HUGE / 4 * 3;
 
-/// Where buffers of a room begin: with a cache line, which is also a vector of the widest registers.
+/// Where buffers of a room begin: with a cache line, which is also a vector of the widest
+/// registers.
 const ALIGNED: usize = 64;
 
-/// Memory for the buffers of matrices that are used together, one behind the other. It goes back to the
-/// system with the last of them.
+/// Memory for the buffers of matrices that are used together, one behind the other. It goes back to
+/// the system with the last of them.
 #[derive(Debug, Default)]
 pub struct Room {
     mapping: Option<Arc<Mapping>>,
@@ -54,8 +55,8 @@ pub(crate) struct Mapping {
     length: usize,
 }
 
-// SAFETY: it is memory and nothing else; who may read and write which part of it is what the buffers
-// over it say.
+// SAFETY: it is memory and nothing else; who may read and write which part of it is what the
+// buffers over it say.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}

@@ -10,10 +10,11 @@
 //!
 //! # Layout
 //!
-//! For each key-value head, a block holds its keys turned: (`key_dim`, 64 positions), so that a vector
-//! of keys belongs to as many scores; and after them its values as they come: (64 positions,
+//! For each key-value head, a block holds its keys turned: (`key_dim`, 64 positions), so that a
+//! vector of keys belongs to as many scores; and after them its values as they come: (64 positions,
 //! `value_dim` filled up with zeros to a multiple of 16). [`crate::attention`] reads one after the
-//! other from beginning to end, which is what the processor's own prefetching is made for. What is handed over to another device has a layout of its own ([`handover`]).
+//! other from beginning to end, which is what the processor's own prefetching is made for. What is
+//! handed over to another device has a layout of its own ([`handover`]).
 
 pub mod handover;
 pub(crate) mod line;

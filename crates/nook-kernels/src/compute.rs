@@ -1,9 +1,9 @@
 //! Where kernels run: threads of its own for each loaded model, and an instruction set.
 //!
 //! Work is cut into pieces of the output; each piece is computed by one thread, in the one order
-//! that [`crate`] describes, so results do not depend on the number of threads or on who takes which
-//! piece. Pieces are claimed one by one, so a thread that is held up by another program delays one
-//! piece, and a thread that has not woken yet is not waited for.
+//! that [`crate`] describes, so results do not depend on the number of threads or on who takes
+//! which piece. Pieces are claimed one by one, so a thread that is held up by another program
+//! delays one piece, and a thread that has not woken yet is not waited for.
 
 use std::fmt;
 
@@ -36,8 +36,8 @@ pub struct ThreadsError {
 }
 
 impl Compute {
-    /// `threads` threads (0 counts as 1, more than [`THREADS_MAX`] as that) and the best instruction
-    /// set of this machine. The calling thread is one of them.
+    /// `threads` threads (0 counts as 1, more than [`THREADS_MAX`] as that) and the best
+    /// instruction set of this machine. The calling thread is one of them.
     pub fn new(threads: usize) -> Result<Self, ThreadsError> {
         Self::with_isa(threads, Isa::detect())
     }
@@ -73,10 +73,11 @@ impl Compute {
         self.isa
     }
 
-    /// Calls `piece` with each number below `count`, each once, on the threads of this `Compute` (the
-    /// caller's is one of them), and returns when all calls have. `work` is how many multiplications
-    /// it all takes, roughly: a little is not worth sharing. A panic of a piece comes out here. A piece
-    /// must not share work of its own: there is one job at a time, and it would wait for itself.
+    /// Calls `piece` with each number below `count`, each once, on the threads of this `Compute`
+    /// (the caller's is one of them), and returns when all calls have. `work` is how many
+    /// multiplications it all takes, roughly: a little is not worth sharing. A panic of a piece
+    /// comes out here. A piece must not share work of its own: there is one job at a time, and it
+    /// would wait for itself.
     pub fn share(&self, count: usize, work: usize, piece: &(dyn Fn(usize) + Sync)) {
         match &self.pool {
             Some(pool) if count > 1 && work >= SHARED_WORK_MIN => pool.share(count, piece),

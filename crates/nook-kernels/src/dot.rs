@@ -1,9 +1,9 @@
 //! Dot products with one order of operations.
 //!
 //! Element `i` is multiplied, and the product added to accumulator `i % 32`; at the end the 32
-//! accumulators are added by halves (`l` and `l + 16`, then `l` and `l + 8`, ...). Thirty-two are two
-//! AVX-512 registers, four of AVX2, eight of NEON: enough to hide the latency of the addition. A
-//! tile computes several products at once to reuse what it has loaded; each keeps that order.
+//! accumulators are added by halves (`l` and `l + 16`, then `l` and `l + 8`, ...). Thirty-two are
+//! two AVX-512 registers, four of AVX2, eight of NEON: enough to hide the latency of the addition.
+//! A tile computes several products at once to reuse what it has loaded; each keeps that order.
 
 /// Accumulators of one dot product.
 pub const LANES: usize = 32;

@@ -1,9 +1,9 @@
 //! Elementary functions with one result on every machine.
 //!
-//! The platform's `exp` differs between C libraries, and the compiler may not vectorise it. This one
-//! is plain arithmetic, so it is equal everywhere and vectorises with whatever surrounds it: every
-//! function here is free of branches (both sides are computed and one is chosen), and uses only
-//! operations that IEEE 754 defines to the bit.
+//! The platform's `exp` differs between C libraries, and the compiler may not vectorise it. This
+//! one is plain arithmetic, so it is equal everywhere and vectorises with whatever surrounds it:
+//! every function here is free of branches (both sides are computed and one is chosen), and uses
+//! only operations that IEEE 754 defines to the bit.
 
 #![allow(clippy::excessive_precision, reason = "coefficients as their sources print them")]
 
@@ -27,7 +27,8 @@ const EXP_POLYNOMIAL: [f32; 6] =
 /// `e` to the power of `x`, within 2 units in the last place.
 ///
 /// Cody-Waite reduction `x = n ln 2 + r`, `|r| <= ln 2 / 2`, then a polynomial of degree 6 (Cephes
-/// `expf`). Below -87.33 the result is 0 (no subnormals), above 88.72 it is infinity; NaN stays NaN.
+/// `expf`). Below -87.33 the result is 0 (no subnormals), above 88.72 it is infinity; NaN stays
+/// NaN.
 #[inline(always)]
 #[must_use]
 pub fn exp(x: f32) -> f32 {
@@ -103,10 +104,10 @@ pub fn gelu_tanh(x: f32) -> f32 {
 /// GELU as defined: `x` times the standard normal distribution function of `x`, within 1e-6 of the
 /// greater of the result and 1e-6.
 ///
-/// With `a = |x|` and `u = 1 / (1 + 0.3 a)`, the probability of more than `a` is
-/// `u / 2 * e^(P(u) - a^2 / 2)`, where `P` is the polynomial of degree 8 that meets
-/// `ln(erfc(a / sqrt 2)) + a^2 / 2 - ln u` at the Chebyshev nodes for `a` in 0..=13.5 (within 1.8e-7).
-/// There is no difference of nearly equal numbers, so the negative tail keeps its relative precision.
+/// With `a = |x|` and `u = 1 / (1 + 0.3 a)`, the probability of more than `a` is `u / 2 * e^(P(u) -
+/// a^2 / 2)`, where `P` is the polynomial of degree 8 that meets `ln(erfc(a / sqrt 2)) + a^2 / 2 -
+/// ln u` at the Chebyshev nodes for `a` in 0..=13.5 (within 1.8e-7). There is no difference of
+/// nearly equal numbers, so the negative tail keeps its relative precision.
 #[inline(always)]
 #[must_use]
 pub fn gelu_erf(x: f32) -> f32 {
@@ -135,11 +136,12 @@ pub fn f32_to_f16(x: f32) -> u16 {
     const INFINITE: u32 = (127 + 16) << 23; // 2^16: past the greatest half number, however rounded
     let bits = x.to_bits();
     let magnitude = bits & 0x7fff_ffff;
-    // Half a unit of the ten bits that stay, less one where the last of them is even; a carry runs on
-    // into the exponent, as it should.
+    // Half a unit of the ten bits that stay, less one where the last of them is even; a carry runs
+    // on into the exponent, as it should.
     let rounded = magnitude.wrapping_add(0x0fff + ((magnitude >> 13) & 1));
     let normal = rounded.wrapping_sub((127 - 15) << 23) >> 13;
-    // One half has the unit of the subnormal half numbers in its last place, so the addition rounds.
+    // One half has the unit of the subnormal half numbers in its last place, so the addition
+    // rounds.
     let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
     let special = if magnitude > 0x7f80_0000 { 0x7e00 } else { 0x7c00 };
     let finite = if magnitude < SMALLEST_NORMAL { subnormal } else { normal };

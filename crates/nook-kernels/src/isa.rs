@@ -1,7 +1,7 @@
 //! Which instructions the processor has, and the macro that compiles one kernel for each.
 //!
-//! An [`Isa`] is proof: it can only be had from [`Isa::detect`] or [`Isa::available`], which ask the
-//! processor. That proof is what makes the `unsafe` calls in [`per_isa`] sound.
+//! An [`Isa`] is proof: it can only be had from [`Isa::detect`] or [`Isa::available`], which ask
+//! the processor. That proof is what makes the `unsafe` calls in [`per_isa`] sound.
 
 use std::fmt;
 
@@ -93,9 +93,9 @@ impl fmt::Debug for Isa {
 }
 
 /// Compiles `$inner` (which must be `#[inline(always)]`, so that the caller's instruction set
-/// applies to it) for every instruction set, and chooses by an [`Isa`] at run time. `$inner` is told
-/// by a constant whether it has 32 wide vector registers: it may choose the shape of its tiles by
-/// that, never the order in which one result is computed.
+/// applies to it) for every instruction set, and chooses by an [`Isa`] at run time. `$inner` is
+/// told by a constant whether it has 32 wide vector registers: it may choose the shape of its tiles
+/// by that, never the order in which one result is computed.
 macro_rules! per_isa {
     (
         $(#[$meta:meta])*

@@ -10,25 +10,26 @@
 //!
 //! - A product with quantised weights takes quantised activations: integers are summed exactly in
 //!   each block, and the blocks added one after another in f32 ([`matrix`]).
-//! - A product with plain weights has 32 accumulators (element `i` goes to accumulator `i % 32`), and
-//!   one final reduction by halves ([`dot`]).
+//! - A product with plain weights has 32 accumulators (element `i` goes to accumulator `i % 32`),
+//!   and one final reduction by halves ([`dot`]).
 //! - Attention is tiled at absolute positions, whatever the step ([`attention`]).
-//! - Multiplication and addition are always two operations, rounded each: fused ones would be faster
-//!   on few processors only, and a build without them could not give the same bits.
+//! - Multiplication and addition are always two operations, rounded each: fused ones would be
+//!   faster on few processors only, and a build without them could not give the same bits.
 //! - Elementary functions are our own ([`elementary`]) or the `libm` crate's, never the platform's.
 //!
 //! # Instruction sets
 //!
-//! An [`Isa`] is chosen when the program runs. Most kernels are plain safe Rust that is compiled once
-//! for each ([`isa`]): Rust never contracts `a * b + c` and never reorders floating point, so all give
-//! equal bits. Where the compiler does badly, kernels are written over a small set of vector
-//! operations with an implementation for each (`simd` for products of bytes, `attention::lanes`).
-//! Either way the plain one is the oracle of the others, and tests compare every bit.
+//! An [`Isa`] is chosen when the program runs. Most kernels are plain safe Rust that is compiled
+//! once for each ([`isa`]): Rust never contracts `a * b + c` and never reorders floating point, so
+//! all give equal bits. Where the compiler does badly, kernels are written over a small set of
+//! vector operations with an implementation for each (`simd` for products of bytes,
+//! `attention::lanes`). Either way the plain one is the oracle of the others, and tests compare
+//! every bit.
 //!
-//! `unsafe` code is of five kinds: code for an instruction set (each call guarded by an [`Isa`], which
-//! is proof that the processor has it), threads writing disjoint parts of one output (`shared`),
-//! the lending of work to threads (`pool`), buffers that are parts of one mapping (`buffer`), and one
-//! function of the C library ([`heap`]).
+//! `unsafe` code is of five kinds: code for an instruction set (each call guarded by an [`Isa`],
+//! which is proof that the processor has it), threads writing disjoint parts of one output
+//! (`shared`), the lending of work to threads (`pool`), buffers that are parts of one mapping
+//! (`buffer`), and one function of the C library ([`heap`]).
 
 mod activations;
 pub mod attention;

@@ -1,11 +1,13 @@
 //! A weight matrix as the kernels want it, and its product with rows of activations.
 //!
 //! Quantised formats are packed in panels of sixteen rows and multiplied in integers with quantised
-//! activations ([`crate::packed`]). F32, F16 and BF16, and formats without a packed kernel, keep the
-//! blocks of their file: a few rows at a time are decoded into a small buffer and multiplied with f32
-//! activations in the order that [`crate::dot`] names. There is no second copy of a matrix.
+//! activations ([`crate::packed`]). F32, F16 and BF16, and formats without a packed kernel, keep
+//! the blocks of their file: a few rows at a time are decoded into a small buffer and multiplied
+//! with f32 activations in the order that [`crate::dot`] names. There is no second copy of a
+//! matrix.
 //!
-//! Several products with the same activations (Q, K and V; gate and up) are one job for the threads.
+//! Several products with the same activations (Q, K and V; gate and up) are one job for the
+//! threads.
 
 #![allow(unsafe_code, reason = "threads write disjoint pieces of the outputs")]
 
@@ -156,8 +158,8 @@ impl Matrix {
     }
 
     /// A matrix that `read` brings piece by piece, on several threads at once and in any order:
-    /// `read(at, part)` fills `part` from byte `at` of the matrix on. Nothing is held twice. Its memory
-    /// is taken from `room`, or from elsewhere where that has too little left.
+    /// `read(at, part)` fills `part` from byte `at` of the matrix on. Nothing is held twice. Its
+    /// memory is taken from `room`, or from elsewhere where that has too little left.
     ///
     /// # Errors
     ///
@@ -476,8 +478,8 @@ impl std::fmt::Debug for Matrix {
 }
 
 per_isa! {
-    /// Multiplies the weight rows that start at `bytes` with all of `input`, into `out` (weight rows,
-    /// activations). `scratch` holds [`TILE_ROWS`] decoded rows.
+    /// Multiplies the weight rows that start at `bytes` with all of `input`, into `out` (weight
+    /// rows, activations). `scratch` holds [`TILE_ROWS`] decoded rows.
     fn multiply_piece_of<B: Block>(
         bytes: &[u8],
         columns: usize,

@@ -3,13 +3,14 @@
 //! Sixteen rows of a matrix form a **panel**; a lane of a vector register is a row of it. Within a
 //! panel, block follows block along the columns, and in a block the bytes of the sixteen rows are
 //! interleaved in groups of four columns, the unit of a byte dot product. A block is a head (scales
-//! of the sixteen rows) and **units** of 32 columns ([`planes`]). Packing keeps every bit of the file
-//! and spreads only the 6-bit scales of Q4_K and Q5_K to bytes: at most 2.8 % more than the file.
+//! of the sixteen rows) and **units** of 32 columns ([`planes`]). Packing keeps every bit of the
+//! file and spreads only the 6-bit scales of Q4_K and Q5_K to bytes: at most 2.8 % more than the
+//! file.
 //!
-//! A weight is `d * scale * (q - zero) - m * minimum`: `d` and `m` are the f16 numbers of a block, and
-//! `scale` and `minimum` small integers of a **piece** of it (16 or 32 numbers; both are 1 where a
-//! block is a single piece). One product is defined as ([`kernel`] computes it, sixteen rows and
-//! several activations at once):
+//! A weight is `d * scale * (q - zero) - m * minimum`: `d` and `m` are the f16 numbers of a block,
+//! and `scale` and `minimum` small integers of a **piece** of it (16 or 32 numbers; both are 1
+//! where a block is a single piece). One product is defined as ([`kernel`] computes it, sixteen
+//! rows and several activations at once):
 //!
 //! ```text
 //! for each block, in order:
@@ -21,7 +22,8 @@
 //!
 //! in f32, each operation rounded, with activations `dx * x` of the span that the block covers
 //! ([`crate::activations`]); where the format has no minima, the product with `m` is left out. That
-//! order is the only one: it does not depend on threads, instruction set, or on what else is computed.
+//! order is the only one: it does not depend on threads, instruction set, or on what else is
+//! computed.
 
 #![allow(unsafe_code, reason = "the unsafe interface of the kernels")]
 
@@ -34,8 +36,8 @@ use crate::block::Block;
 use crate::simd::Simd;
 use planes::Planes;
 
-/// Calls a macro body with `$packing` standing for the packing of a [`crate::Format`], or another one
-/// where the format has none.
+/// Calls a macro body with `$packing` standing for the packing of a [`crate::Format`], or another
+/// one where the format has none.
 macro_rules! with_packing {
     ($format:expr, $packing:ident => $body:expr, _ => $other:expr) => {
         $crate::packed::with_packing!($format, $packing => $body, _ => $other;
@@ -168,8 +170,8 @@ unsafe fn halves<S: Simd>(block: *const u8, number: usize, part: usize) -> S::F 
     unsafe { S::load_f16(block.add(number * HALVES + 2 * S::LANES * part)) }
 }
 
-/// Packs whole rows of file blocks, `blocks` to a row, into panels of zeros. The last panel may have
-/// room for more rows.
+/// Packs whole rows of file blocks, `blocks` to a row, into panels of zeros. The last panel may
+/// have room for more rows.
 pub(crate) fn pack<P: Packing>(rows: &[u8], blocks: usize, panels: &mut [u8]) {
     let panels = panels.chunks_exact_mut(blocks * P::PANEL_BYTES);
     for (rows, panel) in rows.chunks(PANEL_ROWS * blocks * P::BYTES).zip(panels) {

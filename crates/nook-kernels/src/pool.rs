@@ -1,13 +1,13 @@
 //! Threads that take pieces of one job at a time.
 //!
-//! A forward pass is a hundred short jobs one after another, so an idle thread first spins, for about
-//! as long as the work between two jobs takes, and only then sleeps. The thread that brings a job
-//! works on it too, and waits at the end only for threads that have taken a piece: on a busy machine,
-//! one that the system has not woken yet costs nothing.
+//! A forward pass is a hundred short jobs one after another, so an idle thread first spins, for
+//! about as long as the work between two jobs takes, and only then sleeps. The thread that brings a
+//! job works on it too, and waits at the end only for threads that have taken a piece: on a busy
+//! machine, one that the system has not woken yet costs nothing.
 //!
 //! One word holds the state: the number of the job, whether it is open, and how many threads are
-//! inside. A thread may touch the job only between counting itself in, while it is open, and counting
-//! itself out; the job lives until it is closed and nobody is inside.
+//! inside. A thread may touch the job only between counting itself in, while it is open, and
+//! counting itself out; the job lives until it is closed and nobody is inside.
 
 #![allow(unsafe_code, reason = "lends a job on the caller's stack to other threads")]
 
@@ -27,8 +27,8 @@ use sync::{
 /// the same again.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 1500 };
 
-/// Turns of the thread that waits for others to finish, before it lets the system run them. Loom needs
-/// to be told that another thread must go on.
+/// Turns of the thread that waits for others to finish, before it lets the system run them. Loom
+/// needs to be told that another thread must go on.
 const SPINS_AT_END: u32 = if cfg!(loom) { 0 } else { 2000 };
 
 /// The job is open: threads may count themselves in.
@@ -67,9 +67,9 @@ struct Job {
     count: usize,
 }
 
-// SAFETY: `job` is written only while the state says that it is closed and nobody is inside, and read
-// only by threads inside (the module's documentation); what it points to is `Sync`. All else is made
-// for sharing.
+// SAFETY: `job` is written only while the state says that it is closed and nobody is inside, and
+// read only by threads inside (the module's documentation); what it points to is `Sync`. All else
+// is made for sharing.
 unsafe impl Sync for Shared {}
 // SAFETY: as above; the pointer is only followed under that rule.
 unsafe impl Send for Shared {}

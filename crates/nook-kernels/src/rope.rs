@@ -5,9 +5,9 @@
 //! model ([`Rope`]), their sines and cosines to the positions of a step ([`RopeTable`]), which all
 //! layers share.
 //!
-//! Angles are single precision, `position as f32 * frequency as f32`, as in the publishers' reference
-//! (Hugging Face transformers); sine and cosine are the `libm` crate's, so that a position has the
-//! same bits everywhere.
+//! Angles are single precision, `position as f32 * frequency as f32`, as in the publishers'
+//! reference (Hugging Face transformers); sine and cosine are the `libm` crate's, so that a
+//! position has the same bits everywhere.
 
 use crate::compute::Compute;
 use crate::isa::per_isa;
@@ -67,9 +67,9 @@ pub struct RopeTable {
 }
 
 impl Rope {
-    /// `base ^ (-2 i / dimensions)` for each of `dimensions / 2` pairs, divided by `factors` where the
-    /// model has them (the tensors `rope_freqs` of Llama 3.1 and later, `rope_factors_short` and
-    /// `rope_factors_long` of Phi-3; missing ones count as 1), then scaled.
+    /// `base ^ (-2 i / dimensions)` for each of `dimensions / 2` pairs, divided by `factors` where
+    /// the model has them (the tensors `rope_freqs` of Llama 3.1 and later, `rope_factors_short`
+    /// and `rope_factors_long` of Phi-3; missing ones count as 1), then scaled.
     #[must_use]
     pub fn new(
         base: f32,
@@ -89,7 +89,8 @@ impl Rope {
     }
 
     /// Sines and cosines multiplied by `magnitude`: the attention temperature of YaRN
-    /// ([`yarn_magnitude`]) and LongRoPE ([`longrope_magnitude`]), which so reaches queries and keys.
+    /// ([`yarn_magnitude`]) and LongRoPE ([`longrope_magnitude`]), which so reaches queries and
+    /// keys.
     #[must_use]
     pub fn with_magnitude(self, magnitude: f32) -> Self {
         Self { magnitude, ..self }
@@ -162,8 +163,9 @@ impl RopeTable {
     }
 }
 
-/// The magnitude that goes with [`RopeScaling::Yarn`]: `0.1 * scale * ln(factor) + 1`, where `scale`
-/// is 1 as in the paper, or the model's `mscale` (DeepSeek-V2). 1 where nothing is stretched.
+/// The magnitude that goes with [`RopeScaling::Yarn`]: `0.1 * scale * ln(factor) + 1`, where
+/// `scale` is 1 as in the paper, or the model's `mscale` (DeepSeek-V2). 1 where nothing is
+/// stretched.
 #[must_use]
 pub fn yarn_magnitude(factor: f32, scale: f32) -> f32 {
     if factor <= 1.0 {
@@ -173,7 +175,8 @@ pub fn yarn_magnitude(factor: f32, scale: f32) -> f32 {
 }
 
 /// The magnitude of LongRoPE (Ding et al. 2024, as Phi-3 has it) for a context of `context`
-/// positions where `original` were trained first: `sqrt(1 + ln(context / original) / ln(original))`.
+/// positions where `original` were trained first: `sqrt(1 + ln(context / original) /
+/// ln(original))`.
 #[must_use]
 pub fn longrope_magnitude(context: u32, original: u32) -> f32 {
     if context <= original || original <= 1 {
@@ -188,7 +191,8 @@ pub fn longrope_magnitude(context: u32, original: u32) -> f32 {
 ///
 /// # Panics
 ///
-/// When `x` has another shape, or the part that turns reaches past its head: mistakes of the caller.
+/// When `x` has another shape, or the part that turns reaches past its head: mistakes of the
+/// caller.
 pub fn rotate(
     compute: &Compute,
     x: &mut [f32],

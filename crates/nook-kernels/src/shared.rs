@@ -35,8 +35,8 @@ impl<'a, T> SharedOut<'a, T> {
         }
     }
 
-    /// Where column `columns.start` of row `rows.start` lies, in a matrix of `width` columns. What may
-    /// be written from there on are the columns of these rows.
+    /// Where column `columns.start` of row `rows.start` lies, in a matrix of `width` columns. What
+    /// may be written from there on are the columns of these rows.
     ///
     /// # Safety
     ///

@@ -1,13 +1,13 @@
 //! Vector registers as the packed kernels see them.
 //!
-//! A kernel is written once over [`Simd`] and compiled for each instruction set; what differs between
-//! them is how wide a register is and how four products of bytes are summed. None of the
+//! A kernel is written once over [`Simd`] and compiled for each instruction set; what differs
+//! between them is how wide a register is and how four products of bytes are summed. None of the
 //! implementations fuses a multiplication with an addition, and integer sums are exact, so all give
-//! the same bits. [`Plain`] is the oracle of the others, and what runs on a processor without any of
-//! them.
+//! the same bits. [`Plain`] is the oracle of the others, and what runs on a processor without any
+//! of them.
 //!
-//! All functions are `unsafe` for one reason: an implementation may only be used on a processor that
-//! has its instructions. [`dispatch`] is the one place that chooses for these kernels, by an
+//! All functions are `unsafe` for one reason: an implementation may only be used on a processor
+//! that has its instructions. [`dispatch`] is the one place that chooses for these kernels, by an
 //! [`crate::Isa`]; plain kernels that are compiled several times are chosen by `isa::per_isa`, and
 //! attention, whose registers hold no bytes, by a set of its own (`attention::lanes`).
 
@@ -89,7 +89,8 @@ pub(crate) trait Simd: Copy + 'static {
     /// For each lane: `sum` and the four products of its bytes of `w` (0 to 127) and `x` (-127 to
     /// 127).
     unsafe fn dot(sum: Self::I, w: Self::I, x: Self::I) -> Self::I;
-    /// As [`Self::dot`] with `w` from -128 to 127, to each of which [`Self::SIGNED_OFFSET`] is added.
+    /// As [`Self::dot`] with `w` from -128 to 127, to each of which [`Self::SIGNED_OFFSET`] is
+    /// added.
     unsafe fn dot_signed(sum: Self::I, w: Self::I, x: Self::I) -> Self::I;
 }
 

@@ -1,11 +1,12 @@
 //! The small functions between the matrices: norms, gates, sums.
 //!
-//! All work on rows in plain slices and are the same to the bit on every instruction set. Sums over a
-//! row have 32 accumulators (element `i` goes to accumulator `i % 32`) that are added by halves at the
-//! end. Large inputs are shared among the threads, by whole rows or by groups of elements, which
-//! changes no result.
+//! All work on rows in plain slices and are the same to the bit on every instruction set. Sums over
+//! a row have 32 accumulators (element `i` goes to accumulator `i % 32`) that are added by halves
+//! at the end. Large inputs are shared among the threads, by whole rows or by groups of elements,
+//! which changes no result.
 //!
-//! Shapes that do not fit each other are mistakes of the caller: every function says what it asserts.
+//! Shapes that do not fit each other are mistakes of the caller: every function says what it
+//! asserts.
 
 pub(crate) mod shared;
 
@@ -23,8 +24,8 @@ const LANES: usize = 32;
 /// Multiplications that an elementary function takes, roughly.
 const FUNCTION_COST: usize = 16;
 
-/// Root mean square norm (Zhang and Sennrich 2019): each row of `width` numbers of `x` to
-/// `x / sqrt(mean(x^2) + epsilon)`, times `weight` where there is one, into `out`. A norm by heads is
+/// Root mean square norm (Zhang and Sennrich 2019): each row of `width` numbers of `x` to `x /
+/// sqrt(mean(x^2) + epsilon)`, times `weight` where there is one, into `out`. A norm by heads is
 /// one with `width` the head's.
 ///
 /// # Panics
@@ -64,9 +65,8 @@ pub fn rms_norm_in_place(
     });
 }
 
-/// Layer norm (Ba, Kiros and Hinton 2016): each row of `width` numbers of `x` to
-/// `(x - mean) / sqrt(variance + epsilon)`, times `weight` and plus `bias` where there are any, into
-/// `out`.
+/// Layer norm (Ba, Kiros and Hinton 2016): each row of `width` numbers of `x` to `(x - mean) /
+/// sqrt(variance + epsilon)`, times `weight` and plus `bias` where there are any, into `out`.
 ///
 /// # Panics
 ///

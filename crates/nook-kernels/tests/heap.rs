@@ -1,7 +1,7 @@
 //! Memory that was freed between what is kept goes back to the system when asked.
 //!
-//! A program of its own, because it measures the memory of its process: other tests must not use any
-//! at the same time.
+//! A program of its own, because it measures the memory of its process: other tests must not use
+//! any at the same time.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

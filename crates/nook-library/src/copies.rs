@@ -5,13 +5,13 @@
 //!        call with WANT ──► gate ──► giving ──PIECE──►            taking ──► nook-fetch ──► downloads
 //! ```
 //!
-//! Each side asks its own gate ([`CopyModels`]): the giver whom it gives to, the taker whom it takes
-//! from. What is given is the list of this device's whole, checked models and nothing else: a model is
-//! asked for by its digest and read from the file that the library holds open, so no word of another device
-//! ever becomes a path. Trust that falls, a switch that is turned off and a model that is removed end what is
-//! under way. Files travel behind everything else on a connection, and slowly while replies are computed
-//! ([`Traffic`]). A copy is a download in every other way: list, resume, room, progress, and at the end the
-//! same eyes as for an import.
+//! Each side asks its own gate ([`CopyModels`]): the giver whom it gives to, the taker whom it
+//! takes from. What is given is the list of this device's whole, checked models and nothing else: a
+//! model is asked for by its digest and read from the file that the library holds open, so no word
+//! of another device ever becomes a path. Trust that falls, a switch that is turned off and a model
+//! that is removed end what is under way. Files travel behind everything else on a connection, and
+//! slowly while replies are computed ([`Traffic`]). A copy is a download in every other way: list,
+//! resume, room, progress, and at the end the same eyes as for an import.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub(crate) struct Copies {
     pub(crate) heard: BTreeMap<PeerId, Vec<HaveModel>>,
     /// From whom this device takes; copies under way watch it.
     pub(crate) holders: watch::Sender<Arc<Holders>>,
-    /// Devices that sent something else than a model as that model. Nothing is taken from them until this
-    /// node starts again.
+    /// Devices that sent something else than a model as that model. Nothing is taken from them
+    /// until this node starts again.
     pub(crate) liars: BTreeSet<PeerId>,
     /// Whom the owner wants to be asked first, by the key of the copy.
     pub(crate) first: BTreeMap<String, PeerId>,
@@ -83,8 +83,8 @@ impl Holder {
     }
 }
 
-/// What can be true of what a device says, with names that are harmless. A model that it names twice counts
-/// once.
+/// What can be true of what a device says, with names that are harmless. A model that it names
+/// twice counts once.
 pub(crate) fn believable(have: Have) -> Vec<HaveModel> {
     let mut known = BTreeSet::new();
     let good = have

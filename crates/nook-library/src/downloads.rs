@@ -1,8 +1,8 @@
 //! Models on their way here: which run, and how far they are.
 //!
-//! The list is the store's and outlives the program. Jobs load each file, from servers or with what other
-//! devices of the household bring; what is whole is checked as an import is, and moves into the library.
-//! A window may close and a node may restart: what was to run goes on.
+//! The list is the store's and outlives the program. Jobs load each file, from servers or with what
+//! other devices of the household bring; what is whole is checked as an import is, and moves into
+//! the library. A window may close and a node may restart: what was to run goes on.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::OpenError;
 
-/// Downloads that run at once; further ones wait until one ends, or waits for a device that is busy. More
-/// would only share the line.
+/// Downloads that run at once; further ones wait until one ends, or waits for a device that is
+/// busy. More would only share the line.
 pub const RUNNING_MAX: usize = 2;
 
 /// Names the server behind `hf:`, as for other programs.
@@ -148,8 +148,8 @@ impl Downloads {
         self.folder = Folder::at(folder);
     }
 
-    /// Takes a look at how far those that run are. Whether one can begin that found no seat: nobody says when
-    /// a copy gives its seat back.
+    /// Takes a look at how far those that run are. Whether one can begin that found no seat: nobody
+    /// says when a copy gives its seat back.
     pub(crate) fn look(&mut self, now: Instant) -> bool {
         for under_way in self.under_way.values_mut() {
             under_way.shown = under_way.told.borrow_and_update().clone();

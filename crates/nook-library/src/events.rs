@@ -1,5 +1,5 @@
-//! What happens to the models of this device, what the library knows of the rest of the node, and what it
-//! wants done.
+//! What happens to the models of this device, what the library knows of the rest of the node, and
+//! what it wants done.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -177,8 +177,8 @@ pub enum Job {
         /// What checks it.
         stager: Stager,
     },
-    /// Bring the models to another folder: [`LibraryEvent::Brought`]. Whoever asked is answered by the job,
-    /// as soon as it is known whether it can be done.
+    /// Bring the models to another folder: [`LibraryEvent::Brought`]. Whoever asked is answered by
+    /// the job, as soon as it is known whether it can be done.
     Bring {
         /// What is listed.
         library: Library,
@@ -197,13 +197,15 @@ pub enum Job {
     Settle(ModelsMove),
     /// Take a move back: [`LibraryEvent::Cleared`].
     Undo(ModelsMove),
-    /// End the worker of a model once it is idle: it keeps the file open in its old place. No event.
+    /// End the worker of a model once it is idle: it keeps the file open in its old place. No
+    /// event.
     CloseWhenIdle(ModelDigest),
     /// Look at the folder of the models: [`LibraryEvent::FolderSeen`].
     LookAtFolder {
         /// What is listed.
         library: Library,
-        /// Whether its disk was away at the last look; absent while models move, when no header is read.
+        /// Whether its disk was away at the last look; absent while models move, when no header is
+        /// read.
         is_away: Option<bool>,
         /// Whether all headers are to be read.
         reads_all: bool,

@@ -1,12 +1,12 @@
 //! The folder of the models: what is known of it, and moving the files to another one.
 //!
-//! A move waits until no download writes. Then a job brings the files over ([`nook_store::ModelsMove`]),
-//! and only after that the setting is changed: from then on the new folder counts. Until then both places
-//! of each file are known ([`FilePlace`]), so a reply that loads layers meanwhile finds them. Downloads rest
-//! while it lasts and go on in the new place.
+//! A move waits until no download writes. Then a job brings the files over
+//! ([`nook_store::ModelsMove`]), and only after that the setting is changed: from then on the new
+//! folder counts. Until then both places of each file are known ([`FilePlace`]), so a reply that
+//! loads layers meanwhile finds them. Downloads rest while it lasts and go on in the new place.
 //!
-//! The folder is looked at once a second. While a chosen one is not there nothing is deleted, made or
-//! loaded into it; when it is back its models are read again.
+//! The folder is looked at once a second. While a chosen one is not there nothing is deleted, made
+//! or loaded into it; when it is back its models are read again.
 //!
 //! [`FilePlace`]: nook_resources::shelf::FilePlace
 
@@ -111,8 +111,8 @@ pub struct FolderSeen {
 }
 
 impl FolderSeen {
-    /// Looks; waits for the disk. `is_away`: as it was at the last look; absent while models move, when no
-    /// header is read.
+    /// Looks; waits for the disk. `is_away`: as it was at the last look; absent while models move,
+    /// when no header is read.
     pub(crate) fn look(library: Library, is_away: Option<bool>, reads_all: bool) -> Self {
         let is_there = library.is_there();
         let reads = is_away.is_some_and(|is_away| reads_all || is_away == is_there);

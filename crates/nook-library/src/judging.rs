@@ -14,7 +14,8 @@ pub struct Checked {
     /// Still held, so that nobody else writes the file.
     pub(crate) slot: Slot,
     pub(crate) staged: Result<Staged, Unfit>,
-    /// Whether a digest vouches for the bytes: the publisher's, or that of the model that is copied.
+    /// Whether a digest vouches for the bytes: the publisher's, or that of the model that is
+    /// copied.
     pub(crate) vouched: bool,
 }
 

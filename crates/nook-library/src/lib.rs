@@ -1,9 +1,9 @@
 //! The models of this device: which are here, which are on their way, and where they lie.
 //!
 //! [`ModelLibrary`] is a state machine: [`ModelLibrary::on`] turns a [`LibraryEvent`] into
-//! [`LibraryEffect`]s. It spawns no task and sends nothing; of the disk it reads and writes only the short
-//! lists of `nook-store`, whose result decides what happens next. [`Runner`] carries out the [`Job`]s: each
-//! runs in a task of its own and reports its end as an event.
+//! [`LibraryEffect`]s. It spawns no task and sends nothing; of the disk it reads and writes only
+//! the short lists of `nook-store`, whose result decides what happens next. [`Runner`] carries out
+//! the [`Job`]s: each runs in a task of its own and reports its end as an event.
 //!
 //! - `listing`: models join and leave the list.
 //! - `fetching`, `endings`, `household_copies`: downloads, from servers or from other devices.

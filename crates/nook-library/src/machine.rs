@@ -49,9 +49,9 @@ pub struct ModelLibrary {
 }
 
 impl ModelLibrary {
-    /// Reads the lists of `home`, the models in the `chosen` folder and the header of each. Nothing runs
-    /// until [`LibraryEvent::Started`]. `traffic` slows copies down while replies are computed. Waits for
-    /// the disk.
+    /// Reads the lists of `home`, the models in the `chosen` folder and the header of each. Nothing
+    /// runs until [`LibraryEvent::Started`]. `traffic` slows copies down while replies are
+    /// computed. Waits for the disk.
     pub fn open(
         home: &Home,
         chosen: Option<&Path>,

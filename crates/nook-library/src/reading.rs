@@ -27,8 +27,8 @@ pub(crate) fn digest_of(path: &Path) -> Result<ModelDigest, String> {
     file.digest().map_err(|error| error.to_string())
 }
 
-/// Reads the header of every model. `is_away`: the folder of the library's own files is not there, which
-/// is said once and not of each of them.
+/// Reads the header of every model. `is_away`: the folder of the library's own files is not there,
+/// which is said once and not of each of them.
 pub(crate) fn read(models: &[ModelEntry], is_away: bool) -> Found {
     let (mut entries, mut broken, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for model in models {

@@ -1,7 +1,7 @@
 //! Carries out the jobs of the library; each reports its end as an event.
 //!
-//! An event that nobody takes means that the node is leaving: what a job left is found, or taken back, by
-//! the next start.
+//! An event that nobody takes means that the node is leaving: what a job left is found, or taken
+//! back, by the next start.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -165,7 +165,8 @@ impl Runner {
     fn bring(&self, job: Job) {
         let Job::Bring { library, to, wanted, stop, tell, answer } = job else { return };
         let (home, events) = (self.home.clone(), self.events.clone());
-        // It watches its own token, a child of the node's, and takes everything back when that ends.
+        // It watches its own token, a child of the node's, and takes everything back when that
+        // ends.
         self.tasks.spawn("move-models", async move {
             let plan = library.plan_move(&home, to.as_deref());
             let bringing = spawn_blocking(move || bring(plan, wanted, &stop, &tell, answer));

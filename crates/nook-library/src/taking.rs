@@ -1,9 +1,10 @@
 //! Taking a model's bytes from other devices: who is asked, and what comes.
 //!
-//! A [`Taker`] is what `nook-fetch` brings a copy with. It looks at the book of those that give the model,
-//! asks one of them for the rest of the file, and hands out piece by piece. A device that refuses, leaves,
-//! stands still or breaks the rules is asked again only when no other is left. Where the last one has gone, a
-//! moment is waited for it: links bounce, and a copy that ends reads all that is here again when it goes on.
+//! A [`Taker`] is what `nook-fetch` brings a copy with. It looks at the book of those that give the
+//! model, asks one of them for the rest of the file, and hands out piece by piece. A device that
+//! refuses, leaves, stands still or breaks the rules is asked again only when no other is left.
+//! Where the last one has gone, a moment is waited for it: links bounce, and a copy that ends reads
+//! all that is here again when it goes on.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -22,8 +23,8 @@ use nook_resources::traffic::Traffic;
 
 use crate::copies::{Holder, Holders};
 
-/// Longest wait for a device that has the model, where none is linked. Beyond it the copy ends, with what came,
-/// and begins again when one is back.
+/// Longest wait for a device that has the model, where none is linked. Beyond it the copy ends,
+/// with what came, and begins again when one is back.
 pub(crate) const HOLDER_WAIT: Duration = Duration::from_secs(10);
 
 /// Brings the bytes of one model from the devices that have it.
@@ -71,16 +72,17 @@ impl Taker {
         }
     }
 
-    /// The device that has brought every single byte, if one has: only then is it known who is to blame for
-    /// what is wrong with them.
+    /// The device that has brought every single byte, if one has: only then is it known who is to
+    /// blame for what is wrong with them.
     pub(crate) fn only_device(&self) -> Option<PeerId> {
         let (first, from) = *self.brought.first()?;
         let is_alone = self.brought.iter().all(|(peer, _)| *peer == first);
         (from == 0 && is_alone).then_some(first)
     }
 
-    /// Who is asked first: the lowest. Only the file of which a part is here saves what is here; then the
-    /// owner's choice counts, then who has brought the last bytes, and at last who answers first.
+    /// Who is asked first: the lowest. Only the file of which a part is here saves what is here;
+    /// then the owner's choice counts, then who has brought the last bytes, and at last who answers
+    /// first.
     pub(crate) fn rank(
         &self,
         wish: &CopyWish,

@@ -1,5 +1,5 @@
-//! Why downloads do not go on, as front ends are told: a code, an English sentence, and what the window's
-//! catalogues need to say it in another language (pure).
+//! Why downloads do not go on, as front ends are told: a code, an English sentence, and what the
+//! window's catalogues need to say it in another language (pure).
 
 use nook_base::ErrorCode;
 use nook_fetch::FetchError;
@@ -27,8 +27,8 @@ pub(crate) fn of_model(reason: String, deleted: bool) -> Problem {
     problem(ErrorCode::BadModel, said, Trouble::NoModel { reason, deleted })
 }
 
-/// What came from the house is something else than what was asked for; `device` brought all of it in one go,
-/// if one did.
+/// What came from the house is something else than what was asked for; `device` brought all of it
+/// in one go, if one did.
 pub(crate) fn of_copy(device: Option<String>) -> Problem {
     let said = match &device {
         Some(device) => format!(

@@ -1,7 +1,8 @@
 //! The graphics cards of NVIDIA in this machine, as their driver's management library (NVML) tells.
 //!
-//! The library comes with the driver and is opened while the program runs: where there is none, there are no
-//! cards. Others than NVIDIA's are not told, because no library that is kept well tells them all.
+//! The library comes with the driver and is opened while the program runs: where there is none,
+//! there are no cards. Others than NVIDIA's are not told, because no library that is kept well
+//! tells them all.
 
 use std::sync::OnceLock;
 
@@ -18,8 +19,8 @@ pub struct Card {
 
 static CARDS: OnceLock<Vec<Card>> = OnceLock::new();
 
-/// Looks for cards, the first time. Blocks for up to some hundred milliseconds: never on a thread that others
-/// wait for.
+/// Looks for cards, the first time. Blocks for up to some hundred milliseconds: never on a thread
+/// that others wait for.
 pub fn look_for_cards() {
     CARDS.get_or_init(|| Careful::<()>::default().look("cards", |()| seen()).unwrap_or_default());
 }

@@ -1,7 +1,7 @@
 //! One part of the machine, looked at with care: a foreign library that panics costs one look.
 //!
-//! `lib` asks each part through [`Careful::look`]. A part that panicked is thrown away, made anew, and
-//! left alone for some looks; meanwhile it says nothing, which holds nobody back.
+//! `lib` asks each part through [`Careful::look`]. A part that panicked is thrown away, made anew,
+//! and left alone for some looks; meanwhile it says nothing, which holds nobody back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,9 +1,10 @@
 //! What this machine is doing, as far as it says whether its owner wants it for himself.
 //!
-//! [`Machine::look`] reads everything once, blocking for some milliseconds; `nook-node` calls it every
-//! few seconds while something hangs on it and decides what follows. Nothing here waits, remembers or
-//! decides, but for [`SleepWatch`], which waits until the machine is about to sleep. What a system does not tell is `None`, never a guess; nor does a library that panics here
-//! tell anything (`careful`).
+//! [`Machine::look`] reads everything once, blocking for some milliseconds; `nook-node` calls it
+//! every few seconds while something hangs on it and decides what follows. Nothing here waits,
+//! remembers or decides, but for [`SleepWatch`], which waits until the machine is about to sleep.
+//! What a system does not tell is `None`, never a guess; nor does a library that panics here tell
+//! anything (`careful`).
 
 mod battery;
 mod cards;
@@ -27,8 +28,8 @@ pub struct Conditions {
     /// The share of all processor time that programs other than this one and its workers took since
     /// the look before, 0 to 1; `None` at the first look.
     pub others_load: Option<f32>,
-    /// Whether the window in front fills the screen and is not one of ours; `None`: the desktop does
-    /// not say.
+    /// Whether the window in front fills the screen and is not one of ours; `None`: the desktop
+    /// does not say.
     pub full_screen: Option<bool>,
     /// Minutes since midnight of the local clock, 0 to 1439.
     pub minute_of_day: u16,

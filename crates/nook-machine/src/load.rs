@@ -1,6 +1,7 @@
 //! How much of the processor other programs take.
 //!
-//! What this process and its children (the workers) take is not counted: it would switch itself off.
+//! What this process and its children (the workers) take is not counted: it would switch itself
+//! off.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! Whether the window in front fills the screen: a game, a film, a presentation. Not known on macOS yet.
+//! Whether the window in front fills the screen: a game, a film, a presentation. Not known on macOS
+//! yet.
 
 #[cfg(not(any(target_os = "linux", windows)))]
 pub(crate) use elsewhere::Screen;

@@ -2,8 +2,8 @@
 //!
 //! [`SleepWatch::next`] says when a sleep is near and when it is over. What is said before brings a
 //! [`SleepLock`]: the machine sleeps once that is dropped, or after the time that it gives its programs. On
-//! Linux systemd-logind is asked. On other systems, and on a Linux without it, nothing is ever said: there a
-//! sleep is noticed afterwards only.
+//! Linux systemd-logind is asked. On other systems, and on a Linux without it, nothing is ever
+//! said: there a sleep is noticed afterwards only.
 
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::{SleepLock, SleepWatch};

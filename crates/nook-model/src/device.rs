@@ -1,8 +1,8 @@
 //! Where a model computes: the choice, which is the same in every build.
 //!
-//! Whoever loads a model names the device ([`crate::LoadedModel::new_on`]). A device that this build
-//! or this machine does not have is an error, never silently another one: the caller decides what to
-//! do instead.
+//! Whoever loads a model names the device ([`crate::LoadedModel::new_on`]). A device that this
+//! build or this machine does not have is an error, never silently another one: the caller decides
+//! what to do instead.
 
 use std::fmt;
 use std::str::FromStr;
@@ -49,8 +49,8 @@ pub struct UnknownDevice {
 impl FromStr for Device {
     type Err = UnknownDevice;
 
-    /// `cpu`; `gpu:0`, always with its number; `cuda` and `metal`, with a number if it is not the first:
-    /// `cuda:1`. In a build with the feature `candle` there is `candle-cpu` too.
+    /// `cpu`; `gpu:0`, always with its number; `cuda` and `metal`, with a number if it is not the
+    /// first: `cuda:1`. In a build with the feature `candle` there is `candle-cpu` too.
     fn from_str(text: &str) -> Result<Self, UnknownDevice> {
         let unknown = || UnknownDevice { text: text.to_owned() };
         let (kind, number) = text.split_once(':').unwrap_or((text, "0"));

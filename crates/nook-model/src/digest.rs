@@ -1,9 +1,9 @@
 //! The identity of a model: which weights exactly.
 //!
 //! The digest is a BLAKE3 root over the header bytes (everything before the tensor data) and the
-//! BLAKE3 of each tensor, in the order in which they lie in the file. Padding and anything after the
-//! last tensor do not count: they cannot change a result. Two devices hold the same model if and
-//! only if their digests are equal; names never decide that.
+//! BLAKE3 of each tensor, in the order in which they lie in the file. Padding and anything after
+//! the last tensor do not count: they cannot change a result. Two devices hold the same model if
+//! and only if their digests are equal; names never decide that.
 
 use nook_base::ModelDigest;
 

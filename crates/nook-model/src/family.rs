@@ -1,9 +1,11 @@
 //! Families of models: what an architecture's files must hold, and how its blocks compute.
 //!
-//! A family is one file in this folder that turns metadata into a [`Description`] made of the shared
+//! A family is one file in this folder that turns metadata into a [`Description`] made of the
+//! shared
 //! [`crate::parts`]: plain data, one block for each layer, with everything that depends on a layer's
-//! absolute number already decided. From the description follow the tensors that the file must have,
-//! what each part of the model needs in memory, and the forward pass. Names are those of GGUF.
+//! absolute number already decided. From the description follow the tensors that the file must
+//! have, what each part of the model needs in memory, and the forward pass. Names are those of
+//! GGUF.
 //!
 //! What a file names and its family does not know is refused, never guessed.
 
@@ -123,8 +125,8 @@ impl Architecture {
     }
 }
 
-/// The description of a file, with its hyperparameters and tensors checked. `tokens` is the length of
-/// the file's vocabulary, 0 when it has none.
+/// The description of a file, with its hyperparameters and tensors checked. `tokens` is the length
+/// of the file's vocabulary, 0 when it has none.
 pub(crate) fn of(header: &Header, tokens: usize) -> Result<Description, Fault> {
     let name = header.required_text("general.architecture")?;
     let Some(architecture) = Architecture::ALL.iter().find(|known| known.name == name) else {

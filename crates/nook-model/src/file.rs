@@ -101,8 +101,8 @@ impl ModelFile {
         digest::digest(&self.inner.reader, &self.inner.header).map_err(|fault| self.error(fault))
     }
 
-    /// The identity of the model in the file at `path`, whether or not this version can use it. Reads the
-    /// whole file.
+    /// The identity of the model in the file at `path`, whether or not this version can use it.
+    /// Reads the whole file.
     pub fn digest_at(path: &Path) -> Result<ModelDigest, ModelError> {
         let digest = || {
             let reader = Reader::open(path)?;
@@ -112,8 +112,8 @@ impl ModelFile {
         digest().map_err(|fault| ModelError::new(path, fault))
     }
 
-    /// So many bytes of the file as it lies, from byte `at` on, for a copy of it. Refuses a file that has
-    /// changed since it was opened. Waits for the disk.
+    /// So many bytes of the file as it lies, from byte `at` on, for a copy of it. Refuses a file
+    /// that has changed since it was opened. Waits for the disk.
     pub fn bytes_at(&self, at: u64, count: usize) -> Result<Vec<u8>, ModelError> {
         let reader = &self.inner.reader;
         let mut bytes = vec![0; count];
@@ -142,10 +142,10 @@ impl ModelFile {
         self.cache_bytes_as(kind, layers, positions)
     }
 
-    /// Whether the model computes in full precision where nothing else is asked for: when its hidden
-    /// states have at most [`SMALL_HIDDEN`] numbers, or all its matrices are in single precision. What
-    /// rounding adds is averaged over a row, so it weighs more in small models, and they gain least.
-    /// It does not depend on which layers are held, so all hosts of a model agree.
+    /// Whether the model computes in full precision where nothing else is asked for: when its
+    /// hidden states have at most [`SMALL_HIDDEN`] numbers, or all its matrices are in single
+    /// precision. What rounding adds is averaged over a row, so it weighs more in small models, and
+    /// they gain least. It does not depend on which layers are held, so all hosts of a model agree.
     #[must_use]
     pub fn is_small(&self) -> bool {
         let mut matrices = self.inner.header.tensors().iter().filter(|t| t.dimensions.len() > 1);

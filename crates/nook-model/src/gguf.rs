@@ -1,10 +1,10 @@
 //! The header of a GGUF file, read strictly.
 //!
-//! [`Header::read`] reads metadata and the list of tensors, never their data, as a stream. A file is
-//! untrusted input: before anything is allocated for a count or a length, the bytes for it must be
-//! there in the file and within the named limits below. A header that gets through has unique names,
-//! known tensor types, checked dimensions, and tensors that lie aligned, apart from each other and
-//! inside the file. What the metadata *mean* is checked by the families.
+//! [`Header::read`] reads metadata and the list of tensors, never their data, as a stream. A file
+//! is untrusted input: before anything is allocated for a count or a length, the bytes for it must
+//! be there in the file and within the named limits below. A header that gets through has unique
+//! names, known tensor types, checked dimensions, and tensors that lie aligned, apart from each
+//! other and inside the file. What the metadata *mean* is checked by the families.
 //!
 //! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>, versions 2 and 3.
 
@@ -37,8 +37,8 @@ pub const TENSOR_NAME_BYTES_MAX: u64 = 63;
 /// longest known (vocabularies of 256,000 tokens with merges) take about 16 MiB.
 pub const HEADER_BYTES_MAX: u64 = 256 << 20;
 
-/// Most entries of a list that is kept; a file with a longer one is refused. The longest known lists
-/// are merges of about 500,000 entries.
+/// Most entries of a list that is kept; a file with a longer one is refused. The longest known
+/// lists are merges of about 500,000 entries.
 pub const LIST_MAX: u64 = 1 << 22;
 
 /// Most numbers in a tensor; a file with a larger one is refused.

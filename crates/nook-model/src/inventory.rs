@@ -1,8 +1,8 @@
 //! What of a model is in memory, whatever form its weights have there: layers one by one, embedding
 //! and head apart.
 //!
-//! [`crate::LoadedModel`] owns one and tells it what to load; passes read from it. Nothing counts as
-//! held before the file was seen unchanged after its last byte was read.
+//! [`crate::LoadedModel`] owns one and tells it what to load; passes read from it. Nothing counts
+//! as held before the file was seen unchanged after its last byte was read.
 
 mod loading;
 mod rows;

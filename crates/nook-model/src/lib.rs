@@ -1,18 +1,19 @@
-//! Models: GGUF files, families of transformer blocks over layer ranges, sessions with their caches.
+//! Models: GGUF files, families of transformer blocks over layer ranges, sessions with their
+//! caches.
 //!
 //! - [`ModelFile`] is the validated header of one GGUF file ([`gguf`]). Its architecture chooses a
 //!   family ([`family`]), which checks hyperparameters and the exact shape of every tensor.
-//! - [`LoadedModel`] holds weights: layers one by one, the embedding and the head apart, so that any
-//!   part of a model loads alone. It owns the threads that compute.
+//! - [`LoadedModel`] holds weights: layers one by one, the embedding and the head apart, so that
+//!   any part of a model loads alone. It owns the threads that compute.
 //! - [`Session`] is one mutable timeline: the caches of one part of the model. A step takes token
 //!   ids or hidden states in and gives hidden states or logits out.
 //!
 //! A family is one file that turns metadata into a description made of the shared [`parts`]; the
-//! forward pass ([`loaded`]) is written once, on plain slices and the kernels of `nook-kernels`. Every
-//! result is the same bit for bit however a model is cut, a prompt is chunked, sessions are batched,
-//! and however many threads work. Over the same descriptions there are two more passes, whose results
-//! agree within rounding: on the GPUs of every vendor (`gpu`), and, behind the features `candle`, `cuda`
-//! and `metal`, through candle (`card`). [`Device`] chooses.
+//! forward pass ([`loaded`]) is written once, on plain slices and the kernels of `nook-kernels`.
+//! Every result is the same bit for bit however a model is cut, a prompt is chunked, sessions are
+//! batched, and however many threads work. Over the same descriptions there are two more passes,
+//! whose results agree within rounding: on the GPUs of every vendor (`gpu`), and, behind the
+//! features `candle`, `cuda` and `metal`, through candle (`card`). [`Device`] chooses.
 //!
 //! No token ids, hidden states or logits appear in `Debug` output, errors or logs.
 

@@ -1,11 +1,12 @@
 //! The weights that one worker holds: layers one by one, embedding and head apart.
 //!
 //! Ranges are views of what is held, so overlapping ranges never load a layer twice. Holding and
-//! releasing need `&mut`, computing only `&`: several sessions may step at once from several threads.
-//! They share the model's compute threads, so they gain nothing by it; what gains is to step several
-//! sessions together ([`LoadedModel::step_batch`]).
+//! releasing need `&mut`, computing only `&`: several sessions may step at once from several
+//! threads. They share the model's compute threads, so they gain nothing by it; what gains is to
+//! step several sessions together ([`LoadedModel::step_batch`]).
 //!
-//! Where a model computes is chosen once, when it is made ([`Device`]): everything else is the same.
+//! Where a model computes is chosen once, when it is made ([`Device`]): everything else is the
+//! same.
 
 #[cfg(feature = "candle")]
 mod card;
@@ -102,8 +103,8 @@ impl LoadedModel {
         Self::new_on(file, Device::Cpu, options)
     }
 
-    /// As [`Self::new`], on `device`. Fails when this build or this machine cannot compute there: never
-    /// computes elsewhere instead.
+    /// As [`Self::new`], on `device`. Fails when this build or this machine cannot compute there:
+    /// never computes elsewhere instead.
     pub fn new_on(
         file: ModelFile,
         device: Device,
@@ -209,8 +210,8 @@ impl LoadedModel {
         self.file.cache_bytes_as(self.cache, layers, positions)
     }
 
-    /// Bytes that the weights of `part` take where this model computes. Formats that a graphics card
-    /// has no kernel for are wider there than in the file.
+    /// Bytes that the weights of `part` take where this model computes. Formats that a graphics
+    /// card has no kernel for are wider there than in the file.
     #[must_use]
     pub fn part_bytes(&self, part: &ModelPart) -> u64 {
         match &self.executor {
@@ -252,8 +253,9 @@ impl LoadedModel {
         with_inventory!(&mut self.executor, inventory => inventory.release_head());
     }
 
-    /// For when nothing will be computed for a while: gives back the buffers between two steps, which the
-    /// next step makes anew, and what the allocator still holds of everything that was freed.
+    /// For when nothing will be computed for a while: gives back the buffers between two steps,
+    /// which the next step makes anew, and what the allocator still holds of everything that was
+    /// freed.
     pub fn rest(&mut self) {
         match &mut self.executor {
             Executor::Cpu(cpu) => {

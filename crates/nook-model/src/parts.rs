@@ -1,9 +1,9 @@
 //! Parts that families are made of.
 //!
 //! Each part is a description (over [`crate::weights::Named`]: which tensors, which constants) and,
-//! once its weights are held, one forward function on rows of activations `(n, width)`. Sessions see
-//! each other nowhere: matrices are multiplied with all rows of a [`Step`], attention looks at one
-//! session's rows and cache at a time. All buffers come from [`Buffers`] and are used again.
+//! once its weights are held, one forward function on rows of activations `(n, width)`. Sessions
+//! see each other nowhere: matrices are multiplied with all rows of a [`Step`], attention looks at
+//! one session's rows and cache at a time. All buffers come from [`Buffers`] and are used again.
 
 mod attention;
 mod block;

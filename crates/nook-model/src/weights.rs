@@ -1,9 +1,9 @@
 //! What weights a description names, and what they become once they are read.
 //!
 //! The parts of a model ([`crate::parts`]) are generic over [`Weights`]: with [`Named`] they are a
-//! plain description of tensors, made from metadata alone; with [`Held`] they are ready to compute on
-//! the CPU. A [`Source`] turns one into the other, tensor by tensor, always in the same order; another
-//! device brings its own source and weights and uses the same descriptions.
+//! plain description of tensors, made from metadata alone; with [`Held`] they are ready to compute
+//! on the CPU. A [`Source`] turns one into the other, tensor by tensor, always in the same order;
+//! another device brings its own source and weights and uses the same descriptions.
 
 mod listing;
 
@@ -139,8 +139,8 @@ impl MatrixSpec {
         Self { runs: vec![(u64::from(first), u64::from(count))], ..self.clone() }
     }
 
-    /// Of each `period` rows, `count` from `first` on: what one head's share of a projection is made
-    /// of, where several are interleaved.
+    /// Of each `period` rows, `count` from `first` on: what one head's share of a projection is
+    /// made of, where several are interleaved.
     pub(crate) fn interleaved(&self, period: u32, first: u32, count: u32) -> Self {
         let total = self.dimensions.iter().skip(1).copied().fold(1, u32::saturating_mul);
         let periods = (0..total / period.max(1)).map(|index| u64::from(index * period + first));

@@ -1,5 +1,5 @@
-//! Where the node meets its asking side: what others own is lent to it for one event, and its effects
-//! are carried out.
+//! Where the node meets its asking side: what others own is lent to it for one event, and its
+//! effects are carried out.
 
 use std::sync::Arc;
 
@@ -117,8 +117,8 @@ impl State {
         }
     }
 
-    /// A front end wants a reply, in the kept `conversation` if one is named; `placed` is told once it has
-    /// a place.
+    /// A front end wants a reply, in the kept `conversation` if one is named; `placed` is told once
+    /// it has a place.
     pub(crate) fn generate(
         &mut self,
         request: Box<GenerateRequest>,
@@ -166,8 +166,8 @@ impl State {
         self.around(|around| self.requester.troubles(around))
     }
 
-    /// Devices that may not compute for this one any more, or not see its words, drop what they keep of
-    /// either. Called while the links still stand.
+    /// Devices that may not compute for this one any more, or not see its words, drop what they
+    /// keep of either. Called while the links still stand.
     pub(crate) fn drop_of_barred(&mut self) {
         let inference = &self.settings.settings().inference;
         let whole = inference.enabled && inference.whole_on_own_devices;

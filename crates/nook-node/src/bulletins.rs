@@ -1,17 +1,19 @@
-//! What this device says on the connection to each linked device: its advert, what it would run whole, which
-//! layers it would like to be held or holds itself, and what is not to be kept any more.
+//! What this device says on the connection to each linked device: its advert, what it would run
+//! whole, which layers it would like to be held or holds itself, and what is not to be kept any
+//! more.
 //!
-//! The house loop [posts](Bulletins::post) what holds from now on. One task for each link takes it to the
-//! connection, in the order in which it was posted. What was overtaken before the connection had room is not
-//! said any more: of adverts and offers only the newest waits there, of wishes and their answers the newest
-//! for each model. So a burst of changes is a few messages, and no old word ever follows a newer one. Were
-//! each word sent by a task of its own, "I share nothing" could come behind "I share this", and would count
-//! until the next advert.
+//! The house loop [posts](Bulletins::post) what holds from now on. One task for each link takes it
+//! to the connection, in the order in which it was posted. What was overtaken before the connection
+//! had room is not said any more: of adverts and offers only the newest waits there, of wishes and
+//! their answers the newest for each model. So a burst of changes is a few messages, and no old
+//! word ever follows a newer one. Were each word sent by a task of its own, "I share nothing" could
+//! come behind "I share this", and would count until the next advert.
 //!
-//! Each DROP KEPT names something else, so all of them are said. What a link could not be rid of, and what is
-//! dropped while there is none, waits for the next one. A connection that has taken a word has not brought it
-//! over yet, and one that is dead is noticed late: a word counts as heard when the other end has answered a
-//! question that went behind it. Saying one twice changes nothing.
+//! Each DROP KEPT names something else, so all of them are said. What a link could not be rid of,
+//! and what is dropped while there is none, waits for the next one. A connection that has taken a
+//! word has not brought it over yet, and one that is dead is noticed late: a word counts as heard
+//! when the other end has answered a question that went behind it. Saying one twice changes
+//! nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -25,16 +27,18 @@ use nook_wire::{KeptHistory, Message, WireMessage as _};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Longest wait for room on a connection. Then what is to be said is looked at anew, so that a word that
-/// was overtaken meanwhile is left out. A connection that takes nothing at all ends by itself a little later, and
-/// everything is said again when it is back.
+/// Longest wait for room on a connection. Then what is to be said is looked at anew, so that a word
+/// that was overtaken meanwhile is left out. A connection that takes nothing at all ends by itself
+/// a little later, and everything is said again when it is back.
 const ROOM_LIMIT: Duration = Duration::from_secs(5);
 
-/// Words of one kind that wait for one device. Of more, the oldest is not said: an answer to a wish is then
-/// missing until it is asked for again, and what was to be dropped is kept there until its time is over.
+/// Words of one kind that wait for one device. Of more, the oldest is not said: an answer to a wish
+/// is then missing until it is asked for again, and what was to be dropped is kept there until its
+/// time is over.
 const WORDS_MAX: usize = 128;
 
-/// Words said without a pause: a quarter of what may wait at the other end, where more is a broken rule.
+/// Words said without a pause: a quarter of what may wait at the other end, where more is a broken
+/// rule.
 const BREATH_WORDS: usize = 16;
 
 /// The pause once that many words are there, in which the other end takes them.
@@ -70,8 +74,8 @@ struct Board {
 struct Words {
     /// Not said yet.
     waiting: VecDeque<Word>,
-    /// What is to be dropped, given to the connection: it may not be there yet. At most [`BREATH_WORDS`], and what
-    /// waited when the link was about to be closed.
+    /// What is to be dropped, given to the connection: it may not be there yet. At most
+    /// [`BREATH_WORDS`], and what waited when the link was about to be closed.
     on_the_way: VecDeque<(u64, KeptHistory)>,
     /// The number of the last word that was posted.
     last: u64,
@@ -84,8 +88,8 @@ struct Word {
 }
 
 impl Bulletins {
-    /// A device is linked. Nothing has been said on this link; what it is still to drop comes back, for
-    /// whoever knows whether it understands that.
+    /// A device is linked. Nothing has been said on this link; what it is still to drop comes back,
+    /// for whoever knows whether it understands that.
     #[must_use]
     pub(crate) fn linked(
         &mut self,
@@ -101,7 +105,8 @@ impl Bulletins {
         self.owed.remove(&peer).unwrap_or_default()
     }
 
-    /// Its link is gone, and what was still to be said on it too, but for what it is to drop and may not have heard.
+    /// Its link is gone, and what was still to be said on it too, but for what it is to drop and
+    /// may not have heard.
     pub(crate) fn gone(&mut self, peer: PeerId) {
         let Some(linked) = self.linked.remove(&peer) else { return };
         let words = std::mem::take(&mut *linked.board.words());
@@ -135,20 +140,21 @@ impl Bulletins {
         self.linked.keys().copied().collect()
     }
 
-    /// Says `message`, which replaces what was to be said of the same thing. A device without a link hears
-    /// nothing; whoever is linked is told everything anew.
+    /// Says `message`, which replaces what was to be said of the same thing. A device without a
+    /// link hears nothing; whoever is linked is told everything anew.
     pub(crate) fn post(&self, peer: PeerId, message: Message) {
         if let Some(linked) = self.linked.get(&peer) {
             linked.board.post(message);
         }
     }
 
-    /// Says at once what waits, as far as the connection has room for it: the link is about to be closed, and
-    /// what was taken by then still gets there.
+    /// Says at once what waits, as far as the connection has room for it: the link is about to be
+    /// closed, and what was taken by then still gets there.
     pub(crate) fn say_now(&self, peer: PeerId) {
         let Some(linked) = self.linked.get(&peer) else { return };
         let mut words = linked.board.words();
-        // The task may be at the first word just now; then that is said twice, which changes nothing.
+        // The task may be at the first word just now; then that is said twice, which changes
+        // nothing.
         while let Some(word) = words.waiting.pop_front_if(|word| linked.mux.try_send(&word.message))
         {
             words.note_on_the_way(word);
@@ -238,14 +244,16 @@ async fn say_all(mux: &Mux<Message>, board: &Board) -> Result<Infallible, MuxClo
     let mut in_a_row = 0;
     loop {
         let Some(last) = say_some(mux, board, &mut in_a_row).await? else {
-            // A board that is empty for a moment is no pause: the other end may have taken nothing yet.
+            // A board that is empty for a moment is no pause: the other end may have taken nothing
+            // yet.
             if tokio::time::timeout(BREATH, board.posted.notified()).await.is_err() {
                 in_a_row = 0;
                 board.posted.notified().await;
             }
             continue;
         };
-        // A pause of this end alone would be none over there: a link that had stood still brings all at once.
+        // A pause of this end alone would be none over there: a link that had stood still brings
+        // all at once.
         mux.round_trip().await?;
         board.heard(last);
         if in_a_row >= BREATH_WORDS {

@@ -1,10 +1,10 @@
 //! Kept conversations: the thread that owns their database, and what doors ask of it.
 //!
 //! SQLite may wait for the disk, so it has a thread of its own; jobs come in order and answer for
-//! themselves. `turns` says something and has it answered, `keeping` saves a reply while it grows, with
-//! the `stretches` of its text that each route computed, `exchange` makes files of conversations and
-//! conversations of files. Temporary conversations live in a second database, in memory; the id tells
-//! which one is meant.
+//! themselves. `turns` says something and has it answered, `keeping` saves a reply while it grows,
+//! with the `stretches` of its text that each route computed, `exchange` makes files of
+//! conversations and conversations of files. Temporary conversations live in a second database, in
+//! memory; the id tells which one is meant.
 
 mod exchange;
 mod keeping;
@@ -79,8 +79,8 @@ impl std::fmt::Debug for ChatBook {
 }
 
 impl ChatBook {
-    /// Gives `kept` a thread of its own; it ends when every handle is gone. Without it nothing that is
-    /// said is kept, so the node ends if it panics.
+    /// Gives `kept` a thread of its own; it ends when every handle is gone. Without it nothing that
+    /// is said is kept, so the node ends if it panics.
     pub(crate) fn start(
         kept: Chats,
         events: mpsc::Sender<ChatEvent>,

@@ -1,8 +1,8 @@
 //! Other devices as a state machine: who is seen, paired, trusted and linked, and what they say.
 //!
-//! [`Devices::on`] turns a [`DeviceEvent`] into [`DeviceEffect`]s. It spawns nothing and sends nothing. Of the
-//! disk it writes only the short list of paired devices, because a device counts as paired once that is
-//! durable.
+//! [`Devices::on`] turns a [`DeviceEvent`] into [`DeviceEffect`]s. It spawns nothing and sends
+//! nothing. Of the disk it writes only the short list of paired devices, because a device counts as
+//! paired once that is durable.
 
 mod joining;
 mod pairing;
@@ -324,8 +324,8 @@ impl Devices {
         self.take_name(peer, &name);
         self.push(DeviceEffect::Reached(peer));
         self.note(VERSION, []);
-        // It did not know this device when it was dialled between the two moments in which either side
-        // of a pairing is stored.
+        // It did not know this device when it was dialled between the two moments in which either
+        // side of a pairing is stored.
         self.is_known_again(peer);
         self.push(DeviceEffect::Requester(Event::LinkChanged(peer)));
         self.push(DeviceEffect::Library(LibraryEvent::LinkChanged(peer)));

@@ -1,7 +1,7 @@
 //! Commands of front ends, handled one at a time by the event loop.
 //!
-//! Each arm answers at once, or hands its answer on to whatever takes longer. An answer that nobody waits
-//! for any more is dropped.
+//! Each arm answers at once, or hands its answer on to whatever takes longer. An answer that nobody
+//! waits for any more is dropped.
 
 use nook_api::{ChatCommand, Command, DeviceCommand, PortCommand, SettingCommand, SharingCommand};
 

@@ -148,7 +148,8 @@ fn disk_room(free_bytes: u64) -> Finding {
     finding(verdict, "disk", sentence, Condition::DiskRoom { free_bytes })
 }
 
-/// What computes here. A card that was chosen and is not there is told by the worker that looks for it.
+/// What computes here. A card that was chosen and is not there is told by the worker that looks for
+/// it.
 fn computes() -> Finding {
     let (chosen, can_use_cards) = (chosen(), CAN_USE_CARDS);
     let sentence = match (&chosen, can_use_cards) {

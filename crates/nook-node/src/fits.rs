@@ -1,9 +1,9 @@
 //! Whether a model fits into the memory of this household, before anything is loaded.
 //!
 //! The planner answers, with its own figures for weights and caches: can this device make the usual
-//! reply alone, can it with the devices that offer memory now, or not at all. Speeds say nothing here.
-//! The answers hang on what is here and who offers what, so they are worked out when that changes and
-//! kept until then.
+//! reply alone, can it with the devices that offer memory now, or not at all. Speeds say nothing
+//! here. The answers hang on what is here and who offers what, so they are worked out when that
+//! changes and kept until then.
 
 use nook_base::limits::{HOPS_MAX, PREFILL_CHUNK_POOLED_TOKENS};
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, PeerId, clock};
@@ -84,8 +84,8 @@ impl KnownFits {
 }
 
 impl Basis {
-    /// What the answers hang on now: the memory here and that which the devices of `book` offer, the models
-    /// of `library`, and the layers that stay here.
+    /// What the answers hang on now: the memory here and that which the devices of `book` offer,
+    /// the models of `library`, and the layers that stay here.
     pub(crate) fn of(book: &AdvertBook, library: &ModelLibrary, settings: &Settings) -> Self {
         let now = clock::now();
         let offers = book.heard.iter().filter(|(_, heard)| {

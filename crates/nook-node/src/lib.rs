@@ -1,15 +1,16 @@
-//! The node: one event loop that owns what this device is and knows; `nook-api` has the handle to it.
+//! The node: one event loop that owns what this device is and knows; `nook-api` has the handle to
+//! it.
 //!
 //! [`start()`] reads the home and starts the parts (`start`); the loop (`running`) owns the `state`
 //! and handles one thing at a time: commands of front ends (`dispatch`), what links and discovery
 //! report goes to `devices`, which `linking` joins to it; what linked devices are told to
-//! `bulletins`. What this device computes for
-//! others is decided by `host`, which `hosting` joins to the loop; its own replies, what is measured
-//! and which layers lie where by `requester`, which `asking` joins to it. Both compute with
-//! `resources`. The models of this device, those that are on their way and the folder of all of them
-//! belong to `nook-library`, which `library` joins to it; `fits` says which fit. Conversations are kept by `chats`; what
-//! the owner chooses by `preferences`. What front ends show is made in one place (`present`,
-//! `status_line`) from the plain types of `nook-api`.
+//! `bulletins`. What this device computes for others is decided by `host`, which `hosting` joins to
+//! the loop; its own replies, what is measured and which layers lie where by `requester`, which
+//! `asking` joins to it. Both compute with `resources`. The models of this device, those that are
+//! on their way and the folder of all of them belong to `nook-library`, which `library` joins to
+//! it; `fits` says which fit. Conversations are kept by `chats`; what the owner chooses by
+//! `preferences`. What front ends show is made in one place (`present`, `status_line`) from the
+//! plain types of `nook-api`.
 
 mod asking;
 mod bulletins;

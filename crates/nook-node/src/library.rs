@@ -1,5 +1,5 @@
-//! Where the node meets the library of its models: what others own is lent to it for one event, and its
-//! effects are carried out.
+//! Where the node meets the library of its models: what others own is lent to it for one event, and
+//! its effects are carried out.
 
 use nook_api::NodeError;
 use nook_base::{PeerId, clock};
@@ -80,8 +80,8 @@ impl State {
         self.library.model(name)
     }
 
-    /// Tells files whether they are to travel slowly, because something is computed here. Asked after
-    /// everything that happens, so it is as new as the view.
+    /// Tells files whether they are to travel slowly, because something is computed here. Asked
+    /// after everything that happens, so it is as new as the view.
     pub(crate) fn weigh_traffic(&self) {
         self.library.set_busy(self.replies_running() > 0 || self.host.streams() > 0);
     }

@@ -142,7 +142,8 @@ impl State {
         self.book.send_replace(Arc::new(book));
     }
 
-    /// Devices of the same person that would run whole requests of this one, where its owner wants that.
+    /// Devices of the same person that would run whole requests of this one, where its owner wants
+    /// that.
     fn own_devices(&self) -> BTreeMap<PeerId, OwnDevice> {
         let inference = &self.settings.settings().inference;
         if !inference.enabled || !inference.whole_on_own_devices {

@@ -1,8 +1,8 @@
 //! What the log may say, whatever level is asked for.
 //!
-//! Our own code cannot log activations: their types show no bytes. A library below can: at TRACE the
-//! WebSocket library writes out every frame (I-3). It is held at a level at which it does not, also
-//! against an explicit wish.
+//! Our own code cannot log activations: their types show no bytes. A library below can: at TRACE
+//! the WebSocket library writes out every frame (I-3). It is held at a level at which it does not,
+//! also against an explicit wish.
 
 /// Libraries that log what passes through them.
 const TALKATIVE: [&str; 2] = ["tungstenite", "tokio_tungstenite"];

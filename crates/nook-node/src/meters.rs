@@ -1,7 +1,8 @@
 //! Numbers for `/metrics`: how much moves and waits, by the names of the design.
 //!
-//! Counters and histograms of replies are recorded where they happen; what has a value at every moment
-//! is looked at once a second. Labels are ids, models and layers: nothing of what is asked or said.
+//! Counters and histograms of replies are recorded where they happen; what has a value at every
+//! moment is looked at once a second. Labels are ids, models and layers: nothing of what is asked
+//! or said.
 
 use std::collections::{BTreeMap, BTreeSet};
 

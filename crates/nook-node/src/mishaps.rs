@@ -8,8 +8,8 @@ use nook_api::views::{Trouble, TroubleView};
 /// Under which name problems of this kind are kept.
 pub(crate) const PROBLEM: &str = "mishaps";
 
-/// A task that panicked, as it is shown. It stays until the program is started again, because what it
-/// should have done may be missing until then.
+/// A task that panicked, as it is shown. It stays until the program is started again, because what
+/// it should have done may be missing until then.
 pub(crate) fn shown(panic: &TaskPanic) -> TroubleView {
     let part = panic.task;
     let words = format!(

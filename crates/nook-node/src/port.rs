@@ -1,7 +1,9 @@
-//! The house's side of the local port: whether it is open, its keys, and what programs asked lately.
+//! The house's side of the local port: whether it is open, its keys, and what programs asked
+//! lately.
 //!
-//! The port itself is another crate's; it asks for the settings, looks at keys through the house, and
-//! tells here how it stands and how each request went. What is remembered of a request is in memory only.
+//! The port itself is another crate's; it asks for the settings, looks at keys through the house,
+//! and tells here how it stands and how each request went. What is remembered of a request is in
+//! memory only.
 
 use nook_base::{ErrorCode, Sensitive, clock};
 use nook_store::PortKeysError;
@@ -50,8 +52,8 @@ impl State {
             named.map(|key| PortKeyView { name: key.name.clone(), added: key.added }).collect();
     }
 
-    /// Remembers how a program's request went. The same refusal again only counts, so that a program that
-    /// keeps trying hides nothing, nor two that do in turn.
+    /// Remembers how a program's request went. The same refusal again only counts, so that a
+    /// program that keeps trying hides nothing, nor two that do in turn.
     pub(crate) fn note_port_request(&mut self, request: PortRequestView) {
         remember(&mut self.port.requests, request);
     }

@@ -1,7 +1,7 @@
 //! What the owner chooses in the window: read from the settings, changed in their file.
 //!
-//! One source for each choice: doors see [`SettingsView`] in the view of the house, and a change goes
-//! through the file, so that a hand edit and a click end in the same place.
+//! One source for each choice: doors see [`SettingsView`] in the view of the house, and a change
+//! goes through the file, so that a hand edit and a click end in the same place.
 
 use nook_base::ErrorCode;
 use nook_store::{Pooling, SettingValue, Settings, SettingsError};

@@ -259,8 +259,8 @@ impl State {
     }
 }
 
-/// Those of the layers on offer that are in memory there; the advert is not checked, so its numbers may
-/// say anything.
+/// Those of the layers on offer that are in memory there; the advert is not checked, so its numbers
+/// may say anything.
 fn held_layers(shard: &nook_wire::ShardAdvert) -> Option<[u32; 2]> {
     let held = shard.layers.intersection(shard.held);
     (!held.is_empty()).then(|| [held.start(), held.end().saturating_sub(1)])

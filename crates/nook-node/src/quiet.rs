@@ -1,7 +1,7 @@
 //! Memory given back once nothing was under way for a moment.
 //!
-//! Replies and the streams of other devices come in bursts, and the allocator keeps the holes that each
-//! burst leaves. Workers do the same for themselves when they free their layers.
+//! Replies and the streams of other devices come in bursts, and the allocator keeps the holes that
+//! each burst leaves. Workers do the same for themselves when they free their layers.
 
 /// Ticks, one a second, after which the node counts as quiet: between two turns of a conversation
 /// nothing is gained.

@@ -113,9 +113,9 @@ async fn next(sightings: &mut Option<mpsc::Receiver<Sighting>>) -> Option<Sighti
     }
 }
 
-/// Leaving, in order: 1 refuse what is asked from now on, 2 stop lending and let guests' steps finish,
-/// 3 tell the devices, 4 keep what was measured and lent, 5 end the workers, 6 cancel every task, 7 let go of the
-/// home.
+/// Leaving, in order: 1 refuse what is asked from now on, 2 stop lending and let guests' steps
+/// finish, 3 tell the devices, 4 keep what was measured and lent, 5 end the workers, 6 cancel every
+/// task, 7 let go of the home.
 async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sender<()>>) {
     inboxes.commands.close();
     let leaving = state.host_effects(HostEvent::Leave);
@@ -176,7 +176,8 @@ impl State {
         }
     }
 
-    /// The settings were edited, by hand or through a front end: what can change while running does.
+    /// The settings were edited, by hand or through a front end: what can change while running
+    /// does.
     pub(crate) fn settings_changed(&mut self, before: &nook_store::Settings) {
         tracing::info!("settings.toml changed");
         self.apply_name();
@@ -185,8 +186,8 @@ impl State {
         self.announce();
     }
 
-    /// After a sleep the others have hung up and the network may be another one: whoever is missing is
-    /// dialled now, without the wait that grew meanwhile.
+    /// After a sleep the others have hung up and the network may be another one: whoever is missing
+    /// is dialled now, without the wait that grew meanwhile.
     pub(crate) fn wake_up(&mut self) {
         if self.looks.slept(clock::unix_seconds()) {
             tracing::info!("this computer was asleep: connecting again");

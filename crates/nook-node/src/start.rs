@@ -1,7 +1,7 @@
 //! Starting a node: what must work before there is a house, in order.
 //!
-//! 1 the home and its lock, 2 settings, 3 identity, 4 who is paired, 5 models, 6 chats and keys,
-//! 7 links, 8 discovery, 9 the loop. What can fail without ending the node (discovery, a model whose
+//! 1 the home and its lock, 2 settings, 3 identity, 4 who is paired, 5 models, 6 chats and keys, 7
+//! links, 8 discovery, 9 the loop. What can fail without ending the node (discovery, a model whose
 //! file is damaged) becomes a problem that is shown.
 
 use std::collections::BTreeMap;
@@ -186,8 +186,8 @@ pub struct WindowChoices {
     pub safe_graphics: bool,
 }
 
-/// Reads them from the settings of `home`. Settings that cannot be read choose nothing: the start of
-/// the node says what is wrong with them.
+/// Reads them from the settings of `home`. Settings that cannot be read choose nothing: the start
+/// of the node says what is wrong with them.
 #[must_use]
 pub fn window_choices(home: Option<&Path>) -> WindowChoices {
     match SettingsFile::glance(&choice(home)) {

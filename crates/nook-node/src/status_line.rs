@@ -1,7 +1,7 @@
 //! How sharing stands, in one English line: what `nook` prints and the views carry (pure).
 //!
-//! The tray composes the same line from its catalogues, in the window's language; a test of the tray holds
-//! its English against this one.
+//! The tray composes the same line from its catalogues, in the window's language; a test of the
+//! tray holds its English against this one.
 
 use nook_api::views::{PauseReason, SharingView};
 
@@ -27,7 +27,8 @@ pub fn status_line(sharing: &SharingView, connected: usize) -> String {
     format!("{word} · {devices} · {doing}")
 }
 
-/// Words that continue "Sharing is …". `until`: seconds since 1970; only the owner's own pause has one.
+/// Words that continue "Sharing is …". `until`: seconds since 1970; only the owner's own pause has
+/// one.
 #[must_use]
 pub fn pause_words(reason: PauseReason, until: Option<u64>) -> String {
     match (reason, until) {

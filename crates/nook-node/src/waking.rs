@@ -1,10 +1,10 @@
 //! Noticing that this machine was asleep, or that this process did not run for a while.
 //!
-//! The house looks around every second. Where a look comes much later by the clock on the wall, nobody
-//! was there in between: a lid was closed, or the process was stopped. The wall clock is asked because
-//! the one that waits are measured with stands still during a sleep on Linux; a clock that is set forward
-//! looks like a sleep, which costs nothing but a few tries to connect. No system service is needed, so it works on
-//! every system.
+//! The house looks around every second. Where a look comes much later by the clock on the wall,
+//! nobody was there in between: a lid was closed, or the process was stopped. The wall clock is
+//! asked because the one that waits are measured with stands still during a sleep on Linux; a clock
+//! that is set forward looks like a sleep, which costs nothing but a few tries to connect. No
+//! system service is needed, so it works on every system.
 
 /// A look that comes so many seconds after the last one: a busy machine delays it by less.
 const ASLEEP_SECONDS: u64 = 5;

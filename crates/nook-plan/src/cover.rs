@@ -1,8 +1,8 @@
 //! Covers the remote middle with what other devices offer: lowest queue first.
 //!
 //! The node passes offers of admitted devices that hold the same model digest; a lost hop makes
-//! `nook-pipeline` ask again for that hop's layers. The rule is HearthNet's `ShardRouter.pick`, made
-//! deterministic and kept within a number of hops and within each device's free streams.
+//! `nook-pipeline` ask again for that hop's layers. The rule is HearthNet's `ShardRouter.pick`,
+//! made deterministic and kept within a number of hops and within each device's free streams.
 
 use std::collections::BTreeMap;
 
@@ -83,9 +83,9 @@ pub enum WhyUncovered {
 
 /// Covers `middle` by hops in layer order, at most `hops_max` of them; an empty middle takes none.
 ///
-/// From the first uncovered layer on, takes among the offers that include it the one with the lowest
-/// queue, then the furthest reach, then the most free streams, then the lowest peer id; never one
-/// from which the rest could not be covered. Finds a cover whenever there is one.
+/// From the first uncovered layer on, takes among the offers that include it the one with the
+/// lowest queue, then the furthest reach, then the most free streams, then the lowest peer id;
+/// never one from which the rest could not be covered. Finds a cover whenever there is one.
 pub fn greedy_cover(
     middle: LayerRange,
     offers: &[Offer],

@@ -12,9 +12,9 @@ pub fn least_covered(all: LayerRange, len: u32, others: &[LayerRange]) -> LayerR
     most_needed(all, len, others, &[])
 }
 
-/// As [`least_covered`], for a host that several devices asked to hold layers at the same time: among
-/// places that are covered equally little it takes the one that was asked for most, layers of every
-/// ask counted. Covered comes before asked, so that nobody's ask leaves a hole for everybody.
+/// As [`least_covered`], for a host that several devices asked to hold layers at the same time:
+/// among places that are covered equally little it takes the one that was asked for most, layers of
+/// every ask counted. Covered comes before asked, so that nobody's ask leaves a hole for everybody.
 #[must_use]
 pub fn most_needed(
     all: LayerRange,

@@ -1,9 +1,9 @@
 //! Alone or pooled: the one place where that is decided, with both predictions and all reasons.
 //!
-//! Measured figures come first: devices whose speed or link nobody has measured are looked at only when
-//! the measured ones cannot do it, because a price with an assumption in it is not comparable with one
-//! without. A pool must be faster than this device alone by [`POOLING_GAIN_MIN_PERCENT`]; else it runs
-//! alone.
+//! Measured figures come first: devices whose speed or link nobody has measured are looked at only
+//! when the measured ones cannot do it, because a price with an assumption in it is not comparable
+//! with one without. A pool must be faster than this device alone by [`POOLING_GAIN_MIN_PERCENT`];
+//! else it runs alone.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ pub const POOLING_GAIN_MIN_PERCENT: u32 = 2;
 /// Beginnings of the conversation that are looked at; of more, the longest.
 const RESUMES_MAX: usize = 4;
 
-/// Devices of more than a search can hold that are chosen for how far they reach; the others for speed.
+/// Devices of more than a search can hold that are chosen for how far they reach; the others for
+/// speed.
 const REACHING_MAX: usize = 8;
 
 /// How a request will be walked.
@@ -55,8 +56,8 @@ pub enum Because {
     AloneIsImpossible,
     /// The pool is faster.
     PoolIsFaster,
-    /// One other device of the same person, which computes everything, is faster than this device and
-    /// than any pool.
+    /// One other device of the same person, which computes everything, is faster than this device
+    /// and than any pool.
     OwnDeviceIsFaster,
     /// This device alone is faster, or nearly as fast.
     AloneIsFaster,
@@ -138,7 +139,8 @@ fn here_alone(situation: &Situation<'_>, prediction: Prediction) -> Plan {
 }
 
 fn is_worth_it(alone: &Prediction, pool: &Prediction) -> bool {
-    // A price at its worst that still wins is no guess, but one measured price against one assumed is.
+    // A price at its worst that still wins is no guess, but one measured price against one assumed
+    // is.
     if alone.basis == Basis::Measured && pool.basis == Basis::Assumed {
         return false;
     }
@@ -167,8 +169,8 @@ fn pools(situation: &Situation<'_>, others: &[&Device], can_alone: bool) -> (Poo
     (of(Tier::All), Tier::All)
 }
 
-/// Prompt and reply leave this device only where that gains as much over the best pool as a pool must
-/// gain over this device alone.
+/// Prompt and reply leave this device only where that gains as much over the best pool as a pool
+/// must gain over this device alone.
 fn best_of<'a>(divided: &'a Option<Plan>, whole: &'a Option<Plan>) -> Option<&'a Plan> {
     match (divided, whole) {
         (Some(divided), Some(whole)) if is_worth_it(&divided.prediction, &whole.prediction) => {
@@ -318,8 +320,8 @@ fn whole_on(situation: &Situation<'_>, device: &Device, tier: Tier) -> Option<Pl
     if !has_streams || (tier == Tier::Measured && is_unknown) {
         return None;
     }
-    // Priced as what it is: that device alone, seen from there, and one round trip for the first token;
-    // the tokens after it follow each other over the link.
+    // Priced as what it is: that device alone, seen from there, and one round trip for the first
+    // token; the tokens after it follow each other over the link.
     let there = Device { place: Place::Local, ..device.clone() };
     let situation = Situation { here: &there, others: &[], ..*situation };
     let mut prediction = alone(&situation).ok()?;

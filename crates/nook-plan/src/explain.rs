@@ -1,8 +1,9 @@
 //! For each device without a part in the plan: why, by trying it in.
 //!
-//! What the node already knows (absent, refused, …) is passed on. Any other device is put into the plan
-//! at each place where it fits, and the best such walk is priced three times: as it is, without its
-//! loading, and without the way to it. The term that turns gain into loss is the reason.
+//! What the node already knows (absent, refused, …) is passed on. Any other device is put into the
+//! plan at each place where it fits, and the best such walk is priced three times: as it is,
+//! without its loading, and without the way to it. The term that turns gain into loss is the
+//! reason.
 
 use std::time::Duration;
 
@@ -142,8 +143,8 @@ fn with(prices: &Prices, base: &[Visit], device: usize) -> Vec<Vec<Visit>> {
     walks
 }
 
-/// As many of these neighbouring layers, from the first on, as the device computes and has room for,
-/// ending where the model may be cut.
+/// As many of these neighbouring layers, from the first on, as the device computes and has room
+/// for, ending where the model may be cut.
 fn stretch(prices: &Prices, device: usize, layers: Vec<u32>) -> Option<LayerRange> {
     let terms = &prices.terms[device];
     let mut room = terms.room;

@@ -1,8 +1,9 @@
 //! What the planner is told: the model, the request, this device and the others.
 //!
-//! The node fills these from its catalogue, its gauges ([`crate::SpeedGauge`], [`crate::LinkGauge`])
-//! and the adverts of connected devices; the planner only reads them. Every field is a fact or an
-//! explicit [`Figure::Unknown`](crate::Figure::Unknown); none has a default that flatters a device.
+//! The node fills these from its catalogue, its gauges ([`crate::SpeedGauge`],
+//! [`crate::LinkGauge`]) and the adverts of connected devices; the planner only reads them. Every
+//! field is a fact or an explicit [`Figure::Unknown`](crate::Figure::Unknown); none has a default
+//! that flatters a device.
 
 use std::time::Duration;
 

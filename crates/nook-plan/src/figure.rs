@@ -1,8 +1,9 @@
 //! Numbers with their units, and the one way to say that a number is not known.
 //!
-//! Everything that is measured elsewhere enters the planner as a [`Figure`]. What is unknown is priced
-//! at a pessimistic assumption, never as free, and whatever rests on an assumption says so. Inside the
-//! crate times are whole nanoseconds, because sums of integers do not depend on their order.
+//! Everything that is measured elsewhere enters the planner as a [`Figure`]. What is unknown is
+//! priced at a pessimistic assumption, never as free, and whatever rests on an assumption says so.
+//! Inside the crate times are whole nanoseconds, because sums of integers do not depend on their
+//! order.
 
 use std::time::Duration;
 

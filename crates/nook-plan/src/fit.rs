@@ -2,8 +2,8 @@
 //!
 //! Weighted least squares with exponential forgetting, which is what an EWMA becomes when the thing
 //! that is averaged has two unknowns. A device that always computes the same number of layers shows
-//! only one point of its line; then the shape of the seed (the calibration probe) is kept and scaled
-//! so that it goes through that point.
+//! only one point of its line; then the shape of the seed (the calibration probe) is kept and
+//! scaled so that it goes through that point.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::figure::{Figure, nanos};
 /// What an older visit weighs when a new one comes: some ten visits count.
 const FORGETTING: f64 = 0.9;
 
-/// Share of a visit taken for fixed when all visits had the same size and there was no probe. A small
-/// share of the model is then never priced as nearly free.
+/// Share of a visit taken for fixed when all visits had the same size and there was no probe. A
+/// small share of the model is then never priced as nearly free.
 const FIXED_SHARE_ASSUMED: f64 = 0.25;
 
 /// A visit longer than this many times what was expected counts as this long, once

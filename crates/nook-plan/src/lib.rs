@@ -1,15 +1,15 @@
 //! Which device computes which layers: pure functions of facts.
 //!
-//! The node measures ([`SpeedGauge`], [`LinkGauge`]) and turns that, fresh adverts of admitted devices and
-//! its own catalogue into a [`Situation`]. [`plan`]
-//! decides whether a request is walked alone or pooled and says why; [`predict()`] prices a given route;
-//! [`place`] says which device should hold which layers, and [`Steadiness`] when that is worth a move.
-//! [`greedy_cover`] is the simple reference, and what `nook-pipeline` covers a lost hop with. Whoever
-//! walks gets a [`Route`], which exists only in a legal shape.
+//! The node measures ([`SpeedGauge`], [`LinkGauge`]) and turns that, fresh adverts of admitted
+//! devices and its own catalogue into a [`Situation`]. [`plan`] decides whether a request is walked
+//! alone or pooled and says why; [`predict()`] prices a given route; [`place`] says which device
+//! should hold which layers, and [`Steadiness`] when that is worth a move. [`greedy_cover`] is the
+//! simple reference, and what `nook-pipeline` covers a lost hop with. Whoever walks gets a
+//! [`Route`], which exists only in a legal shape.
 //!
 //! Nothing here knows the time, the network or a random number (invariant I-4): the same facts, in
-//! whatever order, give the same plan. Nothing here reserves anything either: two plans of the
-//! same moment may count on the same memory, and the host refuses one of them, which goes elsewhere.
+//! whatever order, give the same plan. Nothing here reserves anything either: two plans of the same
+//! moment may count on the same memory, and the host refuses one of them, which goes elsewhere.
 
 mod cover;
 mod coverage;

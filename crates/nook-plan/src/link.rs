@@ -1,9 +1,9 @@
 //! How far away one device is: round trips and large transfers in, figures out.
 //!
-//! The owner keeps one [`LinkGauge`] for each device. Round trips (pings, and the part of a decode step
-//! that was neither computing nor waiting) are averaged with their deviation as TCP does it (RFC 6298).
-//! Bandwidth is the maximum over the last large transfers: an average over small messages reads low
-//! and would route around a good link.
+//! The owner keeps one [`LinkGauge`] for each device. Round trips (pings, and the part of a decode
+//! step that was neither computing nor waiting) are averaged with their deviation as TCP does it
+//! (RFC 6298). Bandwidth is the maximum over the last large transfers: an average over small
+//! messages reads low and would route around a good link.
 
 use std::time::Duration;
 
@@ -69,8 +69,8 @@ impl LinkGauge {
         });
     }
 
-    /// Takes in `bytes` that went one way and were confirmed after `took`. The round trip is taken off;
-    /// a transfer that took no longer than one says nothing.
+    /// Takes in `bytes` that went one way and were confirmed after `took`. The round trip is taken
+    /// off; a transfer that took no longer than one says nothing.
     pub fn observe_transfer(&mut self, bytes: u64, took: Duration) {
         let away = self.round_trip.map_or(Duration::ZERO, |round_trip| round_trip.mean);
         let Some(moving) = took.checked_sub(away).filter(|time| !time.is_zero()) else {

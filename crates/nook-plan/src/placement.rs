@@ -1,10 +1,10 @@
 //! Which device should hold which layers, for the replies to come.
 //!
-//! Routing ([`crate::plan`]) serves one request with what is there; placement says what should be there,
-//! so loading does not count in it: it is told apart, as the price of moving. The planned split pours
-//! layers by memory-capped water-filling over decode speed, drops devices whose hop costs more than it
-//! saves, cuts by dynamic programming, and takes the best of that, of the shortest path and of running
-//! alone. Moves go through [`crate::Steadiness`].
+//! Routing ([`crate::plan`]) serves one request with what is there; placement says what should be
+//! there, so loading does not count in it: it is told apart, as the price of moving. The planned
+//! split pours layers by memory-capped water-filling over decode speed, drops devices whose hop
+//! costs more than it saves, cuts by dynamic programming, and takes the best of that, of the
+//! shortest path and of running alone. Moves go through [`crate::Steadiness`].
 
 use std::time::Duration;
 
@@ -145,7 +145,8 @@ impl Ground<'_> {
                 consider(visits);
             }
         }
-        // The search is bounded; priced with loading it keeps other labels, so it is asked both ways.
+        // The search is bounded; priced with loading it keeps other labels, so it is asked both
+        // ways.
         let loading = Prices::new(self.situation, self.others, 0, Spans::Any, Tier::All);
         for prices in [&self.prices, &loading] {
             if let Some(visits) = cheapest_pooled(prices) {
@@ -191,8 +192,8 @@ impl Ground<'_> {
         steps.into_iter().max().unwrap_or(0)
     }
 
-    /// Devices of `order` whose leaving out makes pouring worse: one at a time goes, the most useless
-    /// first, until each one pays for its hop.
+    /// Devices of `order` whose leaving out makes pouring worse: one at a time goes, the most
+    /// useless first, until each one pays for its hop.
     fn pruned(&self, order: &[usize], aim: Aim) -> Vec<usize> {
         let value = |order: &[usize]| self.poured(order).map(|visits| self.value(&visits, aim));
         let mut kept = order.to_vec();
@@ -257,8 +258,8 @@ impl Ground<'_> {
         visits
     }
 
-    /// The best cut points for devices that stand in this order, each with one visit or none: for every
-    /// device and boundary the best way to get there, longer and longer.
+    /// The best cut points for devices that stand in this order, each with one visit or none: for
+    /// every device and boundary the best way to get there, longer and longer.
     fn cut(&self, order: &[usize], aim: Aim) -> Option<Vec<Visit>> {
         let layers = self.prices.layers;
         let ends = self.situation.request.ends;

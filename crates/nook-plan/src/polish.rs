@@ -1,7 +1,8 @@
 //! Moves the cuts of a finished walk while that makes it cheaper.
 //!
-//! The search drops labels at its bound, and in long chains of devices the best cut may be among them.
-//! Neighbours of what it found are cheap to try: each cut a layer earlier or later, again and again.
+//! The search drops labels at its bound, and in long chains of devices the best cut may be among
+//! them. Neighbours of what it found are cheap to try: each cut a layer earlier or later, again and
+//! again.
 
 use nook_base::LayerRange;
 
@@ -32,8 +33,8 @@ pub(crate) fn polished(prices: &Prices, mut visits: Vec<Visit>) -> Vec<Visit> {
     visits
 }
 
-/// The walk whose visit `at` begins that many layers later; no visit vanishes, but the two ends of this
-/// device may be without a layer.
+/// The walk whose visit `at` begins that many layers later; no visit vanishes, but the two ends of
+/// this device may be without a layer.
 fn moved(visits: &[Visit], at: usize, step: i64) -> Option<Vec<Visit>> {
     let (before, after) = (visits.get(at - 1)?.1, visits.get(at)?.1);
     let cut = u32::try_from(i64::from(after.start()) + step).ok()?;

@@ -1,8 +1,9 @@
 //! What one given route will cost, and whether it is possible at all.
 //!
-//! The node asks this for the route that it is walking, to show predicted beside measured; the planner
-//! asks it once more for whatever it is about to choose. It checks every rule on the finished route and
-//! shares only the prices with the search, so it is also what the search is tested against.
+//! The node asks this for the route that it is walking, to show predicted beside measured; the
+//! planner asks it once more for whatever it is about to choose. It checks every rule on the
+//! finished route and shares only the prices with the search, so it is also what the search is
+//! tested against.
 
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ use crate::route::{Place, Route};
 pub enum Basis {
     /// Everything in it was measured.
     Measured,
-    /// Something was never measured and is taken at its worst. Not to be shown beside a measured price
-    /// without saying so.
+    /// Something was never measured and is taken at its worst. Not to be shown beside a measured
+    /// price without saying so.
     Assumed,
 }
 

@@ -1,14 +1,15 @@
 //! What a walk costs, in terms that a search can add up layer by layer.
 //!
-//! One figure, one unit, one place: the search, the prediction of a given route and the explanation of
-//! a device left out all read these terms. A reply is loading (once, devices in parallel), then
-//! prefill (the first chunk walks through all visits, each further one follows as fast as the busiest
-//! device allows, two chunks under way per hop), then decode steps (every visit in turn):
+//! One figure, one unit, one place: the search, the prediction of a given route and the explanation
+//! of a device left out all read these terms. A reply is loading (once, devices in parallel), then
+//! prefill (the first chunk walks through all visits, each further one follows as fast as the
+//! busiest device allows, two chunks under way per hop), then decode steps (every visit in turn):
 //!
-//! `first token = max load + Σ chunk visits + (chunks - 1) · busiest + ends`,
-//! `token = Σ (fixed + slope · layers) · (1 + queue) + Σ (round trip + overhead + rows on the way) + ends`.
+//! `first token = max load + Σ chunk visits + (chunks - 1) · busiest + ends`, `token = Σ (fixed +
+//! slope · layers) · (1 + queue) + Σ (round trip + overhead + rows on the way) + ends`.
 //!
-//! Where a device hands its results to the next one, `Prices::saved` is taken off for each such pair.
+//! Where a device hands its results to the next one, `Prices::saved` is taken off for each such
+//! pair.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,8 +23,8 @@ use crate::link::RoundTrip;
 use crate::route::Place;
 
 /// What a hop costs beyond its round trip: the host's socket to its worker and back, and framing.
-/// Measured on loopback (packaging/benchmarks, the pipeline): 0.3 ms at a width of 2048, of which some is
-/// the round trip.
+/// Measured on loopback (packaging/benchmarks, the pipeline): 0.3 ms at a width of 2048, of which
+/// some is the round trip.
 pub const HOP_OVERHEAD: Duration = Duration::from_micros(200);
 
 /// Assumed where nothing was measured: an old laptop behind a poor wireless link, and the slowest
@@ -119,7 +120,8 @@ pub(crate) struct Costs {
 pub(crate) type Visit = (usize, LayerRange);
 
 impl Prices {
-    /// Terms of this device and `others` for computing all of the prompt but its first `done` positions.
+    /// Terms of this device and `others` for computing all of the prompt but its first `done`
+    /// positions.
     pub(crate) fn new(
         situation: &Situation<'_>,
         others: &[&Device],
@@ -159,7 +161,8 @@ impl Prices {
     /// What these visits cost; they are legal.
     pub(crate) fn costs(&self, visits: &[Visit]) -> Costs {
         let (mut fill, mut step) = (0_u64, 0_u64);
-        // Sums of one device stand where its first visit does: walks are short and households are not.
+        // Sums of one device stand where its first visit does: walks are short and households are
+        // not.
         let mut computing = vec![0_u64; visits.len()];
         let mut loading = vec![0_u64; visits.len()];
         let mut assumed = self.ends_assumed;
@@ -195,11 +198,11 @@ impl Prices {
 }
 
 impl Prices {
-    /// What it saves, of the walk of the first chunk and of each decode step, that a visit of `from` is
-    /// followed by one of `to`. A device that hands its rows on spares them half of its own way and half
-    /// of the next one's, there and back; how far the two are from each other nobody here has measured,
-    /// so the longer of the two halves stands for it. `n` hops of one length then cost `n + 1` times the
-    /// way in one direction, not `2 n` times.
+    /// What it saves, of the walk of the first chunk and of each decode step, that a visit of
+    /// `from` is followed by one of `to`. A device that hands its rows on spares them half of its
+    /// own way and half of the next one's, there and back; how far the two are from each other
+    /// nobody here has measured, so the longer of the two halves stands for it. `n` hops of one
+    /// length then cost `n + 1` times the way in one direction, not `2 n` times.
     pub(crate) fn saved(&self, from: usize, to: usize) -> (u64, u64) {
         if !self.hands.contains(&(from, to)) {
             return (0, 0);
@@ -241,8 +244,8 @@ impl Terms {
         (self.step_away, self.chunk_away, self.chunk_way) = (0, 0, 0);
     }
 
-    /// How long after a chunk the next one can be done: computing, one way of the link, or half of the
-    /// whole round where two chunks under way do not hide it.
+    /// How long after a chunk the next one can be done: computing, one way of the link, or half of
+    /// the whole round where two chunks under way do not hide it.
     pub(crate) fn cycle(&self, compute: u64) -> u64 {
         compute.max(self.chunk_way).max(compute.saturating_add(self.chunk_away) / 2)
     }

@@ -1,10 +1,10 @@
 //! Whether the rows of a reply travel in fewer bits than usual.
 //!
-//! Rounding to eight bits changes what a model says now and then, so it has to be worth it: fewer bits
-//! are chosen where every figure was measured and the whole reply is predicted to become shorter by
-//! [`NARROW_GAIN_MIN_PERCENT`]. That is where the way to some device is slow and nothing else is; fast
-//! links, slow processors and ways that nobody has measured keep the usual format. Pure, like all of
-//! the planner; the owner may name a format instead, and then nobody asks here.
+//! Rounding to eight bits changes what a model says now and then, so it has to be worth it: fewer
+//! bits are chosen where every figure was measured and the whole reply is predicted to become
+//! shorter by [`NARROW_GAIN_MIN_PERCENT`]. That is where the way to some device is slow and nothing
+//! else is; fast links, slow processors and ways that nobody has measured keep the usual format.
+//! Pure, like all of the planner; the owner may name a format instead, and then nobody asks here.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::facts::{ModelCosts, Situation};
 use crate::predict::{Basis, Prediction, predict};
 use crate::route::{Place, Route};
 
-/// How much shorter a reply must become, in percent of its whole time. Eight bits save 15/32 of f16's
-/// bytes, so this asks that carrying f16 takes about 43 % of the reply: nearly as long as computing,
-/// waiting and round trips together.
+/// How much shorter a reply must become, in percent of its whole time. Eight bits save 15/32 of
+/// f16's bytes, so this asks that carrying f16 takes about 43 % of the reply: nearly as long as
+/// computing, waiting and round trips together.
 pub const NARROW_GAIN_MIN_PERCENT: u32 = 20;
 
 /// Rows in fewer bits, as they could travel.
@@ -45,8 +45,8 @@ pub struct Narrowed {
     pub slowest: PeerId,
 }
 
-/// As [`plan`], with the rows that go with the plan: a route that pays only with fewer bits is found
-/// too.
+/// As [`plan`], with the rows that go with the plan: a route that pays only with fewer bits is
+/// found too.
 pub fn plan_with_rows(
     situation: &Situation<'_>,
     narrow: &NarrowRows,

@@ -1,12 +1,12 @@
 //! The shortest path over (device, layer): the cheapest legal walk with at least one hop.
 //!
-//! A label says "layers `0..b` are done, this device did the last one", with all that the rest of the
-//! walk depends on: time so far, the busiest stage, loading, room left, devices that are used up.
-//! Labels grow layer by layer; one that is nowhere better than another at the same place goes. All
-//! constraints (memory, streams, cuts, ends, hops) are looked at while a label grows, so that a good
-//! route is never thrown away for a bad detail after the search. Labels at one place are bounded by
-//! [`LABELS_MAX`]; at the bound the dearest goes, and the search is no longer exact, so the cuts of what it
-//! found are polished.
+//! A label says "layers `0..b` are done, this device did the last one", with all that the rest of
+//! the walk depends on: time so far, the busiest stage, loading, room left, devices that are used
+//! up. Labels grow layer by layer; one that is nowhere better than another at the same place goes.
+//! All constraints (memory, streams, cuts, ends, hops) are looked at while a label grows, so that a
+//! good route is never thrown away for a bad detail after the search. Labels at one place are
+//! bounded by [`LABELS_MAX`]; at the bound the dearest goes, and the search is no longer exact, so
+//! the cuts of what it found are polished.
 
 use nook_base::LayerRange;
 
@@ -59,8 +59,9 @@ struct Kept {
     maxima: [u64; 16],
 }
 
-/// Whether a label that has been at a device may beat one that has not. Coming back is dearer and finds
-/// less room; where that is counted, labels are told apart more finely, and the bound is met sooner.
+/// Whether a label that has been at a device may beat one that has not. Coming back is dearer and
+/// finds less room; where that is counted, labels are told apart more finely, and the bound is met
+/// sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Returns {
     Ignored,
@@ -238,7 +239,8 @@ impl<'a> Search<'a> {
             changed.spent |= bit(device);
         }
         changed.room = terms.room.checked_sub(before.memory)?.min(self.need[boundary]);
-        // A device that is visited again does both shares of each chunk, and loads one after the other.
+        // A device that is visited again does both shares of each chunk, and loads one after the
+        // other.
         let calls = u64::from(before.visits) + 1;
         changed.chunk = terms
             .chunk_layer
@@ -261,8 +263,8 @@ impl<'a> Search<'a> {
         closed
     }
 
-    /// What the walk so far does on `device`. Only devices that may be visited again are asked for it,
-    /// and those are few.
+    /// What the walk so far does on `device`. Only devices that may be visited again are asked for
+    /// it, and those are few.
     fn earlier(&self, label: &Label, device: usize, boundary: usize) -> Earlier {
         let terms = &self.prices.terms[device];
         let mut earlier = Earlier::default();
@@ -400,8 +402,8 @@ pub(crate) fn visits_of(devices: &[usize]) -> Vec<Visit> {
     visits
 }
 
-/// For each boundary the least time that the layers after it can take: every device computes as many
-/// of them as it has room for, the cheapest first, and nothing else costs anything.
+/// For each boundary the least time that the layers after it can take: every device computes as
+/// many of them as it has room for, the cheapest first, and nothing else costs anything.
 fn least_times(prices: &Prices) -> Vec<u64> {
     let mut offers: Vec<(u64, usize)> = prices
         .terms

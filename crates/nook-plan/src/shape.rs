@@ -1,9 +1,9 @@
 //! The shapes that a walk can have, by name, and the ones that are refused.
 //!
-//! A [`Route`] proves that layers and ends are legal; a [`Shape`] says which of the known topologies it
-//! is, and [`Shape::topology`] makes the division that the owner asked for by name. *Whole elsewhere* is
-//! the one shape in which token ids leave this device; it exists only towards a device of the same
-//! person, and its proof is [`WholeWalk`].
+//! A [`Route`] proves that layers and ends are legal; a [`Shape`] says which of the known
+//! topologies it is, and [`Shape::topology`] makes the division that the owner asked for by name.
+//! *Whole elsewhere* is the one shape in which token ids leave this device; it exists only towards
+//! a device of the same person, and its proof is [`WholeWalk`].
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
 //! How fast one device computes one model: measured visits in, figures out.
 //!
-//! The owner keeps one [`SpeedGauge`] for each device and model. A calibration [`Probe`] seeds it; each
-//! RESULT (layers, rows, computing time) refines it. Decode and prefill are two axes, because devices
-//! differ about 6 times in one and 55 times in the other. Cold visits (the first after a load) size
-//! time limits and never rank a device; loading is a term of its own.
+//! The owner keeps one [`SpeedGauge`] for each device and model. A calibration [`Probe`] seeds it;
+//! each RESULT (layers, rows, computing time) refines it. Decode and prefill are two axes, because
+//! devices differ about 6 times in one and 55 times in the other. Cold visits (the first after a
+//! load) size time limits and never rank a device; loading is a term of its own.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! When a better placement is worth moving layers for.
 //!
-//! Figures wobble, and a move costs gigabytes and every conversation whose cache lies at the old cut.
-//! So the owner looks again and again and moves only when the gain was large several times in a row.
-//! When the present placement no longer works at all, there is nothing to wait for.
+//! Figures wobble, and a move costs gigabytes and every conversation whose cache lies at the old
+//! cut. So the owner looks again and again and moves only when the gain was large several times in
+//! a row. When the present placement no longer works at all, there is nothing to wait for.
 
 use std::time::Duration;
 

@@ -5,8 +5,8 @@
 
 use nook_base::LayerRange;
 
-/// This device keeps layers `0..prefix` (with the embedding) and the last `suffix` layers (with norm
-/// and head); the middle may be empty.
+/// This device keeps layers `0..prefix` (with the embedding) and the last `suffix` layers (with
+/// norm and head); the middle may be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Topology {
     layers: u32,

@@ -368,9 +368,9 @@ pub fn costs(file: &ModelFile, dtype: ActivationDtype) -> ModelCosts {
     }
 }
 
-/// What this device has not measured yet, as the host has measured itself. The figure is for its own
-/// usual stretch of layers, what each visit costs spread over them. It ranks nobody while the way
-/// there is not measured, which only this device can do.
+/// What this device has not measured yet, as the host has measured itself. The figure is for its
+/// own usual stretch of layers, what each visit costs spread over them. It ranks nobody while the
+/// way there is not measured, which only this device can do.
 fn with_prior(mut speed: Speed, shards: &[&ShardAdvert]) -> Speed {
     let line = |us: Option<u32>| {
         us.map(|us| Line { fixed: Duration::ZERO, slope: Duration::from_micros(us.into()) })

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! [`Requester`] is a state machine: [`Requester::on`] takes an event and what others own at that
-//! moment ([`Surroundings`]), and says what is to be done. It starts no task, reads no clock, no disk and
-//! no network. [`Runner`] turns the effects that are work into tasks, which report back as events. It does
-//! not know the side that lends.
+//! moment ([`Surroundings`]), and says what is to be done. It starts no task, reads no clock, no
+//! disk and no network. [`Runner`] turns the effects that are work into tasks, which report back as
+//! events. It does not know the side that lends.
 
 mod choice;
 mod machine;

@@ -1,7 +1,7 @@
 //! The state of the asking side, and what changes it: one event at a time.
 //!
-//! What happens is an [`Event`], what others own is lent as [`Surroundings`], what is to be done comes out
-//! as [`Effect`]s. The parts of the state lie in the modules below.
+//! What happens is an [`Event`], what others own is lent as [`Surroundings`], what is to be done
+//! comes out as [`Effect`]s. The parts of the state lie in the modules below.
 
 pub(crate) mod embed;
 mod forgetting;
@@ -114,7 +114,8 @@ pub(crate) enum Said {
     ReplyEnded,
     /// A reply or a probe tells something about the devices that compute.
     Noted(Note),
-    /// How the usual reply with a model could be divided; absent where that could not be worked out.
+    /// How the usual reply with a model could be divided; absent where that could not be worked
+    /// out.
     Outlook(ModelDigest, Option<Box<Outlook>>),
     /// A probe round goes on, or has ended.
     Probed(Probed),
@@ -238,7 +239,8 @@ pub struct Requester {
     probing: Probing,
     /// Layers that this device asks others to hold.
     wishes: Wishes,
-    /// What each device of the same person would run whole for this one; at most one entry for each link.
+    /// What each device of the same person would run whole for this one; at most one entry for each
+    /// link.
     whole_offers: BTreeMap<PeerId, WholeOffers>,
     /// The models that are open, with what earlier replies left.
     shelf: Shelf,

@@ -50,8 +50,8 @@ pub(crate) fn corruption_detected() {
     metrics::counter!(CORRUPTION).increment(1);
 }
 
-/// What a walk computed twice: beside devices that were late or slow, by whether the other one stayed;
-/// and to check, by whether the answers agreed.
+/// What a walk computed twice: beside devices that were late or slow, by whether the other one
+/// stayed; and to check, by whether the answers agreed.
 pub(crate) fn computed_twice(measure: &Measure) {
     let lost = measure.hedges.saturating_sub(measure.hedges_won);
     for (won, count) in [("yes", measure.hedges_won), ("no", lost)] {

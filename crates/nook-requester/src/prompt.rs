@@ -117,8 +117,8 @@ fn encode(model: &OpenModel, request: &GenerateRequest) -> Result<Encoded, NodeE
 /// A mark of thinking and its end.
 type ThoughtMarks = (&'static str, &'static str);
 
-/// A conversation through the model's template, up to where the reply begins; with it the marks of the
-/// thinking that this end has opened.
+/// A conversation through the model's template, up to where the reply begins; with it the marks of
+/// the thinking that this end has opened.
 fn chat_ids(
     model: &OpenModel,
     messages: &[ChatMessage],
@@ -153,8 +153,9 @@ fn thinking_form(thought: Thought) -> ReplyForm {
     ReplyForm { thought, ..ReplyForm::plain() }
 }
 
-/// The ids of a reply that was cut, with the marks between what was thought and what was said, and how its
-/// rest is read. `open` are the marks of the thinking that the prompt has opened, `known` those of the template.
+/// The ids of a reply that was cut, with the marks between what was thought and what was said, and
+/// how its rest is read. `open` are the marks of the thinking that the prompt has opened, `known`
+/// those of the template.
 fn go_on(
     tokenizer: &Tokenizer,
     (open, known): (Option<ThoughtMarks>, Option<ThoughtMarks>),
@@ -357,7 +358,8 @@ mod tests {
         (Tokenizer::new(&vocabulary).unwrap(), tokens)
     }
 
-    /// What the model is told of a reply that was cut: marks in brackets where they are tokens of their own.
+    /// What the model is told of a reply that was cut: marks in brackets where they are tokens of
+    /// their own.
     fn told(open: bool, known: bool, thought: &str, reply: &str) -> (String, Thought) {
         let (tokenizer, tokens) = bytes_and_marks();
         let marks = (open.then_some(MARKS), known.then_some(MARKS));

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The pipeline decides, the walk does: it opens calls, carries bytes, samples, and tells the door.
-//! Dropping the door's end of the stream cancels the walk within one token. A reply that another device
-//! of the same person makes whole begins in `elsewhere`, and becomes a walk where that device does not see
-//! it through.
+//! Dropping the door's end of the stream cancels the walk within one token. A reply that another
+//! device of the same person makes whole begins in `elsewhere`, and becomes a walk where that
+//! device does not see it through.
 
 mod choosing;
 mod elsewhere;

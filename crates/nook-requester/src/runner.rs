@@ -81,7 +81,8 @@ impl Runner {
         });
     }
 
-    /// Makes a reply from its first look at the model to its end. Its slot is free again afterwards.
+    /// Makes a reply from its first look at the model to its end. Its slot is free again
+    /// afterwards.
     async fn make(self, job: ReplyJob) {
         let ReplyJob { listed, request, mut answer, slot: _slot, terms } = job;
         let begun = tokio::select! {
@@ -134,8 +135,8 @@ impl Runner {
     ) -> Option<WalkSetup> {
         let ReplyTerms { conversation, mut question, fall_back, failovers_max, .. } = terms;
         if ready.constraint.is_some() || ready.alternatives.is_some() {
-            // A form, and how likely each token was, are worked out from the logits, which stay where
-            // they are made.
+            // A form, and how likely each token was, are worked out from the logits, which stay
+            // where they are made.
             question.whole = WholeElsewhere::Refused;
         }
         let teller = Teller {

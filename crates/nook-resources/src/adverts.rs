@@ -1,7 +1,7 @@
 //! What other devices offer: the adverts heard, as the house loop publishes them to replies.
 //!
-//! A book is a snapshot. It holds only devices that the gate lets compute on this machine's prompts,
-//! so that whoever routes by it cannot route past the gate.
+//! A book is a snapshot. It holds only devices that the gate lets compute on this machine's
+//! prompts, so that whoever routes by it cannot route past the gate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,7 +34,8 @@ pub struct AdvertBook {
     pub heard: BTreeMap<PeerId, Heard>,
     /// Paired devices that the gate does not let compute: what they compute already ends at once.
     pub barred: BTreeSet<PeerId>,
-    /// Paired devices that may compute, and so keep what their replies leave; none while pooling is switched off.
+    /// Paired devices that may compute, and so keep what their replies leave; none while pooling is
+    /// switched off.
     pub keepers: BTreeSet<PeerId>,
     /// Devices that failed repeatedly: asked only for layers that nobody else offers.
     pub left_out: BTreeSet<PeerId>,
@@ -78,7 +79,8 @@ impl AdvertBook {
     }
 
     /// Fresh offers of all but the devices that are of no use any more. Whoever was left out may be
-    /// the only one that offers some layer then, even if nobody has noticed yet that the others are gone.
+    /// the only one that offers some layer then, even if nobody has noticed yet that the others are
+    /// gone.
     pub fn offers_besides(
         &self,
         failed: &[PeerId],
@@ -129,8 +131,8 @@ impl AdvertBook {
     }
 }
 
-/// Waits until the owner trusts `peer` too little to compute for this device; for ever if that never
-/// happens.
+/// Waits until the owner trusts `peer` too little to compute for this device; for ever if that
+/// never happens.
 pub async fn barred(mut book: watch::Receiver<Arc<AdvertBook>>, peer: PeerId) {
     if book.wait_for(|book| book.barred.contains(&peer)).await.is_err() {
         // The house is leaving, and every task with it.
@@ -138,8 +140,8 @@ pub async fn barred(mut book: watch::Receiver<Arc<AdvertBook>>, peer: PeerId) {
     }
 }
 
-/// Waits until a whole request may go to `peer` no more, or it offers none any more; for ever if that
-/// never happens.
+/// Waits until a whole request may go to `peer` no more, or it offers none any more; for ever if
+/// that never happens.
 pub async fn own_no_more(mut book: watch::Receiver<Arc<AdvertBook>>, peer: PeerId) {
     if book.wait_for(|book| !book.own.contains_key(&peer)).await.is_err() {
         // As in `barred`.

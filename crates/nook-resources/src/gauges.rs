@@ -1,8 +1,9 @@
 //! How fast each device computes each model and how far away it is, as its answers have shown.
 //!
-//! Owned by the house loop. Replies and probes tell it every answered step ([`Gauges::observe`]) and
-//! every load; a reply that begins gets a copy of what is known of its model ([`Facts`]) and plans
-//! with that. The figures are kept over a restart for a while (`keeping`); what is in memory is not.
+//! Owned by the house loop. Replies and probes tell it every answered step ([`Gauges::observe`])
+//! and every load; a reply that begins gets a copy of what is known of its model ([`Facts`]) and
+//! plans with that. The figures are kept over a restart for a while (`keeping`); what is in memory
+//! is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,16 +12,17 @@ use nook_base::{LayerRange, ModelDigest, PeerId};
 use nook_pipeline::{HopVisit, Joint};
 use nook_plan::{BytesPerSecond, Link, LinkGauge, Place, Probe, Speed, SpeedGauge, Visit, Warmth};
 
-/// Devices and models whose speed is remembered, and devices whose way is; of more, the one that was
-/// heard of least lately is forgotten and unknown again.
+/// Devices and models whose speed is remembered, and devices whose way is; of more, the one that
+/// was heard of least lately is forgotten and unknown again.
 pub const GAUGES_MAX: usize = 256;
 
 /// Layers that answered are taken to be in memory for this long; after it, by default, half of the
-/// time has passed after which a host frees what nobody uses. Beyond it they have to be loaded again.
+/// time has passed after which a host frees what nobody uses. Beyond it they have to be loaded
+/// again.
 pub const HELD_LIMIT: Duration = Duration::from_secs(300);
 
-/// Stretches of layers remembered as being in memory, for each device and model; of more, the oldest
-/// is taken for not loaded.
+/// Stretches of layers remembered as being in memory, for each device and model; of more, the
+/// oldest is taken for not loaded.
 const STRETCHES_MAX: usize = 16;
 
 /// Nothing reads weights into memory faster than this. A call that was accepted sooner found them
@@ -84,8 +86,8 @@ impl Gauges {
         let layers = visit.part.layers;
         gauge.observe_whole(visit, now);
         let ends = gauge.speed.speed().ends.measured();
-        // Norm and head are a term of their own; a step whose share of them is unknown is no measure
-        // of its layers.
+        // Norm and head are a term of their own; a step whose share of them is unknown is no
+        // measure of its layers.
         let compute = match (visit.logits, ends) {
             (true, Some(ends)) => visit.compute.checked_sub(ends),
             (true, None) => None,
@@ -244,9 +246,9 @@ impl Gauge {
         fresh.any(|(held, _)| held.contains(layers))
     }
 
-    /// A device that has only answered for stretches of layers knows nothing of norm and head. The first warm
-    /// token that it makes from layers and head together tells them, as what is left when the layers are taken
-    /// off; from then on such tokens tell of the layers.
+    /// A device that has only answered for stretches of layers knows nothing of norm and head. The
+    /// first warm token that it makes from layers and head together tells them, as what is left
+    /// when the layers are taken off; from then on such tokens tell of the layers.
     fn observe_whole(&mut self, visit: &HopVisit, now: Instant) {
         let Speed { decode, ends, .. } = self.speed.speed();
         let layers = visit.part.layers;

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-/// Bytes that programs could still take without swapping. Where the system does not say, everything:
-/// this device's own model is never refused for a figure that nobody has.
+/// Bytes that programs could still take without swapping. Where the system does not say,
+/// everything: this device's own model is never refused for a figure that nobody has.
 pub fn memory_free() -> u64 {
     let Ok(mut system) = sysinfo::System::new() else { return u64::MAX };
     system.refresh_memory();

@@ -1,10 +1,12 @@
 //! Models of this device that are open: header, tokenizer and chat template.
 //!
 //! Opening reads the header and builds the tokenizer, which for a large vocabulary takes a good
-//! part of a second; it happens off the runtime and once for each model: whoever asks meanwhile waits for it, and
-//! it is open for the next one where nobody does any more. Weights are the workers'.
+//! part of a second; it happens off the runtime and once for each model: whoever asks meanwhile
+//! waits for it, and it is open for the next one where nobody does any more. Weights are the
+//! workers'.
 //!
-//! With a model goes what its replies have left, which its hosts are to be told ([`Shelf::new`]). A file that only lies elsewhere, or has another name, is the same model.
+//! With a model goes what its replies have left, which its hosts are to be told ([`Shelf::new`]). A
+//! file that only lies elsewhere, or has another name, is the same model.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -98,7 +100,8 @@ impl FilePlace {
         }
     }
 
-    /// Where it is: while it moves, in one of two places. Looks at the disk only then, and holds nobody up.
+    /// Where it is: while it moves, in one of two places. Looks at the disk only then, and holds
+    /// nobody up.
     fn find(&self) -> PathBuf {
         let (now, next) = {
             let paths = self.paths();
@@ -160,8 +163,8 @@ impl Shelf {
         Self { open: Arc::default(), turns: Arc::default(), left }
     }
 
-    /// Opens `listed`, or hands out what is open. A model that was deleted and is here again may have
-    /// another name and file than the one that is open.
+    /// Opens `listed`, or hands out what is open. A model that was deleted and is here again may
+    /// have another name and file than the one that is open.
     pub async fn open(&self, listed: Listed) -> Result<Arc<OpenModel>, NodeError> {
         if let Some(open) = self.known(&listed) {
             return Ok(open);
@@ -197,12 +200,14 @@ impl Shelf {
         turns.entry(digest).or_default().clone()
     }
 
-    /// A kept conversation was deleted: nothing of it is gone on with. What its replies left of each model.
+    /// A kept conversation was deleted: nothing of it is gone on with. What its replies left of
+    /// each model.
     pub fn forget(&self, conversation: i64) -> Left {
         self.left(|trails| trails.forget(conversation))
     }
 
-    /// What has a part on devices that may not compute any more, or words on those that may not see them.
+    /// What has a part on devices that may not compute any more, or words on those that may not see
+    /// them.
     pub fn revoke(
         &self,
         may_compute: impl Fn(PeerId) -> bool,
@@ -237,8 +242,9 @@ impl Shelf {
     }
 }
 
-/// Puts a model on the shelf. Who has opened it meanwhile was quicker; one of the same digest that lay
-/// elsewhere gives what its replies have left. What those of a model that makes room have left comes back.
+/// Puts a model on the shelf. Who has opened it meanwhile was quicker; one of the same digest that
+/// lay elsewhere gives what its replies have left. What those of a model that makes room have left
+/// comes back.
 fn put(models: &mut Vec<Arc<OpenModel>>, mut opened: OpenModel) -> (Arc<OpenModel>, Left) {
     let same = |model: &Arc<OpenModel>| model.listed.digest == opened.listed.digest;
     if let Some(at) = models.iter().position(same) {

@@ -1,14 +1,16 @@
-//! What the last replies of one model left behind, so that the next prompt computes only what is new.
+//! What the last replies of one model left behind, so that the next prompt computes only what is
+//! new.
 //!
-//! A walk that ended in order keeps its [`PrefixCacheEntry`] here; the next one takes the trail that shares most
-//! with its prompt, whichever door and chat either came from: the tokens alone decide, so editing,
-//! asking again and clients without chats are no special cases. A trail is taken out when it is used,
-//! because hosts hold each conversation once; but where a prompt shares only a beginning with it, a system
-//! prompt usually, the hosts are asked for a copy of that and the trail stays for its own chat and for the
-//! next prompt that begins alike. What another device of the same person ran whole is remembered beside
-//! them ([`RanElsewhere`]), with the name under which that device keeps it. In memory only, and of this
-//! device's own prompts; with a kept conversation that is deleted all of it goes, with a device that is trusted
-//! less all that has a part there, with the model everything, and with each of them what hosts keep for it
+//! A walk that ended in order keeps its [`PrefixCacheEntry`] here; the next one takes the trail
+//! that shares most with its prompt, whichever door and chat either came from: the tokens alone
+//! decide, so editing, asking again and clients without chats are no special cases. A trail is
+//! taken out when it is used, because hosts hold each conversation once; but where a prompt shares
+//! only a beginning with it, a system prompt usually, the hosts are asked for a copy of that and
+//! the trail stays for its own chat and for the next prompt that begins alike. What another device
+//! of the same person ran whole is remembered beside them ([`RanElsewhere`]), with the name under
+//! which that device keeps it. In memory only, and of this device's own prompts; with a kept
+//! conversation that is deleted all of it goes, with a device that is trusted less all that has a
+//! part there, with the model everything, and with each of them what hosts keep for it
 //! (`crate::requester::dropping`). Which of them a prompt goes on behind is decided in `going_on`.
 
 mod going_on;
@@ -24,16 +26,18 @@ use nook_pipeline::PrefixCacheEntry;
 use nook_plan::{Place, Segment};
 use nook_wire::WholeKept;
 
-/// Trails of one model; of more, the one that was left longest ago is forgotten, and the prompt that
-/// would have used it is computed whole. Our own worker keeps twice as many conversations in all.
+/// Trails of one model; of more, the one that was left longest ago is forgotten, and the prompt
+/// that would have used it is computed whole. Our own worker keeps twice as many conversations in
+/// all.
 const TRAILS_MAX: usize = 16;
 
-/// Whole requests on other devices that are remembered, of one model; of more, the oldest is forgotten,
-/// and the next one that begins like it is computed from the beginning there.
+/// Whole requests on other devices that are remembered, of one model; of more, the oldest is
+/// forgotten, and the next one that begins like it is computed from the beginning there.
 const ELSEWHERE_MAX: usize = 8;
 
-/// Deleted conversations that are remembered, so that a reply that was still under way leaves nothing
-/// either; of more, the one deleted longest ago is forgotten, whose replies have long ended.
+/// Deleted conversations that are remembered, so that a reply that was still under way leaves
+/// nothing either; of more, the one deleted longest ago is forgotten, whose replies have long
+/// ended.
 const DELETED_MAX: usize = 64;
 
 /// The trails of one model.
@@ -67,7 +71,8 @@ pub struct RanElsewhere {
     pub kept: Option<WholeKept>,
 }
 
-/// What nobody will go on with: whoever keeps something of it is to be told (`crate::requester::dropping`).
+/// What nobody will go on with: whoever keeps something of it is to be told
+/// (`crate::requester::dropping`).
 #[derive(Debug, Default)]
 pub struct Unwanted {
     /// What replies over this device and others left.
@@ -90,16 +95,16 @@ impl From<PrefixCacheEntry> for Unwanted {
 }
 
 impl RanElsewhere {
-    /// Whether what its device keeps of this request would also be found under the name of `earlier`: it
-    /// begins with all that was kept of that.
+    /// Whether what its device keeps of this request would also be found under the name of
+    /// `earlier`: it begins with all that was kept of that.
     fn goes_on(&self, earlier: &Self) -> bool {
         let name = earlier.kept.map(|kept| kept.position as usize);
         let begins = name.and_then(|position| earlier.history.get(..position));
         self.peer == earlier.peer && begins.is_some_and(|begins| self.history.starts_with(begins))
     }
 
-    /// Positions after which it may go on with `prompt`: where one of its steps ended. The last token was
-    /// chosen and not computed on; a prompt is read in pieces.
+    /// Positions after which it may go on with `prompt`: where one of its steps ended. The last
+    /// token was chosen and not computed on; a prompt is read in pieces.
     fn resumable(&self, prompt: &[u32]) -> u32 {
         let same = self.history.iter().zip(prompt).take_while(|(one, other)| one == other).count();
         let most = self.history.len().min(prompt.len()).saturating_sub(1);
@@ -112,9 +117,9 @@ impl RanElsewhere {
 }
 
 impl TrailBook {
-    /// Keeps a trail of a reply, which belongs to a kept conversation or to none. What nobody will go on
-    /// with now comes back, for the hosts to be told (`dropping`). A trail that leaves its name to a younger
-    /// one, which said the same again, is not told of: hosts would drop both.
+    /// Keeps a trail of a reply, which belongs to a kept conversation or to none. What nobody will
+    /// go on with now comes back, for the hosts to be told (`dropping`). A trail that leaves its
+    /// name to a younger one, which said the same again, is not told of: hosts would drop both.
     pub fn keep(&self, trail: PrefixCacheEntry, conversation: Option<i64>) -> Unwanted {
         let Kept { trails, deleted, closed, .. } = &mut *self.kept();
         if *closed || conversation.is_some_and(|it| deleted.contains(&it)) {
@@ -142,8 +147,8 @@ impl TrailBook {
         }
     }
 
-    /// Takes out what has a part on a device that may not compute for this one any more, or has words on one
-    /// that may not see them any more, for all its hosts to be told.
+    /// Takes out what has a part on a device that may not compute for this one any more, or has
+    /// words on one that may not see them any more, for all its hosts to be told.
     pub fn revoke(
         &self,
         may_compute: impl Fn(PeerId) -> bool,
@@ -160,16 +165,18 @@ impl TrailBook {
         }
     }
 
-    /// The model makes room for another, or is gone: nobody goes on with anything that was left of it, nor with
-    /// what replies that are still under way leave. All of it comes back, for the hosts to be told.
+    /// The model makes room for another, or is gone: nobody goes on with anything that was left of
+    /// it, nor with what replies that are still under way leave. All of it comes back, for the
+    /// hosts to be told.
     pub fn close(&self) -> Unwanted {
         let Kept { trails, elsewhere, closed, .. } = &mut *self.kept();
         *closed = true;
         Unwanted { trails: taken(trails, |_, _| true), elsewhere: taken(elsewhere, |_, _| true) }
     }
 
-    /// Keeps what another device has run whole. What nobody will go on with now comes back, for that
-    /// device to be told; not where a later request has gone on with it, whose own name is told in time.
+    /// Keeps what another device has run whole. What nobody will go on with now comes back, for
+    /// that device to be told; not where a later request has gone on with it, whose own name is
+    /// told in time.
     pub fn keep_elsewhere(&self, ran: RanElsewhere, conversation: Option<i64>) -> Unwanted {
         let Kept { elsewhere, deleted, closed, .. } = &mut *self.kept();
         if *closed || conversation.is_some_and(|it| deleted.contains(&it)) {

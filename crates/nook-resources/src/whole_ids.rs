@@ -9,8 +9,8 @@ use nook_wire::{IdsAssembly, Message, WholeIds};
 pub enum NoIds {
     /// The other side has left, or is not to be reached any more.
     Gone,
-    /// It has ended the request and says why. It may do so whenever it likes, between a head and its ids too:
-    /// that says nothing against it.
+    /// It has ended the request and says why. It may do so whenever it likes, between a head and
+    /// its ids too: that says nothing against it.
     Refused(ErrorCode),
     /// It has said something else, or in the wrong number.
     Wrong(String),
@@ -49,7 +49,8 @@ mod tests {
     use super::*;
     use nook_mux::testing::call;
 
-    /// What a reader of two ids makes of a host that says this and then ends the call with a code, if any.
+    /// What a reader of two ids makes of a host that says this and then ends the call with a code,
+    /// if any.
     async fn read(said: &[Message], code: Option<ErrorCode>) -> Result<Vec<u32>, NoIds> {
         let tasks = Tasks::new();
         let (mut host, mut asker, _link): (Call<Message>, _, _) = call(&tasks).await;

@@ -21,8 +21,8 @@ use nook_api::views::{Trouble, TroubleView, Wording};
 /// Requests that may wait; a caller beyond them waits at the door.
 const REQUESTS_MAX: usize = 64;
 
-/// Names of what is not to be kept any more that may wait to be passed on to a worker. One more is not: what it
-/// names goes when its time is over.
+/// Names of what is not to be kept any more that may wait to be passed on to a worker. One more is
+/// not: what it names goes when its time is over.
 const DROPS_MAX: usize = 256;
 
 /// Unasked ends within [`CRASH_WINDOW`] after which a model is switched off.
@@ -74,7 +74,8 @@ pub struct WorkerSource {
     pub command: WorkerCommand,
     /// Where their sockets lie.
     pub folder: PathBuf,
-    /// Of each, but for the memory, which all have together: their shares say what of it each may take.
+    /// Of each, but for the memory, which all have together: their shares say what of it each may
+    /// take.
     pub limits: WorkerLimits,
 }
 
@@ -132,8 +133,8 @@ impl Workers {
         self.requests.try_send(Request::Limit(limits, shares)).is_ok()
     }
 
-    /// Ends the worker of `model` if no conversation is held there, or, with `force`, whatever it does;
-    /// its memory is free when this returns.
+    /// Ends the worker of `model` if no conversation is held there, or, with `force`, whatever it
+    /// does; its memory is free when this returns.
     pub async fn free(&self, model: ModelDigest, force: bool) {
         let Some(worker) = self.find(model).await else {
             return;
@@ -157,8 +158,8 @@ impl Workers {
         let _ = self.requests.send(Request::Forget { peer }).await;
     }
 
-    /// Nothing of this conversation is kept any more for `peer`, or for this device itself: passed on in the
-    /// order in which it is said here.
+    /// Nothing of this conversation is kept any more for `peer`, or for this device itself: passed
+    /// on in the order in which it is said here.
     pub fn drop_kept(&self, peer: Option<PeerId>, kept: KeptHistory) {
         if self.drops.try_send((peer, kept)).is_err() {
             tracing::debug!(?peer, "too busy to drop what is kept; it goes when its time is over");
@@ -325,8 +326,8 @@ impl Stable {
         });
     }
 
-    /// Forgets crashes that count no more, and names of models that neither run nor have crashed lately: models
-    /// come and go.
+    /// Forgets crashes that count no more, and names of models that neither run nor have crashed
+    /// lately: models come and go.
     fn forget_old(&mut self) {
         let now = clock::now();
         let Self { slots, crashes, off, names, .. } = self;

@@ -17,8 +17,8 @@ use crate::parking::{Evicted, Kept, Parking, ParkingKey, Requester, Resumable};
 /// The account of one worker. Cloning gives another handle to the same account.
 #[derive(Debug)]
 pub(crate) struct Account<S = Session> {
-    // Guards numbers and the list of what is kept; never held across an await, a computation, or the
-    // freeing of a cache.
+    // Guards numbers and the list of what is kept; never held across an await, a computation, or
+    // the freeing of a cache.
     books: Arc<Mutex<Books<S>>>,
 }
 
@@ -38,8 +38,9 @@ struct Books<S> {
     parking: Parking<S>,
     /// How often it was said that nothing is to be kept for a device.
     forgets: u64,
-    /// For whom that was said while guests have seats, and which time it was; each device once, `None` stands
-    /// for all. The end of a call that was open then may come after it, and is not kept.
+    /// For whom that was said while guests have seats, and which time it was; each device once,
+    /// `None` stands for all. The end of a call that was open then may come after it, and is not
+    /// kept.
     forgotten: Vec<(Option<PeerId>, u64)>,
 }
 
@@ -112,7 +113,8 @@ impl<S: Resumable> Account<S> {
         free(books, evicted);
     }
 
-    /// Takes a place for one conversation, or says at once that there is none. It has no memory yet.
+    /// Takes a place for one conversation, or says at once that there is none. It has no memory
+    /// yet.
     pub(crate) fn sit(&self, caller: Caller) -> Result<Seat<S>, Refusal> {
         let mut books = self.books();
         if caller != Caller::Owner {
@@ -127,8 +129,8 @@ impl<S: Resumable> Account<S> {
         Ok(Seat { account: self.clone(), caller, since, bytes: 0, is_taken: true })
     }
 
-    /// Books `additional` bytes of weights as lent when a guest asks for them; fails when they do not
-    /// fit beside what is lent. The owner's are never refused.
+    /// Books `additional` bytes of weights as lent when a guest asks for them; fails when they do
+    /// not fit beside what is lent. The owner's are never refused.
     pub(crate) fn lend_weights(&self, caller: Caller, additional: u64) -> Result<(), Refusal> {
         if caller == Caller::Owner {
             return Ok(());
@@ -158,8 +160,8 @@ impl<S: Resumable> Account<S> {
         self.evict(|parking| parking.expire(now, life));
     }
 
-    /// Frees what is kept for a device, or for every other device than this one, and keeps nothing of the calls
-    /// that they have open.
+    /// Frees what is kept for a device, or for every other device than this one, and keeps nothing
+    /// of the calls that they have open.
     pub(crate) fn forget(&self, peer: Option<PeerId>) {
         let mut books = self.books();
         if books.guests > 0 {
@@ -268,8 +270,8 @@ impl<S: Resumable> Seat<S> {
         free(books, evicted);
     }
 
-    /// Keeps again what was taken out to be copied, as used just now; not if nothing is to be kept for this
-    /// caller any more.
+    /// Keeps again what was taken out to be copied, as used just now; not if nothing is to be kept
+    /// for this caller any more.
     pub(crate) fn put_back(&self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) {
         let mut books = self.account.books();
         let is_forgotten = books.has_forgotten(self.caller, self.since);

@@ -8,9 +8,9 @@
 //! | length of what follows, u64 | 8 |
 //! | what `nook_model` exports of the layer | that many |
 //!
-//! all little-endian. Both ends are workers of this program; the nodes between them pass the bytes on and
-//! look at none. They are copied off the tasks of the runtime, which other calls share. A conversation
-//! that could not take a piece is over: it is not known how much of it was taken.
+//! all little-endian. Both ends are workers of this program; the nodes between them pass the bytes
+//! on and look at none. They are copied off the tasks of the runtime, which other calls share. A
+//! conversation that could not take a piece is over: it is not known how much of it was taken.
 
 use bytes::Bytes;
 use nook_base::ErrorCode;
@@ -23,8 +23,8 @@ use crate::failure::Failure;
 use crate::opening::Conversation;
 use crate::over::Over;
 
-/// About how many bytes a piece has: some chunks, so that the first of them are with the other worker
-/// while the last are made.
+/// About how many bytes a piece has: some chunks, so that the first of them are with the other
+/// worker while the last are made.
 const PIECE_BYTES: u64 = 4 << 20;
 
 /// Bytes before the numbers of a layer.

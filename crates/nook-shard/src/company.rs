@@ -1,11 +1,11 @@
 //! Who is expected back in the line, so that a pass over the weights is not begun just before.
 //!
-//! Conversations that were answered together come back one after the other, a moment apart. If the first
-//! one back began a pass at once, the others would wait for all of it, and from then on the groups would
-//! take turns: half the batch, half the speed. So a pass waits for those who decode over the same part of
-//! the model, *if* they usually come back within a small part of the time that the pass takes, and no
-//! longer than that. Whoever decodes alone waits for nobody, and nobody waits for a conversation whose way
-//! is long. Pure: times come as arguments.
+//! Conversations that were answered together come back one after the other, a moment apart. If the
+//! first one back began a pass at once, the others would wait for all of it, and from then on the
+//! groups would take turns: half the batch, half the speed. So a pass waits for those who decode
+//! over the same part of the model, *if* they usually come back within a small part of the time
+//! that the pass takes, and no longer than that. Whoever decodes alone waits for nobody, and nobody
+//! waits for a conversation whose way is long. Pure: times come as arguments.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use nook_base::ModelPart;
 /// Conversations whose return is remembered; the one answered longest ago makes room.
 const MEMBERS_MAX: usize = 64;
 
-/// Part of a pass that others may be waited for. A conversation that misses the pass waits for a whole
-/// one, and the weights are read once more for it.
+/// Part of a pass that others may be waited for. A conversation that misses the pass waits for a
+/// whole one, and the weights are read once more for it.
 const SHARE_OF_PASS: u32 = 2;
 
 /// How many times as long as usual somebody is waited for, and how much longer, since ways vary.

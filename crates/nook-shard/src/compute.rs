@@ -1,8 +1,8 @@
 //! The one thread of a worker that computes.
 //!
 //! It owns the loaded model outright, so nothing here is locked: calls hand their session over with
-//! each step and get it back with the result. Steps stand in one [`Line`], which computes them in ticks;
-//! loading and questions are done between two ticks, in the order they came.
+//! each step and get it back with the result. Steps stand in one [`Line`], which computes them in
+//! ticks; loading and questions are done between two ticks, in the order they came.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -196,7 +196,8 @@ impl Drop for LeaveMark {
 struct Bench {
     account: Account,
     model: Option<(ModelDigest, LoadedModel, ModelFile)>,
-    /// Layers that are there because another device asked, and for this device's own use never since.
+    /// Layers that are there because another device asked, and for this device's own use never
+    /// since.
     lent: BTreeSet<u32>,
     /// Bytes of embedding, norm and head that are there for such a reason.
     lent_ends: u64,

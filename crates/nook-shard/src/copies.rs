@@ -1,19 +1,20 @@
 //! A conversation that begins with a copy of another's beginning: many chats share a system prompt.
 //!
-//! Whatever is kept of earlier calls (`parking`) serves as the cache of their beginnings: it is found by the
-//! same requester alone, under the same mark, goes first when memory is wanted and after its time. A call
-//! that goes on with a beginning takes a copy, so that the earlier conversation can go on too, and the next
-//! one that begins alike.
+//! Whatever is kept of earlier calls (`parking`) serves as the cache of their beginnings: it is
+//! found by the same requester alone, under the same mark, goes first when memory is wanted and
+//! after its time. A call that goes on with a beginning takes a copy, so that the earlier
+//! conversation can go on too, and the next one that begins alike.
 //!
-//! What the host learns: that two conversations of one requester begin alike, and how far. It could tell
-//! that from the numbers in any case. Between requesters nothing is shared, because a mark is keyed by a
-//! secret of the requester's own.
+//! What the host learns: that two conversations of one requester begin alike, and how far. It could
+//! tell that from the numbers in any case. Between requesters nothing is shared, because a mark is
+//! keyed by a secret of the requester's own.
 //!
-//! That holds among the devices of one owner too, where sharing was considered. It would save next to
-//! nothing: the last layers of the model are on the asking device, and what they remember of a beginning is
-//! made from the rows that this host answers for it. A device that has never computed the beginning needs
-//! those rows, so the host has to compute them; one that has, has its own copy here. And it would cost
-//! something: a host that answers sooner tells each member what another one has asked before.
+//! That holds among the devices of one owner too, where sharing was considered. It would save next
+//! to nothing: the last layers of the model are on the asking device, and what they remember of a
+//! beginning is made from the rows that this host answers for it. A device that has never computed
+//! the beginning needs those rows, so the host has to compute them; one that has, has its own copy
+//! here. And it would cost something: a host that answers sooner tells each member what another one
+//! has asked before.
 
 use nook_base::{ErrorCode, clock};
 use nook_model::Session;
@@ -24,8 +25,8 @@ use crate::failure::Failure;
 use crate::history::History;
 use crate::parking::{Kept, ParkingKey};
 
-/// Copies the first positions of `kept`, which goes back to where it was, into `empty`. What cannot be
-/// copied, because it remembers in one state, is gone on with itself.
+/// Copies the first positions of `kept`, which goes back to where it was, into `empty`. What cannot
+/// be copied, because it remembers in one state, is gone on with itself.
 pub(crate) async fn copied(
     seat: &Seat,
     key: Option<ParkingKey>,

@@ -61,8 +61,8 @@ impl From<UnknownDevice> for Failure {
     }
 }
 
-/// A GPU without memory is no crash; one that is not there was asked for by a wrong name; a lost one ends
-/// the work here, so that it is done again elsewhere.
+/// A GPU without memory is no crash; one that is not there was asked for by a wrong name; a lost
+/// one ends the work here, so that it is done again elsewhere.
 fn of_gpu(code: &str) -> ErrorCode {
     match code {
         "gpu_out_of_memory" => ErrorCode::OutOfMemory,

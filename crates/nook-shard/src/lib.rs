@@ -37,8 +37,8 @@ fn threads() -> usize {
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
 }
 
-/// Where models compute: the processor, or what `INGLENOOK_DEVICE` says. A device that is not there is an
-/// error and never silently another one.
+/// Where models compute: the processor, or what `INGLENOOK_DEVICE` says. A device that is not there
+/// is an error and never silently another one.
 fn device() -> Result<nook_model::Device, nook_model::UnknownDevice> {
     nook_base::env::text("INGLENOOK_DEVICE")
         .map_or(Ok(nook_model::Device::Cpu), |text| text.parse())

@@ -10,17 +10,17 @@
 //! bounded pieces (`pace`), one a tick and in turn, so that no prompt holds up a decode or another
 //! prompt for longer than one piece. Batch and piece change no bit of any result.
 //!
-//! What queued while a pass ran joins the next one. A pass waits only for conversations that are known
-//! to be back in a moment (`company`), never longer than half of its own time, and never when nobody else
-//! decodes.
+//! What queued while a pass ran joins the next one. A pass waits only for conversations that are
+//! known to be back in a moment (`company`), never longer than half of its own time, and never when
+//! nobody else decodes.
 //!
 //! **Times.** `compute` of a step is the time of the passes in which its own rows were computed. A
 //! pass that it shares with others counts whole for each: they share one read of the weights, which
-//! each alone would have paid, so it is what a visit costs (a little less than reported, when nobody
-//! shares) and the sum over conversations may exceed the time that went by. Pieces are never computed
-//! together with the short steps of others, so no prefill is in the `compute` of a decode step.
-//! `queued` is all the rest from the asking to the answer; the sum of both is the time that the step
-//! spent here.
+//! each alone would have paid, so it is what a visit costs (a little less than reported, when
+//! nobody shares) and the sum over conversations may exceed the time that went by. Pieces are never
+//! computed together with the short steps of others, so no prefill is in the `compute` of a decode
+//! step. `queued` is all the rest from the asking to the answer; the sum of both is the time that
+//! the step spent here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,8 @@ use crate::company::Company;
 use crate::failure::Failure;
 use crate::pace::{DECODE_ROWS_MAX, Pace};
 
-/// Rows that short steps have together in one pass at most; those that came later wait for the next.
+/// Rows that short steps have together in one pass at most; those that came later wait for the
+/// next.
 const PASS_ROWS_MAX: usize = 64;
 
 /// The numbers of one step.
@@ -324,7 +325,8 @@ fn together(
         return vec![alone(model, account, one, rows)];
     }
     let all_left: Vec<Arc<AtomicBool>> = batch.iter().map(|one| one.job.left.clone()).collect();
-    // Neighbours are not disturbed by one who leaves; when all have, there is nobody to compute for.
+    // Neighbours are not disturbed by one who leaves; when all have, there is nobody to compute
+    // for.
     let cancelled = || all_left.iter().all(|left| left.load(Ordering::Relaxed));
     let mut pieces: Vec<BatchPiece<'_>> =
         batch.iter_mut().map(|one| one.next(one.left_rows())).collect();

@@ -1,8 +1,8 @@
 //! How a call of the worker begins: who asks, for what, and whether a kept conversation goes on.
 //!
-//! Management questions of the own node are answered here as well; they come on calls of their own. How
-//! a conversation is kept when its call ends well ([`Conversation::park`]) stands beside how it is
-//! found again.
+//! Management questions of the own node are answered here as well; they come on calls of their own.
+//! How a conversation is kept when its call ends well ([`Conversation::park`]) stands beside how it
+//! is found again.
 
 use nook_base::{ActivationDtype, ModelDigest, ModelPart, clock};
 use nook_model::Session;
@@ -54,8 +54,8 @@ pub(crate) async fn open(
         match call.recv().await? {
             WorkerMessage::Peer(Message::Open(open)) => break of_guest(Caller::Guest(peer), open),
             WorkerMessage::Local(LocalMessage::OnBehalf { peer: named }) => peer = Some(named),
-            // The kind is the own node's. Whoever it was asked for by name stays a guest, and is held to
-            // what guests may take; nothing of a guest's own call becomes this.
+            // The kind is the own node's. Whoever it was asked for by name stays a guest, and is
+            // held to what guests may take; nothing of a guest's own call becomes this.
             WorkerMessage::Local(LocalMessage::OpenLocal {
                 part,
                 dtype,

@@ -1,23 +1,23 @@
 //! How many rows of a long step are computed at once.
 //!
 //! While somebody decodes, a piece of another's prefill should take about as long as a decode pass:
-//! then nobody who waits for a token waits for more than one such piece, and a prompt still gets half
-//! of the time. How many rows that are depends on the machine and on the part of the model, so it is
-//! measured. Results do not depend on it. Pure: times come as arguments.
+//! then nobody who waits for a token waits for more than one such piece, and a prompt still gets
+//! half of the time. How many rows that are depends on the machine and on the part of the model, so
+//! it is measured. Results do not depend on it. Pure: times come as arguments.
 
 use std::time::{Duration, Instant};
 
 use nook_base::ModelPart;
 
-/// Rows up to which a step counts as decode (with a few guesses to verify): below about so many, a pass
-/// takes as long as reading the weights, whoever's rows they are.
+/// Rows up to which a step counts as decode (with a few guesses to verify): below about so many, a
+/// pass takes as long as reading the weights, whoever's rows they are.
 pub(crate) const DECODE_ROWS_MAX: usize = 8;
 
 /// Fewest rows of a piece. With less, more time goes into reading weights than into computing.
 pub(crate) const PIECE_ROWS_MIN: usize = 16;
 
-/// Most rows of a piece: the usual step of prefill. More gains nothing, and whoever begins to decode
-/// meanwhile waits for it.
+/// Most rows of a piece: the usual step of prefill. More gains nothing, and whoever begins to
+/// decode meanwhile waits for it.
 pub(crate) const PIECE_ROWS_MAX: usize = 128;
 
 /// Somebody decodes for so long after a decode step: longer than a token's way over other devices.

@@ -19,13 +19,14 @@ use crate::history::History;
 pub(crate) const PARKED_MAX: usize = 32;
 
 /// Most bytes that this device's own conversations keep: what guests keep is part of what is lent,
-/// and the owner's memory has no other cap here. The one used longest ago makes room, and one that is
-/// larger by itself is not kept.
+/// and the owner's memory has no other cap here. The one used longest ago makes room, and one that
+/// is larger by itself is not kept.
 pub(crate) const OWN_PARKED_BYTES_MAX: u64 = 1 << 30;
 
-/// Dropped conversations that are remembered: the word may overtake the end of the calls that it is about,
-/// which are several where several parts are computed here. Of more, the one named longest ago is
-/// forgotten, as is one whose time is over; what comes of it after that goes when its own time is over.
+/// Dropped conversations that are remembered: the word may overtake the end of the calls that it is
+/// about, which are several where several parts are computed here. Of more, the one named longest
+/// ago is forgotten, as is one whose time is over; what comes of it after that goes when its own
+/// time is over.
 pub(crate) const DROPPED_MAX: usize = 64;
 
 /// Whose conversation it is.
@@ -96,7 +97,8 @@ impl<S> Default for Parking<S> {
 }
 
 impl<S: Resumable> Parking<S> {
-    /// Keeps a conversation; those that had to make room for it come back, itself when it is too large.
+    /// Keeps a conversation; those that had to make room for it come back, itself when it is too
+    /// large.
     pub(crate) fn park(
         &mut self,
         key: ParkingKey,
@@ -119,8 +121,8 @@ impl<S: Resumable> Parking<S> {
         evicted
     }
 
-    /// Which spot has the conversation that goes on at `point`: of several the one that would forget
-    /// the fewest positions.
+    /// Which spot has the conversation that goes on at `point`: of several the one that would
+    /// forget the fewest positions.
     pub(crate) fn find(
         &self,
         key: &ParkingKey,
@@ -151,8 +153,8 @@ impl<S: Resumable> Parking<S> {
         evicted
     }
 
-    /// Frees what was not used for `life`, and forgets what was dropped as long ago: the calls that the word
-    /// had overtaken have long ended, and the same words may be said again.
+    /// Frees what was not used for `life`, and forgets what was dropped as long ago: the calls that
+    /// the word had overtaken have long ended, and the same words may be said again.
     pub(crate) fn expire(&mut self, now: Instant, life: Duration) -> Evicted<S> {
         let is_over = |since: Instant| now.saturating_duration_since(since) >= life;
         self.dropped.retain(|dropped| !is_over(dropped.since));
@@ -167,8 +169,8 @@ impl<S: Resumable> Parking<S> {
         })
     }
 
-    /// Frees what `requester` keeps of one conversation, of every part that is computed here, and does
-    /// not keep those that come later.
+    /// Frees what `requester` keeps of one conversation, of every part that is computed here, and
+    /// does not keep those that come later.
     pub(crate) fn drop_kept(
         &mut self,
         requester: Requester,

@@ -40,8 +40,8 @@ const CALLS_OPEN_MAX: usize = crate::CALLS_MAX / 2;
 /// Longest wait for a worker to take the word that something kept is not wanted any more.
 const DROP_LIMIT: Duration = Duration::from_millis(250);
 
-/// Such words after which the worker is asked whether it has taken them: a quarter of what may wait there. More
-/// than that is a broken rule, and freeing takes longer than saying.
+/// Such words after which the worker is asked whether it has taken them: a quarter of what may wait
+/// there. More than that is a broken rule, and freeing takes longer than saying.
 const DROPS_AT_ONCE: u32 = 16;
 
 /// How to start a worker.
@@ -199,7 +199,8 @@ impl Worker {
             .map_err(|bytes| WorkerStartError::PathTooLong { folder: folder.to_owned(), bytes })?;
         let listener = link::listen(&socket)
             .map_err(|source| WorkerStartError::Listen { socket: socket.clone(), source })?;
-        // The token in the socket's name is a part that authenticates nothing: draw the secret anew.
+        // The token in the socket's name is a part that authenticates nothing: draw the secret
+        // anew.
         let token: [u8; 32] = rand::random();
         let mut process = Process::spawn(command, &socket, token, tasks).await?;
         let ready = async {
@@ -253,8 +254,8 @@ impl Worker {
         loaded(self.ask(LocalMessage::Load { path, model, part }).await?)
     }
 
-    /// Loads what is missing of `layers` for another device: refused where the cap on lending, or the
-    /// memory of the machine, has no room for it.
+    /// Loads what is missing of `layers` for another device: refused where the cap on lending, or
+    /// the memory of the machine, has no room for it.
     pub async fn load_for(
         &self,
         peer: PeerId,
@@ -322,8 +323,8 @@ impl Worker {
         let _ = self.mux.send(LocalMessage::Forget { peer }.into()).await;
     }
 
-    /// Frees what `peer`, or this device itself, keeps of one conversation. Best effort: it waits no
-    /// longer than [`DROP_LIMIT`] for a worker that reads nothing.
+    /// Frees what `peer`, or this device itself, keeps of one conversation. Best effort: it waits
+    /// no longer than [`DROP_LIMIT`] for a worker that reads nothing.
     pub async fn drop_kept(&self, peer: Option<PeerId>, kept: KeptHistory) {
         let told = async {
             // As in `forget`.

@@ -1,9 +1,9 @@
 //! One call of the worker: one conversation over one part of the model, from OPEN to CLOSE.
 //!
-//! `opening` reads the first message; then each step is collected, handed to the compute thread with
-//! the session, and answered. Whatever is not as the protocol says ends the call with a code; the seat
-//! and the cache are given back by `Drop`. A requester that closes without a code, between two steps,
-//! may go on later: its conversation is kept (`parking`).
+//! `opening` reads the first message; then each step is collected, handed to the compute thread
+//! with the session, and answered. Whatever is not as the protocol says ends the call with a code;
+//! the seat and the cache are given back by `Drop`. A requester that closes without a code, between
+//! two steps, may go on later: its conversation is kept (`parking`).
 
 use bytes::Bytes;
 use nook_base::{Activation, ErrorCode, Sensitive};
@@ -150,8 +150,8 @@ async fn answer(
     };
     let (compute_us, queue_us) = (micros(done.compute), micros(done.queued));
     let output = done.result?;
-    // Rows of twice the model's width would be twice as many positions. Whoever brings them need not be
-    // the requester, so what it says of their number is compared with what was computed.
+    // Rows of twice the model's width would be twice as many positions. Whoever brings them need
+    // not be the requester, so what it says of their number is compared with what was computed.
     if done.session.position() != position.saturating_add(count) {
         return Err(out_of_turn("the rows are not as many as the step says").into());
     }

@@ -153,8 +153,8 @@ async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerE
     Ok(())
 }
 
-/// Frees the weights when no conversation was held for the time that the owner chose, and what is kept
-/// of a conversation when it was not used for as long.
+/// Frees the weights when no conversation was held for the time that the owner chose, and what is
+/// kept of a conversation when it was not used for as long.
 async fn evict_when_idle(room: Room, mut changes: mpsc::Receiver<Duration>) {
     let mut limit = Duration::from_secs(600);
     let mut idle_since = nook_base::clock::now();

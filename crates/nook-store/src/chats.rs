@@ -3,8 +3,8 @@
 //! A conversation is a tree of messages: regenerating a reply or editing a question adds a sibling,
 //! so nothing a person wrote is lost; the conversation remembers which leaf is shown. A reply is in
 //! the database from its first word: [`Chats::begin_reply`], [`Chats::append`] as text comes,
-//! [`Chats::finish`]. Replies that were running when the program ended are marked interrupted by the
-//! next start, with the text they had; [`Chats::resume`] lets any cut reply grow again.
+//! [`Chats::finish`]. Replies that were running when the program ended are marked interrupted by
+//! the next start, with the text they had; [`Chats::resume`] lets any cut reply grow again.
 //!
 //! One value owns the connection; the node gives it a thread of its own, since every call may touch
 //! the disk. Times are arguments. Texts are [`Sensitive`]: no log shows them.
@@ -308,8 +308,8 @@ impl Chats {
         self.insert(conversation, parent, &new, now)
     }
 
-    /// Begins a reply of `model` after `parent`, and shows it. A second one after the same parent is
-    /// a sibling of the first.
+    /// Begins a reply of `model` after `parent`, and shows it. A second one after the same parent
+    /// is a sibling of the first.
     pub fn begin_reply(
         &mut self,
         conversation: ConversationId,
@@ -341,14 +341,16 @@ impl Chats {
         one(self.told(self.database.execute(sql, params![reply.0, route]))?, ChatsError::NotRunning)
     }
 
-    /// Lets a reply that was cut go on with its text; until it ends again, searching does not find it.
+    /// Lets a reply that was cut go on with its text; until it ends again, searching does not find
+    /// it.
     pub fn resume(&mut self, reply: MessageId) -> Result<(), ChatsError> {
         let sql = "UPDATE message SET finish = 'running'
                    WHERE id = ?1 AND role = 'assistant' AND finish NOT IN ('running', 'complete')";
         one(self.told(self.database.execute(sql, [reply.0]))?, ChatsError::NotCut)
     }
 
-    /// Ends a running reply; `route` is JSON, absent leaves what was noted. From here on it is found by searching.
+    /// Ends a running reply; `route` is JSON, absent leaves what was noted. From here on it is
+    /// found by searching.
     pub fn finish(
         &mut self,
         reply: MessageId,

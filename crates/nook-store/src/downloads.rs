@@ -1,8 +1,8 @@
 //! The downloads that are not over: which, and what the owner wants of each.
 //!
-//! One file, `downloads.json`, so that a restart, a full disk or a crash loses no entry of the list.
-//! How far each one is, is the business of who fetches; here is only what was asked for. Sources and
-//! keys are kept as text and understood by `nook-fetch`.
+//! One file, `downloads.json`, so that a restart, a full disk or a crash loses no entry of the
+//! list. How far each one is, is the business of who fetches; here is only what was asked for.
+//! Sources and keys are kept as text and understood by `nook-fetch`.
 
 use std::path::PathBuf;
 

@@ -1,9 +1,10 @@
 //! Model files that other programs of this user already hold: looked for, never touched.
 //!
-//! Each program has its usual folders ([`Elsewhere::usual`]); a look walks them with limits, reads the
-//! first bytes of what may be a model and, for Ollama, the manifests that give its blobs their names.
-//! Nothing is opened for writing and nothing is taken: the owner chooses what the library then uses in
-//! its place. Whether a file is a model that this program understands is `nook-model`'s knowledge.
+//! Each program has its usual folders ([`Elsewhere::usual`]); a look walks them with limits, reads
+//! the first bytes of what may be a model and, for Ollama, the manifests that give its blobs their
+//! names. Nothing is opened for writing and nothing is taken: the owner chooses what the library
+//! then uses in its place. Whether a file is a model that this program understands is
+//! `nook-model`'s knowledge.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -131,7 +132,8 @@ impl Elsewhere {
         let mut found = Vec::new();
         for (keeper, folder) in &self.folders {
             match keeper {
-                // Its blobs have no names; its manifests, one for each model and tag, say which are models.
+                // Its blobs have no names; its manifests, one for each model and tag, say which are
+                // models.
                 Keeper::Ollama => {
                     walk(&folder.join("manifests"), &mut |path| found.extend(blob(folder, path)));
                 }
@@ -152,8 +154,8 @@ impl Elsewhere {
     }
 }
 
-/// Shows `see` what lies below `folder` and is no folder itself. Links to folders are not followed, so
-/// no walk goes in circles.
+/// Shows `see` what lies below `folder` and is no folder itself. Links to folders are not followed,
+/// so no walk goes in circles.
 fn walk(folder: &Path, see: &mut dyn FnMut(&Path)) {
     let (mut open, mut passed) = (vec![(folder.to_owned(), 0)], 0);
     while let Some((folder, depth)) = open.pop() {
@@ -173,7 +175,8 @@ fn walk(folder: &Path, see: &mut dyn FnMut(&Path)) {
     }
 }
 
-/// The model file that a manifest names. Its text is not believed: a digest is 64 digits, nothing else.
+/// The model file that a manifest names. Its text is not believed: a digest is 64 digits, nothing
+/// else.
 fn blob(folder: &Path, manifest: &Path) -> Option<FoundFile> {
     // Only a file: a pipe would be waited for.
     let about = fs::metadata(manifest).ok().filter(fs::Metadata::is_file)?;

@@ -113,14 +113,14 @@ impl Home {
         Ok(Self { data, runtime, tag, is_default, _held: Arc::new(held) })
     }
 
-    /// The data folder of the home at `choice`, without opening the home. Nothing is made: it may be
-    /// missing.
+    /// The data folder of the home at `choice`, without opening the home. Nothing is made: it may
+    /// be missing.
     pub fn data_of(choice: &HomeChoice) -> Result<PathBuf, HomeError> {
         named_folder(choice, usual_folder())
     }
 
-    /// The folder for sockets of the home at `choice`, without opening the home: for whoever talks to
-    /// the node that holds it.
+    /// The folder for sockets of the home at `choice`, without opening the home: for whoever talks
+    /// to the node that holds it.
     pub fn runtime_of(choice: &HomeChoice) -> Result<PathBuf, HomeError> {
         let data = data_folder(choice, usual_folder())?;
         runtime_folder(&data, &tag_of(&data))
@@ -172,7 +172,8 @@ fn named_folder(choice: &HomeChoice, usual: Option<PathBuf>) -> Result<PathBuf, 
     }
 }
 
-/// The data folder, made where it is missing. It has one name from here on, whatever links lead to it.
+/// The data folder, made where it is missing. It has one name from here on, whatever links lead to
+/// it.
 fn data_folder(choice: &HomeChoice, usual: Option<PathBuf>) -> Result<PathBuf, HomeError> {
     let data = named_folder(choice, usual)?;
     durable::create_private_folder(&data)?;

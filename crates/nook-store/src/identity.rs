@@ -2,9 +2,9 @@
 //!
 //! The secret lives in the system's keyring, or in a 0600 file where none answers. The public id
 //! lives beside it in a file of its own, which is what makes the one rule checkable: **a new
-//! identity is minted only when neither a secret nor a public id exists.** A keyring that is locked,
-//! gone or holds another key is a message to the user; a second identity would silently unpair this
-//! device from the whole house.
+//! identity is minted only when neither a secret nor a public id exists.** A keyring that is
+//! locked, gone or holds another key is a message to the user; a second identity would silently
+//! unpair this device from the whole house.
 //!
 //! [`load_or_mint`] is called once at start, from a thread that may wait a few seconds.
 
@@ -211,8 +211,8 @@ impl Files {
         text.trim().parse().map(Some).map_err(|_| broken())
     }
 
-    /// Makes a key of a stored secret, if it is the key of `known`; notes the id where none is noted
-    /// (the start that minted it was killed in between).
+    /// Makes a key of a stored secret, if it is the key of `known`; notes the id where none is
+    /// noted (the start that minted it was killed in between).
     fn accept(
         &self,
         secret: &[u8],

@@ -1,9 +1,9 @@
 //! How much this device computed for others, day by day, for the next start of the node.
 //!
-//! One file, `lent.json`, private to the owner: for each of the last seven days a number of positions.
-//! There is nothing else in it: not who asked, not which model, and nothing of what was said. Like what
-//! was measured it is worth no refusal to start: a file that cannot be read is reported, and the next
-//! save replaces it.
+//! One file, `lent.json`, private to the owner: for each of the last seven days a number of
+//! positions. There is nothing else in it: not who asked, not which model, and nothing of what was
+//! said. Like what was measured it is worth no refusal to start: a file that cannot be read is
+//! reported, and the next save replaces it.
 
 use std::path::PathBuf;
 
@@ -24,8 +24,8 @@ pub const LENT_DAYS_MAX: usize = 7;
 pub struct LentDay {
     /// Days since 1970-01-01 by the local calendar.
     pub day: u32,
-    /// Positions of their prompts and replies that went through layers of this device; one that came
-    /// twice counts twice.
+    /// Positions of their prompts and replies that went through layers of this device; one that
+    /// came twice counts twice.
     pub positions: u64,
 }
 
@@ -57,8 +57,9 @@ impl LentDays {
         }
     }
 
-    /// Drops days that are not among the last [`LENT_DAYS_MAX`] before and with `today`. Days that have
-    /// not come yet are those of a clock that was set back; they go too. Says whether any went.
+    /// Drops days that are not among the last [`LENT_DAYS_MAX`] before and with `today`. Days that
+    /// have not come yet are those of a clock that was set back; they go too. Says whether any
+    /// went.
     pub fn forget_old(&mut self, today: u32) -> bool {
         let before = self.days.len();
         let is_recent = |it: &LentDay| {

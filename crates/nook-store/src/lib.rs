@@ -1,11 +1,11 @@
 //! What one installation keeps: identity, settings, paired devices, the port's key, chats, models.
 //!
-//! Everything begins with a [`Home`], which holds the data folder exclusively. Each kind of data has
-//! one owner value (`SettingsFile`, `Peers`, `PortKeys`, `Chats`, `Library`, `Downloads`,
-//! `MeasuredFile`, `LentDaysFile`) that reads at start and
-//! writes through at once: a change counts when it is on the disk, and a failed write leaves the old
-//! state in force, in memory and in the file. A file that cannot be understood is an error with its
-//! place and what to do; it is never taken for an empty one and never overwritten.
+//! Everything begins with a [`Home`], which holds the data folder exclusively. Each kind of data
+//! has one owner value (`SettingsFile`, `Peers`, `PortKeys`, `Chats`, `Library`, `Downloads`,
+//! `MeasuredFile`, `LentDaysFile`) that reads at start and writes through at once: a change counts
+//! when it is on the disk, and a failed write leaves the old state in force, in memory and in the
+//! file. A file that cannot be understood is an error with its place and what to do; it is never
+//! taken for an empty one and never overwritten.
 //!
 //! Calls may wait for the disk: keep them off the runtime's threads. Nothing here reads the clock,
 //! and no secret or text of a chat is in any `Debug` output.

@@ -82,7 +82,8 @@ pub enum FileStanding {
     Away,
 }
 
-/// The models of one home. A clone is what the list was at that moment: for looks at the disk that wait.
+/// The models of one home. A clone is what the list was at that moment: for looks at the disk that
+/// wait.
 #[derive(Debug, Clone)]
 pub struct Library {
     /// The folder in the home: Ember's, and everybody's unless the owner has chosen another one.
@@ -151,11 +152,11 @@ enum Place {
 }
 
 impl Library {
-    /// Opens the library of `home` and sees to it that Ember is there and whole. Its other files lie in
-    /// the folder `chosen`, or in the usual one.
+    /// Opens the library of `home` and sees to it that Ember is there and whole. Its other files
+    /// lie in the folder `chosen`, or in the usual one.
     ///
-    /// A chosen folder is never made here: its disk may not be plugged in, and an empty folder in its
-    /// place would take what belongs there. See [`Library::is_there`].
+    /// A chosen folder is never made here: its disk may not be plugged in, and an empty folder in
+    /// its place would take what belongs there. See [`Library::is_there`].
     ///
     /// `digest_of` validates a model file and says what it is; it is asked for Ember at the first
     /// start of each build.
@@ -242,8 +243,8 @@ impl Library {
         self.chosen.is_none()
     }
 
-    /// Whether that folder is there and the one that is meant, by a look at the disk. The empty folder
-    /// on which a disk is to appear is not.
+    /// Whether that folder is there and the one that is meant, by a look at the disk. The empty
+    /// folder on which a disk is to appear is not.
     #[must_use]
     pub fn is_there(&self) -> bool {
         match &self.chosen {
@@ -266,8 +267,8 @@ impl Library {
         }
     }
 
-    /// Marks a chosen folder that its files prove and that has no mark, and takes away what interrupted
-    /// imports left there; all else in it may be the user's.
+    /// Marks a chosen folder that its files prove and that has no mark, and takes away what
+    /// interrupted imports left there; all else in it may be the user's.
     fn see_to_chosen(&self, home: &Home) {
         let Some(chosen) = self.chosen.as_deref().filter(|_| self.is_there()) else { return };
         if !moving::is_marked(chosen)
@@ -284,9 +285,9 @@ impl Library {
     }
 
     /// Takes a staged file into the list under `name`, or under a name made of its file's. A model
-    /// that is there already stays as it is, and is returned. One whose file is gone or changed keeps its
-    /// name, and is found in the new file from then on; what lies in its old place stays there. While the
-    /// folder is away nobody knows which of them is gone.
+    /// that is there already stays as it is, and is returned. One whose file is gone or changed
+    /// keeps its name, and is found in the new file from then on; what lies in its old place stays
+    /// there. While the folder is away nobody knows which of them is gone.
     pub fn adopt(
         &mut self,
         staged: Staged,

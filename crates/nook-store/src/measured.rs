@@ -1,9 +1,9 @@
 //! What was measured of devices and models, for the next start of the node.
 //!
-//! One file, `measured.json`, private to the owner: speeds, ways, sizes of numbers, and who is left out
-//! until when. Numbers, ids and digests are all that is in it. Everything has the time of its last
-//! measurement, and what is older than its life is not handed out again. Nothing here is worth a
-//! refusal to start: a file that cannot be read is reported, and the next save replaces it.
+//! One file, `measured.json`, private to the owner: speeds, ways, sizes of numbers, and who is left
+//! out until when. Numbers, ids and digests are all that is in it. Everything has the time of its
+//! last measurement, and what is older than its life is not handed out again. Nothing here is worth
+//! a refusal to start: a file that cannot be read is reported, and the next save replaces it.
 
 use std::path::PathBuf;
 
@@ -17,8 +17,8 @@ use crate::json::{self, DocumentError};
 const FILE: &str = "measured.json";
 const VERSION: u64 = 1;
 
-/// How long the speed of a device, and the way to it, are believed without a new measurement: another
-/// network, another driver, another machine under the same name.
+/// How long the speed of a device, and the way to it, are believed without a new measurement:
+/// another network, another driver, another machine under the same name.
 pub const SPEED_LIFE_SECONDS: u64 = 7 * 24 * 3600;
 
 /// How long the sizes of a model's numbers are believed. They belong to the file, not to a machine.

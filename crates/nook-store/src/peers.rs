@@ -179,8 +179,8 @@ impl Peers {
         })
     }
 
-    /// Notes that a device was reached at `address` at `now` (seconds since 1970). Written only when
-    /// that is news.
+    /// Notes that a device was reached at `address` at `now` (seconds since 1970). Written only
+    /// when that is news.
     pub fn note_reached(
         &mut self,
         id: PeerId,

@@ -1,8 +1,9 @@
 //! All keys that open the local port: the main one, and named ones for single programs.
 //!
-//! A named key is told once, when it is made; `port-keys.json` holds what it hashes to, so neither this
-//! program nor whoever reads the file can tell it again. It can be taken back alone, and what is
-//! shown of requests says which program asked. The main key (`PortKey`) stays readable to its owner.
+//! A named key is told once, when it is made; `port-keys.json` holds what it hashes to, so neither
+//! this program nor whoever reads the file can tell it again. It can be taken back alone, and what
+//! is shown of requests says which program asked. The main key (`PortKey`) stays readable to its
+//! owner.
 
 use std::sync::Arc;
 

@@ -156,11 +156,12 @@ impl Node {
         wish.ask(self.client()).await
     }
 
-    /// Begins a reply, follows it until `tokens` were said, and holds it there: something can be done in its
-    /// middle, however slowly the test gets to it. It goes on when the standstill is dropped.
+    /// Begins a reply, follows it until `tokens` were said, and holds it there: something can be
+    /// done in its middle, however slowly the test gets to it. It goes on when the standstill is
+    /// dropped.
     ///
-    /// Until then this node's workers, which must run by now, are slow: on a fast machine a reply would be at
-    /// its end before its first tokens are heard of here.
+    /// Until then this node's workers, which must run by now, are slow: on a fast machine a reply
+    /// would be at its end before its first tokens are heard of here.
     pub async fn held_reply(
         &self,
         wish: &Wish,

@@ -89,8 +89,9 @@ impl Bridge {
         Ok(bridge)
     }
 
-    /// The same with the calling thread at the bridge until it is dropped: what that thread listens at, dials and
-    /// starts from now on is on this network. Only the system's owner may move a thread.
+    /// The same with the calling thread at the bridge until it is dropped: what that thread listens
+    /// at, dials and starts from now on is on this network. Only the system's owner may move a
+    /// thread.
     pub(crate) fn visit(mut self) -> anyhow::Result<Self> {
         self.visit = Some(Visit::begin(self.hub.child.id())?);
         Ok(self)
@@ -130,14 +131,16 @@ impl Bridge {
         self.hub.run(&format!("ip link set cable{room} type bridge_slave {kinds}"))
     }
 
-    /// Gives a room another address, as another Wi-Fi does; connections of the old one are just dead.
+    /// Gives a room another address, as another Wi-Fi does; connections of the old one are just
+    /// dead.
     pub fn readdress(&self, room: usize, last: u8) -> anyhow::Result<()> {
         self.rooms[room].run("ip address flush dev eth0")?;
         self.rooms[room].run(&format!("ip address add 10.77.0.{last}/24 dev eth0"))
     }
 }
 
-/// Where a device or a cable listens that the test plays: at the bridge if it visits one, else on loopback.
+/// Where a device or a cable listens that the test plays: at the bridge if it visits one, else on
+/// loopback.
 pub(crate) fn own_address() -> Ipv4Addr {
     // The system knows where the calling thread is.
     match UdpSocket::bind((HUB, 0)) {

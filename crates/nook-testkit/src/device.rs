@@ -1,7 +1,7 @@
 //! A device under the test's control: real identity, real pairing, real links, no node.
 //!
-//! It can do what no node does: ask for anything at all, and answer as the test wants. What comes to
-//! it waits in [`Device::next_event`].
+//! It can do what no node does: ask for anything at all, and answer as the test wants. What comes
+//! to it waits in [`Device::next_event`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,7 +55,8 @@ pub enum Asked {
 }
 
 impl Device {
-    /// A new identity with a port of its own, on this machine or at the bridge that the test visits.
+    /// A new identity with a port of its own, on this machine or at the bridge that the test
+    /// visits.
     pub fn start(name: &'static str) -> anyhow::Result<Self> {
         Self::with(name, vec![SocketAddr::new(own_address().into(), 0)], None)
     }
@@ -112,7 +113,8 @@ impl Device {
         Ok(peer)
     }
 
-    /// Types the code that somebody shows; the link comes once the other side trusts this device so far.
+    /// Types the code that somebody shows; the link comes once the other side trusts this device so
+    /// far.
     pub async fn join(&mut self, window: &PairingView) -> anyhow::Result<PeerId> {
         let address: SocketAddr =
             window.addresses.last().context("a code comes with an address")?.parse()?;

@@ -1,9 +1,10 @@
 //! A web server of model files that behaves as badly as it is told. For tests only.
 //!
-//! It speaks HTTP/1.1 over real sockets on this machine, one request a connection, so a test decides
-//! about every byte: it breaks off, stalls, lies about lengths and forgets ranges. A [`Served`] says
-//! what lies under a path; its faults are used up one a request, then it behaves. Threads of the
-//! standard library only, so that tests below the node include this file as a module of their own.
+//! It speaks HTTP/1.1 over real sockets on this machine, one request a connection, so a test
+//! decides about every byte: it breaks off, stalls, lies about lengths and forgets ranges. A
+//! [`Served`] says what lies under a path; its faults are used up one a request, then it behaves.
+//! Threads of the standard library only, so that tests below the node include this file as a module
+//! of their own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};

@@ -1,11 +1,12 @@
 //! Files with known answers, and what becomes of a test that has none.
 //!
-//! Small ones are in the tree, below `tests/fixtures`, so what they prove is proven on every clone. Large
-//! ones lie in the folder `shared` beside the checkout, and prove the same on more files. A test that finds
-//! no large ones says so and goes on without, or fails where a CI system runs it: there they must be.
+//! Small ones are in the tree, below `tests/fixtures`, so what they prove is proven on every clone.
+//! Large ones lie in the folder `shared` beside the checkout, and prove the same on more files. A
+//! test that finds no large ones says so and goes on without, or fails where a CI system runs it:
+//! there they must be.
 //!
-//! The crates that `nook-node` is made of include this file by its path: if they used `nook-testkit`, their
-//! tests would be built anew with every change of the node.
+//! The crates that `nook-node` is made of include this file by its path: if they used
+//! `nook-testkit`, their tests would be built anew with every change of the node.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -35,8 +36,8 @@ pub fn fixture(path: &str) -> PathBuf {
     file
 }
 
-/// A file or folder of `shared`, for what `test` proves beyond the files in the tree; `None`, loudly, where
-/// there is none.
+/// A file or folder of `shared`, for what `test` proves beyond the files in the tree; `None`,
+/// loudly, where there is none.
 ///
 /// # Panics
 ///

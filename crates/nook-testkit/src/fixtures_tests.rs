@@ -1,5 +1,5 @@
-//! Promise: a proof whose files are missing is missed in CI, and said to be missing elsewhere. (Beside the file
-//! that is meant, because other crates include that one.)
+//! Promise: a proof whose files are missing is missed in CI, and said to be missing elsewhere.
+//! (Beside the file that is meant, because other crates include that one.)
 
 use crate::fixtures::{fixture, is_ci, look};
 

@@ -18,7 +18,8 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// What the process `pid` takes now; `None` when it has ended, or where the system has no `/proc`.
+    /// What the process `pid` takes now; `None` when it has ended, or where the system has no
+    /// `/proc`.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -27,8 +27,8 @@ impl Household {
         Self::start(plans, None).await
     }
 
-    /// The same with each node on a machine of its own: a network namespace on a bridge. Where the system does not
-    /// allow that, all are on this machine, and standard error says so.
+    /// The same with each node on a machine of its own: a network namespace on a bridge. Where the
+    /// system does not allow that, all are on this machine, and standard error says so.
     ///
     /// No socket of the test reaches them; for that there is [`Household::apart_with_test`].
     pub async fn apart(plans: impl IntoIterator<Item = NodePlan>) -> anyhow::Result<Self> {
@@ -36,8 +36,8 @@ impl Household {
         Self::on(Bridge::build(plans.len()), plans).await
     }
 
-    /// The same, and the test is one more machine on that network until the household is dropped. Only its own
-    /// thread is, so its runtime must have no others.
+    /// The same, and the test is one more machine on that network until the household is dropped.
+    /// Only its own thread is, so its runtime must have no others.
     pub async fn apart_with_test(
         plans: impl IntoIterator<Item = NodePlan>,
     ) -> anyhow::Result<Self> {
@@ -181,7 +181,8 @@ impl Household {
 
 /// Says that the devices of a test, which were to be machines of their own, are all on this one.
 fn on_loopback(because: &str) {
-    // The harness names the thread of a test after it, but not where the test is alone in its process.
+    // The harness names the thread of a test after it, but not where the test is alone in its
+    // process.
     let named = nook_base::env::text("NEXTEST_TEST_NAME");
     let thread = std::thread::current();
     let test = named.as_deref().or(thread.name()).unwrap_or("a test");

@@ -310,7 +310,8 @@ impl Desk {
             while let Ok(message) = from_worker.recv().await {
                 let Ok(mut message) = message.into_peer() else { return };
                 if let Message::Chunk(chunk) = &mut message {
-                    // Rows have one width throughout, so answers come in the pieces of their inputs.
+                    // Rows have one width throughout, so answers come in the pieces of their
+                    // inputs.
                     let input = inputs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                     self.spoil(&mut chunk.bytes, input);
                 }

@@ -1,13 +1,13 @@
 //! What the household tests are made of. For tests only; nothing here is part of the product.
 //!
 //! Real parts throughout: [`Household`] starts real nodes as processes of their own, each with its
-//! own home, and speaks with them through the owner's own door (`nook-control`). [`Replying`] follows
-//! a reply, so that a test can do something at a chosen token. [`Device`] is a device under the test's
-//! control, [`Lender`] one that computes with a real worker and keeps all that it is sent.
-//! [`Secrets`] looks for what must not be found. [`Bridge`] is a network of its own, made of
-//! namespaces, on which each node of a [`Household::apart`] is a machine of its own, [`Proxy`] a bad cable
-//! between two devices, [`FileServer`] a bad server of model files, `SystemBus` what says that a machine is
-//! about to sleep (Linux).
+//! own home, and speaks with them through the owner's own door (`nook-control`). [`Replying`]
+//! follows a reply, so that a test can do something at a chosen token. [`Device`] is a device under
+//! the test's control, [`Lender`] one that computes with a real worker and keeps all that it is
+//! sent. [`Secrets`] looks for what must not be found. [`Bridge`] is a network of its own, made of
+//! namespaces, on which each node of a [`Household::apart`] is a machine of its own, [`Proxy`] a
+//! bad cable between two devices, [`FileServer`] a bad server of model files, `SystemBus` what says
+//! that a machine is about to sleep (Linux).
 //!
 //! Everything that is started here ends with its owner, also when a test fails.
 

@@ -19,7 +19,8 @@ use crate::process::{Signal, Throttle, children, lives, signal, starve};
 use crate::program::nook;
 use crate::secrets::files_below;
 
-/// Longest wait for anything that a node is to show; a busy machine of two cores needs a part of it.
+/// Longest wait for anything that a node is to show; a busy machine of two cores needs a part of
+/// it.
 const STATE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Longest wait for a node to end in order.
@@ -100,7 +101,8 @@ impl Node {
         Ok((file.context("the built-in model lies in the home")?, model.digest.parse()?))
     }
 
-    /// The bytes of the built-in model under another name, which makes it another model with the same answers.
+    /// The bytes of the built-in model under another name, which makes it another model with the
+    /// same answers.
     pub async fn renamed_built_in(&self) -> anyhow::Result<Vec<u8>> {
         let (file, _) = self.built_in().await?;
         let mut bytes = fs::read(file)?;
@@ -346,8 +348,8 @@ fn is_worker(pid: u32) -> bool {
     lives(pid) && words.split(|byte| *byte == 0).any(|word| word == b"worker")
 }
 
-/// Words that make a program end with the test program, should that be killed; none where the system
-/// has no such tool.
+/// Words that make a program end with the test program, should that be killed; none where the
+/// system has no such tool.
 pub(crate) fn leash() -> impl Iterator<Item = OsString> {
     static IS_THERE: OnceLock<bool> = OnceLock::new();
     let is_there = IS_THERE.get_or_init(|| {
@@ -366,7 +368,8 @@ fn spawn(plan: &NodePlan, home: &Path, runtime: &Path, start: u32) -> anyhow::Re
     // The keychain holds one identity a user; these nodes are several, so each keeps a file.
     command.env("INGLENOOK_KEYRING", "off").env("INGLENOOK_LOG", plan.log);
     command.env_remove("INGLENOOK_HOME").env("NO_COLOR", "1");
-    // Temporary files of the node can be looked through; sockets stay where the owner looks for them.
+    // Temporary files of the node can be looked through; sockets stay where the owner looks for
+    // them.
     let temp = home.parent().context("a home lies in the household's folder")?.join("temp");
     command.env("TMPDIR", temp);
     command.env("XDG_RUNTIME_DIR", runtime.parent().context("sockets lie in a folder")?);

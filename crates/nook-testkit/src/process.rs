@@ -41,16 +41,16 @@ pub fn signal(pid: u32, signal: Signal) {
     let _ = Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
-/// The system gives a process no more memory from now on; what it has is its own. A process that has gone is an
-/// error, and so is a machine without `prlimit` (util-linux).
+/// The system gives a process no more memory from now on; what it has is its own. A process that
+/// has gone is an error, and so is a machine without `prlimit` (util-linux).
 pub(crate) fn starve(pid: u32) -> anyhow::Result<()> {
     let ran = Command::new("prlimit").args(["--pid", &pid.to_string(), "--data=0"]).status()?;
     anyhow::ensure!(ran.success(), "prlimit: {ran}");
     Ok(())
 }
 
-/// Asks a program to end once `when` says so, and waits for its end; what it said. One that does not end is killed,
-/// which is an error.
+/// Asks a program to end once `when` says so, and waits for its end; what it said. One that does
+/// not end is killed, which is an error.
 pub async fn interrupted(child: Child, when: mpsc::Receiver<()>) -> anyhow::Result<Output> {
     let pid = child.id();
     let interrupting = tokio::task::spawn_blocking(move || {

@@ -1,8 +1,8 @@
 //! A TCP proxy between two devices: a cable that is slow, narrow, torn or cut, as a test wants it.
 //!
 //! One side dials the proxy ([`crate::Device::behind`]), which dials the other. Bytes pass in order
-//! and unread (they are encrypted); only when they arrive is changed, or that they do not. What a cut
-//! holds back comes late when it is mended, as TCP would send it again.
+//! and unread (they are encrypted); only when they arrive is changed, or that they do not. What a
+//! cut holds back comes late when it is mended, as TCP would send it again.
 
 use std::io;
 use std::net::SocketAddr;
@@ -102,8 +102,8 @@ impl Weather {
 }
 
 impl Proxy {
-    /// A proxy that leads to `target`, on this machine or at the bridge that the test visits. What is random in it
-    /// follows from `seed`.
+    /// A proxy that leads to `target`, on this machine or at the bridge that the test visits. What
+    /// is random in it follows from `seed`.
     pub async fn start(target: SocketAddr, seed: u64) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((own_address(), 0)).await?;
         let address = listener.local_addr()?;

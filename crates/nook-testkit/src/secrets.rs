@@ -1,5 +1,6 @@
 //! Looks for what must not be found: texts, token ids, activations, in every form in which they are
-//! usually leaked: as they are, little-endian in two widths, as varints, decimal, hexadecimal, base64.
+//! usually leaked: as they are, little-endian in two widths, as varints, decimal, hexadecimal,
+//! base64.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,8 +1,8 @@
 //! A system bus of its own, and somebody on it who plays logind. For tests only.
 //!
-//! The bus is a real dbus-daemon, and over it goes what goes over the system's: calls, signals, and the open
-//! files that are the locks. logind itself cannot run in a test: there is one for a machine, root's, and what
-//! it does at the end is to put the machine to sleep.
+//! The bus is a real dbus-daemon, and over it goes what goes over the system's: calls, signals, and
+//! the open files that are the locks. logind itself cannot run in a test: there is one for a
+//! machine, root's, and what it does at the end is to put the machine to sleep.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, PipeReader, Read};

@@ -2,9 +2,9 @@
 //!
 //! Owns the bridge to llguidance: [`Grammars`] holds a model's vocabulary as its trie of bytes and
 //! makes a [`Constraint`] for each reply; the node asks it for a [`TokenMask`] before a token is
-//! chosen and tells it which one was. Nothing here sees logits. Grammars come from clients, so sizes
-//! and steps are limited (llguidance's own limits, and those here), and a fault inside becomes
-//! an error. Reference: llguidance's documentation of JSON schemas and of its Lark dialect.
+//! chosen and tells it which one was. Nothing here sees logits. Grammars come from clients, so
+//! sizes and steps are limited (llguidance's own limits, and those here), and a fault inside
+//! becomes an error. Reference: llguidance's documentation of JSON schemas and of its Lark dialect.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::tokenizer::Tokenizer;
 /// Largest schema or grammar, in bytes of its text; a larger one is refused.
 pub const SCHEMA_BYTES_MAX: usize = 256 << 10;
 
-/// Most objects, arrays and values in a schema; one with more is refused. Compiling takes a time that
-/// grows with the square of the properties of one object.
+/// Most objects, arrays and values in a schema; one with more is refused. Compiling takes a time
+/// that grows with the square of the properties of one object.
 pub const SCHEMA_NODES_MAX: usize = 2_000;
 
 /// Deepest nesting of a schema, in levels of its JSON; a deeper one is refused.
 pub const SCHEMA_DEPTH_MAX: usize = 64;
 
-/// Stack of the thread that compiles a form. llguidance calls itself once for each level of a schema
-/// and for each property of an object. Only what is used becomes memory.
+/// Stack of the thread that compiles a form. llguidance calls itself once for each level of a
+/// schema and for each property of an object. Only what is used becomes memory.
 const STACK_BYTES: usize = 256 << 20;
 
-/// Longest token that a grammar may use, in bytes: the trie's depth is limited. Longer ones (runs of
-/// white space) are never chosen under a grammar.
+/// Longest token that a grammar may use, in bytes: the trie's depth is limited. Longer ones (runs
+/// of white space) are never chosen under a grammar.
 const TOKEN_BYTES_MAX: usize = 512;
 
 /// Bytes of all tokens together, an upper bound for the trie's nodes.

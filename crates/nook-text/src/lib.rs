@@ -6,9 +6,9 @@
 //! template may write into a prompt.
 //!
 //! A prompt goes [`ChatTemplate::render`] → [`Tokenizer::encode_chat`] → (model) → [`Sampler`] →
-//! [`ReplyText`] → [`SaidParser`], which tells text, thinking and calls of tools apart. Where a reply
-//! must have a form, a [`Constraint`] says before each token which may come. What a user wrote never becomes a control token on that way: see
-//! [`template::RenderedPrompt`].
+//! [`ReplyText`] → [`SaidParser`], which tells text, thinking and calls of tools apart. Where a
+//! reply must have a form, a [`Constraint`] says before each token which may come. What a user
+//! wrote never becomes a control token on that way: see [`template::RenderedPrompt`].
 
 pub mod grammar;
 mod rendered;

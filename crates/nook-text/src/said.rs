@@ -1,9 +1,9 @@
 //! What a model says, told apart: text, thinking, calls of tools.
 //!
 //! Owns the reading side of the forms that `tools` writes. [`SaidParser`] takes decoded text as it
-//! comes, streamed or not, and hands on what is certain: text that cannot be the beginning of a mark
-//! at once, the arguments of a call while they grow. What looks like a call and is none is text
-//! again; nothing is lost. White space before the first word decides nothing.
+//! comes, streamed or not, and hands on what is certain: text that cannot be the beginning of a
+//! mark at once, the arguments of a call while they grow. What looks like a call and is none is
+//! text again; nothing is lost. White space before the first word decides nothing.
 
 mod call;
 

@@ -1,12 +1,12 @@
 //! Logits to one token id.
 //!
-//! Owns the random numbers of one reply, and how often it used which token. Order, as in llama.cpp's
-//! default chain: what a grammar forbids goes, then biases and penalties → top-k → top-p → min-p →
-//! temperature, so top-p and min-p see the model's own probabilities and the expensive steps run over
-//! few candidates. Frequency and presence penalties are OpenAI's: they count the tokens of the reply,
-//! not of the prompt. The same settings, logits and history give the same
-//! tokens: random numbers are ChaCha8 from the seed, ties go to the lower id, and probabilities are
-//! computed in `f64` in one fixed order.
+//! Owns the random numbers of one reply, and how often it used which token. Order, as in
+//! llama.cpp's default chain: what a grammar forbids goes, then biases and penalties → top-k →
+//! top-p → min-p → temperature, so top-p and min-p see the model's own probabilities and the
+//! expensive steps run over few candidates. Frequency and presence penalties are OpenAI's: they
+//! count the tokens of the reply, not of the prompt. The same settings, logits and history give the
+//! same tokens: random numbers are ChaCha8 from the seed, ties go to the lower id, and
+//! probabilities are computed in `f64` in one fixed order.
 
 use std::collections::BTreeMap;
 
@@ -160,8 +160,8 @@ impl Sampler {
             .map(|(id, shift)| (*id, shift.bias))
     }
 
-    /// Goes on behind tokens that the same sampler has chosen elsewhere: what it chooses next is what it
-    /// would have chosen there.
+    /// Goes on behind tokens that the same sampler has chosen elsewhere: what it chooses next is
+    /// what it would have chosen there.
     pub fn go_on_after(&mut self, chosen: &[u32]) {
         for id in chosen {
             if self.draws() {

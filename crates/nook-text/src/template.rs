@@ -239,8 +239,8 @@ impl ChatTemplate {
         self.render_folding(&values, &options, &Map::new())
     }
 
-    /// Renders a conversation with tools: as the template itself writes them, or in the default form
-    /// of [`crate::tools`]. `options.tools` is not looked at. Folds like [`Self::render`].
+    /// Renders a conversation with tools: as the template itself writes them, or in the default
+    /// form of [`crate::tools`]. `options.tools` is not looked at. Folds like [`Self::render`].
     pub fn render_turns(
         &self,
         turns: &[Turn],
@@ -332,8 +332,9 @@ impl ChatTemplate {
     }
 
     /// What the template makes of messages, exactly as the publisher's environment would render
-    /// them: control tokens in a message stay what they are, nothing is folded, and a lost user text
-    /// is reported instead of refused. For looking inside; a prompt comes from [`Self::render`].
+    /// them: control tokens in a message stay what they are, nothing is folded, and a lost user
+    /// text is reported instead of refused. For looking inside; a prompt comes from
+    /// [`Self::render`].
     pub fn preview(
         &self,
         messages: &[Value],

@@ -181,10 +181,10 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The ids after which a model fills the gap between two texts: `before` and `behind` with the marks of
-    /// fill-in-the-middle training (Bavarian et al. 2022, arXiv:2207.14255, the order prefix, suffix, middle),
-    /// and BOS first where the vocabulary wants it. `None` where the vocabulary has no such marks. What the
-    /// texts spell out stays text.
+    /// The ids after which a model fills the gap between two texts: `before` and `behind` with the
+    /// marks of fill-in-the-middle training (Bavarian et al. 2022, arXiv:2207.14255, the order
+    /// prefix, suffix, middle), and BOS first where the vocabulary wants it. `None` where the
+    /// vocabulary has no such marks. What the texts spell out stays text.
     pub fn encode_gap(&self, before: &str, behind: &str) -> Result<Option<Vec<u32>>, EncodeError> {
         let Some([first, second, fill]) = self.kinds.gap_marks() else { return Ok(None) };
         let mut ids: Vec<u32> = self.bos.filter(|_| self.add_bos).into_iter().collect();

@@ -3,9 +3,10 @@
 //! [`make`] takes programs that are built, lays out beside them what a package holds ([`contents`]:
 //! completions, manual pages, licences, metadata), asks [`needs`] which libraries they want of the
 //! system, and hands all of it to the bundler as a configuration that is merged into
-//! `src-tauri/tauri.conf.json`. The bundler patches the program that it packs, so everything happens in
-//! a folder of its own under the target folder: what Cargo built stays as it was, and sizes and hashes
-//! are those of the packed files. [`look`] reads packages that are made and names their faults.
+//! `src-tauri/tauri.conf.json`. The bundler patches the program that it packs, so everything
+//! happens in a folder of its own under the target folder: what Cargo built stays as it was, and
+//! sizes and hashes are those of the packed files. [`look`] reads packages that are made and names
+//! their faults.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +37,8 @@ pub(crate) struct BundleOptions {
     /// Without optimisation, from the everyday build: quick to make, for looking at
     #[arg(long)]
     debug: bool,
-    /// Drive the packed programs as well; in CI (`CI` is set) install the .deb for that and remove it
+    /// Drive the packed programs as well; in CI (`CI` is set) install the .deb for that and remove
+    /// it
     #[arg(long)]
     drive: bool,
     /// Install missing system packages without asking
@@ -162,7 +164,8 @@ fn configuration_text(
         "deb": {"files": map(&files.deb), "section": "utils", "desktopTemplate": template},
         "rpm": {"files": map(&files.rpm), "desktopTemplate": template},
     });
-    // An array takes the place of the one in the file; where nothing was found out, that one stands.
+    // An array takes the place of the one in the file; where nothing was found out, that one
+    // stands.
     if let Some(depends) = &wanted.deb {
         linux["deb"]["depends"] = json!(depends);
     }
@@ -210,8 +213,8 @@ impl<'a> Programs<'a> {
 }
 
 impl Packages {
-    /// Says how large programs and packages are, and their hashes: of the packed programs, which are not
-    /// the bytes that Cargo built.
+    /// Says how large programs and packages are, and their hashes: of the packed programs, which
+    /// are not the bytes that Cargo built.
     pub(crate) fn say(&self, places: &Places) -> Result<()> {
         let programs = [TRAY_APP, NOOK].map(|name| self.unpacked.join("usr/bin").join(name));
         let named = programs.iter().map(|path| ("program", path));

@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: a million damaged model files against the reader of headers and the model.
 //!
 //! The cases and what must be true of them are nook-model's (`tests/common/fuzz.rs`); its tests run
-//! some of them each time. Here its example `fuzz_headers` runs more, in the usual build: the crates that
-//! work are optimised in it, and it notices arithmetic that overflows.
+//! some of them each time. Here its example `fuzz_headers` runs more, in the usual build: the
+//! crates that work are optimised in it, and it notices arithmetic that overflows.
 
 use anyhow::Result;
 use clap::Args;

@@ -37,7 +37,8 @@ struct Line {
 
 #[derive(Debug, Subcommand)]
 enum Order {
-    /// Set everything up and start the tray app; without a display, a whole household (`nook house`)
+    /// Set everything up and start the tray app; without a display, a whole household (`nook
+    /// house`)
     Run(launch::RunOptions),
     /// Run every check and test, stage by stage
     Test(stages::TestOptions),
@@ -51,16 +52,18 @@ enum Order {
     Bench(bench::BenchOptions),
     /// Plan for hundreds of made-up households and check every plan
     Simulate(simulate::SimulateOptions),
-    /// Kill, freeze and drain the nodes of a household while they answer, and look for what is left over
+    /// Kill, freeze and drain the nodes of a household while they answer, and look for what is left
+    /// over
     Soak(soak::SoakOptions),
     /// Feed a million damaged model files to the readers; none may do harm
     Fuzz(fuzz::FuzzOptions),
     /// Run the tests of kernels and models with AddressSanitizer, or under valgrind
     ///
-    /// AddressSanitizer is used where its runtime came with the toolchain (`librustc-*_rt.asan.*` among
-    /// the target's libraries); it runs every instruction set that the processor has. Else valgrind,
-    /// where it is installed, runs the kernels' tests on the plain and AVX2 paths. Neither is part of
-    /// `cargo xtask test`: the build and the run take minutes. What could not be run is said at the end.
+    /// AddressSanitizer is used where its runtime came with the toolchain (`librustc-*_rt.asan.*`
+    /// among the target's libraries); it runs every instruction set that the processor has. Else
+    /// valgrind, where it is installed, runs the kernels' tests on the plain and AVX2 paths.
+    /// Neither is part of `cargo xtask test`: the build and the run take minutes. What could not be
+    /// run is said at the end.
     Sanitize(sanitize::SanitizeOptions),
     /// Cross-build for Windows (and answer under wine), check for macOS
     Platforms(platforms::PlatformOptions),

@@ -1,9 +1,9 @@
 //! `cargo xtask platforms`: the other systems, as far as one Linux machine can tell.
 //!
 //! Windows: everything but the tray app is cross-built and `nook` answers under wine; the tray app
-//! is checked, and how far that goes is printed. macOS: everything but the tray app is checked, with
-//! zig as the C compiler; linking would need Apple's own kit. All of it builds in a folder of its
-//! own under the target folder, so that it never disturbs the everyday build.
+//! is checked, and how far that goes is printed. macOS: everything but the tray app is checked,
+//! with zig as the C compiler; linking would need Apple's own kit. All of it builds in a folder of
+//! its own under the target folder, so that it never disturbs the everyday build.
 
 use std::path::PathBuf;
 use std::time::Duration;

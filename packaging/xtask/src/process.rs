@@ -76,8 +76,9 @@ impl Program {
         Ok(())
     }
 
-    /// Like [`Program::run`]. The error of a program that fails has more lines than one where nobody
-    /// watches: what the program wrote last, so that the end of a long log tells what failed.
+    /// Like [`Program::run`]. The error of a program that fails has more lines than one where
+    /// nobody watches: what the program wrote last, so that the end of a long log tells what
+    /// failed.
     pub(crate) fn test(self) -> Result<()> {
         if std::io::stdout().is_terminal() { self.run() } else { self.run_and_quote() }
     }

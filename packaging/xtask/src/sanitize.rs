@@ -1,10 +1,11 @@
-//! `cargo xtask sanitize`: the tests of the kernels, and of the models over them, where wrong memory
-//! accesses are seen.
+//! `cargo xtask sanitize`: the tests of the kernels, and of the models over them, where wrong
+//! memory accesses are seen.
 //!
-//! AddressSanitizer sees the most and runs every instruction set of the processor. Its runtime comes
-//! with some toolchains; the flag that turns it on is unstable, so `RUSTC_BOOTSTRAP` is set for this
-//! one build, in a folder of its own. Otherwise valgrind runs the usual test programs; it shows them a
-//! processor without AVX-512, so the plain and the AVX2 kernels run. What was not run is said loudly.
+//! AddressSanitizer sees the most and runs every instruction set of the processor. Its runtime
+//! comes with some toolchains; the flag that turns it on is unstable, so `RUSTC_BOOTSTRAP` is set
+//! for this one build, in a folder of its own. Otherwise valgrind runs the usual test programs; it
+//! shows them a processor without AVX-512, so the plain and the AVX2 kernels run. What was not run
+//! is said loudly.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -82,7 +83,8 @@ fn address(places: &Places, compiler: &Compiler, kernels_only: bool) -> Result<(
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", "-Zsanitizer=address")
         .env("CARGO_TARGET_DIR", places.made("sanitize")?);
-    // Tests ask for impossible amounts of memory and expect a refusal, as the usual allocator gives.
+    // Tests ask for impossible amounts of memory and expect a refusal, as the usual allocator
+    // gives.
     let options =
         "detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1";
     run_all(build::collected(build)?.tests, |test| {

@@ -1,7 +1,7 @@
 //! `cargo xtask simulate`: the planner over hundreds of made-up households.
 //!
-//! Households, checks and figures are those of the program `simulate` of the `tests` package, which is
-//! built with optimisation, because it also times the planner. It fails when a check fails.
+//! Households, checks and figures are those of the program `simulate` of the `tests` package, which
+//! is built with optimisation, because it also times the planner. It fails when a check fails.
 
 use anyhow::Result;
 use clap::Args;

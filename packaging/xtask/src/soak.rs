@@ -1,7 +1,9 @@
-//! `cargo xtask soak`: a household of real nodes that are killed, frozen and drained for ten minutes.
+//! `cargo xtask soak`: a household of real nodes that are killed, frozen and drained for ten
+//! minutes.
 //!
-//! The program `soak` of the `tests` package does it with `nook` as it is shipped, so both are built with
-//! optimisation. It fails when a reply was wrong or stuck, or when anything was left over.
+//! The program `soak` of the `tests` package does it with `nook` as it is shipped, so both are
+//! built with optimisation. It fails when a reply was wrong or stuck, or when anything was left
+//! over.
 
 use anyhow::Result;
 use clap::Args;
@@ -12,7 +14,8 @@ use crate::process::cargo;
 /// What the soak is told.
 #[derive(Debug, Args)]
 pub(crate) struct SoakOptions {
-    /// Passed on to the soak: `--minutes 10 --conversations 200 --seed 0 --json`; `-- --help` tells all
+    /// Passed on to the soak: `--minutes 10 --conversations 200 --seed 0 --json`; `-- --help` tells
+    /// all
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<String>,
 }

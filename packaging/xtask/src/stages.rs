@@ -1,4 +1,5 @@
-//! `cargo xtask test`: every check and test as named stages, each timed, with one closing line each.
+//! `cargo xtask test`: every check and test as named stages, each timed, with one closing line
+//! each.
 //!
 //! A failing stage does not stop the others, except those that cannot run without it, so that one
 //! run tells everything. Nothing is skipped quietly: what did not run says why, and a part that is

@@ -1,8 +1,8 @@
 //! What one hop costs beyond its computing.
 //!
-//! The whole real path of a decode step: requester, TLS WebSocket link, helper node, its worker over
-//! the local socket, and back. The model is random, three layers of the wished width, of which the
-//! helper lends the middle one; every row of the result comes from a real forward pass.
+//! The whole real path of a decode step: requester, TLS WebSocket link, helper node, its worker
+//! over the local socket, and back. The model is random, three layers of the wished width, of which
+//! the helper lends the middle one; every row of the result comes from a real forward pass.
 
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,10 @@
 //! From the loss of a helper in the middle of a reply to the next token: SIGKILL, or SIGSTOP, after
 //! which it is there and answers nothing.
 //!
-//! The victim is the helper that the reply runs on. The clock starts before the signal is sent, which
-//! counts the time to send it in, and stops with the first token that comes after the news of the
-//! hand-over: tokens that were on their way at the kill do not count as the next one. Whoever takes
-//! over has the layers in memory, except where a row says otherwise.
+//! The victim is the helper that the reply runs on. The clock starts before the signal is sent,
+//! which counts the time to send it in, and stops with the first token that comes after the news of
+//! the hand-over: tokens that were on their way at the kill do not count as the next one. Whoever
+//! takes over has the layers in memory, except where a row says otherwise.
 
 use std::path::Path;
 use std::time::Instant;
@@ -29,16 +29,19 @@ const HELPERS: [&str; 2] = ["First", "Second"];
 /// Tokens of history when the helper is killed: the prompt and the beginning of the reply.
 const HISTORY: usize = 200;
 
-/// Tokens of the reply before the kill: a helper that is lost while the prompt is read is another case.
+/// Tokens of the reply before the kill: a helper that is lost while the prompt is read is another
+/// case.
 const SAID_MIN: usize = 4;
 
-/// Characters of a prompt that random weights, which know only bytes, read as almost [`HISTORY`] tokens.
+/// Characters of a prompt that random weights, which know only bytes, read as almost [`HISTORY`]
+/// tokens.
 const RANDOM_PROMPT_CHARACTERS: usize = 135;
 
 /// Most tokens of the reply: enough that it is not over before the hand-over is told.
 const REPLY_TOKENS_MAX: usize = 100;
 
-/// Replies in a row that may end by themselves before the helper is missed, before this is given up.
+/// Replies in a row that may end by themselves before the helper is missed, before this is given
+/// up.
 const SHORT_REPLIES_MAX: usize = 8;
 
 /// What a helper continues to be warm.
@@ -189,8 +192,8 @@ pub async fn household(what: &str, victims: Victims<'_>) -> anyhow::Result<KillR
 }
 
 /// Lets each helper compute a few tokens alone, so that its worker runs and holds the layers. The
-/// other is not asked because this device trusts it less for as long: if it stopped lending, it would
-/// give its layers back.
+/// other is not asked because this device trusts it less for as long: if it stopped lending, it
+/// would give its layers back.
 async fn warm_up_all(house: &Household, model: &str, helpers: usize) -> anyhow::Result<()> {
     let names = &HELPERS[..helpers];
     for resting in names {
@@ -269,9 +272,9 @@ async fn try_round(
     }))
 }
 
-/// Reads a reply to its end that loses `victim`: when the first token came after the hand-over was told,
-/// which is when whoever took over has caught up, and what that took. News of a fall-back comes before:
-/// not what it waits for.
+/// Reads a reply to its end that loses `victim`: when the first token came after the hand-over was
+/// told, which is when whoever took over has caught up, and what that took. News of a fall-back
+/// comes before: not what it waits for.
 async fn after_the_news(asking: &mut Asking, victim: &str) -> anyhow::Result<Option<News>> {
     let (mut told, mut news) = (None, None);
     while let Some((event, tokens, at)) = asking.next().await? {

@@ -1,7 +1,7 @@
 //! Tokens per second of a divided model against the undivided one.
 //!
-//! Both arms run on the same nodes, one after the other and in turn, so that what disturbs the machine
-//! disturbs both. The ratio is the median of the ratios of neighbours.
+//! Both arms run on the same nodes, one after the other and in turn, so that what disturbs the
+//! machine disturbs both. The ratio is the median of the ratios of neighbours.
 
 use std::path::{Path, PathBuf};
 
@@ -96,8 +96,8 @@ async fn one_thread_each(effort: Effort, name: &str, mix: Mix) -> anyhow::Result
 
 /// A model of random weights on two nodes that compute with one thread each.
 ///
-/// The asking device has the first half but one, and the last layer: as many as the helper between, so
-/// that neither waits for the other while a prompt goes through both.
+/// The asking device has the first half but one, and the last layer: as many as the helper between,
+/// so that neither waits for the other while a prompt goes through both.
 #[derive(Debug)]
 pub struct Halves {
     house: Household,
@@ -115,8 +115,8 @@ pub struct PrefillRow {
     pub split_ms: Spread,
     /// Median of undivided / split, round by round.
     pub ratio: f64,
-    /// How much more two undivided devices read at once than one alone, median: what the two cores of
-    /// this machine allow, whoever divides what. 2 would be two machines.
+    /// How much more two undivided devices read at once than one alone, median: what the two cores
+    /// of this machine allow, whoever divides what. 2 would be two machines.
     pub both_at_once: f64,
 }
 

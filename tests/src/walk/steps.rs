@@ -1,7 +1,7 @@
 //! Decode steps over one call, timed from the requester's side.
 //!
-//! The same for a call over a link and for one to a worker: a head, one row of hidden state, and the
-//! same back. What the host reports as computing and waiting is kept apart from the round trip.
+//! The same for a call over a link and for one to a worker: a head, one row of hidden state, and
+//! the same back. What the host reports as computing and waiting is kept apart from the round trip.
 
 use std::time::Duration;
 

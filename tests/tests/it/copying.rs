@@ -1,5 +1,5 @@
-//! A model from a device of the house: the same bytes, whatever happens on the way, and nothing for whom it
-//! is not meant.
+//! A model from a device of the house: the same bytes, whatever happens on the way, and nothing for
+//! whom it is not meant.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -25,15 +25,15 @@ const PIECE: u64 = PIECE_BYTES_MAX as u64;
 /// A revocation takes effect within 1 s; a busy test machine gets some more.
 const REVOKED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Behind the weights of the model that is copied: more than travels before anybody takes a byte. Nothing
-/// of it counts for the model.
+/// Behind the weights of the model that is copied: more than travels before anybody takes a byte.
+/// Nothing of it counts for the model.
 const PADDING: usize = 8 << 20;
 
 /// Most looks at a folder that becomes empty.
 const LOOKS_MAX: u32 = 20_000;
 
-/// Nodes of which the second has a model of its own: the built-in one under another name, so with the same
-/// answers.
+/// Nodes of which the second has a model of its own: the built-in one under another name, so with
+/// the same answers.
 struct Desk {
     house: Household,
     file: PathBuf,

@@ -1,9 +1,9 @@
-//! A chat that is deleted leaves nothing with the devices that computed for it, parts of the model or all, nor
-//! does one whose devices are trusted less, or whose model goes; one that stays knows which of them computed
-//! which words.
+//! A chat that is deleted leaves nothing with the devices that computed for it, parts of the model
+//! or all, nor does one whose devices are trusted less, or whose model goes; one that stays knows
+//! which of them computed which words.
 //!
-//! The asking node lives in this process, because chats are the window's and have no other door; the
-//! host, and the workers of both, are processes of their own.
+//! The asking node lives in this process, because chats are the window's and have no other door;
+//! the host, and the workers of both, are processes of their own.
 
 use std::time::Duration;
 
@@ -131,7 +131,8 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits until so many conversations are kept on the host, and on this device; the host's bytes.
+    /// Waits until so many conversations are kept on the host, and on this device; the host's
+    /// bytes.
     async fn until_kept(&self, count: u16) -> anyhow::Result<u64> {
         let is_so = |vitals: &Vitals| !vitals.workers.is_empty() && kept(vitals) == count;
         let vitals = self.host().until_vitals(&format!("{count} are kept"), is_so).await?;
@@ -205,8 +206,9 @@ async fn a_device_that_is_not_the_same_persons_any_more_keeps_nothing_of_what_it
     check_demotion(whole().await?, &[Trust::Trusted, Trust::Guest, Trust::Blocked]).await
 }
 
-/// Trusts the host less, and at the end not at all; what it keeps goes at once, and what is kept of it here.
-/// Nobody waits for the time after which it would go anyway, which is longer than this test may take.
+/// Trusts the host less, and at the end not at all; what it keeps goes at once, and what is kept of
+/// it here. Nobody waits for the time after which it would go anyway, which is longer than this
+/// test may take.
 async fn check_demotion(scene: Scene, levels: &[Trust]) -> anyhow::Result<()> {
     let before = if scene.here == 0 { Trust::Own } else { Trust::Trusted };
     for level in levels {

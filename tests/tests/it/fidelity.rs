@@ -1,5 +1,5 @@
-//! What each format of activations costs in fidelity, on trained and on reference models. The bounds are
-//! generous; `cargo xtask bench pipeline --only fidelity` prints the figures.
+//! What each format of activations costs in fidelity, on trained and on reference models. The
+//! bounds are generous; `cargo xtask bench pipeline --only fidelity` prints the figures.
 
 use std::path::Path;
 

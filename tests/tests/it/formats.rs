@@ -1,5 +1,5 @@
-//! Activations in eight bits, between real nodes: the reply is that of its format whoever computes, and
-//! a device that does not know the format is sent nothing of it.
+//! Activations in eight bits, between real nodes: the reply is that of its format whoever computes,
+//! and a device that does not know the format is sent nothing of it.
 
 use nook_base::{ActivationDtype, LayerRange};
 use nook_testkit::{Household, Lender, NodePlan, Signal, Wish};

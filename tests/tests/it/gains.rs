@@ -38,7 +38,8 @@ const TINY_LARGE: [&str; 6] = ["llama256", "minicpm", "mistral", "mixtral", "phi
 /// Distilled models beside the checkout.
 const DISTILLED_LARGE: [&str; 5] = ["gemma2", "gemma3", "phi3", "qwen2", "qwen3"];
 
-/// Random, distilled and trained models: in the tree one file of each, beside the checkout all in f32.
+/// Random, distilled and trained models: in the tree one file of each, beside the checkout all in
+/// f32.
 fn models() -> Vec<PathBuf> {
     let ember = "../crates/nook-store/ember/ember-q8_0.gguf";
     let mut files = vec![

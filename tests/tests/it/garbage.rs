@@ -79,8 +79,8 @@ async fn t9_garbage_is_refused_computed_elsewhere_and_told() -> anyhow::Result<(
             "{kind:?} {blamed:?}"
         );
         lender.answer_with(None);
-        // The only holder is asked again all the same, and a whole reply clears its name. Where a busy machine
-        // makes it late in one, the next one is as good.
+        // The only holder is asked again all the same, and a whole reply clears its name. Where a
+        // busy machine makes it late in one, the next one is as good.
         let mut again = asking.answer(&wish()).await?;
         for _ in 0..LATE_MAX {
             assert_eq!(again.ids, undisturbed.ids, "{kind:?}");

@@ -1,4 +1,5 @@
-//! A device is compared with this one before it is relied on: known numbers through one of its layers.
+//! A device is compared with this one before it is relied on: known numbers through one of its
+//! layers.
 
 use nook_api::views::HouseView;
 use nook_base::LayerRange;

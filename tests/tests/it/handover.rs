@@ -1,5 +1,5 @@
-//! A helper that leaves in order gives what it remembers to whoever takes its layers, and the reply is the
-//! one of an undisturbed household.
+//! A helper that leaves in order gives what it remembers to whoever takes its layers, and the reply
+//! is the one of an undisturbed household.
 
 use nook_api::views::ChatRole;
 use nook_testkit::{Household, NodePlan, Told, Wish};
@@ -23,11 +23,11 @@ struct Moved {
     leaving: usize,
 }
 
-/// A first turn, and the second, in which one of `helpers` that takes part in it stops sharing: the first
-/// of them that does.
+/// A first turn, and the second, in which one of `helpers` that takes part in it stops sharing: the
+/// first of them that does.
 ///
-/// After a resume no activations of the first turn are here any more, so that computing the layers again
-/// would begin at the token ids: moving is always chosen.
+/// After a resume no activations of the first turn are here any more, so that computing the layers
+/// again would begin at the token ids: moving is always chosen.
 async fn second_turn(house: &Household, helpers: &[usize]) -> anyhow::Result<Moved> {
     let long = "Tell me a story about a lighthouse and a snail that climbs it. ".repeat(10);
     let mut messages = vec![(ChatRole::User, long)];

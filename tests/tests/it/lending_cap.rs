@@ -1,4 +1,5 @@
-//! The cap on lending is one for all models that a device lends, each of which has a worker of its own.
+//! The cap on lending is one for all models that a device lends, each of which has a worker of its
+//! own.
 
 use anyhow::Context as _;
 use nook_api::views::Trust;

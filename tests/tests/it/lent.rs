@@ -32,7 +32,8 @@ async fn the_owner_sees_who_is_helped_now_and_how_much_it_was_also_after_a_resta
     assert!(told.uses(HELPER), "{told:?}");
     helper.until("nobody", |view| guests(view).is_empty()).await?;
 
-    // Each prompt once, but for what was kept of it, and each token but the last went through there.
+    // Each prompt once, but for what was kept of it, and each token but the last went through
+    // there.
     let least = [&first, &told]
         .map(|told| (told.prompt_ids.len() + told.ids.len() - 1) as u64 - u64::from(told.resumed));
     let least = least.iter().sum::<u64>();

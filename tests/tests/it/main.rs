@@ -1,7 +1,8 @@
 //! Whole households, and the programs that measure them.
 //!
-//! Every test starts nodes as processes of their own; none touches this process's environment, limits or
-//! working folder, so all are in one program. `.config/nextest.toml` says how many run at once.
+//! Every test starts nodes as processes of their own; none touches this process's environment,
+//! limits or working folder, so all are in one program. `.config/nextest.toml` says how many run at
+//! once.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

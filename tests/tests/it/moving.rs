@@ -196,7 +196,8 @@ async fn models_on_a_disk_that_is_away_are_missing_by_name_and_come_back_with_it
     let refused = desk.node().answer(&Wish::text(PROMPT, 4).by(NAME)).await.unwrap_err();
     assert!(format!("{refused:#}").contains("looked for in"), "{refused:#}");
     desk.node().answer(&Wish::text(PROMPT, 4)).await?;
-    // A download waits; nothing is made in the place of the disk, and nothing that lies on it is forgotten.
+    // A download waits; nothing is made in the place of the disk, and nothing that lies on it is
+    // forgotten.
     desk.serve([]);
     desk.pull("again").await?;
     let waits =
@@ -220,7 +221,8 @@ async fn models_on_a_disk_that_is_away_are_missing_by_name_and_come_back_with_it
     // What waited went on: it is the same model, so it only leaves the list.
     desk.node().until("it came", |view| view.downloads.is_empty()).await?;
 
-    // Pulled while the node runs, it is missing by name too; where the empty folder stays, that is not the disk.
+    // Pulled while the node runs, it is missing by name too; where the empty folder stays, that is
+    // not the disk.
     std::fs::rename(&disk, &unplugged)?;
     std::fs::create_dir_all(&target)?;
     let is_away = |view: &HouseView| {
@@ -353,8 +355,8 @@ async fn the_command_line_says_where_models_are_and_moves_them() -> anyhow::Resu
     Ok(())
 }
 
-/// The door of a node at which a wish to move is overtaken: it goes on to the node before the second wish to
-/// stop, or when the test is over. All else goes on at once.
+/// The door of a node at which a wish to move is overtaken: it goes on to the node before the
+/// second wish to stop, or when the test is over. All else goes on at once.
 #[cfg(unix)]
 fn door_that_overtakes(
     listener: &UnixListener,

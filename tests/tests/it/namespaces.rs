@@ -1,5 +1,6 @@
-//! Three machines on a network of their own, which is all that they know of each other: nothing else is on
-//! it, and there is no way out of it. What befalls a cable or an address is done to the network itself.
+//! Three machines on a network of their own, which is all that they know of each other: nothing
+//! else is on it, and there is no way out of it. What befalls a cable or an address is done to the
+//! network itself.
 
 use std::fs;
 
@@ -15,8 +16,8 @@ const APART: &str = "each has a machine of its own";
 /// Tokens of a reply.
 const TOKENS: u32 = 120;
 
-/// Three nodes in three namespaces that found each other by mDNS and paired by code; `None`, loudly,
-/// where namespaces are not allowed.
+/// Three nodes in three namespaces that found each other by mDNS and paired by code; `None`,
+/// loudly, where namespaces are not allowed.
 async fn street(test: &str) -> anyhow::Result<Option<Household>> {
     let offers = ["0-5", "1-2", "3-4"];
     let plans = NAMES.into_iter().zip(offers);

@@ -1,5 +1,5 @@
-//! A helper behind a bad cable: slow, narrow, torn, or dead in one direction. The reply is the one that an
-//! undisturbed household gives, and when the cable is good again the helper helps again.
+//! A helper behind a bad cable: slow, narrow, torn, or dead in one direction. The reply is the one
+//! that an undisturbed household gives, and when the cable is good again the helper helps again.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The cap on streams holds for a host as a whole: over all its models, each of which has a worker of its
-//! own, over all devices, and whoever comes at the same moment.
+//! The cap on streams holds for a host as a whole: over all its models, each of which has a worker
+//! of its own, over all devices, and whoever comes at the same moment.
 
 use std::fs;
 use std::sync::Arc;

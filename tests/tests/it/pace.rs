@@ -1,5 +1,5 @@
-//! A helper that became slow, or hung for a moment, while another one is idle: the reply is the same,
-//! and nobody waits longer than needed, in this reply and in the next.
+//! A helper that became slow, or hung for a moment, while another one is idle: the reply is the
+//! same, and nobody waits longer than needed, in this reply and in the next.
 
 use nook_testkit::{Household, Node, NodePlan, Signal, Wish};
 
@@ -55,7 +55,8 @@ async fn f5_a_helper_that_became_slow_is_left_for_one_that_is_known_to_be_faster
     let uses_first = reply.told().uses(FIRST);
     let (active, spare) = if uses_first { (1, 2) } else { (2, 1) };
     let (slow, fast) = (house.node(active).name(), house.node(spare).name());
-    // A step of so small a model is so short that on a fast machine twenty times as long would not pay for a replay.
+    // A step of so small a model is so short that on a fast machine twenty times as long would not
+    // pay for a replay.
     let _throttle = house.node_mut(active).throttle_workers(60);
     drop(held);
     let told = reply.whole().await?;

@@ -32,7 +32,8 @@ async fn two_helpers_answer_like_one_device() -> anyhow::Result<()> {
         assert_eq!(together.ids, alone.ids, "{messages:?}");
         assert_eq!(together.finish, alone.finish, "{messages:?}");
         assert!(!alone.ids.is_empty(), "{messages:?}");
-        // On a busy machine a helper that is late may be replaced, which must not show in the tokens.
+        // On a busy machine a helper that is late may be replaced, which must not show in the
+        // tokens.
         let all = ["Kitchen laptop", "Study PC", "Attic PC", "Kitchen laptop"];
         by_all += u32::from(together.devices() == all && together.failovers.is_empty());
 

@@ -1,4 +1,5 @@
-//! Sharing that is held back: for everybody else it is off, for its owner it is paused and says why.
+//! Sharing that is held back: for everybody else it is off, for its owner it is paused and says
+//! why.
 
 use nook_api::views::{HouseView, PauseReason, SharingState};
 use nook_api::{NodeCalls as _, PauseFor};

@@ -1,5 +1,5 @@
-//! Devices are asked to hold the layers that the household lacks, decide by their own limits, and let
-//! go of what nobody uses.
+//! Devices are asked to hold the layers that the household lacks, decide by their own limits, and
+//! let go of what nobody uses.
 
 use nook_api::views::{PipelineView, ShareView, Trust};
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};

@@ -1,5 +1,5 @@
-//! Alone or pooled: a reply goes through other devices when that is faster, or always, as set, and the
-//! owner is told why.
+//! Alone or pooled: a reply goes through other devices when that is faster, or always, as set, and
+//! the owner is told why.
 
 use std::process::Command;
 
@@ -113,8 +113,8 @@ async fn a_reply_stays_here_until_the_helper_is_known_to_be_faster_and_the_docto
 async fn a_slow_computer_divides_by_itself_once_both_are_measured_and_goes_on_so()
 -> anyhow::Result<()> {
     let mut house = household("when_faster").await?;
-    // Mostly prompt, of which a device that is stopped again and again computes every piece more slowly; each
-    // begins otherwise, so that nothing of an earlier one is left.
+    // Mostly prompt, of which a device that is stopped again and again computes every piece more
+    // slowly; each begins otherwise, so that nothing of an earlier one is left.
     let prompt = |number: usize| format!("{number}. {}", PROMPT.repeat(24));
     let wish = |number| Wish::chat(&[(ChatRole::User, prompt(number))], 8);
     let alone = house.asking().answer(&wish(0)).await?;

@@ -17,7 +17,8 @@ const RECORDER: &str = "Attic PC";
 /// Part of a prompt; it stands nowhere else.
 const CANARY: &str = "the zephyrquill of Brambleworth and her seventeen copper marbles";
 
-/// Everything that may come to a helper; pings, credit and the end of a call stay in the connection.
+/// Everything that may come to a helper; pings, credit and the end of a call stay in the
+/// connection.
 const KINDS: [Kind; 6] =
     [Kind::Hello, Kind::Advert, Kind::Open, Kind::Step, Kind::Chunk, Kind::Truncate];
 

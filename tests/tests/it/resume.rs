@@ -42,8 +42,8 @@ async fn first_turn_of(
     Ok((told, messages))
 }
 
-/// Positions of prompt and reply that are computed at least; an end token is not told, so that the one
-/// before it is fed too.
+/// Positions of prompt and reply that are computed at least; an end token is not told, so that the
+/// one before it is fed too.
 fn positions(told: &Told) -> u32 {
     let ended = told.finish == Some(FinishReason::Stop);
     (told.prompt_ids.len() + told.ids.len() - usize::from(!ended)) as u32

@@ -1,4 +1,5 @@
-//! A helper whose computer is about to sleep leaves in order: the lid may be closed in the middle of a reply.
+//! A helper whose computer is about to sleep leaves in order: the lid may be closed in the middle
+//! of a reply.
 //!
 //! Its node hears of it over a real bus, from somebody who plays logind (`SystemBus`).
 

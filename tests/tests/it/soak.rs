@@ -1,5 +1,5 @@
-//! A short soak: two nodes ask, three lend and are killed, frozen and drained. Nothing is wrong, stuck
-//! or left over. The long one is `cargo xtask soak`.
+//! A short soak: two nodes ask, three lend and are killed, frozen and drained. Nothing is wrong,
+//! stuck or left over. The long one is `cargo xtask soak`.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! Who did what for a reply: figures that add up, for the window and for scripts, and no word in them.
+//! Who did what for a reply: figures that add up, for the window and for scripts, and no word in
+//! them.
 
 use std::process::Command;
 

@@ -1,17 +1,18 @@
 //! Rows in blocks of eight-bit numbers: the format `q8` of activations.
 //!
-//! Every row is cut into blocks of [`BLOCK`] numbers, the last one as long as what is left. A block is
-//! a scale `s` and a whole number `n` from -127 to 127 for each of its numbers, which stands for
-//! `n · s`: the idea of GGML's Q8_0, with the blocks beginning anew at each row, so that rows can be
-//! taken out of a tensor without being written again.
+//! Every row is cut into blocks of [`BLOCK`] numbers, the last one as long as what is left. A block
+//! is a scale `s` and a whole number `n` from -127 to 127 for each of its numbers, which stands for
+//! `n · s`: the idea of GGML's Q8_0, with the blocks beginning anew at each row, so that rows can
+//! be taken out of a tensor without being written again.
 //!
 //! **The scale is f16**: 34 bytes for 32 numbers, where f32 would take 36. Slow links are the only
-//! reason for this format, so 6 % count. What f32 would buy is range: an f16 scale ends at
-//! 127 · 65,504, about eight million, and that is 127 times as far as f16 activations reach. Beyond it
-//! the sender says [`ActivationError::Overflow`], as it does for f16, and everything is computed again
-//! in f32. The scale is rounded *up*, never to the nearest: so no number is cut off at 127 steps, a
-//! block loses nothing to zero that f16 itself would keep, and writing a row again that was read gives
-//! the same bytes (for scales of full precision), by which a host that only copies is found out.
+//! reason for this format, so 6 % count. What f32 would buy is range: an f16 scale ends at 127 ·
+//! 65,504, about eight million, and that is 127 times as far as f16 activations reach. Beyond it
+//! the sender says [`ActivationError::Overflow`], as it does for f16, and everything is computed
+//! again in f32. The scale is rounded *up*, never to the nearest: so no number is cut off at 127
+//! steps, a block loses nothing to zero that f16 itself would keep, and writing a row again that
+//! was read gives the same bytes (for scales of full precision), by which a host that only copies
+//! is found out.
 
 use half::f16;
 
@@ -31,8 +32,8 @@ pub(super) fn row_bytes(width: usize) -> usize {
     width.div_ceil(BLOCK).saturating_mul(SCALE_BYTES).saturating_add(width)
 }
 
-/// Appends `row` to `bytes`. Fails on a number that is not finite, or too large for a scale, with its
-/// place in the row.
+/// Appends `row` to `bytes`. Fails on a number that is not finite, or too large for a scale, with
+/// its place in the row.
 pub(super) fn write_row(row: &[f32], bytes: &mut Vec<u8>) -> Result<(), WriteError> {
     for (number, block) in row.chunks(BLOCK).enumerate() {
         let at = |place: usize| number * BLOCK + place;
@@ -149,7 +150,8 @@ mod tests {
             for (row, back) in rows.chunks(width).zip(back.chunks(width)) {
                 for (block, back) in row.chunks(BLOCK).zip(back.chunks(BLOCK)) {
                     let largest = block.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-                    // A scale is at most 1/1024 above what it must be, or one step of the smallest f16.
+                    // A scale is at most 1/1024 above what it must be, or one step of the smallest
+                    // f16.
                     let step = (largest / STEPS * (1.0 + 1.0 / 1024.0)).max(largest / STEPS + 6e-8);
                     for (x, y) in block.iter().zip(back) {
                         prop_assert!((x - y).abs() <= step * 0.500_01, "{x} {y} {step}");

@@ -1,8 +1,9 @@
 //! `nook models folder`: where the models lie, and moving them.
 //!
-//! The node moves; this asks, shows how far it is, and ends the move when it is interrupted: a move that
-//! nobody watches would go on, but a person who presses Ctrl-C wants things as they were. Once everything is
-//! in the new folder it is too late for that, and this says so by what it shows: the new folder.
+//! The node moves; this asks, shows how far it is, and ends the move when it is interrupted: a move
+//! that nobody watches would go on, but a person who presses Ctrl-C wants things as they were. Once
+//! everything is in the new folder it is too late for that, and this says so by what it shows: the
+//! new folder.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -60,8 +61,8 @@ pub(super) async fn run(
     if let Some(problem) = &folder.problem {
         bail!("{}", problem.sentence);
     }
-    // What was there already, and was named again, has not moved; neither has what was stopped, here or at
-    // another front end. Too late to be stopped is a move that clears the old folder.
+    // What was there already, and was named again, has not moved; neither has what was stopped,
+    // here or at another front end. Too late to be stopped is a move that clears the old folder.
     if folder.path == before && (interrupted || !is_named) {
         output::note(format!("The move was stopped. The models are in {before}"));
         return Ok(ExitCode::FAILURE);
@@ -85,8 +86,8 @@ impl Shown {
         Self { bar: if json { None } else { output::bar() }, json, state: None, is_answered: false }
     }
 
-    /// Has the models moved by `asking` for it, and shows that until it is over. The node answers once the
-    /// downloads rest and all was looked at.
+    /// Has the models moved by `asking` for it, and shows that until it is over. The node answers
+    /// once the downloads rest and all was looked at.
     async fn ask(
         &mut self,
         connection: &Connection,
@@ -110,8 +111,8 @@ impl Shown {
         }
     }
 
-    /// Ends what is `asking` for a move, or the move, and shows that until it is over. A wish to stop may overtake
-    /// the one to move: it is said until that is answered, and once behind it.
+    /// Ends what is `asking` for a move, or the move, and shows that until it is over. A wish to
+    /// stop may overtake the one to move: it is said until that is answered, and once behind it.
     async fn stop(
         &mut self,
         connection: &Connection,

@@ -1,8 +1,8 @@
 //! The command line as shells and scripts meet it: exit statuses, words that are no text, colours,
 //! completion scripts, and what stands where when something goes wrong.
 //!
-//! Every test runs the real program. Those that need a node let the program start its own, in a home
-//! of its own.
+//! Every test runs the real program. Those that need a node let the program start its own, in a
+//! home of its own.
 
 #![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
 

@@ -303,7 +303,8 @@ fn files_that_hold_a_vocabulary_are_enough_to_tokenize() {
     }
 }
 
-/// Files of publishers that hold nothing but a vocabulary: one text of each in two of the four ways.
+/// Files of publishers that hold nothing but a vocabulary: one text of each in two of the four
+/// ways.
 fn check_vocabularies(folder: &Path) {
     let reference = read_json(&folder.join("extended-reference.json"));
     let vocabularies = reference["vocabs"].as_object().unwrap();

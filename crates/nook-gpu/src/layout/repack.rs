@@ -216,7 +216,8 @@ fn six_bits(packed: &[u8], j: usize) -> (u8, u8) {
     ((low & 15) | s << 4, (low >> 4) | m << 4)
 }
 
-/// Scale number `piece` of 16 of a block of Q3_K, from the 12 bytes that hold them all, as a signed byte.
+/// Scale number `piece` of 16 of a block of Q3_K, from the 12 bytes that hold them all, as a signed
+/// byte.
 fn q3_scale(packed: &[u8], piece: usize) -> u8 {
     let low = (packed[piece % 8] >> (4 * (piece / 8))) & 15;
     let high = (packed[8 + piece % 4] >> (2 * (piece / 4))) & 3;

@@ -6,8 +6,8 @@ use rand::rngs::StdRng;
 
 use crate::weights::{numbers, worst};
 
-/// Greatest difference over the root mean square of all, with numbers that half precision holds exactly. WGSL
-/// allows an exponential of `x` an error of `3 + 2 |x|` units in the last place.
+/// Greatest difference over the root mean square of all, with numbers that half precision holds
+/// exactly. WGSL allows an exponential of `x` an error of `3 + 2 |x|` units in the last place.
 const APART_MAX: f64 = 2e-5;
 
 struct Case {

@@ -1,6 +1,6 @@
-//! The GPU against the kernels of the CPU, on the first adapter of this computer: a software one where there
-//! is no card (`apt-get install mesa-vulkan-drivers`). Without a driver these tests say so and end; where a
-//! CI system runs them they fail.
+//! The GPU against the kernels of the CPU, on the first adapter of this computer: a software one
+//! where there is no card (`apt-get install mesa-vulkan-drivers`). Without a driver these tests say
+//! so and end; where a CI system runs them they fail.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test may panic and tell")]
 

@@ -1,5 +1,5 @@
-//! Products of every format with a kernel: the exact kernels give the bits of `nook_kernels::multiply`, all
-//! others agree within rounding.
+//! Products of every format with a kernel: the exact kernels give the bits of
+//! `nook_kernels::multiply`, all others agree within rounding.
 
 use nook_gpu::{Buffer, Commands, Gpu, GpuError, KernelSet, Matrix, OpenOptions, Quantised};
 use nook_kernels::{Arithmetic, Compute, Format, Product, Scratch, multiply};
@@ -8,7 +8,8 @@ use rand::rngs::StdRng;
 
 use crate::weights::{FORMATS, bits, file_bytes, numbers, worst};
 
-/// Greatest difference of a product that is summed in another order, over the root mean square of all.
+/// Greatest difference of a product that is summed in another order, over the root mean square of
+/// all.
 const APART_MAX: f64 = 2e-6;
 
 /// As [`APART_MAX`] of tiles: each lane sums whole rows.

@@ -1,4 +1,5 @@
-//! Norms, rotary positions and functions of single numbers, against their definitions in double precision.
+//! Norms, rotary positions and functions of single numbers, against their definitions in double
+//! precision.
 
 use nook_gpu::{Buffer, Columns, Commands, Each, Gpu, KernelSet, Norm, Turn};
 use rand::SeedableRng;
@@ -9,8 +10,8 @@ use crate::weights::{numbers, worst};
 /// Greatest difference over the root mean square of all.
 const APART_MAX: f64 = 2e-6;
 
-/// As [`APART_MAX`], of functions with an exponential, which WGSL allows an error of `3 + 2 |x|` units in the
-/// last place.
+/// As [`APART_MAX`], of functions with an exponential, which WGSL allows an error of `3 + 2 |x|`
+/// units in the last place.
 const EXPONENTIAL_APART_MAX: f64 = 2e-5;
 
 #[test]

@@ -1,9 +1,9 @@
 //! The end of a whole request, and the name of what the worker keeps of it.
 //!
-//! The prefix hashes of whole requests are made here, so the asker cannot name what is kept, and could not have
-//! it dropped with a chat that its owner deletes. So the name goes out with the end of the reply.
-//! An asker that has heard it closes the call in order; of any other end nothing is kept, because
-//! nobody could say its name.
+//! The prefix hashes of whole requests are made here, so the asker cannot name what is kept, and
+//! could not have it dropped with a chat that its owner deletes. So the name goes out with the end
+//! of the reply. An asker that has heard it closes the call in order; of any other end nothing is
+//! kept, because nobody could say its name.
 
 use std::time::Duration;
 

@@ -57,9 +57,9 @@ fn tile_max_of<L: Lanes>(_: L, most: &mut usize) {
 }
 
 per_lanes! {
-    /// Scores of a tile for the first `groups` groups of sixteen positions of a block, or a few more:
-    /// products added in the order of the dimensions, times `factor`. `turned` is (`key_dim`, queries)
-    /// and `keys` (`key_dim`, [`GROUPS_PER_BLOCK`]) lines. Meanwhile `ahead` is asked for.
+    /// Scores of a tile for the first `groups` groups of sixteen positions of a block, or a few
+    /// more: products added in the order of the dimensions, times `factor`. `turned` is (`key_dim`,
+    /// queries) and `keys` (`key_dim`, [`GROUPS_PER_BLOCK`]) lines. Meanwhile `ahead` is asked for.
     pub(super) fn score<K: Load>(
         turned: &[f32],
         keys: &[K],
@@ -71,8 +71,8 @@ per_lanes! {
 }
 
 per_lanes! {
-    /// Turns the scores of each query (in units of `ln 2`; with a soft cap, as they are) into weights, and works out by what its former sums are to be
-    /// multiplied.
+    /// Turns the scores of each query (in units of `ln 2`; with a soft cap, as they are) into
+    /// weights, and works out by what its former sums are to be multiplied.
     pub(super) fn weigh(soft_cap: Option<f32>, scores: &mut [Scores], queries: &mut [Weighing])
         = weigh_of;
 }
@@ -89,8 +89,8 @@ per_lanes! {
 }
 
 per_lanes! {
-    /// As [`add_values`] for a whole block and sums that begin with 0, and then [`decay_and_add`] for
-    /// each query of the tile. Meanwhile `ahead` is asked for.
+    /// As [`add_values`] for a whole block and sums that begin with 0, and then [`decay_and_add`]
+    /// for each query of the tile. Meanwhile `ahead` is asked for.
     pub(super) fn add_block<K: Load>(
         values: &[K],
         ahead: &[K],
@@ -393,8 +393,8 @@ fn add_lines<L: Lanes, K: Load, const Q: usize, const N: usize>(
     }
 }
 
-/// Asks for the `N` lines of `ahead` from `at` on. Each step of a kernel asks for as many as it reads,
-/// so that what the next kernel reads comes at an even pace while this one computes.
+/// Asks for the `N` lines of `ahead` from `at` on. Each step of a kernel asks for as many as it
+/// reads, so that what the next kernel reads comes at an even pace while this one computes.
 #[inline(always)]
 fn prefetch<L: Lanes, K: Load, const N: usize>(lanes: L, ahead: &[K], at: usize) {
     const CACHE_LINE: usize = 64;

@@ -1,8 +1,9 @@
 //! Sixteen f32 as the attention kernels see them, for each instruction set.
 //!
 //! The kernels are written once, over [`Lanes`], and compiled for each implementation
-//! ([`per_lanes`] is the one place that chooses). An implementation is a token that can only be had where its instructions
-//! are known to be there, so its methods are safe. None fuses a multiplication with an addition.
+//! ([`per_lanes`] is the one place that chooses). An implementation is a token that can only be had
+//! where its instructions are known to be there, so its methods are safe. None fuses a
+//! multiplication with an addition.
 
 #![allow(unsafe_code, reason = "vector instructions; each block says why they are there")]
 
@@ -57,8 +58,9 @@ impl Load for FloatLine {
     }
 }
 
-/// Compiles `$inner` (which must be `#[inline(always)]`, so that the caller's instruction set applies
-/// to it) for every implementation of [`Lanes`], and chooses by an [`crate::Isa`] at run time.
+/// Compiles `$inner` (which must be `#[inline(always)]`, so that the caller's instruction set
+/// applies to it) for every implementation of [`Lanes`], and chooses by an [`crate::Isa`] at run
+/// time.
 macro_rules! per_lanes {
     (
         $(#[$meta:meta])*
@@ -85,12 +87,12 @@ macro_rules! per_lanes {
                 }
                 match isa.kind() {
                     $crate::isa::Kind::Avx2 if is_x86_feature_detected!("f16c") => {
-                        // SAFETY: an `Isa` of this kind is only made after the processor was seen to
-                        // have AVX2 (`Isa::available`), and F16C has just been asked for.
+                        // SAFETY: an `Isa` of this kind is only made after the processor was seen
+                        // to have AVX2 (`Isa::available`), and F16C has just been asked for.
                         return unsafe { avx2($($arg),*) };
                     }
-                    // SAFETY: an `Isa` of this kind is only made after the processor was seen to have
-                    // AVX-512 (`Isa::available`).
+                    // SAFETY: an `Isa` of this kind is only made after the processor was seen to
+                    // have AVX-512 (`Isa::available`).
                     $crate::isa::Kind::Avx512 => return unsafe { avx512($($arg),*) },
                     _ => {}
                 }

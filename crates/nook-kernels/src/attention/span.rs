@@ -1,5 +1,5 @@
-//! Some queries of one piece that share a key-value head, from the first block that any of them sees
-//! to the last.
+//! Some queries of one piece that share a key-value head, from the first block that any of them
+//! sees to the last.
 //!
 //! A span is what one thread computes at a time. Blocks are the outer loop, so that a block is read
 //! from memory once for all queries of the span; what each query has seen so far waits in a
@@ -29,8 +29,8 @@ pub(super) struct Span<'a> {
     pub(super) kv_head: usize,
     /// Absolute position of the first row of the piece.
     pub(super) first: usize,
-    /// The queries of this span among those of the head: number `row * shared_by + i` is that of the
-    /// piece's `row` and of the `i`-th query head that shares the key-value head.
+    /// The queries of this span among those of the head: number `row * shared_by + i` is that of
+    /// the piece's `row` and of the `i`-th query head that shares the key-value head.
     pub(super) numbers: Range<usize>,
     /// All queries of the piece: (rows, heads, `key_dim`).
     pub(super) queries: &'a [f32],
@@ -244,8 +244,8 @@ fn take_tile<K: Load>(
     }
 }
 
-/// Adds the weighed values of the positions that each query sees, in their order. Those that all see
-/// are taken together; what some see before and after them, one query at a time.
+/// Adds the weighed values of the positions that each query sees, in their order. Those that all
+/// see are taken together; what some see before and after them, one query at a time.
 fn add_visible<K: Load>(
     isa: Isa,
     values: &[K],

@@ -1,8 +1,8 @@
 //! Formats that choose short rows of numbers from a codebook: IQ1, IQ2 and IQ3. 256 numbers in a
 //! block; a part of it has 32 numbers.
 //!
-//! Rows of the IQ2 and IQ3 formats have no signs; those are eight bits for eight numbers. Where only
-//! seven are stored, the eighth makes the number of negative ones even.
+//! Rows of the IQ2 and IQ3 formats have no signs; those are eight bits for eight numbers. Where
+//! only seven are stored, the eighth makes the number of negative ones even.
 
 use super::{Block, bytes_at, f16_at, grids, numbers_at, u16_at, u32_at};
 
@@ -20,9 +20,9 @@ const IQ1_SHIFT: f32 = 0.125;
 #[derive(Debug)]
 pub enum Iq1S {}
 
-/// 32 bytes of low bits of rows, 16 bytes of three high bits and the sign of the shift for each of two
-/// rows, 4 u16 of four 3-bit scales with four bits of `d` f16 above them:
-/// `d * (2 * scale + 1) * (row ± 0.125)`.
+/// 32 bytes of low bits of rows, 16 bytes of three high bits and the sign of the shift for each of
+/// two rows, 4 u16 of four 3-bit scales with four bits of `d` f16 above them: `d * (2 * scale + 1)
+/// * (row ± 0.125)`.
 #[derive(Debug)]
 pub enum Iq1M {}
 
@@ -36,8 +36,8 @@ pub enum Iq2Xxs {}
 #[derive(Debug)]
 pub enum Iq2Xs {}
 
-/// `d` f16, 32 bytes of low bits of rows, 32 bytes of signs, 8 bytes of four high bit pairs of rows,
-/// 8 bytes of two 4-bit scales: `d * (0.5 + scale) / 4 * ±row`.
+/// `d` f16, 32 bytes of low bits of rows, 32 bytes of signs, 8 bytes of four high bit pairs of
+/// rows, 8 bytes of two 4-bit scales: `d * (0.5 + scale) / 4 * ±row`.
 #[derive(Debug)]
 pub enum Iq2S {}
 

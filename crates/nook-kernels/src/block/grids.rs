@@ -29,8 +29,8 @@ pub(super) static IQ3_S: [[u8; 4]; 512] = unpack(&iq3::IQ3_S, 3, &[1, 3, 5, 7, 9
 
 const IQ2_VALUES: [u8; 3] = [8, 25, 43];
 
-/// Rows of `N` numbers: each is the value that its `bits` bits choose, the first in the lowest bits.
-/// Fails to compile when they choose none.
+/// Rows of `N` numbers: each is the value that its `bits` bits choose, the first in the lowest
+/// bits. Fails to compile when they choose none.
 const fn unpack<const N: usize, const ROWS: usize>(
     packed: &[u16; ROWS],
     bits: usize,

@@ -137,7 +137,8 @@ impl Block for Q6K {
         for half in 0..2 {
             let high = bytes_at::<32>(bytes, 128 + 32 * half);
             let scales = bytes_at::<8>(bytes, 192 + 8 * half);
-            // Quarter `k` takes the nibbles `k / 2` of the bytes `32 * (k % 2)..`, and bit pair `k`.
+            // Quarter `k` takes the nibbles `k / 2` of the bytes `32 * (k % 2)..`, and bit pair
+            // `k`.
             for quarter in 0..4 {
                 let low = bytes_at::<32>(bytes, 64 * half + 32 * (quarter % 2));
                 let mut q = [0u8; 32];

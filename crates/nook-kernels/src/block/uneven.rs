@@ -24,9 +24,8 @@ pub enum Iq4Xs {}
 #[derive(Debug)]
 pub enum Mxfp4 {}
 
-/// Four scales (four bits of exponent, three of mantissa) for 16 each, 32 bytes of nibbles:
-/// `scale / 2 * E2M1[q]`. The one scale of a whole tensor, which such files keep apart, is not part of
-/// it.
+/// Four scales (four bits of exponent, three of mantissa) for 16 each, 32 bytes of nibbles: `scale
+/// / 2 * E2M1[q]`. The one scale of a whole tensor, which such files keep apart, is not part of it.
 #[derive(Debug)]
 pub enum Nvfp4 {}
 
@@ -94,9 +93,9 @@ fn look_up(values: &[i8; 16], scale: f32, nibbles: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Half of an unsigned number with four bits of exponent (bias 7) and three of mantissa. 0x7f stands
-/// for "not a number" in that format and counts as 0 here, as in the reference; the top bit does
-/// not count.
+/// Half of an unsigned number with four bits of exponent (bias 7) and three of mantissa. 0x7f
+/// stands for "not a number" in that format and counts as 0 here, as in the reference; the top bit
+/// does not count.
 #[inline(always)]
 fn half_of_e4m3(byte: u8) -> f32 {
     if byte == 0x7f {

@@ -10,9 +10,9 @@
 //! | 4, 4 | first position, number of positions |
 //! | the rest | keys: (positions, `kv_heads`, `key_dim`), then values: (positions, `kv_heads`, `value_dim`) |
 //!
-//! Numbers are handed over as they are kept, so the receiver computes with the very bits. A range is
-//! taken in where it begins: it must follow what the receiver already has, so that a long chat can
-//! come in parts.
+//! Numbers are handed over as they are kept, so the receiver computes with the very bits. A range
+//! is taken in where it begins: it must follow what the receiver already has, so that a long chat
+//! can come in parts.
 
 use std::ops::Range;
 

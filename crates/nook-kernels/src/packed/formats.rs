@@ -1,4 +1,5 @@
-//! [`Packing`] of each format: which planes its numbers go to, and where its scales lie in the head.
+//! [`Packing`] of each format: which planes its numbers go to, and where its scales lie in the
+//! head.
 //!
 //! A head begins with sixteen f16 block scales, then (where the format has them) sixteen f16 minima
 //! or scales of minima, then, for the formats with 256 numbers to a block, sixteen bytes for each

@@ -168,8 +168,8 @@ unsafe fn coarse<S: Simd, P: Packing, const N: usize>(
     }
 }
 
-/// What is to be taken away for the whole block: the sum of `minimum * sum of x` over its pieces, or
-/// that of `scale * surplus * sum of x`.
+/// What is to be taken away for the whole block: the sum of `minimum * sum of x` over its pieces,
+/// or that of `scale * surplus * sum of x`.
 ///
 /// # Safety
 ///

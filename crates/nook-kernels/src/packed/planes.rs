@@ -1,8 +1,9 @@
 //! Where the quantised numbers of a unit lie: sixteen rows of 32 columns.
 //!
-//! Column `k` of a row belongs to group `k / 4` of eight. A **plane** holds some bits of each number:
-//! a vector of 64 bytes has byte `4 * row + k % 4` for each row, and as many groups in one byte as fit
-//! there. Half a vector is eight rows, a quarter four, so narrower registers read the same bytes.
+//! Column `k` of a row belongs to group `k / 4` of eight. A **plane** holds some bits of each
+//! number: a vector of 64 bytes has byte `4 * row + k % 4` for each row, and as many groups in one
+//! byte as fit there. Half a vector is eight rows, a quarter four, so narrower registers read the
+//! same bytes.
 
 #![allow(unsafe_code, reason = "reads planes into vector registers")]
 
@@ -63,8 +64,9 @@ fn byte(vector: usize, lane: usize, k: usize) -> usize {
     vector * VECTOR + lane * 4 + k % 4
 }
 
-/// Calls `put` with each group and its four numbers as one word; bits outside of `mask` in each byte
-/// are left out. Whole words, because packing all weights of a model is most of the time of loading it.
+/// Calls `put` with each group and its four numbers as one word; bits outside of `mask` in each
+/// byte are left out. Whole words, because packing all weights of a model is most of the time of
+/// loading it.
 #[inline(always)]
 fn each_group(q: &[u8; UNIT], mask: u8, mut put: impl FnMut(usize, u32)) {
     let mask = u32::from_ne_bytes([mask; 4]);

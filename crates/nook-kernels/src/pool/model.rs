@@ -1,12 +1,13 @@
 //! The pool in every order in which its threads can run, by loom.
 //!
-//! `cargo xtask test --only pool` builds this with `--cfg loom`. Loom runs a model again and again, with
-//! another order of the threads and another value that a relaxed load may see each time. It notes
-//! every access to a [`Slots`] and ends at the first that is not ordered with another one: a piece
-//! that runs after `share` returned, twice, or without its writes reaching the caller.
+//! `cargo xtask test --only pool` builds this with `--cfg loom`. Loom runs a model again and again,
+//! with another order of the threads and another value that a relaxed load may see each time. It
+//! notes every access to a [`Slots`] and ends at the first that is not ordered with another one: a
+//! piece that runs after `share` returned, twice, or without its writes reaching the caller.
 //!
-//! Loom takes sequentially consistent accesses for acquiring and releasing ones. So it also sees threads
-//! that sleep on while a job is open, which the pool excludes; the models hold for them too.
+//! Loom takes sequentially consistent accesses for acquiring and releasing ones. So it also sees
+//! threads that sleep on while a job is open, which the pool excludes; the models hold for them
+//! too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -18,8 +19,8 @@ use super::Pool;
 /// One place for each piece, written without any lock.
 struct Slots(Vec<UnsafeCell<u32>>);
 
-// SAFETY: each slot is written by the thread that has its piece, and read when the job is over. That this
-// is so is what loom checks.
+// SAFETY: each slot is written by the thread that has its piece, and read when the job is over.
+// That this is so is what loom checks.
 unsafe impl Sync for Slots {}
 
 impl Slots {

@@ -1,4 +1,5 @@
-//! What the pool is built of: the standard library, or loom's copy of it where loom checks the pool.
+//! What the pool is built of: the standard library, or loom's copy of it where loom checks the
+//! pool.
 
 #[cfg(loom)]
 pub(super) use loom::{

@@ -1,8 +1,8 @@
 //! [`Simd`] for aarch64: NEON, which every such processor has.
 //!
-//! Products of bytes are summed in pairs of i16 (`smull`, `addp`), which cannot overflow for weights
-//! of up to 128 and activations of up to 127, then in i32 (`sadalp`). The dot-product extension would
-//! do it in one instruction; its intrinsics are not stable in Rust yet.
+//! Products of bytes are summed in pairs of i16 (`smull`, `addp`), which cannot overflow for
+//! weights of up to 128 and activations of up to 127, then in i32 (`sadalp`). The dot-product
+//! extension would do it in one instruction; its intrinsics are not stable in Rust yet.
 
 #![allow(unsafe_code, reason = "vector instructions")]
 

@@ -177,9 +177,9 @@ macro_rules! simd_256 {
 
             #[inline(always)]
             unsafe fn dot_signed(sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
-                // The sign of the weight goes to the activation, which is never -128; |-128| is 128,
-                // whose products with two activations stay below 2^15 (2 * 128 * 127).
-                // SAFETY: see the top of this implementation.
+                // The sign of the weight goes to the activation, which is never -128; |-128| is
+                // 128, whose products with two activations stay below 2^15 (2 * 128 * 127). SAFETY:
+                // see the top of this implementation.
                 unsafe { $dot(sum, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w)) }
             }
         }

@@ -8,8 +8,8 @@ use crate::shared::SharedOut;
 const PIECE_MIN: usize = 1 << 13;
 
 /// Cuts `out` into rows of `row` numbers, gives groups of whole rows to the threads, and calls
-/// `piece(first_row, rows)` for each group. A rest that is no whole row is left alone. `cost` is how
-/// many multiplications a number takes, roughly.
+/// `piece(first_row, rows)` for each group. A rest that is no whole row is left alone. `cost` is
+/// how many multiplications a number takes, roughly.
 #[allow(unsafe_code, reason = "threads write disjoint parts of one output")]
 pub(crate) fn share_rows(
     compute: &Compute,

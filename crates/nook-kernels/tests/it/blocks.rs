@@ -1,5 +1,5 @@
-//! Blocks of every format decode to the very numbers of the reference: rows from llama.cpp, and blocks that
-//! are packed here, from the description of each format.
+//! Blocks of every format decode to the very numbers of the reference: rows from llama.cpp, and
+//! blocks that are packed here, from the description of each format.
 
 #![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
 
@@ -99,7 +99,8 @@ struct Packed {
     expected: Vec<f32>,
 }
 
-/// Sets `bits` bits of `value` at bit `at` of `bytes`, counted from the lowest bit of the first byte.
+/// Sets `bits` bits of `value` at bit `at` of `bytes`, counted from the lowest bit of the first
+/// byte.
 fn put(bytes: &mut [u8], at: usize, bits: usize, value: usize) {
     for bit in 0..bits {
         let at = at + bit;
@@ -116,7 +117,8 @@ fn choices(count: usize, below: usize, random: &mut StdRng) -> Vec<usize> {
     (0..count).map(|_| random.random_range(0..below)).collect()
 }
 
-/// Where bit pair `i` of 256 lies in its 64 bytes: number 128 h + 32 q + l is pair q of byte 32 h + l.
+/// Where bit pair `i` of 256 lies in its 64 bytes: number 128 h + 32 q + l is pair q of byte 32 h +
+/// l.
 fn pair(i: usize) -> usize {
     8 * (32 * (i / 128) + i % 32) + 2 * (i / 32 % 4)
 }

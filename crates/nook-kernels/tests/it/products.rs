@@ -1,6 +1,6 @@
 //! Every instruction set, thread count, number of rows and neighbour gives the bits of the one
-//! definition of a product, written out again here; and packed weights decode to the very numbers of
-//! the file.
+//! definition of a product, written out again here; and packed weights decode to the very numbers
+//! of the file.
 
 #![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
 

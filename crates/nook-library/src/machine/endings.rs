@@ -27,7 +27,8 @@ pub(super) enum AtNextStart {
 }
 
 impl ModelLibrary {
-    /// A download's job has ended; `giver`: the device that alone has brought its bytes, if one has.
+    /// A download's job has ended; `giver`: the device that alone has brought its bytes, if one
+    /// has.
     pub(super) fn on_downloaded(
         &mut self,
         key: &str,

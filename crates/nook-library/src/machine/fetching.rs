@@ -146,7 +146,8 @@ impl ModelLibrary {
             wished.is_some_and(|wished| model.name.eq_ignore_ascii_case(wished))
         };
         let name = match self.library.models().iter().find(wishes) {
-            // Whoever lost a model's file may fetch it again; another model gets a number at the end.
+            // Whoever lost a model's file may fetch it again; another model gets a number at the
+            // end.
             Some(lost) if self.is_lost(lost) => lost.name.clone(),
             _ => {
                 let name = self.library.name_for(wished, file);

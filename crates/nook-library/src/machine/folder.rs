@@ -19,8 +19,8 @@ use crate::folder::{Brought, MoveJob, MoveProgress, NotBrought, Stage, refusal};
 const SUBJECT: &str = "models-folder";
 
 impl ModelLibrary {
-    /// Moves the models to the folder `to`, or back to the usual one. Answered once it is known whether
-    /// that can be done; the view shows the rest.
+    /// Moves the models to the folder `to`, or back to the usual one. Answered once it is known
+    /// whether that can be done; the view shows the rest.
     pub(super) fn move_models(&mut self, to: Option<PathBuf>, answer: Answer<()>) {
         if let Err(refused) = self.check_no_move() {
             return self.answer_done(answer, Err(refused));
@@ -77,8 +77,8 @@ impl ModelLibrary {
         NodeError { wording, ..NodeError::new(code, sentence) }
     }
 
-    /// Whether the file of a listed model is gone or changed, by a look at the disk; not where it only may
-    /// lie elsewhere.
+    /// Whether the file of a listed model is gone or changed, by a look at the disk; not where it
+    /// only may lie elsewhere.
     pub(super) fn is_lost(&self, model: &ModelEntry) -> bool {
         let may_lie_elsewhere = model.owned && self.moving.hides_files();
         !may_lie_elsewhere && self.library.standing(model) == FileStanding::Lost
@@ -169,8 +169,8 @@ impl ModelLibrary {
             }
         }
         tracing::info!(folder = %self.library.folder().display(), "the models were moved");
-        // A worker keeps the file open that it began with. Where that was copied to another disk, the
-        // old one gets its room back when the worker ends.
+        // A worker keeps the file open that it began with. Where that was copied to another disk,
+        // the old one gets its room back when the worker ends.
         copied.into_iter().for_each(|model| self.run(Job::CloseWhenIdle(model)));
         self.run(Job::Settle(prepared));
     }

@@ -36,7 +36,8 @@ impl ModelLibrary {
         }
         let entry = self.downloads.catalogue.get(wanted.trim()).map(|entry| entry.id.clone());
         let known = self.downloads.copy_of(meant.model).cloned();
-        // A part that is here already keeps its key, which hangs on the name that it was first heard under.
+        // A part that is here already keeps its key, which hangs on the name that it was first
+        // heard under.
         let before = known.as_ref().and_then(|known| known.source.parse::<HouseSource>().ok());
         let said = before.as_ref().map_or(meant.name.as_str(), HouseSource::name);
         let source = HouseSource::new(meant.model, said);
@@ -135,7 +136,8 @@ impl ModelLibrary {
         }
     }
 
-    /// Whether a device that has it can be asked now, or none has to be; so for everything that is no copy.
+    /// Whether a device that has it can be asked now, or none has to be; so for everything that is
+    /// no copy.
     pub(super) fn can_begin(&self, entry: &DownloadEntry) -> bool {
         let Ok(source) = entry.source.parse::<HouseSource>() else { return true };
         let has = |holder: &Holder| holder.model(source.model()).is_some();

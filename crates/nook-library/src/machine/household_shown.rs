@@ -10,8 +10,8 @@ use nook_wire::HaveModel;
 use super::ModelLibrary;
 use crate::fits::Fits;
 
-/// Most models that are shown, those with the smallest digests first: more than a household has. The rest
-/// can still be asked for by name.
+/// Most models that are shown, those with the smallest digests first: more than a household has.
+/// The rest can still be asked for by name.
 const SHOWN_MAX: usize = 64;
 
 /// By how much the file of a catalogue's entry may differ from what the catalogue says, in percent.
@@ -61,8 +61,8 @@ impl ModelLibrary {
     }
 }
 
-/// Whether `seen` seems to be this entry of the catalogue. Whether it is, the publisher's digest tells when
-/// it was copied as that.
+/// Whether `seen` seems to be this entry of the catalogue. Whether it is, the publisher's digest
+/// tells when it was copied as that.
 pub(super) fn is_of(seen: &InHouseView, entry: &CatalogueEntry) -> bool {
     let slack = entry.bytes / 100 * SIZE_SLACK_PERCENT;
     seen.name.eq_ignore_ascii_case(&entry.id) && seen.file_bytes.abs_diff(entry.bytes) <= slack

@@ -71,7 +71,8 @@ impl ModelLibrary {
         })?;
         let mut entry = entry(&model)?;
         if let Some(known) = self.entries.iter().find(|known| known.digest() == entry.digest()) {
-            // Whoever holds a copy of it hears when the file moves, or that another one took its place.
+            // Whoever holds a copy of it hears when the file moves, or that another one took its
+            // place.
             known.listed.path.lies(&model.path);
             entry.listed.path = known.listed.path.clone();
         }
@@ -109,7 +110,8 @@ impl ModelLibrary {
         Ok(())
     }
 
-    /// What is lent follows from what is here, and so does what earlier replies have left. Streams that run go on.
+    /// What is lent follows from what is here, and so does what earlier replies have left. Streams
+    /// that run go on.
     pub(super) fn library_changed(&mut self) {
         self.entries
             .sort_by(|a, b| (!a.built_in, &a.listed.name).cmp(&(!b.built_in, &b.listed.name)));

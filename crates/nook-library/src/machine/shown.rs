@@ -14,7 +14,8 @@ use crate::fits::Fits;
 use crate::troubles;
 
 impl ModelLibrary {
-    /// The models that can be used, each with its header; those that the program brings along first.
+    /// The models that can be used, each with its header; those that the program brings along
+    /// first.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries

@@ -1,4 +1,5 @@
-//! The library by lists of events. Jobs are not run: what they would report is an event of the test.
+//! The library by lists of events. Jobs are not run: what they would report is an event of the
+//! test.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

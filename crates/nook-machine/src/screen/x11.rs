@@ -1,7 +1,7 @@
-//! X11, and what runs in Xwayland: the window manager says on the root window which window is active,
-//! and on that window whether it fills the screen (Extended Window Manager Hints, the freedesktop.org
-//! specification of `_NET_ACTIVE_WINDOW` and `_NET_WM_STATE_FULLSCREEN`). Wayland tells no program
-//! what another one's window is like.
+//! X11, and what runs in Xwayland: the window manager says on the root window which window is
+//! active, and on that window whether it fills the screen (Extended Window Manager Hints, the
+//! freedesktop.org specification of `_NET_ACTIVE_WINDOW` and `_NET_WM_STATE_FULLSCREEN`). Wayland
+//! tells no program what another one's window is like.
 
 use x11rb::connection::Connection;
 use x11rb::errors::ReplyError;

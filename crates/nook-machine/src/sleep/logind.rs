@@ -1,9 +1,9 @@
-//! systemd-logind over the system bus (`org.freedesktop.login1.Manager`): a lock of mode "delay", which is a
-//! file that is kept open, and the signal `PrepareForSleep`. Such a lock serves for one sleep; another one
-//! is taken after it.
+//! systemd-logind over the system bus (`org.freedesktop.login1.Manager`): a lock of mode "delay",
+//! which is a file that is kept open, and the signal `PrepareForSleep`. Such a lock serves for one
+//! sleep; another one is taken after it.
 //!
-//! A bus that is not there, is gone or says nothing costs a try now and then. Whoever is told that a sleep is
-//! near is told that it is over as well, even if logind cannot say so any more.
+//! A bus that is not there, is gone or says nothing costs a try now and then. Whoever is told that
+//! a sleep is near is told that it is over as well, even if logind cannot say so any more.
 
 use std::time::Duration;
 
@@ -37,14 +37,15 @@ trait Login {
     fn prepare_for_sleep(&self, start: bool) -> zbus::Result<()>;
 }
 
-/// Keeps the machine awake until it is dropped, for the seconds that logind grants (`InhibitDelayMaxSec`,
-/// usually five).
+/// Keeps the machine awake until it is dropped, for the seconds that logind grants
+/// (`InhibitDelayMaxSec`, usually five).
 #[derive(Debug)]
 pub struct SleepLock {
     _file: Option<OwnedFd>,
 }
 
-/// Holds a lock while it is there, and says when the machine is about to sleep. Dropping it gives the lock back.
+/// Holds a lock while it is there, and says when the machine is about to sleep. Dropping it gives
+/// the lock back.
 #[derive(Default)]
 pub struct SleepWatch {
     session: Option<Session>,
@@ -70,8 +71,8 @@ impl std::fmt::Debug for SleepWatch {
 }
 
 impl SleepWatch {
-    /// What happens next, however long that takes. To be awaited to its end while a sleep is near, or the end
-    /// of that sleep may be missed.
+    /// What happens next, however long that takes. To be awaited to its end while a sleep is near,
+    /// or the end of that sleep may be missed.
     pub async fn next(&mut self) -> Sleep {
         loop {
             let said = match &mut self.session {

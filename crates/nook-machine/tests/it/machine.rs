@@ -1,4 +1,5 @@
-//! What is read from a real machine: its own battery is replaced in a mount namespace, its own load made.
+//! What is read from a real machine: its own battery is replaced in a mount namespace, its own load
+//! made.
 
 use std::process::Command;
 use std::time::Duration;
@@ -14,7 +15,8 @@ mod battery {
 
     const TEST: &str = "machine::battery::a_battery_is_read_as_the_system_tells_it";
 
-    /// Puts a battery with status `$1` (empty: none) where the system shows its own, and runs the rest.
+    /// Puts a battery with status `$1` (empty: none) where the system shows its own, and runs the
+    /// rest.
     const REPLACE: &str = r#"
         set -e
         mount -t tmpfs tmpfs /sys/class
@@ -78,7 +80,8 @@ fn the_load_of_others_counts_and_that_of_our_children_does_not() {
     let mut machine = Machine::default();
     assert_eq!(machine.look().others_load, None, "the first look has nothing to compare with");
 
-    // So many that they get a good part of the processor, even where dozens of other programs compute.
+    // So many that they get a good part of the processor, even where dozens of other programs
+    // compute.
     let spin = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
     let mut children: Vec<_> = (0..16 * cores).map(|_| spin()).collect();
     // What began since the look before has nothing to compare with either.

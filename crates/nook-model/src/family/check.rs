@@ -63,8 +63,8 @@ pub(crate) fn expected(description: &Description) -> Vec<Expected> {
     all
 }
 
-/// Every expected tensor is there in its exact shape and in a type that can be computed; there is no
-/// tensor that nothing reads.
+/// Every expected tensor is there in its exact shape and in a type that can be computed; there is
+/// no tensor that nothing reads.
 pub(super) fn check_tensors(header: &Header, description: &Description) -> Result<(), Fault> {
     let mut known: HashSet<String> = HashSet::new();
     for wanted in expected(description) {

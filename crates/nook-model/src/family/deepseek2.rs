@@ -1,11 +1,11 @@
 //! DeepSeek-V2 and V3 (DeepSeek, 2024): latent attention and mixtures with shared experts.
 //!
-//! Reference: `DeepseekV2ForCausalLM` and `DeepseekV3ForCausalLM` of Hugging Face transformers. Newer
-//! files hold `attn_k_b` and `attn_v_b` (the absorbed form, one key-value head); older ones `attn_kv_b`.
-//! Small models make queries directly (`attn_q`), larger ones in two steps. The first layers are
-//! dense. With YaRN, what is turned keeps its length and scores grow instead, by the square of
-//! `0.1 * mscale_all_dim * ln(factor) + 1`, of which the file holds `0.1 * mscale_all_dim` as
-//! `yarn_log_multiplier`.
+//! Reference: `DeepseekV2ForCausalLM` and `DeepseekV3ForCausalLM` of Hugging Face transformers.
+//! Newer files hold `attn_k_b` and `attn_v_b` (the absorbed form, one key-value head); older ones
+//! `attn_kv_b`. Small models make queries directly (`attn_q`), larger ones in two steps. The first
+//! layers are dense. With YaRN, what is turned keeps its length and scores grow instead, by the
+//! square of `0.1 * mscale_all_dim * ln(factor) + 1`, of which the file holds `0.1 *
+//! mscale_all_dim` as `yarn_log_multiplier`.
 
 use nook_kernels::rope::yarn_magnitude;
 use nook_kernels::{RopeLayout, RopeScaling};

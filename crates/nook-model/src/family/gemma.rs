@@ -1,8 +1,8 @@
-//! Gemma (Gemma team, 2024): embeddings multiplied by the root of the width, GELU gates, halves that
-//! turn, the output matrix is the embedding.
+//! Gemma (Gemma team, 2024): embeddings multiplied by the root of the width, GELU gates, halves
+//! that turn, the output matrix is the embedding.
 //!
-//! Reference: `GemmaForCausalLM` of Hugging Face transformers. Norm weights in GGUF files are already
-//! `1 + w`. Heads may be wider than `hidden / heads`; the file names their width.
+//! Reference: `GemmaForCausalLM` of Hugging Face transformers. Norm weights in GGUF files are
+//! already `1 + w`. Heads may be wider than `hidden / heads`; the file names their width.
 
 use nook_kernels::RopeLayout;
 

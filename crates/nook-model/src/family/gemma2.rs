@@ -1,9 +1,10 @@
 //! Gemma 2 (Gemma team, 2024): Gemma with norms after each part, capped scores and logits, and a
 //! sliding window in every layer of even number.
 //!
-//! Reference: `Gemma2ForCausalLM` of Hugging Face transformers; defaults of the caps and of the window
-//! as in llama.cpp, whose converter did not always write them. Scores are divided by the root of the
-//! head's width, in the 27B model (46 layers) by that of `hidden / heads`, which no key says.
+//! Reference: `Gemma2ForCausalLM` of Hugging Face transformers; defaults of the caps and of the
+//! window as in llama.cpp, whose converter did not always write them. Scores are divided by the
+//! root of the head's width, in the 27B model (46 layers) by that of `hidden / heads`, which no key
+//! says.
 
 use nook_kernels::RopeLayout;
 

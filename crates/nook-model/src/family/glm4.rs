@@ -2,7 +2,8 @@
 //! each part; fused gate and up.
 //!
 //! Reference: `Glm4ForCausalLM` of Hugging Face transformers. Some of its models have biases of
-//! queries, keys and values and some do not, and no key says which: all three or none must be there.
+//! queries, keys and values and some do not, and no key says which: all three or none must be
+//! there.
 
 use nook_kernels::RopeLayout;
 

@@ -1,8 +1,8 @@
 //! Granite 3 (IBM, 2024), dense and as a mixture of experts: Llama with multipliers of embeddings,
 //! residuals, scores and logits.
 //!
-//! Reference: `GraniteForCausalLM` and `GraniteMoeForCausalLM` of Hugging Face transformers. Logits are divided by `logit_scale`.
-//! The residual multiplier belongs to each layer, so a cut keeps it.
+//! Reference: `GraniteForCausalLM` and `GraniteMoeForCausalLM` of Hugging Face transformers. Logits
+//! are divided by `logit_scale`. The residual multiplier belongs to each layer, so a cut keeps it.
 
 use nook_kernels::RopeLayout;
 

@@ -5,8 +5,8 @@
 //! Reference: `LlamaForCausalLM`, `MistralForCausalLM` and `MixtralForCausalLM` of Hugging Face
 //! transformers; tensor names and the order of Q and K rows (adjacent pairs turn) as llama.cpp's
 //! converter writes them. Llama 3.1 and later carry `rope_freqs.weight`, divisors of the rotary
-//! frequencies that every holder of a layer needs. The first Mistral saw a sliding window; where the
-//! file names it, it is used. There are no biases.
+//! frequencies that every holder of a layer needs. The first Mistral saw a sliding window; where
+//! the file names it, it is used. There are no biases.
 
 use nook_kernels::RopeLayout;
 

@@ -1,10 +1,10 @@
-//! Llama 4 (Meta, 2025; text): every fourth layer has no positions and sees everything, the others turn
-//! (adjacent pairs) and see only their own chunk of 8,192 positions; some layers are mixtures.
+//! Llama 4 (Meta, 2025; text): every fourth layer has no positions and sees everything, the others
+//! turn (adjacent pairs) and see only their own chunk of 8,192 positions; some layers are mixtures.
 //!
 //! Reference: `Llama4ForCausalLM` of Hugging Face transformers, and llama.cpp for what no key says:
 //! the pattern of four, the size of a chunk, the temperature of layers without positions, and that
-//! heads are normed without weights after they turn, except in the model of 128 experts. Experts are
-//! weighed by a sigmoid at their input, beside one shared expert.
+//! heads are normed without weights after they turn, except in the model of 128 experts. Experts
+//! are weighed by a sigmoid at their input, beside one shared expert.
 
 use nook_kernels::RopeLayout;
 

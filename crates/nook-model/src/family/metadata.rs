@@ -88,8 +88,8 @@ impl<'a> Metadata<'a> {
         }
     }
 
-    /// The base of rotary frequencies, if the file names one: at least 1, or they would grow without
-    /// bound.
+    /// The base of rotary frequencies, if the file names one: at least 1, or they would grow
+    /// without bound.
     pub(super) fn rope_base(&self, name: &str) -> Result<Option<f32>, Fault> {
         match self.positive(name)? {
             Some(base) if base < 1.0 => Err(bad(&self.key(name), base, "at least 1")),
@@ -169,8 +169,8 @@ impl<'a> Metadata<'a> {
         Ok(Some((count, self.number("expert_used_count", None, 1..=count)?)))
     }
 
-    /// How frequencies are scaled: none, linear or YaRN, and the magnitude that YaRN brings where the
-    /// file names none (the factor that its authors found, `0.1 ln(factor) + 1`).
+    /// How frequencies are scaled: none, linear or YaRN, and the magnitude that YaRN brings where
+    /// the file names none (the factor that its authors found, `0.1 ln(factor) + 1`).
     pub(super) fn rope_scaling(&self, sizes: &Sizes) -> Result<(RopeScaling, f32), Fault> {
         let kind_key = self.key("rope.scaling.type");
         let attention = self.positive("rope.scaling.attn_factor")?.unwrap_or(1.0);

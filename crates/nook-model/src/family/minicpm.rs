@@ -1,8 +1,9 @@
 //! MiniCPM (Hu et al. 2024): Llama whose embeddings, residuals and logits are scaled.
 //!
-//! Reference: `MiniCPMForCausalLM` of its publisher, and llama.cpp's converter, which turns `scale_emb`,
-//! `scale_depth / sqrt(layers)` and `hidden / dim_model_base` into three keys; logits are divided by
-//! the last. Files from before those keys hold the first models, whose constants are used then.
+//! Reference: `MiniCPMForCausalLM` of its publisher, and llama.cpp's converter, which turns
+//! `scale_emb`, `scale_depth / sqrt(layers)` and `hidden / dim_model_base` into three keys; logits
+//! are divided by the last. Files from before those keys hold the first models, whose constants are
+//! used then.
 
 use nook_kernels::RopeLayout;
 

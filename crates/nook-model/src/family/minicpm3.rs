@@ -1,9 +1,9 @@
-//! MiniCPM 3 (OpenBMB, 2024): latent attention as in DeepSeek-V2, but halves turn, in a dense model with
-//! the multipliers of the first MiniCPM, which no key says.
+//! MiniCPM 3 (OpenBMB, 2024): latent attention as in DeepSeek-V2, but halves turn, in a dense model
+//! with the multipliers of the first MiniCPM, which no key says.
 //!
-//! Reference: `MiniCPM3ForCausalLM` of its publisher, and llama.cpp, which has the same constants. The
-//! value's width is in no key either: it is the heads' share of the hidden state. Two sets of rotary
-//! factors, as in Phi-3.
+//! Reference: `MiniCPM3ForCausalLM` of its publisher, and llama.cpp, which has the same constants.
+//! The value's width is in no key either: it is the heads' share of the hidden state. Two sets of
+//! rotary factors, as in Phi-3.
 
 use nook_kernels::RopeLayout;
 

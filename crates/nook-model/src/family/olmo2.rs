@@ -1,9 +1,9 @@
 //! OLMo 2 (OLMo team, 2024): no norms before the parts but after them, and norms of whole query and
 //! key rows before they turn (halves). OLMo 3 files carry the same name and a sliding window.
 //!
-//! Reference: `Olmo2ForCausalLM` and `Olmo3ForCausalLM` of Hugging Face transformers. Where the file
-//! names a window, three layers with it are followed by one that sees everything, and only those scale
-//! their positions.
+//! Reference: `Olmo2ForCausalLM` and `Olmo3ForCausalLM` of Hugging Face transformers. Where the
+//! file names a window, three layers with it are followed by one that sees everything, and only
+//! those scale their positions.
 
 use nook_kernels::{RopeLayout, RopeScaling};
 

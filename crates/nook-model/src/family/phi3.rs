@@ -2,9 +2,9 @@
 //! sometimes only a part of each head.
 //!
 //! Reference: `Phi3ForCausalLM` of Hugging Face transformers. `attn_qkv` holds queries, keys and
-//! values in this order, `ffn_up` the gate and then the up matrix. Models with long contexts carry two
-//! sets of rotary factors ([`crate::parts::Factors::ByWindow`]). A sliding window that the file names
-//! is used, as the publisher's model does (llama.cpp leaves it out).
+//! values in this order, `ffn_up` the gate and then the up matrix. Models with long contexts carry
+//! two sets of rotary factors ([`crate::parts::Factors::ByWindow`]). A sliding window that the file
+//! names is used, as the publisher's model does (llama.cpp leaves it out).
 
 use nook_kernels::RopeLayout;
 

@@ -1,9 +1,10 @@
 //! Qwen2 and Qwen2.5 (Qwen team, 2024), dense and as a mixture of experts: Llama with biases of
 //! queries, keys and values, and halves that turn.
 //!
-//! Reference: `Qwen2ForCausalLM` and `Qwen2MoeForCausalLM` of Hugging Face transformers. The biases are
-//! in no metadata: every layer must have them. Long contexts come by YaRN where the file names it. The
-//! mixture does not make weights add up to 1, and a sigmoid gates its shared expert; no key says so.
+//! Reference: `Qwen2ForCausalLM` and `Qwen2MoeForCausalLM` of Hugging Face transformers. The biases
+//! are in no metadata: every layer must have them. Long contexts come by YaRN where the file names
+//! it. The mixture does not make weights add up to 1, and a sigmoid gates its shared expert; no key
+//! says so.
 
 use nook_kernels::RopeLayout;
 

@@ -1,9 +1,9 @@
-//! Qwen3 (Qwen team, 2025), dense and as a mixture of experts: no biases, a norm of each query and key
-//! head before it turns, halves that turn.
+//! Qwen3 (Qwen team, 2025), dense and as a mixture of experts: no biases, a norm of each query and
+//! key head before it turns, halves that turn.
 //!
-//! Reference: `Qwen3ForCausalLM` and `Qwen3MoeForCausalLM` of Hugging Face transformers. The mixture
-//! takes a softmax over all experts, the best few, and makes their weights add up to 1 (in the
-//! publisher's configuration, in no GGUF key). Every layer is a mixture.
+//! Reference: `Qwen3ForCausalLM` and `Qwen3MoeForCausalLM` of Hugging Face transformers. The
+//! mixture takes a softmax over all experts, the best few, and makes their weights add up to 1 (in
+//! the publisher's configuration, in no GGUF key). Every layer is a mixture.
 
 use nook_kernels::RopeLayout;
 

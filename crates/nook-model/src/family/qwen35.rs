@@ -1,12 +1,12 @@
-//! Qwen3.5 (Qwen team, 2026), dense and as a mixture of experts: three layers of a gated delta net to
-//! one of attention whose result is gated.
+//! Qwen3.5 (Qwen team, 2026), dense and as a mixture of experts: three layers of a gated delta net
+//! to one of attention whose result is gated.
 //!
 //! Reference: `Qwen3_5ForCausalLM` and `Qwen3_5MoeForCausalLM` of Hugging Face transformers, and
-//! llama.cpp for how files lay it out: the gate of a head follows its query in `attn_q`; `ssm_a` holds
-//! `-exp(A_log)`; norms are already `1 + w`; `post_attention_norm` is the norm before the feed-forward
-//! layer. A part of each head turns, in halves; the rotary sections are for pictures, and of a text all
-//! positions are equal. Layers that predict further tokens count in `block_count` and are passed over.
-//! The mixture renormalises, and a sigmoid gates its shared expert.
+//! llama.cpp for how files lay it out: the gate of a head follows its query in `attn_q`; `ssm_a`
+//! holds `-exp(A_log)`; norms are already `1 + w`; `post_attention_norm` is the norm before the
+//! feed-forward layer. A part of each head turns, in halves; the rotary sections are for pictures,
+//! and of a text all positions are equal. Layers that predict further tokens count in `block_count`
+//! and are passed over. The mixture renormalises, and a sigmoid gates its shared expert.
 
 use nook_kernels::RopeLayout;
 

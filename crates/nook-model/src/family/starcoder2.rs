@@ -1,5 +1,5 @@
-//! StarCoder2 (Lozhkov et al. 2024): layer norms, biases everywhere, a plain GELU feed-forward layer,
-//! halves that turn.
+//! StarCoder2 (Lozhkov et al. 2024): layer norms, biases everywhere, a plain GELU feed-forward
+//! layer, halves that turn.
 //!
 //! Reference: `Starcoder2ForCausalLM` of Hugging Face transformers, with the tanh form of GELU that
 //! its configuration names. A sliding window that the file names is used.

@@ -63,8 +63,8 @@ fn alignment(metadata: &HashMap<String, Value>) -> Result<u64, Fault> {
     }
 }
 
-/// Turns offsets into places in the file, sorts by them, and refuses what is not aligned, not inside
-/// the file or not apart.
+/// Turns offsets into places in the file, sorts by them, and refuses what is not aligned, not
+/// inside the file or not apart.
 fn place(
     tensors: &mut [TensorInfo],
     data_start: u64,

@@ -26,9 +26,9 @@ const fn known(id: u32, name: &'static str, elements: u64, bytes: u64) -> Tensor
     TensorType { id, name, elements, bytes, format: None }
 }
 
-/// Every type in use: number, name, numbers in a block, bytes of a block. Those that no kernel computes
-/// are the formats of activations (Q8_1, Q8_K), plain integers and doubles, and formats without
-/// reference rows to check a decoder against (Q1_0, Q2_0).
+/// Every type in use: number, name, numbers in a block, bytes of a block. Those that no kernel
+/// computes are the formats of activations (Q8_1, Q8_K), plain integers and doubles, and formats
+/// without reference rows to check a decoder against (Q1_0, Q2_0).
 const TYPES: [TensorType; 35] = [
     computable(0, "F32", 1, 4, Format::F32),
     computable(1, "F16", 1, 2, Format::F16),

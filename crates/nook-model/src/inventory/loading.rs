@@ -1,7 +1,7 @@
 //! Reads weights from a validated file, for the CPU.
 //!
-//! A matrix is read and packed by all threads at once, some rows each, so the file's bytes of a matrix
-//! are never in memory as a whole, and a second copy of the model never exists.
+//! A matrix is read and packed by all threads at once, some rows each, so the file's bytes of a
+//! matrix are never in memory as a whole, and a second copy of the model never exists.
 
 use nook_kernels::{Arithmetic, Compute, Layout, Matrix, MatrixError, Room};
 

@@ -1,16 +1,17 @@
 //! The second executor: the same descriptions of models, computed by candle on a graphics card.
 //!
 //! [`Card`] owns the device and the weights on it ([`OnCard`]). A step brings token ids or hidden
-//! states to the device, takes them through the layers there, and brings hidden states or logits back;
-//! what sessions remember stays on the device ([`CardState`]). Families, ranges, sessions and checks
-//! are those of the CPU: only what [`crate::parts`] does with slices is done with tensors here, part by
-//! part under the same names.
+//! states to the device, takes them through the layers there, and brings hidden states or logits
+//! back; what sessions remember stays on the device ([`CardState`]). Families, ranges, sessions and
+//! checks are those of the CPU: only what [`crate::parts`] does with slices is done with tensors
+//! here, part by part under the same names.
 //!
 //! Results agree with the CPU's within rounding, not bit for bit: candle sums in another order, and
-//! what it computes for a row may hang on the number of rows. A session never moves between devices.
+//! what it computes for a row may hang on the number of rows. A session never moves between
+//! devices.
 //!
-//! candle is named in this folder alone. Its own path for the processor ([`Device::CandleCpu`]) runs
-//! the same code, so that all of it is tested without a graphics card.
+//! candle is named in this folder alone. Its own path for the processor ([`Device::CandleCpu`])
+//! runs the same code, so that all of it is tested without a graphics card.
 
 mod attention;
 mod block;

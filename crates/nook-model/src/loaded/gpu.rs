@@ -1,15 +1,17 @@
-//! The third executor: the same descriptions of models, computed by `nook-gpu` on a GPU of any vendor.
+//! The third executor: the same descriptions of models, computed by `nook-gpu` on a GPU of any
+//! vendor.
 //!
-//! [`GpuExecutor`] owns the device and the weights on it ([`OnGpu`]). A step brings token ids or hidden
-//! states to the device, takes them through the layers there and brings hidden states or logits back; keys
-//! and values stay on the device ([`GpuState`]). Few rows are one submission; many are several, so that the
-//! desktop and a cancellation get in between ([`recorder`]).
+//! [`GpuExecutor`] owns the device and the weights on it ([`OnGpu`]). A step brings token ids or
+//! hidden states to the device, takes them through the layers there and brings hidden states or
+//! logits back; keys and values stay on the device ([`GpuState`]). Few rows are one submission;
+//! many are several, so that the desktop and a cancellation get in between ([`recorder`]).
 //!
-//! Results agree with the CPU's within rounding, not bit for bit. Activations are rounded to bytes as on the
-//! CPU, and what a session remembers is handed over in the CPU's bytes, so a reply may move between them.
+//! Results agree with the CPU's within rounding, not bit for bit. Activations are rounded to bytes
+//! as on the CPU, and what a session remembers is handed over in the CPU's bytes, so a reply may
+//! move between them.
 //!
-//! A layer whose weights have a format without a kernel here is refused when it is to be loaded, with the
-//! name of the tensor: the caller keeps it on the CPU.
+//! A layer whose weights have a format without a kernel here is refused when it is to be loaded,
+//! with the name of the tensor: the caller keeps it on the CPU.
 
 mod attention;
 mod block;

@@ -1,10 +1,10 @@
 //! What sessions remember, as bytes for another host that goes on with them.
 //!
 //! A host gives the caches of some layers away ([`Session::export`]), and a host that holds those
-//! layers takes them in ([`Session::import`]). Long sessions go in parts: ranges of positions in order,
-//! each for all layers of the receiving session. Whatever does not follow what the receiver has, in
-//! layers or in positions, is refused, and a refusal changes nothing. Numbers are handed over as they
-//! are kept, so the receiver computes with the very bits.
+//! layers takes them in ([`Session::import`]). Long sessions go in parts: ranges of positions in
+//! order, each for all layers of the receiving session. Whatever does not follow what the receiver
+//! has, in layers or in positions, is refused, and a refusal changes nothing. Numbers are handed
+//! over as they are kept, so the receiver computes with the very bits.
 
 use std::ops::Range;
 
@@ -78,8 +78,8 @@ pub enum HandoverError {
 }
 
 impl Session {
-    /// What `layers` remember of `positions`, layer by layer. Layers that remember in one state give it
-    /// whole: for them `positions` must be all of the session's.
+    /// What `layers` remember of `positions`, layer by layer. Layers that remember in one state
+    /// give it whole: for them `positions` must be all of the session's.
     pub fn export(
         &self,
         layers: LayerRange,
@@ -99,8 +99,9 @@ impl Session {
             .collect()
     }
 
-    /// Adds what other hosts exported: the next positions of every layer of this session, in order. The
-    /// room that they take must have been promised before ([`crate::LoadedModel::cache_bytes`]).
+    /// Adds what other hosts exported: the next positions of every layer of this session, in order.
+    /// The room that they take must have been promised before
+    /// ([`crate::LoadedModel::cache_bytes`]).
     pub fn import(&mut self, exports: &[LayerExport]) -> Result<(), HandoverError> {
         let before = self.position;
         match self.take_in(exports) {

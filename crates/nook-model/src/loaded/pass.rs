@@ -1,9 +1,10 @@
 //! The forward pass: rows of one or several sessions, at different positions, through the layers.
 //!
-//! Matrices are multiplied with the rows of all sessions at once; attention looks at one session at a
-//! time. Every row's results depend on nothing but its own session, so a batch gives each the bits that
-//! it would get alone. A long prompt goes through each layer in groups of [`ROWS_AT_ONCE`] rows, which
-//! bounds the memory of a step without reading weights more often than arithmetic hides.
+//! Matrices are multiplied with the rows of all sessions at once; attention looks at one session at
+//! a time. Every row's results depend on nothing but its own session, so a batch gives each the
+//! bits that it would get alone. A long prompt goes through each layer in groups of
+//! [`ROWS_AT_ONCE`] rows, which bounds the memory of a step without reading weights more often than
+//! arithmetic hides.
 
 use nook_base::LogitRows;
 use nook_kernels::{Product, multiply, vector};
@@ -49,8 +50,8 @@ pub(crate) struct Workspace {
 }
 
 impl LoadedModel {
-    /// Computes the next positions of several sessions in one pass and appends them; the outputs are
-    /// in the order of the pieces. All sessions must be over the same part of the model. Asks
+    /// Computes the next positions of several sessions in one pass and appends them; the outputs
+    /// are in the order of the pieces. All sessions must be over the same part of the model. Asks
     /// `cancelled` before each layer. Each session gets the bits that it would get alone.
     pub fn step_batch(
         &self,

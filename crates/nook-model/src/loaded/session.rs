@@ -1,9 +1,9 @@
 //! A session: the caches of one part of a model, for one sequence of positions.
 //!
-//! A step appends positions: token ids or hidden states in, hidden states or logits out. A step that
-//! fails, or is cancelled, leaves the session as it was. Nothing here depends on the time, on other
-//! sessions or on how many positions come in one step: the same positions give the same bits (on
-//! graphics cards, the same numbers within rounding).
+//! A step appends positions: token ids or hidden states in, hidden states or logits out. A step
+//! that fails, or is cancelled, leaves the session as it was. Nothing here depends on the time, on
+//! other sessions or on how many positions come in one step: the same positions give the same bits
+//! (on graphics cards, the same numbers within rounding).
 
 use nook_base::{LogitRows, ModelPart};
 
@@ -204,8 +204,8 @@ impl Session {
         Ok(())
     }
 
-    /// Lets the session go on after its first `positions` positions, as if it had been opened for at
-    /// most `positions_max`. The room that they take must have been promised before.
+    /// Lets the session go on after its first `positions` positions, as if it had been opened for
+    /// at most `positions_max`. The room that they take must have been promised before.
     pub fn resume(&mut self, positions: u32, positions_max: u32) -> Result<(), ResumeError> {
         self.check_resume(positions, positions_max)?;
         self.truncate(positions).map_err(ResumeError::Truncate)?;
@@ -260,8 +260,8 @@ impl Session {
         self.part
     }
 
-    /// Checks everything that can be wrong with a step before anything changes; the positions of it.
-    /// What a step may still meet afterwards is want of memory and a caller who leaves.
+    /// Checks everything that can be wrong with a step before anything changes; the positions of
+    /// it. What a step may still meet afterwards is want of memory and a caller who leaves.
     pub fn check(&self, model: &LoadedModel, input: Input<'_>) -> Result<u32, StepError> {
         if !model.file().is_same(&self.file) || model.device() != self.device {
             return Err(StepError::OtherModel);

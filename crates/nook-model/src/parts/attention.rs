@@ -1,4 +1,5 @@
-//! Causal self-attention with shared key-value heads (Ainslie et al. 2023), as most families have it.
+//! Causal self-attention with shared key-value heads (Ainslie et al. 2023), as most families have
+//! it.
 //!
 //! Order of operations: projections and biases, norms of queries and keys, rotation, norms without
 //! weights and temperature (Llama 4), the cache, scores, mixing, output projection. What a family

@@ -1,12 +1,14 @@
-//! The gated delta net (Yang et al. 2024): a layer that remembers in one matrix for each value head,
-//! which every position lets fade, corrects and reads, instead of keys and values of all positions.
+//! The gated delta net (Yang et al. 2024): a layer that remembers in one matrix for each value
+//! head, which every position lets fade, corrects and reads, instead of keys and values of all
+//! positions.
 //!
-//! For each position: queries, keys and values go through a short causal convolution and SiLU; queries
-//! and keys are brought to length 1; the state fades by `exp(decay * softplus(alpha + bias))`, what it
-//! holds for the key is moved towards the value by `sigmoid(beta)`, and the query reads it. What is
-//! read is normed, multiplied by the SiLU of a gate and projected. Value heads are tiled over key
-//! heads: head `h` uses key head `h % key_heads`. Reference: `Qwen3_5GatedDeltaNet` of Hugging Face
-//! transformers in its recurrent form, and llama.cpp for the order of heads in files.
+//! For each position: queries, keys and values go through a short causal convolution and SiLU;
+//! queries and keys are brought to length 1; the state fades by `exp(decay * softplus(alpha +
+//! bias))`, what it holds for the key is moved towards the value by `sigmoid(beta)`, and the query
+//! reads it. What is read is normed, multiplied by the SiLU of a gate and projected. Value heads
+//! are tiled over key heads: head `h` uses key head `h % key_heads`. Reference:
+//! `Qwen3_5GatedDeltaNet` of Hugging Face transformers in its recurrent form, and llama.cpp for the
+//! order of heads in files.
 //!
 //! Positions are taken one by one, so chunks cannot show. Heads are shared among the threads.
 
@@ -62,8 +64,8 @@ struct Head<'a> {
 }
 
 impl<W: Weights> GatedDelta<W> {
-    /// What a session remembers: the inputs of the convolution (kernel - 1, channels), then a matrix
-    /// for each value head.
+    /// What a session remembers: the inputs of the convolution (kernel - 1, channels), then a
+    /// matrix for each value head.
     pub(crate) fn state(&self) -> StateShape {
         let matrices = self.value_heads * self.dim * self.dim;
         StateShape::Recurrent { numbers: self.history() + matrices }
@@ -158,8 +160,8 @@ impl GatedDelta<Held> {
         self.output.forward(compute, scratch, gated, out)
     }
 
-    /// A causal convolution of each channel with its own kernel, then SiLU. `past` holds the inputs of
-    /// the positions before, and afterwards those that the next position needs.
+    /// A causal convolution of each channel with its own kernel, then SiLU. `past` holds the inputs
+    /// of the positions before, and afterwards those that the next position needs.
     fn convolve(&self, past: &mut [f32], inputs: &[f32], out: &mut [f32]) {
         let (channels, kernel) = (self.channels(), self.kernel);
         let rows = inputs.len() / channels;
@@ -203,8 +205,8 @@ impl GatedDelta<Held> {
         }
     }
 
-    /// Takes the rows of `span` through the states of all heads, into `read` (n, heads, dim), by way of
-    /// `apart` (heads, rows, dim).
+    /// Takes the rows of `span` through the states of all heads, into `read` (n, heads, dim), by
+    /// way of `apart` (heads, rows, dim).
     #[expect(clippy::too_many_arguments, reason = "buffers that lie in different places")]
     fn remember(
         &self,

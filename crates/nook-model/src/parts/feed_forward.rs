@@ -1,4 +1,5 @@
-//! Feed-forward layers: gated, `down(f(gate(x)) * up(x))` (Shazeer 2020), and plain, `down(f(up(x)))`.
+//! Feed-forward layers: gated, `down(f(gate(x)) * up(x))` (Shazeer 2020), and plain,
+//! `down(f(up(x)))`.
 
 use nook_kernels::{Compute, Scratch, vector};
 

@@ -1,8 +1,8 @@
-//! Mixtures of experts: each row goes through a few of many feed-forward layers (Shazeer et al. 2017,
-//! Fedus et al. 2021).
+//! Mixtures of experts: each row goes through a few of many feed-forward layers (Shazeer et al.
+//! 2017, Fedus et al. 2021).
 //!
-//! Rows are gathered by expert, so that a batch reads each expert's weights once. A row's results are
-//! added in the order of its experts' numbers, whatever rows are beside it.
+//! Rows are gathered by expert, so that a batch reads each expert's weights once. A row's results
+//! are added in the order of its experts' numbers, whatever rows are beside it.
 
 use nook_kernels::{Compute, Product, multiply, vector};
 
@@ -245,8 +245,8 @@ impl Routing {
         choices.sort_unstable_by_key(|choice| (choice.expert, choice.row));
     }
 
-    /// Leaves the chosen experts in `ranking`, in the order of their numbers. Of equal ones the first
-    /// is chosen.
+    /// Leaves the chosen experts in `ranking`, in the order of their numbers. Of equal ones the
+    /// first is chosen.
     fn rank(&self, ranking: &mut Vec<(usize, f32)>) {
         if let Some((count, used)) = self.groups {
             self.keep_groups(ranking, count, used);

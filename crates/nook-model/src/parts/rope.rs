@@ -20,8 +20,8 @@ pub(crate) struct RopeSpec<W: Weights> {
     pub(crate) factors: Factors<W>,
 }
 
-/// Least divisor of a frequency: below it, positions would turn so fast that single precision cannot
-/// hold their angles.
+/// Least divisor of a frequency: below it, positions would turn so fast that single precision
+/// cannot hold their angles.
 const FACTOR_MIN: f32 = 1e-3;
 
 /// Divisors of the frequencies that lie in the file as tensors.
@@ -31,10 +31,10 @@ pub(crate) enum Factors<W: Weights> {
     /// `rope_freqs.weight` (Llama 3.1 and later).
     Always(W::Numbers),
     /// Two sets (LongRoPE, Ding et al. 2024): `long` for sessions that may come to have more
-    /// positions than `original`, `short` for others. Every host of a route opens its session with the
-    /// same number of positions, so all choose alike, and no session changes its mind on the way.
-    /// (llama.cpp chooses by the size of its context, which is the same; transformers by the length
-    /// so far.)
+    /// positions than `original`, `short` for others. Every host of a route opens its session with
+    /// the same number of positions, so all choose alike, and no session changes its mind on the
+    /// way. (llama.cpp chooses by the size of its context, which is the same; transformers by the
+    /// length so far.)
     ByWindow {
         original: u32,
         short: W::Numbers,

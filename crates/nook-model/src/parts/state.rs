@@ -1,5 +1,5 @@
-//! What a session remembers of one layer: keys and values of every position, or one state that every
-//! position changes.
+//! What a session remembers of one layer: keys and values of every position, or one state that
+//! every position changes.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -154,8 +154,8 @@ impl LayerState {
         }
     }
 
-    /// The positions `range`, as bytes. A recurrent state goes whole: its range begins at 0 and ends
-    /// where it is.
+    /// The positions `range`, as bytes. A recurrent state goes whole: its range begins at 0 and
+    /// ends where it is.
     pub(crate) fn export(&self, range: Range<u32>) -> Result<Vec<u8>, HandoverError> {
         match self {
             Self::Keys(cache) => cache.export(range.start as usize..range.end as usize),
@@ -187,8 +187,9 @@ impl Recurrent {
         2 * size_of::<f32>() as u64 * numbers as u64
     }
 
-    /// The state before position `first` and the one to be written, which are the same within a step
-    /// after its first group of rows. Whoever asks must write all of it, for `count` positions.
+    /// The state before position `first` and the one to be written, which are the same within a
+    /// step after its first group of rows. Whoever asks must write all of it, for `count`
+    /// positions.
     pub(super) fn advance(
         &mut self,
         first: u32,

@@ -1,8 +1,8 @@
 //! Random rows in each format, with the variance of a freshly initialised matrix.
 //!
-//! Quantised numbers are drawn evenly over all that a format can hold, and the scales chosen for the
-//! wanted variance, so every bit of a block is used. A gigabyte takes about a second: bytes are drawn
-//! eight at a time, and only scales are written over them.
+//! Quantised numbers are drawn evenly over all that a format can hold, and the scales chosen for
+//! the wanted variance, so every bit of a block is used. A gigabyte takes about a second: bytes are
+//! drawn eight at a time, and only scales are written over them.
 
 use half::{bf16, f16};
 
@@ -44,8 +44,8 @@ impl Random {
     }
 }
 
-/// One row of `columns` numbers of variance `1 / columns`; `None` for a type that is not known here,
-/// or when the columns do not fill whole blocks.
+/// One row of `columns` numbers of variance `1 / columns`; `None` for a type that is not known
+/// here, or when the columns do not fill whole blocks.
 #[must_use]
 pub fn random_row(kind: TensorType, columns: usize, random: &mut Random) -> Option<Vec<u8>> {
     let deviation = 1.0 / (columns as f32).sqrt();
@@ -113,8 +113,8 @@ fn block_bytes(name: &str) -> Option<usize> {
 }
 
 /// Turns a block of random bytes into numbers of the wanted deviation around zero. The divisors are
-/// the root of the mean of squares of what a scale of 1 gives: 4.6 for 16 even steps of 1, 9.2 for 32,
-/// 18.5 for 64, 74 for 256, 37 for the 6-bit scales 0..64 themselves.
+/// the root of the mean of squares of what a scale of 1 gives: 4.6 for 16 even steps of 1, 9.2 for
+/// 32, 18.5 for 64, 74 for 256, 37 for the 6-bit scales 0..64 themselves.
 fn scale(name: &str, deviation: f32, block: &mut [u8]) {
     match name {
         // Steps from -8 to 7 have a mean, so half of the scales are negative, as in real files.
@@ -156,8 +156,8 @@ fn scale(name: &str, deviation: f32, block: &mut [u8]) {
 }
 
 /// Makes the eight 6-bit minima of a Q4_K or Q5_K block equal to its scales, which stay random:
-/// scales and minima of the second four are nibbles of the last four bytes, and the high bit pairs of
-/// the others.
+/// scales and minima of the second four are nibbles of the last four bytes, and the high bit pairs
+/// of the others.
 fn even_scales(packed: &mut [u8]) {
     for j in 0..4 {
         packed[j + 4] = packed[j];

@@ -1,8 +1,8 @@
 //! The families that random models can be of: their metadata keys, and a tiny shape for each.
 //!
-//! Keys are those that llama.cpp's converter writes for the family. Values that only matter for real
-//! sizes are made small, so that a short prompt reaches what they switch: windows of 8 positions,
-//! original contexts of 128, soft caps that bend.
+//! Keys are those that llama.cpp's converter writes for the family. Values that only matter for
+//! real sizes are made small, so that a short prompt reaches what they switch: windows of 8
+//! positions, original contexts of 128, soft caps that bend.
 
 use super::recipe::Recipe;
 use crate::gguf::Value;

@@ -13,7 +13,8 @@ pub enum Mix {
     Q4KM,
     /// As llama.cpp's `Q5_K_M`: Q5_K where `Q4_K_M` has Q4_K.
     Q5KM,
-    /// All in single precision, but for one kind of matrix: to see alone what its quantisation does.
+    /// All in single precision, but for one kind of matrix: to see alone what its quantisation
+    /// does.
     Only {
         /// The name between layer and ending, as `attn_q` or `output`.
         part: &'static str,

@@ -1,12 +1,12 @@
 //! Damaged model files, and what must be true of each: shared by the test `fuzz_headers` and the
 //! example of that name, which runs more cases.
 //!
-//! Case `n` of a seed is always the same file: a sound header ([`sound`]: synthetic models of several
-//! formats, and the edge files), damaged a little ([`damage`]) in its parts or its
-//! bytes. It is refused with an error, or it is a file whose tensors lie where a second reader
-//! ([`second`]) finds them, whole, inside and apart; and then it opens as a model or is refused, and
-//! a model computes finite logits or an error. Nothing panics, and memory stays within the limits
-//! below.
+//! Case `n` of a seed is always the same file: a sound header ([`sound`]: synthetic models of
+//! several formats, and the edge files), damaged a little ([`damage`]) in its parts or its bytes.
+//! It is refused with an error, or it is a file whose tensors lie where a second reader
+//! ([`second`]) finds them, whole, inside and apart; and then it opens as a model or is refused,
+//! and a model computes finite logits or an error. Nothing panics, and memory stays within the
+//! limits below.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "test code outside `#[test]` functions")]
 
@@ -161,8 +161,8 @@ fn few(random: &mut StdRng) -> usize {
 /// Weights below this give finite logits in single precision.
 const SANE: f32 = 1e6;
 
-/// Weights below this give finite logits where keys and values are held in half precision, which ends
-/// at 65,504: they are sums of 64 products of two weights.
+/// Weights below this give finite logits where keys and values are held in half precision, which
+/// ends at 65,504: they are sums of 64 products of two weights.
 const SANE_IN_HALVES: f32 = 8.0;
 
 /// Opens the file as a model, loads all of it and computes one token.

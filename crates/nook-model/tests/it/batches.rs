@@ -1,5 +1,5 @@
-//! Batches and hand-overs: rows of several sessions in one pass get the bits that each would get alone,
-//! and a session that goes on elsewhere gets those it would have got here.
+//! Batches and hand-overs: rows of several sessions in one pass get the bits that each would get
+//! alone, and a session that goes on elsewhere gets those it would have got here.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! The executor for graphics cards, on candle's own path for the processor, against the kernels of the
-//! CPU: every family whole, at every cut and in chunks; sessions, batches and hand-over.
+//! The executor for graphics cards, on candle's own path for the processor, against the kernels of
+//! the CPU: every family whole, at every cut and in chunks; sessions, batches and hand-over.
 
 #![allow(
     clippy::unwrap_used,
@@ -67,10 +67,10 @@ fn parts_of_every_family_load_alone() {
     }
 }
 
-/// Rounding of activations weighs more than the order of sums, so the card is held to what the CPU's
-/// own rounding costs: both against the same weights without any. On the processor candle rounds in
-/// blocks of 256 where `nook-kernels` rounds in blocks of 32, which costs up to 1.65 times as much; on
-/// NVIDIA cards its blocks have 32 too. Half precision costs about 1e-3.
+/// Rounding of activations weighs more than the order of sums, so the card is held to what the
+/// CPU's own rounding costs: both against the same weights without any. On the processor candle
+/// rounds in blocks of 256 where `nook-kernels` rounds in blocks of 32, which costs up to 1.65
+/// times as much; on NVIDIA cards its blocks have 32 too. Half precision costs about 1e-3.
 #[test]
 fn quantised_weights_cost_no_more_than_on_the_cpu() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The executor for graphics cards, on candle's own path for the processor, against numbers of other
-//! implementations: the fixtures' tiny, distilled and quantised models.
+//! The executor for graphics cards, on candle's own path for the processor, against numbers of
+//! other implementations: the fixtures' tiny, distilled and quantised models.
 
 #![allow(
     clippy::unwrap_used,
@@ -62,8 +62,8 @@ fn distilled_models_tell_the_reference_stories() {
     }
 }
 
-/// The fixture says how far llama.cpp is off, which rounds activations as well; the bound is that of
-/// the CPU, but for Q8_0, where candle on the processor rounds in wider blocks (see `card.rs`).
+/// The fixture says how far llama.cpp is off, which rounds activations as well; the bound is that
+/// of the CPU, but for Q8_0, where candle on the processor rounds in wider blocks (see `card.rs`).
 #[test]
 fn quantised_files_stay_as_close_to_their_decoded_weights_as_llama_cpp_does() {
     let quantised = Quantised::find("how close quantised files stay on the card");

@@ -1,8 +1,8 @@
 //! What the tests of all executors but the CPU's share: models, prompts, and the CPU's answers.
 //!
 //! Both compute in single precision and sum in different orders, so they differ by rounding: about
-//! 1e-6 of the logits, 4e-6 in models of sixty layers and 1e-5 in delta nets, which is what they differ
-//! from double precision, too.
+//! 1e-6 of the logits, 4e-6 in models of sixty layers and 1e-5 in delta nets, which is what they
+//! differ from double precision, too.
 
 #![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
 
@@ -93,8 +93,8 @@ pub(crate) fn run(model: &LoadedModel, cuts: &[u32], prompt: &[u32], chunks: &[u
     out
 }
 
-/// Root mean square of the differences, over that of what is expected; infinite where something is not
-/// a number.
+/// Root mean square of the differences, over that of what is expected; infinite where something is
+/// not a number.
 pub(crate) fn relative(got: &[f32], expected: &[f32]) -> f64 {
     assert_eq!(got.len(), expected.len());
     let squares = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>();

@@ -18,8 +18,8 @@ use nook_model::synthetic::{Family, Recipe, header_bytes};
 use nook_model::{Input, LoadedModel, LogitRows, ModelFile, Session};
 
 /// Greatest difference from the plain pass, over the greatest logit. Single precision costs about
-/// 1e-6, and 1e-5 in delta nets (measured with llama.cpp on these files); a wrong constant ten times
-/// the tolerance at least, as [`every_constant_of_every_family_shows_in_the_logits`] sees to.
+/// 1e-6, and 1e-5 in delta nets (measured with llama.cpp on these files); a wrong constant ten
+/// times the tolerance at least, as [`every_constant_of_every_family_shows_in_the_logits`] sees to.
 const TOLERANCE: f64 = 1e-4;
 
 /// Positions of a prompt: more than the windows, and more than a tile of attention.
@@ -93,8 +93,8 @@ fn long_rope_goes_by_the_window_of_the_session() {
 }
 
 /// The models are no use if a mistake does not show in them. So each fraction of the metadata, and
-/// each window, is changed in turn, and the plain pass must notice. (Not epsilon, which is too small
-/// beside activations of about one.)
+/// each window, is changed in turn, and the plain pass must notice. (Not epsilon, which is too
+/// small beside activations of about one.)
 #[test]
 fn every_constant_of_every_family_shows_in_the_logits() {
     let folder = tempfile::tempdir().unwrap();

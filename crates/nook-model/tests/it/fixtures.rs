@@ -7,8 +7,8 @@ use nook_model::{
 };
 use serde_json::Value;
 
-/// Tiny models (random weights, with the logits of Hugging Face transformers in double precision) whose file
-/// in half precision is in the tree.
+/// Tiny models (random weights, with the logits of Hugging Face transformers in double precision)
+/// whose file in half precision is in the tree.
 const TINY: [&str; 13] = [
     "deepseek2",
     "gemma",
@@ -28,7 +28,8 @@ const TINY: [&str; 13] = [
 /// Those that are among the large files only.
 const TINY_LARGE: [&str; 6] = ["llama256", "minicpm", "mistral", "mixtral", "phi3", "qwen2"];
 
-/// Distilled models, which tell stories: one in the tree, and those that are among the large files only.
+/// Distilled models, which tell stories: one in the tree, and those that are among the large files
+/// only.
 const DISTILLED: [&str; 1] = ["starcoder2"];
 const DISTILLED_LARGE: [&str; 5] = ["gemma2", "gemma3", "phi3", "qwen2", "qwen3"];
 
@@ -45,8 +46,8 @@ pub(crate) use crate::places::large_fixture as large;
 /// A file or folder of the fixtures in the tree.
 pub(crate) use crate::places::fixture as carried;
 
-/// Every file of every tiny model: in the tree those in half precision of [`TINY`], and all others where the
-/// large fixtures are.
+/// Every file of every tiny model: in the tree those in half precision of [`TINY`], and all others
+/// where the large fixtures are.
 pub(crate) fn tiny_models(test: &str) -> Vec<Known> {
     let known = |folder: PathBuf, file: &str| Known {
         name: file.trim_start_matches("tiny-").trim_end_matches(".gguf").to_owned(),
@@ -81,8 +82,8 @@ pub(crate) fn distilled_models(test: &str) -> Vec<(String, PathBuf)> {
     all
 }
 
-/// The quantised files of one model with their reference: one in the tree, or all where the large fixtures
-/// are. Each entry is its kind and what the reference says of it.
+/// The quantised files of one model with their reference: one in the tree, or all where the large
+/// fixtures are. Each entry is its kind and what the reference says of it.
 pub(crate) struct Quantised {
     pub(crate) folder: PathBuf,
     pub(crate) prompt: Vec<u32>,

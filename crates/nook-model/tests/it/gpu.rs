@@ -1,6 +1,7 @@
-//! The executor for GPUs of any vendor against the kernels of the CPU, on the first adapter of this computer
-//! (Mesa's software one where there is no card): every family whole, at every cut and in chunks; sessions,
-//! batches and hand-over. Without a driver these tests say so and end; where a CI system runs them they fail.
+//! The executor for GPUs of any vendor against the kernels of the CPU, on the first adapter of this
+//! computer (Mesa's software one where there is no card): every family whole, at every cut and in
+//! chunks; sessions, batches and hand-over. Without a driver these tests say so and end; where a CI
+//! system runs them they fail.
 
 #![allow(
     clippy::unwrap_used,
@@ -87,9 +88,10 @@ fn parts_of_a_model_load_alone() {
     }
 }
 
-/// Activations are rounded to bytes as on the CPU. Where a number lies in the middle of two bytes the two may
-/// still round apart, and then every later layer does in some places; but no logit gets worse by it. (Two
-/// roundings that had nothing in common would be apart by 1.4 times what one costs.)
+/// Activations are rounded to bytes as on the CPU. Where a number lies in the middle of two bytes
+/// the two may still round apart, and then every later layer does in some places; but no logit gets
+/// worse by it. (Two roundings that had nothing in common would be apart by 1.4 times what one
+/// costs.)
 #[test]
 fn quantised_weights_give_nearly_the_logits_of_the_cpu() {
     let Some(gpu) = gpu("quantised weights") else { return };

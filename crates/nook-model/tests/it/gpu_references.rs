@@ -1,5 +1,5 @@
-//! The executor for GPUs of any vendor against numbers of other implementations: the fixtures' tiny,
-//! distilled and quantised models, and stories260K.
+//! The executor for GPUs of any vendor against numbers of other implementations: the fixtures'
+//! tiny, distilled and quantised models, and stories260K.
 
 #![allow(
     clippy::unwrap_used,
@@ -87,7 +87,8 @@ fn distilled_models_tell_the_reference_stories() {
     }
 }
 
-/// The fixture says how far llama.cpp is off, which rounds activations as well; the bound is that of the CPU.
+/// The fixture says how far llama.cpp is off, which rounds activations as well; the bound is that
+/// of the CPU.
 #[test]
 fn quantised_files_stay_as_close_to_their_decoded_weights_as_llama_cpp_does() {
     let test = "how close quantised files stay on a GPU";

@@ -1,7 +1,8 @@
-//! Models against references and against each other: the same bits whatever the cuts, and what is refused.
+//! Models against references and against each other: the same bits whatever the cuts, and what is
+//! refused.
 //!
-//! `fixtures` loads fixture files, which `places` finds; `plain` is the pass that everything is held against.
-//! (`fuzz_headers.rs` beside this folder is a program of its own.)
+//! `fixtures` loads fixture files, which `places` finds; `plain` is the pass that everything is
+//! held against. (`fuzz_headers.rs` beside this folder is a program of its own.)
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

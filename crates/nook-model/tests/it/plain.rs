@@ -2,9 +2,9 @@
 //! once, written from the papers and the publishers' definitions.
 //!
 //! It shares nothing with the crate but the header reader and the decoding of blocks (both have
-//! references of their own), reads its hyperparameters from the metadata itself, and knows nothing of
-//! caches, chunks or layer ranges. Speed is no concern. One file for each family or small group of
-//! families; [`model`] has the weights and their products, [`rope`], [`attention`] and
+//! references of their own), reads its hyperparameters from the metadata itself, and knows nothing
+//! of caches, chunks or layer ranges. Speed is no concern. One file for each family or small group
+//! of families; [`model`] has the weights and their products, [`rope`], [`attention`] and
 //! [`feed_forward`] what several families have in common.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]

@@ -71,8 +71,8 @@ fn random_models_of_every_format_agree_with_the_plain_pass() {
     check(folder.path(), formats.into_iter().enumerate().map(recipe));
 }
 
-/// Families whose parts meet quantised matrices in ways that Llama's do not: biases, matrices in one,
-/// experts, plain feed-forward layers, latent vectors.
+/// Families whose parts meet quantised matrices in ways that Llama's do not: biases, matrices in
+/// one, experts, plain feed-forward layers, latent vectors.
 #[test]
 fn quantised_models_of_other_families_agree_with_the_plain_pass() {
     let folder = tempfile::tempdir().unwrap();
@@ -126,9 +126,10 @@ fn each_quantised_place_alone_is_computed_as_the_plain_pass_does() {
 }
 
 /// Where [`SINGLE_PLACE_TOLERANCE`] comes from. The engine computes in single precision, so a few
-/// activations lie on the other side of a rounding edge than in the plain pass, and differ by a whole
-/// step. Products shaken by 3e-7, as single precision shakes them, show what that may do; and the
-/// plain pass without rounding shows what a wrong rounding would do: three times as much at least.
+/// activations lie on the other side of a rounding edge than in the plain pass, and differ by a
+/// whole step. Products shaken by 3e-7, as single precision shakes them, show what that may do; and
+/// the plain pass without rounding shows what a wrong rounding would do: three times as much at
+/// least.
 #[test]
 fn single_precision_flips_few_activations_of_one_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -149,8 +150,8 @@ fn single_precision_flips_few_activations_of_one_place() {
 }
 
 /// What quantised activations cost in a whole model: the distance between logits with and without
-/// them. And why whole models cannot be held to more than that distance: products shaken by 3e-7 move
-/// logits almost as far, since one flipped activation flips others in each later product.
+/// them. And why whole models cannot be held to more than that distance: products shaken by 3e-7
+/// move logits almost as far, since one flipped activation flips others in each later product.
 #[test]
 fn quantised_activations_move_logits_by_about_a_fiftieth() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,8 +179,9 @@ fn quantised_activations_move_logits_by_about_a_fiftieth() {
     }
 }
 
-/// Greatest root mean square of the difference over that of the logits, in models of one layer where
-/// one kind of matrix is quantised. See [`single_precision_flips_few_activations_of_one_place`].
+/// Greatest root mean square of the difference over that of the logits, in models of one layer
+/// where one kind of matrix is quantised. See
+/// [`single_precision_flips_few_activations_of_one_place`].
 const SINGLE_PLACE_TOLERANCE: f64 = 1e-3;
 
 /// Models of one layer, with one kind of matrix quantised.
@@ -237,7 +239,8 @@ fn singles(numbers: &[f64]) -> Vec<f32> {
     numbers.iter().map(|number| *number as f32).collect()
 }
 
-/// Holds a model of each recipe against the plain pass, tells how each did, and fails if any failed.
+/// Holds a model of each recipe against the plain pass, tells how each did, and fails if any
+/// failed.
 fn check(folder: &Path, recipes: impl IntoIterator<Item = Recipe>) {
     let mut failures = Vec::new();
     for recipe in recipes {
@@ -252,8 +255,8 @@ fn check(folder: &Path, recipes: impl IntoIterator<Item = Recipe>) {
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Whether the engine's logits are as near to those without any rounding as the plain pass's are when
-/// it rounds as the engine does. (Its own rounded logits are no nearer to the engine's: see
+/// Whether the engine's logits are as near to those without any rounding as the plain pass's are
+/// when it rounds as the engine does. (Its own rounded logits are no nearer to the engine's: see
 /// [`quantised_activations_move_logits_by_about_a_fiftieth`].) Files in single precision have none.
 fn stays_as_near(path: &Path, ids: &[u32]) -> Result<String, String> {
     let exact = plain::logits(path, ids, Numerics::exact(512));

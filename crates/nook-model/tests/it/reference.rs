@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::fixtures::*;
 
-/// The formats of the story model that are in the tree, with the folder; and those beside the checkout.
+/// The formats of the story model that are in the tree, with the folder; and those beside the
+/// checkout.
 fn stories(test: &str, large_kinds: &[&'static str]) -> Vec<(&'static str, PathBuf)> {
     let folder = carried("stories260K");
     let mut all: Vec<_> = ["f32", "q8_0", "q4_0"].map(|kind| (kind, folder.clone())).into();

@@ -182,7 +182,8 @@ fn a_session_that_resumes_is_one_that_was_opened_so() {
             let refused = Err(ResumeError::Window { asked, kept: 40, limit });
             assert_eq!(session.resume(40, asked), refused);
         }
-        // Only some models turn positions otherwise in a wide window; then nothing kept counts there.
+        // Only some models turn positions otherwise in a wide window; then nothing kept counts
+        // there.
         let changes = logits(&model, &ids, narrow) != logits(&model, &ids, wide);
         let outcome = session.resume(40, wide);
         assert_eq!(changes, family == Family::Phi3LongRope);

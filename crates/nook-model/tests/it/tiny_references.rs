@@ -1,6 +1,6 @@
-//! Every family against numbers of another implementation: the fixtures' tiny models (random weights,
-//! logits of Hugging Face transformers in double precision), whole and split at every cut, and the
-//! distilled ones, which tell stories.
+//! Every family against numbers of another implementation: the fixtures' tiny models (random
+//! weights, logits of Hugging Face transformers in double precision), whole and split at every cut,
+//! and the distilled ones, which tell stories.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,8 +22,8 @@ const NEAR_TIE: f64 = 1e-3;
 
 const VOCABULARY: usize = 512;
 
-/// Half-precision files hold the same numbers as those in single precision, but sessions over them hold keys
-/// and values in half precision; asked for single precision they must agree as well.
+/// Half-precision files hold the same numbers as those in single precision, but sessions over them
+/// hold keys and values in half precision; asked for single precision they must agree as well.
 #[test]
 fn every_tiny_model_gives_the_logits_of_transformers_whole_and_at_every_cut() {
     for Known { name, file, folder } in tiny_models("logits of every tiny model at every cut") {
@@ -86,8 +86,8 @@ fn distilled_models_tell_the_reference_stories() {
     }
 }
 
-/// The reference does not round activations, and the kernels do, as llama.cpp does: the fixture says
-/// how far that one is off.
+/// The reference does not round activations, and the kernels do, as llama.cpp does: the fixture
+/// says how far that one is off.
 #[test]
 fn quantised_files_stay_as_close_to_their_decoded_weights_as_llama_cpp_does() {
     let quantised = Quantised::find("how close quantised files stay");

@@ -1,8 +1,8 @@
-//! Saves a reply while it grows, so that whatever ends the program leaves the words that were shown,
-//! what was thought before them, and who computed them.
+//! Saves a reply while it grows, so that whatever ends the program leaves the words that were
+//! shown, what was thought before them, and who computed them.
 //!
-//! The door is answered before the reply has begun: it may wait for its turn, or for the model to be
-//! opened. A door that leaves meanwhile gives the place back.
+//! The door is answered before the reply has begun: it may wait for its turn, or for the model to
+//! be opened. A door that leaves meanwhile gives the place back.
 
 use std::time::Duration;
 
@@ -138,7 +138,8 @@ impl Path {
     }
 }
 
-/// Passes a reply on while saving it, from when it has come. The door that stops listening stops it.
+/// Passes a reply on while saving it, from when it has come. The door that stops listening stops
+/// it.
 pub(super) fn keep(
     book: ChatBook,
     message: MessageId,

@@ -1,19 +1,19 @@
 //! Which devices computed which words of a reply, by where in its text the route changed.
 //!
-//! `keeping` tells what passes: a route when one begins, text as it comes. The list is kept with the
-//! message, beside who computed it at last, and stays on this device: other devices are told nothing of
-//! texts, their lengths included.
+//! `keeping` tells what passes: a route when one begins, text as it comes. The list is kept with
+//! the message, beside who computed it at last, and stays on this device: other devices are told
+//! nothing of texts, their lengths included.
 //!
-//! A place can be a few characters early: text that was held back until a character or a stop string was
-//! certain comes after the change, though a token before it made it. Doors that draw go on to the end of
-//! the word.
+//! A place can be a few characters early: text that was held back until a character or a stop
+//! string was certain comes after the change, though a token before it made it. Doors that draw go
+//! on to the end of the word.
 
 use serde::{Deserialize, Serialize};
 
 use nook_api::views::{RouteView, StretchView};
 
-/// Most stretches that are kept of a reply. One that changes hands more often is kept without any of
-/// them: it is better not to say who computed which words than to say it wrongly.
+/// Most stretches that are kept of a reply. One that changes hands more often is kept without any
+/// of them: it is better not to say who computed which words than to say it wrongly.
 const STRETCHES_MAX: usize = 64;
 
 /// The stretches of a reply that grows.
@@ -43,8 +43,8 @@ struct Read {
 }
 
 impl Stretches {
-    /// Those of a reply that goes on behind `text`. The program may have ended before the last words
-    /// were saved; what began behind them is forgotten with them.
+    /// Those of a reply that goes on behind `text`. The program may have ended before the last
+    /// words were saved; what began behind them is forgotten with them.
     pub(super) fn behind(text: &str, mut list: Vec<StretchView>) -> Self {
         let at = units(text);
         list.retain(|stretch| stretch.at < at);
@@ -52,8 +52,8 @@ impl Stretches {
         Self { list, at, ..Self::default() }
     }
 
-    /// Words over `route` are expected now. A word can still come of what a lost device had answered:
-    /// the stretch begins where [`Self::begin`] then says so, or here if nobody does.
+    /// Words over `route` are expected now. A word can still come of what a lost device had
+    /// answered: the stretch begins where [`Self::begin`] then says so, or here if nobody does.
     pub(super) fn expect(&mut self, route: &RouteView, tokens: u32) {
         self.begin(route, tokens);
         self.is_expected = self.list.last().is_some_and(|last| last.at == self.at);
@@ -119,8 +119,8 @@ pub(super) mod tests {
         RouteView { legs: vec![leg] }
     }
 
-    /// What is kept after `events`: `>a` begins a route, `?a` expects it, everything else is text of
-    /// one token.
+    /// What is kept after `events`: `>a` begins a route, `?a` expects it, everything else is text
+    /// of one token.
     fn kept(begun: Stretches, events: &[&str]) -> Vec<(u32, u32, String)> {
         let mut stretches = begun;
         let mut tokens = 0;

@@ -1,7 +1,7 @@
 //! Tells what a model thinks from what it says, while a kept reply grows.
 //!
-//! Takes the pieces of a reply as they are made and gives those that doors are shown: thinking as events of
-//! its own, with how long it took, and text without its marks.
+//! Takes the pieces of a reply as they are made and gives those that doors are shown: thinking as
+//! events of its own, with how long it took, and text without its marks.
 
 use std::time::Instant;
 
@@ -47,8 +47,8 @@ impl Apart {
         Self { parser: SaidParser::new(form), thinking, tokens: 0 }
     }
 
-    /// What doors are shown of a piece, in order: nothing of a token whose text is not certain yet. An end
-    /// comes last, behind what was held back.
+    /// What doors are shown of a piece, in order: nothing of a token whose text is not certain yet.
+    /// An end comes last, behind what was held back.
     pub(super) fn told(&mut self, piece: ReplyPiece) -> Vec<ReplyPiece> {
         let ReplyPiece { event, ids, logprobs } = piece;
         match event {

@@ -177,8 +177,8 @@ fn told_so_far(kept: &Conversation, user: MessageId) -> Vec<ChatMessage> {
     first.into_iter().chain(kept.branch(user).into_iter().filter_map(prompt_message)).collect()
 }
 
-/// A message as the model is to see it: without what it thought, as templates leave that out of earlier
-/// turns; an empty reply (cut before its first word) is left out.
+/// A message as the model is to see it: without what it thought, as templates leave that out of
+/// earlier turns; an empty reply (cut before its first word) is left out.
 fn prompt_message(message: &Message) -> Option<ChatMessage> {
     if message.role == Role::Assistant && message.text.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! The port where the owner has opened it to the network: who reaches it, by which names, and that nothing
-//! else of what guards it gives way.
+//! The port where the owner has opened it to the network: who reaches it, by which names, and that
+//! nothing else of what guards it gives way.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
@@ -68,7 +68,8 @@ async fn a_port_of_one_family_answers_to_the_other_one_too() {
     let (v4, v6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
     let here = Ipv6Addr::LOCALHOST.into();
     let there = address_in_the_network();
-    // Where `localhost` is only `::1`; and a socket of IPv6 that takes IPv4 as well, where the system does that.
+    // Where `localhost` is only `::1`; and a socket of IPv6 that takes IPv4 as well, where the
+    // system does that.
     for (at, by, is_possible) in [
         (v4, Some(here), is_reached(here, here)),
         (v6, Some(here), is_reached(v6, here)),

@@ -88,7 +88,8 @@ impl Port {
         Self::of_at(([127, 0, 0, 1], 0).into(), house, home, limits).await
     }
 
-    /// A port at every address of this machine of one family, for the whole network, which calls it `kitchen`.
+    /// A port at every address of this machine of one family, for the whole network, which calls it
+    /// `kitchen`.
     pub(crate) async fn exposed(at: IpAddr) -> Self {
         let (house, home) = house("Kitchen laptop", "[port]\nexpose_to_lan = true\n").await;
         Self::of_at((at, 0).into(), house, home, Limits::USUAL).await
@@ -178,16 +179,16 @@ impl Port {
         Answer::parse(&answer)
     }
 
-    /// Makes a first reply, and lets its worker be slow from then on: replies that something is to be done
-    /// to in their middle are far from their end then, however slowly the test gets to it.
+    /// Makes a first reply, and lets its worker be slow from then on: replies that something is to
+    /// be done to in their middle are far from their end then, however slowly the test gets to it.
     pub(crate) async fn slow(&self) -> Throttle {
         let first = self.ask(&self.chat(&body(&json!({"max_tokens": 1})))).await;
         assert_eq!(first.status, 200, "{}", first.text());
         Throttle::start(nook_testkit::workers_of(&self.house).await.unwrap(), SLOW)
     }
 
-    /// Streams a long reply and reads it to its end, whatever that is. Once its first words have come,
-    /// `act` is done, and the reading goes on behind it. What came, headers and framing too.
+    /// Streams a long reply and reads it to its end, whatever that is. Once its first words have
+    /// come, `act` is done, and the reading goes on behind it. What came, headers and framing too.
     pub(crate) async fn stream_and(&self, act: impl AsyncFnOnce()) -> String {
         let mut stream = self.connect().await;
         stream.write_all(&self.chat(&long_body(true)).bytes()).await.unwrap();

@@ -1,7 +1,7 @@
 //! What known programs send, and what they need to read (row 38).
 //!
-//! The files in `tests/recorded` are written from what each program is known to send; each step names
-//! the fields that the program's own reader wants, by JSON pointer and kind.
+//! The files in `tests/recorded` are written from what each program is known to send; each step
+//! names the fields that the program's own reader wants, by JSON pointer and kind.
 
 use std::collections::BTreeMap;
 use std::path::Path;

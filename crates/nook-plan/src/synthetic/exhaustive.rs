@@ -7,8 +7,9 @@ use crate::{Basis, Place, Prediction, Route, Segment, Situation, predict};
 /// Most walks that are tried; a larger household gets no answer.
 pub const WALKS_MAX: u64 = 1 << 20;
 
-/// The cheapest walk with at least one hop and what it costs, by trying every device for every layer.
-/// With `measured_only`, walks whose price rests on an assumption about another device do not count.
+/// The cheapest walk with at least one hop and what it costs, by trying every device for every
+/// layer. With `measured_only`, walks whose price rests on an assumption about another device do
+/// not count.
 ///
 /// Outer `None`: too many walks to try. Inner `None`: no walk is possible.
 #[must_use]

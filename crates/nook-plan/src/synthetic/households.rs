@@ -1,8 +1,8 @@
 //! Draws households: what real kitchens, desks and attics hold, in believable figures.
 //!
-//! Decode is bound by memory bandwidth and prefill by arithmetic; the figures of the classes are rounded
-//! from what such machines reach with 4-bit weights. Links run from busy Wi-Fi to 10 GbE. A fixed
-//! generator (SplitMix64) makes the same household from the same seed everywhere.
+//! Decode is bound by memory bandwidth and prefill by arithmetic; the figures of the classes are
+//! rounded from what such machines reach with 4-bit weights. Links run from busy Wi-Fi to 10 GbE. A
+//! fixed generator (SplitMix64) makes the same household from the same seed everywhere.
 
 use std::time::Duration;
 
@@ -43,8 +43,8 @@ pub struct Shaped {
     hidden: u64,
 }
 
-/// A class of machines: weight streaming in GB/s, prefill in Gflop/s, µs for a visit, memory that it
-/// lends in GB, loading in MB/s.
+/// A class of machines: weight streaming in GB/s, prefill in Gflop/s, µs for a visit, memory that
+/// it lends in GB, loading in MB/s.
 #[derive(Debug, Clone, Copy)]
 struct Class {
     streaming: u64,

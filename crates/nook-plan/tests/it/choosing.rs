@@ -1,4 +1,5 @@
-//! Promises of the planner on households made by hand, each for one thing that went wrong elsewhere.
+//! Promises of the planner on households made by hand, each for one thing that went wrong
+//! elsewhere.
 
 use std::time::Duration;
 
@@ -29,8 +30,8 @@ fn range(start: u32, end: u32) -> LayerRange {
     LayerRange::with_len(start, end - start)
 }
 
-/// A device with every layer in memory and nothing else to do: µs for a layer of decode, ns for a layer
-/// and row of prefill.
+/// A device with every layer in memory and nothing else to do: µs for a layer of decode, ns for a
+/// layer and row of prefill.
 fn device(number: u8, decode_us: u64, prefill_ns: u64) -> Device {
     let all = vec![LayerRange::all(LAYERS)];
     Device {
@@ -373,7 +374,8 @@ fn a_whole_request_leaves_only_where_it_gains_as_much_as_a_pool_must() {
         assert_eq!(decision.plan.shape, Shape::Alone, "{decode}");
         assert!(decision.whole.is_some(), "it is told what it would have taken");
     }
-    // Whether it is worth it is a question to the pool that keeps the words here, and to this device.
+    // Whether it is worth it is a question to the pool that keeps the words here, and to this
+    // device.
     let here = Device { memory_free: 10_000_000_000, ..device(0, 305, 20_000) };
     let slow = Device { memory_free: 10_000_000_000, ..device(0, 4000, 1_000_000) };
     let near = mine(300, 10);

@@ -76,7 +76,8 @@ fn wherever_the_greedy_cover_finds_a_walk_the_plan_is_no_dearer() {
     for seed in 0..400 {
         let mut household = Household::draw(seed, 2 + (seed % 7) as usize);
         let Some(route) = greedy(&household) else { continue };
-        // Unknown figures are planned with only where nothing else is left; that is another promise.
+        // Unknown figures are planned with only where nothing else is left; that is another
+        // promise.
         household.others.retain(|device| !device.speed.decode.is_unknown());
         household.others.retain(|device| !device.link.round_trip.is_unknown());
         let situation = household.situation();

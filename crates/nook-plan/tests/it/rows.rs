@@ -1,4 +1,5 @@
-//! When rows travel in fewer bits: only where the way is what takes the time, and that was measured.
+//! When rows travel in fewer bits: only where the way is what takes the time, and that was
+//! measured.
 
 use std::time::Duration;
 

@@ -59,7 +59,8 @@ impl Encoded {
 }
 
 impl Question {
-    /// Looks at the usual reply. `movable` are the devices that take wishes and have not refused one.
+    /// Looks at the usual reply. `movable` are the devices that take wishes and have not refused
+    /// one.
     pub(crate) fn outlook(
         &self,
         told: &Encoded,

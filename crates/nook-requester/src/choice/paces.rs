@@ -10,8 +10,8 @@ use super::Question;
 use nook_resources::adverts::AdvertBook;
 
 impl Question {
-    /// What this device has measured itself. What hosts say of themselves is no ground to leave one of
-    /// them for another in the middle of a reply.
+    /// What this device has measured itself. What hosts say of themselves is no ground to leave one
+    /// of them for another in the middle of a reply.
     pub(crate) fn forecast(&self, book: &AdvertBook) -> Forecast {
         let layer = ModelPart::inner(LayerRange::with_len(0, 1));
         let layer_bytes = self.file.weight_bytes(&layer);

@@ -1,8 +1,8 @@
 //! Whether a reply is made whole on another device of the same person, and on which.
 //!
-//! The planner compares it with this device and with every division; what stands here is the owner's
-//! part: only devices of the advert book's `own` come into question, which is empty unless the owner has
-//! switched such requests on.
+//! The planner compares it with this device and with every division; what stands here is the
+//! owner's part: only devices of the advert book's `own` come into question, which is empty unless
+//! the owner has switched such requests on.
 
 use std::time::Instant;
 

@@ -2,9 +2,10 @@
 //!
 //! A text goes through all layers of this device's own worker, without the head. Each position's
 //! hidden state is brought to length 1, so that the few positions with massive activations do not
-//! decide alone; their mean is brought to length 1 again. Mean pooling over a model that was trained
-//! to continue text is no match for one that was trained to compare texts, but it needs no second
-//! model. Always on this device: activations of every position would go to another one otherwise.
+//! decide alone; their mean is brought to length 1 again. Mean pooling over a model that was
+//! trained to continue text is no match for one that was trained to compare texts, but it needs no
+//! second model. Always on this device: activations of every position would go to another one
+//! otherwise.
 
 use std::time::Duration;
 
@@ -29,8 +30,8 @@ use nook_resources::workers::Workers;
 /// Texts of one request; more are refused. OpenAI allows as many.
 pub(crate) const EMBED_INPUTS_MAX: usize = 2048;
 
-/// Longest wait for the next word of our own worker: a chunk of a large model on a slow machine takes
-/// tens of seconds. Then it counts as lost, and the request ends with that.
+/// Longest wait for the next word of our own worker: a chunk of a large model on a slow machine
+/// takes tens of seconds. Then it counts as lost, and the request ends with that.
 const WORKER_LIMIT: Duration = Duration::from_secs(300);
 
 impl Requester {

@@ -1,10 +1,11 @@
 //! Conversations that nobody will go on with: whoever still keeps something of them drops it.
 //!
-//! The asking half runs when a chat is deleted, when a temporary one ends, when a prefix-cache entry makes
-//! room for a younger one, when the devices of one could not all be told in time that it is kept, when one
-//! of them is trusted less, and when the model itself makes room or goes. It names the conversation to
-//! every device of the entry, this one's worker included, and to the device that ran it whole. Nothing is
-//! answered: what a name could not be brought to expires there (`shard_eviction_idle_seconds`).
+//! The asking half runs when a chat is deleted, when a temporary one ends, when a prefix-cache
+//! entry makes room for a younger one, when the devices of one could not all be told in time that
+//! it is kept, when one of them is trusted less, and when the model itself makes room or goes. It
+//! names the conversation to every device of the entry, this one's worker included, and to the
+//! device that ran it whole. Nothing is answered: what a name could not be brought to expires there
+//! (`shard_eviction_idle_seconds`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +22,9 @@ impl Requester {
         all(self.shelf.forget(conversation))
     }
 
-    /// Devices that may not compute for this one any more, or not see its words, drop what they keep of
-    /// either. Who may compute is read from the book, where a reply that ends just now sees it too.
+    /// Devices that may not compute for this one any more, or not see its words, drop what they
+    /// keep of either. Who may compute is read from the book, where a reply that ends just now sees
+    /// it too.
     pub(super) fn revoke(
         &mut self,
         may_see: &BTreeSet<PeerId>,

@@ -1,8 +1,8 @@
 //! What was measured, kept over a restart of the node.
 //!
-//! Speeds, ways, sizes of numbers and who is left out are written from time to time while they change,
-//! and when the node leaves; they come back with their age at the next start (`nook_store::measured`).
-//! No line of it says what was asked or answered.
+//! Speeds, ways, sizes of numbers and who is left out are written from time to time while they
+//! change, and when the node leaves; they come back with their age at the next start
+//! (`nook_store::measured`). No line of it says what was asked or answered.
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
 //! What this device asks others to hold, and what they answered.
 //!
-//! While nobody waits for a reply, and at most every [`LOOK_EVERY`] unless the household changed, the
-//! model that was used last is looked at (`choice::outlook`). When another placement has been more
-//! than 15 % better for three looks in a row, or nothing works as it is, the devices whose layers
-//! should change are asked. A refusal counts until something about that device is new.
+//! While nobody waits for a reply, and at most every [`LOOK_EVERY`] unless the household changed,
+//! the model that was used last is looked at (`choice::outlook`). When another placement has been
+//! more than 15 % better for three looks in a row, or nothing works as it is, the devices whose
+//! layers should change are asked. A refusal counts until something about that device is new.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -23,8 +23,8 @@ use nook_resources::shelf::Listed;
 /// Time between two looks while nothing changes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a model counts as in use after its last reply. Shorter than hosts keep what nobody uses,
-/// so that an idle household does not load the same layers again and again.
+/// How long a model counts as in use after its last reply. Shorter than hosts keep what nobody
+/// uses, so that an idle household does not load the same layers again and again.
 const USED_LIMIT: Duration = Duration::from_secs(300);
 
 /// How long a refusal counts while nothing about the device changes.

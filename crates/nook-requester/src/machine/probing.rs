@@ -1,15 +1,16 @@
 //! Measuring devices while nobody waits: a few steps of random numbers through the layers of each.
 //!
-//! A reply that may use other devices makes its model *wanted*. Once this device has been idle for a
-//! moment, one task goes through this device's own worker and every device that offers layers of that
-//! model, one after the other, and sends each a few steps over the ordinary OPEN and STEP (`call`).
-//! What is sent is drawn at random: nothing of a person's is in it. A reply that begins ends the task
-//! at once, and no device is asked for the same model more than once in [`PROBE_EVERY`]. The same round
-//! compares what each device makes of known numbers with what this one does (`golden`). Where helpers are
-//! used whatever it costs, no speed decides anything, and a round only compares.
+//! A reply that may use other devices makes its model *wanted*. Once this device has been idle for
+//! a moment, one task goes through this device's own worker and every device that offers layers of
+//! that model, one after the other, and sends each a few steps over the ordinary OPEN and STEP
+//! (`call`). What is sent is drawn at random: nothing of a person's is in it. A reply that begins
+//! ends the task at once, and no device is asked for the same model more than once in
+//! [`PROBE_EVERY`]. The same round compares what each device makes of known numbers with what this
+//! one does (`golden`). Where helpers are used whatever it costs, no speed decides anything, and a
+//! round only compares.
 //!
-//! A device that lends and has never been measured measures itself in the same way (`own`), so that its
-//! adverts say how fast it is before anybody has asked.
+//! A device that lends and has never been measured measures itself in the same way (`own`), so that
+//! its adverts say how fast it is before anybody has asked.
 
 mod call;
 pub(crate) mod golden;
@@ -39,8 +40,8 @@ use nook_resources::workers::Workers;
 /// Least time between two probes of the same device with the same model.
 pub(crate) const PROBE_EVERY: Duration = Duration::from_secs(3600);
 
-/// Looks of the house, about one a second, without a reply before a probe begins. Whoever asks again
-/// at once is not disturbed.
+/// Looks of the house, about one a second, without a reply before a probe begins. Whoever asks
+/// again at once is not disturbed.
 const IDLE_LOOKS_MIN: u32 = 2;
 
 /// Longest probe of one device, loading included; one that takes longer stays unmeasured.
@@ -428,7 +429,8 @@ impl Prober {
     }
 }
 
-/// What two stretches show, the least disturbed step of each kind; `None` where one was not computed.
+/// What two stretches show, the least disturbed step of each kind; `None` where one was not
+/// computed.
 fn line(layer_bytes: u64, points: [&(LayerRange, Done); 2]) -> Option<Probe> {
     let decode = |(layers, done): &(LayerRange, Done)| Some((layers.len(), done.least(1)?.1));
     let prefill = |(layers, done): &(LayerRange, Done)| {

@@ -1,8 +1,8 @@
 //! How other devices did in the replies of this one: who is left out for a while and why, and what
 //! size of numbers each model's layers give.
 //!
-//! Owned by the house loop. Replies tell it through [`Note`]s; what follows goes out with the advert
-//! book, so that routes and takeovers see it, and into the problems that the owner reads.
+//! Owned by the house loop. Replies tell it through [`Note`]s; what follows goes out with the
+//! advert book, so that routes and takeovers see it, and into the problems that the owner reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,8 +51,8 @@ pub(crate) enum Note {
 }
 
 impl Note {
-    /// What of it is about devices that are known: a reply may end after one of its devices was unpaired, and
-    /// nothing is remembered of that one any more.
+    /// What of it is about devices that are known: a reply may end after one of its devices was
+    /// unpaired, and nothing is remembered of that one any more.
     fn of_known(self, is_known: impl Fn(PeerId) -> bool) -> Option<Self> {
         let is_known_place = |place: &Place| match place {
             Place::Local => true,
@@ -93,7 +93,8 @@ impl From<&Corrupt> for Suspicion {
     }
 }
 
-/// What is remembered. Suspects are forgotten with the node; the rest is kept for a while (`keeping`).
+/// What is remembered. Suspects are forgotten with the node; the rest is kept for a while
+/// (`keeping`).
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     conduct: CircuitBreaker,
@@ -227,7 +228,8 @@ impl Requester {
         }
     }
 
-    /// Tells the owner what is held against a device, and has it compared where that could clear it.
+    /// Tells the owner what is held against a device, and has it compared where that could clear
+    /// it.
     fn suspect(
         &mut self,
         peer: PeerId,

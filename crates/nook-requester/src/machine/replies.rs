@@ -56,8 +56,8 @@ pub(crate) struct ReplyTerms {
 }
 
 impl Requester {
-    /// Starts a reply, or lets it wait for its turn; the answer comes once its prompt is encoded. Says
-    /// whether it has a place; where it has none, the answer has said why.
+    /// Starts a reply, or lets it wait for its turn; the answer comes once its prompt is encoded.
+    /// Says whether it has a place; where it has none, the answer has said why.
     pub(super) fn generate(
         &mut self,
         asked: Waiting,

@@ -1,13 +1,13 @@
 //! A reply that another device of the same person makes whole: this side of it.
 //!
-//! [`Elsewhere`] asks, tells what comes, and ends the reply; token ids, text and stop strings are kept here
-//! as in any walk. Where the device refuses, hangs or is lost, or may not see words any more, the reply
-//! goes on from the tokens so far in an ordinary walk, which [`Begun`] takes over: what was told is told
-//! once, and the sampler goes on where that device's would have. The ids leave in one place,
-//! [`Elsewhere::ask`], behind the gate's proof and the host's own consent.
+//! [`Elsewhere`] asks, tells what comes, and ends the reply; token ids, text and stop strings are
+//! kept here as in any walk. Where the device refuses, hangs or is lost, or may not see words any
+//! more, the reply goes on from the tokens so far in an ordinary walk, which [`Begun`] takes over:
+//! what was told is told once, and the sampler goes on where that device's would have. The ids
+//! leave in one place, [`Elsewhere::ask`], behind the gate's proof and the host's own consent.
 //!
-//! That device keeps what it has computed only where it has said the end and this one knows by what name:
-//! then the call is closed in order, after every other end it is cancelled.
+//! That device keeps what it has computed only where it has said the end and this one knows by what
+//! name: then the call is closed in order, after every other end it is cancelled.
 
 use std::time::{Duration, Instant};
 
@@ -32,22 +32,24 @@ use nook_resources::adverts::own_no_more;
 use nook_resources::trails::RanElsewhere;
 use nook_resources::whole_ids::{NoIds, read_ids};
 
-/// Longest wait for the host to say whether it takes the request. It opens no more than a header for that.
+/// Longest wait for the host to say whether it takes the request. It opens no more than a header
+/// for that.
 const ACCEPT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Shortest and longest wait for a sign of life while the host loads and reads the prompt; between them,
-/// four times what was predicted. A host whose connection is gone is noticed long before, by its pings.
+/// Shortest and longest wait for a sign of life while the host loads and reads the prompt; between
+/// them, four times what was predicted. A host whose connection is gone is noticed long before, by
+/// its pings.
 const FIRST_LIMITS: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(600)];
 
 /// Longest wait for each further one. Beyond it the reply goes on without that device.
 const NEXT_LIMIT: Duration = Duration::from_secs(15);
 
-/// Longest wait for the host to say the end behind the last token, which it does at once. Beyond it the reply
-/// is as whole as before, and that device keeps nothing of it.
+/// Longest wait for the host to say the end behind the last token, which it does at once. Beyond it
+/// the reply is as whole as before, and that device keeps nothing of it.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// Longest wait for room to send a piece of the request, which the host makes by reading. Beyond it the reply
-/// goes on without that device.
+/// Longest wait for room to send a piece of the request, which the host makes by reading. Beyond it
+/// the reply goes on without that device.
 const SEND_LIMIT: Duration = Duration::from_secs(15);
 
 /// How many times longer than predicted the first sign of life may take.
@@ -115,8 +117,8 @@ struct Elsewhere<'a> {
     kept: Option<WholeKept>,
 }
 
-/// Lets another device make the reply, where that was chosen; what is left to do here goes on in a walk
-/// with the changed `setup`. `false`: nothing is left.
+/// Lets another device make the reply, where that was chosen; what is left to do here goes on in a
+/// walk with the changed `setup`. `false`: nothing is left.
 pub(crate) async fn give_away(setup: &mut WalkSetup) -> bool {
     let Some(given) = setup.whole.take() else { return true };
     let mut elsewhere = Elsewhere::new(setup, given);
@@ -269,8 +271,8 @@ impl<'a> Elsewhere<'a> {
         Ok(message)
     }
 
-    /// The reply is as long as it may be, and the host knows it too: what it says behind the last token is
-    /// what it keeps.
+    /// The reply is as long as it may be, and the host knows it too: what it says behind the last
+    /// token is what it keeps.
     async fn hear_end(&mut self, call: &mut Call<Message>) -> FinishReason {
         if let Ok(Message::WholeEnd { kept, .. }) = self.next(call, END_LIMIT).await {
             (self.ended, self.kept) = (true, kept);

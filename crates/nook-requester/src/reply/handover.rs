@@ -1,8 +1,9 @@
 //! What a leaving host remembers, while it is on its way through this device to the next host.
 //!
-//! The pipeline decides ([`nook_pipeline::Event::KvCacheOffered`] and what follows); here are the bytes, and
-//! how long moving them would take. They are as sensitive as activations: they are never looked at, go only
-//! over calls that the gate has let this device open, and are forgotten with the reply at the latest.
+//! The pipeline decides ([`nook_pipeline::Event::KvCacheOffered`] and what follows); here are the
+//! bytes, and how long moving them would take. They are as sensitive as activations: they are never
+//! looked at, go only over calls that the gate has let this device open, and are forgotten with the
+//! reply at the latest.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,7 +20,8 @@ use nook_resources::gauges::Facts;
 /// Most bytes of one reply that are held here on their way; what is larger is computed again.
 const HANDOVER_BYTES_MAX: u64 = 256 << 20;
 
-/// What a way is taken to carry, in bytes per second, before any larger transfer was seen: a bad Wi-Fi.
+/// What a way is taken to carry, in bytes per second, before any larger transfer was seen: a bad
+/// Wi-Fi.
 const ASSUMED_BYTES_PER_SECOND: u64 = 5_000_000;
 
 /// Longest that giving may be expected to take: a host that leaves does not wait longer.
@@ -109,8 +111,8 @@ impl Handovers {
         self.calls.insert(attempt, (place, part));
     }
 
-    /// How long the host of a call, which leaves, would take to hand over so many positions, and another to
-    /// take them; `None` where it cannot, or not in the time that it has.
+    /// How long the host of a call, which leaves, would take to hand over so many positions, and
+    /// another to take them; `None` where it cannot, or not in the time that it has.
     pub(crate) fn offer(&self, attempt: AttemptId, positions: usize) -> Option<Duration> {
         let (Place::Peer(peer), part) = *self.calls.get(&attempt)? else { return None };
         let positions = u32::try_from(positions).ok()?;

@@ -93,7 +93,8 @@ impl Teller {
         self.tell(ReplyEvent::TokenDelta { text: rest, tokens: self.tokens }, Vec::new()).await
     }
 
-    /// The device that made the whole reply was lost; whoever computes now has chosen the next token.
+    /// The device that made the whole reply was lost; whoever computes now has chosen the next
+    /// token.
     pub(crate) async fn relieved(
         &mut self,
         from: PeerId,

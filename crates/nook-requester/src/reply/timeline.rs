@@ -21,8 +21,8 @@ impl Teller {
             Place::Local => self.me.id,
             Place::Peer(peer) => peer,
         };
-        // While the history is the prompt, the first token is computed; the step behind the last token
-        // that was told leads to none.
+        // While the history is the prompt, the first token is computed; the step behind the last
+        // token that was told leads to none.
         let token = |positions: u32| {
             positions.saturating_sub(prompt_tokens).saturating_add(1).min(self.tokens)
         };

@@ -1,8 +1,9 @@
 //! Which earlier reply a prompt goes on behind, and where.
 //!
 //! Where the planner chooses the devices it is told what each may still keep of the prompt
-//! ([`TrailBook::warm`]), so that going on is weighed against computing the beginning again elsewhere; where
-//! it does not, a long enough beginning draws the reply back to the devices that have it.
+//! ([`TrailBook::warm`]), so that going on is weighed against computing the beginning again
+//! elsewhere; where it does not, a long enough beginning draws the reply back to the devices that
+//! have it.
 
 use nook_base::{ActivationDtype, LayerRange, PeerId};
 use nook_link::Links;
@@ -15,11 +16,12 @@ use super::TrailBook;
 /// choose others.
 const DETOUR_POSITIONS_MIN: u32 = 64;
 
-/// Positions beyond the shared beginning that make an earlier conversation worth keeping beside a copy.
+/// Positions beyond the shared beginning that make an earlier conversation worth keeping beside a
+/// copy.
 const COPY_REST_MIN: usize = 64;
 
-/// Longest beginning that is copied: hosts keep it twice from then on. System prompts are shorter; a longer
-/// one is taken over from the earlier conversation, which begins at 0 when it goes on.
+/// Longest beginning that is copied: hosts keep it twice from then on. System prompts are shorter;
+/// a longer one is taken over from the earlier conversation, which begins at 0 when it goes on.
 const COPY_POSITIONS_MAX: u32 = 4096;
 
 /// How a prompt goes on behind an earlier reply.
@@ -29,8 +31,8 @@ pub struct GoingOn {
     pub resume: Option<Resume>,
     /// Whether hosts begin with a copy.
     pub copy: bool,
-    /// What hosts keep until they are asked, and nobody else goes on with; absent where they copy. A reply that
-    /// leaves nothing new has to have it dropped.
+    /// What hosts keep until they are asked, and nobody else goes on with; absent where they copy.
+    /// A reply that leaves nothing new has to have it dropped.
     pub taken: Option<PrefixCacheEntry>,
 }
 
@@ -41,8 +43,8 @@ pub struct Hosts<'a> {
     pub offers: &'a [Offer],
     /// Who is connected.
     pub links: &'a Links,
-    /// Whether that may be done by others than the chosen ones: not where these were chosen by what each
-    /// still keeps ([`TrailBook::warm`]).
+    /// Whether that may be done by others than the chosen ones: not where these were chosen by what
+    /// each still keeps ([`TrailBook::warm`]).
     pub may_differ: bool,
 }
 
@@ -54,8 +56,8 @@ impl TrailBook {
         there.map(|(_, ran)| ran.resumable(prompt)).max().unwrap_or(0)
     }
 
-    /// What devices have computed of `prompt` and may still keep, stretch by stretch: what planning anew is
-    /// weighed against. `layers`: of the model.
+    /// What devices have computed of `prompt` and may still keep, stretch by stretch: what planning
+    /// anew is weighed against. `layers`: of the model.
     pub fn warm(&self, prompt: &[u32], layers: u32) -> Vec<(Place, Cached)> {
         let kept = self.kept();
         let divided = kept.trails.iter().flat_map(|(_, trail)| {
@@ -70,8 +72,8 @@ impl TrailBook {
         warm.map(|(place, layers, positions)| (place, Cached { layers, positions })).collect()
     }
 
-    /// Takes the trail that saves `prompt` most positions, of those that `may` be used, and says whether
-    /// hosts are to go on with a copy; then it also stays, as used last.
+    /// Takes the trail that saves `prompt` most positions, of those that `may` be used, and says
+    /// whether hosts are to go on with a copy; then it also stays, as used last.
     pub(super) fn take(
         &self,
         prompt: &[u32],
@@ -105,8 +107,8 @@ impl TrailBook {
         (best.resumable(prompt) >= DETOUR_POSITIONS_MIN).then(|| best.dtype())
     }
 
-    /// The route to walk and how `prompt` goes on there: that of an earlier reply, when its devices can still
-    /// be asked, else the `planned` one from the beginning.
+    /// The route to walk and how `prompt` goes on there: that of an earlier reply, when its devices
+    /// can still be asked, else the `planned` one from the beginning.
     pub fn go_on(
         &self,
         planned: Route,
@@ -148,8 +150,9 @@ impl Hosts<'_> {
         })
     }
 
-    /// Whether `segments` may be walked instead of `planned`: the same layers stay here, and the other
-    /// devices still offer theirs. A layer that this device only stood in for is no reason to stay.
+    /// Whether `segments` may be walked instead of `planned`: the same layers stay here, and the
+    /// other devices still offer theirs. A layer that this device only stood in for is no reason to
+    /// stay.
     fn stand_in(&self, segments: &[Segment], planned: &Route) -> bool {
         let ends = |all: &[Segment]| (all.first().copied(), all.last().copied());
         let offered = |segment: &Segment| match segment.place {

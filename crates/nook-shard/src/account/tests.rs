@@ -1,4 +1,5 @@
-//! The account: exact limits, nothing lost, and what is kept going first. Used by the test run alone.
+//! The account: exact limits, nothing lost, and what is kept going first. Used by the test run
+//! alone.
 
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, clock};
 use nook_wire::PrefixHash;

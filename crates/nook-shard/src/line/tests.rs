@@ -1,4 +1,5 @@
-//! Ticks over a real model: who is computed with whom, and that nothing of it shows. Used by the test run alone.
+//! Ticks over a real model: who is computed with whom, and that nothing of it shows. Used by the
+//! test run alone.
 
 use nook_base::LayerRange;
 use nook_kernels::Format;

@@ -1,4 +1,5 @@
-//! Conversations that begin alike share the beginning: one copies it, the other goes on as if alone.
+//! Conversations that begin alike share the beginning: one copies it, the other goes on as if
+//! alone.
 
 use nook_base::ErrorCode;
 use nook_wire::ResumePoint;

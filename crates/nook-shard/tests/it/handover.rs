@@ -1,4 +1,5 @@
-//! A conversation moves from one worker to another, with the very bits, or the taker says that it does not.
+//! A conversation moves from one worker to another, with the very bits, or the taker says that it
+//! does not.
 
 use bytes::Bytes;
 use nook_base::ErrorCode;

@@ -1,7 +1,8 @@
 //! A real worker process, driven through real calls.
 //!
-//! The process is this very test program: [`host`] starts it anew with the one test below chosen, which
-//! then is the worker. What comes back is compared bit by bit with the model computed alone, here.
+//! The process is this very test program: [`host`] starts it anew with the one test below chosen,
+//! which then is the worker. What comes back is compared bit by bit with the model computed alone,
+//! here.
 
 #![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
 

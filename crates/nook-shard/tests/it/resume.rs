@@ -1,4 +1,5 @@
-//! Turn two: a conversation goes on where its last call ended, or the caller is told that it cannot.
+//! Turn two: a conversation goes on where its last call ended, or the caller is told that it
+//! cannot.
 
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelPart, PeerId, Sensitive};
 use nook_model::{Input, LogitRows, Output};
@@ -191,8 +192,8 @@ async fn the_own_conversation_goes_on_too_and_no_guest_gets_at_it() {
     assert_eq!(bits(&got), bits(&expected));
     call.close(None);
     host.until("the parking", |status| status.parked == 1).await;
-    // A call in a guest's name stays the guest's, also where the own node asks for the whole model: what
-    // the owner has kept is not found, and it counts as lent.
+    // A call in a guest's name stays the guest's, also where the own node asks for the whole model:
+    // what the owner has kept is not found, and it counts as lent.
     let mut call = host.worker.open_call_for(PeerId([3; 32])).await.unwrap();
     call.send(own(Some(point(8, 30)))).await.unwrap();
     assert_eq!(answer(&mut call).await.err(), Some(FORGOTTEN));

@@ -49,8 +49,8 @@ impl Chats {
     }
 }
 
-/// The words of `query` as quoted FTS5 strings, so that nothing in them is an operator. `None` where
-/// there is nothing to look for.
+/// The words of `query` as quoted FTS5 strings, so that nothing in them is an operator. `None`
+/// where there is nothing to look for.
 fn as_fts(query: &str) -> Option<String> {
     let words: Vec<String> = query
         .split(|c: char| c.is_whitespace() || c.is_control())

@@ -1,7 +1,7 @@
 //! What a model thought aloud before it answered: kept beside the reply, not in it.
 //!
-//! It is shown on demand and never told to the model again. Searching does not look at it: what people
-//! look for is what was said.
+//! It is shown on demand and never told to the model again. Searching does not look at it: what
+//! people look for is what was said.
 
 use nook_base::Sensitive;
 use rusqlite::params;

@@ -5,14 +5,15 @@
 //!           → the caller changes the setting `models.folder` → moved → settle: removes what was copied
 //! ```
 //!
-//! The setting is what counts. A crash at any moment leaves each file whole in the old folder, in the new
-//! one, or in both: on one disk a file is renamed; to another disk it is copied beside its place, flushed,
-//! measured and given its name, and the original stays until the setting is changed. [`recover_move`]
-//! finishes at the next start what was changed, and takes back what was not.
+//! The setting is what counts. A crash at any moment leaves each file whole in the old folder, in
+//! the new one, or in both: on one disk a file is renamed; to another disk it is copied beside its
+//! place, flushed, measured and given its name, and the original stays until the setting is
+//! changed. [`recover_move`] finishes at the next start what was changed, and takes back what was
+//! not.
 //!
-//! A folder that was chosen carries a small file, so that the empty folder on which a disk is to appear
-//! is not taken for it, and two installations do not share one. Ember stays with the home: it has to
-//! answer also when the disk of the others is away.
+//! A folder that was chosen carries a small file, so that the empty folder on which a disk is to
+//! appear is not taken for it, and two installations do not share one. Ember stays with the home:
+//! it has to answer also when the disk of the others is away.
 
 mod files;
 
@@ -161,7 +162,8 @@ struct Mark {
 }
 
 impl Library {
-    /// What it takes to move everything to the folder `to`, or back to the usual one. Looks at nothing.
+    /// What it takes to move everything to the folder `to`, or back to the usual one. Looks at
+    /// nothing.
     #[must_use]
     pub fn plan_move(&self, home: &Home, to: Option<&Path>) -> MovePlan {
         let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
@@ -192,8 +194,8 @@ impl MovePlan {
         folder_of(&self.home, self.to.as_deref())
     }
 
-    /// Looks whether it can be made, and writes down that it begins. `free` says how many bytes may still
-    /// be written to the disk of a folder. Waits for the disk.
+    /// Looks whether it can be made, and writes down that it begins. `free` says how many bytes may
+    /// still be written to the disk of a folder. Waits for the disk.
     ///
     /// A folder that is not there is made where the one is that it lies in.
     pub fn prepare(self, free: impl Fn(&Path) -> io::Result<u64>) -> Result<ModelsMove, MoveError> {
@@ -257,9 +259,9 @@ impl MovePlan {
         Ok(())
     }
 
-    /// Whether the folder that the models are in already is to be marked as theirs: it was named by hand in
-    /// the settings, or lost its mark. An empty one where there should be models is that of a disk which is
-    /// away.
+    /// Whether the folder that the models are in already is to be marked as theirs: it was named by
+    /// hand in the settings, or lost its mark. An empty one where there should be models is that of
+    /// a disk which is away.
     fn check_markable(&self, to: &Path, is_usual: bool) -> Result<(), MoveError> {
         let folder = to.to_owned();
         if is_usual || is_marked(to) {
@@ -325,8 +327,8 @@ impl MovePlan {
 }
 
 impl ModelsMove {
-    /// What the setting `models.folder` has to say once [`ModelsMove::run`] has returned; absent: the
-    /// usual folder.
+    /// What the setting `models.folder` has to say once [`ModelsMove::run`] has returned; absent:
+    /// the usual folder.
     #[must_use]
     pub fn setting(&self) -> Option<&str> {
         self.note.to.as_deref()
@@ -344,8 +346,8 @@ impl ModelsMove {
         self.note.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// Brings every file over; `told` hears how many bytes are. Ends early when `stop` says so, or at the
-    /// first file that cannot be brought; then everything is taken back. Waits for the disk.
+    /// Brings every file over; `told` hears how many bytes are. Ends early when `stop` says so, or
+    /// at the first file that cannot be brought; then everything is taken back. Waits for the disk.
     pub fn run(&self, stop: &dyn Fn() -> bool, told: &mut dyn FnMut(u64)) -> Result<(), MoveError> {
         let brought = self.bring_all(stop, told);
         if brought.is_err() {
@@ -368,8 +370,8 @@ impl ModelsMove {
             };
         }
         self.flush(&self.from);
-        // Gone with its disk is a folder that was there before, and one that was made where nothing is
-        // around it any more: what was brought lies there still.
+        // Gone with its disk is a folder that was there before, and one that was made where nothing
+        // is around it any more: what was brought lies there still.
         let has_room_around = self.to.parent().is_some_and(Path::is_dir);
         whole &= self.to.is_dir() || (self.note.made && has_room_around);
         self.sweep_target();
@@ -472,7 +474,8 @@ impl ModelsMove {
         }
     }
 
-    /// Takes away what interrupted copies left in the new folder, where the user may have files too.
+    /// Takes away what interrupted copies left in the new folder, where the user may have files
+    /// too.
     fn sweep_target(&self) {
         let names = self.note.files.iter().map(|file| file.name.as_str());
         let (mut models, mut downloads) = (vec![MARK_FILE], Vec::new());
@@ -494,8 +497,9 @@ impl ModelsMove {
     }
 }
 
-/// Finishes a move that a crash interrupted after its setting was changed, or takes it back. `chosen`:
-/// what the setting says now. For the start, before the library is opened; waits for the disk.
+/// Finishes a move that a crash interrupted after its setting was changed, or takes it back.
+/// `chosen`: what the setting says now. For the start, before the library is opened; waits for the
+/// disk.
 pub fn recover_move(home: &Home, chosen: Option<&Path>) {
     let note_path = note_path(home);
     let note: Note = match json::load(&note_path, VERSION) {

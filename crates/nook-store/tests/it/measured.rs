@@ -1,5 +1,5 @@
-//! What was measured: what survives a restart, for how long, and that nothing of it keeps a node from
-//! starting.
+//! What was measured: what survives a restart, for how long, and that nothing of it keeps a node
+//! from starting.
 
 use std::fs;
 

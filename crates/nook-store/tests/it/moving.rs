@@ -1,5 +1,5 @@
-//! Moving the models to another folder: nothing is lost, whenever it is killed, and what cannot be is
-//! refused.
+//! Moving the models to another folder: nothing is lost, whenever it is killed, and what cannot be
+//! is refused.
 
 #![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
 

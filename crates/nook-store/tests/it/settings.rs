@@ -497,7 +497,8 @@ fn words_of_a_command_line_mean_what_the_setting_takes() {
     }
 }
 
-/// Generated files of the tree, and what they are made from. With `INGLENOOK_UPDATE` they are written.
+/// Generated files of the tree, and what they are made from. With `INGLENOOK_UPDATE` they are
+/// written.
 #[cfg(not(windows))] // An example there has the path of another system.
 #[test]
 fn the_generated_files_say_what_is_declared() {

@@ -381,7 +381,8 @@ fn part(state: &mut State, value: Value) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// What is put into a list, a map or a namespace. A namespace may not: it could come to hold itself.
+/// What is put into a list, a map or a namespace. A namespace may not: it could come to hold
+/// itself.
 fn item(state: &mut State, value: Value) -> Result<Value, Error> {
     let is_namespace =
         value.as_object().is_some_and(|object| object.type_name().ends_with("Namespace"));

@@ -1,10 +1,10 @@
 //! What a chat is rendered with when the model file brings no template.
 //!
 //! The vocabulary tells: a publisher adds tokens like `<|im_start|>` for one way of writing chats,
-//! so a file that has them (as tokens, not as ordinary text) is written to in that way. A vocabulary
-//! without any known marker gets a transcript of `User:` and `Assistant:` lines. The forms are those
-//! that the publishers describe in their model cards; each ends a turn with the token at which
-//! generation stops.
+//! so a file that has them (as tokens, not as ordinary text) is written to in that way. A
+//! vocabulary without any known marker gets a transcript of `User:` and `Assistant:` lines. The
+//! forms are those that the publishers describe in their model cards; each ends a turn with the
+//! token at which generation stops.
 
 use nook_base::Vocabulary;
 use nook_base::vocabulary::TokenKind;

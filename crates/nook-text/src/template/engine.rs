@@ -24,12 +24,12 @@ use super::{Moment, PROMPT_BYTES_MAX, TemplateError};
 /// KB.
 pub const SOURCE_BYTES_MAX: usize = 256 << 10;
 
-/// Steps that one rendering may take; past that it is an error. A chat of 1,000 messages needs up to
-/// 4,000,000 with the templates of our fixtures.
+/// Steps that one rendering may take; past that it is an error. A chat of 1,000 messages needs up
+/// to 4,000,000 with the templates of our fixtures.
 pub const FUEL: u64 = 10_000_000;
 
-/// Stack of a rendering: [`budget::NESTINGS_MAX`] times what freeing or writing one level takes in an
-/// unoptimised build. Only what is used becomes memory.
+/// Stack of a rendering: [`budget::NESTINGS_MAX`] times what freeing or writing one level takes in
+/// an unoptimised build. Only what is used becomes memory.
 const STACK_BYTES: usize = 64 << 20;
 
 const NAME: &str = "chat";

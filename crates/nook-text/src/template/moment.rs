@@ -10,8 +10,8 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Reads `2025-01-02`, `2025-01-02 03:04` or `2025-01-02T03:04:05`, with `Z` or an offset such as
-    /// `+01:00` behind if it is not UTC (ISO 8601, fractions of a second left out).
+    /// Reads `2025-01-02`, `2025-01-02 03:04` or `2025-01-02T03:04:05`, with `Z` or an offset such
+    /// as `+01:00` behind if it is not UTC (ISO 8601, fractions of a second left out).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (date, rest) = text.trim().split_at_checked(10)?;

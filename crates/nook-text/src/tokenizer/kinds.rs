@@ -46,9 +46,9 @@ const TURN_ENDERS: &[&str] = &[
     "<|file_sep|>",
 ];
 
-/// Fill-in-the-middle marks of Qwen and CodeGemma, of StarCoder and Granite, and of DeepSeek: what stands
-/// before the gap, what stands behind it, and where the model begins to fill it. Some files type them as
-/// ordinary added tokens.
+/// Fill-in-the-middle marks of Qwen and CodeGemma, of StarCoder and Granite, and of DeepSeek: what
+/// stands before the gap, what stands behind it, and where the model begins to fill it. Some files
+/// type them as ordinary added tokens.
 const GAP_MARKS: [[&str; 3]; 3] = [
     ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"],
     ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"],
@@ -95,8 +95,8 @@ impl Kinds {
                 *kind = TokenKind::Normal;
                 continue;
             }
-            // A `</s>` that the file calls an added token is Gemma 2's HTML tag or Phi-3's leftover:
-            // a user must not speak it, and a model that says it has not ended.
+            // A `</s>` that the file calls an added token is Gemma 2's HTML tag or Phi-3's
+            // leftover: a user must not speak it, and a model that says it has not ended.
             let ends = *name != "</s>" || *kind == TokenKind::Control;
             *kind = TokenKind::Control;
             if ends {

@@ -125,7 +125,8 @@ fn other(shape: &ReplyShape, lark: &mut String) -> Result<&'static str, GrammarE
 }
 
 /// The schema of the arguments as they are forced: an object, and only with the properties that are
-/// described, where the tool does not speak of others. Such arguments fit the tool's own schema too.
+/// described, where the tool does not speak of others. Such arguments fit the tool's own schema
+/// too.
 fn arguments(parameters: &Value) -> Value {
     let mut schema = parameters.clone();
     let Some(fields) = schema.as_object_mut() else { return schema };

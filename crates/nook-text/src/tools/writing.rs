@@ -7,8 +7,8 @@ use super::{PastCall, Tool, ToolForm, ToolStyle, Turn};
 /// Ids of calls that Mistral's templates accept have so many letters and digits.
 const MISTRAL_ID_LENGTH: usize = 9;
 
-/// Messages and tools for a template of `style`; no tools where there are none or where the messages
-/// speak of them.
+/// Messages and tools for a template of `style`; no tools where there are none or where the
+/// messages speak of them.
 pub(crate) fn written(
     turns: &[Turn],
     tools: &[Tool],

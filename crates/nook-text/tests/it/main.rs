@@ -1,6 +1,8 @@
-//! What happens to text on its way to the model and back: tokenizers, templates, tools, sampling, forms.
+//! What happens to text on its way to the model and back: tokenizers, templates, tools, sampling,
+//! forms.
 //!
-//! `fixtures` reads fixture files, which `places` finds; `vocabularies` makes small vocabularies up.
+//! `fixtures` reads fixture files, which `places` finds; `vocabularies` makes small vocabularies
+//! up.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

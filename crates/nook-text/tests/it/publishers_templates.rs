@@ -56,7 +56,8 @@ impl Templates {
         std::fs::read_to_string(self.folder.join(name)).unwrap()
     }
 
-    /// Renders all chats with all templates, which must be `count` texts or refusals, each as in the reference.
+    /// Renders all chats with all templates, which must be `count` texts or refusals, each as in
+    /// the reference.
     fn check(&self, count: usize) {
         let (mut right, mut wrong) = (0, Vec::new());
         for (name, outcomes) in self.rendered["templates"].as_object().unwrap() {

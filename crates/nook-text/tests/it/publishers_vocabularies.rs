@@ -110,8 +110,8 @@ fn every_vocabulary_of_the_fixtures_is_exact() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// One small vocabulary whose tokens cross the borders of words, digits and lines, cut in the ways of several
-/// publishers: where a text is cut elsewhere, its ids differ.
+/// One small vocabulary whose tokens cross the borders of words, digits and lines, cut in the ways
+/// of several publishers: where a text is cut elsewhere, its ids differ.
 #[test]
 fn texts_are_cut_as_publishers_cut_them() {
     let reference = read_json(&fixture("splitting/splitting.json"));

@@ -1,4 +1,5 @@
-//! What a package holds beside the tray app, its desktop entry and its icons, which the bundler adds.
+//! What a package holds beside the tray app, its desktop entry and its icons, which the bundler
+//! adds.
 
 use std::path::{Path, PathBuf};
 
@@ -60,8 +61,8 @@ pub(crate) fn fresh(folder: &Path) -> Result<&Path> {
     Ok(folder)
 }
 
-/// Makes completions, manual pages and notices in `folder`, and says where everything goes. `nook` is
-/// the program that is packed, and describes itself.
+/// Makes completions, manual pages and notices in `folder`, and says where everything goes. `nook`
+/// is the program that is packed, and describes itself.
 pub(crate) fn lay_out(places: &Places, folder: &Path, nook: &Path) -> Result<Contents> {
     let mut contents = Contents::default();
     let packed = |path: String, source: PathBuf| PackedFile { path, source };

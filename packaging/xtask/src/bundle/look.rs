@@ -1,4 +1,5 @@
-//! Reads packages that were made, with the tools of the systems that install them, and names faults.
+//! Reads packages that were made, with the tools of the systems that install them, and names
+//! faults.
 
 use std::path::{Path, PathBuf};
 
@@ -57,7 +58,8 @@ pub(crate) struct Entry {
     pub(crate) path: PathBuf,
 }
 
-/// Checks both packages and what describes them; gives what could not be looked at, with the reason.
+/// Checks both packages and what describes them; gives what could not be looked at, with the
+/// reason.
 pub(crate) fn check(places: &Places, packages: &Packages) -> Result<Vec<String>> {
     let mut skipped = Vec::new();
     let mut faults = Vec::new();

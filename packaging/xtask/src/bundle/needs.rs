@@ -1,8 +1,8 @@
 //! What the programs need of the system that installs them, found in the programs themselves.
 //!
 //! For the .deb `dpkg-shlibdeps` says which packages, and how new; for the .rpm the names of the
-//! libraries and their versions are the requirements, as rpm's own tools write them. The library of the
-//! tray stands in no program: it is loaded when the tray is made.
+//! libraries and their versions are the requirements, as rpm's own tools write them. The library of
+//! the tray stands in no program: it is loaded when the tray is made.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The licences of everything that is linked into the programs or built into the pages.
 //!
-//! Which libraries those are, Cargo's dependency graph and npm's lock file say; the texts are read from
-//! the libraries' own folders. A text that several share stands once, under all their names.
+//! Which libraries those are, Cargo's dependency graph and npm's lock file say; the texts are read
+//! from the libraries' own folders. A text that several share stands once, under all their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -77,8 +77,8 @@ fn crates(places: &Places) -> Result<BTreeSet<Library>> {
         .collect()
 }
 
-/// Names and versions of all crates in the packed programs, without what only builds or tests them: what
-/// Cargo's own tree shows, because Cargo alone knows which optional ones a build takes.
+/// Names and versions of all crates in the packed programs, without what only builds or tests them:
+/// what Cargo's own tree shows, because Cargo alone knows which optional ones a build takes.
 fn linked(places: &Places) -> Result<BTreeSet<String>> {
     let packed = PACKED.iter().flat_map(|name| ["--package", name]);
     let tree = cargo(&places.root)

@@ -1,7 +1,7 @@
 //! The code for graphics cards, checked and tested on candle's own path for the processor.
 //!
-//! It lies behind a feature that the product's usual build does not have, so it is built apart from the
-//! workspace: candle in one build for lints and documentation, and in one for tests.
+//! It lies behind a feature that the product's usual build does not have, so it is built apart from
+//! the workspace: candle in one build for lints and documentation, and in one for tests.
 
 use anyhow::Result;
 
@@ -10,7 +10,8 @@ use crate::stages::{Outcome, Round, rust};
 
 /// The package, and the feature that brings candle without a card.
 const SELECTION: [&str; 4] = ["--package", "nook-model", "--features", "candle"];
-/// The tests that the feature brings, and those inside the code it changes; all others run without it.
+/// The tests that the feature brings, and those inside the code it changes; all others run without
+/// it.
 const TESTS: [&str; 7] =
     ["--profile", "ci", "--lib", "--test", "it", "-E", "kind(lib) + test(/^card/)"];
 

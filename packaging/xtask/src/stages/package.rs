@@ -1,7 +1,8 @@
-//! Makes the packages of the everyday build, looks into them, and in CI installs, drives and removes one.
+//! Makes the packages of the everyday build, looks into them, and in CI installs, drives and
+//! removes one.
 //!
-//! A person's machine is left alone: there the packed programs are driven from where they were unpacked.
-//! What could not be done is said aloud, each with its reason.
+//! A person's machine is left alone: there the packed programs are driven from where they were
+//! unpacked. What could not be done is said aloud, each with its reason.
 
 use std::path::Path;
 
@@ -26,8 +27,8 @@ pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
     Ok(Outcome::Passed { note: prove(places, &packages)? })
 }
 
-/// Looks into packages that are made and has their programs driven. Gives what to say of it, with what
-/// could not be done.
+/// Looks into packages that are made and has their programs driven. Gives what to say of it, with
+/// what could not be done.
 pub(crate) fn prove(places: &Places, packages: &Packages) -> Result<String> {
     let mut left_out = look::check(places, packages)?;
     packages.say(places)?;

@@ -11,8 +11,8 @@ use crate::stages::{Outcome, Round};
 
 /// The models, in `crates/nook-kernels/src/pool/model.rs`.
 const MODELS: &str = "pool::model::";
-/// How often a thread is interrupted where it could have gone on. With 2 all is over in seconds; faults
-/// that need more are rare, and 3 takes minutes.
+/// How often a thread is interrupted where it could have gone on. With 2 all is over in seconds;
+/// faults that need more are rare, and 3 takes minutes.
 const PREEMPTIONS_MAX: &str = "2";
 /// A model that takes longer has grown; it is to be made smaller.
 const LIMIT: Duration = Duration::from_secs(15 * 60);

@@ -1,7 +1,7 @@
 //! Runs the Rust tests with cargo-nextest, each as a process of its own.
 //!
-//! `.config/nextest.toml` says how: how many at once, how long one may take, what is told of one that
-//! failed. Their programs are those that the build stage made.
+//! `.config/nextest.toml` says how: how many at once, how long one may take, what is told of one
+//! that failed. Their programs are those that the build stage made.
 
 use std::path::Path;
 

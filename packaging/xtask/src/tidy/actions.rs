@@ -1,8 +1,9 @@
-//! One list of actions: what can be asked of a node is listed in `nook-api` and handled in `nook-node`.
+//! One list of actions: what can be asked of a node is listed in `nook-api` and handled in
+//! `nook-node`.
 //!
-//! A new action is a line of the definition, one handler, a caller and a test: four files. It stays so as
-//! long as no other file has to name every action, and none is handled in two files. Front ends that
-//! need all actions get them from the macro, or from the TypeScript that it generates.
+//! A new action is a line of the definition, one handler, a caller and a test: four files. It stays
+//! so as long as no other file has to name every action, and none is handled in two files. Front
+//! ends that need all actions get them from the macro, or from the TypeScript that it generates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,8 @@ const RULE: &str = "actions";
 const DEFINITION: &str = "crates/nook-api/src/actions.rs";
 /// Where actions are handled.
 const HANDLERS: &str = "crates/nook-node/src/";
-/// The household that the pages make up for their tests: it answers what its tests ask, and refuses the rest.
+/// The household that the pages make up for their tests: it answers what its tests ask, and refuses
+/// the rest.
 const MADE_UP: &str = "ui/src/backend/fake.ts";
 /// What the macro generates.
 const GENERATED: &str = "ui/src/generated/";

@@ -1,15 +1,15 @@
 //! Import cycles between the modules of one crate.
 //!
 //! Module `a` uses module `b` when code of `a` outside tests names something that `b` defines: in a
-//! `use`, a type, an expression, a pattern or the tokens of a macro call. Names are followed through
-//! re-exports to the file that defines them, so `use crate::Name` is a use of that file, not of
-//! `lib.rs`. A module that only declares children and re-exports what they define does not use
-//! them by that alone. An inline `mod` belongs to its file.
+//! `use`, a type, an expression, a pattern or the tokens of a macro call. Names are followed
+//! through re-exports to the file that defines them, so `use crate::Name` is a use of that file,
+//! not of `lib.rs`. A module that only declares children and re-exports what they define does not
+//! use them by that alone. An inline `mod` belongs to its file.
 //!
-//! The rule looks at one level at a time: at the modules that one parent declares, each with all that
-//! it contains. The root file of a crate is one more module of its level; deeper down, a parent and
-//! its children may use each other as they like. Modules of one level that use each other, directly
-//! or around others, are one cycle (a strongly connected component).
+//! The rule looks at one level at a time: at the modules that one parent declares, each with all
+//! that it contains. The root file of a crate is one more module of its level; deeper down, a
+//! parent and its children may use each other as they like. Modules of one level that use each
+//! other, directly or around others, are one cycle (a strongly connected component).
 //!
 //! Methods are not followed: `state.open()` counts through the import of its type, not through the
 //! file of the `impl` block.

@@ -1,8 +1,9 @@
 //! Links of the documents lead somewhere: files, pictures, headings, and the commands they name.
 //!
-//! Every `.md` file is read with a Markdown parser. A relative link or picture must be a file or folder
-//! of the tree, a `#anchor` a heading of its document by GitHub's rules. Links to the internet are not
-//! looked at. A command in code (`nook …`, `cargo xtask …`) must be one that its program has.
+//! Every `.md` file is read with a Markdown parser. A relative link or picture must be a file or
+//! folder of the tree, a `#anchor` a heading of its document by GitHub's rules. Links to the
+//! internet are not looked at. A command in code (`nook …`, `cargo xtask …`) must be one that its
+//! program has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! No log line takes what belongs to the people: activations, tokens, prompts, replies, codes, keys.
+//! No log line takes what belongs to the people: activations, tokens, prompts, replies, codes,
+//! keys.
 //!
 //! `nook_base::Sensitive` hides such values wherever they are printed; this rule finds the log
 //! lines that would take them out of it, or that hold them bare. It looks at the arguments of every

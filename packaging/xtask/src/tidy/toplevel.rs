@@ -1,4 +1,5 @@
-//! What may lie at the top of the repository: few things, so that a newcomer sees the house at once.
+//! What may lie at the top of the repository: few things, so that a newcomer sees the house at
+//! once.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,12 @@
-//! What the window's page may do: one list of commands in three places, and nothing but its own pages.
+//! What the window's page may do: one list of commands in three places, and nothing but its own
+//! pages.
 //!
-//! `capabilities/main.json` gives each command to the one window (`build.rs` makes the permissions from it),
-//! `generate_handler!` answers it, and `ui/src/backend/tauri.ts` asks it. Actions of the node are no commands
-//! of their own: they go through `call`, and the list in `nook-api` says which ones a window may ask for. A command that is
-//! in some of them only is dead, refused, or open without anybody asking. The page's policy is read too:
-//! a source that is not the program itself would be a door to the network.
+//! `capabilities/main.json` gives each command to the one window (`build.rs` makes the permissions
+//! from it), `generate_handler!` answers it, and `ui/src/backend/tauri.ts` asks it. Actions of the
+//! node are no commands of their own: they go through `call`, and the list in `nook-api` says which
+//! ones a window may ask for. A command that is in some of them only is dead, refused, or open
+//! without anybody asking. The page's policy is read too: a source that is not the program itself
+//! would be a door to the network.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +21,8 @@ const HANDLER: &str = "src-tauri/src/app.rs";
 const PAGES: &str = "ui/src/backend/tauri.ts";
 const CONFIGURATION: &str = "src-tauri/tauri.conf.json";
 
-/// All that a page of this program may be made of. In particular no inline scripts or styles, no `eval`,
-/// no data and no address.
+/// All that a page of this program may be made of. In particular no inline scripts or styles, no
+/// `eval`, no data and no address.
 const SOURCES: &[&str] = &["'self'", "'none'", "ipc:", "http://ipc.localhost"];
 
 /// What the policy must speak of. `default-src` holds for the rest.
@@ -68,8 +70,8 @@ fn between<'a>(tree: &'a Tree, path: &str, from: &str, to: &str) -> Option<&'a s
     Some(rest.split_once(to)?.0)
 }
 
-/// `allow-turned-to` is the permission for `turned_to`. What is not of this form comes as it is, and
-/// then no other list has it.
+/// `allow-turned-to` is the permission for `turned_to`. What is not of this form comes as it is,
+/// and then no other list has it.
 fn permissions(text: &str) -> BTreeSet<String> {
     let capability: Value = serde_json::from_str(text).unwrap_or_default();
     let granted = capability["permissions"].as_array().cloned().unwrap_or_default();

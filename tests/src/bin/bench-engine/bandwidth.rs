@@ -1,8 +1,9 @@
-//! How fast plain code reads memory here: the yardstick for decoding, which reads every weight once a token.
+//! How fast plain code reads memory here: the yardstick for decoding, which reads every weight once
+//! a token.
 //!
 //! The memory lies in huge pages where the system has them, as the engine's weights do; with small
-//! ones a processor spends part of its time looking up where they are. Which way of reading is fastest
-//! depends on the processor's own prefetching, so there are two, and the faster one counts.
+//! ones a processor spends part of its time looking up where they are. Which way of reading is
+//! fastest depends on the processor's own prefetching, so there are two, and the faster one counts.
 
 use std::hint::black_box;
 
@@ -21,8 +22,8 @@ const BLOCK: usize = 256;
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
 
-/// The most bytes per second that `threads` threads read together of `bytes`, which should be far more
-/// than any cache holds. None where there is not that much memory.
+/// The most bytes per second that `threads` threads read together of `bytes`, which should be far
+/// more than any cache holds. None where there is not that much memory.
 pub(crate) fn bytes_per_second(threads: usize, bytes: usize) -> Option<f64> {
     let mut memory = MmapMut::map_anon(bytes.checked_add(HUGE)?).ok()?;
     let start = memory.as_ptr().align_offset(HUGE).min(HUGE);

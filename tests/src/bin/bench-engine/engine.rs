@@ -43,7 +43,8 @@ impl Engine {
         Ok(Stream { session: self.model.session(whole, positions)?, fed: 0 })
     }
 
-    /// Appends `count` tokens in one step and computes the logits of the last, as a reply needs them.
+    /// Appends `count` tokens in one step and computes the logits of the last, as a reply needs
+    /// them.
     pub(crate) fn feed(&self, stream: &mut Stream, count: u32) -> anyhow::Result<()> {
         let tokens: Vec<u32> = (0..count).map(|_| stream.next_token(self.vocabulary())).collect();
         let step = stream.session.step(&self.model, Input::Tokens(&tokens), LogitRows::Last);

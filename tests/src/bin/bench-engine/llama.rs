@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use crate::ours::reason;
 
-/// The option that says whether weights are rearranged while loading; older programs do not have it.
+/// The option that says whether weights are rearranged while loading; older programs do not have
+/// it.
 const REPACK: &str = "--repack";
 
 /// A `llama-bench` that can be run.
@@ -54,8 +55,8 @@ impl LlamaBench {
         self.version.get().map(String::as_str)
     }
 
-    /// `prompt` tokens in one step, and `tokens` one by one from an empty context; a count of 0 leaves
-    /// its half out.
+    /// `prompt` tokens in one step, and `tokens` one by one from an empty context; a count of 0
+    /// leaves its half out.
     pub(crate) fn speed(
         &self,
         file: &Path,

@@ -2,11 +2,12 @@
 //!
 //! Measures and prints; nothing is asserted, because a busy machine is no failure.
 //!
-//! - [`nook_tests::models`] keeps the files: random weights in the shapes of real models, written once.
+//! - [`nook_tests::models`] keeps the files: random weights in the shapes of real models, written
+//!   once.
 //! - [`rows`] holds the targets and what was found for each; [`measure`] fills them, arms in turn.
-//! - [`ours`] starts this very program again for each measurement, so that memory and page state are
-//!   those of a fresh process; [`probe`] is what runs there, and [`engine`] all it knows of the model
-//!   crate. [`llama`] does the same with llama.cpp's own bench.
+//! - [`ours`] starts this very program again for each measurement, so that memory and page state
+//!   are those of a fresh process; [`probe`] is what runs there, and [`engine`] all it knows of the
+//!   model crate. [`llama`] does the same with llama.cpp's own bench.
 //! - [`spinning`] makes the machine busy, [`bandwidth`] reads memory as fast as it can,
 //!   [`report`] prints.
 

@@ -1,7 +1,7 @@
 //! Takes the samples, arms in turn, and makes the rows of them.
 //!
-//! A row that cannot be measured says why and the next one follows: the bench of a half-built engine
-//! is as useful as that of a whole one.
+//! A row that cannot be measured says why and the next one follows: the bench of a half-built
+//! engine is as useful as that of a whole one.
 
 use std::path::{Path, PathBuf};
 
@@ -172,7 +172,8 @@ impl Bench {
         }
     }
 
-    /// Rounds of all arms, each round beginning with another one; and why an arm stopped, if one did.
+    /// Rounds of all arms, each round beginning with another one; and why an arm stopped, if one
+    /// did.
     fn samples(&self, model: &Model, file: &Path, threads: usize) -> (Samples, Option<String>) {
         let mut samples = Samples::default();
         let mut arms = vec![Who::Ours];

@@ -28,8 +28,8 @@ pub(crate) enum Task {
     /// Tokens one by one behind `near` and behind `far` positions, which are filled in steps of
     /// `chunk`. Finds [`Pair`].
     Depth { near: u32, far: u32, chunk: u32, tokens: u32 },
-    /// One stream alone, then `streams` of them in one pass for each token. Finds [`Pair`] of tokens
-    /// per second over all streams.
+    /// One stream alone, then `streams` of them in one pass for each token. Finds [`Pair`] of
+    /// tokens per second over all streams.
     Streams { streams: u32, context: u32, tokens: u32 },
     /// From opening the file to the logits of the first token. Finds [`Loaded`].
     Load,

@@ -177,7 +177,8 @@ fn spread(samples: &[f64]) -> Option<Spread> {
     (!samples.is_empty()).then(|| Spread::of(samples.iter().copied()))
 }
 
-/// Of samples of the same round; a round without a partner, or one that took no time, tells nothing.
+/// Of samples of the same round; a round without a partner, or one that took no time, tells
+/// nothing.
 fn ratios(ours: &[f64], other: &[f64]) -> Vec<f64> {
     let pairs = ours.iter().zip(other);
     pairs.map(|(ours, other)| ours / other).filter(|ratio| ratio.is_finite()).collect()

@@ -38,8 +38,8 @@ impl Drop for Spinning {
     }
 }
 
-/// Computes without end or use; ends when whoever started this process has gone, so that a bench that
-/// was killed leaves nothing behind that spins.
+/// Computes without end or use; ends when whoever started this process has gone, so that a bench
+/// that was killed leaves nothing behind that spins.
 pub(crate) fn spin_until_input_ends() {
     std::thread::spawn(|| {
         let mut number = 1u64;

@@ -1,7 +1,7 @@
 //! How long it takes until a reply through helpers that hold their layers already says something.
 //!
-//! Told from outside, from asking to the first token of a prompt of a few tokens: an upper bound of the
-//! construction, since template, first step and sampler are in it.
+//! Told from outside, from asking to the first token of a prompt of a few tokens: an upper bound of
+//! the construction, since template, first step and sampler are in it.
 
 use nook_testkit::{Household, NodePlan, Wish};
 use nook_tests::figures::Spread;

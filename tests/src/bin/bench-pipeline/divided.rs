@@ -1,4 +1,5 @@
-//! A model on two one-thread workers against one: decode speed, and the first token of a long prompt.
+//! A model on two one-thread workers against one: decode speed, and the first token of a long
+//! prompt.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
-//! `cargo xtask bench pipeline`: what a household gains by computing together, against the budgets of
-//! the design.
+//! `cargo xtask bench pipeline`: what a household gains by computing together, against the budgets
+//! of the design.
 //!
-//! Measures and prints; nothing is asserted, because a busy machine is no failure. Each part is a module
-//! that knows nothing of the others and gives [`rows::Row`]s:
+//! Measures and prints; nothing is asserted, because a busy machine is no failure. Each part is a
+//! module that knows nothing of the others and gives [`rows::Row`]s:
 //!
 //! - [`divided`]: a model on two one-thread workers, against one: decode and a long prompt.
 //! - [`hop`]: what a hop costs beyond its computing.
@@ -11,7 +11,8 @@
 //! - [`losses`]: from the loss of a helper to the next token.
 //! - [`pause`]: from pausing to memory free.
 //! - [`turns`]: the second turn of a conversation, against a cold prompt.
-//! - [`formats`]: what the formats of activations cost in fidelity; no budget, but the reason for them.
+//! - [`formats`]: what the formats of activations cost in fidelity; no budget, but the reason for
+//!   them.
 //!
 //! The program under test is the one that `NOOK_BIN` names.
 

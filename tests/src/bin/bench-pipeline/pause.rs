@@ -1,5 +1,5 @@
-//! From pausing, as the tray does, until the memory of what was lent is free: the worker process, which
-//! holds all of it, has ended. A reply runs on the helper meanwhile, and goes on elsewhere.
+//! From pausing, as the tray does, until the memory of what was lent is free: the worker process,
+//! which holds all of it, has ended. A reply runs on the helper meanwhile, and goes on elsewhere.
 
 use std::path::Path;
 

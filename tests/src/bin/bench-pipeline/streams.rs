@@ -1,8 +1,9 @@
 //! Several conversations that decode through one worker process, against one.
 //!
 //! As the node of a host passes them on: calls of guests over the worker's socket, each a task that
-//! sends its next row when it has the result of the last. The layers between a requester's own first
-//! and last are computed; the rows are real results' shape with made-up content, which changes no time.
+//! sends its next row when it has the result of the last. The layers between a requester's own
+//! first and last are computed; the rows are real results' shape with made-up content, which
+//! changes no time.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! How long the second turn of a conversation takes to its first token, against a prompt that nobody
-//! remembers anything of.
+//! How long the second turn of a conversation takes to its first token, against a prompt that
+//! nobody remembers anything of.
 //!
-//! A household of three on this machine, each node with its own worker. Every round asks about another
-//! text, so that the first turn is cold; the second continues it by a few words.
+//! A household of three on this machine, each node with its own worker. Every round asks about
+//! another text, so that the first turn is cold; the second continues it by a few words.
 
 use nook_testkit::{Household, NodePlan, Told, Wish};
 use nook_tests::figures::Spread;

@@ -1,8 +1,8 @@
 //! `cargo xtask bench walk`: what the walk through other machines costs on this one.
 //!
-//! Measures and prints; nothing is asserted, because a busy machine is no failure. What is measured is in
-//! [`nook_tests::walk`], each of its three parts by itself; [`report`] holds the figures and prints them.
-//! The program under test is the one that `NOOK_BIN` names.
+//! Measures and prints; nothing is asserted, because a busy machine is no failure. What is measured
+//! is in [`nook_tests::walk`], each of its three parts by itself; [`report`] holds the figures and
+//! prints them. The program under test is the one that `NOOK_BIN` names.
 
 mod report;
 

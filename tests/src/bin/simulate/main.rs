@@ -1,10 +1,11 @@
-//! `cargo xtask simulate`: the planner over hundreds of made-up households, and over a thousand devices.
+//! `cargo xtask simulate`: the planner over hundreds of made-up households, and over a thousand
+//! devices.
 //!
-//! The households are drawn by `nook_plan::synthetic`, always the same from the same seed, so a household
-//! that fails is found again by its number. [`rounds`] plans for them and compares with trying
-//! everything; [`report`] holds what was found and prints it. Unlike a bench this program judges: it
-//! ends in an error when a promise of the planner is broken. Only its own time is not judged in a build
-//! without optimisation.
+//! The households are drawn by `nook_plan::synthetic`, always the same from the same seed, so a
+//! household that fails is found again by its number. [`rounds`] plans for them and compares with
+//! trying everything; [`report`] holds what was found and prints it. Unlike a bench this program
+//! judges: it ends in an error when a promise of the planner is broken. Only its own time is not
+//! judged in a build without optimisation.
 
 mod report;
 mod rounds;

@@ -80,8 +80,8 @@ fn promises(arguments: &Arguments) -> Row {
     )
 }
 
-/// Where everything may be computed on one device of the same person: it is taken only for a gain, and
-/// never where that is not allowed. Cases are households where such a device could do it.
+/// Where everything may be computed on one device of the same person: it is taken only for a gain,
+/// and never where that is not allowed. Cases are households where such a device could do it.
 fn wholes(arguments: &Arguments) -> Row {
     let (mut broken, mut cases) = (Vec::new(), 0);
     for seed in seeds(arguments) {

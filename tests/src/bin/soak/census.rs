@@ -1,8 +1,9 @@
 //! What every node takes once nothing is asked of it: before the trouble, and after.
 //!
-//! A census waits until nothing is under way and until the workers have freed what they hold idle, so
-//! that what is left is left over. Counts that are above those of an earlier census are waited for too,
-//! because a link that was lost a moment ago still has its tasks; only what stays is a leak.
+//! A census waits until nothing is under way and until the workers have freed what they hold idle,
+//! so that what is left is left over. Counts that are above those of an earlier census are waited
+//! for too, because a link that was lost a moment ago still has its tasks; only what stays is a
+//! leak.
 
 use std::fs;
 use std::path::Path;

@@ -39,7 +39,8 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// Starts the nodes, pairs those that ask with those that lend, and waits until all are offered.
+    /// Starts the nodes, pairs those that ask with those that lend, and waits until all are
+    /// offered.
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let plans = plans();
         let house = Self { nodes: Household::strangers(plans).await? };
@@ -68,7 +69,8 @@ impl House {
         ASKING.len()..ASKING.len() + LENDING.len()
     }
 
-    /// Whether a lending node's process is to live through everything, so that it can be seen to grow.
+    /// Whether a lending node's process is to live through everything, so that it can be seen to
+    /// grow.
     pub(crate) fn is_to_stay(&self, host: usize) -> bool {
         host == ASKING.len()
     }

@@ -1,13 +1,15 @@
-//! `cargo xtask soak`: a household lives for ten minutes while devices are killed, frozen and drained.
+//! `cargo xtask soak`: a household lives for ten minutes while devices are killed, frozen and
+//! drained.
 //!
 //! Two nodes ask, three lend, one more answers alone what the others should have said; all are real
-//! processes with real links ([`house`]). Conversations follow one another in [`talk`] while [`trouble`]
-//! does to the lending nodes what a household does. Half-way and at the end everything must be as it was
-//! before ([`census`]): no stream, task or file left over, no more memory than half-way, and every reply
-//! either the undisturbed one or ended with a code. What was found is a [`report`]; a broken promise ends the program in an error.
+//! processes with real links ([`house`]). Conversations follow one another in [`talk`] while
+//! [`trouble`] does to the lending nodes what a household does. Half-way and at the end everything
+//! must be as it was before ([`census`]): no stream, task or file left over, no more memory than
+//! half-way, and every reply either the undisturbed one or ended with a code. What was found is a
+//! [`report`]; a broken promise ends the program in an error.
 //!
-//! Conversations and faults are drawn from the seed. Which token a fault meets is the machine's chance,
-//! so a seed narrows a search and repeats no run.
+//! Conversations and faults are drawn from the seed. Which token a fault meets is the machine's
+//! chance, so a seed narrows a search and repeats no run.
 
 mod census;
 mod house;

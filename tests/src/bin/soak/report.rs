@@ -147,8 +147,9 @@ impl Row {
     }
 }
 
-/// How the memory of every process that lived through the second half has grown in it. The first half fills
-/// what is kept for reuse: caches, buffers as large as the largest batch, the allocator's own.
+/// How the memory of every process that lived through the second half has grown in it. The first
+/// half fills what is kept for reuse: caches, buffers as large as the largest batch, the
+/// allocator's own.
 fn memory(censuses: &[Census], is_judged: bool) -> Vec<Row> {
     let [.., half_way, end] = censuses else { return Vec::new() };
     let mut rows = Vec::new();

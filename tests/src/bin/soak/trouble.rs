@@ -21,8 +21,8 @@ const LASTS_MS: std::ops::Range<u64> = 300..5_000;
 /// One fault of so many meets two nodes at once.
 const TWO_OF: u32 = 5;
 
-/// Least time between two ends of one node's workers: three within a minute switch its model off, which
-/// is as it should be and would end the soak's use of that node.
+/// Least time between two ends of one node's workers: three within a minute switch its model off,
+/// which is as it should be and would end the soak's use of that node.
 const WORKER_KILL_EVERY: Duration = Duration::from_secs(31);
 
 /// Told apart from the conversations' chance.

@@ -1,6 +1,6 @@
 //! The 2,048 rows of eight that IQ1_S and IQ1_M choose from, packed: number `j` of a row is
-//! `(packed >> 2 * j & 3) - 1`. Facts of the format, from `iq1s_grid` in llama.cpp's `ggml-common.h`
-//! (MIT licence, Copyright (c) 2023-2026 The ggml authors). Unpacked by [`super`].
+//! `(packed >> 2 * j & 3) - 1`. Facts of the format, from `iq1s_grid` in llama.cpp's
+//! `ggml-common.h` (MIT licence, Copyright (c) 2023-2026 The ggml authors). Unpacked by [`super`].
 
 /// Rows of IQ1_S and IQ1_M.
 pub(super) const IQ1: [u16; 2048] = [

@@ -1,7 +1,7 @@
 //! The rows of eight that the IQ2 formats choose from, packed: number `j` of a row is number
 //! `packed >> 2 * j & 3` of 8, 25, 43. Facts of the formats, from `iq2xxs_grid`, `iq2xs_grid` and
-//! `iq2s_grid` in llama.cpp's `ggml-common.h` (MIT licence, Copyright (c) 2023-2026 The ggml authors).
-//! Unpacked by [`super`].
+//! `iq2s_grid` in llama.cpp's `ggml-common.h` (MIT licence, Copyright (c) 2023-2026 The ggml
+//! authors). Unpacked by [`super`].
 
 /// Rows of IQ2_XXS.
 pub(super) const IQ2_XXS: [u16; 256] = [

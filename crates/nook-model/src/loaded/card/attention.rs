@@ -79,8 +79,8 @@ impl Temperature {
 }
 
 /// Adds keys (`kv_heads`, n, `key_dim`) and values (`kv_heads`, n, `value_dim`) of all rows to the
-/// caches of their sessions, and mixes for queries (heads, n, `key_dim`) what those hold: (heads, n,
-/// `value_dim`).
+/// caches of their sessions, and mixes for queries (heads, n, `key_dim`) what those hold: (heads,
+/// n, `value_dim`).
 pub(super) fn attend(
     queries: &Tensor,
     keys: &Tensor,
@@ -146,8 +146,8 @@ fn attend_piece(
     Ok(weights.matmul(&values)?.reshape((heads, rows, value_dim))?)
 }
 
-/// What is added to the scores of rows `first..first + rows` for the positions `seen`: nothing where a
-/// row sees a position, minus infinity where it does not. (rows, seen)
+/// What is added to the scores of rows `first..first + rows` for the positions `seen`: nothing
+/// where a row sees a position, minus infinity where it does not. (rows, seen)
 fn mask(
     first: usize,
     rows: usize,

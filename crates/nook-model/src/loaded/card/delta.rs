@@ -1,7 +1,7 @@
 //! The gated delta net on a card: see [`crate::parts::GatedDelta`].
 //!
-//! Positions are taken one by one, all heads together: right, and slow with long prompts, because each
-//! position is a handful of small kernels.
+//! Positions are taken one by one, all heads together: right, and slow with long prompts, because
+//! each position is a handful of small kernels.
 
 use candle_core::{D, DType, Tensor};
 use candle_nn::ops::{sigmoid, silu};
@@ -58,8 +58,8 @@ impl GatedDelta<OnCard> {
         self.output.on_card(&(silu(&self.gate.on_card(x)?)? * normed)?)
     }
 
-    /// A state as the inputs of the positions before (kernel - 1, channels) and a matrix for each value
-    /// head (`value_heads`, dim of keys, dim of values).
+    /// A state as the inputs of the positions before (kernel - 1, channels) and a matrix for each
+    /// value head (`value_heads`, dim of keys, dim of values).
     fn parted(
         &self,
         state: Option<&Tensor>,

@@ -1,7 +1,7 @@
 //! Mixtures of experts on a card: see [`crate::parts::Mixture`].
 //!
-//! The router's numbers come to the processor, which chooses as it does for itself; experts then run on
-//! the card, each with the rows that chose it.
+//! The router's numbers come to the processor, which chooses as it does for itself; experts then
+//! run on the card, each with the rows that chose it.
 
 use candle_core::Tensor;
 use candle_nn::ops::sigmoid;

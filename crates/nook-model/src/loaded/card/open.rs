@@ -1,9 +1,9 @@
 //! Opens a device, and sees it compute before anything is trusted to it.
 //!
-//! A device opens although its kernels are not in the program: some of candle's for NVIDIA cards are
-//! machine code, which runs on cards of one generation only. So the compute capability is compared,
-//! where it is known for what the program was built, and then a product of each kind is computed and
-//! compared with what it must be.
+//! A device opens although its kernels are not in the program: some of candle's for NVIDIA cards
+//! are machine code, which runs on cards of one generation only. So the compute capability is
+//! compared, where it is known for what the program was built, and then a product of each kind is
+//! computed and compared with what it must be.
 
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{DType, Tensor};
@@ -60,15 +60,16 @@ fn cuda(choice: Device, number: u32) -> Result<candle_core::Device, Fault> {
     Ok(device)
 }
 
-/// The compute capability, ten times its number, that the builder set. Where none was set, kernels were
-/// built for the builder's own card, which nothing tells.
+/// The compute capability, ten times its number, that the builder set. Where none was set, kernels
+/// were built for the builder's own card, which nothing tells.
 #[cfg(any(feature = "cuda", test))]
 fn capability(set: &str) -> Option<u32> {
     let digits: String = set.chars().filter(char::is_ascii_digit).collect();
     digits.parse().ok()
 }
 
-/// Whether machine code for `built` runs on a card of `has`: the same generation, not an earlier card.
+/// Whether machine code for `built` runs on a card of `has`: the same generation, not an earlier
+/// card.
 #[cfg(any(feature = "cuda", test))]
 fn runs(built: u32, has: u32) -> bool {
     has / 10 == built / 10 && has >= built
@@ -92,8 +93,8 @@ fn metal(choice: Device, _: u32) -> Result<candle_core::Device, Fault> {
     Err(Fault::DeviceSupport { device: choice.to_string() })
 }
 
-/// Whether products of ones come out right: in single and half precision, and with quantised weights
-/// for one row and for many, which are different kernels.
+/// Whether products of ones come out right: in single and half precision, and with quantised
+/// weights for one row and for many, which are different kernels.
 fn probe(device: &candle_core::Device) -> candle_core::Result<bool> {
     let width = PROBE_WIDTH;
     let matrix = Tensor::ones((width, width), DType::F32, device)?;
@@ -122,8 +123,8 @@ fn ones_q8_0() -> Vec<u8> {
     [&scale[..], &[1; 32]].concat().repeat(PROBE_WIDTH / 32)
 }
 
-/// A row of [`PROBE_WIDTH`] ones: one block of two scales in half precision, eight scales of 1 and as
-/// many minima of 0 in six bits each, then 256 times 1 in four bits each.
+/// A row of [`PROBE_WIDTH`] ones: one block of two scales in half precision, eight scales of 1 and
+/// as many minima of 0 in six bits each, then 256 times 1 in four bits each.
 fn ones_q4_k() -> Vec<u8> {
     let scales = [f16::ONE.to_le_bytes(), f16::ZERO.to_le_bytes()].concat();
     [&scales[..], &[1; 4], &[0; 4], &[1; 4], &[0x11; 128]].concat()

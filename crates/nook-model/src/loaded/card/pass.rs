@@ -1,7 +1,7 @@
 //! The forward pass on a card: rows of one or several sessions through the layers that it holds.
 //!
-//! Called by [`crate::loaded::pass`], which has checked the batch and made room, and which takes back what a
-//! failed step left. Hidden states go to the device and come back once for each step.
+//! Called by [`crate::loaded::pass`], which has checked the batch and made room, and which takes
+//! back what a failed step left. Hidden states go to the device and come back once for each step.
 
 use candle_core::Tensor;
 use nook_base::LogitRows;

@@ -1,9 +1,9 @@
-//! What sessions remember, on the device: keys and values of every position, or one state that every
-//! position changes.
+//! What sessions remember, on the device: keys and values of every position, or one state that
+//! every position changes.
 //!
 //! Keys and values lie in one tensor each, which grows by [`BLOCK`] positions; a step writes its
-//! positions into it in place. What a failed step left is cut off by position, as on the CPU. Handing
-//! over goes through the CPU's own cache, so that its layout is written in one place.
+//! positions into it in place. What a failed step left is cut off by position, as on the CPU.
+//! Handing over goes through the CPU's own cache, so that its layout is written in one place.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,8 +16,8 @@ use nook_kernels::{CacheKind, CacheShape, LayerCache};
 
 use crate::parts::{Broken, DeviceState, Recurrent, StateShape};
 
-/// Positions by which a cache grows. Growing copies what is there, once in so many positions: under a
-/// hundredth of what attention reads meanwhile.
+/// Positions by which a cache grows. Growing copies what is there, once in so many positions: under
+/// a hundredth of what attention reads meanwhile.
 const BLOCK: usize = 4 * POSITIONS_PER_BLOCK;
 
 /// What a session remembers of one layer.

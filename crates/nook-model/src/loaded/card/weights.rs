@@ -1,9 +1,9 @@
 //! Weights on a graphics card, and the source that puts them there.
 //!
-//! Quantised matrices that candle has kernels for are uploaded as they lie in the file. In models that
-//! compute in full precision, and where there is no kernel, numbers are decoded once while loading: to
-//! single precision in the first case, else to half. A matrix passes through the host's memory in
-//! pieces where it is decoded, and as a whole where it is not.
+//! Quantised matrices that candle has kernels for are uploaded as they lie in the file. In models
+//! that compute in full precision, and where there is no kernel, numbers are decoded once while
+//! loading: to single precision in the first case, else to half. A matrix passes through the host's
+//! memory in pieces where it is decoded, and as a whole where it is not.
 
 use std::sync::Arc;
 

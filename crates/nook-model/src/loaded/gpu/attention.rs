@@ -93,8 +93,8 @@ impl Temperature {
     }
 }
 
-/// Adds keys and values of all rows to the caches of their sessions, and mixes for the queries what those
-/// hold: (n, heads, `value_dim`).
+/// Adds keys and values of all rows to the caches of their sessions, and mixes for the queries what
+/// those hold: (n, heads, `value_dim`).
 pub(super) fn attend(
     queries: &Buffer,
     keys: &Buffer,

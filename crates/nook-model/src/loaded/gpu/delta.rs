@@ -64,7 +64,8 @@ impl GatedDelta<OnGpu> {
     }
 }
 
-/// Puts the last rows of `before` and `inputs`, as many as a convolution needs, at the beginning of `after`.
+/// Puts the last rows of `before` and `inputs`, as many as a convolution needs, at the beginning of
+/// `after`.
 fn remember_inputs(
     commands: &mut nook_gpu::Commands,
     shape: DeltaShape,

@@ -1,7 +1,7 @@
 //! Mixtures of experts on a GPU: see [`crate::parts::Mixture`].
 //!
-//! The router's numbers come to the CPU, which chooses as it does for itself; experts then run on the GPU,
-//! each with the rows that chose it. Each mixture is a submission of its own.
+//! The router's numbers come to the CPU, which chooses as it does for itself; experts then run on
+//! the GPU, each with the rows that chose it. Each mixture is a submission of its own.
 
 use nook_gpu::{Buffer, Each};
 

@@ -97,7 +97,8 @@ impl Mla<OnGpu> {
         Ok((small, turned))
     }
 
-    /// Queries (n, heads, rank + turning) and keys (n, rank + turning) in the space of the small vectors.
+    /// Queries (n, heads, rank + turning) and keys (n, rank + turning) in the space of the small
+    /// vectors.
     fn absorbed(
         &self,
         matrices: &[Matrix],

@@ -1,7 +1,8 @@
 //! The forward pass on a GPU: rows of one or several sessions through the layers that it holds.
 //!
-//! Called by [`crate::loaded::pass`], which has checked the batch and made room, and which takes back what a failed
-//! step left. Hidden states go to the device and come back once for each group of rows.
+//! Called by [`crate::loaded::pass`], which has checked the batch and made room, and which takes
+//! back what a failed step left. Hidden states go to the device and come back once for each group
+//! of rows.
 
 use std::sync::{Arc, PoisonError};
 

@@ -1,8 +1,8 @@
 //! A step while it is recorded: its commands, its buffers, and how much work was submitted.
 //!
-//! Work is counted in multiplications and submitted in pieces of [`Gpu::submission_work`]: a driver resets a
-//! card that one submission keeps busy for seconds, and nothing else gets in between. After each piece the
-//! caller may cancel.
+//! Work is counted in multiplications and submitted in pieces of [`Gpu::submission_work`]: a driver
+//! resets a card that one submission keeps busy for seconds, and nothing else gets in between.
+//! After each piece the caller may cancel.
 
 use std::sync::Arc;
 
@@ -65,7 +65,8 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// As [`Self::forward_all`], without biases: activations are rounded once for each length of span.
+    /// As [`Self::forward_all`], without biases: activations are rounded once for each length of
+    /// span.
     pub(super) fn products(
         &mut self,
         x: &Buffer,

@@ -1,9 +1,10 @@
-//! What sessions remember, on a GPU: keys and values of every position, or one state that every position
-//! changes.
+//! What sessions remember, on a GPU: keys and values of every position, or one state that every
+//! position changes.
 //!
-//! Keys and values lie in one buffer each, which grows by [`BLOCK`] positions. What a failed step left is cut
-//! off by position, as on the CPU. A step makes a new state out of the one before, which can be taken back. Handing over goes through the CPU's own cache, so that its layout is written in
-//! one place.
+//! Keys and values lie in one buffer each, which grows by [`BLOCK`] positions. What a failed step
+//! left is cut off by position, as on the CPU. A step makes a new state out of the one before,
+//! which can be taken back. Handing over goes through the CPU's own cache, so that its layout is
+//! written in one place.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,8 +18,8 @@ use nook_kernels::{CacheKind, CacheShape, Format, LayerCache};
 use crate::loaded::session::StepError;
 use crate::parts::{Broken, DeviceState, Recurrent, StateShape};
 
-/// Positions by which a cache grows. Growing copies what is there, once in so many positions: under a
-/// hundredth of what attention reads meanwhile.
+/// Positions by which a cache grows. Growing copies what is there, once in so many positions: under
+/// a hundredth of what attention reads meanwhile.
 const BLOCK: usize = 4 * POSITIONS_PER_BLOCK;
 
 /// What a session remembers of one layer.
@@ -157,8 +158,8 @@ impl DeviceState for GpuState {
 }
 
 impl Fading {
-    /// The state before position `first`, and where that after `count` more goes: whoever asks must record
-    /// how all of it is written.
+    /// The state before position `first`, and where that after `count` more goes: whoever asks must
+    /// record how all of it is written.
     pub(super) fn advance(
         &mut self,
         first: u32,

@@ -1,4 +1,5 @@
-//! What all parts of one pass on a GPU share: whose rows these are, how they turn, what sessions remember.
+//! What all parts of one pass on a GPU share: whose rows these are, how they turn, what sessions
+//! remember.
 
 use nook_gpu::{Buffer, Gpu, Turn};
 use nook_kernels::{Compute, RopeLayout};

@@ -1,8 +1,8 @@
 //! Weights on a GPU, and the source that puts them there.
 //!
-//! Matrices keep the format of their file. In models that compute in full precision they are decoded to
-//! single precision once, while they are loaded. A format without a kernel is refused, with its tensor's
-//! name: holding it wider would take several times the memory.
+//! Matrices keep the format of their file. In models that compute in full precision they are
+//! decoded to single precision once, while they are loaded. A format without a kernel is refused,
+//! with its tensor's name: holding it wider would take several times the memory.
 
 use nook_gpu::{Buffer, Gpu, GpuError, Matrix};
 use nook_kernels::Format;

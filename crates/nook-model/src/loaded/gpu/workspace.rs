@@ -1,7 +1,7 @@
 //! Memory that a step uses again and again, on the device. It grows to the largest step and stays.
 //!
-//! Where a buffer is replaced by a larger one while a step is being recorded, what was recorded keeps the
-//! old one until it is done.
+//! Where a buffer is replaced by a larger one while a step is being recorded, what was recorded
+//! keeps the old one until it is done.
 
 use std::sync::Arc;
 

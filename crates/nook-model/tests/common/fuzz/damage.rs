@@ -136,8 +136,8 @@ fn rename_architecture(parts: &mut Parts, random: &mut StdRng) {
     }
 }
 
-/// Changes dimensions or type of one tensor. Dimensions stay small, so that the writer can place what
-/// follows; damage to the bytes makes large ones.
+/// Changes dimensions or type of one tensor. Dimensions stay small, so that the writer can place
+/// what follows; damage to the bytes makes large ones.
 fn tensor(parts: &mut Parts, random: &mut StdRng) {
     let at = random.random_range(0..parts.tensors.len());
     let tensor = &mut parts.tensors[at];

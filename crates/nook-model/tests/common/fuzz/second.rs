@@ -1,5 +1,5 @@
-//! A second reader of headers, written apart from the first: it knows no limits and refuses nothing,
-//! it only finds out what a file that was let through says.
+//! A second reader of headers, written apart from the first: it knows no limits and refuses
+//! nothing, it only finds out what a file that was let through says.
 
 use nook_model::gguf::{ELEMENTS_MAX, Header, Value};
 

@@ -32,8 +32,8 @@ impl Parts {
     }
 }
 
-/// Every byte of the weights. In each format it makes numbers that are finite and not large, wherever
-/// a tensor begins, so logits that are no numbers are never the weights' fault.
+/// Every byte of the weights. In each format it makes numbers that are finite and not large,
+/// wherever a tensor begins, so logits that are no numbers are never the weights' fault.
 const WEIGHT_BYTE: u8 = 0x3c;
 
 pub(super) fn all() -> Vec<Sound> {

@@ -1,5 +1,5 @@
-//! Grouped-query attention over the whole prompt (Vaswani et al., <https://arxiv.org/abs/1706.03762>;
-//! Ainslie et al., <https://arxiv.org/abs/2305.13245>).
+//! Grouped-query attention over the whole prompt (Vaswani et al.,
+//! <https://arxiv.org/abs/1706.03762>; Ainslie et al., <https://arxiv.org/abs/2305.13245>).
 
 use super::Rows;
 use super::model::{Model, half};

@@ -1,9 +1,9 @@
 //! DeepSeek V2 and V3: multi-head latent attention and experts, some of them always at work.
 //!
-//! <https://arxiv.org/abs/2405.04434>, <https://arxiv.org/abs/2412.19437>; `DeepseekV2ForCausalLM` of
-//! transformers. Keys and values are made anew from the latent vector for every head, as the paper
-//! says first; files hold the matrix for that either whole (`attn_kv_b`) or in two parts made for
-//! absorbing it (`attn_k_b`, transposed, and `attn_v_b`).
+//! <https://arxiv.org/abs/2405.04434>, <https://arxiv.org/abs/2412.19437>; `DeepseekV2ForCausalLM`
+//! of transformers. Keys and values are made anew from the latent vector for every head, as the
+//! paper says first; files hold the matrix for that either whole (`attn_kv_b`) or in two parts made
+//! for absorbing it (`attn_k_b`, transposed, and `attn_v_b`).
 
 use super::Rows;
 use super::attention::Attention;

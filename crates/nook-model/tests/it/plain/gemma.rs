@@ -14,8 +14,8 @@ pub(super) fn logits(model: &Model, ids: &[u32]) -> Rows {
     let hidden = model.size("embedding_length");
     let generation = model.architecture();
     let mut attention = Attention::of(model);
-    // The largest of each generation, known by its layers, has heads that are not what hidden states
-    // are divided by.
+    // The largest of each generation, known by its layers, has heads that are not what hidden
+    // states are divided by.
     if matches!((generation, model.layers()), ("gemma2", 46) | ("gemma3", 62)) {
         attention.scale = 1.0 / ((hidden / attention.heads) as f64).sqrt();
     }

@@ -1,9 +1,10 @@
-//! Llama 1 to 3, Mistral, Mixtral, and the two that only add multipliers to it: MiniCPM and Granite.
+//! Llama 1 to 3, Mistral, Mixtral, and the two that only add multipliers to it: MiniCPM and
+//! Granite.
 //!
 //! <https://arxiv.org/abs/2302.13971>, <https://arxiv.org/abs/2401.04088>,
 //! <https://arxiv.org/abs/2404.06395>; `LlamaForCausalLM`, `MixtralForCausalLM` and
-//! `GraniteForCausalLM` of transformers. GGUF files have Q and K rows in the order in which adjacent
-//! numbers turn together.
+//! `GraniteForCausalLM` of transformers. GGUF files have Q and K rows in the order in which
+//! adjacent numbers turn together.
 
 use super::Rows;
 use super::attention::Attention;

@@ -1,6 +1,6 @@
-//! Llama 4 (text): every fourth layer does not turn Q and K and sees everything; the others turn them,
-//! norm them afterwards without weights, and see only their own stretch of 8,192 positions. Experts
-//! are weighed by a sigmoid, at their input.
+//! Llama 4 (text): every fourth layer does not turn Q and K and sees everything; the others turn
+//! them, norm them afterwards without weights, and see only their own stretch of 8,192 positions.
+//! Experts are weighed by a sigmoid, at their input.
 //!
 //! `Llama4ForCausalLM` of transformers, and llama.cpp for what files do not say.
 

@@ -1,5 +1,5 @@
-//! MiniCPM 3: latent attention as in DeepSeek V2, but turning halves, in a dense model with MiniCPM's
-//! multipliers, which no key tells.
+//! MiniCPM 3: latent attention as in DeepSeek V2, but turning halves, in a dense model with
+//! MiniCPM's multipliers, which no key tells.
 //!
 //! <https://arxiv.org/abs/2404.06395>; the publisher's `modeling_minicpm.py` and llama.cpp.
 

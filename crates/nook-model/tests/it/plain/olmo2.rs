@@ -1,4 +1,5 @@
-//! OLMo 2: norms only *after* attention and feed-forward layer, and over all of Q and of K together.
+//! OLMo 2: norms only *after* attention and feed-forward layer, and over all of Q and of K
+//! together.
 //!
 //! <https://arxiv.org/abs/2501.00656>; `Olmo2ForCausalLM` of transformers.
 

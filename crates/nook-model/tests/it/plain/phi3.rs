@@ -1,8 +1,9 @@
 //! Phi-3 and Phi-4, also with LongRoPE (Ding et al., <https://arxiv.org/abs/2402.13753>).
 //!
-//! <https://arxiv.org/abs/2404.14219>; `Phi3ForCausalLM` of transformers. Q, K and V are one matrix,
-//! gate and up another. LongRoPE has two lists of factors: the short ones serve windows up to the
-//! original context, the long ones greater windows; `attn_factor` multiplies what turned in both.
+//! <https://arxiv.org/abs/2404.14219>; `Phi3ForCausalLM` of transformers. Q, K and V are one
+//! matrix, gate and up another. LongRoPE has two lists of factors: the short ones serve windows up
+//! to the original context, the long ones greater windows; `attn_factor` multiplies what turned in
+//! both.
 
 use super::Rows;
 use super::attention::Attention;

@@ -1,5 +1,5 @@
-//! Qwen 2 and 2.5 (biases on Q, K and V), Qwen 3 (norms on the heads of Q and K, before they turn) and
-//! its mixture of experts.
+//! Qwen 2 and 2.5 (biases on Q, K and V), Qwen 3 (norms on the heads of Q and K, before they turn)
+//! and its mixture of experts.
 //!
 //! <https://arxiv.org/abs/2407.10671>, <https://arxiv.org/abs/2505.09388>; `Qwen2ForCausalLM`,
 //! `Qwen3ForCausalLM` and `Qwen3MoeForCausalLM` of transformers.

@@ -28,8 +28,8 @@ pub(super) fn logits(model: &Model, ids: &[u32]) -> Rows {
     model.head(&model.norm("output_norm.weight", &x))
 }
 
-/// Attention whose result is gated; a quarter of each head turns. (Of a text, all three positions of
-/// the sections are equal, so sections make no difference.)
+/// Attention whose result is gated; a quarter of each head turns. (Of a text, all three positions
+/// of the sections are equal, so sections make no difference.)
 fn attend(model: &Model, layer: usize, x: &Rows) -> Rows {
     let name = |part: &str| format!("blk.{layer}.{part}.weight");
     let attention = Attention::of(model);

@@ -61,7 +61,8 @@ impl Rope {
     }
 
     /// YaRN: slow frequencies are divided by the factor, fast ones kept, with a ramp between; the
-    /// ramp's ends are the (whole) pair numbers that turn 32 times and once in the original context.
+    /// ramp's ends are the (whole) pair numbers that turn 32 times and once in the original
+    /// context.
     fn stretch(&mut self, model: &Model, base: f64, dimensions: usize) {
         let factor = model.fraction("rope.scaling.factor").unwrap();
         let original = model.size("rope.scaling.original_context_length") as f64;

@@ -1,12 +1,13 @@
 //! The golden probe: does a device compute these layers as this one does?
 //!
-//! Adverts promise a model by its digest, and cheap checks see only what no layer could have answered. So
-//! before a device is first relied on, known numbers go through one of its layers and through the same
-//! layer here, and both answers are compared. The numbers are drawn from a fixed seed and hold nothing of
-//! a person's; which layer is asked nobody can foresee. What was found counts for as long as device, model,
-//! offered layers and version of the app stay the same, at most [`FORGET_AFTER`]; then it is asked again,
-//! so that a device that was mended comes back. A device whose answer is wrong gets no layers of that model
-//! meanwhile, nor does one that a spot check of this device has contradicted in a reply, until it is asked.
+//! Adverts promise a model by its digest, and cheap checks see only what no layer could have
+//! answered. So before a device is first relied on, known numbers go through one of its layers and
+//! through the same layer here, and both answers are compared. The numbers are drawn from a fixed
+//! seed and hold nothing of a person's; which layer is asked nobody can foresee. What was found
+//! counts for as long as device, model, offered layers and version of the app stay the same, at
+//! most [`FORGET_AFTER`]; then it is asked again, so that a device that was mended comes back. A
+//! device whose answer is wrong gets no layers of that model meanwhile, nor does one that a spot
+//! check of this device has contradicted in a reply, until it is asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -37,8 +38,8 @@ const SEED: u64 = 0x676f_6c64_656e_2131;
 /// They travel exactly.
 const DTYPE: ActivationDtype = ActivationDtype::F32;
 
-/// How far answers of two honest devices may lie apart, as a part of a row's RMS: sixteen steps of f16
-/// at 1, as for spot checks. Processors agree to the bit, graphics cards within rounding.
+/// How far answers of two honest devices may lie apart, as a part of a row's RMS: sixteen steps of
+/// f16 at 1, as for spot checks. Processors agree to the bit, graphics cards within rounding.
 const TOLERANCE: f64 = 16.0 / 1024.0;
 
 /// What was found of devices.
@@ -74,13 +75,14 @@ impl GoldenBook {
         found.is_none_or(|found| !found.is_of(subject) || found.is_old(now))
     }
 
-    /// A reply has found that `peer` computes `model` otherwise than this device. Where they differ by
-    /// rounding alone, comparing them clears it.
+    /// A reply has found that `peer` computes `model` otherwise than this device. Where they differ
+    /// by rounding alone, comparing them clears it.
     pub(crate) fn contradicted(&mut self, peer: PeerId, model: ModelDigest, now: Instant) {
         self.keep((peer, model), Found { of: None, agrees: false, at: now });
     }
 
-    /// What was found of `peer` and `model` counts no more; a fault that is known stays known until then.
+    /// What was found of `peer` and `model` counts no more; a fault that is known stays known until
+    /// then.
     pub(crate) fn ask_again(&mut self, peer: PeerId, model: ModelDigest) {
         if let Some(found) = self.found.get_mut(&(peer, model)) {
             found.of = None;

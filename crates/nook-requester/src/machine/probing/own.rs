@@ -1,13 +1,15 @@
-//! A device that lends measures itself once, before anybody has asked, so that its adverts carry real speeds.
+//! A device that lends measures itself once, before anybody has asked, so that its adverts carry
+//! real speeds.
 //!
-//! Only while nothing else goes on: no reply of its own, no stream of a guest, nothing that holds lending
-//! back (which is where the owner says how busy is too busy), and, whatever the owner lends on, not on
-//! battery and not under a window that fills the screen. It costs one load of at most eight layers, and of
-//! norm and head where all layers are lent, because then devices of the same person may have whole requests
-//! run here; within the cap on lending and what the machine has free, and a few steps of random numbers, at
-//! most once an hour and model for as long as something is not known. All of it is loaded and computed as a
-//! guest's would be, and given back afterwards. What was measured is kept over a restart (`crate::machine::keeping`), so that a
-//! device does this at its first use and not at each start.
+//! Only while nothing else goes on: no reply of its own, no stream of a guest, nothing that holds
+//! lending back (which is where the owner says how busy is too busy), and, whatever the owner lends
+//! on, not on battery and not under a window that fills the screen. It costs one load of at most
+//! eight layers, and of norm and head where all layers are lent, because then devices of the same
+//! person may have whole requests run here; within the cap on lending and what the machine has
+//! free, and a few steps of random numbers, at most once an hour and model for as long as something
+//! is not known. All of it is loaded and computed as a guest's would be, and given back afterwards.
+//! What was measured is kept over a restart (`crate::machine::keeping`), so that a device does this
+//! at its first use and not at each start.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +23,8 @@ use crate::machine::records::Note;
 use crate::machine::{Effect, LentLayers, Requester, Surroundings};
 use nook_resources::shelf::Listed;
 
-/// Memory that stays free while this device measures itself, in bytes: nobody waits for what it finds.
+/// Memory that stays free while this device measures itself, in bytes: nobody waits for what it
+/// finds.
 const SPARE_BYTES: u64 = 1 << 30;
 
 /// How often the layers are asked to be freed, and the pause between two times.
@@ -117,8 +120,8 @@ impl Prober {
             return outcome;
         }
         for _ in 0..RELEASE_TRIES_MAX {
-            // Refused while a conversation is held: the own one for a moment, or somebody else's, who needs
-            // the layers. Then they go when nobody uses them any more.
+            // Refused while a conversation is held: the own one for a moment, or somebody else's,
+            // who needs the layers. Then they go when nobody uses them any more.
             if worker.release(largest).await.is_ok() {
                 break;
             }

@@ -1,4 +1,5 @@
-//! The requester's part in a chain of hosts: naming its calls, signing tickets, knowing whom to ask.
+//! The requester's part in a chain of hosts: naming its calls, signing tickets, knowing whom to
+//! ask.
 //!
 //! What the hosts do with that is `forwarding`; when it is done, the pipeline decides.
 
@@ -58,8 +59,8 @@ impl Walk {
     }
 }
 
-/// Devices that are linked with this one. Whether two of them are linked with each other they say when
-/// they are asked to forward.
+/// Devices that are linked with this one. Whether two of them are linked with each other they say
+/// when they are asked to forward.
 pub(super) fn linked(links: &Links) -> BTreeSet<PeerId> {
     links.all().iter().map(Link::peer).collect()
 }

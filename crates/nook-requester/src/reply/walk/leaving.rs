@@ -1,8 +1,10 @@
-//! How a walk leaves its hosts: what they hold is kept for the next prompt, or they are told to drop it.
+//! How a walk leaves its hosts: what they hold is kept for the next prompt, or they are told to
+//! drop it.
 //!
-//! The walk has told its legs to close their calls in order, which is what makes a host keep what it has.
-//! Only where every leg was rid of that word is the trail worth anything; where one was not, the hosts that
-//! have heard it would keep what nobody goes on with, so they are told that it is unwanted.
+//! The walk has told its legs to close their calls in order, which is what makes a host keep what
+//! it has. Only where every leg was rid of that word is the trail worth anything; where one was
+//! not, the hosts that have heard it would keep what nobody goes on with, so they are told that it
+//! is unwanted.
 
 use std::time::Duration;
 
@@ -12,8 +14,9 @@ use tokio::task::JoinHandle;
 use crate::reply::walk::Walk;
 use nook_resources::trails::{TrailBook, Unwanted};
 
-/// Longest wait for the calls of a reply that ended in order to be closed as such: handing a message
-/// over takes no time unless a link is stuck. Beyond it nothing of the reply is kept anywhere.
+/// Longest wait for the calls of a reply that ended in order to be closed as such: handing a
+/// message over takes no time unless a link is stuck. Beyond it nothing of the reply is kept
+/// anywhere.
 const CLOSE_LIMIT: Duration = Duration::from_millis(250);
 
 impl Walk {
@@ -34,8 +37,8 @@ impl Walk {
         self.teller.unwanted(digest, unwanted).await;
     }
 
-    /// A reply that went on with an earlier one and has left nothing itself: hosts that were not asked before
-    /// it ended have that earlier one still, and nobody will go on with it.
+    /// A reply that went on with an earlier one and has left nothing itself: hosts that were not
+    /// asked before it ended have that earlier one still, and nobody will go on with it.
     pub(super) async fn leave_nothing_behind(&mut self) {
         if let Some(trail) = self.resumed.take() {
             self.teller.unwanted(self.model.listed.digest, trail.into()).await;

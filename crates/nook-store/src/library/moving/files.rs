@@ -1,6 +1,8 @@
-//! The single steps of a move: folders that are made, rooms that are looked at, files that are copied.
+//! The single steps of a move: folders that are made, rooms that are looked at, files that are
+//! copied.
 //!
-//! [`super::ModelsMove`] puts them in order. A copy has its name only once all of it is on the disk.
+//! [`super::ModelsMove`] puts them in order. A copy has its name only once all of it is on the
+//! disk.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};

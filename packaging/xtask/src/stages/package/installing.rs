@@ -1,9 +1,9 @@
-//! Installs the .deb on this machine, has it driven, removes it, and proves that nothing of it is left
-//! and that what a user has stays.
+//! Installs the .deb on this machine, has it driven, removes it, and proves that nothing of it is
+//! left and that what a user has stays.
 //!
-//! The machine is left as it was, also when something fails: [`Marked`] removes on drop, and a run that
-//! was killed in between is cleaned up after by the next one, which finds in the lock file what was put
-//! here. Several runs on one machine take turns.
+//! The machine is left as it was, also when something fails: [`Marked`] removes on drop, and a run
+//! that was killed in between is cleaned up after by the next one, which finds in the lock file
+//! what was put here. Several runs on one machine take turns.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -28,8 +28,8 @@ const TURN_LIMIT: Duration = Duration::from_secs(10 * 60);
 const LOOK: Duration = Duration::from_millis(500);
 /// Longest that the program may take for a few words.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
-/// First line of the lock file from before installing until after removing; below it stand the names of
-/// the packages that come along.
+/// First line of the lock file from before installing until after removing; below it stand the
+/// names of the packages that come along.
 const MARK: &str = "installed by `cargo xtask test`";
 /// Longest lock file that is read, in bytes. What is longer was not written by these tests, and is
 /// refused.
@@ -83,8 +83,8 @@ fn use_it(
     Ok(owner)
 }
 
-/// What may lie on this machine because of this run, and is marked in the lock file. Removed on drop at
-/// the latest; what cannot be removed keeps its mark, for the next run.
+/// What may lie on this machine because of this run, and is marked in the lock file. Removed on
+/// drop at the latest; what cannot be removed keeps its mark, for the next run.
 struct Marked<'a, Remove: FnMut() -> Result<()>> {
     turn: &'a mut Turn,
     remove: Remove,
@@ -146,7 +146,8 @@ fn install(places: &Places, deb: &Path) -> Result<()> {
         .run()
 }
 
-/// Packages that apt would install with it. Where apt knows too little to say, its lists are fetched.
+/// Packages that apt would install with it. Where apt knows too little to say, its lists are
+/// fetched.
 fn others_that_come(places: &Places, deb: &Path) -> Result<Vec<String>> {
     let ask = || {
         packages::apt(places)
@@ -164,8 +165,8 @@ fn others_that_come(places: &Places, deb: &Path) -> Result<Vec<String>> {
     Ok(others(&said))
 }
 
-/// `Inst libfoo (1.2 Debian:12 [amd64])`. What is there already and is only brought up to date has its
-/// old version between: `Inst libbar [1.1] (1.2 Debian:12 [amd64])`. That one stays.
+/// `Inst libfoo (1.2 Debian:12 [amd64])`. What is there already and is only brought up to date has
+/// its old version between: `Inst libbar [1.1] (1.2 Debian:12 [amd64])`. That one stays.
 fn others(said: &str) -> Vec<String> {
     let new = said.lines().filter_map(|line| {
         let (name, version) = line.strip_prefix("Inst ")?.split_once(' ')?;
@@ -200,7 +201,8 @@ struct Owner {
 }
 
 impl Owner {
-    /// Lets a user with a fresh home use the installed program as it comes: no option names a folder.
+    /// Lets a user with a fresh home use the installed program as it comes: no option names a
+    /// folder.
     fn who_used_it(places: &Places) -> Result<Self> {
         let home = places.made("packages/owner")?;
         std::fs::remove_dir_all(&home)?;

@@ -1,7 +1,7 @@
 //! The commands of our programs, as their command lines declare them with clap.
 //!
-//! The source is read, not the programs: xtask builds and runs when they do not. A struct that derives
-//! `Parser` opens a command line, `#[command(subcommand)]` names an enum that derives
+//! The source is read, not the programs: xtask builds and runs when they do not. A struct that
+//! derives `Parser` opens a command line, `#[command(subcommand)]` names an enum that derives
 //! `Subcommand`, and what a variant holds may have commands of its own.
 
 use std::collections::BTreeMap;
