@@ -60,8 +60,8 @@ pub(crate) struct Body {
     logprobs: Option<u64>,
     /// Put the prompt before its reply; not together with `logprobs`.
     echo: Option<bool>,
-    /// What stands behind the reply: the model fills the gap between the prompt and this. Only with
-    /// prompts that are text, and models whose vocabulary has marks for it.
+    /// What stands behind the reply: the model fills the gap between the prompt and this. Only with prompts that
+    /// are text, and models whose vocabulary has marks for it.
     suffix: Option<String>,
     frequency_penalty: Option<f64>,
     presence_penalty: Option<f64>,

@@ -1,8 +1,8 @@
 //! What happened between the devices of a reply, for programs that want to know.
 //!
-//! A stream tells it as comments, which every client ignores; with `"inglenook": true` in the
-//! request it is told as objects instead, and each answer says at its end who computed it. Names of
-//! devices and times, nothing of what was said.
+//! A stream tells it as comments, which every client ignores; with `"inglenook": true` in the request it is
+//! told as objects instead, and each answer says at its end who computed it. Names of devices and times,
+//! nothing of what was said.
 
 use nook_api::views::{FailoverView, LegView, ReplySummary, ShardState};
 use schemars::JsonSchema;
@@ -42,8 +42,8 @@ pub(crate) struct HandOver {
 /// Who computed a reply, and how fast.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Computed {
-    /// In the order in which a token goes through them. The first and the last are the asking
-    /// device, but for a reply that another device of the same person made whole: that is one part.
+    /// In the order in which a token goes through them. The first and the last are the asking device, but for
+    /// a reply that another device of the same person made whole: that is one part.
     pub(crate) route: Vec<Part>,
     pub(crate) failovers: Vec<HandOver>,
     /// From asking to the first token, in milliseconds.

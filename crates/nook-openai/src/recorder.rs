@@ -1,16 +1,16 @@
 //! What `/metrics` reads: one recorder a process, kept small whether or not anybody reads it.
 //!
-//! The node counts through the `metrics` macros and knows no recorder. Every sample of a histogram
-//! waits in a list until it is counted into buckets. Reading does that, and most people never read:
-//! so the open port does it too, every [`CONDENSE_EVERY`].
+//! The node counts through the `metrics` macros and knows no recorder. Every sample of a histogram waits in
+//! a list until it is counted into buckets. Reading does that, and most people never read: so the open
+//! port does it too, every [`CONDENSE_EVERY`].
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-/// Samples wait no longer than this: a token of a reply is one for each device that helps, so some
-/// hundred a second at most.
+/// Samples wait no longer than this: a token of a reply is one for each device that helps, so some hundred
+/// a second at most.
 const CONDENSE_EVERY: Duration = Duration::from_secs(5);
 
 /// Upper ends of the buckets, as coins are coined: for milliseconds and for tokens a second alike.

@@ -111,8 +111,7 @@ pub(crate) struct ChatChunk<'a> {
     pub(crate) object: &'static str,
     pub(crate) created: u64,
     pub(crate) model: &'a str,
-    /// Empty in the last chunk of a stream whose usage was asked for, and where devices are told
-    /// of.
+    /// Empty in the last chunk of a stream whose usage was asked for, and where devices are told of.
     pub(crate) choices: Vec<ChunkChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<Usage>,

@@ -300,7 +300,8 @@ fn a_move_waits_for_downloads_and_is_chosen_last() {
 fn a_move_that_cannot_be_done_is_answered_and_everything_goes_on() {
     let mut scene = Scene::new();
     let (answer, waiting) = oneshot::channel();
-    let to = Some(scene.folder.path().join("is not there"));
+    // Only a whole path says where it leads.
+    let to = Some(PathBuf::from("not/whole"));
     let ask = ModelCommand::MoveModels { to, answer };
     assert_eq!(scene.on(LibraryEvent::Asked(ask)), ["show", "bring 0 models"]);
     let Some(Job::Bring { library, to, wanted, stop, tell, answer }) = scene.jobs.pop() else {
