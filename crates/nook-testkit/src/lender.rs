@@ -52,6 +52,8 @@ pub struct Lender {
 pub struct Recorded {
     /// Every message from the other device, as the frame that carried it.
     pub frames: Vec<(Kind, Bytes)>,
+    /// What the calls were opened with.
+    pub opens: Vec<Open>,
     /// The chunks of activations, both ways.
     pub activations: Vec<Bytes>,
 }
@@ -229,8 +231,10 @@ impl Desk {
         let frame = encode(CallId::CONNECTION, 0, message);
         let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         recorded.frames.push((message.kind(), frame));
-        if let Message::Chunk(chunk) = message {
-            recorded.activations.push(chunk.bytes.clone());
+        match message {
+            Message::Chunk(chunk) => recorded.activations.push(chunk.bytes.clone()),
+            Message::Open(open) => recorded.opens.push(open.clone()),
+            _ => {}
         }
     }
 

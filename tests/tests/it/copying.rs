@@ -47,7 +47,7 @@ impl Desk {
     /// Nobody knows anybody yet.
     async fn new() -> anyhow::Result<Self> {
         let plan =
-            |name| NodePlan::new(name).logging("info,nook_node::copying=debug,nook_host=debug");
+            |name| NodePlan::new(name).logging("info,nook_library=debug,nook_resources=debug");
         let plans = [plan(ASKING), plan(GIVER)];
         let house = Household::strangers(plans).await?;
         let mut bytes = house.asking().renamed_built_in().await?;

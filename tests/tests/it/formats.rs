@@ -3,7 +3,6 @@
 
 use nook_base::{ActivationDtype, LayerRange};
 use nook_testkit::{Household, Lender, NodePlan, Signal, Wish};
-use nook_wire::{Kind, Message, decode};
 
 const ASKING: &str = "Kitchen laptop";
 const HELPER: &str = "Study PC";
@@ -47,13 +46,7 @@ async fn the_setting_counts_where_a_wish_names_no_format() -> anyhow::Result<()>
 
 /// The format of activations in the newest OPEN that a device was sent.
 fn asked_for(lender: &Lender) -> Option<ActivationDtype> {
-    let recorded = lender.recorded();
-    let opens = recorded.frames.into_iter().filter(|(kind, _)| *kind == Kind::Open);
-    let newest = opens.last().and_then(|(_, frame)| decode::<Message>(frame).ok())?;
-    match newest.message {
-        Message::Open(open) => Some(open.dtype),
-        _ => None,
-    }
+    lender.recorded().opens.last().map(|open| open.dtype)
 }
 
 /// A wish that leaves the format to the house.
