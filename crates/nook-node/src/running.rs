@@ -1,7 +1,7 @@
-//! The house loop: one closed list of things that happen, handled one at a time.
+//! The event loop: one closed list of things that happen, handled one at a time.
 //!
 //! Nothing here waits for a network, a disk full of weights or a model: what takes long runs in a
-//! task of its own and comes back as [`Inside`]. Leaving has an order, in [`leave`].
+//! task of its own and comes back as an event. Leaving has an order, in [`leave`].
 
 use std::time::Duration;
 

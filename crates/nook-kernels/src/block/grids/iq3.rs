@@ -1,7 +1,7 @@
-//! The rows of four that the IQ3 formats choose from, packed: number `j` of a row is number `packed
-//! >> 3 * j & 7` of the eight that [`super`] names for each format. Facts of the formats, from
-//! `iq3xxs_grid` and `iq3s_grid` in llama.cpp's `ggml-common.h` (MIT licence, Copyright (c)
-//! 2023-2026 The ggml authors).
+//! The rows of four that the IQ3 formats choose from, packed: number `j` of a row is number
+//! `packed >> 3 * j & 7` of the eight that [`super`] names for each format. Facts of the formats, from
+//! `iq3xxs_grid` and `iq3s_grid` in llama.cpp's `ggml-common.h` (MIT licence, Copyright (c) 2023-2026
+//! The ggml authors).
 
 /// Rows of IQ3_XXS.
 pub(super) const IQ3_XXS: [u16; 256] = [
