@@ -17,7 +17,7 @@ pub struct Header {
     pub version: u8,
     /// What the body holds.
     pub kind: Kind,
-    /// [`FLAG_LAST_CHUNK`] or nothing.
+    /// [`FLAG_LAST_CHUNK`](crate::kind::FLAG_LAST_CHUNK) or nothing.
     pub flags: u16,
     /// The call.
     pub call: CallId,
