@@ -1,6 +1,5 @@
 //! A whole request on another device of the same person: the same words, told once, whatever
-//! happens to that device; and nothing of them goes to anybody whom both sides do not call their
-//! own.
+//! happens to that device. Nothing of them goes to a device that is not own on both sides.
 
 use nook_api::Vitals;
 use nook_api::views::{ChatRole, HouseView, PipelineView, Trust};
@@ -129,8 +128,7 @@ async fn a_reply_that_nobody_wants_ends_there_within_a_token() -> anyhow::Result
     Ok(())
 }
 
-/// Loses the device in the middle of a reply by `trouble`; the reply is that of an undisturbed
-/// house.
+/// Loses the device in the middle of a reply by `trouble`; the reply is as if undisturbed.
 async fn check_loss(
     house: &mut Household,
     wish: &Wish,
@@ -337,8 +335,7 @@ async fn the_host_itself_refuses_whole_requests_of_all_but_its_owners_devices() 
     Ok(())
 }
 
-/// Sends the ids of a request that was accepted; how many tokens came, and what was said at the
-/// end.
+/// Sends the ids of an accepted request; how many tokens came, and what was said at the end.
 async fn answered(
     call: &mut Call<Message>,
     prompt: &[u32],
@@ -532,9 +529,8 @@ async fn what_a_device_offers_counts_only_while_it_is_own() -> anyhow::Result<()
     Ok(())
 }
 
-/// Plays a device that takes the next whole request, says that a token has come, and then `ends`
-/// with no id sent. What the asker has to say of that device afterwards; its reply is made without
-/// it.
+/// Plays a device that takes the next whole request, says that a token has come, and `ends` with no
+/// id sent. What the asker says of that device afterwards; its reply is made without it.
 async fn check_end_before_ids(
     ends: impl AsyncFnOnce(Call<Message>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<String>> {
