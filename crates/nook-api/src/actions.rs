@@ -88,11 +88,6 @@ actions! {
             /// Id, short id or unique beginning of the name.
             device: String,
         ) -> (), for [Window, Control];
-        /// Renames this device.
-        set_name as SetName(
-            /// The new name.
-            name: String,
-        ) -> (), for [Window];
     }
     group Models in ModelCommand: "Model files." {
         /// Adds a GGUF file to the library after checking all of it.
@@ -207,6 +202,11 @@ actions! {
             /// The setting and its new value.
             setting: SettingAsk,
         ) -> (), for [Window, Control];
+        /// Renames this device.
+        set_name as SetName(
+            /// The new name.
+            name: String,
+        ) -> (), for [Window];
         /// Looks at everything that usually goes wrong.
         doctor as Doctor() -> Vec<Finding>, for [Control];
         /// How replies of this device are divided: the last decision and what was measured.

@@ -51,7 +51,7 @@ pub enum GpuError {
     },
     /// The device is gone: the driver was reset, the card was removed, or it did not answer in
     /// time.
-    #[error("the GPU {name} was lost: {reason}; its work must be done again elsewhere")]
+    #[error("the GPU {name} was lost: {reason}; what it computed is done again elsewhere")]
     Lost {
         /// Name of the adapter.
         name: String,
@@ -65,7 +65,7 @@ pub enum GpuError {
         format: Format,
     },
     /// Sizes that do not fit each other, or the limits of the device.
-    #[error("{what}: {got} where {expected} is expected")]
+    #[error("{what}: {got} where {expected} is expected; compute on the CPU")]
     Size {
         /// Which size.
         what: &'static str,
@@ -75,7 +75,7 @@ pub enum GpuError {
         expected: usize,
     },
     /// The driver or its validation refused a command: a mistake in this program.
-    #[error("the GPU refused a command: {reason}")]
+    #[error("the GPU refused a command: {reason}; compute on the CPU")]
     Refused {
         /// What it said.
         reason: String,

@@ -257,7 +257,7 @@ impl Fault {
         move |error| Self::Read { doing, kind: error.kind() }
     }
 
-    /// What a person can do about it.
+    /// What a person can do about it; empty where the message says it itself.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -273,8 +273,8 @@ impl Fault {
                 "Compute on the processor, or build this program for that card (CUDA_COMPUTE_CAP)."
             }
             Self::Card { .. } => "Load fewer layers, or compute on the processor.",
-            Self::Gpu { .. } => "Load fewer layers there, or compute on the processor.",
-            Self::NoGpuKernel { .. } => "Keep these layers on the processor.",
+            // Errors of a GPU say it themselves.
+            Self::Gpu { .. } | Self::NoGpuKernel { .. } => "",
             Self::ContextLength { .. } => "Ask for a shorter context.",
             Self::NoSuchLayers { .. } | Self::NotHeld { .. } => {
                 "Load the layers that are asked for."
@@ -289,7 +289,11 @@ impl Fault {
 
 impl fmt::Display for ModelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}. {}", self.file.display(), self.fault, self.fault.remedy())
+        write!(f, "{} {}.", self.file.display(), self.fault)?;
+        match self.fault.remedy() {
+            "" => Ok(()),
+            remedy => write!(f, " {remedy}"),
+        }
     }
 }
 

@@ -291,10 +291,6 @@ impl Devices {
                 let forgotten = self.forget(&device, around);
                 self.push(DeviceEffect::Answer(answer, forgotten));
             }
-            // The name of this device is the node's; it never comes here.
-            Of::SetName { answer, .. } => {
-                self.push(DeviceEffect::Answer(answer, Err(ErrorCode::BadRequest.into())));
-            }
         }
     }
 

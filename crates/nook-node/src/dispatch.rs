@@ -17,9 +17,6 @@ impl State {
     pub(crate) fn dispatch(&mut self, command: Command) -> Option<oneshot::Sender<()>> {
         match command {
             Command::Sharing(command) => self.dispatch_sharing(command),
-            Command::Devices(DeviceCommand::SetName { name, answer }) => {
-                drop(answer.send(self.set_name(&name)));
-            }
             Command::Devices(command) => self.tell_devices(DeviceEvent::Asked(command)),
             Command::Models(command) => self.tell_library(LibraryEvent::Asked(command)),
             Command::Chats(command) => self.dispatch_chats(command),
@@ -65,6 +62,7 @@ impl State {
             Of::ChangeSetting { setting, answer } => {
                 drop(answer.send(self.change_setting(setting)));
             }
+            Of::SetName { name, answer } => drop(answer.send(self.set_name(&name))),
             Of::Doctor { answer } => drop(answer.send(Ok(self.examine()))),
             Of::Pipeline { answer } => drop(answer.send(Ok(self.pipeline_view()))),
             Of::Vitals { answer } => self.count_vitals(answer),

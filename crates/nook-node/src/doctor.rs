@@ -12,9 +12,6 @@ use nook_api::views::{Condition, TroubleView};
 /// Where workers look for the device that is to compute.
 const DEVICE: &str = "INGLENOOK_DEVICE";
 
-/// Whether this build can use a graphics card at all.
-const CAN_USE_CARDS: bool = cfg!(any(feature = "cuda", feature = "metal"));
-
 /// With less room even chats and settings may not be saved.
 const DISK_FULL_BYTES: u64 = 500_000_000;
 
@@ -151,17 +148,12 @@ fn disk_room(free_bytes: u64) -> Finding {
 /// What computes here. A card that was chosen and is not there is told by the worker that looks for
 /// it.
 fn computes() -> Finding {
-    let (chosen, can_use_cards) = (chosen(), CAN_USE_CARDS);
-    let sentence = match (&chosen, can_use_cards) {
-        (Some(card), _) => format!("models are computed on {card}, as {DEVICE} says"),
-        (None, true) => {
-            format!("models are computed on the processor; {DEVICE} names another device")
-        }
-        (None, false) => {
-            "models are computed on the processor; this build uses no graphics card".to_owned()
-        }
+    let chosen = chosen();
+    let sentence = match &chosen {
+        Some(card) => format!("models are computed on {card}, as {DEVICE} says"),
+        None => "models are computed on the processor".to_owned(),
     };
-    let condition = Condition::Computes { card: chosen, can_use_cards };
+    let condition = Condition::Computes { card: chosen };
     finding(Verdict::Well, "computing", sentence, condition)
 }
 
@@ -175,12 +167,11 @@ fn unused_cards(cards: &[Card]) -> Option<Finding> {
         format!("{} ({gigabytes:.0} GB)", card.name)
     };
     let cards: Vec<String> = cards.iter().map(name).collect();
-    let what = match CAN_USE_CARDS {
-        true => "INGLENOOK_DEVICE=cuda uses it",
-        false => "a build with the cargo feature `cuda` could use it",
-    };
-    let sentence = format!("{} is there and not used: {what}", cards.join(", "));
-    let condition = Condition::CardsUnused { cards, can_use_cards: CAN_USE_CARDS };
+    let sentence = format!(
+        "{} is there and not used; started with {DEVICE}=gpu:0, Inglenook computes on it",
+        cards.join(", ")
+    );
+    let condition = Condition::CardsUnused { cards };
     Some(finding(Verdict::Note, "computing", sentence, condition))
 }
 
@@ -218,9 +209,9 @@ mod tests {
         let card = |name: &str| Card { name: name.to_owned(), memory_bytes: 24 << 30 };
         let found = unused_cards(&[card("NVIDIA One"), card("NVIDIA Two")]).unwrap();
         assert_eq!(found.verdict, Verdict::Note);
-        let words = "NVIDIA One (24 GB), NVIDIA Two (24 GB) is there and not used: ";
+        let words = "NVIDIA One (24 GB), NVIDIA Two (24 GB) is there and not used; ";
         assert!(found.sentence.starts_with(words), "{}", found.sentence);
-        assert!(found.sentence.ends_with(" use it") || found.sentence.ends_with(" uses it"));
+        assert!(found.sentence.contains("INGLENOOK_DEVICE=gpu:0"), "{}", found.sentence);
     }
 
     #[test]

@@ -48,7 +48,11 @@ impl From<ModelError> for Failure {
             Fault::OutOfMemory { .. } | Fault::NoThreads => ErrorCode::OutOfMemory,
             Fault::Gpu { ref error } => of_gpu(error.code()),
             Fault::ContextLength { .. } => ErrorCode::TooLong,
-            Fault::NoSuchLayers { .. } | Fault::NotHeld { .. } => ErrorCode::BadRequest,
+            Fault::NoSuchLayers { .. }
+            | Fault::NotHeld { .. }
+            | Fault::DeviceSupport { .. }
+            | Fault::DeviceMissing { .. }
+            | Fault::DeviceCapability { .. } => ErrorCode::BadRequest,
             _ => ErrorCode::BadModel,
         };
         Self::new(code, error.to_string())

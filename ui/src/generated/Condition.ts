@@ -65,19 +65,11 @@ free_bytes: number, } | { "kind": "computes",
 /**
  * The graphics card that was chosen, as `INGLENOOK_DEVICE` names it; absent: the processor.
  */
-card: string | null, 
-/**
- * Whether this build can use a graphics card at all.
- */
-can_use_cards: boolean, } | { "kind": "cards_unused", 
+card: string | null, } | { "kind": "cards_unused", 
 /**
  * What they are called.
  */
-cards: Array<string>, 
-/**
- * Whether this build can use them.
- */
-can_use_cards: boolean, } | { "kind": "trouble", 
+cards: Array<string>, } | { "kind": "trouble", 
 /**
  * What.
  */

@@ -76,8 +76,8 @@ const CONDITIONS: OneOfEach<Condition> = {
   device_connected: { kind: 'device_connected', device: 'Attic', round_trip_ms: 48, may_compute: true, may_use: false },
   models: { kind: 'models', count: 5 },
   disk_room: { kind: 'disk_room', free_bytes: 84.3e9 },
-  computes: { kind: 'computes', card: 'cuda:1', can_use_cards: true },
-  cards_unused: { kind: 'cards_unused', cards: ['NVIDIA GeForce RTX 4090 (24 GB)'], can_use_cards: false },
+  computes: { kind: 'computes', card: 'cuda:1' },
+  cards_unused: { kind: 'cards_unused', cards: ['NVIDIA GeForce RTX 4090 (24 GB)'] },
   trouble: { kind: 'trouble', trouble: TROUBLES.copy_seen },
 };
 
@@ -163,7 +163,7 @@ const SAID: [string, () => string, unknown[]][] = [
   ...Object.keys(WRONG).map((wrong): [string, () => string, unknown[]] =>
     [`wrong ${wrong}`, () => trouble(ofDevice({ kind: 'suspect', wrong: wrong as WrongResult, reason: 'x' })), ['Attic']]),
   ...Object.values(CONDITIONS).map((fact): [string, () => string, unknown[]] =>
-    [`found ${fact.kind}`, () => condition(fact), valuesOf(fact, 'key', 'trouble', 'may_compute', 'may_use', 'can_use_cards', 'free_bytes')]),
+    [`found ${fact.kind}`, () => condition(fact), valuesOf(fact, 'key', 'trouble', 'may_compute', 'may_use', 'free_bytes')]),
   ...Object.values(LEFT_OUT).map((fact): [string, () => string, unknown[]] => [`left out ${fact.kind}`, () => leftOut(fact), []]),
   ...Object.values(WORDINGS).map((fact): [string, () => string, unknown[]] =>
     [`refusal ${fact.kind}`, () => wording(fact), valuesOf(fact, 'trouble')]),

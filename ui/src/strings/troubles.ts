@@ -99,8 +99,8 @@ function conditionWords(condition: Condition): string {
     }
     case 'models': return says.models(condition.count);
     case 'disk_room': return says.disk_room(bytes(condition.free_bytes));
-    case 'computes': return says.computes(condition.card, condition.can_use_cards);
-    case 'cards_unused': return says.cards_unused(condition.cards.join(', '), condition.can_use_cards);
+    case 'computes': return says.computes(condition.card);
+    case 'cards_unused': return says.cards_unused(condition.cards.join(', '));
     case 'trouble': return troubleWords(condition.trouble);
   }
 }

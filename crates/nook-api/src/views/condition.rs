@@ -70,15 +70,11 @@ enum Condition {
     Computes {
         /// The graphics card that was chosen, as `INGLENOOK_DEVICE` names it; absent: the processor.
         card: Option<String>,
-        /// Whether this build can use a graphics card at all.
-        can_use_cards: bool,
     },
     /// Graphics cards are there, and models are computed on the processor all the same.
     CardsUnused {
         /// What they are called.
         cards: Vec<String>,
-        /// Whether this build can use them.
-        can_use_cards: bool,
     },
     /// Something is not well.
     Trouble {

@@ -39,9 +39,8 @@ impl ChatBook {
     ) {
         let (book, events) = (self.clone(), self.events.clone());
         let (model, temperature) = (turn.model.clone(), Some(temperature));
-        let own = tasks.clone();
+        let spawner = tasks.clone();
         tasks.spawn_until_cancelled("turn", async move {
-            let tasks = own;
             let outcome = async {
                 let prepared = book.run(move |books| prepare(books, turn)).await?;
                 for ended in prepared.ended {
@@ -74,7 +73,7 @@ impl ChatBook {
                     conversation: prepared.conversation.0,
                     user_message: prepared.user.0,
                     reply_message: reply_message.0,
-                    reply: keeping::keep(book, reply_message, begun, coming, &tasks),
+                    reply: keeping::keep(book, reply_message, begun, coming, &spawner),
                 })
             };
             let _ = answer.send(outcome.await);

@@ -19,7 +19,7 @@ export function findingsOf({ me, port, models }: HouseView): Finding[] {
       { kind: 'device_away', device: 'Old Dell' }),
     found('well', 'models', `${String(models.length)} here`, { kind: 'models', count: models.length }),
     found('well', 'disk', '84.3 GB are free', { kind: 'disk_room', free_bytes: 84.3e9 }),
-    found('well', 'computing', 'models are computed on the processor; this build uses no graphics card',
-      { kind: 'computes', card: null, can_use_cards: false }),
+    found('well', 'computing', 'models are computed on the processor',
+      { kind: 'computes', card: null }),
   ];
 }

@@ -75,12 +75,10 @@ export const house: Strings['house'] = {
       `${device}: Hin und zurück dauert es ${roundTrip}. Es darf ${mayCompute ? '' : 'nicht '}für diesen Computer rechnen und ${mayUse ? '' : 'nicht '}benutzen, was hier geteilt wird.`,
     models: (count) => (count === 0 ? 'Keines. Füge unter Modelle eines hinzu.' : count === 1 ? 'Eines ist hier.' : `${count} sind hier.`),
     disk_room: (free) => `${free} sind frei.`,
-    computes: (card, canUseCards) =>
-      card !== null ? `Modelle werden auf ${card} berechnet.`
-        : canUseCards ? 'Modelle werden auf dem Prozessor berechnet; INGLENOOK_DEVICE nennt ein anderes Gerät.'
-          : 'Modelle werden auf dem Prozessor berechnet; dieses Programm benutzt keine Grafikkarte.',
-    cards_unused: (cards, canUseCards) =>
-      `${cards} ist da und wird nicht benutzt. ${canUseCards ? 'INGLENOOK_DEVICE=cuda benutzt sie.' : 'Ein Programm, das mit dem Cargo-Merkmal cuda gebaut ist, könnte sie benutzen.'}`,
+    computes: (card) =>
+      (card === null ? 'Modelle werden auf dem Prozessor berechnet.' : `Modelle werden auf ${card} berechnet.`),
+    cards_unused: (cards) =>
+      `${cards} ist da und wird nicht benutzt. Mit INGLENOOK_DEVICE=gpu:0 gestartet, rechnet Inglenook darauf.`,
   },
   reasons: {
     no_room: 'der Datenträger ist voll',

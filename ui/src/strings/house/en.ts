@@ -90,12 +90,10 @@ export const house = {
       `${device}: round trip ${roundTrip}. It ${mayCompute ? 'may' : 'may not'} compute for this computer, and ${mayUse ? 'may' : 'may not'} use what is shared here.`,
     models: (count: number) => (count === 0 ? 'None. Add one under Models.' : count === 1 ? 'One here.' : `${count} here.`),
     disk_room: (free: string) => `${free} are free.`,
-    computes: (card: string | null, canUseCards: boolean) =>
-      card !== null ? `Models are computed on ${card}.`
-        : canUseCards ? 'Models are computed on the processor; INGLENOOK_DEVICE names another device.'
-          : 'Models are computed on the processor; this build uses no graphics card.',
-    cards_unused: (cards: string, canUseCards: boolean) =>
-      `${cards} is there and not used. ${canUseCards ? 'INGLENOOK_DEVICE=cuda uses it.' : 'A build with the cargo feature cuda could use it.'}`,
+    computes: (card: string | null) =>
+      (card === null ? 'Models are computed on the processor.' : `Models are computed on ${card}.`),
+    cards_unused: (cards: string) =>
+      `${cards} is there and not used. Started with INGLENOOK_DEVICE=gpu:0, Inglenook computes on it.`,
   } satisfies Kinds<Condition, 'trouble'>,
   reasons: {
     no_room: 'the disk is full',
