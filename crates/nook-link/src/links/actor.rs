@@ -34,6 +34,9 @@ pub(super) struct Actor {
     events: mpsc::Sender<LinkEvent>,
     loopback: LoopbackPolicy,
     peers: HashMap<PeerId, Peer>,
+    /// Pumps of links to devices that are not paired any more, until they end: at most one per
+    /// device. Should the device be paired again, the pump of its new link waits for it.
+    leaving: HashMap<PeerId, JoinHandle<()>>,
     turns: Arc<Semaphore>,
     /// Of the last dial or link.
     number: u64,
@@ -74,6 +77,7 @@ impl Actor {
             events,
             loopback,
             peers: HashMap::new(),
+            leaving: HashMap::new(),
             turns: Arc::new(Semaphore::new(DIALS_MAX)),
             number: 0,
         }
@@ -138,14 +142,15 @@ impl Actor {
         let now = clock::now();
         let ids: HashSet<PeerId> = known.iter().map(|peer| peer.id).collect();
         let own = self.greeter.identity.id();
-        for (_, peer) in self.peers.extract_if(|id, _| !ids.contains(id)) {
-            peer.dismiss();
+        self.leaving.retain(|_, pump| !pump.is_finished());
+        for (id, peer) in self.peers.extract_if(|id, _| !ids.contains(id)) {
+            self.leaving.extend(peer.dismiss().map(|pump| (id, pump)));
         }
         for known in known.iter().filter(|known| known.id != own) {
-            let peer = self
-                .peers
-                .entry(known.id)
-                .or_insert_with(|| Peer::new(DialOrder::between(own, known.id), now));
+            let peer = self.peers.entry(known.id).or_insert_with(|| {
+                let order = DialOrder::between(own, known.id);
+                Peer { pump: self.leaving.remove(&known.id), ..Peer::new(order, now) }
+            });
             // An address just typed, or just brought by pairing, is tried at once.
             if peer.book.set_typed(&known.addresses) {
                 peer.standing.sighted(now);
@@ -232,16 +237,12 @@ impl Actor {
         }
     }
 
-    fn on_incompatible(&mut self, id: PeerId, theirs: Option<Incompatible>) {
+    fn on_incompatible(&mut self, id: PeerId, versions: Option<VersionMismatch>) {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
         peer.standing.refused(clock::now());
-        let (versions, app_version) = match theirs {
-            Some(Incompatible { versions, app_version }) => (Some(versions), app_version),
-            None => (None, String::new()),
-        };
-        self.note(LinkEvent::VersionMismatch { peer: id, versions, app_version });
+        self.note(LinkEvent::VersionMismatch { peer: id, versions });
     }
 
     fn on_arrived(&mut self, greeted: Greeted) {

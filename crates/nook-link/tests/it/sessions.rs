@@ -223,6 +223,39 @@ async fn refused_version(device: &mut Device) -> VersionMismatch {
 
 #[tokio::test]
 async fn p15_a_copied_data_folder_does_not_push_the_first_device_out() {
+#[tokio::test]
+async fn a_device_that_is_unpaired_and_paired_again_is_seen_down_before_it_is_up() {
+    let (mut a, mut b, first, _) = linked(1, 2).await;
+    // More than the node's events hold, so that the old link still has something to hand on.
+    let from_b = b.links.link(a.id).unwrap();
+    let sentence = String::new();
+    let message = Message::Draining { sentence };
+    for _ in 0..EVENTS_AT_LEAST {
+        from_b.mux().send(message.clone()).await.unwrap();
+        from_b.mux().round_trip().await.unwrap();
+    }
+    a.links.set_peers(Vec::new());
+    first.mux().closed().await;
+    b.down().await;
+    a.pair(&b);
+    b.up().await;
+    // Both ends hold the new link by now: the answer comes from beyond HELLO.
+    b.links.link(a.id).unwrap().mux().round_trip().await.unwrap();
+    loop {
+        match a.next().await {
+            LinkEvent::Control { .. } => {}
+            LinkEvent::Down { link, .. } => break assert_eq!(link, first.number()),
+            other => panic!("expected the end of the first link, got {other:?}"),
+        }
+    }
+    let second = a.up().await;
+    let kept = a.links.link(b.id).map(|link| link.number());
+    assert_eq!(kept, Some(second.number()));
+}
+
+/// More events than wait for a node that does not take any.
+const EVENTS_AT_LEAST: usize = 258;
+
     let (mut a, mut b, _, link_b) = linked(1, 2).await;
     // The same key from somewhere else. It says HELLO, the first link shows a sign of life, and the
     // second one is sent away.
