@@ -136,12 +136,17 @@ async fn d3_an_advertised_loopback_address_is_not_dialled_unless_the_household_s
         crate::household::Setup { loopback: LoopbackPolicy::Refuse, ..setup(1) }.start();
     let mut b = device(2);
     b.pair_blindly(careful.id);
-    careful.pair_blindly(b.id);
-    careful.links.sighted(b.id, vec![b.address()]);
-    // A typed address is always dialled: its link is the first thing that happens.
-    careful.pair(&b);
-    careful.up().await;
+    // Paired as well, and at an address that only discovery names.
+    let hinted = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+    hinted.set_nonblocking(true).unwrap();
+    careful.links.set_peers(vec![known(id(3), &[])]);
+    careful.links.sighted(id(3), vec![hinted.local_addr().unwrap()]);
+    // A typed address is always dialled. The hint was in line before the outcome of that dial.
+    careful.links.set_peers(vec![known(id(3), &[]), known(b.id, &[b.address()])]);
+    assert_eq!(careful.up().await.peer(), b.id);
     b.up().await;
+    let knocked = hinted.accept().map(drop).map_err(|error| error.kind());
+    assert_eq!(knocked, Err(std::io::ErrorKind::WouldBlock));
 }
 
 #[tokio::test]
