@@ -10,7 +10,7 @@ use std::time::Instant;
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, PeerId, clock};
 use nook_mux::Mux;
-use nook_wire::Message;
+use nook_wire::{Message, VersionMismatch};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
@@ -21,7 +21,7 @@ use super::dial::{Attempt, DIALS_MAX};
 use super::greet::Greeter;
 use super::input::{AddressFailure, DialFailure, Dialled, Input};
 use super::pump::Pump;
-use super::session::{Greeted, Incompatible};
+use super::session::Greeted;
 use super::standing::{DialOrder, OnArrival, PROBE_DEADLINE, Standing};
 use super::{KnownPeer, LinkEvent, LoopbackPolicy, Shared};
 use crate::websocket::Probe;
@@ -132,7 +132,7 @@ impl Actor {
             }
             Input::Dialled(dialled) => self.on_dialled(dialled),
             Input::Arrived(greeted) => self.on_arrived(greeted),
-            Input::Incompatible { peer, theirs } => self.on_incompatible(peer, Some(theirs)),
+            Input::Incompatible { peer, versions } => self.on_incompatible(peer, Some(versions)),
             Input::Probed { peer, number, alive } => self.on_probed(peer, number, alive),
             Input::Ended { peer, number } => self.on_ended(peer, number),
         }
@@ -206,8 +206,8 @@ impl Actor {
                 {
                     peer.standing.refused(now);
                 }
-                if let DialFailure::Incompatible { theirs } = failure {
-                    self.on_incompatible(dialled.peer, theirs);
+                if let DialFailure::Incompatible { versions } = failure {
+                    self.on_incompatible(dialled.peer, versions);
                 }
                 self.take_parked(dialled.peer);
             }
@@ -226,9 +226,9 @@ impl Actor {
         };
         match failure {
             AddressFailure::NoAnswer => peer.book.failed(address),
-            AddressFailure::SomebodyElse { found } => {
+            AddressFailure::SomebodyElse => {
                 peer.book.refused(address, now);
-                self.note(LinkEvent::PinRefused { peer: id, address, found });
+                self.note(LinkEvent::PinRefused { peer: id, address });
             }
             AddressFailure::NotTaken => {
                 peer.book.failed(address);
@@ -428,8 +428,9 @@ impl Peer {
         }
     }
 
-    /// Not paired any more, or blocked: everything of it ends now.
-    fn dismiss(self) {
+    /// Not paired any more, or blocked: everything of it ends now, but the pump of its last link,
+    /// which may wait for a slow node.
+    fn dismiss(self) -> Option<JoinHandle<()>> {
         if let Some(dial) = self.dial {
             dial.cancel();
         }
@@ -439,5 +440,6 @@ impl Peer {
         if let Some(live) = self.live {
             live.mux.close(Some(ErrorCode::TrustDenied));
         }
+        self.pump
     }
 }

@@ -122,11 +122,11 @@ async fn d2_an_impostor_at_a_sighted_address_is_left_out_and_the_real_one_found(
     loop {
         match a.next().await {
             LinkEvent::Up(link) => break assert_eq!(link.remote(), b.address()),
-            LinkEvent::PinRefused { address, found, .. } => refused = Some((address, found)),
+            LinkEvent::PinRefused { address, .. } => refused = Some(address),
             other => panic!("unexpected: {other:?}"),
         }
     }
-    assert_eq!(refused, Some((impostor.address(), Some(id(3)))));
+    assert_eq!(refused, Some(impostor.address()));
     b.up().await;
 }
 
@@ -218,16 +218,11 @@ fn speaking(seed: u8, protocol: ProtocolRange) -> Device {
 /// What the next event says about both sides' versions.
 async fn refused_version(device: &mut Device) -> VersionMismatch {
     match device.next().await {
-        LinkEvent::VersionMismatch { versions: Some(versions), app_version, .. } => {
-            assert_eq!(app_version, "0.1.0");
-            versions
-        }
+        LinkEvent::VersionMismatch { versions: Some(versions), .. } => versions,
         other => panic!("expected a refusal of the version, got {other:?}"),
     }
 }
 
-#[tokio::test]
-async fn p15_a_copied_data_folder_does_not_push_the_first_device_out() {
 #[tokio::test]
 async fn a_device_that_is_unpaired_and_paired_again_is_seen_down_before_it_is_up() {
     let (mut a, mut b, first, _) = linked(1, 2).await;
@@ -261,6 +256,8 @@ async fn a_device_that_is_unpaired_and_paired_again_is_seen_down_before_it_is_up
 /// More events than wait for a node that does not take any.
 const EVENTS_AT_LEAST: usize = 258;
 
+#[tokio::test]
+async fn p15_a_copied_data_folder_does_not_push_the_first_device_out() {
     let (mut a, mut b, _, link_b) = linked(1, 2).await;
     // The same key from somewhere else. It says HELLO, the first link shows a sign of life, and the
     // second one is sent away.
