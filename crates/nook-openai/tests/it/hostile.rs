@@ -65,10 +65,12 @@ async fn refusals_and_replies_that_were_left_are_listed_with_their_code_and_noth
         check(&port, "401", &wrong.clone().but("User-Agent", app), 401).await;
     }
     until(&port.house, |house| house.port.requests.iter().any(|one| one.times == 3)).await;
-    // Another wish is another line.
-    let vectors = port.request("POST", "/v1/embeddings").but("Authorization", "Bearer nook-wrong");
-    check(&port, "401", &vectors, 401).await;
-    let is_told = |one: &PortRequestView| one.kind == PortRequestKind::Embeddings;
+    // Another kind is another line, whichever form of its path was typed.
+    for path in ["/v1/embeddings", "/v1/embeddings/", "/embeddings", "/embeddings/"] {
+        let vectors = port.request("POST", path).but("Authorization", "Bearer nook-wrong");
+        check(&port, path, &vectors, 401).await;
+    }
+    let is_told = |one: &PortRequestView| one.kind == PortRequestKind::Embeddings && one.times == 4;
     until(&port.house, |house| house.port.requests.iter().any(is_told)).await;
     // A stream whose client leaves in the middle names who computed it, and how much.
     let slow = port.slow().await;
@@ -95,7 +97,7 @@ async fn refusals_and_replies_that_were_left_are_listed_with_their_code_and_noth
             (Some("400 invalid_request_error"), "", 1, Some("Zed /1")),
             (Some("404 model_not_found"), "nobody", 1, Some("Zed /1")),
             (Some("401 invalid_api_key"), "", 3, None),
-            (Some("401 invalid_api_key"), "", 1, None),
+            (Some("401 invalid_api_key"), "", 4, None),
             (None, "ember", 1, None),
             (Some("cancelled"), "ember", 1, None),
         ]
