@@ -135,8 +135,6 @@ pub enum LinkEvent {
         peer: PeerId,
         /// Where.
         address: SocketAddr,
-        /// Who answered, if it was a device at all.
-        found: Option<PeerId>,
     },
     /// A paired device does not take this one: not paired there any more, or blocked.
     RefusedByPeer {
@@ -150,8 +148,6 @@ pub enum LinkEvent {
         /// Both sides' versions, and so which one is the older; absent where the device ended the
         /// connection before it had said its own.
         versions: Option<VersionMismatch>,
-        /// Its program's version, untrusted text; empty where it did not say it.
-        app_version: String,
     },
     /// A device is linked, and the same id comes from another address while that link is alive:
     /// somebody has copied its data folder. The first link is kept.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use nook_base::tasks::Tasks;
 use nook_mux::{Incoming, MuxConfig, PingPolicy, Side};
-use nook_wire::{Hello, Message};
+use nook_wire::{Hello, Message, VersionMismatch};
 use tokio::sync::mpsc;
 
 use super::input::Input;
-use super::session::{Incompatible, Session, Upgraded};
+use super::session::{Session, Upgraded};
 use crate::Identity;
 use crate::tls::Pins;
 
@@ -36,7 +36,7 @@ pub(super) enum GreetError {
     /// The connection ended, or the time was over.
     NoHello,
     /// The other end speaks no common version.
-    Incompatible(Incompatible),
+    Incompatible(VersionMismatch),
 }
 
 impl Greeter {
@@ -53,10 +53,7 @@ impl Greeter {
         };
         match self.hello.protocol.common(theirs.protocol) {
             Ok(protocol) => Ok((theirs, protocol)),
-            Err(versions) => {
-                let app_version = theirs.app_version;
-                Err(GreetError::Incompatible(Incompatible { versions, app_version }))
-            }
+            Err(versions) => Err(GreetError::Incompatible(versions)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One link's events, in order: `Up`, its calls and messages, `Down`.
 //!
-//! A pump begins after the pump of the device's previous link has ended, so that the node never
-//! sees two links of one device at once.
+//! A pump begins after the pump of the device's previous link has ended, also where the device was
+//! not paired in between, so that the node never sees two links of one device at once.
 
 use std::sync::Arc;
 
