@@ -370,7 +370,7 @@ impl Devices {
         self.note_of(REFUSED, peer, Some(trouble));
     }
 
-    /// A device that was renamed says so when it connects.
+    /// A device that was renamed says so, at once and when it connects.
     fn take_name(&mut self, peer: PeerId, said: &str) {
         let name = DeviceName::sanitised(said);
         if self.peers.get(peer).is_some_and(|known| known.name != name) {
@@ -389,6 +389,8 @@ impl Devices {
             Message::DropKept(kept) => {
                 self.push(DeviceEffect::Host(HostEvent::DropKept { peer, kept }));
             }
+            // Said again on a standing link: it was renamed.
+            Message::Hello(hello) => self.take_name(peer, &hello.device_name),
             Message::Advert(advert) => self.on_advert(peer, advert, around),
             Message::OffloadOffers(offers) => {
                 self.push(DeviceEffect::Requester(Event::OffloadOffers(peer, offers)));
@@ -476,7 +478,9 @@ impl Devices {
         around: &Surroundings<'_>,
     ) -> Result<(), NodeError> {
         let id = paired(&self.peers, device)?;
-        self.peers.set_level(id, level(trust)).map_err(|error| bad(sentence(&error.to_string())))?;
+        self.peers
+            .set_level(id, level(trust))
+            .map_err(|error| bad(sentence(&error.to_string())))?;
         self.peers_changed(around);
         Ok(())
     }

@@ -330,10 +330,23 @@ fn a_link_brings_a_new_name_and_what_was_offered_on_it_ends_with_it() {
     let mut scene = Scene::new();
     scene.pair(ATTIC, "Attic");
     let up = scene.link(ATTIC, "Study");
-    let expected =
-        ["peers: ", "peers: ", "book", "reached", "requester: link", "library: link"];
+    let expected = ["peers: ", "peers: ", "book", "reached", "requester: link", "library: link"];
     assert_eq!(up, expected);
     assert_eq!(scene.devices.name_of(ATTIC), "Study");
+    let hello = |name: &str| {
+        DeviceEvent::Said(
+            ATTIC,
+            Message::Hello(nook_wire::Hello {
+                protocol: nook_wire::ProtocolRange::SPOKEN,
+                app_version: "0.1.0".to_owned(),
+                device_name: name.to_owned(),
+                listen_port: 4588,
+            }),
+        )
+    };
+    assert_eq!(scene.on(hello("Library")), ["peers: ", "book"], "it was renamed meanwhile");
+    assert_eq!(scene.on(hello("Library")), [""; 0]);
+    assert_eq!(scene.devices.name_of(ATTIC), "Library");
     let offered = Advert {
         sharing: true,
         shards: Vec::new(),
