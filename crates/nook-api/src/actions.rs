@@ -18,9 +18,9 @@ use crate::generation::{EmbedRequest, Embedded, GenerateRequest, Reply};
 use crate::handle::NodeHandle;
 use crate::requests::{PairTarget, PauseFor, PortSettings, Reach, Sharing, StartedTurn, Turn};
 use crate::views::{
-    ConversationView, DeviceView, DownloadAsk, DownloadView, ExportAsk, FoundView, HouseholdView,
-    MessageView, ModelView, PairingView, PipelineView, PortRequestView, SettingAsk, TroubleView,
-    Trust,
+    ConversationView, DeviceView, DownloadAsk, DownloadView, ExportAsk, FoundView, Help,
+    HouseholdView, MessageView, ModelView, PairingView, PipelineView, PortRequestView, SettingAsk,
+    TroubleView, Trust,
 };
 use crate::vitals::Vitals;
 
@@ -83,6 +83,14 @@ actions! {
             device: String,
             /// The level.
             trust: Trust,
+        ) -> (), for [Window, Control];
+        /// Answers *May these two computers help each other?* for this side. `EachOther` and
+        /// `OnlyThis` trust the device and switch sharing on.
+        answer_help as AnswerHelp(
+            /// Id, short id or unique beginning of the name.
+            device: String,
+            /// The answer.
+            help: Help,
         ) -> (), for [Window, Control];
         /// Unpairs a device.
         forget as Forget(

@@ -37,7 +37,7 @@ pub use conversations::{
     ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView, StretchView,
     ThoughtView,
 };
-pub use devices::{DeviceView, LendView, UnusedReason, WhyLeftOut};
+pub use devices::{DeviceView, Help, LendView, TheirTerms, UnusedReason, WhyLeftOut};
 pub use download_trouble::DownloadTrouble;
 pub use models::{
     CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, FoundView,

@@ -29,7 +29,6 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
     assert_eq!(
         window,
         [
-            "set_name",
             "conversations",
             "messages",
             "rename_conversation",
@@ -37,6 +36,7 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
             "instruct_conversation",
             "confine_conversation",
             "import_conversation",
+            "set_name",
             "renew_port_key",
         ]
     );

@@ -79,9 +79,10 @@ pub(crate) struct Pair {
     /// The other device: its name or id as listed, or `host:port`. Needed when several show a code.
     #[arg(long, value_name = "DEVICE")]
     pub(crate) with: Option<String>,
-    /// How far to trust it once paired.
-    #[arg(long, value_enum, default_value = "guest")]
-    pub(crate) trust: TrustChoice,
+    /// How far to trust it once paired; without it, the terminal asks. `trusted` and `own` also
+    /// switch sharing on here: the two help each other.
+    #[arg(long, value_enum)]
+    pub(crate) trust: Option<TrustChoice>,
     /// Print JSON: a line with the code where one is shown, and one with the device once it is paired.
     #[arg(long)]
     pub(crate) json: bool,
@@ -107,6 +108,14 @@ pub(crate) enum DevicesAction {
         #[arg(value_enum)]
         level: TrustChoice,
     },
+    /// Answer "May these two computers help each other?" for this side.
+    Allow {
+        /// Its name or id as listed.
+        device: String,
+        /// The answer.
+        #[arg(value_enum)]
+        help: HelpChoice,
+    },
     /// Show the safety number of a paired device: the same digits must stand on its own screen.
     Safety {
         /// Its name or id as listed.
@@ -129,6 +138,16 @@ pub(crate) enum TrustChoice {
     Trusted,
     /// Another device of the same owner.
     Own,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HelpChoice {
+    /// Both compute for each other: trusts it, and switches sharing on here.
+    EachOther,
+    /// Only this computer helps: as above, but it is never asked for help.
+    OnlyThis,
+    /// Nothing yet.
+    Nothing,
 }
 
 #[derive(Debug, Args)]

@@ -17,7 +17,7 @@ use crate::arguments::{
 };
 use crate::connection::Connection;
 use crate::endings::Failure;
-use crate::{output, pipeline};
+use crate::{helping, output, pipeline};
 
 /// How often the end of a pairing window is looked for.
 const LOOK: Duration = Duration::from_millis(300);
@@ -35,26 +35,24 @@ pub(crate) async fn pair(home: Option<PathBuf>, pair: Pair) -> anyhow::Result<Ex
     if !pair.json {
         output::line(format!("Paired with {} ({}).", device.name, device.short_id));
     }
-    let is_guest = pair.trust == TrustChoice::Guest;
-    if !is_guest {
-        let (device, trust) = (device.id.clone(), pair.trust.into());
-        client.set_trust(device, trust).await?;
+    let asked = if pair.json { None } else { helping::ask_terminal(&device.name)? };
+    match (pair.trust, asked) {
+        (Some(trust), _) => helping::trust(client, &device.id, trust).await?,
+        (None, Some(help)) => client.answer_help(device.id.clone(), help).await?,
+        (None, None) => {}
     }
+    let now = view(client).await?;
+    let device = paired(&now, &device.id)?;
     if pair.json {
-        output::json_line(paired(&view(client).await?, &device.id)?);
-    } else if is_guest {
-        output::line(format!(
-            "It is a guest and takes part in nothing yet: nook devices trust {} trusted",
-            device.short_id
-        ));
+        output::json_line(device);
     } else {
-        output::line(HONEST_SENTENCE);
+        helping::lines(device).into_iter().for_each(output::line);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Said wherever trust is chosen (`product.md`, promise 3).
-const HONEST_SENTENCE: &str = "The owner of a helping device who wants to can read everything you \
+pub(crate) const HONEST_SENTENCE: &str = "The owner of a helping device who wants to can read everything you \
                                and the model write, word for word.";
 
 async fn join(client: &Client, code: &str, with: Option<&str>) -> anyhow::Result<DeviceView> {
@@ -138,6 +136,17 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
                 output::json(paired(&view(&connection.client).await?, &id)?);
             } else {
                 output::line(HONEST_SENTENCE);
+            }
+        }
+        Some(DevicesAction::Allow { device, help }) => {
+            let id = paired(&view(&connection.client).await?, &device)?.id.clone();
+            connection.client.answer_help(id.clone(), help.into()).await?;
+            let now = view(&connection.client).await?;
+            let device = paired(&now, &id)?;
+            if devices.json {
+                output::json(device);
+            } else {
+                helping::lines(device).into_iter().for_each(output::line);
             }
         }
         Some(DevicesAction::Safety { device }) => {

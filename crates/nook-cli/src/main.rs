@@ -13,6 +13,7 @@ mod connection;
 mod debug;
 mod endings;
 mod generate;
+mod helping;
 mod house;
 mod keys;
 mod manual;

@@ -4,6 +4,7 @@
 //! nothing. Of the disk it writes only the short list of paired devices, because a device counts as
 //! paired once that is durable.
 
+mod help;
 mod joining;
 mod pairing;
 mod shown;
@@ -26,12 +27,13 @@ use nook_link::KnownPeer;
 use nook_link::pairing::{PairedPeer, PairingEvent};
 use nook_requester::Event;
 use nook_resources::adverts::Heard;
-use nook_store::{Peer, Peers, PeersError, Settings};
+use nook_store::{HelpAnswer, Peer, Peers, PeersError, Settings};
 use nook_trust::pairing::PairingCode;
 use nook_trust::{DeviceName, Gate, TrustLevel};
-use nook_wire::{Advert, Message, VersionMismatch};
+use nook_wire::{Advert, HelpTerms, Message, VersionMismatch};
 use tokio::sync::oneshot;
 
+pub(crate) use help::Offered;
 pub(crate) use joining::refusal;
 pub(crate) use pairing::{Window, resolve};
 use shown::{bad, level};
@@ -140,6 +142,8 @@ pub(crate) enum DeviceEffect {
     Show,
     /// A pairing was stored, or was not.
     Stored(oneshot::Sender<bool>, bool),
+    /// Sharing is switched on, and a front end answered with what came of it.
+    ShareAndAnswer(Answer<()>),
     /// A front end is answered.
     Answer(Answer<()>, Result<(), NodeError>),
     /// A front end is told the code.
@@ -169,6 +173,8 @@ pub(crate) struct Devices {
     linked: BTreeMap<PeerId, String>,
     /// What each of them offers.
     heard: BTreeMap<PeerId, Heard>,
+    /// What the owners of linked devices allow, as these say.
+    terms: BTreeMap<PeerId, HelpTerms>,
     window: Option<Window>,
     /// What is wrong with single devices, by subject.
     troubles: BTreeMap<&'static str, BTreeMap<PeerId, TroubleView>>,
@@ -179,11 +185,12 @@ impl Devices {
     /// The devices that are paired; nothing is known yet of where they are.
     pub(crate) fn new(peers: Peers, settings: &Settings) -> Self {
         Self {
-            gate: Gate::new(settings.gate, peers.levels()),
+            gate: gate(&peers, settings),
             peers,
             seen: BTreeMap::new(),
             linked: BTreeMap::new(),
             heard: BTreeMap::new(),
+            terms: BTreeMap::new(),
             window: None,
             troubles: BTreeMap::new(),
             effects: Vec::new(),
@@ -300,6 +307,9 @@ impl Devices {
                 let set = self.set_trust(&device, trust, around);
                 self.push(DeviceEffect::Answer(answer, set));
             }
+            Of::AnswerHelp { device, help, answer } => {
+                self.answer_help(&device, help, answer, around);
+            }
             Of::Forget { device, answer } => {
                 let forgotten = self.forget(&device, around);
                 self.push(DeviceEffect::Answer(answer, forgotten));
@@ -346,6 +356,7 @@ impl Devices {
     fn on_link_down(&mut self, peer: PeerId) {
         self.linked.remove(&peer);
         self.heard.remove(&peer);
+        self.terms.remove(&peer);
         // A copy that is still there tries again, and is told again.
         self.note_of(TWIN, peer, None);
         self.push(DeviceEffect::Requester(Event::LinkChanged(peer)));
@@ -398,6 +409,9 @@ impl Devices {
             Message::Have(have) => {
                 self.push(DeviceEffect::Library(LibraryEvent::Have(peer, have)));
             }
+            Message::HelpTerms(terms) => {
+                self.terms.insert(peer, terms);
+            }
             Message::Draining { .. } => {
                 self.heard.remove(&peer);
                 self.push(DeviceEffect::PublishBook);
@@ -424,7 +438,7 @@ impl Devices {
 
     /// Who is paired, or how far they are trusted, has changed.
     fn peers_changed(&mut self, around: &Surroundings<'_>) {
-        self.gate = Gate::new(around.settings.gate, self.peers.levels());
+        self.gate = gate(&self.peers, around.settings);
         self.push(DeviceEffect::TrustChanged);
         let connectable = self.peers.list().iter().filter(|peer| peer.level.may_connect());
         let known = connectable
@@ -447,6 +461,7 @@ impl Devices {
         let id = peer.id;
         let known = self.peers.get(id);
         let level = known.map_or(TrustLevel::Guest, |known| known.level.max(TrustLevel::Guest));
+        let asks = level == TrustLevel::Guest;
         let stored = self.peers.add(Peer {
             id,
             name: peer.name,
@@ -454,6 +469,11 @@ impl Devices {
             addresses: peer.addresses,
             paired_at: around.unix,
             last_seen: Some(around.unix),
+            help: if asks {
+                HelpAnswer::Open
+            } else {
+                known.map_or(HelpAnswer::Open, |it| it.help)
+            },
         });
         match stored {
             Ok(()) => {
@@ -479,7 +499,7 @@ impl Devices {
     ) -> Result<(), NodeError> {
         let id = paired(&self.peers, device)?;
         self.peers
-            .set_level(id, level(trust))
+            .set_level(id, level(trust), HelpAnswer::ByTrust)
             .map_err(|error| bad(sentence(&error.to_string())))?;
         self.peers_changed(around);
         Ok(())
@@ -505,6 +525,11 @@ impl Devices {
     pub(crate) fn name_of(&self, peer: PeerId) -> String {
         name_of(&self.peers, peer)
     }
+}
+
+/// The gate over the paired devices as they are now.
+fn gate(peers: &Peers, settings: &Settings) -> Gate {
+    Gate::new(settings.gate, peers.levels()).helping_only(peers.only_helped())
 }
 
 /// The list of paired devices is not on the disk as it is here.

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use nook_api::views::{PairingView, TroubleView, Wording};
-use nook_api::{Answer, NodeError, sentence};
+use nook_api::{Answer, NodeError, Sharing, sentence};
 use nook_base::{ErrorCode, PeerId, Sensitive, clock};
 use nook_find::Advertisement;
 use nook_host::HostEvent;
@@ -16,6 +16,7 @@ use nook_resources::adverts::{AdvertBook, OwnDevice};
 use nook_trust::DeviceName;
 use nook_trust::pairing::Introduction;
 use nook_trust::purpose::RemoteWhole;
+use nook_wire::SharingNow;
 use tokio::sync::oneshot;
 
 use crate::devices::{
@@ -68,6 +69,9 @@ impl State {
             DeviceEffect::Show => self.publish(),
             // Whoever waited may have left.
             DeviceEffect::Stored(stored, durable) => drop(stored.send(durable)),
+            DeviceEffect::ShareAndAnswer(answer) => {
+                drop(answer.send(self.set_sharing(Sharing::On)));
+            }
             DeviceEffect::Answer(answer, done) => drop(answer.send(done)),
             DeviceEffect::AnswerCode(answer, code) => drop(answer.send(code)),
             DeviceEffect::AnswerJoin(answer, error) => drop(answer.send(Err(error))),
@@ -212,6 +216,18 @@ impl State {
             };
             let _ = answer.send(outcome.await);
         });
+    }
+
+    /// Tells each linked device what the owner of this one allows it, where that has changed.
+    pub(crate) fn tell_terms(&mut self) {
+        let sharing = match (self.host.sharing(), self.host.paused()) {
+            (Sharing::Off, _) => SharingNow::Off,
+            (Sharing::On, Some(_)) => SharingNow::Paused,
+            (Sharing::On, None) => SharingNow::On,
+        };
+        for peer in self.devices.peers().list() {
+            self.outbox.post_terms(peer.id, self.devices.own_terms(peer, sharing));
+        }
     }
 
     /// The open pairing window, for front ends.

@@ -23,7 +23,7 @@ use std::time::Duration;
 use nook_base::PeerId;
 use nook_base::tasks::Tasks;
 use nook_mux::{Mux, MuxClosed};
-use nook_wire::{KeptHistory, Message, WireMessage as _};
+use nook_wire::{HelpTerms, KeptHistory, Message, WireMessage as _};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -56,6 +56,8 @@ pub(crate) struct Outbox {
 struct Linked {
     mux: Mux<Message>,
     board: Arc<Board>,
+    /// The terms that were posted last.
+    terms: Option<HelpTerms>,
     /// Ends the task with the board.
     _over: DropGuard,
 }
@@ -101,7 +103,7 @@ impl Outbox {
         let (board, over) = (Arc::<Board>::default(), CancellationToken::new());
         let saying = say(mux.clone(), board.clone(), over.clone());
         tasks.spawn_until_cancelled("outbox", saying);
-        self.linked.insert(peer, Linked { mux, board, _over: over.drop_guard() });
+        self.linked.insert(peer, Linked { mux, board, terms: None, _over: over.drop_guard() });
         self.owed.remove(&peer).unwrap_or_default()
     }
 
@@ -138,6 +140,14 @@ impl Outbox {
     /// The devices that hear what is posted.
     pub(crate) fn peers(&self) -> Vec<PeerId> {
         self.linked.keys().copied().collect()
+    }
+
+    /// Says what the owner allows, unless that is what was said last on this link.
+    pub(crate) fn post_terms(&mut self, peer: PeerId, terms: HelpTerms) {
+        let Some(linked) = self.linked.get_mut(&peer) else { return };
+        if linked.terms.replace(terms) != Some(terms) {
+            linked.board.post(Message::HelpTerms(terms));
+        }
     }
 
     /// Says `message`, which replaces what was to be said of the same thing. A device without a

@@ -6,11 +6,11 @@ use std::time::Duration;
 use nook_base::{ModelDigest, PeerId, clock};
 use nook_find::{Health, Tag};
 use nook_plan::{Link, Place, Speed};
-use nook_store::Peer;
-use nook_trust::{Purpose, TrustLevel};
+use nook_store::{HelpAnswer, Peer};
+use nook_trust::TrustLevel;
 
 use crate::devices;
-use crate::devices::Seen;
+use crate::devices::{Offered, Seen};
 use crate::preferences::{pooling_view, settings_view};
 use crate::state::State;
 use crate::status_line::status_line;
@@ -153,7 +153,7 @@ impl State {
             };
             advert.shards.iter().filter(|shard| !shard.layers.is_empty()).map(lend).collect()
         });
-        let unused = self.unused(peer, link.is_some(), &lends, advert);
+        let unused = self.unused(peer, &lends, advert);
         let (unused, unused_because, left_out) = match unused {
             Some(Unused { reason, sentence, left_out }) => (Some(reason), Some(sentence), left_out),
             None => (None, None, None),
@@ -178,6 +178,9 @@ impl State {
             left_out,
             takes_whole: self.book.borrow().own.contains_key(&peer.id),
             safety_number: Some(nook_trust::safety_number(&self.me.id, &peer.id)),
+            asks_help: peer.help == HelpAnswer::Open && peer.level == TrustLevel::Guest,
+            only_helped: peer.help == HelpAnswer::OnlyThis,
+            their_terms: self.devices.their_terms(peer.id),
             lends,
         }
     }
@@ -233,29 +236,25 @@ impl State {
     fn unused(
         &self,
         peer: &Peer,
-        connected: bool,
         lends: &[LendView],
         advert: Option<&nook_wire::Advert>,
     ) -> Option<Unused> {
         let here = |lend: &LendView| {
             self.library.entries().iter().any(|entry| entry.listed.name == lend.model)
         };
-        let reason = if peer.level == TrustLevel::Blocked {
-            UnusedReason::Blocked
-        } else if !connected {
-            UnusedReason::Away
-        } else if self.devices.gate().check(peer.id, Purpose::Borrow).is_err() {
-            UnusedReason::NotAllowed
-        } else if advert.is_none() {
-            UnusedReason::NotSharing
-        } else if !lends.iter().any(here) {
-            UnusedReason::NoModel
-        } else if advert.is_some_and(|advert| advert.streams_free == 0) {
-            UnusedReason::Busy
-        } else {
-            return self.left_out_because(peer);
+        let offered = match advert {
+            None => Offered::Nothing,
+            Some(_) if !lends.iter().any(here) => Offered::OtherModels,
+            Some(advert) if advert.streams_free == 0 => Offered::Full,
+            Some(_) => Offered::Layers,
         };
-        Some(Unused { reason, sentence: unused_sentence(reason).to_owned(), left_out: None })
+        match self.devices.unused(peer, offered) {
+            None => self.left_out_because(peer),
+            Some(reason) => {
+                let sentence = unused_sentence(reason).to_owned();
+                Some(Unused { reason, sentence, left_out: None })
+            }
+        }
     }
 }
 
@@ -280,12 +279,26 @@ fn unused_sentence(reason: UnusedReason) -> &'static str {
         UnusedReason::NotPaired => "It is not paired with this device.",
         UnusedReason::Blocked => "You have blocked it.",
         UnusedReason::Away => "It does not answer: it is off, asleep, or on another network.",
+        UnusedReason::Unanswered => {
+            "Say whether these two computers may help each other: the question waits here."
+        }
         UnusedReason::NotAllowed => {
             "You have not allowed it to compute for you: set it to Trusted."
         }
-        UnusedReason::NotSharing => {
-            "It does not share with this device now, or does not trust it yet."
+        UnusedReason::OnlyHelped => {
+            "You chose that this computer helps it, and not the other way round."
         }
+        UnusedReason::UnansweredThere => {
+            "The same question waits on its screen: may these two computers help each other?"
+        }
+        UnusedReason::NotAllowedThere => {
+            "Its owner does not let this computer use it: set this computer to Trusted there."
+        }
+        UnusedReason::SharingOff => "Sharing is switched off there: switch it on there.",
+        UnusedReason::SharingPaused => {
+            "Sharing pauses there: on battery, in a full-screen game, or because its owner said so."
+        }
+        UnusedReason::NotSharing => "It shares nothing with this device now.",
         UnusedReason::NoModel => "It holds none of the models that are on this device.",
         UnusedReason::Busy => "All its streams are taken.",
         UnusedReason::LeftOut => "The last reply did without it.",
@@ -314,6 +327,9 @@ fn seen_view(tag: &Tag, seen: &Seen) -> DeviceView {
         left_out: None,
         takes_whole: false,
         safety_number: None,
+        asks_help: false,
+        only_helped: false,
+        their_terms: None,
     }
 }
 

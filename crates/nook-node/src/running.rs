@@ -98,6 +98,7 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
             }
         };
         state.weigh_traffic();
+        state.tell_terms();
         state.publish();
         if let Some(done) = done {
             leave(state, inboxes, done).await;

@@ -52,7 +52,7 @@ pub use measured::{
     CONDUCT_LIFE_SECONDS, GAIN_LIFE_SECONDS, GainRange, MEASURED_MAX, Measured, MeasuredConduct,
     MeasuredFile, MeasuredGain, MeasuredSpeed, MeasuredWay, SPEED_LIFE_SECONDS,
 };
-pub use peers::{PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers, PeersError};
+pub use peers::{HelpAnswer, PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers, PeersError};
 pub use port_key::{PortKey, PortKeyError};
 pub use port_keys::{
     NamedPortKey, PORT_KEY_NAME_CHARS_MAX, PORT_KEYS_MAX, PortKeyHolder, PortKeys, PortKeysError,

@@ -42,6 +42,21 @@ pub struct Peer {
     pub paired_at: u64,
     /// When it was last connected, in seconds since 1970.
     pub last_seen: Option<u64>,
+    /// What the owner of this machine has said about helping each other.
+    pub help: HelpAnswer,
+}
+
+/// What the owner has answered to *May these two computers help each other?*
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HelpAnswer {
+    /// Nothing yet: the question is open.
+    Open,
+    /// What follows from the level of trust.
+    #[default]
+    ByTrust,
+    /// This machine helps the other one and does not ask it for help.
+    OnlyThis,
 }
 
 /// The paired devices of one home.
@@ -92,6 +107,8 @@ struct PeerEntry {
     addresses: Vec<SocketAddr>,
     paired_at: u64,
     last_seen: Option<u64>,
+    #[serde(default)]
+    help: HelpAnswer,
 }
 
 impl Peers {
@@ -156,10 +173,21 @@ impl Peers {
         })
     }
 
-    /// Sets the trust level of a device.
-    pub fn set_level(&mut self, id: PeerId, level: TrustLevel) -> Result<(), PeersError> {
+    /// Sets how far a device is trusted, and what the owner says about helping each other.
+    pub fn set_level(
+        &mut self,
+        id: PeerId,
+        level: TrustLevel,
+        help: HelpAnswer,
+    ) -> Result<(), PeersError> {
         check_level(level)?;
-        self.change_one(id, |peer| peer.level = level)
+        self.change_one(id, |peer| (peer.level, peer.help) = (level, help))
+    }
+
+    /// The devices that this one helps and does not ask for help.
+    pub fn only_helped(&self) -> impl Iterator<Item = PeerId> + '_ {
+        let only = self.peers.iter().filter(|peer| peer.help == HelpAnswer::OnlyThis);
+        only.map(|peer| peer.id)
     }
 
     /// Gives a device another name on this machine.
@@ -237,6 +265,7 @@ impl From<&Peer> for PeerEntry {
             addresses: peer.addresses.clone(),
             paired_at: peer.paired_at,
             last_seen: peer.last_seen,
+            help: peer.help,
         }
     }
 }
@@ -256,6 +285,7 @@ fn understand(entry: PeerEntry) -> Result<Peer, String> {
         addresses,
         paired_at: entry.paired_at,
         last_seen: entry.last_seen,
+        help: entry.help,
     })
 }
 

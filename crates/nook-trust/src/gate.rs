@@ -5,7 +5,7 @@
 //! is the key to every function that serves or uses another device (invariant I-1). Its type says
 //! for what: [`crate::purpose`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::marker::PhantomData;
 
 use nook_base::{ErrorCode, PeerId};
@@ -29,6 +29,8 @@ pub struct GatePolicy {
 pub struct Gate {
     policy: GatePolicy,
     levels: HashMap<PeerId, TrustLevel>,
+    /// Devices that this one helps and does not ask for help.
+    only_helped: HashSet<PeerId>,
 }
 
 /// Proof that the gate let this device in for the purpose `P`. Only [`Gate::admit`] makes one.
@@ -101,6 +103,12 @@ pub enum Refusal {
         /// The level asked for.
         needs: TrustLevel,
     },
+    /// Trusted, and helped by this machine, whose owner does not want its help.
+    #[error("this device helps {peer} and does not ask it for help")]
+    OnlyHelped {
+        /// The device.
+        peer: PeerId,
+    },
 }
 
 impl GatePolicy {
@@ -125,7 +133,15 @@ impl GatePolicy {
 impl Gate {
     /// A gate over the devices that this machine knows. Everybody else is unknown.
     pub fn new(policy: GatePolicy, levels: impl IntoIterator<Item = (PeerId, TrustLevel)>) -> Self {
-        Self { policy, levels: levels.into_iter().collect() }
+        Self { policy, levels: levels.into_iter().collect(), only_helped: HashSet::new() }
+    }
+
+    /// The same gate, which admits these devices to what is lent here and not to this machine's
+    /// prompts.
+    #[must_use]
+    pub fn helping_only(mut self, peers: impl IntoIterator<Item = PeerId>) -> Self {
+        self.only_helped = peers.into_iter().collect();
+        self
     }
 
     /// Lets `peer` in for the purpose `P`, or says why not.
@@ -141,7 +157,17 @@ impl Gate {
             TrustLevel::Blocked => Err(Refusal::Blocked { peer }),
             TrustLevel::Unknown => Err(Refusal::NotPaired { peer }),
             has if has < needs => Err(Refusal::TooLittleTrust { peer, has, needs }),
+            _ if self.keeps_from(peer, purpose) => Err(Refusal::OnlyHelped { peer }),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether `purpose` would show something of this machine's prompts to a device that is only
+    /// helped.
+    fn keeps_from(&self, peer: PeerId, purpose: Purpose) -> bool {
+        match purpose {
+            Purpose::Borrow | Purpose::RemoteWhole => self.only_helped.contains(&peer),
+            Purpose::Lend | Purpose::CopyModels => false,
         }
     }
 

@@ -107,6 +107,8 @@ kinds! {
     KvCachePiece = 0x31, Call;
     /// All pieces were taken.
     KvCacheTaken = 0x32, Call;
+    /// What the owner of the sender allows between the two devices.
+    HelpTerms = 0x34, Connection;
     /// Nobody will go on with what is kept of a conversation.
     DropKept = 0x33, Connection;
     /// Hand the results of this call to another host.

@@ -18,6 +18,7 @@ use crate::copying::{Have, Piece, Want};
 use crate::error::DecodeError;
 use crate::forward::Passed;
 use crate::greeting::{Advert, Hello};
+use crate::help::HelpTerms;
 use crate::kind::Kind;
 use crate::kv_migration::{KeptHistory, KvPieceHead};
 use crate::offload::{OffloadFinish, OffloadKept, OffloadOffers, OffloadRequest, OffloadTokens};
@@ -110,6 +111,8 @@ pub enum Message {
         /// Positions that are remembered from now on.
         position: u32,
     },
+    /// What the owner of the sender allows between the two devices. For people: it opens nothing.
+    HelpTerms(HelpTerms),
     /// Drop what is kept of this conversation.
     DropKept(KeptHistory),
     /// Are you there?
@@ -206,6 +209,7 @@ impl WireMessage for Message {
             Self::RequestKvCache => Kind::RequestKvCache,
             Self::KvCachePiece(_) => Kind::KvCachePiece,
             Self::KvCacheTaken { .. } => Kind::KvCacheTaken,
+            Self::HelpTerms(_) => Kind::HelpTerms,
             Self::DropKept(_) => Kind::DropKept,
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
@@ -242,6 +246,7 @@ impl WireMessage for Message {
             | Self::KvCacheTaken { position } => write_body(position, head),
             Self::RequestKvCache => {}
             Self::KvCachePiece(it) => write_body(it, head),
+            Self::HelpTerms(terms) => write_body(terms, head),
             Self::DropKept(kept) => write_body(kept, head),
             Self::Step(it) => write_body(it, head),
             Self::Chunk(chunk) => return chunk.encode(head),
@@ -288,6 +293,7 @@ impl WireMessage for Message {
             }
             Kind::KvCachePiece => Self::KvCachePiece(read_body(kind, read)?),
             Kind::KvCacheTaken => Self::KvCacheTaken { position: read_body(kind, read)? },
+            Kind::HelpTerms => Self::HelpTerms(read_body(kind, read)?),
             Kind::DropKept => Self::DropKept(read_body(kind, read)?),
             Kind::Ping => Self::Ping { nonce: read_body(kind, read)? },
             Kind::Pong => Self::Pong { nonce: read_body(kind, read)? },

@@ -29,7 +29,7 @@ import type { Turn } from '../generated/Turn';
 import { Refusal, type Backend, type Shell, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { beginMove, pieceMoves } from './fake/models-folder';
-import { DAD, GOOD_CODE, MUM, routeOf, startingHouse, timelineOf } from './fake/household';
+import { DAD, GOOD_CODE, MUM, onlyHelp, routeOf, startingHouse, timelineOf } from './fake/household';
 import { findingsOf } from './fake/findings';
 import { ByHand, ByItself, type Pace } from './fake/pace';
 import { changed } from './fake/settings';
@@ -212,7 +212,8 @@ export class FakeBackend extends NodeCalls implements Shell {
     this.change(() => {
       Object.assign(found, { paired: true, trust: 'guest', connected: true, pairing: false, rtt_ms: 1.8,
         id: 'kitchen5pc2m7qxt', short_id: 'kitchen5',
-        unused_because: 'It is a guest. Set its trust to Trusted to let it compute on your prompts.', unused: 'not_allowed' });
+        asks_help: true, their_terms: { answered: false, helps: false, asks: false },
+        unused_because: 'Say whether these two computers may help each other: the question waits here.', unused: 'unanswered' });
     });
     return structuredClone(found);
   }
@@ -222,6 +223,7 @@ export class FakeBackend extends NodeCalls implements Shell {
       for (const d of house.devices) {
         if (d.id !== device) continue;
         d.trust = trust;
+        Object.assign(d, { asks_help: false, only_helped: false });
         d.connected = trust !== 'blocked';
         d.unused = trust === 'trusted' || trust === 'own' ? null : trust === 'blocked' ? 'blocked' : 'not_allowed';
         d.unused_because = trust === 'trusted' || trust === 'own' ? null
@@ -229,6 +231,13 @@ export class FakeBackend extends NodeCalls implements Shell {
       }
     });
     return Promise.resolve();
+  }
+
+  override async answerHelp(device: string, help: Parameters<Backend['answerHelp']>[1]): Promise<void> {
+    await this.setTrust(device, help === 'nothing' ? 'guest' : 'trusted');
+    if (help === 'nothing') return;
+    if (help === 'only_this') this.change((house) => { onlyHelp(house, device); });
+    await this.setSharing('on');
   }
 
   override forget(device: string): Promise<void> {

@@ -53,6 +53,11 @@ export abstract class NodeCalls {
     return this.call<'set_trust'>({ action: 'set_trust', device, trust });
   }
 
+  /** Answers *May these two computers help each other?* for this side. `EachOther` and `OnlyThis` trust the device and switch sharing on. */
+  answerHelp(device: Ask<'answer_help'>['device'], help: Ask<'answer_help'>['help']): Promise<Answer<'answer_help'>> {
+    return this.call<'answer_help'>({ action: 'answer_help', device, help });
+  }
+
   /** Unpairs a device. */
   forget(device: Ask<'forget'>['device']): Promise<Answer<'forget'>> {
     return this.call<'forget'>({ action: 'forget', device });

@@ -31,6 +31,10 @@ waiting: number, } | { "kind": "leaving" } | { "kind": "stopped" } | { "kind": "
 /**
  * What was typed.
  */
+typed: string, } | { "kind": "name_not_found", 
+/**
+ * What was typed.
+ */
 typed: string, } | { "kind": "no_such_device", 
 /**
  * What it was called.

@@ -57,8 +57,8 @@ function worded(wording: Wording, code: string): string | null {
     case 'no_code_shown': return says.noCodeShown;
     case 'wrong_code': return says.wrongCode;
     case 'pairing_lost': return says.pairingLost;
-    case 'no_address': return says.noAddress(wording.typed);
-    case 'name_not_found': return says.nameNotFound(wording.typed);
+    case 'no_address': return more.noAddress(wording.typed);
+    case 'name_not_found': return more.nameNotFound(wording.typed);
     case 'two_models': return says.twoModels(wording.one, wording.other);
     case 'no_such_device': return says.noSuchDevice(wording.name);
     case 'download': return downloadTrouble(wording.trouble);

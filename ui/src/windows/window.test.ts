@@ -198,6 +198,32 @@ describe('devices', () => {
     expect(screen.getAllByTestId('device-row')).toHaveLength(4);
   });
 
+  it('asks once after pairing whether the two may help each other', async () => {
+    await user.type(screen.getByTestId('type-code'), '483920');
+    await user.click(screen.getByTestId('join'));
+    const question = await screen.findByTestId('help-question');
+    expect(question.textContent).toContain('May this computer and Kitchen PC help each other?');
+    expect(question.textContent).toContain('can read everything you and the model write, word for word');
+    expect(question.textContent).toContain('Kitchen PC has not answered yet.');
+    const answer = vi.spyOn(backend, 'answerHelp').mockRejectedValueOnce(new Error('Not now.'));
+    await user.click(screen.getByTestId('help-each-other'));
+    expect((await screen.findByRole('alert')).textContent).toBe('Not now.');
+    await user.click(screen.getByTestId('help-each-other'));
+    await vi.waitFor(() => { expect(screen.queryByTestId('help-question')).toBeNull(); });
+    expect(answer).toHaveBeenLastCalledWith('kitchen5pc2m7qxt', 'each_other');
+    expect(backend.house.sharing.on).toBe(true);
+  });
+
+  it.each([['only-this', 'You chose that this computer helps it'], ['nothing', 'It is a guest']])(
+    'says beside the device what follows from the answer %s', async (choice, words) => {
+      await user.type(screen.getByTestId('type-code'), '483920');
+      await user.click(screen.getByTestId('join'));
+      await user.click(await screen.findByTestId(`help-${choice}`));
+      await vi.waitFor(() => { expect(screen.queryByTestId('help-question')).toBeNull(); });
+      const kitchen = screen.getAllByTestId('device-row').find((row) => row.textContent.includes('Kitchen PC'));
+      expect(kitchen?.textContent).toContain(words);
+    });
+
   it('forgets a device only after it was agreed to', async () => {
     await user.click(screen.getByRole('button', { name: 'Forget Old Dell' }));
     await user.click(screen.getByTestId('confirm-no'));

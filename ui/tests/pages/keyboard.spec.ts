@@ -43,6 +43,9 @@ test('devices by keys alone: trusting one, pairing another', async ({ page }) =>
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('join-done')).toBeVisible();
   await expect(page.getByTestId('device-row')).toHaveCount(4);
+  await tabTo(page, 'help-only-this');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('help-question')).toHaveCount(0);
 });
 
 test('models by keys alone: getting one, holding it up', async ({ page }) => {

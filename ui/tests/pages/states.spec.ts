@@ -60,6 +60,10 @@ for (const theme of THEMES) {
     await page.getByTestId('join').click();
     await expect(page.getByTestId('join-problem')).toBeVisible();
     await isGood(page, theme, 'pairing');
+    await page.getByTestId('type-code').fill('483920');
+    await page.getByTestId('join').click();
+    await expect(page.getByTestId('help-question')).toBeVisible();
+    await isGood(page, theme, 'paired');
   });
 
   test(`what went wrong and what is in the making is good in ${theme}`, async ({ page }) => {

@@ -48,6 +48,41 @@ struct DeviceView {
     /// a device that is not paired.
     #[serde(default)]
     pub safety_number: Option<String>,
+    /// Whether the owner has yet to answer *May these two computers help each other?*
+    #[serde(default)]
+    pub asks_help: bool,
+    /// Whether this computer helps it and does not ask it for help.
+    #[serde(default)]
+    pub only_helped: bool,
+    /// What its owner allows, as it says; absent until it has said so.
+    #[serde(default)]
+    pub their_terms: Option<TheirTerms>,
+}
+}
+
+view! {
+/// What the owner of a device allows, as the device says. For people: it opens nothing.
+#[derive(Copy, Eq)]
+struct TheirTerms {
+    /// Whether they have answered how far the two may help each other.
+    pub answered: bool,
+    /// Whether this computer may use what is shared there.
+    pub helps: bool,
+    /// Whether it would use what this computer shares.
+    pub asks: bool,
+}
+}
+
+view! {
+/// An answer to *May these two computers help each other?*
+#[derive(Copy, Eq)]
+enum Help {
+    /// Both compute for each other, as far as this side has a say.
+    EachOther,
+    /// Only this computer helps; it keeps its own questions from the other.
+    OnlyThis,
+    /// Nothing yet.
+    Nothing,
 }
 }
 
@@ -61,9 +96,21 @@ enum UnusedReason {
     Blocked,
     /// It does not answer.
     Away,
+    /// The owner has yet to say whether the two may help each other.
+    Unanswered,
     /// The owner has not allowed it to compute.
     NotAllowed,
-    /// It does not share with this device.
+    /// The owner wants this computer to help it, and not the other way round.
+    OnlyHelped,
+    /// Its owner has yet to say whether the two may help each other.
+    UnansweredThere,
+    /// Its owner does not let this computer use it.
+    NotAllowedThere,
+    /// Sharing is switched off there.
+    SharingOff,
+    /// Sharing pauses there.
+    SharingPaused,
+    /// It does not share with this device, and has not said why.
     NotSharing,
     /// It holds none of the models that are here.
     NoModel,

@@ -6,10 +6,10 @@ use std::time::Duration;
 use nook_base::{ErrorCode, clock};
 use nook_store::{Home, HomeChoice};
 use nook_trust::{Purpose, TrustLevel};
-use nook_wire::Have;
+use nook_wire::{Have, HelpTerms, SharingNow};
 
 use super::*;
-use nook_api::views::Wording;
+use nook_api::views::{Help, UnusedReason, Wording};
 use nook_base::Sensitive;
 
 const ATTIC: PeerId = PeerId([7; 32]);
@@ -105,6 +105,7 @@ impl Scene {
                 format!("{subject}: {}", told.join(" "))
             }
             DeviceEffect::Show => "show".to_owned(),
+            DeviceEffect::ShareAndAnswer(_) => "share".to_owned(),
             DeviceEffect::Stored(answer, durable) => {
                 let _ = answer.send(durable);
                 format!("stored: {durable}")
@@ -141,6 +142,23 @@ impl Scene {
     fn join(&mut self, target: PairTarget, code: &str) -> Vec<String> {
         let code = Sensitive(code.to_owned());
         self.ask(|answer| DeviceCommand::Join { target, code, answer })
+    }
+
+    fn answer_help(&mut self, device: &str, help: Help) -> Vec<String> {
+        let device = device.to_owned();
+        self.ask(|answer| DeviceCommand::AnswerHelp { device, help, answer })
+    }
+
+    fn peer(&self, id: PeerId) -> &Peer {
+        self.devices.peers().get(id).unwrap()
+    }
+
+    fn terms(&self, id: PeerId) -> HelpTerms {
+        self.devices.own_terms(self.peer(id), SharingNow::Off)
+    }
+
+    fn unused(&self, offered: Offered) -> Option<UnusedReason> {
+        self.devices.unused(self.peer(ATTIC), offered)
     }
 
     /// The other side of a pairing is proven.
@@ -250,6 +268,71 @@ fn trust_acts_at_once_and_is_kept_when_a_device_is_paired_again() {
     assert_eq!(forgotten.last().unwrap(), "done");
     assert!(!scene.may(ATTIC, Purpose::Borrow));
     assert!(Peers::load(&scene.home).unwrap().list().is_empty());
+}
+
+#[test]
+fn the_question_after_pairing_is_answered_once_for_this_side_alone() {
+    let mut scene = Scene::new();
+    scene.pair(ATTIC, "Attic");
+    scene.link(ATTIC, "Attic");
+    let theirs = HelpTerms { answered: false, helps: false, asks: false, sharing: SharingNow::Off };
+    assert_eq!(scene.terms(ATTIC), theirs, "nothing is allowed before the answer");
+    assert_eq!(scene.unused(Offered::Layers), Some(UnusedReason::Unanswered));
+    for (help, [helps, asks], reason, last) in [
+        (Help::OnlyThis, [true, false], Some(UnusedReason::OnlyHelped), "share"),
+        (Help::EachOther, [true, true], None, "share"),
+        (Help::Nothing, [false, false], Some(UnusedReason::NotAllowed), "done"),
+    ] {
+        let answered = scene.answer_help("attic", help);
+        assert_eq!(answered[0], "trust changed", "{help:?}");
+        assert_eq!(answered.last().unwrap(), last, "{help:?}");
+        let expected = HelpTerms { answered: true, helps, asks, sharing: SharingNow::Off };
+        assert_eq!(scene.terms(ATTIC), expected, "{help:?}");
+        assert_eq!(scene.unused(Offered::Layers), reason, "{help:?}");
+        assert!(!scene.may(ATTIC, Purpose::RemoteWhole), "words need more than that");
+        let kept = Peers::load(&scene.home).unwrap();
+        assert_eq!(kept.get(ATTIC).unwrap().help, scene.peer(ATTIC).help, "it is durable");
+    }
+    assert_eq!(scene.answer_help("nobody", Help::EachOther), ["refused: not_found"]);
+    // A level that the owner chooses in the list is an answer too.
+    scene.answer_help("attic", Help::OnlyThis);
+    scene.set_trust("attic", Trust::Trusted);
+    assert_eq!(scene.unused(Offered::Layers), None);
+    // More trust than the answer needs stays.
+    scene.set_trust("attic", Trust::Own);
+    scene.answer_help("attic", Help::EachOther);
+    assert_eq!(scene.peer(ATTIC).level, TrustLevel::Own);
+}
+
+#[test]
+fn what_is_missing_is_said_of_the_computer_on_which_it_is_missing() {
+    let mut scene = Scene::new();
+    scene.pair(ATTIC, "Attic");
+    scene.link(ATTIC, "Attic");
+    scene.answer_help("Attic", Help::EachOther);
+    assert_eq!(scene.unused(Offered::Nothing), Some(UnusedReason::NotSharing), "it said nothing");
+    for (answered, helps, sharing, reason) in [
+        (false, false, SharingNow::On, UnusedReason::UnansweredThere),
+        (true, false, SharingNow::On, UnusedReason::NotAllowedThere),
+        (true, true, SharingNow::Off, UnusedReason::SharingOff),
+        (true, true, SharingNow::Paused, UnusedReason::SharingPaused),
+        (true, true, SharingNow::On, UnusedReason::NotSharing),
+    ] {
+        let terms = HelpTerms { answered, helps, asks: true, sharing };
+        scene.on(DeviceEvent::Said(ATTIC, Message::HelpTerms(terms)));
+        assert_eq!(scene.unused(Offered::Nothing), Some(reason));
+        assert_eq!(scene.unused(Offered::Layers), None, "what it offers says more than its words");
+    }
+    assert!(scene.may(ATTIC, Purpose::Borrow) && scene.may(ATTIC, Purpose::Lend));
+    let level = scene.peer(ATTIC).level;
+    assert_eq!(level, TrustLevel::Trusted, "no word of another device changes trust");
+    assert_eq!(scene.unused(Offered::OtherModels), Some(UnusedReason::NoModel));
+    assert_eq!(scene.unused(Offered::Full), Some(UnusedReason::Busy));
+    scene.on(DeviceEvent::LinkDown(ATTIC));
+    assert_eq!(scene.unused(Offered::Layers), Some(UnusedReason::Away));
+    assert_eq!(scene.devices.their_terms(ATTIC), None, "what it said ends with its link");
+    scene.set_trust("Attic", Trust::Blocked);
+    assert_eq!(scene.unused(Offered::Layers), Some(UnusedReason::Blocked));
 }
 
 #[test]

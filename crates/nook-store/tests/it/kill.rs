@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use nook_base::{PeerId, env};
-use nook_store::{Home, HomeChoice, Peer, Peers};
+use nook_store::{HelpAnswer, Home, HomeChoice, Peer, Peers};
 use nook_trust::{DeviceName, TrustLevel};
 
 const FOLDER: &str = "INGLENOOK_TEST_FOLDER";
@@ -29,6 +29,7 @@ fn writer() {
             addresses: Vec::new(),
             paired_at: 0,
             last_seen: None,
+            help: HelpAnswer::Open,
         });
     }
     // All forty have one level at any moment but inside this loop; which one tells the round.
@@ -36,7 +37,7 @@ fn writer() {
     loop {
         for level in [TrustLevel::Trusted, TrustLevel::Own, TrustLevel::Guest] {
             for number in 0..40 {
-                peers.set_level(PeerId([number; 32]), level).unwrap();
+                peers.set_level(PeerId([number; 32]), level, HelpAnswer::ByTrust).unwrap();
             }
         }
     }

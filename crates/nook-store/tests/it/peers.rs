@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use nook_base::PeerId;
 use nook_store::{
-    DocumentError, Home, HomeChoice, PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers, PeersError,
-    PortKey, PortKeyError,
+    DocumentError, HelpAnswer, Home, HomeChoice, PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers,
+    PeersError, PortKey, PortKeyError,
 };
 use nook_trust::{DeviceName, TrustLevel};
 
@@ -26,6 +26,7 @@ fn peer(number: u8) -> Peer {
         addresses: vec![at("192.168.1.5:4000")],
         paired_at: 1_800_000_000,
         last_seen: None,
+        help: HelpAnswer::Open,
     }
 }
 
@@ -41,7 +42,7 @@ fn what_is_paired_is_there_after_a_restart_with_its_level_and_order() {
     assert!(peers.list().is_empty());
     peers.add(peer(1)).unwrap();
     peers.add(peer(2)).unwrap();
-    peers.set_level(id(2), TrustLevel::Own).unwrap();
+    peers.set_level(id(2), TrustLevel::Own, HelpAnswer::OnlyThis).unwrap();
     peers.rename(id(1), DeviceName::sanitised("Desk")).unwrap();
     let again = Peers::load(&home).unwrap();
     assert_eq!(again.list(), peers.list());
@@ -49,6 +50,9 @@ fn what_is_paired_is_there_after_a_restart_with_its_level_and_order() {
         again.levels().collect::<Vec<_>>(),
         [(id(1), TrustLevel::Guest), (id(2), TrustLevel::Own)]
     );
+    let help = |peers: &Peers| peers.list().iter().map(|peer| peer.help).collect::<Vec<_>>();
+    assert_eq!(help(&again), [HelpAnswer::Open, HelpAnswer::OnlyThis]);
+    assert_eq!(again.only_helped().collect::<Vec<_>>(), [id(2)]);
     peers.remove(id(1)).unwrap();
     assert_eq!(peers.remove(id(1)), Err(PeersError::NotPaired { id: id(1) }));
     assert_eq!(Peers::load(&home).unwrap().list().len(), 1);
@@ -108,7 +112,8 @@ fn a_damaged_list_lets_nobody_in_and_is_left_as_it_is() {
     let home = open(&folder);
     let file = home.data().join("peers.json");
     fs::write(&file, &good).unwrap();
-    assert_eq!(Peers::load(&home).unwrap().list().len(), 1);
+    let old = Peers::load(&home).unwrap();
+    assert_eq!(old.list()[0].help, HelpAnswer::ByTrust, "who was trusted before is not asked");
 
     let twice = {
         let entry = &good[good.find("[{").unwrap() + 1..good.len() - 2];
@@ -171,7 +176,7 @@ fn a_folder_that_cannot_be_written_leaves_the_old_list_in_force() {
         fs::remove_file(home.data().join("peers.json")).unwrap();
         fs::create_dir_all(home.data().join("peers.json/in-the-way")).unwrap();
     }
-    let refused = peers.set_level(id(1), TrustLevel::Own);
+    let refused = peers.set_level(id(1), TrustLevel::Own, HelpAnswer::ByTrust);
     set(0o700);
     assert!(matches!(refused, Err(PeersError::Save(_))), "{refused:?}");
     assert_eq!(peers.get(id(1)).unwrap().level, TrustLevel::Guest);

@@ -43,6 +43,20 @@ fn let_in<P: AdmissionPurpose>(gate: &Gate) -> Vec<u8> {
 }
 
 #[test]
+fn a_device_that_is_only_helped_sees_nothing_of_prompts_here() {
+    let gate = everybody().helping_only([peer(4)]);
+    assert_eq!(let_in::<Lend>(&gate), [3, 4]);
+    assert_eq!(let_in::<CopyModels>(&gate), [3, 4]);
+    assert_eq!(let_in::<Borrow>(&gate), [3]);
+    assert_eq!(let_in::<RemoteWhole>(&gate), [0; 0]);
+    let refused = gate.check(peer(4), nook_trust::Purpose::Borrow);
+    assert_eq!(refused, Err(Refusal::OnlyHelped { peer: peer(4) }));
+    // Being helped adds nothing to what a level allows.
+    let gate = everybody().helping_only([peer(0), peer(2), peer(9)]);
+    assert_eq!(let_in::<Lend>(&gate), [3, 4]);
+}
+
+#[test]
 fn a_refusal_says_what_is_missing() {
     let gate = everybody();
     let refusal = |byte| gate.admit::<Lend>(peer(byte)).unwrap_err();

@@ -7,11 +7,12 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, Have, HaveModel, Hello, KeptHistory, Kind, KvPieceHead, LocalMessage,
-    LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest,
-    OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece, PlaceState, Placed,
-    PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead,
-    Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CallId, Chunk, Have, HaveModel, Hello, HelpTerms, KeptHistory, Kind, KvPieceHead,
+    LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers,
+    OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece, PlaceState,
+    Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert,
+    SharingNow, StepHead, Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode,
+    encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -160,6 +161,15 @@ fn steps_and_ends() -> Golden<Message> {
             "01310000010203050000000900000018 80022c808040ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
         ),
         (Message::KvCacheTaken { position: 300 }, "01320000010203050000000900000002 ac02"),
+        (
+            Message::HelpTerms(HelpTerms {
+                answered: true,
+                helps: false,
+                asks: true,
+                sharing: SharingNow::Paused,
+            }),
+            "01340000000000000000000900000004 01000101",
+        ),
         (
             Message::DropKept(kept()),
             "01330000000000000000000900000032 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3cac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",

@@ -5,12 +5,12 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Have, HaveModel, Header, Hello, KeptHistory,
-    Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
-    OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece,
-    PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, TicketClaim, Want, WireError,
-    WireMessage, WorkerMessage, decode, encode,
+    Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Have, HaveModel, Header, Hello, HelpTerms,
+    KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept,
+    OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts,
+    Passed, Piece, PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange,
+    ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, TensorAssembly, Ticket,
+    TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -164,6 +164,13 @@ fn message() -> impl Strategy<Value = Message> {
             }
         ),
         any::<u32>().prop_map(|position| Message::KvCacheTaken { position }),
+        (
+            any::<[bool; 3]>(),
+            prop::sample::select(vec![SharingNow::Off, SharingNow::Paused, SharingNow::On])
+        )
+            .prop_map(|([answered, helps, asks], sharing)| {
+                Message::HelpTerms(HelpTerms { answered, helps, asks, sharing })
+            }),
         kept().prop_map(Message::DropKept),
         any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
         any::<u64>().prop_map(|nonce| Message::Pong { nonce }),

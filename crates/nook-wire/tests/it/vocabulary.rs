@@ -9,11 +9,12 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, Have, HaveModel, Hello, KeptHistory, Kind, KvPieceHead,
-    LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers,
-    OffloadRequest, OffloadSampling, OffloadTokens, Open, Passed, Piece, PlaceState, Placed,
-    PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead,
-    Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CallId, Chunk, DecodeError, Have, HaveModel, Hello, HelpTerms, KeptHistory, Kind,
+    KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
+    OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, Passed, Piece, PlaceState,
+    Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert,
+    SharingNow, StepHead, Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode,
+    encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -115,6 +116,12 @@ fn visit(message: &Message) {
             plain(&[first, count, bytes, position, mark]);
         }
         Message::KvCacheTaken { position } => plain(&[position]),
+        Message::HelpTerms(HelpTerms { answered, helps, asks, sharing }) => {
+            plain(&[answered, helps, asks]);
+            match sharing {
+                SharingNow::Off | SharingNow::Paused | SharingNow::On => {}
+            }
+        }
         Message::DropKept(KeptHistory { model, position, mark }) => plain(&[model, position, mark]),
         Message::Ping { nonce } | Message::Pong { nonce } => plain(&[nonce]),
         Message::Forward(ticket) | Message::Relay(ticket) => visit_ticket(ticket),

@@ -38,8 +38,17 @@ function device(id: string, name: string, values: Partial<DeviceView>): DeviceVi
     left_out: null,
     takes_whole: false,
     safety_number: null,
+    asks_help: false,
+    only_helped: false,
+    their_terms: null,
     ...values,
   };
+}
+
+/** The owner helps a device and does not ask it for help. */
+export function onlyHelp(house: HouseholdView, device: string): void {
+  const helped = house.devices.find((d) => d.id === device);
+  Object.assign(helped ?? {}, { only_helped: true, unused: 'only_helped', unused_because: 'You chose that this computer helps it.' });
 }
 
 /** A house in full swing. */

@@ -80,6 +80,16 @@ export const house: Strings['house'] = {
     cards_unused: (cards) =>
       `${cards} ist da und wird nicht benutzt. Mit INGLENOOK_DEVICE=gpu:0 gestartet, rechnet Inglenook darauf.`,
   },
+  help: {
+    question: (name) => `Dürfen dieser Computer und ${name} einander helfen?`,
+    text: (name) =>
+      `Dann darf jeder für den anderen rechnen, und hier wird das Teilen eingeschaltet. Wem ein helfender Computer gehört, der kann, wenn er will, alles lesen, was du und das Modell schreiben, Wort für Wort. ${name} fragt auf seinem Bildschirm dasselbe.`,
+    eachOther: 'Einander helfen',
+    onlyThis: 'Nur dieser hilft',
+    nothing: 'Noch nichts',
+    answered: (name) => `Deine Antwort zu ${name} ist gemerkt. An seiner Karte kannst du sie ändern.`,
+    theirs: (name) => `${name} hat noch nicht geantwortet.`,
+  },
   reasons: {
     no_room: 'der Datenträger ist voll',
     not_allowed: 'dieser Benutzer darf das dort nicht',
@@ -127,6 +137,10 @@ export const house: Strings['house'] = {
     notKeptHere: 'Der Code stimmte, aber das andere Gerät konnte auf diesem Computer nicht gespeichert werden.',
     notKeptThere: 'Der Code stimmte, aber das andere Gerät konnte dieses nicht speichern.',
     pairingOdd: 'Das andere Gerät koppelt nicht so wie Inglenook. Aktualisiere es, und versuche es noch einmal.',
+    noAddress: (typed) =>
+      `„${typed}“ ist keine Adresse mit Anschlussnummer, wie sie neben dem Code steht: 192.168.1.20:40123.`,
+    nameNotFound: (typed) =>
+      `Unter „${typed}“ wurde kein Computer gefunden. Gib seine Adresse in Zahlen ein, wie sie neben dem Code steht: 192.168.1.20:40123.`,
     noPairingPort: 'Zum Koppeln konnte kein Port geöffnet werden.',
     notStarted: (reason) => `Der Grund: ${reason}`,
     alreadyRuns: (folder) => `Inglenook läuft schon mit dem Datenordner ${folder}.`,

@@ -95,6 +95,16 @@ export const house = {
     cards_unused: (cards: string) =>
       `${cards} is there and not used. Started with INGLENOOK_DEVICE=gpu:0, Inglenook computes on it.`,
   } satisfies Kinds<Condition, 'trouble'>,
+  help: {
+    question: (name: string) => `May this computer and ${name} help each other?`,
+    text: (name: string) =>
+      `Then each may compute for the other, and sharing is switched on here. The owner of a helping computer who wants to can read everything you and the model write, word for word. ${name} asks the same on its screen.`,
+    eachOther: 'Help each other',
+    onlyThis: 'Only this one helps',
+    nothing: 'Nothing yet',
+    answered: (name: string) => `Your answer about ${name} is kept. You can change it at its card.`,
+    theirs: (name: string) => `${name} has not answered yet.`,
+  },
   reasons: {
     no_room: 'the disk is full',
     not_allowed: 'this user may not do that there',
@@ -145,6 +155,10 @@ export const house = {
     notKeptHere: 'The code was right, but the other device could not be saved on this computer.',
     notKeptThere: 'The code was right, but the other device could not save this one.',
     pairingOdd: 'The other device does not pair as Inglenook does. Update it, then try again.',
+    noAddress: (typed: string) =>
+      `“${typed}” is not an address with a port, as shown beside the code: 192.168.1.20:40123.`,
+    nameNotFound: (typed: string) =>
+      `No computer was found under “${typed}”. Type its address in numbers, as shown beside the code: 192.168.1.20:40123.`,
     noPairingPort: 'No port could be opened for pairing.',
     notStarted: (reason: string) => `The reason: ${reason}`,
     alreadyRuns: (folder: string) => `Inglenook already runs with the data folder ${folder}.`,
