@@ -133,7 +133,7 @@ async fn greet(greeter: &Greeter, upgraded: Upgraded) {
         Err(GreetError::Incompatible(versions)) => {
             let peer = session.peer.id();
             // The other end learns this side's versions, so that it can say the same to its owner.
-            let own = Message::Hello(greeter.hello.clone());
+            let own = Message::Hello(greeter.own_hello());
             if session.mux.send(own).await.is_ok() {
                 session.dismiss(ErrorCode::VersionMismatch);
             }

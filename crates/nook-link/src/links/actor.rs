@@ -338,7 +338,7 @@ impl Actor {
         let pump = Pump {
             number,
             greeted,
-            own_hello: self.greeter.hello.clone(),
+            own_hello: self.greeter.own_hello(),
             shared: Arc::clone(&self.shared),
             events: self.events.clone(),
             previous: peer.pump.take(),

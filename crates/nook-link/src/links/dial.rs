@@ -126,7 +126,7 @@ impl Attempt {
             return None;
         }
         let mut session = self.greeter.start(upgraded, Side::Dialer);
-        let own = Message::Hello(self.greeter.hello.clone());
+        let own = Message::Hello(self.greeter.own_hello());
         if session.mux.send(own).await.is_err() {
             return Some(Err(DialFailure::NotAnswered));
         }

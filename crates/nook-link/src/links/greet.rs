@@ -5,7 +5,7 @@ use std::time::Duration;
 use nook_base::tasks::Tasks;
 use nook_mux::{Incoming, MuxConfig, PingPolicy, Side};
 use nook_wire::{Hello, Message, VersionMismatch};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::input::Input;
 use super::session::{Session, Upgraded};
@@ -22,7 +22,8 @@ pub(super) const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Greeter {
     pub(super) identity: Identity,
-    pub(super) hello: Hello,
+    /// What this device says of itself; the name in it may change.
+    pub(super) hello: watch::Receiver<Hello>,
     pub(super) pins: Pins,
     pub(super) ping: PingPolicy,
     pub(super) calls_max: usize,
@@ -40,6 +41,11 @@ pub(super) enum GreetError {
 }
 
 impl Greeter {
+    /// What this device says of itself now.
+    pub(super) fn own_hello(&self) -> Hello {
+        self.hello.borrow().clone()
+    }
+
     pub(super) fn start(&self, upgraded: Upgraded, side: Side) -> Session {
         let config = MuxConfig { side, ping: self.ping, calls_max: self.calls_max };
         upgraded.start(config, &self.tasks.child())
@@ -51,7 +57,7 @@ impl Greeter {
         let Ok(Some(Incoming::Control(Message::Hello(theirs)))) = first else {
             return Err(GreetError::NoHello);
         };
-        match self.hello.protocol.common(theirs.protocol) {
+        match self.own_hello().protocol.common(theirs.protocol) {
             Ok(protocol) => Ok((theirs, protocol)),
             Err(versions) => Err(GreetError::Incompatible(versions)),
         }

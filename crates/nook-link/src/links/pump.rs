@@ -65,8 +65,6 @@ async fn forward(session: &mut Session, events: &mpsc::Sender<LinkEvent>) {
     while let Some(incoming) = session.incoming.recv().await {
         let event = match incoming {
             Incoming::Call(call) => LinkEvent::IncomingCall { peer, call },
-            // Said once; a second one changes nothing.
-            Incoming::Control(Message::Hello(_)) => continue,
             Incoming::Control(message) => LinkEvent::Control { peer, message },
         };
         if events.send(event).await.is_err() {

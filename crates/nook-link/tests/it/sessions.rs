@@ -38,6 +38,28 @@ async fn talk(from: &mut Device, to: &mut Device) {
 }
 
 #[tokio::test]
+async fn a_new_name_is_heard_on_new_links_and_on_one_that_stands() {
+    for (renamed, other) in [(1, 2), (2, 1)] {
+        let (mut a, mut b) = (device(renamed), device(other));
+        a.links.set_name("Study");
+        b.pair_blindly(a.id);
+        a.pair(&b);
+        a.up().await;
+        let link = b.up().await;
+        assert_eq!(link.hello().device_name, "Study");
+        a.links.set_name("Attic");
+        let again = Message::Hello(a.links.hello());
+        a.links.link(b.id).expect("a link").mux().send(again).await.unwrap();
+        match b.next().await {
+            LinkEvent::Control { peer, message: Message::Hello(hello) } => {
+                assert_eq!((peer, hello.device_name.as_str()), (a.id, "Attic"));
+            }
+            other => panic!("expected its name, got {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn two_devices_that_dial_each_other_at_once_keep_exactly_one_link() {
     for round in 0..10 {
         let (mut a, mut b) = (device(1), device(2));
