@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::OpenError;
+use crate::on_disk::{DownloadsLook, Seen};
 
 /// Downloads that run at once; further ones wait until one ends, or waits for a device that is
 /// busy. More would only share the line.
@@ -44,6 +45,8 @@ pub(crate) struct Downloads {
     pub(crate) folder: Folder,
     /// Those with a task, by key; also such as are in the list no more, until their files are gone.
     pub(crate) under_way: BTreeMap<String, UnderWay>,
+    /// What lies on the disk of the others, as far as it is known.
+    pub(crate) on_disk: Seen,
     /// The tasks of those that run hold them.
     pub(crate) seats: Seats,
     /// Whether one could begin and found no seat.
@@ -94,7 +97,7 @@ pub(crate) enum Stage {
 }
 
 impl Downloads {
-    /// Reads the list of `home`; the files lie in `folder`. Nothing runs yet.
+    /// Reads the list of `home`; the files lie in `folder`. Nothing runs yet. Waits for the disk.
     pub(crate) fn open(home: &Home, folder: PathBuf) -> Result<Self, OpenError> {
         let list = nook_store::Downloads::load(home)?;
         let catalogue = Catalogue::built_in()?;
@@ -106,6 +109,7 @@ impl Downloads {
         let folder = Folder::at(folder);
         let is_listed = |key: &FileKey| list.entries().iter().any(|it| it.key == key.as_str());
         let orphans = folder.keys().into_iter().filter(|key| !is_listed(key)).collect();
+        let on_disk = DownloadsLook::new(folder.clone(), list.entries().to_vec()).look();
         Ok(Self {
             list,
             catalogue,
@@ -113,6 +117,7 @@ impl Downloads {
             folder,
             orphans,
             under_way: BTreeMap::new(),
+            on_disk,
             seats: Seats::new(RUNNING_MAX),
             lacks_seat: false,
             troubles: BTreeMap::new(),

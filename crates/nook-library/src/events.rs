@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::copies::{Giver, Holders};
 use crate::folder::{Brought, FolderSeen, MoveProgress, NotBrought};
 use crate::judging::Checked;
+use crate::on_disk::DownloadsLook;
 
 /// Something that happened.
 #[derive(Debug)]
@@ -204,6 +205,8 @@ pub enum Job {
     LookAtFolder {
         /// What is listed.
         library: Library,
+        /// The downloads that no job has in hand.
+        downloads: DownloadsLook,
         /// Whether its disk was away at the last look; absent while models move, when no header is
         /// read.
         is_away: Option<bool>,

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::downloads::disk_free;
+use crate::on_disk::{DownloadsLook, Seen};
 use crate::reading::{self, Found};
 
 /// What is known of the folder besides the list of models.
@@ -106,6 +107,8 @@ pub struct FolderSeen {
     pub(crate) is_there: bool,
     /// Room on its disk, in bytes.
     pub(crate) disk_free: Option<u64>,
+    /// What it holds of downloads.
+    pub(crate) downloads: Seen,
     /// The headers, where they were read.
     pub(crate) found: Option<Found>,
 }
@@ -113,12 +116,17 @@ pub struct FolderSeen {
 impl FolderSeen {
     /// Looks; waits for the disk. `is_away`: as it was at the last look; absent while models move,
     /// when no header is read.
-    pub(crate) fn look(library: Library, is_away: Option<bool>, reads_all: bool) -> Self {
+    pub(crate) fn look(
+        library: Library,
+        downloads: DownloadsLook,
+        is_away: Option<bool>,
+        reads_all: bool,
+    ) -> Self {
         let is_there = library.is_there();
         let reads = is_away.is_some_and(|is_away| reads_all || is_away == is_there);
         let found = reads.then(|| reading::read(library.models(), !is_there));
         let disk_free = disk_free(library.folder());
-        Self { library, is_there, disk_free, found }
+        Self { library, is_there, disk_free, downloads: downloads.look(), found }
     }
 }
 

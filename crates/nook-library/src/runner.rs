@@ -74,9 +74,9 @@ impl Runner {
                 let waiting = async move { end_when_idle(&workers, model).await };
                 self.tasks.spawn_until_cancelled("old-model-file", waiting);
             }
-            Job::LookAtFolder { library, is_away, reads_all } => {
+            Job::LookAtFolder { library, downloads, is_away, reads_all } => {
                 self.report("models-folder", async move {
-                    let look = move || FolderSeen::look(library, is_away, reads_all);
+                    let look = move || FolderSeen::look(library, downloads, is_away, reads_all);
                     let seen = spawn_blocking(look).await;
                     if let Err(error) = &seen {
                         tracing::error!(%error, "a look at the models failed; they are looked at again");

@@ -19,6 +19,7 @@ use nook_store::{
     Chats, ChatsError, ConversationEntry, ConversationId, Finish, KeptThought, LISTED_MAX, Message,
     MessageId, Role,
 };
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use nook_api::views::{
@@ -148,10 +149,16 @@ impl ChatBook {
         answer: Answer<T>,
         job: impl FnOnce(&mut Books) -> Result<T, NodeError> + Send + 'static,
     ) {
-        let job: Job = Box::new(move |books| drop(answer.send(job(books))));
-        // A refused job drops its answer, and the caller hears that nothing came.
-        if self.jobs.try_send(job).is_err() {
-            tracing::warn!("too much waits for the chats' database");
+        match self.jobs.try_reserve() {
+            Ok(place) => place.send(Box::new(move |books| drop(answer.send(job(books))))),
+            Err(TrySendError::Full(())) => {
+                tracing::warn!("too much waits for the chats' database");
+                let words = "Too much waits for the chats. Try again shortly.";
+                // Whoever asked may have left.
+                let _ = answer.send(Err(NodeError::new(ErrorCode::Busy, words)));
+            }
+            // The node leaves: the answer is dropped, and the caller hears that.
+            Err(TrySendError::Closed(())) => {}
         }
     }
 
@@ -205,19 +212,20 @@ impl Books {
         Ok(found)
     }
 
-    /// Begins a temporary conversation; the one used longest ago makes room, and is named then.
+    /// Begins a temporary conversation; the one used longest ago makes room, and is in `ended` then,
+    /// also where that fails behind it.
     fn create_passing(
         &mut self,
         title: &str,
         now: u64,
-    ) -> Result<(ConversationId, Vec<ConversationId>), ChatsError> {
+        ended: &mut Vec<ConversationId>,
+    ) -> Result<ConversationId, ChatsError> {
         let all = self.passing.list(LISTED_MAX)?;
-        let mut ended = Vec::new();
         for old in all.iter().skip(TEMPORARY_MAX.saturating_sub(1)) {
             self.passing.delete(old.id)?;
             ended.push(old.id);
         }
-        Ok((self.passing.create(title, now)?, ended))
+        self.passing.create(title, now)
     }
 }
 
@@ -337,13 +345,31 @@ mod tests {
         assert_eq!(books.list(Some("  ")).unwrap().len(), 2);
     }
 
+    #[tokio::test]
+    async fn beyond_the_jobs_that_may_wait_the_answer_is_busy() {
+        // Nobody takes a job.
+        let (jobs, _waiting) = mpsc::channel(1);
+        let book = ChatBook { jobs, events: mpsc::channel(1).0 };
+        let list = || {
+            let (answer, answered) = oneshot::channel();
+            book.dispatch(ChatCommand::Conversations { search: None, answer });
+            answered
+        };
+        let mut first = list();
+        let refused = list().await.unwrap().unwrap_err();
+        assert_eq!(refused.code, ErrorCode::Busy);
+        assert!(first.try_recv().is_err(), "it waits");
+    }
+
     #[test]
     fn temporary_conversations_are_few_and_never_listed() {
         let mut books = books();
-        let (first, _) = books.create_passing("0", 0).unwrap();
-        let later = 1..=TEMPORARY_MAX as u64;
-        let ended = later.flat_map(|number| books.create_passing("x", number).unwrap().1);
-        assert_eq!(ended.collect::<Vec<_>>(), [first]);
+        let mut ended = Vec::new();
+        let first = books.create_passing("0", 0, &mut ended).unwrap();
+        for number in 1..=TEMPORARY_MAX as u64 {
+            books.create_passing("x", number, &mut ended).unwrap();
+        }
+        assert_eq!(ended, [first]);
         assert_eq!(books.passing.list(99).unwrap().len(), TEMPORARY_MAX);
         assert_eq!(books.of(first).get(first), Err(ChatsError::NoConversation));
         assert!(books.list(None).unwrap().is_empty());

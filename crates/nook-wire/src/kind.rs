@@ -1,7 +1,7 @@
 //! What frames there are: one table with the number of each kind and where it may stand.
 //!
 //! The numbers below [`LOCAL_FIRST`] are spoken between devices, the others between a node and its
-//! own worker. `tests/golden.rs` holds one frame of each kind byte by byte.
+//! own worker. `tests/it/golden.rs` holds one frame of each kind byte by byte.
 
 use std::fmt;
 

@@ -3,9 +3,9 @@
 //! A host that has said DRAINING may be asked for its KV cache on the same call (REQUEST KV CACHE).
 //! It answers with pieces in the order of their positions, each a head and then its bytes in
 //! chunks. The requester passes them on to the host that takes the layers, on a call that was
-//! opened from position
-//! 0. That host answers when it has taken the last piece. Only the two hosts know the format of the
-//! bytes. They are as sensitive as activations, and hold no token ids.
+//! opened from position 0. That host answers when it has taken the last piece. Only the
+//! two hosts know the format of the bytes. They are as sensitive as activations, and hold no token
+//! ids.
 //!
 //! What a host keeps after a call it drops when the requester names it ([`KeptHistory`]).
 

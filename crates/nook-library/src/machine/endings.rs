@@ -45,9 +45,7 @@ impl ModelLibrary {
         } else {
             match outcome {
                 Ok(fetched) => self.check_download(key, fetched),
-                Err(FetchError::Stopped | FetchError::Nobody) => {
-                    self.downloads.under_way.remove(key);
-                }
+                Err(FetchError::Stopped | FetchError::Nobody) => self.downloads.rested(key),
                 Err(error) => {
                     tracing::warn!(download = key, %error, "ended");
                     let again = may_pass(&error);
@@ -88,13 +86,13 @@ impl ModelLibrary {
         match staged.map(|staged| self.stock(&key, staged, around)) {
             Ok(Ok(())) => {
                 self.downloads.under_way.remove(&key);
-                discard(slot);
+                self.discard(&key, slot);
                 self.forget_download(&key);
             }
             Ok(Err(error)) => self.fail_download(&key, error.into(), AtNextStart::Rests),
             Err(Unfit::Other) => {
-                discard(slot);
                 self.wrong_copy(&key, around);
+                self.discard(&key, slot);
             }
             // It may be read the next time.
             Err(Unfit::Unread(why)) => {
@@ -105,8 +103,8 @@ impl ModelLibrary {
                 self.fail_download(&key, troubles::of_model(why, false), AtNextStart::Rests);
             }
             Err(Unfit::NoModel(why)) => {
-                discard(slot);
                 self.fail_download(&key, troubles::of_model(why, true), AtNextStart::Rests);
+                self.discard(&key, slot);
             }
         }
         self.start_downloads();
@@ -138,7 +136,7 @@ impl ModelLibrary {
 
     /// Rests with a reason until the owner resumes or deletes it.
     pub(super) fn fail_download(&mut self, key: &str, why: Problem, at_next_start: AtNextStart) {
-        self.downloads.under_way.remove(key);
+        self.downloads.rested(key);
         let entry = self.downloads.find(key).cloned();
         if let Some(entry) = entry.filter(|_| at_next_start == AtNextStart::Rests)
             && let Err(error) = self.wish_download(entry, DownloadWish::Pause)
@@ -179,6 +177,14 @@ impl ModelLibrary {
         stage == Some(Stage::Deleting) && !is_listed
     }
 
+    /// Deletes the files of a download that are of no use any more.
+    fn discard(&mut self, key: &str, slot: Slot) {
+        if let Err(error) = slot.discard() {
+            tracing::warn!(%error, "what a download left could not be deleted");
+        }
+        self.downloads.gone(key);
+    }
+
     /// Deletes what an earlier run of the node could not delete any more.
     pub(super) fn delete_orphans(&mut self) {
         for key in std::mem::take(&mut self.downloads.orphans) {
@@ -191,6 +197,7 @@ impl ModelLibrary {
     /// over: who asks for the same file meanwhile waits.
     fn delete_files(&mut self, key: &str) {
         self.downloads.under_way.remove(key);
+        self.downloads.gone(key);
         let Some(file_key) = FileKey::parse(key) else { return };
         let (stop, (_, told)) = (CancellationToken::new(), watch::channel(Progress::default()));
         let under_way = UnderWay::new(stop, told, Stage::Deleting);
@@ -222,11 +229,5 @@ fn may_pass(error: &FetchError) -> AtNextStart {
         | FetchError::Busy { .. }
         | FetchError::Lost => AtNextStart::GoesOn,
         _ => AtNextStart::Rests,
-    }
-}
-
-fn discard(slot: Slot) {
-    if let Err(error) = slot.discard() {
-        tracing::warn!(%error, "what a download left could not be deleted");
     }
 }

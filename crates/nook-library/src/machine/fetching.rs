@@ -5,7 +5,7 @@ use std::path::Path;
 use nook_api::views::{DownloadAsk, DownloadView, Trouble, TroubleView};
 use nook_api::{NodeError, sentence};
 use nook_base::ErrorCode;
-use nook_fetch::{FileKey, Order, Pin, Progress, Seat, Source};
+use nook_fetch::{Order, Pin, Progress, Seat, Source};
 use nook_store::{DownloadEntry, DownloadWish, ModelEntry};
 use tokio::sync::watch;
 
@@ -106,11 +106,11 @@ impl ModelLibrary {
         }
     }
 
-    /// Lists `key` as loading, with what is on the disk of its `file`.
-    pub(super) fn list_loading(&mut self, key: &str, file: &FileKey) -> Transfer {
+    /// Lists `key` as loading, with what is known to be on the disk of it.
+    pub(super) fn list_loading(&mut self, key: &str) -> Transfer {
         let stop = self.lifetime.child_token();
         let (fetcher, folder) = (self.downloads.fetcher.clone(), self.downloads.folder.clone());
-        let have = folder.bytes_of(file);
+        let have = self.downloads.on_disk(key).bytes;
         let (tell, told) = watch::channel(Progress { have, ..Progress::default() });
         let under_way = UnderWay::new(stop.clone(), told, Stage::Loading);
         self.downloads.under_way.insert(key.to_owned(), under_way);
@@ -118,7 +118,7 @@ impl ModelLibrary {
     }
 
     fn begin_download(&mut self, key: String, order: Order, seat: Seat) {
-        let transfer = self.list_loading(&key, &order.source.key());
+        let transfer = self.list_loading(&key);
         self.run(Job::Fetch { key, order, seat, transfer });
     }
 

@@ -4,7 +4,8 @@
 //! waits on the node's event loop: it begins a look once a second, unless one is under way. A look
 //! reads the headers of all models where the folder came or went, or where a move asks for it. What
 //! it has seen counts only if the list is still what it was when the look began: imports and
-//! removals meanwhile are newer.
+//! removals meanwhile are newer. What it has seen of downloads counts for those that no job has in
+//! hand.
 
 use super::ModelLibrary;
 use crate::events::Job;
@@ -28,13 +29,14 @@ impl ModelLibrary {
         let is_away = self.moving.job.is_none().then_some(self.moving.is_away);
         let reads_all = is_away.is_some() && std::mem::take(&mut looking.is_unread);
         let library = self.library.clone();
-        self.run(Job::LookAtFolder { library, is_away, reads_all });
+        let downloads = self.downloads.to_look_for();
+        self.run(Job::LookAtFolder { library, downloads, is_away, reads_all });
     }
 
     /// The folder was looked at; a look that panicked has seen nothing.
     pub(super) fn on_folder_seen(&mut self, seen: Option<FolderSeen>) {
         self.moving.looking.is_under_way = false;
-        let Some(FolderSeen { library, is_there, disk_free, found }) = seen else {
+        let Some(FolderSeen { library, is_there, disk_free, downloads, found }) = seen else {
             // At the next look, a second from now; the headers may have been asked for.
             self.moving.looking.is_unread = true;
             return;
@@ -42,6 +44,9 @@ impl ModelLibrary {
         let is_now = library.folder() == self.library.folder();
         if is_now {
             self.downloads.note_disk_free(disk_free);
+            if self.downloads.note_seen(downloads) {
+                self.start_downloads();
+            }
         }
         let still = self.moving.job.is_none();
         match found {

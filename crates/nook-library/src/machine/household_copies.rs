@@ -119,7 +119,7 @@ impl ModelLibrary {
     }
 
     pub(super) fn begin_copy(&mut self, key: String, order: CopyOrder, seat: Seat) {
-        let transfer = self.list_loading(&key, &order.source.key());
+        let transfer = self.list_loading(&key);
         let holders = self.copies.holders.subscribe();
         let first = self.copies.first.get(&key).copied();
         let traffic = self.copies.traffic.clone();
@@ -141,7 +141,8 @@ impl ModelLibrary {
     pub(super) fn can_begin(&self, entry: &DownloadEntry) -> bool {
         let Ok(source) = entry.source.parse::<HouseSource>() else { return true };
         let has = |holder: &Holder| holder.model(source.model()).is_some();
-        self.copies.holders.borrow().values().any(has) || self.downloads.folder.has_whole(&source)
+        self.copies.holders.borrow().values().any(has)
+            || self.downloads.on_disk(&entry.key).is_whole
     }
 
     /// A device says what it gives.

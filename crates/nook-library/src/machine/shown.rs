@@ -2,7 +2,7 @@
 
 use nook_api::views::{CatalogueView, DownloadState, DownloadView, FitKind, ModelView};
 use nook_base::ModelDigest;
-use nook_fetch::{FileKey, Phase, Source};
+use nook_fetch::{Phase, Source};
 use nook_resources::catalogue::Entry;
 use nook_store::{DownloadEntry, DownloadWish};
 
@@ -136,8 +136,7 @@ impl Downloads {
         let bytes = under_way.and_then(|it| it.shown.bytes).or(guess.map(|it| it.bytes));
         let have = match under_way {
             Some(under_way) => under_way.shown.have,
-            // Also the key of a copy, which has no source among servers.
-            None => FileKey::parse(&entry.key).map_or(0, |key| self.folder.bytes_of(&key)),
+            None => self.on_disk(&entry.key).bytes,
         };
         let is_loading = under_way.is_some_and(|it| it.is_loading());
         let pulse = under_way.filter(|_| is_loading).map(|it| &it.pulse);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nook_api::views::{DownloadAsk, DownloadState, DownloadView, ModelView, MoveState};
 use nook_base::{ErrorCode, PeerId};
-use nook_fetch::FetchError;
+use nook_fetch::{FetchError, HouseSource};
 use nook_store::{HomeChoice, Take};
 use nook_wire::{Have, HaveModel};
 use tokio::sync::oneshot;
@@ -112,6 +112,14 @@ impl Scene {
         self.on(LibraryEvent::Downloaded { key, outcome, giver: None })
     }
 
+    /// The folder is looked at, for real.
+    fn look(&mut self, reads_all: bool) -> Vec<String> {
+        let library = self.library.library.clone();
+        let downloads = self.library.downloads.to_look_for();
+        let seen = FolderSeen::look(library, downloads, Some(false), reads_all);
+        self.on(LibraryEvent::FolderSeen(Some(Box::new(seen))))
+    }
+
     /// A file of the owner is checked, for real, and joins the list.
     fn import(&mut self, file: &Path, name: &str) -> Vec<String> {
         let staged = self.library.library.stager().stage(file, Take::InPlace, digest_of);
@@ -190,8 +198,7 @@ fn a_model_whose_file_is_gone_is_said_to_be_unusable_and_can_leave_the_list() {
     let looks = scene.on(LibraryEvent::FolderSeen(None));
     assert_eq!(looks, [""; 0], "a look that failed has seen nothing");
     assert_eq!(scene.on(LibraryEvent::Tick), ["look at the folder, all headers"]);
-    let seen = FolderSeen::look(scene.library.library.clone(), Some(false), true);
-    let told = scene.on(LibraryEvent::FolderSeen(Some(Box::new(seen))));
+    let told = scene.look(true);
     let expected = ["problems of models: 1", "problems of models-folder: 0", "models changed"];
     assert_eq!(told, expected);
     let error = scene.library.model("stories").unwrap_err();
@@ -244,6 +251,58 @@ fn a_paused_download_rests_until_it_is_resumed() {
     assert_eq!(scene.states(), [("a".to_owned(), DownloadState::Paused)]);
     assert_eq!(scene.change(&key, DownloadAsk::Resume), ["fetch a.gguf", "show", "answer: done"]);
     assert_eq!(scene.change("nothing", DownloadAsk::Resume), ["show", "answer refused: not_found"]);
+}
+
+/// Bytes that are shown of the only download.
+fn have(scene: &Scene) -> u64 {
+    scene.library.download_views()[0].have_bytes
+}
+
+#[test]
+fn what_is_here_of_a_download_is_known_from_looks_and_jobs_and_no_disk_is_waited_for() {
+    let mut scene = Scene::new();
+    let key = scene.pull("https://example.org/a.gguf").1.try_recv().unwrap().unwrap().key;
+    scene.change(&key, DownloadAsk::Pause);
+    let Some(Job::Fetch { transfer, .. }) = scene.jobs.first() else { panic!("nothing runs") };
+    transfer.tell.send_modify(|progress| progress.have = 9);
+    scene.ended(&key, FetchError::Stopped);
+    assert_eq!(have(&scene), 9, "what the job told last");
+    let folder = scene.library.library.downloads_folder();
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(format!("{key}.partial")), "12345").unwrap();
+    assert_eq!(have(&scene), 9, "nobody has looked");
+    scene.look(false);
+    assert_eq!(have(&scene), 5);
+    std::fs::remove_file(folder.join(format!("{key}.partial"))).unwrap();
+    scene.change(&key, DownloadAsk::Resume);
+    let Some(Job::Fetch { transfer, .. }) = scene.jobs.last() else { panic!("nothing runs") };
+    assert_eq!(transfer.tell.borrow().have, 5, "it begins with what is known");
+    scene.look(false);
+    assert_eq!(have(&scene), 5, "what runs tells it by itself");
+}
+
+#[test]
+fn a_copy_that_is_whole_needs_no_device_once_a_look_has_seen_it() {
+    let mut scene = Scene::new();
+    let source = HouseSource::new(nook_base::ModelDigest([1; 32]), "qwen");
+    let key = source.key().as_str().to_owned();
+    let listed = nook_store::DownloadEntry {
+        key: key.clone(),
+        source: source.to_string(),
+        name: "qwen".to_owned(),
+        wish: nook_store::DownloadWish::Run,
+        added: 0,
+    };
+    scene.library.downloads.list.put(listed).unwrap();
+    let folder = scene.library.library.downloads_folder();
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(format!("{key}.gguf")), "12345").unwrap();
+    let note = format!(
+        r#"{{"version":1,"source":"{source}","file":{{"bytes":5}},"synced":5,"whole":"00"}}"#
+    );
+    std::fs::write(folder.join(format!("{key}.json")), note).unwrap();
+    assert_eq!(scene.on(LibraryEvent::TrustChanged), [""; 0], "nobody has looked");
+    assert_eq!(scene.look(false), ["copy, nobody first"]);
 }
 
 #[test]

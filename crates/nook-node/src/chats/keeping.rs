@@ -7,9 +7,10 @@
 use std::time::Duration;
 
 use nook_base::tasks::Tasks;
-use nook_base::{Sensitive, clock};
+use nook_base::{ErrorCode, Sensitive, clock};
 use nook_store::{Finish, Message, MessageId};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::ChatBook;
 use super::stretches::{self, Stretches};
@@ -148,16 +149,17 @@ pub(super) fn keep(
     tasks: &Tasks,
 ) -> KeptReply {
     let (out, events) = mpsc::channel(REPLY_EVENTS_MAX);
+    let token = tasks.token().clone();
     tasks.spawn("kept-reply", async move {
         let mut path = Path::behind(begun);
         let come = tokio::select! {
             biased;
             () = out.closed() => None,
-            come = coming => Some(come.unwrap_or_else(|_| Err(NodeError::gone()))),
+            come = coming => Some(come.unwrap_or_else(|_| Err(no_word(&token)))),
         };
         let mut end = match come {
-            Some(Ok(reply)) => pass_on(&book, message, &mut path, reply, &out).await,
-            Some(Err(error)) => Some(refused(error)),
+            Some(Ok(reply)) => pass_on(&book, message, &mut path, reply, &out, &token).await,
+            Some(Err(error)) => Some(aborted(error)),
             None => None,
         };
         // Saved before the door hears of the end, so that what it reads back is whole.
@@ -170,6 +172,8 @@ pub(super) fn keep(
                 };
                 (finish, path.stretches.write(summary))
             }
+            // Whatever is said of its end then, and whoever was quicker to leave.
+            _ if token.is_cancelled() => (Finish::Interrupted, path.json()),
             Some(ReplyEvent::PipelineAborted { code, .. }) => {
                 (Finish::Failed { code: code.clone() }, path.json())
             }
@@ -184,8 +188,13 @@ pub(super) fn keep(
     KeptReply { events }
 }
 
-/// The end of a reply that never began.
-fn refused(error: NodeError) -> ReplyPiece {
+/// What is said of a reply that ends without a word: the node leaves, or what made it broke down.
+fn no_word(token: &CancellationToken) -> NodeError {
+    if token.is_cancelled() { NodeError::gone() } else { ErrorCode::WorkerCrashed.into() }
+}
+
+/// The end of a reply that never began, or ended without a word.
+fn aborted(error: NodeError) -> ReplyPiece {
     let (code, sentence) = (error.code.name().to_owned(), error.sentence);
     let event = ReplyEvent::PipelineAborted { code, sentence };
     ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None }
@@ -217,13 +226,15 @@ impl Unsaved {
     }
 }
 
-/// Passes events on until the last one, which is returned, or until nobody listens.
+/// Passes events on until the last one, which is returned, or until nobody listens. A reply that
+/// ends without a word gets a last one here.
 async fn pass_on(
     book: &ChatBook,
     message: MessageId,
     path: &mut Path,
     mut reply: Reply,
     out: &mpsc::Sender<ReplyPiece>,
+    token: &CancellationToken,
 ) -> Option<ReplyPiece> {
     let mut unsaved = Unsaved::default();
     let mut apart = Apart::new(reply.form.clone(), Thinking::after(path.begun.thought_ms));
@@ -236,7 +247,7 @@ async fn pass_on(
                 save_words(book, message, std::mem::take(&mut unsaved)).await;
             }
             piece = reply.events.recv() => {
-                let Some(piece) = piece else { break None };
+                let piece = piece.unwrap_or_else(|| aborted(no_word(token)));
                 if let ReplyEvent::TokenDelta { tokens, .. } = &piece.event {
                     // Also of one whose text is held back for now.
                     path.count(*tokens);
@@ -413,6 +424,46 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_reply_that_ends_without_a_word_is_told_and_kept_as_cut_and_not_as_stopped() {
+        for (begins, leaves) in [(true, false), (true, true), (false, false), (false, true)] {
+            let mut chats = Chats::in_memory().unwrap();
+            let talk = chats.create("x", 1).unwrap();
+            let asked = chats.add(talk, None, Role::User, "x", 1).unwrap();
+            let message = chats.begin_reply(talk, asked, "ember", 1).unwrap();
+            let book = ChatBook::start(chats, mpsc::channel(1).0, &Tasks::new()).unwrap();
+            let (answer, coming) = oneshot::channel();
+            if begins {
+                // Whatever makes it is gone behind its first word.
+                let (sender, events) = mpsc::channel(1);
+                sender.send(delta("One", 1)).await.unwrap();
+                let (model, prompt_ids) = ("ember".to_owned(), Sensitive(Vec::new()));
+                let form = ReplyForm::plain();
+                answer.send(Ok(Reply { model, prompt_ids, form, events })).unwrap();
+            } else {
+                drop(answer);
+            }
+            let tasks = Tasks::new();
+            let mut passed = keep(book.clone(), message, Begun::default(), coming, &tasks);
+            if leaves {
+                tasks.token().cancel();
+            }
+            let mut told = Vec::new();
+            while let Some(piece) = passed.events.recv().await {
+                told.push(piece.event);
+            }
+            let Some(ReplyEvent::PipelineAborted { code, .. }) = told.last() else {
+                panic!("it has no end: {told:?}");
+            };
+            let kept = book.run(move |books| books.kept.get(talk)).await.unwrap().messages;
+            let failed = Finish::Failed { code: "worker_crashed".to_owned() };
+            let expected =
+                if leaves { ("draining", Finish::Interrupted) } else { ("worker_crashed", failed) };
+            assert_eq!((code.as_str(), kept[1].finish.clone()), expected);
+            assert_eq!(kept[1].text.as_str(), if begins { "One" } else { "" });
+        }
+    }
+
+    #[tokio::test]
     async fn what_is_thought_is_kept_beside_the_words_and_counts_as_tokens() {
         let form = ReplyForm { thought: Thought::Perhaps, ..ReplyForm::plain() };
         let pieces = vec![
@@ -451,7 +502,7 @@ mod tests {
             let (mut answer, coming) = oneshot::channel();
             let mut kept = keep(book.clone(), message, Begun::default(), coming, &tasks);
             if is_refused {
-                let _ = answer.send(Err(NodeError::from(nook_base::ErrorCode::TooLong)));
+                let _ = answer.send(Err(NodeError::from(ErrorCode::TooLong)));
                 let end = kept.events.recv().await.unwrap().event;
                 assert!(
                     matches!(end, ReplyEvent::PipelineAborted { code, .. } if code == "too_long")

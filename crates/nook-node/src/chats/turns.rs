@@ -2,11 +2,13 @@
 
 use nook_base::clock;
 use nook_base::tasks::Tasks;
-use nook_store::{ChatsError, Conversation, ConversationId, Finish, Message, MessageId, Role};
+use nook_store::{
+    Chats, ChatsError, Conversation, ConversationId, Finish, Message, MessageId, Role,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use super::keeping::{self, Begun};
-use super::{Books, ChatBook, ChatEvent, role_view};
+use super::{Books, ChatBook, ChatEvent, role_view, told};
 use nook_api::views::ChatRole;
 use nook_api::{
     Answer, ChatMessage, GenerateRequest, NodeError, Prompt, Reach, SamplingParameters,
@@ -24,8 +26,6 @@ struct Prepared {
     prompt: Prompt,
     reach: Reach,
     begun: Begun,
-    /// Temporary conversations that made room.
-    ended: Vec<ConversationId>,
 }
 
 impl ChatBook {
@@ -42,11 +42,18 @@ impl ChatBook {
         let spawner = tasks.clone();
         tasks.spawn_until_cancelled("turn", async move {
             let outcome = async {
-                let prepared = book.run(move |books| prepare(books, turn)).await?;
-                for ended in prepared.ended {
-                    // As for the reply below.
+                let preparing = book.run(move |books| {
+                    let mut ended = Vec::new();
+                    let prepared = prepare(books, turn, &mut ended);
+                    Ok((prepared, ended))
+                });
+                let (prepared, ended) = preparing.await?;
+                // Also where the turn failed: other devices hold what they computed of them.
+                for ended in ended {
+                    // Nobody listens when the node leaves.
                     let _ = events.send(ChatEvent::Ended(ended.0)).await;
                 }
+                let prepared = prepared.map_err(told)?;
                 let request = GenerateRequest {
                     model,
                     prompt: prepared.prompt,
@@ -101,15 +108,40 @@ async fn placed(
     }
 }
 
+/// Prepares a turn, in a conversation that it begins where it names none. One that fails begins
+/// none. Temporary conversations that made room are in `ended`, either way.
+fn prepare(
+    books: &mut Books,
+    turn: Turn,
+    ended: &mut Vec<ConversationId>,
+) -> Result<Prepared, ChatsError> {
+    let now = clock::unix_seconds();
+    if let Some(id) = turn.conversation.map(ConversationId) {
+        return prepare_in(books.of(id), id, turn, now);
+    }
+    let title = title_of(&turn.text);
+    let id = match turn.start.temporary {
+        true => books.create_passing(&title, now, ended)?,
+        false => books.kept.create(&title, now)?,
+    };
+    let chats = books.of(id);
+    let prepared = arrange(chats, id, &turn).and_then(|()| prepare_in(chats, id, turn, now));
+    if prepared.is_err()
+        && let Err(error) = chats.delete(id)
+    {
+        tracing::warn!(%error, "an empty conversation stays of a turn that failed");
+    }
+    prepared
+}
+
 /// Adds what the person says and an empty reply, or takes up the reply that goes on; collects the
 /// branch that is answered.
-fn prepare(books: &mut Books, turn: Turn) -> Result<Prepared, ChatsError> {
-    let now = clock::unix_seconds();
-    let (conversation, ended) = match turn.conversation {
-        Some(id) => (ConversationId(id), Vec::new()),
-        None => start(books, &turn, now)?,
-    };
-    let chats = books.of(conversation);
+fn prepare_in(
+    chats: &mut Chats,
+    conversation: ConversationId,
+    turn: Turn,
+    now: u64,
+) -> Result<Prepared, ChatsError> {
     if let TurnText::More(reply) = turn.text {
         let kept = chats.get(conversation)?;
         let reply = MessageId(reply);
@@ -126,7 +158,7 @@ fn prepare(books: &mut Books, turn: Turn) -> Result<Prepared, ChatsError> {
             Prompt::Begun { messages, thought, reply }
         };
         let (reach, begun) = (reach(&kept, turn.reach), Begun::of(cut));
-        return Ok(Prepared { conversation, user, reply, prompt, reach, begun, ended });
+        return Ok(Prepared { conversation, user, reply, prompt, reach, begun });
     }
     let user = match &turn.text {
         TurnText::New { text, parent } => {
@@ -138,29 +170,18 @@ fn prepare(books: &mut Books, turn: Turn) -> Result<Prepared, ChatsError> {
     let kept = chats.get(conversation)?;
     let (prompt, reach) = (Prompt::Chat(told_so_far(&kept, user)), reach(&kept, turn.reach));
     let begun = Begun::default();
-    Ok(Prepared { conversation, user, reply, prompt, reach, begun, ended })
+    Ok(Prepared { conversation, user, reply, prompt, reach, begun })
 }
 
-/// Begins the conversation that a turn starts; names the temporary ones that it ended.
-fn start(
-    books: &mut Books,
-    turn: &Turn,
-    now: u64,
-) -> Result<(ConversationId, Vec<ConversationId>), ChatsError> {
-    let title = title_of(&turn.text);
-    let (id, ended) = if turn.start.temporary {
-        books.create_passing(&title, now)?
-    } else {
-        (books.kept.create(&title, now)?, Vec::new())
-    };
-    let chats = books.of(id);
+/// Sets how a conversation that a turn begins is to be answered.
+fn arrange(chats: &mut Chats, id: ConversationId, turn: &Turn) -> Result<(), ChatsError> {
     if !turn.start.instructions.is_empty() {
         chats.instruct(id, &turn.start.instructions)?;
     }
     if turn.reach == Reach::ThisDevice {
         chats.confine(id, true)?;
     }
-    Ok((id, ended))
+    Ok(())
 }
 
 /// A conversation that is kept to this device stays on it.
@@ -206,8 +227,10 @@ impl std::fmt::Debug for Prepared {
 #[cfg(test)]
 mod tests {
     use nook_base::Sensitive;
+    use nook_store::{INSTRUCTIONS_BYTES_MAX, MESSAGE_BYTES_MAX};
 
     use super::*;
+    use crate::chats::TEMPORARY_MAX;
     use crate::chats::tests::books;
     use nook_api::ChatStart;
 
@@ -234,6 +257,53 @@ mod tests {
                 Vec::new()
             }
         }
+    }
+
+    fn prepare(books: &mut Books, turn: Turn) -> Result<Prepared, ChatsError> {
+        super::prepare(books, turn, &mut Vec::new())
+    }
+
+    #[test]
+    fn a_turn_that_fails_begins_no_conversation() {
+        let mut books = books();
+        let long = "x".repeat(MESSAGE_BYTES_MAX + 1);
+        let instructions = Sensitive("x".repeat(INSTRUCTIONS_BYTES_MAX + 1));
+        for temporary in [false, true] {
+            let start = ChatStart { temporary, ..ChatStart::default() };
+            let begin = Turn { start, ..turn(None, new(&long, None)) };
+            let failed = prepare(&mut books, begin).unwrap_err();
+            assert!(matches!(failed, ChatsError::TooLong { .. }), "{failed}");
+            let start = ChatStart { temporary, instructions: instructions.clone() };
+            let begin = Turn { start, ..turn(None, new("Hello", None)) };
+            let failed = prepare(&mut books, begin).unwrap_err();
+            assert!(matches!(failed, ChatsError::InstructionsTooLong { .. }), "{failed}");
+            assert!(books.kept.list(9).unwrap().is_empty());
+            assert!(books.passing.list(9).unwrap().is_empty());
+        }
+        // One that was there before stays.
+        let first = prepare(&mut books, turn(None, new("Hello", None))).unwrap().conversation;
+        prepare(&mut books, turn(Some(first.0), new(&long, None))).unwrap_err();
+        assert_eq!(books.kept.get(first).unwrap().messages.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_temporary_chat_that_made_room_has_ended_also_where_the_turn_fails() {
+        let (events, mut told) = mpsc::channel(1);
+        let tasks = Tasks::new();
+        let book = ChatBook::start(Chats::in_memory().unwrap(), events, &tasks).unwrap();
+        let fill = |books: &mut Books| {
+            let begin = |number| books.create_passing("x", number, &mut Vec::new());
+            (0..TEMPORARY_MAX as u64).map(begin).collect::<Result<Vec<_>, _>>()
+        };
+        let oldest = book.run(fill).await.unwrap()[0];
+        let start = ChatStart { temporary: true, ..ChatStart::default() };
+        let text = new(&"x".repeat(MESSAGE_BYTES_MAX + 1), None);
+        let (answer, answered) = oneshot::channel();
+        book.say(Turn { start, ..turn(None, text) }, 0.0, &tasks, answer);
+        let Err(error) = answered.await.unwrap() else { panic!("it is too long") };
+        assert_eq!(error.code, nook_base::ErrorCode::TooLong);
+        let event = told.try_recv();
+        assert!(matches!(event, Ok(ChatEvent::Ended(id)) if id == oldest.0), "{event:?}");
     }
 
     #[test]
