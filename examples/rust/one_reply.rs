@@ -15,7 +15,7 @@ use anyhow::{Context as _, bail};
 use nook_api::views::ReplyEvent;
 use nook_api::{GenerateRequest, NodeHandle, Prompt, Reach, SamplingParameters};
 use nook_base::Sensitive;
-use nook_node::{HouseOptions, WorkerCommand};
+use nook_node::{NodeOptions, WorkerCommand};
 
 /// A node in a temporary home looks for no other device, and keeps its key in a file.
 const SETTINGS: &str = "[device]\nkeyring = \"off\"\n[distributed_inference]\nenabled = false\n";
@@ -48,7 +48,7 @@ async fn run(home: Option<PathBuf>) -> anyhow::Result<()> {
     };
     let program = std::env::current_exe().context("this program's own file cannot be found")?;
     let worker = WorkerCommand { program, arguments: vec!["worker".into()] };
-    let node = nook_node::start(HouseOptions { home: Some(home), worker }).await?;
+    let node = nook_node::start(NodeOptions { home: Some(home), worker }).await?;
     let outcome = reply(&node).await;
     // Also after an error: models leave the memory, and the home is free for the next start.
     node.shut_down().await;

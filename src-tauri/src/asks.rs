@@ -4,7 +4,7 @@
 //! `nook-api` into `ui/src/generated`, so that page and program cannot drift apart.
 
 use nook_api::doctor::Finding;
-use nook_api::views::{HouseView, Problem};
+use nook_api::views::{HouseholdView, Problem};
 use serde::{Deserialize, Serialize};
 
 /// News for the window, in order, for as long as it is open.
@@ -15,7 +15,7 @@ pub(crate) enum WindowNews {
     /// The house changed; the first one comes at once.
     House {
         /// The house as it is now.
-        house: Box<HouseView>,
+        house: Box<HouseholdView>,
     },
     /// The tray, or a notice, asked for a page.
     GoTo {

@@ -1,10 +1,10 @@
 //! A house as the views show it, for tests.
 
-use nook_api::views::HouseView;
+use nook_api::views::HouseholdView;
 use serde_json::{Value, json};
 
 /// A house at rest with two connected devices; `sharing` replaces what is said of lending.
-pub(crate) fn house(sharing: &Value) -> HouseView {
+pub(crate) fn house(sharing: &Value) -> HouseholdView {
     let mut resting = json!({
         "on": true, "state": "sharing", "answering": false, "streams": 0, "streams_max": 4, "paused": null,
         "status_line": "",

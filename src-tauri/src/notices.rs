@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nook_api::NodeHandle;
-use nook_api::views::{DeviceView, HouseView, PauseReason};
+use nook_api::views::{DeviceView, HouseholdView, PauseReason};
 use nook_base::clock;
 use tauri::{AppHandle, Manager};
 
@@ -105,7 +105,7 @@ struct Seen {
 impl Noticing {
     /// What is new in this view, if the owner wants notices. What came while they were off is no
     /// news later.
-    pub(crate) fn see(&mut self, view: &HouseView, now: Instant) -> Vec<Notice> {
+    pub(crate) fn see(&mut self, view: &HouseholdView, now: Instant) -> Vec<Notice> {
         let seen = Seen::of(view);
         let Some(before) = self.before.replace(seen) else { return Vec::new() };
         let joining = view.devices.iter().filter(|device| wants_to_join(device));
@@ -133,7 +133,7 @@ impl Noticing {
 }
 
 impl Seen {
-    fn of(view: &HouseView) -> Self {
+    fn of(view: &HouseholdView) -> Self {
         let joining = view.devices.iter().filter(|device| wants_to_join(device));
         Self {
             joining: joining.map(|device| device.id.clone()).collect(),
@@ -147,7 +147,7 @@ fn wants_to_join(device: &DeviceView) -> bool {
     device.pairing && !device.paired
 }
 
-fn is_on_battery(view: &HouseView) -> bool {
+fn is_on_battery(view: &HouseholdView) -> bool {
     view.sharing.paused.as_ref().is_some_and(|pause| pause.reason == PauseReason::Battery)
 }
 
@@ -177,7 +177,7 @@ pub(crate) async fn follow(app: AppHandle, house: NodeHandle) {
 
 /// Says that a fault has ended the node, unless the owner wants no notices or sees it in the
 /// window, and shows the window on a click.
-pub(crate) async fn tell_fault(app: AppHandle, last: Arc<HouseView>) {
+pub(crate) async fn tell_fault(app: AppHandle, last: Arc<HouseholdView>) {
     if !last.settings.is_on(SWITCH) || is_seen(&app, &Notice::Stopped) {
         return;
     }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use crate::household::{device, house, model};
 
-    fn with_devices(devices: &[Value]) -> HouseView {
+    fn with_devices(devices: &[Value]) -> HouseholdView {
         let mut view = house(&json!({}));
         let read = |device: &Value| serde_json::from_value(device.clone()).unwrap();
         view.devices = devices.iter().map(read).collect();

@@ -5,7 +5,7 @@ use std::io;
 
 use nook_api::NodeHandle;
 use nook_api::views::Wording;
-use nook_node::{HouseOptions, StartError, WorkerCommand};
+use nook_node::{NodeOptions, StartError, WorkerCommand};
 
 /// Why there is no house.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ impl HouseStartError {
 pub(crate) async fn start() -> Result<NodeHandle, HouseStartError> {
     let program = std::env::current_exe().map_err(HouseStartError::OwnFile)?;
     let worker = WorkerCommand { program, arguments: vec!["worker".into()] };
-    let house = nook_node::start(HouseOptions { home: None, worker }).await?;
+    let house = nook_node::start(NodeOptions { home: None, worker }).await?;
     let socket = nook_control::socket_name(house.runtime_folder());
     if let Err(error) = nook_control::serve(house.clone(), &socket, house.tasks()) {
         tracing::warn!(%error, "`nook` in a terminal cannot reach this node");

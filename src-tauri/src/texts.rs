@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use nook_api::views::{HouseView, PauseReason, PauseView};
+use nook_api::views::{HouseholdView, PauseReason, PauseView};
 use serde::Deserialize;
 use tokio::sync::watch;
 
@@ -122,7 +122,7 @@ impl Texts {
     }
 
     /// How sharing stands, in one line.
-    pub(crate) fn status_line(&self, view: &HouseView) -> String {
+    pub(crate) fn status_line(&self, view: &HouseholdView) -> String {
         let sharing = &view.sharing;
         let word = match &sharing.paused {
             Some(pause) => fill(&self.sharing_is, "how", &self.pause(pause)),

@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nook_api::views::{HouseView, PauseReason, SharingState};
+use nook_api::views::{HouseholdView, PauseReason, SharingState};
 use nook_api::{NodeError, NodeHandle, PauseFor, Sharing};
 use tauri::menu::{
     CheckMenuItem, CheckMenuItemBuilder, Menu, MenuEvent, MenuItem, MenuItemBuilder,
@@ -269,7 +269,7 @@ impl Tray {
     }
 
     /// Shows a view; the icon only where the state is another one, as setting it writes a file.
-    fn show(&self, view: &HouseView, before: Option<SharingState>, texts: &Texts) {
+    fn show(&self, view: &HouseholdView, before: Option<SharingState>, texts: &Texts) {
         log(self.status.set_text(texts.status_line(view)));
         log(self.share.set_checked(view.sharing.on));
         let paused = view.sharing.paused.as_ref();

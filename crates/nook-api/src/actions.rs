@@ -1,9 +1,9 @@
-//! Everything that can be asked of a node: each action once, with its arguments, its answer, and who may
-//! ask for it.
+//! Everything that can be asked of a node: each action once, with its arguments, its answer, and
+//! who may ask for it.
 //!
-//! `for [Window, Control]` names the front ends outside the node's own process; an empty list keeps an action to code
-//! that holds the [`NodeHandle`]. A new action is a line here, its handler in `nook-node`, a caller and a
-//! test (`cargo xtask tidy` looks for further lists of actions).
+//! `for [Window, Control]` names the front ends outside the node's own process; an empty list keeps
+//! an action to code that holds the [`NodeHandle`]. A new action is a line here, its handler in
+//! `nook-node`, a caller and a test (`cargo xtask tidy` looks for further lists of actions).
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -18,14 +18,14 @@ use crate::generation::{EmbedRequest, Embedded, GenerateRequest, Reply};
 use crate::handle::NodeHandle;
 use crate::requests::{PairTarget, PauseFor, PortSettings, Reach, Sharing, StartedTurn, Turn};
 use crate::views::{
-    ConversationView, DeviceView, DownloadAsk, DownloadView, ExportAsk, FoundView, HouseView,
+    ConversationView, DeviceView, DownloadAsk, DownloadView, ExportAsk, FoundView, HouseholdView,
     MessageView, ModelView, PairingView, PipelineView, PortRequestView, SettingAsk, TroubleView,
     Trust,
 };
 use crate::vitals::Vitals;
 
-/// What the node's event loop takes: the actions of the list, and what only code of its own process can
-/// ask, because the answer is a stream or holds what stays in the process.
+/// What the node's event loop takes: the actions of the list, and what only code of its own process
+/// can ask, because the answer is a stream or holds what stays in the process.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the methods of the handle say what each one does")]
 pub enum Command {
@@ -58,8 +58,8 @@ actions! {
         ) -> (), for [Window, Control];
         /// Ends the owner's pause before its time.
         resume_sharing as ResumeSharing() -> (), for [Window, Control];
-        /// Gives back all memory that no reply of this device needs, and lends nothing for a quarter of an
-        /// hour. Streams of other devices finish their step and end.
+        /// Gives back all memory that no reply of this device needs, and lends nothing for a
+        /// quarter of an hour. Streams of other devices finish their step and end.
         free_memory as FreeMemory() -> (), for [Window, Control];
     }
     group Devices in DeviceCommand: "Other devices, and what they see of this one." {
@@ -76,7 +76,8 @@ actions! {
             #[cfg_attr(feature = "bindings", ts(type = "string"))]
             code: Sensitive<String>,
         ) -> DeviceView, for [Window, Control];
-        /// Sets how far a paired device is trusted; takes effect on running streams within a second.
+        /// Sets how far a paired device is trusted; takes effect on running streams within a
+        /// second.
         set_trust as SetTrust(
             /// Id, short id or unique beginning of the name.
             device: String,
@@ -104,19 +105,19 @@ actions! {
             /// Its name.
             name: String,
         ) -> (), for [Window, Control];
-        /// Begins a download, or goes on with the one of the same file. The model joins the library once it
-        /// is here and checked. It goes on without whoever asked, and after a restart.
+        /// Begins a download, or goes on with the one of the same file. The model joins the library
+        /// once it is here and checked. It goes on without whoever asked, and after a restart.
         pull as Pull(
             /// An id of the catalogue, `hf:owner/repository/file.gguf` or an https address.
             source: String,
             /// What to call the model; absent: after its file.
             name: Option<String>,
         ) -> DownloadView, for [Window, Control];
-        /// Begins to copy a model that another device of the house has, or goes on with that. It is a
-        /// download like any other from then on.
+        /// Begins to copy a model that another device of the house has, or goes on with that. It is
+        /// a download like any other from then on.
         copy_model as CopyModel(
-            /// Its digest, its name there, or an id of the catalogue, which then must have the publisher's
-            /// bytes.
+            /// Its digest, its name there, or an id of the catalogue, which then must have the
+            /// publisher's bytes.
             model: String,
             /// A device that is asked before others.
             from: Option<String>,
@@ -128,11 +129,12 @@ actions! {
             /// What to do.
             ask: DownloadAsk,
         ) -> (), for [Window, Control];
-        /// Moves the models and unfinished downloads to another folder, or back to the usual one. Returns
-        /// once it is known whether that can be done; the view shows how far it is, and why it ended.
+        /// Moves the models and unfinished downloads to another folder, or back to the usual one.
+        /// Returns once it is known whether that can be done; the view shows how far it is, and why
+        /// it ended.
         move_models as MoveModels(
-            /// The folder; absent: the usual one. A path that is no text is refused, as the settings could
-            /// not hold it.
+            /// The folder; absent: the usual one. A path that is no text is refused, as the
+            /// settings could not hold it.
             #[serde(with = "crate::path_or_none")]
             #[cfg_attr(feature = "bindings", ts(type = "string | null"))]
             to: Option<PathBuf>,
@@ -241,8 +243,9 @@ actions! {
     }
     of the handle {
         /// The node and its household as they are now.
-        view as View by view_now -> HouseView, for [Control];
-        /// Ends the node in order. A front end answers before it asks: the node takes the channel with it.
+        view as View by view_now -> HouseholdView, for [Control];
+        /// Ends the node in order. A front end answers before it asks: the node takes the channel
+        /// with it.
         shut_down as ShutDown by shut_down -> (), for [Control];
     }
 }

@@ -1,5 +1,5 @@
-//! The window's TypeScript: the types of requests, responses and views, and a class with a method for each
-//! action that the window may ask for.
+//! The window's TypeScript: the types of requests, responses and views, and a class with a method
+//! for each action that the window may ask for.
 
 use ts_rs::{Config, ExportError, TS};
 
@@ -14,7 +14,7 @@ pub fn export(config: &Config) -> Result<(), ExportError> {
     Responses::export_all(config)?;
     Turn::export_all(config)?;
     TurnView::export_all(config)?;
-    views::HouseView::export_all(config)?;
+    views::HouseholdView::export_all(config)?;
     views::ReplyEvent::export_all(config)?;
     views::Problem::export_all(config)
 }

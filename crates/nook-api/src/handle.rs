@@ -1,9 +1,9 @@
 //! The handle that code of the node's own process holds: window, port and control socket.
 //!
-//! [`NodeHandle`] is cheap to clone and holds no state of its own: each method puts one [`Command`] into
-//! the inbox of the node's event loop and waits for its answer; [`NodeHandle::view`] watches what the loop
-//! publishes. Dropping a reply's stream ends the reply. The methods for actions are written by the list in
-//! `actions`.
+//! [`NodeHandle`] is cheap to clone and holds no state of its own: each method puts one [`Command`]
+//! into the inbox of the node's event loop and waits for its answer; [`NodeHandle::view`] watches
+//! what the loop publishes. Dropping a reply's stream ends the reply. The methods for actions are
+//! written by the list in `actions`.
 
 use std::fmt;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::actions::{Command, Request, Response};
 use crate::error::NodeError;
 use crate::generation::{EmbedRequest, Embedded, GenerateRequest, Reply};
 use crate::requests::{PortSettings, StartedTurn, Turn};
-use crate::views::{HouseView, PortRequestView, TroubleView};
+use crate::views::{HouseholdView, PortRequestView, TroubleView};
 
 /// Commands that may wait for the loop; a caller beyond them waits until there is room.
 pub const INBOX_COMMANDS_MAX: usize = 64;
@@ -44,8 +44,9 @@ pub struct NodeParts {
     /// The inbox of the event loop.
     pub inbox: mpsc::Sender<Command>,
     /// What the loop publishes.
-    pub view: watch::Receiver<Arc<HouseView>>,
-    /// Tells whose key of the port a text is, in a time that tells nothing about how much of it is right.
+    pub view: watch::Receiver<Arc<HouseholdView>>,
+    /// Tells whose key of the port a text is, in a time that tells nothing about how much of it is
+    /// right.
     pub port_keys: Arc<KeyLookup>,
     /// The tasks of the node.
     pub tasks: Tasks,
@@ -90,18 +91,18 @@ impl NodeHandle {
 
     /// The node and its household as they are now, and every change.
     #[must_use]
-    pub fn view(&self) -> watch::Receiver<Arc<HouseView>> {
+    pub fn view(&self) -> watch::Receiver<Arc<HouseholdView>> {
         self.parts.view.clone()
     }
 
     /// The node and its household as they are now.
     #[must_use]
-    pub fn now(&self) -> Arc<HouseView> {
+    pub fn now(&self) -> Arc<HouseholdView> {
         self.parts.view.borrow().clone()
     }
 
     /// The same as an answer to a request.
-    pub(crate) async fn view_now(&self) -> HouseView {
+    pub(crate) async fn view_now(&self) -> HouseholdView {
         (*self.now()).clone()
     }
 
@@ -136,8 +137,8 @@ impl NodeHandle {
         &self.parts.runtime_folder
     }
 
-    /// Whose key of the port this is now, if it is one, in a time that tells nothing about how much of
-    /// it is right. Asks nobody: wrong keys cost the node nothing.
+    /// Whose key of the port this is now, if it is one, in a time that tells nothing about how much
+    /// of it is right. Asks nobody: wrong keys cost the node nothing.
     #[must_use]
     pub fn port_key_holder(&self, presented: &str) -> Option<PortKeyHolder> {
         (self.parts.port_keys)(presented)
@@ -158,8 +159,8 @@ impl NodeHandle {
         self.ask(|answer| Command::Embed { request, answer }).await
     }
 
-    /// Says something in a kept conversation; comes back as soon as it is kept and the reply has a place, be
-    /// it in the queue. What goes wrong later ends the reply.
+    /// Says something in a kept conversation; comes back as soon as it is kept and the reply has a
+    /// place, be it in the queue. What goes wrong later ends the reply.
     pub async fn say(&self, turn: Turn) -> Result<StartedTurn, NodeError> {
         self.ask(|answer| Command::Say { turn, answer }).await
     }
@@ -179,8 +180,8 @@ impl NodeHandle {
         self.ask(|answer| Command::PortState { on, base_url, problem, answer }).await
     }
 
-    /// Leaves in order: new prompts are refused, running ones end, peers are told, workers end, tasks are
-    /// joined. Returns when all of that is done or its limit is over.
+    /// Leaves in order: new prompts are refused, running ones end, peers are told, workers end,
+    /// tasks are joined. Returns when all of that is done or its limit is over.
     pub async fn shut_down(&self) {
         let (done, wait) = oneshot::channel();
         if self.parts.inbox.send(Command::ShutDown(done)).await.is_ok() {

@@ -54,7 +54,7 @@ pub use wording::Wording;
 
 view! {
 /// The whole house as a window sees it.
-struct HouseView {
+struct HouseholdView {
     /// This device.
     pub me: MeView,
     /// Lending.
@@ -63,8 +63,8 @@ struct HouseView {
     pub devices: Vec<DeviceView>,
     /// Models on this device, built-in first, then by name.
     pub models: Vec<ModelView>,
-    /// The name of the model that answers where nobody has chosen one: the newest that was added, else the
-    /// built-in one; absent while there is none.
+    /// The name of the model that answers where nobody has chosen one: the newest that was added,
+    /// else the built-in one; absent while there is none.
     #[serde(default)]
     pub default_model: Option<String>,
     /// Models that could be here, smallest first.
@@ -158,8 +158,8 @@ struct SharingView {
     /// Devices that are helped now, by name.
     #[serde(default)]
     pub guests: Vec<GuestView>,
-    /// What was computed for others in the last seven days, oldest first; days without anything are left
-    /// out.
+    /// What was computed for others in the last seven days, oldest first; days without anything are
+    /// left out.
     #[serde(default)]
     pub lent_days: Vec<LentDayView>,
     /// One line for the tray: `Sharing · 2 devices · idle`.
@@ -185,8 +185,8 @@ view! {
 struct LentDayView {
     /// Days since 1970-01-01 by the local calendar.
     pub day: u32,
-    /// Tokens of their prompts and replies that went through layers of this device; one that came twice
-    /// counts twice.
+    /// Tokens of their prompts and replies that went through layers of this device; one that came
+    /// twice counts twice.
     pub tokens: u64,
 }
 }
@@ -342,8 +342,8 @@ struct ReplySummary {
     /// devices of this route.
     #[serde(default)]
     pub resumed_tokens: u32,
-    /// Positions that the last part of the model computed for this reply, those computed twice counted
-    /// twice.
+    /// Positions that the last part of the model computed for this reply, those computed twice
+    /// counted twice.
     #[serde(default)]
     pub computed_tokens: u32,
     /// Hand-overs, in order.
@@ -375,7 +375,8 @@ enum ReplyEvent {
         /// Reply tokens so far.
         tokens: u32,
     },
-    /// More of what the model thinks before it answers. Only replies of kept conversations tell it apart.
+    /// More of what the model thinks before it answers. Only replies of kept conversations tell it
+    /// apart.
     ThoughtDelta {
         /// The text.
         text: String,
@@ -453,8 +454,8 @@ struct PipelineView {
     pub last: Option<DecisionView>,
     /// What was measured so far, this device first.
     pub measured: Vec<MeasuredView>,
-    /// Which layers were asked of other devices, for the model that was used last; absent while they
-    /// are best where they are.
+    /// Which layers were asked of other devices, for the model that was used last; absent while
+    /// they are best where they are.
     pub placement: Option<PlacementView>,
 }
 }

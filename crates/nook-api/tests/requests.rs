@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use nook_api::views::PortView;
 use nook_api::{
-    ACTIONS, Calls, Command, FrontEnd, NodeCalls as _, NodeHandle, NodeParts,
-    PairTarget, PauseFor, Request, Response, TurnText, UnexpectedResponse,
+    ACTIONS, Calls, Command, FrontEnd, NodeCalls as _, NodeHandle, NodeParts, PairTarget, PauseFor,
+    Request, Response, SettingCommand, TurnText, UnexpectedResponse,
 };
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, Sensitive};
@@ -160,7 +160,8 @@ async fn a_front_end_gets_what_is_open_to_it_and_the_loop_never_hears_of_the_res
 
     let renaming = handle.call(FrontEnd::Window, Request::SetName { name: "Attic".to_owned() });
     let serving = async {
-        let Some(Command::Settings(SettingCommand::SetName { name, answer })) = commands.recv().await
+        let Some(Command::Settings(SettingCommand::SetName { name, answer })) =
+            commands.recv().await
         else {
             panic!("another command")
         };

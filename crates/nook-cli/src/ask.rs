@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 use nook_api::doctor::Verdict;
 use nook_api::views::{
-    DeviceView, GuestView, HouseView, LendView, PairingView, SharingView, Trust,
+    DeviceView, GuestView, HouseholdView, LendView, PairingView, SharingView, Trust,
 };
 use nook_api::{NodeCalls as _, PairTarget, PauseFor, Sharing};
 use nook_control::Client;
@@ -165,7 +165,7 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
     Ok(ExitCode::SUCCESS)
 }
 
-fn list_devices(view: &HouseView) {
+fn list_devices(view: &HouseholdView) {
     output::line(format!("This device: {} ({})", view.me.name, view.me.short_id));
     if view.devices.is_empty() {
         output::line(
@@ -207,7 +207,7 @@ const COMPARE_SENTENCE: &str = "Read it out to each other: if both screens show 
 
 /// The paired device that is meant, as the node understands it: by id, short id, name, or a unique
 /// beginning of its name.
-fn paired<'a>(view: &'a HouseView, device: &str) -> anyhow::Result<&'a DeviceView> {
+fn paired<'a>(view: &'a HouseholdView, device: &str) -> anyhow::Result<&'a DeviceView> {
     let lower = device.trim().to_lowercase();
     let all = || view.devices.iter().filter(|one| one.paired);
     let is_id =
@@ -225,7 +225,7 @@ fn paired<'a>(view: &'a HouseView, device: &str) -> anyhow::Result<&'a DeviceVie
     }
 }
 
-fn show_safety_number(view: &HouseView, device: &str, json: bool) -> anyhow::Result<()> {
+fn show_safety_number(view: &HouseholdView, device: &str, json: bool) -> anyhow::Result<()> {
     let one = paired(view, device)?;
     let Some(number) = &one.safety_number else {
         bail!("the node did not say the safety number; is it of an earlier version?");
@@ -327,7 +327,7 @@ async fn examine(home: Option<PathBuf>, doctor: Doctor) -> anyhow::Result<ExitCo
     Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-pub(crate) async fn view(client: &Client) -> anyhow::Result<HouseView> {
+pub(crate) async fn view(client: &Client) -> anyhow::Result<HouseholdView> {
     Ok(client.view().await?)
 }
 

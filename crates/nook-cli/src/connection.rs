@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use nook_api::NodeHandle;
 use nook_control::Client;
-use nook_node::HouseOptions;
+use nook_node::NodeOptions;
 
 use crate::endings::Failure;
 
@@ -57,7 +57,7 @@ impl Connection {
 pub(crate) async fn start(home: Option<PathBuf>) -> anyhow::Result<NodeHandle> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let worker = nook_node::WorkerCommand { program, arguments: vec!["worker".into()] };
-    Ok(nook_node::start(HouseOptions { home, worker }).await?)
+    Ok(nook_node::start(NodeOptions { home, worker }).await?)
 }
 
 /// A client of the node of `home`, which may not be running.

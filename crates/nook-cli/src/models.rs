@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
 use nook_api::NodeCalls as _;
 use nook_api::views::{
-    CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, HouseView,
+    CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, HouseholdView,
     InHouseView, ModelView, Problem,
 };
 use nook_base::ErrorCode;
@@ -197,7 +197,7 @@ async fn in_house(connection: &Connection, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn in_house_table(house: &HouseView) {
+fn in_house_table(house: &HouseholdView) {
     let row = |model: &InHouseView| {
         let note = match (way_word(house, model.copy.as_deref()), model.room) {
             (Some(word), _) => word,
@@ -220,7 +220,7 @@ fn in_house_table(house: &HouseView) {
 }
 
 /// What the download with this key does, where another list shows it.
-fn way_word(house: &HouseView, key: Option<&str>) -> Option<&'static str> {
+fn way_word(house: &HouseholdView, key: Option<&str>) -> Option<&'static str> {
     let download = house.downloads.iter().find(|it| Some(it.key.as_str()) == key);
     download.map(|it| state_word(it.state))
 }
@@ -287,7 +287,7 @@ async fn show(
 }
 
 /// It is in the list no more: the model is here, or somebody deleted the download.
-fn over(house: &HouseView, name: &str, json: bool) -> anyhow::Result<ExitCode> {
+fn over(house: &HouseholdView, name: &str, json: bool) -> anyhow::Result<ExitCode> {
     let Some(model) = house.models.iter().find(|it| it.name.eq_ignore_ascii_case(name)) else {
         bail!(
             "{name} is neither here nor on its way: its download was deleted, or it is here under another name (nook models)"
@@ -333,7 +333,7 @@ fn problem_of(download: &DownloadView) -> Option<&str> {
     download.problem.as_ref().map(|problem| problem.sentence.as_str())
 }
 
-fn list(house: &HouseView, json: bool) {
+fn list(house: &HouseholdView, json: bool) {
     if json {
         return output::json(&house.models);
     }
@@ -378,7 +378,7 @@ fn list(house: &HouseView, json: bool) {
     );
 }
 
-fn catalogue(house: &HouseView, json: bool) {
+fn catalogue(house: &HouseholdView, json: bool) {
     if json {
         return output::json(&house.catalogue);
     }

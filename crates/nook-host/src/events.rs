@@ -28,7 +28,7 @@ use super::terms::{CopyPass, Given, Guest, NamedCalls, Terms};
 use nook_api::Sharing;
 use nook_resources::adverts::Heard;
 use nook_resources::catalogue::Entry;
-use nook_resources::gauges::Gauges;
+use nook_resources::estimates::Estimates;
 use nook_resources::workers::MemoryShares;
 
 /// Something that happened.
@@ -183,7 +183,7 @@ pub struct Surroundings<'a> {
     /// What other devices offer.
     pub heard: &'a BTreeMap<PeerId, Heard>,
     /// How fast this device computes.
-    pub gauges: &'a Gauges,
+    pub estimates: &'a Estimates,
     /// Devices with a link.
     pub linked: &'a [PeerId],
     /// Replies of this device under way.

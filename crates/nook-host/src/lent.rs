@@ -4,7 +4,7 @@ use nook_base::{LayerRange, ModelDigest, ModelPart};
 use nook_plan::{least_covered, most_needed};
 
 use nook_resources::catalogue::Entry;
-use nook_resources::shelf::FilePlace;
+use nook_resources::open_models::FilePlace;
 
 /// Positions for which a guest's cache is counted when it is decided how many layers fit.
 const TYPICAL_POSITIONS: u32 = 4096;

@@ -22,8 +22,9 @@ use nook_pipeline::{HopVisit, PrefixHashes};
 use nook_plan::Place;
 use nook_text::{Sampler, SamplerSettings, SamplingParameters};
 use nook_wire::{
-    IdsAssembly, LocalMessage, LogitRows, Message, ResumePoint, WholeAsk, WholeFinish, WholeIds,
-    WholeSampling, WholeTokens, WireError, WorkerMessage, chunks_of, ids_for_own_device,
+    IdsAssembly, LocalMessage, LogitRows, Message, OffloadFinish, OffloadIds, OffloadRequest,
+    OffloadSampling, OffloadTokens, ResumePoint, WireError, WorkerMessage, chunks_of,
+    ids_for_own_device,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -32,8 +33,8 @@ use super::lent::Lent;
 use super::refusal::{error, worker_error};
 use super::terms::{OwnGuest, Terms};
 use super::tools::Tools;
-use nook_resources::shelf::{Listed, OpenModel};
-use nook_resources::whole_ids::{NoIds, read_ids};
+use nook_resources::offload_ids::{NoIds, read_ids};
+use nook_resources::open_models::{Listed, OpenModel};
 
 /// How often the asker hears, while a long prompt is read, that it is being read.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
@@ -58,7 +59,7 @@ enum Over {
 /// Runs one request to its end.
 pub(crate) async fn host(
     own: OwnGuest,
-    ask: &WholeAsk,
+    ask: &OffloadRequest,
     call: Call<Message>,
     (terms, tools): (&Terms, &Tools),
 ) {
@@ -90,7 +91,7 @@ fn refused<T>(code: ErrorCode) -> Result<T, Over> {
 
 async fn run(
     own: &OwnGuest,
-    ask: &WholeAsk,
+    ask: &OffloadRequest,
     (to_asker, from_asker): (&mut CallSender<Message>, &mut CallReceiver<Message>),
     (terms, tools): (&Terms, &Tools),
 ) -> Result<(), Over> {
@@ -98,7 +99,7 @@ async fn run(
     let (lent, stream) = admitted(ask, terms)?;
     let stream = (stream, terms.usage.enter(own.pass.peer()));
     let listed = Listed { name: lent.name.clone(), digest: lent.model, path: lent.path.clone() };
-    let model = tools.shelf.open(listed).await;
+    let model = tools.open_models.open(listed).await;
     let model = model.map_err(|problem| error(problem.code, &problem.sentence))?;
     check(&model, ask, lent.layers)?;
     tracing::info!(peer = ?own.pass.peer(), model = ?lent.model, "running a whole request");
@@ -106,7 +107,7 @@ async fn run(
     send(Message::Opened { position: 0 }, to_asker).await?;
     let reading = read_ids(from_asker, IdsAssembly::of_ask(ask));
     let read = tokio::time::timeout(ASKER_LIMIT, reading).await.map_err(|_| Over::Left)?;
-    let WholeIds { ids, biases } = read?;
+    let OffloadIds { ids, biases } = read?;
     let vocabulary = model.tokenizer.vocabulary_len();
     if ids.iter().chain(biases.iter().map(|(id, _)| id)).any(|id| *id as usize >= vocabulary) {
         return Err(bad("a token id is larger than the model's vocabulary"));
@@ -134,7 +135,7 @@ async fn run(
 
 /// The model, where all of it is lent and a stream is free.
 fn admitted<'a>(
-    ask: &WholeAsk,
+    ask: &OffloadRequest,
     terms: &'a Terms,
 ) -> Result<(&'a Lent, OwnedSemaphorePermit), Over> {
     let lent = terms.lent.iter().find(|lent| lent.model == ask.model);
@@ -149,7 +150,7 @@ fn admitted<'a>(
 }
 
 /// Whether the request fits the model and what is lent of it, by its counts alone.
-fn check(model: &OpenModel, ask: &WholeAsk, lent: LayerRange) -> Result<(), Over> {
+fn check(model: &OpenModel, ask: &OffloadRequest, lent: LayerRange) -> Result<(), Over> {
     let shape = &model.shape;
     if lent != LayerRange::all(shape.layers) {
         let sentence =
@@ -171,7 +172,7 @@ fn bad(sentence: &str) -> Over {
 }
 
 /// The sampler's settings; what is out of range is refused as from any client.
-fn settings(asked: &WholeSampling) -> Result<SamplerSettings, Over> {
+fn settings(asked: &OffloadSampling) -> Result<SamplerSettings, Over> {
     let parameters = SamplingParameters {
         temperature: Some(asked.temperature),
         top_k: Some(asked.top_k),
@@ -210,7 +211,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     async fn open(
         (guest, lent): (PeerId, &Lent),
-        (model, ask): (&'a OpenModel, &WholeAsk),
+        (model, ask): (&'a OpenModel, &OffloadRequest),
         ids: Sensitive<Vec<u32>>,
         (terms, tools): (&'a Terms, &'a Tools),
     ) -> Result<Self, Over> {
@@ -266,7 +267,7 @@ impl<'a> Run<'a> {
         sampler: &mut Sampler,
         tokens_max: u32,
         to_asker: &mut CallSender<Message>,
-    ) -> Result<WholeFinish, Over> {
+    ) -> Result<OffloadFinish, Over> {
         let mut logits = self.prefill(to_asker).await?;
         for token in 1..=tokens_max {
             let chosen = sampler.sample(&logits, &self.history);
@@ -274,7 +275,7 @@ impl<'a> Run<'a> {
                 Over::Refused(error(ErrorCode::CorruptActivation, &wrong.to_string()))
             })?;
             if self.model.tokenizer.is_end_of_turn(id) {
-                return Ok(WholeFinish::Stop);
+                return Ok(OffloadFinish::Stop);
             }
             self.history.0.push(id);
             self.marks.push(id);
@@ -289,7 +290,7 @@ impl<'a> Run<'a> {
                 logits = self.compute(1, LogitRows::Last).await?;
             }
         }
-        Ok(WholeFinish::Length)
+        Ok(OffloadFinish::Length)
     }
 
     /// Reads the prompt in pieces, so that the conversations of others go on meanwhile; the logits
@@ -321,8 +322,8 @@ impl<'a> Run<'a> {
         let compute_us = std::mem::take(&mut self.compute_us);
         let queue_us = std::mem::take(&mut self.queue_us);
         let positions = self.position.saturating_sub(self.kept);
-        let head = WholeTokens { positions, count, compute_us, queue_us };
-        send(Message::WholeTokens(head), to_asker).await
+        let head = OffloadTokens { positions, count, compute_us, queue_us };
+        send(Message::OffloadTokens(head), to_asker).await
     }
 
     /// Computes the next `count` positions of the history.

@@ -10,7 +10,7 @@ use nook_base::{ErrorCode, LayerRange, ModelPart};
 use nook_mux::Call;
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, Ticket};
-use nook_wire::{Message, Open, Want, WholeAsk, WireError, WireMessage, WorkerMessage};
+use nook_wire::{Message, OffloadRequest, Open, Want, WireError, WireMessage, WorkerMessage};
 
 use self::meter::Meter;
 use super::chain::{self, Chains};
@@ -72,7 +72,7 @@ enum Begun {
     /// Steps of another device's stream; the gate is asked about that one.
     Relay(Box<Ticket>),
     /// A whole request, of which no id has come yet.
-    Whole(Box<WholeAsk>),
+    Whole(Box<OffloadRequest>),
     /// A model's file, which another gate decides on.
     Copy(Want),
     /// The other side has left.
@@ -92,7 +92,7 @@ async fn open(
     let open = match message {
         Message::Open(open) => open,
         Message::Relay(ticket) => return Ok(Begun::Relay(ticket)),
-        Message::WholeAsk(ask) => return Ok(Begun::Whole(ask)),
+        Message::OffloadRequest(ask) => return Ok(Begun::Whole(ask)),
         Message::Want(want) => return Ok(Begun::Copy(want)),
         _ => return Err(error(ErrorCode::BadRequest, "a call begins with OPEN")),
     };
@@ -154,7 +154,7 @@ mod tests {
     use nook_base::{ActivationDtype, ModelDigest};
 
     use super::*;
-    use nook_resources::shelf::FilePlace;
+    use nook_resources::open_models::FilePlace;
 
     fn wish(model: u8, start: u32, len: u32) -> Open {
         Open {

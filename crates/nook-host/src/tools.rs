@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use super::events::HostEvent;
 use super::giving::Giving;
 use nook_resources::adverts::AdvertBook;
-use nook_resources::shelf::Shelf;
+use nook_resources::open_models::OpenModelCache;
 use nook_resources::workers::Workers;
 
 /// Handles that every call of a guest gets. Clones share them.
@@ -19,7 +19,7 @@ pub struct Tools {
     /// Worker processes of this device.
     pub workers: Workers,
     /// Where models are opened for whole requests.
-    pub shelf: Shelf,
+    pub open_models: OpenModelCache,
     /// Who may be sent results.
     pub book: watch::Receiver<Arc<AdvertBook>>,
     /// Models that are given to other devices.

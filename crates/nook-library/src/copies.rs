@@ -1,7 +1,7 @@
 //! Models between the devices of the house: one download for all of them.
 //!
 //! ```text
-//! giver (`host`): library ──► given ──HAVE──► bulletins   taker: HAVE ──► heard ──► holders ──► the window
+//! giver (`host`): library ──► given ──HAVE──► outbox   taker: HAVE ──► heard ──► holders ──► the window
 //!        call with WANT ──► gate ──► giving ──PIECE──►            taking ──► nook-fetch ──► downloads
 //! ```
 //!

@@ -8,7 +8,7 @@
 //! The folder is looked at once a second. While a chosen one is not there nothing is deleted, made
 //! or loaded into it; when it is back its models are read again.
 //!
-//! [`FilePlace`]: nook_resources::shelf::FilePlace
+//! [`FilePlace`]: nook_resources::open_models::FilePlace
 
 use std::path::{Path, PathBuf};
 

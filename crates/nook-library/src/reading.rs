@@ -8,7 +8,7 @@ use nook_api::views::{Trouble, TroubleView, Wording};
 use nook_base::{ErrorCode, ModelDigest};
 use nook_model::ModelFile;
 use nook_resources::catalogue::Entry;
-use nook_resources::shelf::{FilePlace, Listed, open_file};
+use nook_resources::open_models::{FilePlace, Listed, open_file};
 use nook_store::{FileState, ImportError, ModelEntry};
 
 /// What the library holds.

@@ -103,7 +103,7 @@ impl State {
             Effect::Drop(Some(peer), kept) => self.say_drop(peer, kept),
             Effect::AskToHold(peer, wish) => {
                 // A link that is gone is asked again when it is back and looked at.
-                self.bulletins.post(peer, Message::Place(wish));
+                self.outbox.post(peer, Message::Place(wish));
             }
             Effect::PublishBook => self.publish_book(),
             Effect::Advertise => self.tell_host(HostEvent::AdvertsChanged),
@@ -175,9 +175,9 @@ impl State {
         let sees = |peer: &PeerId| whole && gate.check(*peer, Purpose::RemoteWhole).is_ok();
         let may_see = self.devices.peers().list().iter().map(|peer| peer.id).filter(sees).collect();
         self.ask(Event::TrustChanged { may_see });
-        for peer in self.bulletins.peers() {
+        for peer in self.outbox.peers() {
             if !self.devices.gate().level(peer).may_connect() {
-                self.bulletins.say_now(peer);
+                self.outbox.say_now(peer);
             }
         }
     }
@@ -185,10 +185,10 @@ impl State {
     /// Tells a device to drop what it keeps, as soon as there is a link to it.
     pub(crate) fn say_drop(&mut self, peer: PeerId, kept: KeptHistory) {
         // A link of which the house has not heard yet counts from then on.
-        if self.links.link(peer).is_some() && self.bulletins.hears(peer) {
-            self.bulletins.post(peer, Message::DropKept(kept));
+        if self.links.link(peer).is_some() && self.outbox.hears(peer) {
+            self.outbox.post(peer, Message::DropKept(kept));
         } else if self.devices.peers().get(peer).is_some() {
-            self.bulletins.owe(peer, kept);
+            self.outbox.owe(peer, kept);
         }
     }
 

@@ -17,8 +17,8 @@ use std::time::Instant;
 
 use nook_api::views::{DeviceTrouble, DeviceView, PairingView, Trouble, TroubleView, Trust};
 use nook_api::{Answer, DeviceCommand, NodeError, PairTarget};
+use nook_base::PeerId;
 use nook_base::limits::ADVERT_LIFE_SILENCES;
-use nook_base::{ErrorCode, PeerId};
 use nook_find::{Sighting, Tag};
 use nook_host::HostEvent;
 use nook_library::LibraryEvent;
@@ -380,8 +380,8 @@ impl Devices {
                 self.push(DeviceEffect::Host(HostEvent::DropKept { peer, kept }));
             }
             Message::Advert(advert) => self.on_advert(peer, advert, around),
-            Message::WholeOffers(offers) => {
-                self.push(DeviceEffect::Requester(Event::WholeOffers(peer, offers)));
+            Message::OffloadOffers(offers) => {
+                self.push(DeviceEffect::Requester(Event::OffloadOffers(peer, offers)));
             }
             Message::Have(have) => {
                 self.push(DeviceEffect::Library(LibraryEvent::Have(peer, have)));

@@ -3,7 +3,7 @@
 //! Each arm answers at once, or hands its answer on to whatever takes longer. An answer that nobody
 //! waits for any more is dropped.
 
-use nook_api::{ChatCommand, Command, DeviceCommand, PortCommand, SettingCommand, SharingCommand};
+use nook_api::{ChatCommand, Command, PortCommand, SettingCommand, SharingCommand};
 
 use crate::chats::ended_by;
 use crate::devices::DeviceEvent;

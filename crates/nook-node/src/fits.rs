@@ -9,8 +9,8 @@ use nook_base::limits::{HOPS_MAX, PREFILL_CHUNK_POOLED_TOKENS};
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, PeerId, clock};
 use nook_fetch::Costs;
 use nook_plan::{
-    Device, Ends, EndsHeld, Link, ModelCosts, Owner, Place, Request, Situation, Speed, Standing,
-    Walk, WholeElsewhere, Width, plan,
+    Device, Ends, EndsHeld, Execution, Link, ModelCosts, OffloadPolicy, Owner, Place, Request,
+    Situation, Speed, Standing, Width, plan,
 };
 
 use nook_api::views::{FitKind, FitView};
@@ -140,14 +140,14 @@ impl Basis {
             chunk: PREFILL_CHUNK_POOLED_TOKENS,
             ends: Ends { prefix, suffix, width: Width::Free },
             hops_max: HOPS_MAX,
-            whole: WholeElsewhere::Refused,
+            whole: OffloadPolicy::Refused,
         };
         let situation = Situation { model, request: &request, here: &here, others: &others };
         let Ok(decision) = plan(&situation) else { return none() };
         if decision.alone.is_ok() {
             return FitView { kind: FitKind::Here, devices: Vec::new() };
         }
-        let Walk::Route(route) = &decision.plan.walk else { return none() };
+        let Execution::Route(route) = &decision.plan.execution else { return none() };
         // A route may come by the same device twice; people read it once.
         let is_used = |lender: &&Lender| {
             route.segments().iter().any(|it| it.place == Place::Peer(lender.peer))

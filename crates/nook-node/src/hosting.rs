@@ -30,7 +30,7 @@ impl State {
 
     /// What the lending side wants done about `event`.
     pub(crate) fn host_effects(&mut self, event: HostEvent) -> Vec<HostEffect> {
-        let linked = self.bulletins.peers();
+        let linked = self.outbox.peers();
         let context = Surroundings {
             now: clock::now(),
             unix_seconds: clock::unix_seconds(),
@@ -41,7 +41,7 @@ impl State {
             gate: self.devices.gate(),
             models: self.library.entries(),
             heard: self.devices.heard(),
-            gauges: self.requester.gauges(),
+            estimates: self.requester.estimates(),
             linked: &linked,
             replies: self.replies_running(),
             fresh_key: Sensitive(rand::random()),
@@ -51,10 +51,10 @@ impl State {
 
     fn perform_for_host(&mut self, effect: HostEffect) {
         match effect {
-            HostEffect::Tell(peer, message) => self.bulletins.post(peer, message),
+            HostEffect::Tell(peer, message) => self.outbox.post(peer, message),
             HostEffect::SayNow => {
-                for peer in self.bulletins.peers() {
-                    self.bulletins.say_now(peer);
+                for peer in self.outbox.peers() {
+                    self.outbox.say_now(peer);
                 }
             }
             HostEffect::StopOwnProbe => self.ask(Event::Lending),

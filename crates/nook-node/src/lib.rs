@@ -4,7 +4,7 @@
 //! [`start()`] reads the home and starts the parts (`start`); the loop (`running`) owns the `state`
 //! and handles one thing at a time: commands of front ends (`dispatch`), what links and discovery
 //! report goes to `devices`, which `linking` joins to it; what linked devices are told to
-//! `bulletins`. What this device computes for others is decided by `host`, which `hosting` joins to
+//! `outbox`. What this device computes for others is decided by `host`, which `hosting` joins to
 //! the loop; its own replies, what is measured and which layers lie where by `requester`, which
 //! `asking` joins to it. Both compute with `resources`. The models of this device, those that are
 //! on their way and the folder of all of them belong to `nook-library`, which `library` joins to
@@ -13,7 +13,6 @@
 //! plain types of `nook-api`.
 
 mod asking;
-mod bulletins;
 mod chats;
 mod devices;
 mod dispatch;
@@ -25,6 +24,7 @@ mod linking;
 mod log;
 mod meters;
 mod mishaps;
+mod outbox;
 mod port;
 mod preferences;
 mod present;
@@ -44,7 +44,7 @@ pub use nook_machine::seconds_to_clock;
 pub use nook_plan::even_split;
 pub use nook_shard::{WorkerCommand, worker_main};
 pub use start::{
-    HouseOptions, StartError, WindowChoices, data_folder, runtime_folder, start, window_choices,
+    NodeOptions, StartError, WindowChoices, data_folder, runtime_folder, start, window_choices,
 };
 pub use status_line::{pause_words, status_line};
 

@@ -63,7 +63,7 @@ impl State {
             DeviceEffect::Host(event) => self.tell_host(event),
             DeviceEffect::Requester(event) => self.ask(event),
             DeviceEffect::Library(event) => self.tell_library(event),
-            DeviceEffect::DropOutbox(peer) => self.bulletins.forget(peer),
+            DeviceEffect::DropOutbox(peer) => self.outbox.forget(peer),
             DeviceEffect::Note(subject, troubles) => self.note(subject, troubles),
             DeviceEffect::Show => self.publish(),
             // Whoever waited may have left.
@@ -85,13 +85,13 @@ impl State {
                 let listens_at = link.listens_at();
                 let up = LinkUp { peer, listens_at, name, app_version };
                 self.tell_devices(DeviceEvent::LinkUp(up));
-                let owed = self.bulletins.linked(peer, link.mux().clone(), &self.tasks);
+                let owed = self.outbox.linked(peer, link.mux().clone(), &self.tasks);
                 owed.into_iter().for_each(|kept| self.say_drop(peer, kept));
                 self.tell_host(HostEvent::LinkUp(peer));
             }
             LinkEvent::Down { peer, reason, .. } => {
                 tracing::info!(?peer, %reason, "disconnected");
-                self.bulletins.gone(peer);
+                self.outbox.gone(peer);
                 self.tell_devices(DeviceEvent::LinkDown(peer));
             }
             LinkEvent::IncomingCall { peer, call } => {

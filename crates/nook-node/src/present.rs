@@ -16,8 +16,8 @@ use crate::state::State;
 use crate::status_line::status_line;
 use nook_api::Sharing;
 use nook_api::views::{
-    DeviceView, GuestView, HouseView, LendView, MeView, MeasuredView, PipelineView, SharingState,
-    SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
+    DeviceView, GuestView, HouseholdView, LendView, MeView, MeasuredView, PipelineView,
+    SharingState, SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
 };
 
 impl State {
@@ -33,9 +33,9 @@ impl State {
         });
     }
 
-    pub(crate) fn present(&self) -> HouseView {
+    pub(crate) fn present(&self) -> HouseholdView {
         let fits = &self.fits.known;
-        HouseView {
+        HouseholdView {
             me: MeView {
                 id: self.me.id.to_string(),
                 short_id: self.me.id.short(),
@@ -187,7 +187,7 @@ impl State {
         let pooling = pooling_view(self.settings.settings().inference.pooling);
         let measured = self
             .requester
-            .gauges()
+            .estimates()
             .all()
             .map(|(place, model, speed)| self.measured(place, model, speed));
         PipelineView {
@@ -202,7 +202,7 @@ impl State {
         let us = |time: Duration| time.as_secs_f64() * 1e6;
         let (id, name, link) = match place {
             Place::Local => (self.me.id, self.me.name.clone(), Link::default()),
-            Place::Peer(peer) => (peer, self.name_of(peer), self.requester.gauges().link(peer)),
+            Place::Peer(peer) => (peer, self.name_of(peer), self.requester.estimates().link(peer)),
         };
         let decode = speed.decode.measured();
         MeasuredView {

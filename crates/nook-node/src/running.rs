@@ -23,7 +23,7 @@ use nook_api::views::TroubleView;
 use nook_host::{HostEvent, OwnSpeed};
 use nook_library::LibraryEvent;
 use nook_requester::Event;
-use nook_resources::trails::Unwanted;
+use nook_resources::prefix_cache::Unwanted;
 
 /// How often the house looks at what changes by itself: adverts that grow old, links, problems.
 const TICK: Duration = Duration::from_secs(1);

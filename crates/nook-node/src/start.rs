@@ -25,11 +25,11 @@ use nook_wire::{Hello, ProtocolRange};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::bulletins::Bulletins;
 use crate::chats::ChatBook;
 use crate::devices::{DeviceEvent, Devices};
 use crate::fits::KnownFits;
 use crate::meters::Meters;
+use crate::outbox::Outbox;
 use crate::preferences::{not_changed, settings_trouble};
 use crate::quiet::Quiet;
 use crate::running::{self, Inboxes};
@@ -42,9 +42,9 @@ use nook_library::{LibraryEvent, ModelLibrary, OpenError, Runner as LibraryRunne
 use nook_requester::Me;
 use nook_requester::{Event, Requester, Runner};
 use nook_resources::adverts::AdvertBook;
-use nook_resources::shelf::Shelf;
+use nook_resources::open_models::OpenModelCache;
+use nook_resources::prefix_cache::Unwanted;
 use nook_resources::traffic::Traffic;
-use nook_resources::trails::Unwanted;
 use nook_resources::workers::{WorkerSource, Workers};
 
 /// Things that happened inside and wait for the loop; a task beyond them waits.
@@ -61,7 +61,7 @@ const CALLS_MAX: usize = 64;
 
 /// How a node is started.
 #[derive(Debug, Clone)]
-pub struct HouseOptions {
+pub struct NodeOptions {
     /// The data folder; absent: the system's place for this user.
     pub home: Option<PathBuf>,
     /// How this same program is started as a worker.
@@ -142,7 +142,7 @@ struct Read {
 }
 
 /// Starts a node.
-pub async fn start(options: HouseOptions) -> Result<NodeHandle, StartError> {
+pub async fn start(options: NodeOptions) -> Result<NodeHandle, StartError> {
     let choice = choice(options.home.as_deref());
     let tasks = Tasks::new();
     let lifetime = tasks.token().clone();
@@ -284,7 +284,7 @@ fn assemble(
         finder: None,
         pairing_window: OpenWindow::default(),
         book,
-        bulletins: Bulletins::default(),
+        outbox: Outbox::default(),
         host: Host::new(read.lent, tasks.token().child_token()),
         host_runner: sides.host_runner,
         looks: Looks::default(),
@@ -354,11 +354,11 @@ fn start_sides(
     let (asking, asking_inbox) = mpsc::channel(EVENTS_MAX);
     let (hosting, hosting_inbox) = mpsc::channel(HOST_EVENTS_MAX);
     let (left, left_inbox) = mpsc::channel(LEFT_MAX);
-    let shelf = Shelf::new(left);
-    let requester = Requester::new(shelf.clone(), clock::now());
+    let open_models = OpenModelCache::new(left);
+    let requester = Requester::new(open_models.clone(), clock::now());
     let giving = Giving::new(traffic);
     let tools = Tools {
-        shelf: shelf.clone(),
+        open_models: open_models.clone(),
         me,
         workers: workers.clone(),
         book: book.clone(),
@@ -367,7 +367,8 @@ fn start_sides(
     };
     let memory_free = nook_resources::memory::memory_free;
     let host_runner = HostRunner::new(tools, links.clone(), tasks.clone(), ledger, memory_free);
-    let runner = Runner { key, workers, shelf, links, book, events: asking, tasks: tasks.clone() };
+    let runner =
+        Runner { key, workers, open_models, links, book, events: asking, tasks: tasks.clone() };
     let sides = Sides { requester, runner, host_runner };
     (sides, SideInboxes { requester: asking_inbox, host: hosting_inbox, left: left_inbox })
 }
@@ -517,9 +518,9 @@ fn key_place(kept: &Where) -> KeyPlace {
     }
 }
 
-fn empty_view() -> nook_api::views::HouseView {
-    use nook_api::views::{HouseView, MeView, ModelsFolderView, SharingState, SharingView};
-    HouseView {
+fn empty_view() -> nook_api::views::HouseholdView {
+    use nook_api::views::{HouseholdView, MeView, ModelsFolderView, SharingState, SharingView};
+    HouseholdView {
         me: MeView {
             id: String::new(),
             short_id: String::new(),

@@ -10,14 +10,14 @@ use nook_link::pairing::{Pairing, PairingOffer};
 use nook_store::{Home, MeasuredFile, PortKeys, SettingsFile};
 use tokio::sync::{mpsc, watch};
 
-use crate::bulletins::Bulletins;
 use crate::chats::ChatBook;
 use crate::devices::{DeviceEvent, Devices};
 use crate::fits::KnownFits;
 use crate::meters::Meters;
+use crate::outbox::Outbox;
 use crate::quiet::Quiet;
 use crate::waking::Looks;
-use nook_api::views::{HouseView, KeyPlace, PortView, TroubleView};
+use nook_api::views::{HouseholdView, KeyPlace, PortView, TroubleView};
 use nook_host::{Host, Runner as HostRunner};
 use nook_library::{ModelLibrary, Runner as LibraryRunner};
 use nook_requester::Me;
@@ -52,7 +52,7 @@ pub(crate) struct State {
     pub(crate) pairing_window: OpenWindow,
     pub(crate) book: watch::Sender<Arc<AdvertBook>>,
     /// What is said to the devices that are linked.
-    pub(crate) bulletins: Bulletins,
+    pub(crate) outbox: Outbox,
     /// What this device computes for others.
     pub(crate) host: Host,
     pub(crate) host_runner: HostRunner,
@@ -78,6 +78,6 @@ pub(crate) struct State {
     pub(crate) problems: BTreeMap<&'static str, Vec<TroubleView>>,
     /// Where tasks of pairings report.
     pub(crate) device_events: mpsc::Sender<DeviceEvent>,
-    pub(crate) view: watch::Sender<Arc<HouseView>>,
+    pub(crate) view: watch::Sender<Arc<HouseholdView>>,
     pub(crate) tasks: Tasks,
 }

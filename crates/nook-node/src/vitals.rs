@@ -1,9 +1,9 @@
 //! What is under way in this node, as numbers: almost all of them are 0 again once nobody asks for
 //! anything.
 //!
-//! Front ends ask the house loop ([`nook_api::NodeHandle::vitals`]); the loop counts what it owns
-//! and lets a task ask the workers. `cargo xtask soak` looks for leaks with it, and so can an owner
-//! whose fan never stops.
+//! Front ends ask the node's event loop ([`nook_api::NodeHandle::vitals`]); the loop counts what it
+//! owns and lets a task ask the workers. `cargo xtask soak` looks for leaks with it, and so can an
+//! owner whose fan never stops.
 
 use std::time::Duration;
 

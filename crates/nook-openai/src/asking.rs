@@ -278,7 +278,7 @@ fn log_end(id: &str, summary: &ReplySummary) {
 mod tests {
     use nook_api::{Prompt, Reach, ReplyPiece, SamplingParameters};
     use nook_base::Sensitive;
-    use nook_node::{HouseOptions, WorkerCommand};
+    use nook_node::{NodeOptions, WorkerCommand};
     use nook_text::ReplyForm;
     use tokio::sync::mpsc;
 
@@ -291,7 +291,7 @@ mod tests {
         std::fs::write(home.path().join("settings.toml"), settings).unwrap();
         let program = tokio::task::spawn_blocking(nook_testkit::nook).await.unwrap().unwrap();
         let worker = WorkerCommand { program: program.into(), arguments: vec!["worker".into()] };
-        let options = HouseOptions { home: Some(home.path().to_owned()), worker };
+        let options = NodeOptions { home: Some(home.path().to_owned()), worker };
         (nook_node::start(options).await.unwrap(), home)
     }
 

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use nook_api::views::HouseView;
+use nook_api::views::HouseholdView;
 use nook_api::{GenerateRequest, PieceLogprobs, Prompt, Reach};
 use nook_base::{Sensitive, clock};
 use nook_text::Said;
@@ -60,8 +60,8 @@ pub(crate) struct Body {
     logprobs: Option<u64>,
     /// Put the prompt before its reply; not together with `logprobs`.
     echo: Option<bool>,
-    /// What stands behind the reply: the model fills the gap between the prompt and this. Only with prompts that
-    /// are text, and models whose vocabulary has marks for it.
+    /// What stands behind the reply: the model fills the gap between the prompt and this. Only with
+    /// prompts that are text, and models whose vocabulary has marks for it.
     suffix: Option<String>,
     frequency_penalty: Option<f64>,
     presence_penalty: Option<f64>,
@@ -125,7 +125,7 @@ pub(crate) async fn complete(
 }
 
 impl Body {
-    fn understand(self, house: &HouseView) -> Result<Understood, ApiError> {
+    fn understand(self, house: &HouseholdView) -> Result<Understood, ApiError> {
         let echo = self.echo.unwrap_or(false);
         let suffix = self.suffix.filter(|suffix| !suffix.is_empty());
         let several = |n: Option<u64>| n.is_some_and(|n| n != 1);

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use nook_api::views::{HouseView, ModelView};
+use nook_api::views::{HouseholdView, ModelView};
 use nook_base::ErrorCode;
 
 use crate::error::{ApiError, from_code};
@@ -33,7 +33,7 @@ pub(crate) async fn one(
 }
 
 /// The complaint about a model that is not here, with the names of those that are.
-pub(crate) fn not_found(view: &HouseView, sentence: &str) -> ApiError {
+pub(crate) fn not_found(view: &HouseholdView, sentence: &str) -> ApiError {
     let known: Vec<_> = view.models.iter().map(|model| model.name.as_str()).collect();
     from_code(ErrorCode::NotFound, format!("{sentence} There are: {}", known.join(", ")))
 }

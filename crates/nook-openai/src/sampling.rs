@@ -4,7 +4,7 @@
 //! not supported is refused by name: never silently dropped.
 
 use axum::http::StatusCode;
-use nook_api::views::HouseView;
+use nook_api::views::HouseholdView;
 use nook_api::{Sampling, SamplingParameters};
 use nook_base::Sensitive;
 use nook_text::ReplyShape;
@@ -144,7 +144,7 @@ pub(crate) fn refuse(complaints: &[(bool, &str, &str)]) -> Result<(), ApiError> 
 }
 
 /// An empty or default name stands for the model that a person would get who has chosen none.
-pub(crate) fn model_name(sent: Option<String>, house: &HouseView) -> Result<String, ApiError> {
+pub(crate) fn model_name(sent: Option<String>, house: &HouseholdView) -> Result<String, ApiError> {
     if let Some(name) = sent.filter(|name| !name.is_empty() && name != DEFAULT_MODEL) {
         return Ok(name);
     }

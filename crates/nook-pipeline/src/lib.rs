@@ -18,6 +18,7 @@
 //! A reply that ended in order leaves a [`PrefixCacheEntry`]; with the [`Resume`] that the next
 //! prompt gets from it only the new positions are computed.
 
+mod advance;
 mod arrival;
 mod chain;
 mod circuit_breaker;
@@ -41,7 +42,6 @@ mod slow;
 mod stage;
 mod takeover;
 mod verification;
-mod walk;
 
 pub use arrival::Corrupt;
 pub use circuit_breaker::{

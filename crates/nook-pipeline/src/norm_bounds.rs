@@ -2,26 +2,26 @@
 //!
 //! The *gain* of a row is the mean magnitude of its numbers after the span over that before it, in
 //! octaves (factors of two). Residual layers change it little. Over every cut of the reference
-//! models of this tree the gains of one span lie within 3 octaves of each other, so an answer a
-//! thousand times too large or too small (10 octaves) stands out. The mean magnitude is used, not
+//! models of this tree the norm_bounds of one span lie within 3 octaves of each other, so an answer
+//! a thousand times too large or too small (10 octaves) stands out. The mean magnitude is used, not
 //! the root of the mean square, because trained models put almost all the energy of some rows into
 //! one or two numbers ("massive activations", Sun et al. 2024, arXiv:2402.17762). This is strongest
 //! at position 0, which therefore has bounds of its own.
 //!
 //! Until a span is learned, wide bounds hold that grow with its layers. Whoever runs a walk keeps
-//! what it observed ([`crate::Pipeline::gains`]) if the reply was completed, and hands it to the
-//! next one. What this device computed itself outweighs what others answered. Wrong numbers of the
-//! right size (of another layer, or another token) are not found here; see `verification`.
+//! what it observed ([`crate::Pipeline::norm_bounds`]) if the reply was completed, and hands it to
+//! the next one. What this device computed itself outweighs what others answered. Wrong numbers of
+//! the right size (of another layer, or another token) are not found here; see `verification`.
 
 use std::collections::BTreeMap;
 
 use nook_base::{Activation, LayerRange};
 
-/// Octaves beyond the learned gains that are still believed: half of what "a thousand times" is,
-/// less the width that honest gains have.
+/// Octaves beyond the learned norm_bounds that are still believed: half of what "a thousand times"
+/// is, less the width that honest norm_bounds have.
 const MARGIN: f64 = 4.0;
 
-/// Rows after which a span's gains are learned.
+/// Rows after which a span's norm_bounds are learned.
 const ROWS_MIN: u64 = 32;
 
 /// Bounds of a span that is not learned, in octaves: as high as this, and one more for each layer.
@@ -43,7 +43,7 @@ const SILENCE: f64 = 1e-20;
 /// few ways.
 const SPANS_MAX: usize = 256;
 
-/// The gains of the spans of one model.
+/// The norm_bounds of the spans of one model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NormBounds {
     spans: BTreeMap<(u32, u32), Span>,
@@ -107,12 +107,12 @@ pub struct OutOfBounds {
     pub gain: f64,
 }
 
-/// The gains of one step, row by row.
+/// The norm_bounds of one step, row by row.
 #[derive(Debug, Clone)]
 pub struct StepNormGain {
     layers: LayerRange,
     position: u32,
-    gains: Vec<Option<f64>>,
+    norm_bounds: Vec<Option<f64>>,
 }
 
 impl StepNormGain {
@@ -124,19 +124,19 @@ impl StepNormGain {
         let gain = |(before, after): (f64, f64)| {
             (before > SILENCE).then(|| (after.max(SILENCE) / before).log2())
         };
-        let gains = magnitudes(input).into_iter().zip(magnitudes(output)).map(gain).collect();
-        Self { layers, position, gains }
+        let norm_bounds = magnitudes(input).into_iter().zip(magnitudes(output)).map(gain).collect();
+        Self { layers, position, norm_bounds }
     }
 
     fn rows(&self) -> impl Iterator<Item = (bool, f64)> {
         let is_first = |index: usize| self.position == 0 && index == 0;
-        let rows = self.gains.iter().enumerate();
+        let rows = self.norm_bounds.iter().enumerate();
         rows.filter_map(move |(index, gain)| gain.map(|gain| (is_first(index), gain)))
     }
 }
 
 impl NormBounds {
-    /// Refuses a step whose gains this span does not have.
+    /// Refuses a step whose norm_bounds this span does not have.
     pub fn check(&self, step: &StepNormGain) -> Result<(), OutOfBounds> {
         let span = self.spans.get(&key(step.layers));
         for (is_first, gain) in step.rows() {
@@ -149,7 +149,7 @@ impl NormBounds {
         Ok(())
     }
 
-    /// Remembers the gains of a step that passed.
+    /// Remembers the norm_bounds of a step that passed.
     pub fn learn(&mut self, step: &StepNormGain, source: Source) {
         if self.spans.len() >= SPANS_MAX && !self.spans.contains_key(&key(step.layers)) {
             return;
@@ -157,8 +157,8 @@ impl NormBounds {
         let span = self.spans.entry(key(step.layers)).or_default();
         for (is_first, gain) in step.rows() {
             let seen = Gains { rows: 1, low: gain, high: gain, ours: source == Source::Ours };
-            let gains = if is_first { &mut span.first } else { &mut span.others };
-            gains.merge(seen);
+            let norm_bounds = if is_first { &mut span.first } else { &mut span.others };
+            norm_bounds.merge(seen);
         }
     }
 

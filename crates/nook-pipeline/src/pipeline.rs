@@ -51,11 +51,11 @@ pub struct Pipeline {
     /// Until when the token that is under way may still be computed though nobody wants it.
     pub(crate) stop_due: Option<Instant>,
     /// What the hosts hold, once the walk has ended in order.
-    pub(crate) trail: Option<PrefixCacheEntry>,
+    pub(crate) prefix: Option<PrefixCacheEntry>,
     pub(crate) measure: Measure,
     pub(crate) visits: Visits,
     /// Gains that this walk has observed.
-    pub(crate) gains: NormBounds,
+    pub(crate) norm_bounds: NormBounds,
     /// What the node must do next; handed over at the end of each event.
     pub(crate) actions: Vec<Action>,
 }
@@ -99,10 +99,10 @@ impl Pipeline {
             first_cause: None,
             offers_due: None,
             stop_due: None,
-            trail: None,
+            prefix: None,
             measure: Measure::default(),
             visits: Visits::default(),
-            gains: NormBounds::default(),
+            norm_bounds: NormBounds::default(),
             actions: Vec::new(),
             settings,
         }
@@ -158,11 +158,11 @@ impl Pipeline {
         self.visits.iter()
     }
 
-    /// The gains of spans that this walk has observed; worth keeping when the reply was seen
+    /// The norm_bounds of spans that this walk has observed; worth keeping when the reply was seen
     /// through.
     #[must_use]
-    pub fn gains(&self) -> &NormBounds {
-        &self.gains
+    pub fn norm_bounds(&self) -> &NormBounds {
+        &self.norm_bounds
     }
 
     /// Who computes which layers at the moment, in layer order.
@@ -383,7 +383,7 @@ impl Pipeline {
         }
         self.state = State::Over;
         if reason == CloseReason::Finished {
-            self.trail = self.trail_here();
+            self.prefix = self.prefix_here();
         }
         for index in 0..self.stages.len() {
             // What is closed in the middle of a step, or beside the route, is not to be kept.

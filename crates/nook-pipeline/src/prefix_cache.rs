@@ -88,7 +88,7 @@ impl Resume {
 mod tests {
     use super::*;
 
-    fn trail(fed: &[u32], ends: &[u32]) -> PrefixCacheEntry {
+    fn prefix(fed: &[u32], ends: &[u32]) -> PrefixCacheEntry {
         PrefixCacheEntry {
             fed: Sensitive(fed.to_vec()),
             ends: ends.to_vec(),
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_prompt_goes_on_at_the_last_common_step_end_and_always_computes_something() {
-        let trail = trail(&[1, 2, 3, 4, 5, 6], &[2, 4, 5, 6]);
+        let prefix = prefix(&[1, 2, 3, 4, 5, 6], &[2, 4, 5, 6]);
         let cases: [(&[u32], u32); 8] = [
             (&[1, 2, 3, 4, 5, 6, 7, 8], 6),
             (&[1, 2, 3, 4, 5, 6], 5),
@@ -113,8 +113,8 @@ mod tests {
             (&[], 0),
         ];
         for (prompt, position) in cases {
-            assert_eq!(trail.resumable(prompt), position, "{prompt:?}");
-            let resume = trail.clone().resume(prompt);
+            assert_eq!(prefix.resumable(prompt), position, "{prompt:?}");
+            let resume = prefix.clone().resume(prompt);
             assert_eq!(resume.as_ref().map_or(0, Resume::position), position, "{prompt:?}");
             let ends = resume.map_or(Vec::new(), |resume| resume.ends);
             assert!(ends.iter().all(|end| *end <= position), "{prompt:?}: {ends:?}");
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn debug_output_shows_neither_what_was_fed_nor_the_key() {
-        let shown = format!("{:?}", trail(&[424_242], &[1]));
+        let shown = format!("{:?}", prefix(&[424_242], &[1]));
         assert!(!shown.contains("424242") && !shown.contains("[1, 1"), "{shown}");
     }
 }

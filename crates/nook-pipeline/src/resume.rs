@@ -2,7 +2,7 @@
 //!
 //! A reply that ended in order leaves a [`PrefixCacheEntry`]: what was fed, and at which positions
 //! every segment of the route ended a step, for only there both sides have a mark. The next prompt
-//! resumes at the greatest such position within the tokens that it shares with the trail
+//! resumes at the greatest such position within the tokens that it shares with the entry
 //! ([`PrefixCacheEntry::resume`]). Every segment is asked for that same position, so position and
 //! cache length are one number everywhere. Whoever does not remember it makes all segments begin at
 //! 0, once. After a resume no activations of the positions before it are kept here: a device that
@@ -21,8 +21,8 @@ use crate::stage::{Phase, Stage};
 impl Pipeline {
     /// What the hosts hold once their calls were closed in order; `None` while the walk goes on,
     /// after a bad end, and where some segment holds nothing.
-    pub fn take_trail(&mut self) -> Option<PrefixCacheEntry> {
-        self.trail.take()
+    pub fn take_prefix(&mut self) -> Option<PrefixCacheEntry> {
+        self.prefix.take()
     }
 
     /// Whether every segment is between two steps and could be left as it is.
@@ -39,7 +39,7 @@ impl Pipeline {
     }
 
     /// What would be held if every call were closed now.
-    pub(crate) fn trail_here(&self) -> Option<PrefixCacheEntry> {
+    pub(crate) fn prefix_here(&self) -> Option<PrefixCacheEntry> {
         if !self.stages.iter().filter(|stage| stage.is_main()).all(Stage::is_left_in_order) {
             return None;
         }

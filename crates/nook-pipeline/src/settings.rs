@@ -61,7 +61,7 @@ pub struct PipelineSettings {
     /// How long to wait for what.
     pub deadlines: Deadlines,
     /// What earlier walks over this model have shown about the size of its numbers.
-    pub gains: Arc<NormBounds>,
+    pub norm_bounds: Arc<NormBounds>,
     /// What each device is expected to take; empty when nothing was measured.
     pub forecast: Arc<Forecast>,
     /// How much is computed twice to catch what no cheap check can.
@@ -69,9 +69,9 @@ pub struct PipelineSettings {
     /// Usually [`REPLAY_LOG_BYTES_MAX`].
     pub replay_log_bytes_max: usize,
     /// Secret of this conversation; keys the history marks. A prompt that resumes goes on with the
-    /// one of the trail instead.
+    /// one of the entry instead.
     pub history_key: Sensitive<[u8; 32]>,
-    /// Where to go on, when the route is the one that a trail names; else everything is computed.
+    /// Where to go on, when the route is the one that an entry names; else everything is computed.
     pub resume: Option<Resume>,
     /// Devices that can hand a result to, or take one from, another of them; whether two of them
     /// are linked they say when they are asked. Empty: every result comes here.

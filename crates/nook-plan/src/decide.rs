@@ -10,14 +10,14 @@ use std::time::Duration;
 use nook_base::{LayerRange, ModelPart, PeerId};
 
 use crate::explain::{Judged, explain};
-use crate::facts::{Device, Situation, Standing, WholeElsewhere};
+use crate::facts::{Device, OffloadPolicy, Situation, Standing};
 use crate::figure::nanos;
 use crate::predict::{Basis, Impossible, Prediction, by_id, peer_of, predict};
 use crate::price::{Prices, ROUND_TRIP_ASSUMED, Spans, Tier, Visit};
 use crate::reason::LeftOut;
 use crate::route::{Place, Route, Segment};
 use crate::search::{DEVICES_SEARCHED_MAX, cheapest_pooled};
-use crate::shape::{Shape, WholeWalk};
+use crate::shape::{OffloadPermit, Shape};
 
 /// What a pool must gain to be worth other people's machines. Predictions are not better than that.
 pub const POOLING_GAIN_MIN_PERCENT: u32 = 2;
@@ -29,20 +29,20 @@ const RESUMES_MAX: usize = 4;
 /// speed.
 const REACHING_MAX: usize = 8;
 
-/// How a request will be walked.
+/// How a request will be executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Walk {
+pub enum Execution {
     /// Over these segments, both ends here.
     Route(Route),
     /// Everything on one device of the same person.
-    Whole(WholeWalk),
+    Offload(OffloadPermit),
 }
 
-/// A walk and what it will cost.
+/// An execution and what it will cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The walk.
-    pub walk: Walk,
+    /// How it is executed.
+    pub execution: Execution,
     /// Which topology it is.
     pub shape: Shape,
     /// What it will cost.
@@ -95,16 +95,16 @@ pub struct NoPlan {
     pub left_out: Vec<LeftOut>,
 }
 
-/// Decides how to walk one request. Pure: nothing is reserved or told to anybody.
+/// Decides how to execute one request. Pure: nothing is reserved or told to anybody.
 pub fn plan(situation: &Situation<'_>) -> Result<Decision, NoPlan> {
     let others = by_id(situation.others);
     let alone = alone(situation);
     let (Pools { divided: pooled, whole }, tier) = pools(situation, &others, alone.is_ok());
     let (plan, because) = match (&alone, best_of(&pooled, &whole)) {
         (Ok(here), Some(pool)) if is_worth_it(here, &pool.prediction) => {
-            let because = match pool.walk {
-                Walk::Route(_) => Because::PoolIsFaster,
-                Walk::Whole(_) => Because::OwnDeviceIsFaster,
+            let because = match pool.execution {
+                Execution::Route(_) => Because::PoolIsFaster,
+                Execution::Offload(_) => Because::OwnDeviceIsFaster,
             };
             (pool.clone(), because)
         }
@@ -112,7 +112,7 @@ pub fn plan(situation: &Situation<'_>) -> Result<Decision, NoPlan> {
         (Ok(here), None) => (here_alone(situation, *here), Because::NobodyElseCan),
         (Err(_), Some(pool)) => (pool.clone(), Because::AloneIsImpossible),
         (Err(alone), None) => {
-            let judged = Judged { situation, others: &others, tier, walk: None };
+            let judged = Judged { situation, others: &others, tier, execution: None };
             return Err(NoPlan {
                 alone: *alone,
                 first_missing_layer: first_missing_layer(situation, &others),
@@ -120,7 +120,7 @@ pub fn plan(situation: &Situation<'_>) -> Result<Decision, NoPlan> {
             });
         }
     };
-    let judged = Judged { situation, others: &others, tier, walk: Some(&plan.walk) };
+    let judged = Judged { situation, others: &others, tier, execution: Some(&plan.execution) };
     let left_out = explain(&judged);
     Ok(Decision { plan, because, alone, pooled, whole, left_out })
 }
@@ -135,7 +135,7 @@ fn alone(situation: &Situation<'_>) -> Result<Prediction, Impossible> {
 fn here_alone(situation: &Situation<'_>, prediction: Prediction) -> Plan {
     let route = Route::alone(situation.model.layers)
         .expect("this route was predicted, so the model has layers");
-    Plan { walk: Walk::Route(route), shape: Shape::Alone, prediction }
+    Plan { execution: Execution::Route(route), shape: Shape::Alone, prediction }
 }
 
 fn is_worth_it(alone: &Prediction, pool: &Prediction) -> bool {
@@ -187,7 +187,7 @@ fn divided(situation: &Situation<'_>, others: &[&Device], tier: Tier) -> Option<
         let prices = Prices::new(situation, &chosen, done, spans, tier);
         let route = route_of(situation, &chosen, &cheapest_pooled(&prices)?)?;
         let prediction = predict(situation, &route).ok()?;
-        Some(Plan { shape: Shape::of(&route), walk: Walk::Route(route), prediction })
+        Some(Plan { shape: Shape::of(&route), execution: Execution::Route(route), prediction })
     });
     // The first of equals: the order of candidates does not hang on that of the devices.
     plans.min_by_key(|plan| plan.prediction.total)
@@ -303,7 +303,7 @@ fn price_of_a_layer(prices: &Prices, device: usize) -> Option<u64> {
 
 /// The best device of the same person for the whole request, where that is allowed.
 fn whole_elsewhere(situation: &Situation<'_>, others: &[&Device], tier: Tier) -> Option<Plan> {
-    if situation.request.whole == WholeElsewhere::Refused {
+    if situation.request.whole == OffloadPolicy::Refused {
         return None;
     }
     let plans = others.iter().filter_map(|device| whole_on(situation, device, tier));
@@ -311,7 +311,7 @@ fn whole_elsewhere(situation: &Situation<'_>, others: &[&Device], tier: Tier) ->
 }
 
 fn whole_on(situation: &Situation<'_>, device: &Device, tier: Tier) -> Option<Plan> {
-    let walk = WholeWalk::new(peer_of(device), device.owner).ok()?;
+    let execution = OffloadPermit::new(peer_of(device), device.owner).ok()?;
     let has_streams = device.standing == Standing::Ready && device.streams_free > 0;
     let is_unknown = device.speed.ends.is_unknown()
         || device.speed.decode.is_unknown()
@@ -333,8 +333,8 @@ fn whole_on(situation: &Situation<'_>, device: &Device, tier: Tier) -> Option<Pl
     if is_unknown {
         prediction.basis = Basis::Assumed;
     }
-    let shape = Shape::WholeElsewhere { peer: walk.peer() };
-    Some(Plan { walk: Walk::Whole(walk), shape, prediction })
+    let shape = Shape::OffloadPolicy { peer: execution.peer() };
+    Some(Plan { execution: Execution::Offload(execution), shape, prediction })
 }
 
 fn first_missing_layer(situation: &Situation<'_>, others: &[&Device]) -> Option<u32> {
@@ -354,15 +354,15 @@ impl Plan {
     /// The other devices that have a part.
     #[must_use]
     pub fn peers(&self) -> Vec<PeerId> {
-        peers_of(&self.walk)
+        peers_of(&self.execution)
     }
 }
 
-/// The other devices of a walk, each once, by id.
-pub(crate) fn peers_of(walk: &Walk) -> Vec<PeerId> {
-    let mut peers = match walk {
-        Walk::Whole(whole) => vec![whole.peer()],
-        Walk::Route(route) => {
+/// The other devices of a route, each once, by id.
+pub(crate) fn peers_of(execution: &Execution) -> Vec<PeerId> {
+    let mut peers = match execution {
+        Execution::Offload(whole) => vec![whole.peer()],
+        Execution::Route(route) => {
             let places = route.segments().iter().map(|segment| segment.place);
             let peers = places.filter_map(|place| match place {
                 Place::Peer(peer) => Some(peer),

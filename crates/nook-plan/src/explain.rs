@@ -1,7 +1,7 @@
 //! For each device without a part in the plan: why, by trying it in.
 //!
 //! What the node already knows (absent, refused, …) is passed on. Any other device is put into the
-//! plan at each place where it fits, and the best such walk is priced three times: as it is,
+//! plan at each place where it fits, and the best such route is priced three times: as it is,
 //! without its loading, and without the way to it. The term that turns gain into loss is the
 //! reason.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nook_base::LayerRange;
 
-use crate::decide::{Walk, peers_of};
+use crate::decide::{Execution, peers_of};
 use crate::facts::{Device, Situation, Standing};
 use crate::predict::peer_of;
 use crate::price::{Prices, Spans, Tier, Visit};
@@ -24,14 +24,14 @@ pub(crate) struct Judged<'a> {
     /// The devices that were looked at.
     pub(crate) tier: Tier,
     /// What was chosen; `None` when nothing was possible.
-    pub(crate) walk: Option<&'a Walk>,
+    pub(crate) execution: Option<&'a Execution>,
 }
 
-/// One reason for each device that the walk does not use, by id.
+/// One reason for each device that the route does not use, by id.
 pub(crate) fn explain(judged: &Judged<'_>) -> Vec<LeftOut> {
-    let used = judged.walk.map(peers_of).unwrap_or_default();
+    let used = judged.execution.map(peers_of).unwrap_or_default();
     let mut prices = Prices::new(judged.situation, judged.others, 0, Spans::Any, Tier::All);
-    let base = judged.walk.and_then(|walk| visits(walk, judged.others));
+    let base = judged.execution.and_then(|execution| visits(execution, judged.others));
     let out =
         judged.others.iter().enumerate().filter(|(_, device)| !used.contains(&peer_of(device)));
     out.map(|(at, device)| {
@@ -65,9 +65,9 @@ fn known(prices: &Prices, device: &Device, at: usize, tier: Tier) -> Option<Why>
     (tier == Tier::Measured && terms.speed_assumed).then_some(Why::UnknownSpeed)
 }
 
-/// The walk as visits; a whole request elsewhere is compared as one here.
-fn visits(walk: &Walk, others: &[&Device]) -> Option<Vec<Visit>> {
-    let Walk::Route(route) = walk else { return None };
+/// The route as visits; a whole request elsewhere is compared as one here.
+fn visits(execution: &Execution, others: &[&Device]) -> Option<Vec<Visit>> {
+    let Execution::Route(route) = execution else { return None };
     let visits = route.segments().iter().map(|segment| {
         let at = match segment.place {
             Place::Local => Some(0),
@@ -81,25 +81,25 @@ fn visits(walk: &Walk, others: &[&Device]) -> Option<Vec<Visit>> {
 fn by_trying(prices: &mut Prices, base: &[Visit], device: usize) -> Why {
     let now = prices.costs(base).total;
     let tried = with(prices, base, device);
-    let Some((then, walk)) = tried
+    let Some((then, execution)) = tried
         .into_iter()
-        .map(|walk| (prices.costs(&walk).total, walk))
+        .map(|execution| (prices.costs(&execution).total, execution))
         .min_by_key(|(time, _)| *time)
     else {
         return Why::DoesNotFitIn;
     };
     let time = Duration::from_nanos;
     if then < now {
-        // The search knew this walk, too: it found a better one, or the gain was not worth a pool.
+        // The search knew this route, too: it found a better one, or the gain was not worth a pool.
         let is_alone = base.len() == 1;
         let saves = time(now - then);
         return if is_alone { Why::GainIsTooSmall { saves } } else { Why::OthersAreBetter };
     }
     let whole = prices.terms[device].clone();
     prices.terms[device].load.fill(0);
-    let loaded = prices.costs(&walk).total;
+    let loaded = prices.costs(&execution).total;
     prices.terms[device].take_away_the_way();
-    let near = prices.costs(&walk).total;
+    let near = prices.costs(&execution).total;
     prices.terms[device] = whole;
     let saves = time(now.saturating_sub(near));
     if near >= now {
@@ -112,7 +112,7 @@ fn by_trying(prices: &mut Prices, base: &[Visit], device: usize) -> Why {
     }
 }
 
-/// The walks in which `device` takes over the beginning, the end or all of one visit of `base`.
+/// The routes in which `device` takes over the beginning, the end or all of one visit of `base`.
 fn with(prices: &Prices, base: &[Visit], device: usize) -> Vec<Vec<Visit>> {
     let mut walks = Vec::new();
     for (at, (holder, layers)) in base.iter().enumerate() {
@@ -125,19 +125,19 @@ fn with(prices: &Prices, base: &[Visit], device: usize) -> Vec<Vec<Visit>> {
         let forwards = stretch(prices, device, (*first..layers.end()).collect());
         let backwards = stretch(prices, device, (layers.start()..=*last).rev().collect());
         for taken in [forwards, backwards].into_iter().flatten() {
-            let mut walk = base[..at].to_vec();
+            let mut execution = base[..at].to_vec();
             let before = LayerRange::with_len(layers.start(), taken.start() - layers.start());
             let after = LayerRange::with_len(taken.end(), layers.end() - taken.end());
             // The two ends stay calls of this device, if need be without a layer.
             if !before.is_empty() || at == 0 {
-                walk.push((*holder, before));
+                execution.push((*holder, before));
             }
-            walk.push((device, taken));
+            execution.push((device, taken));
             if !after.is_empty() || at + 1 == base.len() {
-                walk.push((*holder, after));
+                execution.push((*holder, after));
             }
-            walk.extend_from_slice(&base[at + 1..]);
-            walks.push(walk);
+            execution.extend_from_slice(&base[at + 1..]);
+            walks.push(execution);
         }
     }
     walks

@@ -1,9 +1,9 @@
 //! What the planner is told: the model, the request, this device and the others.
 //!
-//! The node fills these from its catalogue, its gauges ([`crate::SpeedGauge`],
-//! [`crate::LinkGauge`]) and the adverts of connected devices; the planner only reads them. Every
-//! field is a fact or an explicit [`Figure::Unknown`](crate::Figure::Unknown); none has a default
-//! that flatters a device.
+//! The node fills these from its catalogue, its estimates ([`crate::SpeedEstimate`],
+//! [`crate::LinkEstimate`]) and the adverts of connected devices; the planner only reads them.
+//! Every field is a fact or an explicit [`Figure::Unknown`](crate::Figure::Unknown); none has a
+//! default that flatters a device.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub struct Request {
     /// Most calls to other devices.
     pub hops_max: usize,
     /// Whether a device of trust `Own` may be asked to do everything, both ends included.
-    pub whole: WholeElsewhere,
+    pub whole: OffloadPolicy,
 }
 
 /// The layers at the two ends of this device.
@@ -75,7 +75,7 @@ pub enum Width {
 
 /// Whether *whole-request on one device* is a shape that may be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WholeElsewhere {
+pub enum OffloadPolicy {
     /// Only where the asked device is the requester's own.
     OnOwnDevices,
     /// Never.
@@ -183,7 +183,7 @@ impl Request {
             chunk: PREFILL_CHUNK_TOKENS,
             ends: Ends { prefix: 1, suffix: 1, width: Width::Free },
             hops_max: HOPS_MAX,
-            whole: WholeElsewhere::Refused,
+            whole: OffloadPolicy::Refused,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! How far away one device is: round trips and large transfers in, figures out.
 //!
-//! The owner keeps one [`LinkGauge`] for each device. Round trips (pings, and the part of a decode
-//! step that was neither computing nor waiting) are averaged with their deviation as TCP does it
-//! (RFC 6298). Bandwidth is the maximum over the last large transfers: an average over small
-//! messages reads low and would route around a good link.
+//! The owner keeps one [`LinkEstimate`] for each device. Round trips (pings, and the part of a
+//! decode step that was neither computing nor waiting) are averaged with their deviation as TCP
+//! does it (RFC 6298). Bandwidth is the maximum over the last large transfers: an average over
+//! small messages reads low and would route around a good link.
 
 use std::time::Duration;
 
@@ -36,20 +36,20 @@ pub struct Link {
 
 /// Measures the way to one device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LinkGauge {
+pub struct LinkEstimate {
     round_trip: Option<RoundTrip>,
     transfers: [Option<BytesPerSecond>; TRANSFERS_REMEMBERED],
     next: usize,
 }
 
-impl LinkGauge {
+impl LinkEstimate {
     /// Goes on from figures of an earlier run.
     #[must_use]
     pub fn known(link: &Link) -> Self {
-        let mut gauge = Self { round_trip: link.round_trip.measured(), ..Self::default() };
-        gauge.transfers[0] = link.bandwidth.measured();
-        gauge.next = 1;
-        gauge
+        let mut estimate = Self { round_trip: link.round_trip.measured(), ..Self::default() };
+        estimate.transfers[0] = link.bandwidth.measured();
+        estimate.next = 1;
+        estimate
     }
 
     /// Takes in one round trip.
@@ -104,56 +104,56 @@ mod tests {
 
     #[test]
     fn round_trips_are_averaged_with_their_deviation() {
-        let mut gauge = LinkGauge::default();
-        assert!(gauge.link().round_trip.is_unknown());
+        let mut estimate = LinkEstimate::default();
+        assert!(estimate.link().round_trip.is_unknown());
         for _ in 0..100 {
-            gauge.observe_round_trip(10 * MS);
+            estimate.observe_round_trip(10 * MS);
         }
-        let steady = gauge.link().round_trip.measured().unwrap();
+        let steady = estimate.link().round_trip.measured().unwrap();
         assert!(steady.mean.abs_diff(10 * MS) < MS && steady.deviation < MS / 10, "{steady:?}");
         for round in 0..100 {
-            gauge.observe_round_trip(if round % 2 == 0 { 5 * MS } else { 15 * MS });
+            estimate.observe_round_trip(if round % 2 == 0 { 5 * MS } else { 15 * MS });
         }
-        let shaky = gauge.link().round_trip.measured().unwrap();
+        let shaky = estimate.link().round_trip.measured().unwrap();
         assert!(shaky.deviation > 4 * MS, "{shaky:?}");
     }
 
     #[test]
     fn figures_of_an_earlier_run_come_back_as_they_were() {
-        let mut gauge = LinkGauge::default();
-        gauge.observe_round_trip(2 * MS);
-        gauge.observe_transfer(1_000_000, 102 * MS);
-        assert_eq!(LinkGauge::known(&gauge.link()).link(), gauge.link());
+        let mut estimate = LinkEstimate::default();
+        estimate.observe_round_trip(2 * MS);
+        estimate.observe_transfer(1_000_000, 102 * MS);
+        assert_eq!(LinkEstimate::known(&estimate.link()).link(), estimate.link());
         assert_eq!(
-            LinkGauge::known(&Link::default()),
-            LinkGauge { next: 1, ..LinkGauge::default() }
+            LinkEstimate::known(&Link::default()),
+            LinkEstimate { next: 1, ..LinkEstimate::default() }
         );
     }
 
     #[test]
     fn small_transfers_may_raise_the_bandwidth_and_never_set_it() {
-        let mut gauge = LinkGauge::default();
-        gauge.observe_transfer(1000, MS);
-        assert!(gauge.link().bandwidth.is_unknown());
-        gauge.observe_transfer(1_000_000, 100 * MS);
-        assert_eq!(gauge.link().bandwidth, Figure::Measured(BytesPerSecond(10_000_000)));
-        gauge.observe_transfer(1000, MS);
-        assert_eq!(gauge.link().bandwidth, Figure::Measured(BytesPerSecond(10_000_000)));
-        gauge.observe_transfer(100_000, 5 * MS);
-        assert_eq!(gauge.link().bandwidth, Figure::Measured(BytesPerSecond(20_000_000)));
+        let mut estimate = LinkEstimate::default();
+        estimate.observe_transfer(1000, MS);
+        assert!(estimate.link().bandwidth.is_unknown());
+        estimate.observe_transfer(1_000_000, 100 * MS);
+        assert_eq!(estimate.link().bandwidth, Figure::Measured(BytesPerSecond(10_000_000)));
+        estimate.observe_transfer(1000, MS);
+        assert_eq!(estimate.link().bandwidth, Figure::Measured(BytesPerSecond(10_000_000)));
+        estimate.observe_transfer(100_000, 5 * MS);
+        assert_eq!(estimate.link().bandwidth, Figure::Measured(BytesPerSecond(20_000_000)));
     }
 
     #[test]
     fn the_round_trip_is_not_bandwidth_and_old_transfers_are_forgotten() {
-        let mut gauge = LinkGauge::default();
-        gauge.observe_round_trip(50 * MS);
-        gauge.observe_transfer(1_000_000, 50 * MS);
-        assert!(gauge.link().bandwidth.is_unknown());
-        gauge.observe_transfer(1_000_000, 60 * MS);
-        assert_eq!(gauge.link().bandwidth, Figure::Measured(BytesPerSecond(100_000_000)));
+        let mut estimate = LinkEstimate::default();
+        estimate.observe_round_trip(50 * MS);
+        estimate.observe_transfer(1_000_000, 50 * MS);
+        assert!(estimate.link().bandwidth.is_unknown());
+        estimate.observe_transfer(1_000_000, 60 * MS);
+        assert_eq!(estimate.link().bandwidth, Figure::Measured(BytesPerSecond(100_000_000)));
         for _ in 0..TRANSFERS_REMEMBERED {
-            gauge.observe_transfer(1_000_000, 1050 * MS);
+            estimate.observe_transfer(1_000_000, 1050 * MS);
         }
-        assert_eq!(gauge.link().bandwidth, Figure::Measured(BytesPerSecond(1_000_000)));
+        assert_eq!(estimate.link().bandwidth, Figure::Measured(BytesPerSecond(1_000_000)));
     }
 }

@@ -164,7 +164,7 @@ impl Ground<'_> {
         let ends = self.situation.request.ends;
         let layers = self.situation.model.layers;
         let ranges = even_split(middle(layers, ends.prefix, ends.suffix), self.others.len());
-        self.walk((1..).zip(ranges))
+        self.execution((1..).zip(ranges))
     }
 
     fn weighted(&self) -> Result<Placement, PlacementError> {
@@ -232,7 +232,7 @@ impl Ground<'_> {
             cursor = range.end();
             (*device, range)
         });
-        Some(self.walk(ranges))
+        Some(self.execution(ranges))
     }
 
     fn vessel(&self, device: usize, layers: LayerRange) -> Vessel {
@@ -245,7 +245,7 @@ impl Ground<'_> {
     }
 
     /// This device, then these parts in layer order, then this device with all that is left.
-    fn walk(&self, parts: impl Iterator<Item = Visit>) -> Vec<Visit> {
+    fn execution(&self, parts: impl Iterator<Item = Visit>) -> Vec<Visit> {
         let layers = self.situation.model.layers;
         let parts: Vec<Visit> = parts.filter(|(_, range)| !range.is_empty()).collect();
         let Some((first, last)) = parts.first().zip(parts.last()) else {
@@ -303,7 +303,7 @@ impl Ground<'_> {
             cursor = start;
         }
         parts.reverse();
-        Some(self.walk(parts.into_iter()))
+        Some(self.execution(parts.into_iter()))
     }
 
     /// Boundaries at which a visit of `device` that begins at `start` may end.
@@ -343,7 +343,7 @@ impl Ground<'_> {
         }
     }
 
-    /// Proves the walk and prices it.
+    /// Proves the route and prices it.
     fn finished(&self, visits: &[Visit]) -> Result<Placement, PlacementError> {
         let last = visits.len().saturating_sub(1);
         let segments = visits.iter().enumerate().map(|(at, (device, layers))| Segment {

@@ -23,7 +23,7 @@ pub enum Basis {
     Assumed,
 }
 
-/// What a walk will cost.
+/// What a route will cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prediction {
     /// From the request to the first token, loading included.
@@ -84,7 +84,7 @@ pub enum Impossible {
     NoRoom {
         /// Who.
         place: Place,
-        /// Bytes that the walk adds there.
+        /// Bytes that the route adds there.
         needs: u64,
         /// Bytes that it would still spend.
         free: u64,
@@ -193,7 +193,7 @@ fn check_cuts(situation: &Situation<'_>, visits: &[Visit]) -> Result<(), Impossi
     }
 }
 
-/// Positions that every stage of the walk holds in its cache: all or nothing, because a stage that
+/// Positions that every stage of the route holds in its cache: all or nothing, because a stage that
 /// misses needs what the stages before it computed. The last position is always computed.
 fn resumed(situation: &Situation<'_>, devices: &[&Device], visits: &[Visit]) -> u32 {
     let held = |(at, layers): &Visit| {

@@ -1,8 +1,8 @@
-//! What a walk costs, in terms that a search can add up layer by layer.
+//! What a route costs, in terms that a search can add up layer by layer.
 //!
 //! One figure, one unit, one place: the search, the prediction of a given route and the explanation
 //! of a device left out all read these terms. A reply is loading (once, devices in parallel), then
-//! prefill (the first chunk walks through all visits, each further one follows as fast as the
+//! prefill (the first chunk routes through all visits, each further one follows as fast as the
 //! busiest device allows, two chunks under way per hop), then decode steps (every visit in turn):
 //!
 //! `first token = max load + Σ chunk visits + (chunks - 1) · busiest + ends`, `token = Σ (fixed +
@@ -39,7 +39,7 @@ pub const ROUND_TRIP_ASSUMED: Duration = Duration::from_millis(60);
 /// See [`WEIGHTS_ASSUMED`].
 pub const BANDWIDTH_ASSUMED: BytesPerSecond = BytesPerSecond(2_000_000);
 
-/// Most visits of one walk to the same device.
+/// Most visits of one route to the same device.
 pub(crate) const VISITS_MAX: u16 = 3;
 
 /// Which devices are looked at.
@@ -106,7 +106,7 @@ pub(crate) struct Prices {
     pub(crate) hops_max: usize,
 }
 
-/// What a walk costs, before it is told to anybody. In ns.
+/// What a route costs, before it is told to anybody. In ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Costs {
     pub(crate) total: u64,
@@ -161,7 +161,7 @@ impl Prices {
     /// What these visits cost; they are legal.
     pub(crate) fn costs(&self, visits: &[Visit]) -> Costs {
         let (mut fill, mut step) = (0_u64, 0_u64);
-        // Sums of one device stand where its first visit does: walks are short and households are
+        // Sums of one device stand where its first visit does: routes are short and households are
         // not.
         let mut computing = vec![0_u64; visits.len()];
         let mut loading = vec![0_u64; visits.len()];
@@ -198,7 +198,7 @@ impl Prices {
 }
 
 impl Prices {
-    /// What it saves, of the walk of the first chunk and of each decode step, that a visit of
+    /// What it saves, of the route of the first chunk and of each decode step, that a visit of
     /// `from` is followed by one of `to`. A device that hands its rows on spares them half of its
     /// own way and half of the next one's, there and back; how far the two are from each other
     /// nobody here has measured, so the longer of the two halves stands for it. `n` hops of one
@@ -228,7 +228,7 @@ impl Terms {
         self.chunk_fixed.saturating_add(self.chunk_layer.saturating_mul(u64::from(layers)))
     }
 
-    /// What a visit adds to the walk of the first chunk before any layer.
+    /// What a visit adds to the route of the first chunk before any layer.
     pub(crate) fn fill_visit(&self) -> u64 {
         self.chunk_fixed.saturating_add(self.chunk_away)
     }

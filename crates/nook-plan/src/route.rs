@@ -1,4 +1,4 @@
-//! The validated order of places that one prompt walks through.
+//! The validated order of places that one prompt routes through.
 //!
 //! A [`Route`] exists only in a legal shape: every layer exactly once and in order, token ids enter
 //! and logits leave on this device (invariant I-2). `nook-pipeline` relies on that without checking
@@ -17,7 +17,7 @@ pub enum Place {
     Peer(PeerId),
 }
 
-/// One stretch of the walk: one call.
+/// One stretch of the route: one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// What is computed.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nook_base::PeerId;
 
-use crate::decide::{Decision, NoPlan, Walk, plan};
+use crate::decide::{Decision, Execution, NoPlan, plan};
 use crate::facts::{ModelCosts, Situation};
 use crate::predict::{Basis, Prediction, predict};
 use crate::route::{Place, Route};
@@ -58,7 +58,7 @@ pub fn plan_with_rows(
     let costs = narrow.costs(situation);
     let after = plan(&Situation { model: &costs, ..*situation });
     if let Ok(after) = after
-        && let Walk::Route(route) = &after.plan.walk
+        && let Execution::Route(route) = &after.plan.execution
         && let Some(narrowed) =
             narrow.worth_it(situation, route, &before.plan.prediction, &after.plan.prediction)
     {

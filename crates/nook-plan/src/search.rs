@@ -1,7 +1,7 @@
-//! The shortest path over (device, layer): the cheapest legal walk with at least one hop.
+//! The shortest path over (device, layer): the cheapest legal route with at least one hop.
 //!
 //! A label says "layers `0..b` are done, this device did the last one", with all that the rest of
-//! the walk depends on: time so far, the busiest stage, loading, room left, devices that are used
+//! the route depends on: time so far, the busiest stage, loading, room left, devices that are used
 //! up. Labels grow layer by layer; one that is nowhere better than another at the same place goes.
 //! All constraints (memory, streams, cuts, ends, hops) are looked at while a label grows, so that a
 //! good route is never thrown away for a bad detail after the search. Labels at one place are
@@ -68,7 +68,7 @@ enum Returns {
     Counted,
 }
 
-/// What a walk has done on one device before it comes there again.
+/// What a route has done on one device before it comes there again.
 #[derive(Debug, Clone, Copy, Default)]
 struct Earlier {
     visits: u16,
@@ -79,7 +79,7 @@ struct Earlier {
 
 struct Search<'a> {
     prices: &'a Prices,
-    /// Grown labels with the device that computed the layer; the chain of `came` is the walk.
+    /// Grown labels with the device that computed the layer; the chain of `came` is the route.
     grown: Vec<Label>,
     /// Least time for the layers from each boundary on.
     least: Vec<u64>,
@@ -91,7 +91,7 @@ struct Search<'a> {
     hops_bind: bool,
 }
 
-/// The cheapest walk with at least one hop, among the first [`DEVICES_SEARCHED_MAX`] devices of
+/// The cheapest route with at least one hop, among the first [`DEVICES_SEARCHED_MAX`] devices of
 /// `prices`; `None` when there is none.
 pub(crate) fn cheapest_pooled(prices: &Prices) -> Option<Vec<Visit>> {
     let mut search = Search::new(prices);
@@ -263,7 +263,7 @@ impl<'a> Search<'a> {
         closed
     }
 
-    /// What the walk so far does on `device`. Only devices that may be visited again are asked for
+    /// What the route so far does on `device`. Only devices that may be visited again are asked for
     /// it, and those are few.
     fn earlier(&self, label: &Label, device: usize, boundary: usize) -> Earlier {
         let terms = &self.prices.terms[device];
@@ -313,7 +313,7 @@ impl<'a> Search<'a> {
     }
 
     /// Time so far with each combination of what is still a maximum; the first is the price. With
-    /// none of these larger, no end of the walk can be dearer.
+    /// none of these larger, no end of the route can be dearer.
     fn maxima(&self, label: &Label) -> [u64; 16] {
         let terms = &self.prices.terms[usize::from(label.device)];
         let now = match label.device {
@@ -333,7 +333,7 @@ impl<'a> Search<'a> {
         maxima
     }
 
-    /// Whether `one` is at least as good as `other` however the walk goes on.
+    /// Whether `one` is at least as good as `other` however the route goes on.
     fn beats(&self, one: &Kept, other: &Kept) -> bool {
         let (a, b) = (&one.label, &other.label);
         a.time <= b.time
@@ -346,7 +346,7 @@ impl<'a> Search<'a> {
             && one.maxima.iter().zip(&other.maxima).all(|(one, other)| one <= other)
     }
 
-    /// Ends the walk at this device and remembers it if it is the cheapest.
+    /// Ends the route at this device and remembers it if it is the cheapest.
     fn finish(&mut self, label: &Label, index: u32) {
         let layers = self.prices.layers;
         if label.device == 0 {
@@ -366,7 +366,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The walk that ended in the label at `index`, with this device's two ends.
+    /// The route that ended in the label at `index`, with this device's two ends.
     fn visits(&self, index: u32) -> Vec<Visit> {
         let mut devices = Vec::with_capacity(self.prices.layers);
         let mut at = index;
@@ -383,8 +383,8 @@ fn bit(device: usize) -> u32 {
     1 << device
 }
 
-/// The visits of a walk in which `devices[layer]` computes that layer. The first and the last visit
-/// are this device's, if need be without a layer.
+/// The visits of a route in which `devices[layer]` computes that layer. The first and the last
+/// visit are this device's, if need be without a layer.
 pub(crate) fn visits_of(devices: &[usize]) -> Vec<Visit> {
     let mut visits: Vec<Visit> = vec![(0, LayerRange::all(0))];
     for (layer, device) in (0_u32..).zip(devices) {

@@ -1,9 +1,9 @@
-//! The shapes that a walk can have, by name, and the ones that are refused.
+//! The shapes that a route can have, by name, and the ones that are refused.
 //!
 //! A [`Route`] proves that layers and ends are legal; a [`Shape`] says which of the known
 //! topologies it is, and [`Shape::topology`] makes the division that the owner asked for by name.
 //! *Whole elsewhere* is the one shape in which token ids leave this device; it exists only towards
-//! a device of the same person, and its proof is [`WholeWalk`].
+//! a device of the same person, and its proof is [`OffloadPermit`].
 
 use std::fmt;
 
@@ -38,13 +38,13 @@ pub enum Shape {
     /// Embedding and head are here, and no layer is.
     EndsWithoutLayers,
     /// Everything, both ends included, is computed by one other device.
-    WholeElsewhere {
+    OffloadPolicy {
         /// That device.
         peer: PeerId,
     },
 }
 
-/// Shapes that no walk has.
+/// Shapes that no route has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     /// The numbers do not divide the model.
@@ -64,18 +64,18 @@ pub enum ShapeError {
     #[error(
         "the whole request may go only to a device of trust `own`; {} is not one", peer.short()
     )]
-    WholeNeedsOwnDevice {
+    OffloadNeedsOwnDevice {
         /// That device.
         peer: PeerId,
     },
     /// A whole request is not divided, so there is no topology of it.
     #[error("a whole request on another device is not divided into ends and middle")]
-    WholeIsNotDivided,
+    OffloadIsNotDivided,
 }
 
 /// Proof that a whole request may go to `peer`: the gate said that it is the same person's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WholeWalk {
+pub struct OffloadPermit {
     peer: PeerId,
 }
 
@@ -115,7 +115,7 @@ impl Shape {
             }
             Self::BothEnds { prefix, suffix } => (prefix, suffix),
             Self::EndsWithoutLayers => (0, 0),
-            Self::WholeElsewhere { .. } => return Err(ShapeError::WholeIsNotDivided),
+            Self::OffloadPolicy { .. } => return Err(ShapeError::OffloadIsNotDivided),
         };
         let topology = Topology::new(layers, prefix, suffix)?;
         let left = topology.middle().len();
@@ -123,7 +123,7 @@ impl Shape {
             Self::PrefixOwned { .. } => prefix == 0 || left == 0,
             Self::SuffixOwned { .. } => suffix == 0 || left == 0,
             Self::BothEnds { .. } => prefix == 0 || suffix == 0 || left == 0,
-            Self::Alone | Self::EndsWithoutLayers | Self::WholeElsewhere { .. } => false,
+            Self::Alone | Self::EndsWithoutLayers | Self::OffloadPolicy { .. } => false,
         };
         if is_degenerate {
             return Err(ShapeError::Degenerate { shape: self, left, layers });
@@ -132,12 +132,12 @@ impl Shape {
     }
 }
 
-impl WholeWalk {
+impl OffloadPermit {
     /// The whole request on `peer`, which belongs to `owner`.
     pub fn new(peer: PeerId, owner: Owner) -> Result<Self, ShapeError> {
         match owner {
             Owner::Me => Ok(Self { peer }),
-            Owner::Another => Err(ShapeError::WholeNeedsOwnDevice { peer }),
+            Owner::Another => Err(ShapeError::OffloadNeedsOwnDevice { peer }),
         }
     }
 
@@ -156,7 +156,7 @@ impl fmt::Display for Shape {
             Self::SuffixOwned { from } => write!(f, "suffix-owned ({from}:output)"),
             Self::BothEnds { prefix, suffix } => write!(f, "both ends ({prefix} and {suffix})"),
             Self::EndsWithoutLayers => f.write_str("both ends without a layer"),
-            Self::WholeElsewhere { peer } => write!(f, "everything on {}", peer.short()),
+            Self::OffloadPolicy { peer } => write!(f, "everything on {}", peer.short()),
         }
     }
 }
@@ -207,17 +207,17 @@ mod tests {
         assert_eq!(Shape::BothEnds { prefix: 5, suffix: 4 }.topology(8), overlap(5, 4));
         let no_layers = Err(ShapeError::Division(PlanError::NoLayers));
         assert_eq!(Shape::Alone.topology(0), no_layers);
-        let whole = Shape::WholeElsewhere { peer: PEER };
-        assert_eq!(whole.topology(8), Err(ShapeError::WholeIsNotDivided));
+        let whole = Shape::OffloadPolicy { peer: PEER };
+        assert_eq!(whole.topology(8), Err(ShapeError::OffloadIsNotDivided));
         let said = Shape::PrefixOwned { layers: 0 }.topology(8).unwrap_err().to_string();
         assert!(said.contains("prefix-owned (0:0)"), "{said}");
     }
 
     #[test]
     fn a_whole_request_goes_to_ones_own_device_only() {
-        assert_eq!(WholeWalk::new(PEER, Owner::Me).map(WholeWalk::peer), Ok(PEER));
-        let refused = Err(ShapeError::WholeNeedsOwnDevice { peer: PEER });
-        assert_eq!(WholeWalk::new(PEER, Owner::Another), refused);
+        assert_eq!(OffloadPermit::new(PEER, Owner::Me).map(OffloadPermit::peer), Ok(PEER));
+        let refused = Err(ShapeError::OffloadNeedsOwnDevice { peer: PEER });
+        assert_eq!(OffloadPermit::new(PEER, Owner::Another), refused);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! How fast one device computes one model: measured visits in, figures out.
 //!
-//! The owner keeps one [`SpeedGauge`] for each device and model. A calibration [`Probe`] seeds it;
-//! each RESULT (layers, rows, computing time) refines it. Decode and prefill are two axes, because
-//! devices differ about 6 times in one and 55 times in the other. Cold visits (the first after a
-//! load) size time limits and never rank a device; loading is a term of its own.
+//! The owner keeps one [`SpeedEstimate`] for each device and model. A calibration [`Probe`] seeds
+//! it; each RESULT (layers, rows, computing time) refines it. Decode and prefill are two axes,
+//! because devices differ about 6 times in one and 55 times in the other. Cold visits (the first
+//! after a load) size time limits and never rank a device; loading is a term of its own.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub struct Speed {
 
 /// Measures one device with one model.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SpeedGauge {
+pub struct SpeedEstimate {
     decode: LineFit,
     prefill: LineFit,
     load: Option<BytesPerSecond>,
@@ -75,7 +75,7 @@ pub struct SpeedGauge {
     cold_max: Duration,
 }
 
-impl SpeedGauge {
+impl SpeedEstimate {
     /// Starts from a probe, scaled from the layers that were probed to those of `layer_bytes`.
     #[must_use]
     pub fn seeded(probe: &Probe, layer_bytes: u64) -> Self {
@@ -159,24 +159,24 @@ mod tests {
 
     #[test]
     fn a_cold_visit_sizes_limits_and_ranks_nothing() {
-        let mut gauge = SpeedGauge::default();
-        gauge.observe(&Visit { warmth: Warmth::Cold, ..visit(1, 1, 224_000) });
-        assert!(gauge.speed().decode.is_unknown());
-        assert_eq!(gauge.cold_max(), Duration::from_millis(224));
-        gauge.observe(&visit(1, 1, 1000));
-        let decode = gauge.speed().decode.measured().unwrap();
+        let mut estimate = SpeedEstimate::default();
+        estimate.observe(&Visit { warmth: Warmth::Cold, ..visit(1, 1, 224_000) });
+        assert!(estimate.speed().decode.is_unknown());
+        assert_eq!(estimate.cold_max(), Duration::from_millis(224));
+        estimate.observe(&visit(1, 1, 1000));
+        let decode = estimate.speed().decode.measured().unwrap();
         assert_eq!(decode.at(1), Duration::from_millis(1));
     }
 
     #[test]
     fn decode_and_prefill_are_measured_apart_and_what_lies_between_is_neither() {
-        let mut gauge = SpeedGauge::default();
-        gauge.observe(&visit(10, 4, 1));
-        assert_eq!(gauge.speed(), Speed::default());
-        gauge.observe(&visit(10, 1, 5000));
-        assert!(gauge.speed().prefill.is_unknown());
-        gauge.observe(&visit(10, 128, 64_000));
-        let prefill = gauge.speed().prefill.measured().unwrap();
+        let mut estimate = SpeedEstimate::default();
+        estimate.observe(&visit(10, 4, 1));
+        assert_eq!(estimate.speed(), Speed::default());
+        estimate.observe(&visit(10, 1, 5000));
+        assert!(estimate.speed().prefill.is_unknown());
+        estimate.observe(&visit(10, 128, 64_000));
+        let prefill = estimate.speed().prefill.measured().unwrap();
         assert_eq!(prefill.at(1280), Duration::from_millis(64));
     }
 
@@ -188,7 +188,7 @@ mod tests {
             decode: [(1, ms(3)), (5, ms(11))],
             prefill: [(128, ms(20)), (640, ms(84))],
         };
-        let speed = SpeedGauge::seeded(&probe, 200).speed();
+        let speed = SpeedEstimate::seeded(&probe, 200).speed();
         let decode = speed.decode.measured().unwrap();
         assert_eq!((decode.fixed, decode.slope), (ms(1), ms(4)));
         assert_eq!(speed.prefill.measured().unwrap().slope, Duration::from_micros(250));
@@ -204,21 +204,21 @@ mod tests {
             load: Figure::Measured(BytesPerSecond(7)),
             ends: Figure::Measured(us(900)),
         };
-        let mut gauge = SpeedGauge::known(&speed);
-        assert_eq!(gauge.speed(), speed);
-        gauge.observe(&visit(10, 1, 1200));
-        assert_eq!(gauge.speed().decode.measured().unwrap().at(10), us(1200));
-        gauge.observe_ends(us(300));
-        assert_eq!(gauge.speed().ends, Figure::Measured(us(300)));
+        let mut estimate = SpeedEstimate::known(&speed);
+        assert_eq!(estimate.speed(), speed);
+        estimate.observe(&visit(10, 1, 1200));
+        assert_eq!(estimate.speed().decode.measured().unwrap().at(10), us(1200));
+        estimate.observe_ends(us(300));
+        assert_eq!(estimate.speed().ends, Figure::Measured(us(300)));
     }
 
     #[test]
     fn loads_are_averaged_and_never_zero() {
-        let mut gauge = SpeedGauge::default();
-        gauge.observe_load(4000, Duration::from_secs(1));
-        gauge.observe_load(2000, Duration::from_secs(1));
-        assert_eq!(gauge.speed().load, Figure::Measured(BytesPerSecond(3000)));
-        gauge.observe_load(0, Duration::MAX);
-        assert!(gauge.speed().load.measured().is_some_and(|rate| rate.0 > 0));
+        let mut estimate = SpeedEstimate::default();
+        estimate.observe_load(4000, Duration::from_secs(1));
+        estimate.observe_load(2000, Duration::from_secs(1));
+        assert_eq!(estimate.speed().load, Figure::Measured(BytesPerSecond(3000)));
+        estimate.observe_load(0, Duration::MAX);
+        assert!(estimate.speed().load.measured().is_some_and(|rate| rate.0 > 0));
     }
 }

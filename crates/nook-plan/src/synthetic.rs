@@ -1,7 +1,7 @@
 //! Made-up households and the slow, certain answer, for tests and the simulator.
 //!
 //! [`households`] draws devices, links and models from the spread that households have;
-//! [`exhaustive`] tries every walk. Both know only the public side of the planner.
+//! [`exhaustive`] tries every route. Both know only the public side of the planner.
 
 pub mod exhaustive;
 pub mod households;

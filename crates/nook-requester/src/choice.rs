@@ -1,15 +1,15 @@
 //! Alone or pooled: from what the node knows to a route, and to what `nook doctor pipeline` says.
 //!
-//! `replies` gathers a [`Question`] in the house loop and asks it once the prompt is encoded. The
-//! devices in adverts and gauges become a [`Situation`], [`nook_plan::plan`] decides, and
-//! [`Choice`] carries the route to the walk and the reasons to the owner. With pooling `always` the
-//! route is the reference cover instead, and the plan is kept for comparison.
+//! `replies` gathers a [`Question`] in the node's event loop and asks it once the prompt is
+//! encoded. The devices in adverts and estimates become a [`Situation`], [`nook_plan::plan`]
+//! decides, and [`Choice`] carries the route to the route and the reasons to the owner. With
+//! pooling `always` the route is the reference cover instead, and the plan is kept for comparison.
 
+mod offload;
 pub(crate) mod outlook;
 mod paces;
-mod whole;
 
-pub(crate) use whole::WholeChoice;
+pub(crate) use offload::OffloadChoice;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ use nook_base::limits::PREFILL_CHUNK_POOLED_TOKENS;
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId};
 use nook_model::ModelFile;
 use nook_plan::{
-    Because, BytesPerSecond, Cached, Decision, Device, Ends, EndsHeld, Figure, LeftOut, Line,
-    ModelCosts, NarrowRows, NoPlan, Out, Owner, Place, Prediction, Request, Route, Rows, Segment,
-    Situation, Speed, Standing, Topology, Walk, WholeElsewhere, greedy_cover, plan, plan_with_rows,
+    Because, BytesPerSecond, Cached, Decision, Device, Ends, EndsHeld, Execution, Figure, LeftOut,
+    Line, ModelCosts, NarrowRows, NoPlan, OffloadPolicy, Out, Owner, Place, Prediction, Request,
+    Route, Rows, Segment, Situation, Speed, Standing, Topology, greedy_cover, plan, plan_with_rows,
     rows_on,
 };
 use nook_store::{ActivationChoice, Pooling, SplitChoice};
@@ -30,7 +30,7 @@ use crate::reply::Me;
 use nook_api::Reach;
 use nook_api::views::{DecisionView, LeftOutView, PooledView, PredictionView};
 use nook_resources::adverts::AdvertBook;
-use nook_resources::gauges::{Facts, Known};
+use nook_resources::estimates::{Facts, Known};
 
 /// Length that a reply is expected to have where its limit is longer: what prefill and loading are
 /// weighed against.
@@ -53,7 +53,7 @@ pub(crate) struct Question {
     pub(crate) ends: Ends,
     pub(crate) hops_max: usize,
     /// Whether everything may be computed on one other device of the same person.
-    pub(crate) whole: WholeElsewhere,
+    pub(crate) whole: OffloadPolicy,
     pub(crate) facts: Facts,
 }
 
@@ -81,7 +81,7 @@ impl Encoded {
 #[derive(Debug)]
 pub(crate) struct Choice {
     /// The device of the same person that is to run everything; then `route` is for when it cannot.
-    pub(crate) whole: Option<WholeChoice>,
+    pub(crate) whole: Option<OffloadChoice>,
     pub(crate) route: Route,
     /// How activations travel on it.
     pub(crate) dtype: ActivationDtype,
@@ -96,7 +96,7 @@ pub(crate) struct Choice {
 impl Question {
     /// Decides. Pure but for reading the book, which the caller holds still.
     pub(crate) fn choose(&self, told: &Encoded, book: &AdvertBook, now: Instant) -> Choice {
-        if self.reach == Reach::ThisDevice || self.whole == WholeElsewhere::Refused {
+        if self.reach == Reach::ThisDevice || self.whole == OffloadPolicy::Refused {
             return self.choose_route(told, book, now);
         }
         let (planned, _) = self.plan(told, book, now, self.whole);
@@ -132,12 +132,12 @@ impl Question {
         if self.reach == Reach::ThisDevice {
             return alone("This reply was to stay on this computer.", None);
         }
-        let (planned, rows) = self.plan(told, book, now, WholeElsewhere::Refused);
+        let (planned, rows) = self.plan(told, book, now, OffloadPolicy::Refused);
         let wants_plan = self.pooling == Pooling::WhenFaster;
         if wants_plan && let Ok(decision) = &planned {
-            let Walk::Route(route) = &decision.plan.walk else {
-                // The planner was told that nothing goes elsewhere whole, so this does not happen.
-                return alone("No whole reply is made elsewhere.", Some(planned));
+            let Execution::Route(route) = &decision.plan.execution else {
+                // The planner was told that nothing goes offload whole, so this does not happen.
+                return alone("No whole reply is made offload.", Some(planned));
             };
             let (route, mut because) = (route.clone(), sentence(decision.because).to_owned());
             let dtype = self.written(rows, book, &mut because);
@@ -154,7 +154,7 @@ impl Question {
                      distributed_inference.pooling says."
                 };
                 let mut because = because.to_owned();
-                let divided = (told, WholeElsewhere::Refused);
+                let divided = (told, OffloadPolicy::Refused);
                 let rows = self.ask(divided, book, now, |situation, narrow| {
                     narrow.map_or(Rows::Wide, |narrow| rows_on(&route, situation, narrow))
                 });
@@ -172,7 +172,7 @@ impl Question {
         told: &Encoded,
         book: &AdvertBook,
         now: Instant,
-        whole: WholeElsewhere,
+        whole: OffloadPolicy,
     ) -> (Result<Decision, NoPlan>, Rows) {
         self.ask((told, whole), book, now, |situation, narrow| match narrow {
             Some(narrow) => plan_with_rows(situation, narrow),
@@ -183,7 +183,7 @@ impl Question {
     /// Puts a question about this reply to the planner.
     fn ask<T>(
         &self,
-        (told, whole): (&Encoded, WholeElsewhere),
+        (told, whole): (&Encoded, OffloadPolicy),
         book: &AdvertBook,
         now: Instant,
         question: impl FnOnce(&Situation<'_>, Option<&NarrowRows>) -> T,
@@ -208,7 +208,7 @@ impl Question {
             chunk: PREFILL_CHUNK_POOLED_TOKENS,
             ends: self.ends,
             hops_max: self.hops_max,
-            whole: WholeElsewhere::Refused,
+            whole: OffloadPolicy::Refused,
         }
     }
 
@@ -413,9 +413,9 @@ impl Choice {
         };
         let [pooled, whole] = pools.map(|plan| {
             plan.map(|plan| PooledView {
-                route: match &plan.walk {
-                    Walk::Route(pooled) => route(pooled.segments()),
-                    Walk::Whole(whole) => route(&[everything_on(whole.peer(), layers)]),
+                route: match &plan.execution {
+                    Execution::Route(pooled) => route(pooled.segments()),
+                    Execution::Offload(whole) => route(&[everything_on(whole.peer(), layers)]),
                 },
                 prediction: prediction(&plan.prediction),
             })

@@ -23,11 +23,11 @@ use nook_base::{LayerRange, ModelDigest, PeerId};
 use nook_pipeline::HopVisit;
 use nook_resources::adverts::AdvertBook;
 use nook_resources::catalogue::Entry;
-use nook_resources::gauges::Gauges;
-use nook_resources::shelf::{Listed, Shelf};
-use nook_resources::trails::Unwanted;
+use nook_resources::estimates::Estimates;
+use nook_resources::open_models::{Listed, OpenModelCache};
+use nook_resources::prefix_cache::Unwanted;
 use nook_store::{Measured, Settings};
-use nook_wire::{KeptHistory, Placed, PlacementRequest, WholeOffers};
+use nook_wire::{KeptHistory, OffloadOffers, Placed, PlacementRequest};
 use tokio::sync::oneshot;
 
 use self::keeping::Keeping;
@@ -81,7 +81,7 @@ pub enum Event {
     /// A device answers what this one asked it to hold.
     Placed(PeerId, Placed),
     /// A device of the same person says which models it would run whole.
-    WholeOffers(PeerId, WholeOffers),
+    OffloadOffers(PeerId, OffloadOffers),
     /// A device offers something else than before, came, or went.
     OffersChanged,
     /// The link to a device is new or gone: what it said on the one before is void.
@@ -233,7 +233,7 @@ pub struct Requester {
     /// When that, and the estimates, were written last.
     keeping: Keeping,
     /// How fast the devices compute, and how far away they are.
-    gauges: Gauges,
+    estimates: Estimates,
     /// The last reply and what was decided for it.
     last_decision: Option<(u64, DecisionView)>,
     probing: Probing,
@@ -241,9 +241,9 @@ pub struct Requester {
     wishes: Wishes,
     /// What each device of the same person would run whole for this one; at most one entry for each
     /// link.
-    whole_offers: BTreeMap<PeerId, WholeOffers>,
+    whole_offers: BTreeMap<PeerId, OffloadOffers>,
     /// The models that are open, with what earlier replies left.
-    shelf: Shelf,
+    open_models: OpenModelCache,
     /// Each reply under way holds a clone, so that whatever ends it is counted.
     under_way: Arc<()>,
     /// Replies that wait for one of those to end, in order; at most [`REPLIES_WAITING_MAX`].
@@ -254,16 +254,16 @@ pub struct Requester {
 
 impl Requester {
     /// The asking side of a node that starts at `now`.
-    pub fn new(shelf: Shelf, now: Instant) -> Self {
+    pub fn new(open_models: OpenModelCache, now: Instant) -> Self {
         Self {
             records: Records::default(),
             keeping: Keeping::new(now),
-            gauges: Gauges::default(),
+            estimates: Estimates::default(),
             last_decision: None,
             probing: Probing::default(),
             wishes: Wishes::default(),
             whole_offers: BTreeMap::new(),
-            shelf,
+            open_models,
             under_way: Arc::new(()),
             waiting: VecDeque::new(),
         }
@@ -296,7 +296,7 @@ impl Requester {
                 self.on_placed(peer, placed, around);
                 Vec::new()
             }
-            Event::WholeOffers(peer, offers) => {
+            Event::OffloadOffers(peer, offers) => {
                 self.whole_offers.insert(peer, offers);
                 vec![Effect::PublishBook]
             }
@@ -361,8 +361,8 @@ impl Requester {
     }
 
     /// How fast the devices compute, and how far away they are.
-    pub fn gauges(&self) -> &Gauges {
-        &self.gauges
+    pub fn estimates(&self) -> &Estimates {
+        &self.estimates
     }
 
     /// What was decided for the last reply.
@@ -371,7 +371,7 @@ impl Requester {
     }
 
     /// What a device of the same person would run whole for this one.
-    pub fn whole_offers(&self, peer: PeerId) -> Option<&WholeOffers> {
+    pub fn whole_offers(&self, peer: PeerId) -> Option<&OffloadOffers> {
         self.whole_offers.get(&peer).filter(|offers| !offers.offers.is_empty())
     }
 }

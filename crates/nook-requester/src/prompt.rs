@@ -12,7 +12,7 @@ use nook_api::views::{ChatRole, Wording};
 use nook_api::{
     ChatMessage, Dialog, GenerateRequest, NodeError, Prompt, Sampling, SamplingParameters,
 };
-use nook_resources::shelf::OpenModel;
+use nook_resources::open_models::OpenModel;
 
 /// The effort that asks for no thinking.
 const NO_EFFORT: &str = "none";

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, ErrorCode, Sensitive, clock};
 use nook_link::Links;
-use nook_plan::{Route, WholeElsewhere};
+use nook_plan::{OffloadPolicy, Route};
 use nook_store::ActivationChoice;
 use nook_trust::DeviceKey;
 use tokio::sync::{mpsc, watch};
@@ -21,13 +21,13 @@ use crate::machine::replies::{ReplyJob, ReplyTerms};
 use crate::machine::{Event, Said, Task, Work, embed};
 use crate::prompt;
 use crate::prompt::Ready;
-use crate::reply::{self, Given, Teller, WalkSetup};
+use crate::reply::{self, GenerationSetup, Given, ReplySink};
 use nook_api::{
     Answer, EmbedRequest, Embedded, GenerateRequest, NodeError, REPLY_EVENTS_MAX, Reply, ReplyPiece,
 };
 use nook_resources::adverts::AdvertBook;
 use nook_resources::memory::memory_free;
-use nook_resources::shelf::{Listed, OpenModel, Shelf};
+use nook_resources::open_models::{Listed, OpenModel, OpenModelCache};
 use nook_resources::workers::Workers;
 
 /// What the tasks need.
@@ -38,7 +38,7 @@ pub struct Runner {
     /// Worker processes of this device.
     pub workers: Workers,
     /// Models that are open.
-    pub shelf: Shelf,
+    pub open_models: OpenModelCache,
     /// Other devices.
     pub links: Links,
     /// What they offer.
@@ -117,7 +117,7 @@ impl Runner {
         listed: Listed,
         request: GenerateRequest,
     ) -> Result<(Ready, Arc<OpenModel>), NodeError> {
-        let model = self.shelf.open(listed).await?;
+        let model = self.open_models.open(listed).await?;
         // Rendering and encoding a long prompt takes milliseconds: not on the runtime.
         tokio::task::spawn_blocking(move || {
             prompt::ready(&model, &request).map(|ready| (ready, model))
@@ -132,14 +132,14 @@ impl Runner {
         terms: ReplyTerms,
         (model, ready): (Arc<OpenModel>, Ready),
         events: mpsc::Sender<ReplyPiece>,
-    ) -> Option<WalkSetup> {
+    ) -> Option<GenerationSetup> {
         let ReplyTerms { conversation, mut question, fall_back, failovers_max, .. } = terms;
         if ready.constraint.is_some() || ready.alternatives.is_some() {
             // A form, and how likely each token was, are worked out from the logits, which stay
             // where they are made.
-            question.whole = WholeElsewhere::Refused;
+            question.whole = OffloadPolicy::Refused;
         }
-        let teller = Teller {
+        let sink = ReplySink {
             number: rand::random(),
             model: model.listed.digest,
             me: question.me.clone(),
@@ -152,8 +152,8 @@ impl Runner {
             failovers: Vec::new(),
             notes: self.events.clone(),
         };
-        let way = self.choose(question, &model, &ready, &teller).await?;
-        Some(WalkSetup {
+        let way = self.choose(question, &model, &ready, &sink).await?;
+        Some(GenerationSetup {
             model,
             whole: way.whole,
             begun: None,
@@ -164,11 +164,11 @@ impl Runner {
             fall_back,
             failovers_max,
             spot_check_ppm: terms.spot_check_ppm,
-            gains: terms.gains,
+            norm_bounds: terms.norm_bounds,
             forecast: terms.forecast,
             conversation,
             cache_costs: terms.cache_costs,
-            teller,
+            sink,
             key: self.key,
             workers: self.workers,
             links: self.links,
@@ -181,14 +181,14 @@ impl Runner {
         question: Question,
         model: &OpenModel,
         ready: &Ready,
-        teller: &Teller,
+        sink: &ReplySink,
     ) -> Option<Way> {
         let told = Encoded {
             prompt: u32::try_from(ready.ids.len()).unwrap_or(u32::MAX),
             tokens_max: ready.tokens_max,
             held: self.workers.held(model.listed.digest).await,
             memory_free: 0,
-            warm: model.trails.warm(&ready.ids, question.file.shape().layers),
+            warm: model.prefix_cache.warm(&ready.ids, question.file.shape().layers),
         };
         let may_narrow = question.format == ActivationChoice::ByLink;
         let book = self.book.borrow().clone();
@@ -198,10 +198,10 @@ impl Runner {
             (question.choose(&told, &book, clock::now()), told)
         });
         let (choice, told) = choosing.await.ok()?;
-        teller.decided(&model.listed, &choice, &told).await;
+        sink.decided(&model.listed, &choice, &told).await;
         // What was begun in one format goes on in it: to compute everything again costs more.
         let dtype = match may_narrow {
-            true => model.trails.written_as(&ready.ids).unwrap_or(choice.dtype),
+            true => model.prefix_cache.written_as(&ready.ids).unwrap_or(choice.dtype),
             false => choice.dtype,
         };
         let whole = choice.whole.and_then(|whole| {
@@ -213,11 +213,11 @@ impl Runner {
 
     /// Works out vectors. Whoever stops waiting ends it.
     fn embed(&self, listed: Listed, request: EmbedRequest, mut answer: Answer<Embedded>) {
-        let (shelf, workers) = (self.shelf.clone(), self.workers.clone());
+        let (open_models, workers) = (self.open_models.clone(), self.workers.clone());
         self.tasks.spawn_until_cancelled("embedding", async move {
             let done = tokio::select! {
                 () = answer.closed() => return,
-                done = embed::embed(&shelf, &workers, listed, request.inputs) => done,
+                done = embed::embed(&open_models, &workers, listed, request.inputs) => done,
             };
             let _ = answer.send(done);
         });

@@ -1,4 +1,4 @@
-//! What other devices offer: the adverts heard, as the house loop publishes them to replies.
+//! What other devices offer: the adverts heard, as the node's event loop publishes them to replies.
 //!
 //! A book is a snapshot. It holds only devices that the gate lets compute on this machine's
 //! prompts, so that whoever routes by it cannot route past the gate.
@@ -11,7 +11,7 @@ use nook_base::{ModelDigest, PeerId};
 use nook_plan::Offer;
 use nook_trust::Admitted;
 use nook_trust::purpose::RemoteWhole;
-use nook_wire::{Advert, WholeOffer};
+use nook_wire::{Advert, OffloadOffer};
 use tokio::sync::watch;
 
 /// An advert and when it was heard.
@@ -55,12 +55,12 @@ pub struct OwnDevice {
     /// The gate's proof that a whole request may go there, as new as the book.
     pub pass: Admitted<RemoteWhole>,
     /// The models.
-    pub offers: Vec<WholeOffer>,
+    pub offers: Vec<OffloadOffer>,
 }
 
 impl OwnDevice {
     /// What it says of `model`.
-    pub fn offer(&self, model: ModelDigest) -> Option<&WholeOffer> {
+    pub fn offer(&self, model: ModelDigest) -> Option<&OffloadOffer> {
         self.offers.iter().find(|offer| offer.model == model)
     }
 }

@@ -3,7 +3,7 @@
 use nook_base::ModelDigest;
 use nook_model::ModelFile;
 
-use crate::shelf::Listed;
+use crate::open_models::Listed;
 use nook_api::views::{FitView, ModelView};
 
 /// One model of this device.

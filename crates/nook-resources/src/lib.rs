@@ -6,12 +6,12 @@
 
 pub mod adverts;
 pub mod catalogue;
-pub mod gauges;
+pub mod estimates;
 pub mod memory;
-pub mod shelf;
+pub mod offload_ids;
+pub mod open_models;
+pub mod prefix_cache;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod traffic;
-pub mod trails;
-pub mod whole_ids;
 pub mod workers;

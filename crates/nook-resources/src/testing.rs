@@ -9,13 +9,13 @@ use nook_pipeline::{
 use nook_plan::{Hop, Route, Topology};
 
 /// What a reply to `prompt` on this device alone leaves, when it says one token more.
-pub fn trail(prompt: &[u32]) -> PrefixCacheEntry {
+pub fn prefix(prompt: &[u32]) -> PrefixCacheEntry {
     let alone = Route::alone(2).expect("two layers");
-    trail_over(&alone, ActivationDtype::F32, prompt)
+    prefix_over(&alone, ActivationDtype::F32, prompt)
 }
 
 /// The same over other devices, each of which adds a half to every number.
-pub fn trail_over(route: &Route, dtype: ActivationDtype, prompt: &[u32]) -> PrefixCacheEntry {
+pub fn prefix_over(route: &Route, dtype: ActivationDtype, prompt: &[u32]) -> PrefixCacheEntry {
     let now = clock::now();
     let settings = PipelineSettings {
         hidden: 4,
@@ -26,7 +26,7 @@ pub fn trail_over(route: &Route, dtype: ActivationDtype, prompt: &[u32]) -> Pref
         failovers_max: 0,
         fall_back: FallBack::Allow,
         deadlines: Deadlines::usual(),
-        gains: std::sync::Arc::default(),
+        norm_bounds: std::sync::Arc::default(),
         forecast: std::sync::Arc::default(),
         spot_check: SpotCheck::OFF,
         replay_log_bytes_max: 1 << 20,
@@ -69,7 +69,7 @@ pub fn trail_over(route: &Route, dtype: ActivationDtype, prompt: &[u32]) -> Pref
         };
         actions.extend(pipeline.handle(event, now));
     }
-    pipeline.take_trail().expect("it ended in order")
+    pipeline.take_prefix().expect("it ended in order")
 }
 
 /// What a reply over the devices with these numbers leaves, each with a layer between the two ends.
@@ -82,5 +82,5 @@ pub fn pooled(peers: &[u8], prompt: &[u32]) -> PrefixCacheEntry {
     });
     let hops: Vec<Hop> = hops.collect();
     let route = Route::boomerang(topology, &hops).expect("a legal route");
-    trail_over(&route, ActivationDtype::F32, prompt)
+    prefix_over(&route, ActivationDtype::F32, prompt)
 }

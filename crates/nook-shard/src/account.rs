@@ -3,7 +3,7 @@
 //!
 //! There is one accountant for everything that takes memory, so that a promise and its use cannot
 //! differ. What is taken is given back by `Drop`, on every way out of a call. What can be computed
-//! again (`parking`) goes before anything is refused.
+//! again (`retained`) goes before anything is refused.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use nook_base::PeerId;
 use nook_model::Session;
 use nook_wire::{KeptHistory, ResumePoint};
 
-use crate::parking::{Evicted, Kept, Parking, ParkingKey, Requester, Resumable};
+use crate::retained::{Evicted, Kept, Requester, Resumable, Retained, RetainedKey};
 
 /// The account of one worker. Cloning gives another handle to the same account.
 #[derive(Debug)]
@@ -35,10 +35,10 @@ struct Books<S> {
     lent_caches: u64,
     sessions: u16,
     guests: u16,
-    parking: Parking<S>,
+    retained: Retained<S>,
     /// How often it was said that nothing is to be kept for a device.
     forgets: u64,
-    /// For whom that was said while guests have seats, and which time it was; each device once,
+    /// For whom that was said while guests have slots, and which time it was; each device once,
     /// `None` stands for all. The end of a call that was open then may come after it, and is not
     /// kept.
     forgotten: Vec<(Option<PeerId>, u64)>,
@@ -81,7 +81,7 @@ pub(crate) enum Refusal {
 
 /// A conversation's place and memory; dropping it gives both back.
 #[derive(Debug)]
-pub(crate) struct Seat<S = Session> {
+pub(crate) struct Slot<S = Session> {
     account: Account<S>,
     caller: Caller,
     /// What was forgotten by then does not concern it.
@@ -109,13 +109,13 @@ impl<S: Resumable> Account<S> {
         let mut books = self.books();
         books.limits = limits;
         let lendable = books.lendable();
-        let evicted = books.parking.shrink_lent(lendable);
+        let evicted = books.retained.shrink_lent(lendable);
         free(books, evicted);
     }
 
     /// Takes a place for one conversation, or says at once that there is none. It has no memory
     /// yet.
-    pub(crate) fn sit(&self, caller: Caller) -> Result<Seat<S>, Refusal> {
+    pub(crate) fn admit(&self, caller: Caller) -> Result<Slot<S>, Refusal> {
         let mut books = self.books();
         if caller != Caller::Owner {
             if books.guests >= books.limits.guests_max {
@@ -126,7 +126,7 @@ impl<S: Resumable> Account<S> {
         books.sessions = books.sessions.saturating_add(1);
         let since = books.forgets;
         drop(books);
-        Ok(Seat { account: self.clone(), caller, since, bytes: 0, is_taken: true })
+        Ok(Slot { account: self.clone(), caller, since, bytes: 0, is_taken: true })
     }
 
     /// Books `additional` bytes of weights as lent when a guest asks for them; fails when they do
@@ -157,7 +157,7 @@ impl<S: Resumable> Account<S> {
 
     /// Frees what was kept and not used for `life`.
     pub(crate) fn expire(&self, now: Instant, life: Duration) {
-        self.evict(|parking| parking.expire(now, life));
+        self.evict(|retained| retained.expire(now, life));
     }
 
     /// Frees what is kept for a device, or for every other device than this one, and keeps nothing
@@ -170,18 +170,18 @@ impl<S: Resumable> Account<S> {
             books.forgotten.retain(|(known, _)| *known != peer);
             books.forgotten.push((peer, number));
         }
-        let evicted = books.parking.forget(peer);
+        let evicted = books.retained.forget(peer);
         free(books, evicted);
     }
 
     /// Frees what is kept of one conversation.
     pub(crate) fn drop_kept(&self, requester: Requester, named: KeptHistory, now: Instant) {
-        self.evict(|parking| parking.drop_kept(requester, named, now));
+        self.evict(|retained| retained.drop_kept(requester, named, now));
     }
 
     /// Frees everything that is kept; whether that was anything.
     pub(crate) fn free_parked(&self) -> bool {
-        self.evict(Parking::clear) > 0
+        self.evict(Retained::clear) > 0
     }
 
     pub(crate) fn balance(&self) -> Balance {
@@ -191,15 +191,15 @@ impl<S: Resumable> Account<S> {
             caches: books.caches,
             sessions: books.sessions,
             guests: books.guests,
-            parked: u16::try_from(books.parking.len()).unwrap_or(u16::MAX),
-            parked_bytes: books.parking.bytes(),
+            parked: u16::try_from(books.retained.len()).unwrap_or(u16::MAX),
+            parked_bytes: books.retained.bytes(),
             lent: books.lent_weights.saturating_add(books.lent_caches),
         }
     }
 
-    fn evict(&self, choose: impl FnOnce(&mut Parking<S>) -> Evicted<S>) -> usize {
+    fn evict(&self, choose: impl FnOnce(&mut Retained<S>) -> Evicted<S>) -> usize {
         let mut books = self.books();
-        let evicted = choose(&mut books.parking);
+        let evicted = choose(&mut books.retained);
         let count = evicted.len();
         free(books, evicted);
         count
@@ -213,14 +213,14 @@ impl<S> Account<S> {
     }
 }
 
-impl<S> Seat<S> {
+impl<S> Slot<S> {
     /// Bytes that were promised.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-impl<S: Resumable> Seat<S> {
+impl<S: Resumable> Slot<S> {
     /// Takes memory for the conversation; what is kept of others goes first.
     pub(crate) fn promise(&mut self, bytes: u64) -> Result<(), Refusal> {
         let mut books = self.account.books();
@@ -237,17 +237,17 @@ impl<S: Resumable> Seat<S> {
     /// Takes a kept conversation out, and memory for its going on. A refusal leaves it where it is.
     pub(crate) fn resume(
         &mut self,
-        key: &ParkingKey,
+        key: &RetainedKey,
         point: ResumePoint,
         positions_max: u32,
         bytes: u64,
     ) -> Result<Kept<S>, Refusal> {
         let mut books = self.account.books();
-        let index = books.parking.find(key, point, positions_max).ok_or(Refusal::NotKept)?;
+        let index = books.retained.find(key, point, positions_max).ok_or(Refusal::NotKept)?;
         if self.caller != Caller::Owner {
             books.check_room(bytes)?;
         }
-        let kept = books.parking.take(index).ok_or(Refusal::NotKept)?;
+        let kept = books.retained.take(index).ok_or(Refusal::NotKept)?;
         let evicted = match self.caller {
             Caller::Owner => Evicted::new(),
             // It is out by now, so its bytes are free like any.
@@ -260,7 +260,7 @@ impl<S: Resumable> Seat<S> {
     }
 
     /// Gives place and memory back but for `bytes`, with which the conversation is kept.
-    pub(crate) fn park(mut self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) {
+    pub(crate) fn park(mut self, key: RetainedKey, kept: Kept<S>, bytes: u64, now: Instant) {
         let mut books = self.account.books();
         // The last guest's leaving ends what was forgotten meanwhile.
         let is_forgotten = books.has_forgotten(self.caller, self.since);
@@ -272,7 +272,7 @@ impl<S: Resumable> Seat<S> {
 
     /// Keeps again what was taken out to be copied, as used just now; not if nothing is to be kept
     /// for this caller any more.
-    pub(crate) fn put_back(&self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) {
+    pub(crate) fn put_back(&self, key: RetainedKey, kept: Kept<S>, bytes: u64, now: Instant) {
         let mut books = self.account.books();
         let is_forgotten = books.has_forgotten(self.caller, self.since);
         let evicted = if is_forgotten { vec![kept] } else { books.park(key, kept, bytes, now) };
@@ -296,14 +296,14 @@ impl<S: Resumable> Books<S> {
     fn make_room(&mut self, wanted: u64) -> Result<Evicted<S>, Refusal> {
         self.check_room(wanted)?;
         let left = self.lendable().saturating_sub(wanted);
-        Ok(self.parking.shrink_lent(left))
+        Ok(self.retained.shrink_lent(left))
     }
 
     /// Keeps a conversation, as far as it may be lent memory; what has to go for it comes back.
-    fn park(&mut self, key: ParkingKey, kept: Kept<S>, bytes: u64, now: Instant) -> Evicted<S> {
-        let mut evicted = self.parking.park(key, kept, bytes, now);
+    fn park(&mut self, key: RetainedKey, kept: Kept<S>, bytes: u64, now: Instant) -> Evicted<S> {
+        let mut evicted = self.retained.park(key, kept, bytes, now);
         let lendable = self.lendable();
-        evicted.extend(self.parking.shrink_lent(lendable));
+        evicted.extend(self.retained.shrink_lent(lendable));
         evicted
     }
 
@@ -343,7 +343,7 @@ fn free<S>(books: MutexGuard<'_, Books<S>>, evicted: Evicted<S>) {
     drop(evicted);
 }
 
-impl<S> Drop for Seat<S> {
+impl<S> Drop for Slot<S> {
     fn drop(&mut self) {
         if self.is_taken {
             self.account.books().give_back(self.caller, self.bytes);
@@ -373,7 +373,7 @@ impl<S> Default for Books<S> {
             lent_caches: 0,
             sessions: 0,
             guests: 0,
-            parking: Parking::default(),
+            retained: Retained::default(),
             forgets: 0,
             forgotten: Vec::new(),
         }

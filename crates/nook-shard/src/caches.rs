@@ -70,7 +70,7 @@ pub(crate) async fn take(
     let end = head.end().filter(|_| head.first == here);
     let fits = head.position <= conversation.session.positions_max()
         // What is remembered takes no more than was promised for it.
-        && head.bytes <= conversation.seat.bytes();
+        && head.bytes <= conversation.slot.bytes();
     let (Some(end), true) = (end, fits) else {
         let sentence = format!("positions from {} on do not follow the {here} here", head.first);
         return Err(Failure::new(ErrorCode::HistoryMismatch, sentence).into());

@@ -101,7 +101,7 @@ impl Compute {
         let (jobs, inbox) = mpsc::channel(JOBS_MAX);
         let handle = std::thread::Builder::new()
             .name("compute".to_owned())
-            .spawn(move || Bench::new(account).run(inbox))?;
+            .spawn(move || ComputeState::new(account).run(inbox))?;
         let thread = handle.thread().clone();
         Ok(Self { jobs, thread, conversations: Arc::default() })
     }
@@ -193,7 +193,7 @@ impl Drop for LeaveMark {
 }
 
 /// The compute thread's own state.
-struct Bench {
+struct ComputeState {
     account: Account,
     model: Option<(ModelDigest, LoadedModel, ModelFile)>,
     /// Layers that are there because another device asked, and for this device's own use never
@@ -204,7 +204,7 @@ struct Bench {
     line: Line,
 }
 
-impl Bench {
+impl ComputeState {
     fn new(account: Account) -> Self {
         Self { account, model: None, lent: BTreeSet::new(), lent_ends: 0, line: Line::default() }
     }

@@ -1,6 +1,6 @@
 //! A conversation that begins with a copy of another's beginning: many chats share a system prompt.
 //!
-//! Whatever is kept of earlier calls (`parking`) serves as the cache of their beginnings: it is
+//! Whatever is kept of earlier calls (`retained`) serves as the cache of their beginnings: it is
 //! found by the same requester alone, under the same mark, goes first when memory is wanted and
 //! after its time. A call that goes on with a beginning takes a copy, so that the earlier
 //! conversation can go on too, and the next one that begins alike.
@@ -20,16 +20,16 @@ use nook_base::{ErrorCode, clock};
 use nook_model::Session;
 use nook_wire::ResumePoint;
 
-use crate::account::Seat;
+use crate::account::Slot;
 use crate::failure::Failure;
 use crate::history::History;
-use crate::parking::{Kept, ParkingKey};
+use crate::retained::{Kept, RetainedKey};
 
 /// Copies the first positions of `kept`, which goes back to where it was, into `empty`. What cannot
 /// be copied, because it remembers in one state, is gone on with itself.
 pub(crate) async fn copied(
-    seat: &Seat,
-    key: Option<ParkingKey>,
+    slot: &Slot,
+    key: Option<RetainedKey>,
     kept: Kept<Session>,
     ResumePoint { position, .. }: ResumePoint,
     mut empty: Session,
@@ -46,7 +46,7 @@ pub(crate) async fn copied(
     match (copy, key) {
         (Ok(copy), Some(key)) => {
             let bytes = session.cache_bytes().saturating_add(history.bytes());
-            seat.put_back(key, Kept { session, history }, bytes, clock::now());
+            slot.put_back(key, Kept { session, history }, bytes, clock::now());
             Ok((copy, beginning))
         }
         (Ok(_), None) | (Err(_), _) => Ok((session, beginning)),

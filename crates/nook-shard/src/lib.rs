@@ -5,8 +5,8 @@
 //! process, or running out of memory there, never takes the node down.
 
 mod account;
+mod batch_window;
 mod caches;
-mod company;
 mod compute;
 mod copies;
 mod failure;
@@ -16,11 +16,11 @@ mod link;
 mod opening;
 mod over;
 mod pace;
-mod parking;
 mod process;
-mod room;
+mod retained;
 mod serve;
 mod worker;
+mod worker_state;
 
 pub use nook_wire::PassCounts;
 pub use process::{

@@ -32,7 +32,7 @@ use nook_wire::PassCounts;
 use tokio::sync::oneshot;
 
 use crate::account::Account;
-use crate::company::Company;
+use crate::batch_window::BatchWindow;
 use crate::failure::Failure;
 use crate::pace::{DECODE_ROWS_MAX, Pace};
 
@@ -79,7 +79,7 @@ pub(crate) struct StepJob {
 pub(crate) struct Line {
     waiting: Vec<Waiting>,
     pace: Pace,
-    company: Company,
+    batch_window: BatchWindow,
     counts: PassCounts,
     steps_done: u64,
 }
@@ -99,7 +99,7 @@ struct Waiting {
 impl Line {
     /// Puts a step into the line, unless it cannot be computed: then it is answered here.
     pub(crate) fn join(&mut self, model: Option<&LoadedModel>, job: StepJob) {
-        self.company.came(job.who, job.asked);
+        self.batch_window.came(job.who, job.asked);
         let checked = match model {
             None => Err(Failure::new(ErrorCode::NotFound, "no model was loaded yet")),
             Some(model) => job
@@ -164,7 +164,7 @@ impl Line {
 
     fn expected(&self, part: ModelPart, now: Instant) -> Option<Instant> {
         let pass = self.pace.decode_time(part)?;
-        self.company.expected(part, pass, now)
+        self.batch_window.expected(part, pass, now)
     }
 
     /// Parts over which short steps wait, the one that waits longest first.
@@ -203,7 +203,7 @@ impl Line {
         self.pace.decoded(part, took, now);
         for (mut waiting, outcome) in batch.into_iter().zip(outcomes) {
             waiting.compute += took;
-            self.company.answered(waiting.job.who, part, now);
+            self.batch_window.answered(waiting.job.who, part, now);
             let result = outcome.map(|output| waiting.whole(output)).map_err(Failure::from);
             self.answer(waiting, result);
         }

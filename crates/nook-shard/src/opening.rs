@@ -9,14 +9,14 @@ use nook_model::Session;
 use nook_mux::Call;
 use nook_wire::{LocalMessage, Message, Open, ResumePoint, WorkerMessage};
 
-use crate::account::{Caller, Seat};
+use crate::account::{Caller, Slot};
 use crate::compute::Resumed;
 use crate::copies;
 use crate::failure::Failure;
 use crate::history::History;
 use crate::over::{Over, out_of_turn};
-use crate::parking::{Kept, ParkingKey, Requester};
-use crate::room::Room;
+use crate::retained::{Kept, Requester, RetainedKey};
+use crate::worker_state::WorkerState;
 
 /// A conversation that is open.
 pub(crate) struct Conversation {
@@ -30,11 +30,11 @@ pub(crate) struct Conversation {
     /// Which history is remembered.
     pub(crate) history: History,
     /// Place and memory belong to this conversation and go with it.
-    pub(crate) seat: Seat,
+    pub(crate) slot: Slot,
 }
 
 /// What an opening message asks for.
-struct Wish {
+struct OpenRequest {
     caller: Caller,
     /// The own node need not name it.
     model: Option<ModelDigest>,
@@ -46,7 +46,7 @@ struct Wish {
 
 /// Reads the opening message; management calls are answered here and go on waiting for it.
 pub(crate) async fn open(
-    room: &Room,
+    worker: &WorkerState,
     call: &mut Call<WorkerMessage>,
 ) -> Result<Conversation, Over> {
     let mut peer = None;
@@ -64,25 +64,25 @@ pub(crate) async fn open(
                 ..
             }) => {
                 let caller = peer.map_or(Caller::Owner, |peer| Caller::Guest(Some(peer)));
-                break Wish { caller, model: None, part, dtype, positions_max, resume };
+                break OpenRequest { caller, model: None, part, dtype, positions_max, resume };
             }
             WorkerMessage::Local(message) => {
                 let caller = peer.map_or(Caller::Owner, |peer| Caller::Guest(Some(peer)));
-                manage(room, call, caller, message).await?;
+                manage(worker, call, caller, message).await?;
             }
             WorkerMessage::Peer(_) => {
                 return Err(out_of_turn("a call begins with OPEN").into());
             }
         }
     };
-    let conversation = seat(room, wish).await?;
+    let conversation = slot(worker, wish).await?;
     let position = conversation.session.position();
     call.send(Message::Opened { position }.into()).await?;
     Ok(conversation)
 }
 
-fn of_guest(caller: Caller, open: Open) -> Wish {
-    Wish {
+fn of_guest(caller: Caller, open: Open) -> OpenRequest {
+    OpenRequest {
         caller,
         model: Some(open.model),
         part: ModelPart::inner(open.layers),
@@ -94,28 +94,29 @@ fn of_guest(caller: Caller, open: Open) -> Wish {
 
 /// Place first, then memory, then layers: whoever is over the limit is told so at once, whatever is
 /// being computed, and costs nothing.
-async fn seat(room: &Room, wish: Wish) -> Result<Conversation, Failure> {
-    let Wish { caller, model, part, dtype, positions_max, resume } = wish;
-    let mut seat = room.account.sit(caller)?;
-    let (model, cache_bytes) = room.compute.cache_bytes(model, part.layers, positions_max).await?;
+async fn slot(worker: &WorkerState, wish: OpenRequest) -> Result<Conversation, Failure> {
+    let OpenRequest { caller, model, part, dtype, positions_max, resume } = wish;
+    let mut slot = worker.account.admit(caller)?;
+    let (model, cache_bytes) =
+        worker.compute.cache_bytes(model, part.layers, positions_max).await?;
     let bytes = cache_bytes.saturating_add(History::bytes_max(positions_max));
     let kept = match resume {
         None => {
-            seat.promise(bytes)?;
+            slot.promise(bytes)?;
             None
         }
         Some(point) => {
-            let key = ParkingKey::of(caller, model, part, dtype)
+            let key = RetainedKey::of(caller, model, part, dtype)
                 .ok_or(crate::account::Refusal::NotKept)?;
-            Some((point, seat.resume(&key, point, positions_max, bytes)?))
+            Some((point, slot.resume(&key, point, positions_max, bytes)?))
         }
     };
     let (resumed, history) = match kept {
         None => (None, History::default()),
         Some((point @ ResumePoint { copy: true, .. }, kept)) => {
-            let key = ParkingKey::of(caller, model, part, dtype);
-            let empty = room.compute.open(caller, model, part, positions_max, None).await?;
-            let (session, history) = copies::copied(&seat, key, kept, point, empty).await?;
+            let key = RetainedKey::of(caller, model, part, dtype);
+            let empty = worker.compute.open(caller, model, part, positions_max, None).await?;
+            let (session, history) = copies::copied(&slot, key, kept, point, empty).await?;
             let position = session.position();
             (Some(Resumed { session, position }), history)
         }
@@ -124,22 +125,22 @@ async fn seat(room: &Room, wish: Wish) -> Result<Conversation, Failure> {
             (Some(Resumed { session, position }), history)
         }
     };
-    let session = room.compute.open(caller, model, part, positions_max, resumed).await?;
-    let who = room.compute.number_conversation();
-    Ok(Conversation { who, caller, model, part, dtype, session, history, seat })
+    let session = worker.compute.open(caller, model, part, positions_max, resumed).await?;
+    let who = worker.compute.number_conversation();
+    Ok(Conversation { who, caller, model, part, dtype, session, history, slot })
 }
 
 /// Load and status: asked only by the own node, on a call of their own. What it loads on behalf of
 /// another device counts as lent.
 async fn manage(
-    room: &Room,
+    worker: &WorkerState,
     call: &mut Call<WorkerMessage>,
     caller: Caller,
     message: LocalMessage,
 ) -> Result<(), Over> {
     let answer = match message {
         LocalMessage::Load { path, model, part } => {
-            let held = room.compute.hold(caller, Some(path), model, part).await?;
+            let held = worker.compute.hold(caller, Some(path), model, part).await?;
             LocalMessage::Loaded {
                 part,
                 weight_bytes: held.weight_bytes,
@@ -147,14 +148,14 @@ async fn manage(
             }
         }
         LocalMessage::Unload => {
-            room.release_all().await;
+            worker.release_all().await;
             LocalMessage::Unloaded
         }
         LocalMessage::Release { layers } => {
-            room.compute.release_lent(layers).await?;
+            worker.compute.release_lent(layers).await?;
             LocalMessage::Unloaded
         }
-        LocalMessage::Status => room.status().await,
+        LocalMessage::Status => worker.status().await,
         _ => return Err(out_of_turn("that does not begin a call").into()),
     };
     call.send(answer.into()).await?;
@@ -165,19 +166,19 @@ impl Conversation {
     /// Keeps what is remembered for the same requester's next call, as far as there is anything and
     /// a name to keep it under.
     pub(crate) fn park(self) {
-        let Self { caller, model, part, dtype, session, history, seat, .. } = self;
+        let Self { caller, model, part, dtype, session, history, slot, .. } = self;
         let is_known = history.at(session.position()).is_some();
         if session.position() == 0 || !is_known {
             return;
         }
-        if let Some(key) = ParkingKey::of(caller, model, part, dtype) {
+        if let Some(key) = RetainedKey::of(caller, model, part, dtype) {
             let bytes = session.cache_bytes().saturating_add(history.bytes());
-            seat.park(key, Kept { session, history }, bytes, clock::now());
+            slot.park(key, Kept { session, history }, bytes, clock::now());
         }
     }
 }
 
-impl ParkingKey {
+impl RetainedKey {
     /// `None` for a guest without a name.
     fn of(
         caller: Caller,

@@ -2,8 +2,8 @@
 //!
 //! `opening` reads the first message; then each step is collected, handed to the compute thread
 //! with the session, and answered. Whatever is not as the protocol says ends the call with a code;
-//! the seat and the cache are given back by `Drop`. A requester that closes without a code, between
-//! two steps, may go on later: its conversation is kept (`parking`).
+//! the slot and the cache are given back by `Drop`. A requester that closes without a code, between
+//! two steps, may go on later: its conversation is kept (`retained`).
 
 use bytes::Bytes;
 use nook_base::{Activation, ErrorCode, Sensitive};
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::line::StepInput;
 use crate::opening::{Conversation, open};
 use crate::over::{Over, out_of_turn};
-use crate::room::Room;
+use crate::worker_state::WorkerState;
 
 /// A step as it came in.
 struct Step {
@@ -31,8 +31,8 @@ struct Step {
 }
 
 /// Serves `call` to its end.
-pub(crate) async fn serve(room: Room, mut call: Call<WorkerMessage>) {
-    let over = match run(&room, &mut call).await {
+pub(crate) async fn serve(worker: WorkerState, mut call: Call<WorkerMessage>) {
+    let over = match run(&worker, &mut call).await {
         Ok(never) => match never {},
         Err(over) => over,
     };
@@ -44,10 +44,10 @@ pub(crate) async fn serve(room: Room, mut call: Call<WorkerMessage>) {
 }
 
 async fn run(
-    room: &Room,
+    worker: &WorkerState,
     call: &mut Call<WorkerMessage>,
 ) -> Result<std::convert::Infallible, Over> {
-    let mut conversation = open(room, call).await?;
+    let mut conversation = open(worker, call).await?;
     loop {
         let message = match call.recv().await {
             Ok(message) => message,
@@ -71,7 +71,7 @@ async fn run(
             }
             message => {
                 let step = read_step(&conversation, message, call).await?;
-                conversation = answer(room, conversation, step, call).await?;
+                conversation = answer(worker, conversation, step, call).await?;
             }
         }
     }
@@ -133,15 +133,15 @@ fn check_dtype(conversation: &Conversation, head: &StepHead) -> Result<(), Failu
 
 /// Computes a step and sends its result.
 async fn answer(
-    room: &Room,
+    worker: &WorkerState,
     conversation: Conversation,
     step: Step,
     call: &mut Call<WorkerMessage>,
 ) -> Result<Conversation, Over> {
     check_history(&conversation, &step)?;
     let Step { step, position, count, input, rows, before, after, bulk } = step;
-    let Conversation { who, caller, model, part, dtype, session, mut history, seat } = conversation;
-    let work = room.compute.step(who, session, input, rows);
+    let Conversation { who, caller, model, part, dtype, session, mut history, slot } = conversation;
+    let work = worker.compute.step(who, session, input, rows);
     // Whoever leaves while the step runs is noticed at once, and the computation ends at the next
     // layer.
     let done = tokio::select! {
@@ -177,7 +177,7 @@ async fn answer(
     history.note(position, before);
     history.note(position.saturating_add(count), after);
     let session = done.session;
-    Ok(Conversation { who, caller, model, part, dtype, session, history, seat })
+    Ok(Conversation { who, caller, model, part, dtype, session, history, slot })
 }
 
 /// Refuses a step that does not continue exactly what is remembered here.

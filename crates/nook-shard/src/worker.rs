@@ -20,8 +20,8 @@ use tokio::sync::mpsc;
 
 use crate::account::{Account, Limits};
 use crate::compute::Compute;
-use crate::parking::Requester;
-use crate::room::Room;
+use crate::retained::Requester;
+use crate::worker_state::WorkerState;
 use crate::{link, serve};
 
 /// How often an idle worker looks whether its time is over.
@@ -77,12 +77,12 @@ fn run(arguments: &[OsString]) -> Result<(), WorkerError> {
     end_with_the_node().map_err(WorkerError::Start)?;
     let account = Account::default();
     let compute = Compute::start(account.clone()).map_err(WorkerError::Start)?;
-    let room = Room { compute, account };
+    let worker = WorkerState { compute, account };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(WorkerError::Start)?;
-    runtime.block_on(attend(room, socket, token))
+    runtime.block_on(attend(worker, socket, token))
 }
 
 /// The token is handed over on standard input, so that no process list shows it.
@@ -111,7 +111,7 @@ fn end_with_the_node() -> std::io::Result<()> {
     Ok(())
 }
 
-async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerError> {
+async fn attend(worker: WorkerState, socket: &str, token: [u8; 32]) -> Result<(), WorkerError> {
     let stream = link::connect(socket)
         .await
         .map_err(|source| WorkerError::Connect { socket: socket.to_owned(), source })?;
@@ -122,12 +122,12 @@ async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerE
         return Ok(());
     }
     let (idle_choice, idle_changes) = mpsc::channel(1);
-    tasks.spawn_until_cancelled("eviction", evict_when_idle(room.clone(), idle_changes));
+    tasks.spawn_until_cancelled("eviction", evict_when_idle(worker.clone(), idle_changes));
     while let Some(event) = incoming.recv().await {
         match event {
             Incoming::Call(call) => {
-                let room = room.clone();
-                tasks.spawn_until_cancelled("call", serve::serve(room, call));
+                let worker = worker.clone();
+                tasks.spawn_until_cancelled("call", serve::serve(worker, call));
             }
             Incoming::Control(WorkerMessage::Local(LocalMessage::Configure {
                 streams_max,
@@ -135,16 +135,18 @@ async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerE
                 idle_seconds,
                 ..
             })) => {
-                room.account.allow(Limits { bytes_max: memory_bytes_max, guests_max: streams_max });
+                worker
+                    .account
+                    .allow(Limits { bytes_max: memory_bytes_max, guests_max: streams_max });
                 // The receiver lives as long as this process.
                 let _ = idle_choice.send(Duration::from_secs(u64::from(idle_seconds))).await;
             }
             Incoming::Control(WorkerMessage::Local(LocalMessage::Forget { peer })) => {
-                room.account.forget(peer);
+                worker.account.forget(peer);
             }
             Incoming::Control(WorkerMessage::Local(LocalMessage::DropKeptOf { peer, kept })) => {
                 let requester = peer.map_or(Requester::Owner, Requester::Guest);
-                room.account.drop_kept(requester, kept, nook_base::clock::now());
+                worker.account.drop_kept(requester, kept, nook_base::clock::now());
             }
             Incoming::Control(_) => {}
         }
@@ -155,7 +157,7 @@ async fn attend(room: Room, socket: &str, token: [u8; 32]) -> Result<(), WorkerE
 
 /// Frees the weights when no conversation was held for the time that the owner chose, and what is
 /// kept of a conversation when it was not used for as long.
-async fn evict_when_idle(room: Room, mut changes: mpsc::Receiver<Duration>) {
+async fn evict_when_idle(worker: WorkerState, mut changes: mpsc::Receiver<Duration>) {
     let mut limit = Duration::from_secs(600);
     let mut idle_since = nook_base::clock::now();
     let mut look = tokio::time::interval(IDLE_LOOK);
@@ -164,14 +166,14 @@ async fn evict_when_idle(room: Room, mut changes: mpsc::Receiver<Duration>) {
             Some(chosen) = changes.recv() => limit = chosen,
             _ = look.tick() => {
                 let now = nook_base::clock::now();
-                room.account.expire(now, limit);
-                let balance = room.account.balance();
+                worker.account.expire(now, limit);
+                let balance = worker.account.balance();
                 // In use means: a conversation is held, whether or not a step runs this instant.
                 if balance.sessions > 0 || balance.weights == 0 {
                     idle_since = now;
                 } else if now.duration_since(idle_since) >= limit {
                     tracing::info!(bytes = balance.weights, "idle: freeing the layers");
-                    room.release_all().await;
+                    worker.release_all().await;
                 }
             }
         }

@@ -44,7 +44,7 @@ pub struct Measured {
     /// How far away devices are.
     pub ways: Vec<MeasuredWay>,
     /// How large the numbers of models are.
-    pub gains: Vec<MeasuredGain>,
+    pub norm_bounds: Vec<MeasuredGain>,
     /// Who failed.
     pub conduct: Vec<MeasuredConduct>,
 }
@@ -147,7 +147,7 @@ impl MeasuredFile {
         let counts = |at: u64, life: u64| now.saturating_sub(at) < life;
         measured.speeds.retain(|it| counts(it.at, SPEED_LIFE_SECONDS));
         measured.ways.retain(|it| counts(it.at, SPEED_LIFE_SECONDS) && it.device.is_some());
-        measured.gains.retain(|it| counts(it.at, GAIN_LIFE_SECONDS) && it.is_sound());
+        measured.norm_bounds.retain(|it| counts(it.at, GAIN_LIFE_SECONDS) && it.is_sound());
         measured.conduct.retain(|it| counts(it.until, CONDUCT_LIFE_SECONDS) && it.device.is_some());
         bound(&mut measured);
         Ok(measured)
@@ -174,7 +174,7 @@ impl MeasuredGain {
 fn bound(measured: &mut Measured) {
     newest(&mut measured.speeds, |it| it.at);
     newest(&mut measured.ways, |it| it.at);
-    newest(&mut measured.gains, |it| it.at);
+    newest(&mut measured.norm_bounds, |it| it.at);
     newest(&mut measured.conduct, |it| it.until);
 }
 

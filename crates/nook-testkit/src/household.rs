@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use nook_api::views::{DeviceView, HouseView, Trust};
+use nook_api::views::{DeviceView, HouseholdView, Trust};
 use nook_api::{NodeCalls as _, PairTarget};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -138,7 +138,7 @@ impl Household {
     }
 
     /// Waits until every helper is connected and offers layers of `model`.
-    pub async fn until_all_lend(&self, model: &str) -> anyhow::Result<HouseView> {
+    pub async fn until_all_lend(&self, model: &str) -> anyhow::Result<HouseholdView> {
         let names: Vec<_> = self.nodes.iter().skip(1).map(Node::name).collect();
         let what = format!("{} lend {model}", names.join(", "));
         self.asking().until(&what, |view| names.iter().all(|name| lends(view, name, model))).await
@@ -189,7 +189,7 @@ fn on_loopback(because: &str) {
     say(&format!("ON LOOPBACK ({because}): {test}"));
 }
 
-fn lends(view: &HouseView, name: &str, model: &str) -> bool {
+fn lends(view: &HouseholdView, name: &str, model: &str) -> bool {
     view.devices.iter().any(|device| {
         device.name == name
             && device.connected

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use nook_api::views::{HouseView, PipelineView, Trust};
+use nook_api::views::{HouseholdView, PipelineView, Trust};
 use nook_api::{Calls as _, NodeCalls as _, Request, Sharing, Vitals};
 use nook_base::{ModelDigest, clock};
 use nook_control::{Client, ClientError};
@@ -122,7 +122,7 @@ impl Node {
     }
 
     /// The house as it sees it.
-    pub async fn view(&self) -> anyhow::Result<HouseView> {
+    pub async fn view(&self) -> anyhow::Result<HouseholdView> {
         Ok(self.client.view().await?)
     }
 
@@ -183,8 +183,8 @@ impl Node {
     pub async fn until(
         &self,
         what: &str,
-        holds: impl Fn(&HouseView) -> bool,
-    ) -> anyhow::Result<HouseView> {
+        holds: impl Fn(&HouseholdView) -> bool,
+    ) -> anyhow::Result<HouseholdView> {
         let end = clock::now() + STATE_LIMIT;
         loop {
             let view = self.view().await?;

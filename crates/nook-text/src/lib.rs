@@ -26,7 +26,7 @@ pub use reply::{Piece, ReplyText};
 pub use said::{ReplyForm, Said, SaidParser, Thought};
 pub use sampler::{
     BiasError, SampleError, Sampler, SamplerSettings, SamplerSettingsError, SamplingParameters,
-    TokenOdds,
+    TokenLogprobs,
 };
 pub use stop::{StopOutcome, StopStrings, StopStringsError};
 pub use stream::{Opening, TextStream};

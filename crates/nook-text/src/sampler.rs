@@ -16,10 +16,10 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::grammar::TokenMask;
 
-mod odds;
+mod logprobs;
 mod settings;
 
-pub use odds::{ODDS_MAX, TokenOdds, odds};
+pub use logprobs::{LOGPROBS_MAX, TokenLogprobs, logprobs};
 pub use settings::{
     COUNT_PENALTY_MAX, PENALTY_MAX, SamplerSettings, SamplerSettingsError, SamplingParameters,
     TEMPERATURE_MAX, WINDOW_MAX,

@@ -118,13 +118,13 @@ kinds! {
     /// A result has gone on to the next host.
     Passed = 0x1b, Call;
     /// To a device of the same person: models that it would run whole.
-    WholeOffers = 0x38, Connection;
+    OffloadOffers = 0x38, Connection;
     /// To a device of the same person: please run this whole request.
-    WholeAsk = 0x39, Call;
+    OffloadRequest = 0x39, Call;
     /// The head of tokens of its reply; they follow in chunks.
-    WholeTokens = 0x3a, Call;
+    OffloadTokens = 0x3a, Call;
     /// The reply is whole.
-    WholeEnd = 0x3b, Call;
+    OffloadEnd = 0x3b, Call;
     /// Models that the sender gives.
     Have = 0x10, Connection;
     /// Please send these bytes of a model's file.

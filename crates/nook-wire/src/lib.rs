@@ -29,12 +29,12 @@ pub mod kind;
 pub mod kv_migration;
 pub mod local;
 pub mod message;
+pub mod offload;
 pub mod placing;
 pub mod seq;
 pub mod session;
 pub mod tensor;
 pub mod version;
-pub mod whole;
 
 pub use chunk::Chunk;
 pub use copying::{
@@ -53,12 +53,12 @@ pub use local::{LocalMessage, PassCounts, WorkerMessage};
 pub use message::{Message, WireError, WireMessage};
 /// Parts of messages that other crates know without the wire.
 pub use nook_base::{LogitRows, PrefixHash, Ticket, TicketClaim};
+pub use offload::{
+    IdsAssembly, OffloadFinish, OffloadIds, OffloadKept, OffloadOffer, OffloadOffers,
+    OffloadRequest, OffloadSampling, OffloadTokens, ids_for_own_device,
+};
 pub use placing::{PlaceState, Placed, PlacementRequest};
 pub use seq::{SeqCheck, SeqCounter, SeqError};
 pub use session::{Open, ResultHead, ResumePoint, StepHead};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};
 pub use version::{NoVersions, Outdated, PROTOCOL_VERSION, ProtocolRange, VersionMismatch};
-pub use whole::{
-    IdsAssembly, WholeAsk, WholeFinish, WholeIds, WholeKept, WholeOffer, WholeOffers,
-    WholeSampling, WholeTokens, ids_for_own_device,
-};

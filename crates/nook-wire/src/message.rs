@@ -3,9 +3,9 @@
 //! Invariant I-2 lives in these types. Positions, counts, digests, prefix hashes, timings,
 //! activation bytes and bytes of model files cross. Token ids, prompt or reply text and logits have
 //! no field to stand in. (What crosses to a device of the same person that runs a whole request
-//! belongs to [`crate::whole`]; its heads hold no ids either.) The only texts are a device's name,
-//! a model's name, an app version and a sentence for people. `tests/it/vocabulary.rs` names every
-//! field, so that a new one has to be argued for.
+//! belongs to [`crate::offload`]; its heads hold no ids either.) The only texts are a device's
+//! name, a model's name, an app version and a sentence for people. `tests/it/vocabulary.rs` names
+//! every field, so that a new one has to be argued for.
 
 use bytes::{Bytes, BytesMut};
 use nook_base::{ErrorCode, Ticket};
@@ -20,9 +20,9 @@ use crate::forward::Passed;
 use crate::greeting::{Advert, Hello};
 use crate::kind::Kind;
 use crate::kv_migration::{KeptHistory, KvPieceHead};
+use crate::offload::{OffloadFinish, OffloadKept, OffloadOffers, OffloadRequest, OffloadTokens};
 use crate::placing::{Placed, PlacementRequest};
 use crate::session::{Open, ResultHead, StepHead};
-use crate::whole::{WholeAsk, WholeFinish, WholeKept, WholeOffers, WholeTokens};
 
 /// Longest sentence for people, in bytes; cut by the sender, refused by the receiver.
 pub const SENTENCE_BYTES_MAX: usize = 512;
@@ -134,18 +134,18 @@ pub enum Message {
     /// A result has gone on to the next host.
     Passed(Passed),
     /// Models that the sender would run whole; only to a device of the same person, see
-    /// [`crate::whole`].
-    WholeOffers(WholeOffers),
+    /// [`crate::offload`].
+    OffloadOffers(OffloadOffers),
     /// First on a call to a device of the same person: please run this whole request.
-    WholeAsk(Box<WholeAsk>),
+    OffloadRequest(Box<OffloadRequest>),
     /// The head of tokens of its reply, which follow in chunks.
-    WholeTokens(WholeTokens),
+    OffloadTokens(OffloadTokens),
     /// The reply is whole.
-    WholeEnd {
+    OffloadEnd {
         /// How it ended.
-        finish: WholeFinish,
+        finish: OffloadFinish,
         /// What is kept of it.
-        kept: Option<WholeKept>,
+        kept: Option<OffloadKept>,
     },
     /// Models that the sender gives.
     Have(Have),
@@ -213,10 +213,10 @@ impl WireMessage for Message {
             Self::Relay(_) => Kind::Relay,
             Self::Onward { .. } => Kind::Onward,
             Self::Passed(_) => Kind::Passed,
-            Self::WholeOffers(_) => Kind::WholeOffers,
-            Self::WholeAsk(_) => Kind::WholeAsk,
-            Self::WholeTokens(_) => Kind::WholeTokens,
-            Self::WholeEnd { .. } => Kind::WholeEnd,
+            Self::OffloadOffers(_) => Kind::OffloadOffers,
+            Self::OffloadRequest(_) => Kind::OffloadRequest,
+            Self::OffloadTokens(_) => Kind::OffloadTokens,
+            Self::OffloadEnd { .. } => Kind::OffloadEnd,
             Self::Have(_) => Kind::Have,
             Self::Want(_) => Kind::Want,
             Self::Piece(_) => Kind::Piece,
@@ -254,10 +254,10 @@ impl WireMessage for Message {
             Self::Forward(ticket) | Self::Relay(ticket) => write_body(ticket, head),
             Self::Onward { code } => write_body(code, head),
             Self::Passed(passed) => write_body(passed, head),
-            Self::WholeOffers(offers) => write_body(offers, head),
-            Self::WholeAsk(ask) => write_body(ask, head),
-            Self::WholeTokens(it) => write_body(it, head),
-            Self::WholeEnd { finish, kept } => write_body(&(finish, kept), head),
+            Self::OffloadOffers(offers) => write_body(offers, head),
+            Self::OffloadRequest(ask) => write_body(ask, head),
+            Self::OffloadTokens(it) => write_body(it, head),
+            Self::OffloadEnd { finish, kept } => write_body(&(finish, kept), head),
             Self::Have(have) => write_body(have, head),
             Self::Want(want) => write_body(want, head),
             Self::Piece(it) => write_body(it, head),
@@ -295,12 +295,12 @@ impl WireMessage for Message {
             Kind::Relay => Self::Relay(read_body(kind, read)?),
             Kind::Onward => Self::Onward { code: read_body(kind, read)? },
             Kind::Passed => Self::Passed(read_body(kind, read)?),
-            Kind::WholeOffers => Self::WholeOffers(read_body(kind, read)?),
-            Kind::WholeAsk => Self::WholeAsk(read_body(kind, read)?),
-            Kind::WholeTokens => Self::WholeTokens(read_body(kind, read)?),
-            Kind::WholeEnd => {
+            Kind::OffloadOffers => Self::OffloadOffers(read_body(kind, read)?),
+            Kind::OffloadRequest => Self::OffloadRequest(read_body(kind, read)?),
+            Kind::OffloadTokens => Self::OffloadTokens(read_body(kind, read)?),
+            Kind::OffloadEnd => {
                 let (finish, kept) = read_body(kind, read)?;
-                Self::WholeEnd { finish, kept }
+                Self::OffloadEnd { finish, kept }
             }
             Kind::Have => Self::Have(read_body(kind, read)?),
             Kind::Want => Self::Want(read_body(kind, read)?),
@@ -324,7 +324,7 @@ impl WireMessage for Message {
             Self::Step(head) => head.bulk,
             Self::Result(head) => head.bulk,
             // The ids of a long prompt follow it.
-            Self::KvCachePiece(_) | Self::WholeAsk(_) => true,
+            Self::KvCachePiece(_) | Self::OffloadRequest(_) => true,
             _ => false,
         }
     }

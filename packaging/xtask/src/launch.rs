@@ -35,7 +35,7 @@ pub(crate) struct RunOptions {
 
 /// What to ask the household.
 #[derive(Debug, Args)]
-pub(crate) struct HouseOptions {
+pub(crate) struct NodeOptions {
     /// Passed on to `nook house`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) args: Vec<String>,

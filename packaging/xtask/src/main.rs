@@ -70,7 +70,7 @@ enum Order {
     /// Rewrite golden files from what the code yields now; review the diff
     Goldens,
     /// A whole household on this machine: `house --prompt "Once upon a time"`
-    House(launch::HouseOptions),
+    House(launch::NodeOptions),
 }
 
 fn main() -> ExitCode {

@@ -5,7 +5,7 @@ use std::fs;
 use nook_api::views::Trust;
 use nook_link::LinkEvent;
 use nook_testkit::{Device, Household, NodePlan, skip};
-use nook_wire::{Message, ShardAdvert, WholeOffer};
+use nook_wire::{Message, OffloadOffer, ShardAdvert};
 
 const LENDING: &str = "Study PC";
 
@@ -69,10 +69,10 @@ async fn a_lending_device_measures_itself_once_gives_the_memory_back_and_remembe
 /// The first offer to run a model whole that `device` hears of which `is_so`.
 async fn heard_whole(
     device: &mut Device,
-    is_so: impl Fn(&WholeOffer) -> bool,
-) -> anyhow::Result<WholeOffer> {
+    is_so: impl Fn(&OffloadOffer) -> bool,
+) -> anyhow::Result<OffloadOffer> {
     loop {
-        if let LinkEvent::Control { message: Message::WholeOffers(offers), .. } =
+        if let LinkEvent::Control { message: Message::OffloadOffers(offers), .. } =
             device.next_event().await?
             && let Some(offer) = offers.offers.into_iter().find(&is_so)
         {

@@ -10,7 +10,7 @@ use nook_api::views::{
 };
 use nook_api::{ChatStart, NodeHandle, Reach, StartedTurn, Turn, TurnText};
 use nook_base::{ErrorCode, Sensitive};
-use nook_node::{HouseOptions, WorkerCommand};
+use nook_node::{NodeOptions, WorkerCommand};
 use nook_testkit::Throttle;
 
 /// A test that waits longer than this hangs.
@@ -40,7 +40,7 @@ impl Node {
         std::fs::write(home.path().join("settings.toml"), settings).unwrap();
         let program = tokio::task::spawn_blocking(nook_testkit::nook).await.unwrap().unwrap();
         let worker = WorkerCommand { program: program.into(), arguments: vec!["worker".into()] };
-        let options = HouseOptions { home: Some(home.path().to_owned()), worker };
+        let options = NodeOptions { home: Some(home.path().to_owned()), worker };
         Self { house: nook_node::start(options).await.unwrap(), home }
     }
 

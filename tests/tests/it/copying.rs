@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use nook_api::NodeCalls as _;
-use nook_api::views::{DownloadAsk, DownloadState, DownloadView, HouseView, Trust};
+use nook_api::views::{DownloadAsk, DownloadState, DownloadView, HouseholdView, Trust};
 use nook_base::{ErrorCode, ModelDigest, PeerId, clock};
 use nook_link::LinkEvent;
 use nook_model::ModelFile;
@@ -76,8 +76,8 @@ impl Desk {
         self.bytes.len() as u64
     }
 
-    async fn until_offered(&self, device: &str) -> anyhow::Result<HouseView> {
-        let has = |view: &HouseView| {
+    async fn until_offered(&self, device: &str) -> anyhow::Result<HouseholdView> {
+        let has = |view: &HouseholdView| {
             let mut models = view.in_house.iter();
             models.any(|it| it.name == NAME && it.devices.iter().any(|name| name == device))
         };
@@ -94,7 +94,7 @@ impl Desk {
 
     /// Waits for the model, whole and with nothing left of its way; it says what it says there.
     async fn until_here(&self) -> anyhow::Result<()> {
-        let is_here = |view: &HouseView| {
+        let is_here = |view: &HouseholdView| {
             let listed = view.models.iter().any(|it| it.name == NAME && it.owned);
             listed && view.downloads.is_empty() && view.in_house.is_empty()
         };
@@ -176,7 +176,7 @@ impl Desk {
         let peer = giver.pair_with(self.asking(), Trust::Trusted).await?;
         let link = giver.until_linked(peer).await?;
         link.mux().send(Message::Have(Have { models: vec![model] })).await?;
-        let has = |view: &HouseView| {
+        let has = |view: &HouseholdView| {
             let mut models = view.in_house.iter();
             models.any(|it| it.digest == digest && it.devices.iter().any(|name| name == device))
         };
@@ -324,7 +324,7 @@ async fn copies_that_wait_for_busy_devices_hold_up_no_other() -> anyhow::Result<
     desk.until_offered(GIVER).await?;
     desk.copy().await?;
     let waits = |it: &DownloadView| it.state == DownloadState::Connecting && says_busy(it);
-    let is_here = |view: &HouseView| {
+    let is_here = |view: &HouseholdView| {
         let is_listed = view.models.iter().any(|it| it.name == NAME && it.owned);
         is_listed && view.downloads.len() == 2 && view.downloads.iter().all(waits)
     };
@@ -505,7 +505,7 @@ async fn a_reply_during_a_copy_is_the_reply_of_an_undisturbed_house() -> anyhow:
     reply.until(3).await?;
     desk.copy().await?;
     // While words come, the file comes too, but slowly.
-    let comes = |view: &HouseView| {
+    let comes = |view: &HouseholdView| {
         let is_here = view.models.iter().any(|it| it.name == NAME);
         is_here || view.downloads.iter().any(|it| it.have_bytes > 0)
     };

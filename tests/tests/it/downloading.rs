@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::{sync::mpsc, thread};
 
 use anyhow::Context as _;
-use nook_api::views::{DownloadAsk, DownloadState, DownloadView, HouseView};
+use nook_api::views::{DownloadAsk, DownloadState, DownloadView, HouseholdView};
 use nook_api::{NodeCalls as _, Request};
 #[cfg(unix)]
 use nook_testkit::interrupted;
@@ -93,7 +93,7 @@ impl Desk {
 }
 
 /// Whether the model has joined the library, and no download is left.
-fn is_here(view: &HouseView) -> bool {
+fn is_here(view: &HouseholdView) -> bool {
     view.models.iter().any(|it| it.name == NAME && it.owned) && view.downloads.is_empty()
 }
 

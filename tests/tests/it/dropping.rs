@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use nook_api::NodeCalls as _;
 use nook_api::views::{DeviceView, ReplyEvent, ReplySummary, Trust};
 use nook_api::{ChatStart, NodeHandle, PairTarget, Reach, Turn, TurnText, Vitals};
-use nook_node::{HouseOptions, WorkerCommand};
+use nook_node::{NodeOptions, WorkerCommand};
 use nook_testkit::{Household, Node, NodePlan, Signal, nook};
 
 const ASKING: &str = "Kitchen laptop";
@@ -58,7 +58,7 @@ async fn scene(more: &str, host: NodePlan, trust: Trust, here: u16) -> anyhow::R
     std::fs::write(home.path().join("settings.toml"), settings)?;
     let program = tokio::task::spawn_blocking(nook).await??;
     let worker = WorkerCommand { program: program.into(), arguments: vec!["worker".into()] };
-    let options = HouseOptions { home: Some(home.path().to_owned()), worker };
+    let options = NodeOptions { home: Some(home.path().to_owned()), worker };
     let asking = nook_node::start(options).await?;
     let house = Household::strangers([host]).await?;
     let host = house.node(0);

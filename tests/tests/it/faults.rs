@@ -183,7 +183,7 @@ async fn f2_a_helper_whose_worker_hangs_is_relieved_by_the_other() -> anyhow::Re
     assert!(!told.fell_back, "{told:?}");
     let again = house.asking().answer(&wish()).await?;
     assert_eq!(again.ids, undisturbed.ids);
-    let both = |view: &nook_api::views::HouseView| {
+    let both = |view: &nook_api::views::HouseholdView| {
         view.devices.iter().filter(|device| device.paired && device.connected).count() == 2
     };
     house.asking().until("both links stand", both).await?;

@@ -53,7 +53,7 @@ async fn logging(level: &'static str, trust: Option<Trust>) -> anyhow::Result<Ho
 }
 
 async fn until_linked(house: &Household, linked: bool) -> anyhow::Result<()> {
-    let is_it = |view: &nook_api::views::HouseView, name| {
+    let is_it = |view: &nook_api::views::HouseholdView, name| {
         view.devices.iter().any(|device| device.name == name && device.connected) == linked
     };
     house.node(1).until("the way to the other helper", |view| is_it(view, SECOND)).await?;

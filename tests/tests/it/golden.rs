@@ -1,7 +1,7 @@
 //! A device is compared with this one before it is relied on: known numbers through one of its
 //! layers.
 
-use nook_api::views::HouseView;
+use nook_api::views::HouseholdView;
 use nook_base::LayerRange;
 use nook_testkit::{Garbage, Household, Lender, NodePlan, Wish};
 
@@ -11,7 +11,7 @@ const HELPER: &str = "Study PC";
 /// What the owner is told of a device whose layers give other numbers.
 const TOLD: &str = "otherwise than this computer does";
 
-fn is_told(view: &HouseView) -> bool {
+fn is_told(view: &HouseholdView) -> bool {
     let told = |sentence: &str| sentence.contains(HELPER) && sentence.contains(TOLD);
     view.problems.iter().any(|problem| told(&problem.sentence))
 }

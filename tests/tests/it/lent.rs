@@ -1,16 +1,16 @@
 //! What an owner sees of the help that this device gives: who is helped now, and how much it was.
 
-use nook_api::views::HouseView;
+use nook_api::views::HouseholdView;
 use nook_testkit::{Household, NodePlan, Wish};
 
 const ASKING: &str = "Kitchen laptop";
 const HELPER: &str = "Study PC";
 
-fn guests(view: &HouseView) -> Vec<(&str, u16)> {
+fn guests(view: &HouseholdView) -> Vec<(&str, u16)> {
     view.sharing.guests.iter().map(|guest| (guest.device.as_str(), guest.streams)).collect()
 }
 
-fn lent(view: &HouseView) -> u64 {
+fn lent(view: &HouseholdView) -> u64 {
     view.sharing.lent_days.iter().map(|day| day.tokens).sum()
 }
 
@@ -53,14 +53,14 @@ async fn the_owner_sees_who_is_helped_now_and_how_much_it_was_also_after_a_resta
 async fn two_paired_devices_show_the_same_safety_number_and_what_is_held() -> anyhow::Result<()> {
     let plans = [NodePlan::new(ASKING), NodePlan::new(HELPER).offering("1-4")];
     let house = Household::sharing(plans).await?;
-    let number = |view: &HouseView| view.devices[0].safety_number.clone();
+    let number = |view: &HouseholdView| view.devices[0].safety_number.clone();
     let (here, there) = (house.asking().view().await?, house.node(1).view().await?);
     let shown = number(&here).expect("a paired device has one");
     assert_eq!(number(&there), Some(shown.clone()));
     assert_eq!(shown.bytes().filter(u8::is_ascii_digit).count(), 40, "{shown}");
 
     house.asking().answer(&Wish::text("Once upon a time", 8)).await?;
-    let holds = |view: &HouseView| {
+    let holds = |view: &HouseholdView| {
         view.devices[0].lends.iter().any(|lend| lend.model == "ember" && lend.held == Some([1, 4]))
     };
     house.asking().until("the layers in its memory", holds).await?;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::{sync::mpsc, thread};
 
 use anyhow::Context as _;
-use nook_api::views::{DownloadAsk, DownloadState, FolderTrouble, HouseView, Trouble, Wording};
+use nook_api::views::{DownloadAsk, DownloadState, FolderTrouble, HouseholdView, Trouble, Wording};
 use nook_api::{Calls as _, NodeCalls as _, Request};
 use nook_control::ClientError;
 #[cfg(unix)]
@@ -66,7 +66,7 @@ impl Desk {
     }
 
     async fn until_here(&self) -> anyhow::Result<()> {
-        let is_here = |view: &HouseView| {
+        let is_here = |view: &HouseholdView| {
             view.downloads.is_empty() && view.models.iter().any(|it| it.owned && it.name == NAME)
         };
         self.node().until("the model is here", is_here).await?;
@@ -77,7 +77,7 @@ impl Desk {
         self.node().client().move_models(to.map(Path::to_owned)).await
     }
 
-    async fn move_to(&self, to: Option<&Path>) -> anyhow::Result<HouseView> {
+    async fn move_to(&self, to: Option<&Path>) -> anyhow::Result<HouseholdView> {
         self.ask_move(to).await?;
         let view =
             self.node().until("it moved", |view| view.models_folder.moving.is_none()).await?;
@@ -120,7 +120,7 @@ async fn models_move_while_one_is_loaded_and_one_is_on_its_way() -> anyhow::Resu
     desk.server.serve(path, served);
     let source = format!("{}{path}", desk.server.address());
     desk.node().client().pull(source, None).await?;
-    let came = |view: &HouseView| view.downloads.iter().any(|it| it.have_bytes == PIECE as u64);
+    let came = |view: &HouseholdView| view.downloads.iter().any(|it| it.have_bytes == PIECE as u64);
     desk.node().until("a piece came", came).await?;
 
     let target = desk.house.folder().join("chosen");
@@ -201,7 +201,7 @@ async fn models_on_a_disk_that_is_away_are_missing_by_name_and_come_back_with_it
     desk.serve([]);
     desk.pull("again").await?;
     let waits =
-        |view: &HouseView| view.downloads.iter().any(|it| it.state == DownloadState::Waiting);
+        |view: &HouseholdView| view.downloads.iter().any(|it| it.state == DownloadState::Waiting);
     desk.node().until("it waits", waits).await?;
     let delete = Request::ChangeDownload { key: "again".to_owned(), ask: DownloadAsk::Delete };
     for removes in [delete, Request::RemoveModel { name: NAME.to_owned() }] {
@@ -213,8 +213,9 @@ async fn models_on_a_disk_that_is_away_are_missing_by_name_and_come_back_with_it
     assert!(!disk.exists());
 
     std::fs::rename(&unplugged, &disk)?;
-    let is_back =
-        |view: &HouseView| view.models_folder.there && view.models.iter().any(|it| it.name == NAME);
+    let is_back = |view: &HouseholdView| {
+        view.models_folder.there && view.models.iter().any(|it| it.name == NAME)
+    };
     let view = desk.node().until("it is back", is_back).await?;
     assert!(view.models_folder.missing.is_empty());
     desk.answers().await?;
@@ -225,7 +226,7 @@ async fn models_on_a_disk_that_is_away_are_missing_by_name_and_come_back_with_it
     // not the disk.
     std::fs::rename(&disk, &unplugged)?;
     std::fs::create_dir_all(&target)?;
-    let is_away = |view: &HouseView| {
+    let is_away = |view: &HouseholdView| {
         !view.models_folder.there && view.models.iter().all(|it| it.name != NAME)
     };
     let view = desk.node().until("it is away again", is_away).await?;
@@ -256,8 +257,9 @@ async fn a_model_whose_file_was_lost_is_fetched_again_under_its_name() -> anyhow
         }
         desk.pull(NAME).await?;
         desk.until_here().await?;
-        let is_well =
-            |view: &HouseView| view.models_folder.missing.is_empty() && view.problems.is_empty();
+        let is_well = |view: &HouseholdView| {
+            view.models_folder.missing.is_empty() && view.problems.is_empty()
+        };
         desk.node().until("nothing is missed", is_well).await?;
         assert_eq!(std::fs::read(&file)?, desk.bytes);
         desk.house.node_mut(0).signal_workers(Signal::Kill);
@@ -270,7 +272,7 @@ async fn a_model_whose_file_was_lost_is_fetched_again_under_its_name() -> anyhow
     desk.house.node_mut(0).start_again().await?;
     desk.node().do_this(Request::RemoveModel { name: NAME.to_owned() }).await?;
     let is_well =
-        |view: &HouseView| view.models_folder.missing.is_empty() && view.problems.is_empty();
+        |view: &HouseholdView| view.models_folder.missing.is_empty() && view.problems.is_empty();
     desk.node().until("nothing is missed", is_well).await?;
     Ok(())
 }
@@ -418,7 +420,7 @@ async fn what_an_interrupted_move_says_is_so_also_where_the_stop_overtook_it() -
     let output = interrupted(child, held).await?;
     UnixStream::connect(&socket)?.write_all(OVER.as_bytes())?;
     door.join().expect("it does not panic")?;
-    let is_still = |view: &HouseView| view.models_folder.moving.is_none();
+    let is_still = |view: &HouseholdView| view.models_folder.moving.is_none();
     let view = desk.node().until("nothing moves", is_still).await?;
     let is_there = view.models_folder.path == target.display().to_string();
     assert_eq!(output.status.success(), is_there, "{output:?}");

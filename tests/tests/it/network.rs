@@ -58,7 +58,7 @@ impl Scene {
     async fn mends(&self, wish: &Wish) -> anyhow::Result<()> {
         self.proxy.set(Weather::default());
         let is_back = "the helper is back";
-        let view = |view: &nook_api::views::HouseView| {
+        let view = |view: &nook_api::views::HouseholdView| {
             view.devices.iter().any(|it| it.name == FAR && it.connected && !it.lends.is_empty())
         };
         self.house.asking().until(is_back, view).await?;

@@ -1,7 +1,7 @@
 //! Sharing that is held back: for everybody else it is off, for its owner it is paused and says
 //! why.
 
-use nook_api::views::{HouseView, PauseReason, SharingState};
+use nook_api::views::{HouseholdView, PauseReason, SharingState};
 use nook_api::{NodeCalls as _, PauseFor};
 use nook_testkit::{Household, NodePlan, Wish};
 
@@ -14,11 +14,11 @@ async fn household() -> anyhow::Result<Household> {
     Household::apart(plans).await?.all_share().await
 }
 
-fn reason(view: &HouseView) -> Option<PauseReason> {
+fn reason(view: &HouseholdView) -> Option<PauseReason> {
     view.sharing.paused.as_ref().map(|paused| paused.reason)
 }
 
-fn nobody_lends(view: &HouseView) -> bool {
+fn nobody_lends(view: &HouseholdView) -> bool {
     view.devices.iter().all(|device| device.lends.is_empty())
 }
 

@@ -5,7 +5,7 @@
 use std::net::TcpListener;
 use std::process::{Command, Output};
 
-use nook_api::views::{HouseView, PauseReason, SettingAsk, SettingData, Trust};
+use nook_api::views::{HouseholdView, PauseReason, SettingAsk, SettingData, Trust};
 use nook_api::{NodeCalls as _, PairTarget, Request};
 use nook_base::{ActivationDtype, ErrorCode, LayerRange};
 use nook_testkit::{Device, Garbage, Household, Lender, Node, NodePlan, Told, Wish, nook};
@@ -31,7 +31,7 @@ fn settings(node: &Node, words: &[&str]) -> anyhow::Result<Output> {
     Ok(command.env_remove("INGLENOOK_HOME").output()?)
 }
 
-fn nobody_lends(view: &HouseView) -> bool {
+fn nobody_lends(view: &HouseholdView) -> bool {
     view.devices.iter().all(|device| device.lends.is_empty())
 }
 
@@ -73,7 +73,7 @@ async fn a_computer_that_does_not_work_with_others_neither_shares_nor_asks() -> 
     assert_eq!(story(asking).await?.devices(), [ASKING]);
     set(asking, KEY, true).await?;
     assert!(story(asking).await?.uses(FIRST));
-    let lends = |view: &HouseView, name: &str| {
+    let lends = |view: &HouseholdView, name: &str| {
         view.devices.iter().any(|device| device.name == name && !device.lends.is_empty())
     };
     set(house.node(1), KEY, false).await?;
@@ -104,7 +104,7 @@ async fn only_the_layers_that_are_named_are_offered() -> anyhow::Result<()> {
     let asking = house.asking();
     assert_eq!(story(asking).await?.devices(), [ASKING, FIRST, SECOND, ASKING]);
     set(house.node(1), KEY, "1-4").await?;
-    let offers = |view: &HouseView, first: u32, last: u32| {
+    let offers = |view: &HouseholdView, first: u32, last: u32| {
         let lends = view.devices.iter().filter(|it| it.name == FIRST).flat_map(|it| &it.lends);
         lends.into_iter().any(|lend| (lend.first_layer, lend.last_layer) == (first, last))
     };

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use nook_api::views::{HouseView, PauseReason, SharingState};
+use nook_api::views::{HouseholdView, PauseReason, SharingState};
 use nook_base::clock;
 use nook_testkit::{Household, Locks, NodePlan, Signal, SystemBus, Wish, skip};
 
@@ -36,11 +36,11 @@ fn bus(test: &str) -> Option<SystemBus> {
     SystemBus::new().inspect_err(|error| skip(test, &format!("{error:#}"))).ok()
 }
 
-fn is_asleep(view: &HouseView) -> bool {
+fn is_asleep(view: &HouseholdView) -> bool {
     view.sharing.paused.as_ref().is_some_and(|paused| paused.reason == PauseReason::Sleep)
 }
 
-fn nobody_lends(view: &HouseView) -> bool {
+fn nobody_lends(view: &HouseholdView) -> bool {
     view.devices.iter().all(|device| device.lends.is_empty())
 }
 

@@ -7,7 +7,7 @@
  */
 import type { DiagnosticsView } from '../generated/DiagnosticsView';
 import type { ExportAsk } from '../generated/ExportAsk';
-import type { HouseView } from '../generated/HouseView';
+import type { HouseholdView } from '../generated/HouseholdView';
 import type { NodeCalls } from '../generated/NodeCalls';
 import type { Page } from '../generated/Page';
 import type { Problem } from '../generated/Problem';
@@ -18,7 +18,7 @@ import { refusal } from '../strings/problems';
 
 export interface WindowListener {
   /** The house as it is; called once at the start and after every change. */
-  house: (house: HouseView) => void;
+  house: (house: HouseholdView) => void;
   /** The tray, or a notice, asked for a page. */
   goTo: (page: Page) => void;
   /** Closing only minimised the window, because this desktop shows no tray icons. */

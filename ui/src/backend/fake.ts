@@ -9,7 +9,7 @@ import type { ConversationView } from '../generated/ConversationView';
 import type { DownloadAsk } from '../generated/DownloadAsk';
 import type { DownloadView } from '../generated/DownloadView';
 import type { FoundView } from '../generated/FoundView';
-import type { HouseView } from '../generated/HouseView';
+import type { HouseholdView } from '../generated/HouseholdView';
 import type { MessageView } from '../generated/MessageView';
 import type { ModelView } from '../generated/ModelView';
 import type { Page } from '../generated/Page';
@@ -52,7 +52,7 @@ const PIECE_TOKENS = 25;
 const now = () => Math.floor(Date.now() / 1000);
 
 export class FakeBackend extends NodeCalls implements Shell {
-  house: HouseView = startingHouse();
+  house: HouseholdView = startingHouse();
   /** What was saved as a file, newest last. */
   readonly saved: string[] = [];
   /** Links that were opened, newest last. */
@@ -98,7 +98,7 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 
   /** Changes the house from outside, as the tray or another device would. */
-  change(edit: (house: HouseView) => void): void {
+  change(edit: (house: HouseholdView) => void): void {
     edit(this.house);
     this.#listener?.house(structuredClone(this.house));
   }
@@ -217,7 +217,7 @@ export class FakeBackend extends NodeCalls implements Shell {
     return structuredClone(found);
   }
 
-  override setTrust(device: string, trust: HouseView['devices'][number]['trust']): Promise<void> {
+  override setTrust(device: string, trust: HouseholdView['devices'][number]['trust']): Promise<void> {
     this.change((house) => {
       for (const d of house.devices) {
         if (d.id !== device) continue;
@@ -565,7 +565,7 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 }
 
-function pastSummary(house: HouseView, tokens: number, route: RouteView, handedOverAfter: number | null): ReplySummary {
+function pastSummary(house: HouseholdView, tokens: number, route: RouteView, handedOverAfter: number | null): ReplySummary {
   const from = house.devices.find((d) => d.id === DAD)?.name ?? '';
   const to = house.devices.find((d) => d.id === MUM)?.name ?? '';
   return {

@@ -1,7 +1,7 @@
 /** Which conversation is open. Conversations whose reply is still being made stay alive beside it. */
 import { Refusal, type Backend } from '../backend/backend';
 import type { ExportAsk } from '../generated/ExportAsk';
-import type { HouseView } from '../generated/HouseView';
+import type { HouseholdView } from '../generated/HouseholdView';
 import { t } from '../strings';
 import { FILES_MAX, join, read, type Attachment } from './attachments';
 import { ChatList } from './chat-list.svelte';
@@ -48,7 +48,7 @@ export class ChatDesk {
   }
 
   /** The model that answers in the open chat. */
-  model(house: Pick<HouseView, 'models' | 'default_model'>): string | null {
+  model(house: Pick<HouseholdView, 'models' | 'default_model'>): string | null {
     void this.#chosen;
     return this.#models.of(this.current.model, house);
   }

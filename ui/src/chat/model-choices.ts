@@ -4,7 +4,7 @@
  * A choice stays with its chat. For other chats the last choice counts until a newer model comes: it was a
  * choice among those that were there. Where nobody chose, the house says which model answers.
  */
-import type { HouseView } from '../generated/HouseView';
+import type { HouseholdView } from '../generated/HouseholdView';
 
 const LAST_KEY = 'inglenook.model';
 const LAST_AT_KEY = 'inglenook.model.at';
@@ -18,7 +18,7 @@ export class ModelChoices {
   }
 
   /** The model of a chat for which `own` was chosen, or none. */
-  of(own: string | null, { models, default_model: usual }: Pick<HouseView, 'models' | 'default_model'>): string | null {
+  of(own: string | null, { models, default_model: usual }: Pick<HouseholdView, 'models' | 'default_model'>): string | null {
     const here = (name: string | null) => models.find((model) => model.name === name);
     const chosen = here(own);
     if (chosen !== undefined) return chosen.name;

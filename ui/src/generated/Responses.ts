@@ -4,7 +4,7 @@ import type { DeviceView } from "./DeviceView";
 import type { DownloadView } from "./DownloadView";
 import type { Finding } from "./Finding";
 import type { FoundView } from "./FoundView";
-import type { HouseView } from "./HouseView";
+import type { HouseholdView } from "./HouseholdView";
 import type { MessageView } from "./MessageView";
 import type { ModelView } from "./ModelView";
 import type { PairingView } from "./PairingView";
@@ -14,4 +14,4 @@ import type { Vitals } from "./Vitals";
 /**
  * The content of each response, by action: for TypeScript.
  */
-export type Responses = { set_sharing: null, pause_sharing: null, resume_sharing: null, free_memory: null, show_code: PairingView, cancel_pairing: null, join: DeviceView, set_trust: null, forget: null, set_name: null, import_model: ModelView, remove_model: null, pull: DownloadView, copy_model: DownloadView, change_download: null, move_models: null, stop_moving_models: null, found_models: Array<FoundView>, conversations: Array<ConversationView>, messages: Array<MessageView>, rename_conversation: null, delete_conversation: null, instruct_conversation: null, confine_conversation: null, export_conversation: string, import_conversation: number, change_setting: null, doctor: Array<Finding>, pipeline: PipelineView, vitals: Vitals, port_key: string, renew_port_key: string, add_port_key: string, remove_port_key: null, view: HouseView, shut_down: null, };
+export type Responses = { set_sharing: null, pause_sharing: null, resume_sharing: null, free_memory: null, show_code: PairingView, cancel_pairing: null, join: DeviceView, set_trust: null, forget: null, set_name: null, import_model: ModelView, remove_model: null, pull: DownloadView, copy_model: DownloadView, change_download: null, move_models: null, stop_moving_models: null, found_models: Array<FoundView>, conversations: Array<ConversationView>, messages: Array<MessageView>, rename_conversation: null, delete_conversation: null, instruct_conversation: null, confine_conversation: null, export_conversation: string, import_conversation: number, change_setting: null, doctor: Array<Finding>, pipeline: PipelineView, vitals: Vitals, port_key: string, renew_port_key: string, add_port_key: string, remove_port_key: null, view: HouseholdView, shut_down: null, };

@@ -1,6 +1,6 @@
 /** The report that a person can send to somebody who helps: what was found, without names and addresses. Pure. */
 import type { DiagnosticsView } from '../generated/DiagnosticsView';
-import type { HouseView } from '../generated/HouseView';
+import type { HouseholdView } from '../generated/HouseholdView';
 
 const ADDRESSES = [
   /\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?/g,
@@ -11,7 +11,7 @@ const ADDRESSES = [
 ];
 
 /** Texts of this house that name somebody, longest first so that no name is left half. */
-function names(house: HouseView): [string, string][] {
+function names(house: HouseholdView): [string, string][] {
   const { me, devices } = house;
   const own: [string, string][] = [[me.name, 'this computer'], [me.id, 'id'], [me.short_id, 'id']];
   const others = devices.flatMap((device, index): [string, string][] => {
@@ -22,7 +22,7 @@ function names(house: HouseView): [string, string][] {
 }
 
 /** `text` without what names people, devices and places. Addresses of this machine alone stay. */
-export function redacted(text: string, house: HouseView): string {
+export function redacted(text: string, house: HouseholdView): string {
   const hidden = names(house).reduce((left, [name, called]) => left.replaceAll(name, `<${called}>`), text);
   return ADDRESSES.reduce(
     (left, address) => left.replace(address, (found) => (found.startsWith('127.0.0.1') ? found : '<address>')),
@@ -30,7 +30,7 @@ export function redacted(text: string, house: HouseView): string {
   );
 }
 
-export function report(diagnostics: DiagnosticsView, house: HouseView): string {
+export function report(diagnostics: DiagnosticsView, house: HouseholdView): string {
   const lines = diagnostics.findings.map(({ verdict, subject, sentence }) => `${verdict.toUpperCase()} ${subject}: ${sentence}`);
   const versions = [`Inglenook ${house.me.app_version}`, diagnostics.system, `web view ${diagnostics.web_view ?? '-'}`,
     diagnostics.safe_graphics ? 'safe graphics' : 'usual graphics', diagnostics.tray ? 'tray found' : 'no tray'];

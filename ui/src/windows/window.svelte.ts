@@ -3,7 +3,7 @@ import { flushSync } from 'svelte';
 import { MediaQuery } from 'svelte/reactivity';
 import { Refusal, type Backend } from '../backend/backend';
 import { ChatDesk } from '../chat/desk.svelte';
-import type { HouseView } from '../generated/HouseView';
+import type { HouseholdView } from '../generated/HouseholdView';
 import type { Problem } from '../generated/Problem';
 import { announcer } from '../kit/announcer.svelte';
 import { Look } from '../look/look.svelte';
@@ -23,7 +23,7 @@ export class WindowState {
   readonly look: Look;
   readonly firstStart: FirstStart;
   page = $state<PageName>('chat');
-  house = $state.raw<HouseView | null>(null);
+  house = $state.raw<HouseholdView | null>(null);
   problem = $state<string | null>(null);
   /** Whether the person has to be told why the window does not go away. */
   noTray = $state(false);
@@ -163,7 +163,7 @@ export class WindowState {
     }
   }
 
-  #hear(house: HouseView): void {
+  #hear(house: HouseholdView): void {
     this.house = house;
     const now = places(this.peers, house.devices.filter((d) => d.paired).map((d) => d.id));
     if (now.join(' ') === this.peers.join(' ')) return;

@@ -11,7 +11,7 @@ use nook_api::NodeHandle;
 use nook_api::views::{ChatRole, ReplyEvent, Trust};
 use nook_api::{Calls as _, NodeCalls as _, PairTarget, Request, SamplingParameters, Sharing};
 use nook_control::{Client, ClientError, ReplyRequest, RequestMessage};
-use nook_node::{HouseOptions, WorkerCommand};
+use nook_node::{NodeOptions, WorkerCommand};
 use nook_testkit::Throttle;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -44,7 +44,7 @@ impl Node {
         std::fs::write(home.path().join("settings.toml"), settings).unwrap();
         let program = tokio::task::spawn_blocking(nook_testkit::nook).await.unwrap().unwrap();
         let worker = WorkerCommand { program: program.into(), arguments: vec!["worker".into()] };
-        let options = HouseOptions { home: Some(home.path().to_owned()), worker };
+        let options = NodeOptions { home: Some(home.path().to_owned()), worker };
         let house = nook_node::start(options).await.unwrap();
         let socket = nook_control::socket_name(house.runtime_folder());
         nook_control::serve(house.clone(), &socket, house.tasks()).unwrap();

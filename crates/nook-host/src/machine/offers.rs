@@ -8,7 +8,7 @@ use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::{LayerRange, PeerId};
 use nook_plan::{BytesPerSecond, Figure, Line, Place};
 use nook_trust::Purpose;
-use nook_wire::{Advert, HAVE_MODELS_MAX, Have, Message, ShardAdvert, WholeOffer, WholeOffers};
+use nook_wire::{Advert, HAVE_MODELS_MAX, Have, Message, OffloadOffer, OffloadOffers, ShardAdvert};
 
 use super::Host;
 use crate::events::{HostEffect, HostTask, Surroundings};
@@ -115,7 +115,7 @@ impl<C> Host<C> {
     pub(super) fn advert(&self, context: &Surroundings<'_>) -> Advert {
         let Some(terms) = &self.terms else { return NOTHING };
         let shard = |lent: &Lent| {
-            let speed = context.gauges.speed(Place::Local, lent.model);
+            let speed = context.estimates.speed(Place::Local, lent.model);
             let layers = u64::from(lent.layers.len());
             let rows = u64::from(PREFILL_CHUNK_TOKENS);
             ShardAdvert {
@@ -156,28 +156,28 @@ impl<C> Host<C> {
         }
         let offers = match context.gate.check(peer, Purpose::RemoteWhole) {
             Ok(_) => self.whole_offers(context),
-            Err(_) => WholeOffers::default(),
+            Err(_) => OffloadOffers::default(),
         };
         if offers.offers.is_empty() && !self.own.told.contains(&peer) {
             return;
         }
         self.own.told.insert(peer);
-        self.push(HostEffect::Tell(peer, Message::WholeOffers(offers)));
+        self.push(HostEffect::Tell(peer, Message::OffloadOffers(offers)));
     }
 
     /// The models of which all layers are lent now.
-    fn whole_offers(&self, context: &Surroundings<'_>) -> WholeOffers {
+    fn whole_offers(&self, context: &Surroundings<'_>) -> OffloadOffers {
         let offer = |lent: &Lent| {
             let entry = context.models.iter().find(|entry| entry.digest() == lent.model)?;
             if lent.layers != LayerRange::all(entry.layers()) {
                 return None;
             }
-            let facts = context.gauges.facts(lent.model, context.now);
+            let facts = context.estimates.facts(lent.model, context.now);
             let known = facts.speeds.get(&Place::Local).cloned().unwrap_or_default();
             let (ends, load) = (known.speed.ends.measured(), known.speed.load.measured());
             let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
             let kb = |rate: BytesPerSecond| u32::try_from(rate.0 / 1000).unwrap_or(u32::MAX);
-            Some(WholeOffer {
+            Some(OffloadOffer {
                 model: lent.model,
                 ends_us: ends.map(us),
                 // Where no layer is left in memory, what lay behind them was freed with them.
@@ -186,7 +186,7 @@ impl<C> Host<C> {
                 load_kb_per_s: load.map(kb),
             })
         };
-        WholeOffers { offers: self.lent().iter().filter_map(offer).collect() }
+        OffloadOffers { offers: self.lent().iter().filter_map(offer).collect() }
     }
 
     /// What is given now: every model of the library but the one that each device brings along.

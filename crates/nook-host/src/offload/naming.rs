@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use nook_mux::{CallError, CallReceiver, CallSender};
-use nook_wire::{KeptHistory, Message, WholeFinish, WholeKept};
+use nook_wire::{KeptHistory, Message, OffloadFinish, OffloadKept};
 
 use super::{Over, Run, send};
 use crate::terms::OwnGuest;
@@ -30,16 +30,16 @@ impl Run<'_> {
 
 /// Says that the reply is whole, and what is kept of it.
 pub(super) async fn end(
-    (finish, kept): (WholeFinish, Option<KeptHistory>),
+    (finish, kept): (OffloadFinish, Option<KeptHistory>),
     own: &OwnGuest,
     (to_asker, from_asker): (&mut CallSender<Message>, &mut CallReceiver<Message>),
     workers: &Workers,
 ) -> Result<(), Over> {
     let Some(kept) = kept else {
-        return send(Message::WholeEnd { finish, kept: None }, to_asker).await;
+        return send(Message::OffloadEnd { finish, kept: None }, to_asker).await;
     };
-    let name = WholeKept { position: kept.position, mark: kept.mark };
-    let told = send(Message::WholeEnd { finish, kept: Some(name) }, to_asker).await;
+    let name = OffloadKept { position: kept.position, mark: kept.mark };
+    let told = send(Message::OffloadEnd { finish, kept: Some(name) }, to_asker).await;
     let heard = tokio::time::timeout(HEARD_LIMIT, is_heard(from_asker));
     if told.is_ok() && heard.await.unwrap_or(false) {
         return Ok(());

@@ -7,7 +7,7 @@ use nook_api::views::{
 };
 use nook_api::{Answer, NodeError};
 use nook_base::ErrorCode;
-use nook_resources::shelf::FilePlace;
+use nook_resources::open_models::FilePlace;
 use nook_store::{FileStanding, ModelEntry, MoveError, SettingValue};
 use tokio::sync::watch;
 

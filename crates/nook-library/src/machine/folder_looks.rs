@@ -1,10 +1,10 @@
 //! Looks at the folder of the models, and reads what is in it.
 //!
 //! The folder may lie on a disk of the network that does not answer for minutes, so nothing here
-//! waits on the house loop: it begins a look once a second, unless one is under way. A look reads
-//! the headers of all models where the folder came or went, or where a move asks for it. What it
-//! has seen counts only if the list is still what it was when the look began: imports and removals
-//! meanwhile are newer.
+//! waits on the node's event loop: it begins a look once a second, unless one is under way. A look
+//! reads the headers of all models where the folder came or went, or where a move asks for it. What
+//! it has seen counts only if the list is still what it was when the look began: imports and
+//! removals meanwhile are newer.
 
 use super::ModelLibrary;
 use crate::events::Job;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use nook_base::clock;
+use nook_base::{ErrorCode, clock};
 use nook_store::{Home, HomeChoice};
 use nook_trust::{Purpose, TrustLevel};
 use nook_wire::Have;

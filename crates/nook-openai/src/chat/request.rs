@@ -1,6 +1,6 @@
 //! The body of `POST /v1/chat/completions`, as sent and as understood.
 
-use nook_api::views::HouseView;
+use nook_api::views::HouseholdView;
 use nook_api::{Dialog, GenerateRequest, Prompt, Reach};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -90,7 +90,7 @@ pub(crate) struct Understood {
 
 impl Body {
     /// Checks everything and turns it into a request to the house.
-    pub(crate) fn understand(self, house: &HouseView) -> Result<Understood, ApiError> {
+    pub(crate) fn understand(self, house: &HouseholdView) -> Result<Understood, ApiError> {
         self.refuse_unsupported()?;
         let alternatives = self.logprobs.unwrap_or(false).then(|| self.top_logprobs.unwrap_or(0));
         let sampling = SentSampling {

@@ -1,6 +1,6 @@
 //! The body of `POST /v1/responses`, as sent and as understood.
 
-use nook_api::views::HouseView;
+use nook_api::views::HouseholdView;
 use nook_api::{Dialog, GenerateRequest, Prompt, Reach};
 use nook_base::Sensitive;
 use nook_text::{PastCall, ReplyShape, Role, Tool, ToolChoice, Turn};
@@ -96,7 +96,7 @@ pub(super) struct Understood {
 
 impl Body {
     /// Checks everything and turns it into a request to the house.
-    pub(super) fn understand(self, house: &HouseView) -> Result<Understood, ApiError> {
+    pub(super) fn understand(self, house: &HouseholdView) -> Result<Understood, ApiError> {
         refuse(&[
             (
                 self.previous_response_id.is_some(),

@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nook_api::views::HouseView;
+use nook_api::views::HouseholdView;
 use nook_api::{NodeHandle, PortSettings};
-use nook_node::{HouseOptions, WorkerCommand};
+use nook_node::{NodeOptions, WorkerCommand};
 use nook_openai::{Limits, PortHandle};
 use nook_testkit::Throttle;
 use serde_json::{Value, json};
@@ -51,8 +51,8 @@ pub(crate) struct Answer {
 /// Waits until `house` looks as wanted; how it looks then.
 pub(crate) async fn until(
     house: &NodeHandle,
-    holds: impl Fn(&HouseView) -> bool,
-) -> Arc<HouseView> {
+    holds: impl Fn(&HouseholdView) -> bool,
+) -> Arc<HouseholdView> {
     let mut view = house.view();
     let looked = view.wait_for(|view| holds(view));
     Arc::clone(&tokio::time::timeout(PATIENCE, looked).await.expect("not so in time").unwrap())
@@ -67,7 +67,7 @@ pub(crate) async fn house(name: &str, settings: &str) -> (NodeHandle, TempDir) {
     std::fs::write(home.path().join("settings.toml"), usual + settings).unwrap();
     let program = tokio::task::spawn_blocking(nook_testkit::nook).await.unwrap().unwrap();
     let worker = WorkerCommand { program: program.into(), arguments: vec!["worker".into()] };
-    let options = HouseOptions { home: Some(home.path().to_owned()), worker };
+    let options = NodeOptions { home: Some(home.path().to_owned()), worker };
     (nook_node::start(options).await.unwrap(), home)
 }
 

@@ -158,7 +158,7 @@ pub(crate) struct Outcome {
     /// When each token was chosen, since the start.
     pub(crate) times: Vec<Duration>,
     /// What a next prompt may go on with.
-    pub(crate) trail: Option<PrefixCacheEntry>,
+    pub(crate) prefix: Option<PrefixCacheEntry>,
     /// What hosts keep after calls that were closed in order.
     pub(crate) kept: Vec<Host>,
 }

@@ -224,8 +224,8 @@ fn turn_two_resumes_in_a_chain_and_survives_its_end() {
         case.prompt.extend(&first.tokens);
         case.prompt.extend([1, 2, 3]);
         case.faults = fault.map(|fault| (60, fault)).into_iter().collect();
-        let trail = first.trail.expect("the first turn ended in order");
-        let outcome = run_after(&case, Some(trail), first.kept);
+        let prefix = first.prefix.expect("the first turn ended in order");
+        let outcome = run_after(&case, Some(prefix), first.kept);
         let reply = crate::toy::reply(case.layers, &case.prompt, case.reply);
         assert_eq!(outcome.tokens, reply, "{fault:?}");
         assert!(!outcome.forwarded.is_empty(), "{fault:?}");

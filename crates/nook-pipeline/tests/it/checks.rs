@@ -146,7 +146,7 @@ fn a_span_that_goes_on_with_an_earlier_reply_is_checked_where_it_goes_on() {
     for random in 0..40 {
         let (case, said) = checked_second_turn(random);
         let held = (house().prompt.len() + house().reply - 1) as u32;
-        let outcome = run_after(&case, said.trail, said.kept);
+        let outcome = run_after(&case, said.prefix, said.kept);
         assert_eq!(outcome.end, End::Done);
         assert_eq!(outcome.tokens, crate::toy::reply(case.layers, &case.prompt, case.reply));
         assert_eq!((outcome.measure.resumed, outcome.measure.resumes_refused), (held, 0));
@@ -160,7 +160,7 @@ fn a_span_that_goes_on_with_an_earlier_reply_is_checked_where_it_goes_on() {
         third.prompt.extend(&outcome.tokens);
         third.prompt.push(77);
         third.spot_check = SpotCheck::OFF;
-        let again = run_after(&third, outcome.trail, outcome.kept);
+        let again = run_after(&third, outcome.prefix, outcome.kept);
         assert_eq!(again.tokens, crate::toy::reply(third.layers, &third.prompt, third.reply));
         assert!(again.measure.resumed > held && again.measure.resumes_refused == 0);
     }
@@ -172,7 +172,7 @@ fn a_device_that_lies_only_after_it_went_on_is_found() {
         let (mut case, said) = checked_second_turn(random);
         case.faults = vec![(0, Fault::Lie(0))];
         case.peers.truncate(1);
-        let outcome = run_after(&case, said.trail, said.kept);
+        let outcome = run_after(&case, said.prefix, said.kept);
         assert_eq!((outcome.measure.contradictions, suspects(&outcome)), (1, 1), "{random}");
         assert_eq!(outcome.places, [Place::Local; 3]);
     }

@@ -20,7 +20,7 @@ fn pipeline() -> Pipeline {
         fall_back: FallBack::Allow,
         deadlines: Deadlines::usual(),
         forecast: std::sync::Arc::default(),
-        gains: std::sync::Arc::default(),
+        norm_bounds: std::sync::Arc::default(),
         spot_check: SpotCheck::OFF,
         replay_log_bytes_max: REPLAY_LOG_BYTES_MAX,
         history_key: Sensitive([250; 32]),

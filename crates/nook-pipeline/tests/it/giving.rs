@@ -128,7 +128,7 @@ fn what_a_leaving_helper_remembers_goes_to_the_next_and_nothing_is_computed_twic
         [KvMigration::Chosen { replay: Some(_), is_cheaper: true, .. }, KvMigration::Moved { .. }]
     ));
     // The next prompt may go on there.
-    assert!(outcome.trail.is_some());
+    assert!(outcome.prefix.is_some());
 }
 
 #[test]

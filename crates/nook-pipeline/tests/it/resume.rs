@@ -21,7 +21,7 @@ fn next_turn(case: &Case, said: &Outcome, more: &[u32]) -> Case {
 
 /// Runs the second turn and expects the reply that a whole computation gives.
 fn go_on(case: &Case, said: Outcome) -> Outcome {
-    let outcome = run_after(case, said.trail, said.kept);
+    let outcome = run_after(case, said.prefix, said.kept);
     assert_eq!(outcome.end, End::Done);
     assert_eq!(outcome.tokens, toy::reply(case.layers, &case.prompt, case.reply));
     outcome
@@ -139,7 +139,7 @@ fn stopping_while_the_prompt_is_read_leaves_what_was_read() {
         let stopped = run_after(&case, None, Vec::new());
         assert_eq!(stopped.end, End::Aborted(ErrorCode::Cancelled));
         assert!(stopped.tokens.is_empty(), "event {event} is before the first token");
-        let read = stopped.trail.as_ref().map_or(0, |trail| trail.positions() as u32);
+        let read = stopped.prefix.as_ref().map_or(0, |prefix| prefix.positions() as u32);
         assert_eq!(read % case.chunk, 0, "event {event}");
         stopped_in_the_middle += u32::from(read > 0);
         // Asked again, it goes on there.
@@ -157,16 +157,16 @@ fn what_ended_badly_leaves_nothing() {
     case.peers = vec![held(&[(0, 8)])];
     case.fall_back = nook_pipeline::FallBack::Refuse;
     let outcome = run_after(&case, None, Vec::new());
-    assert!(outcome.end != End::Done && outcome.trail.is_none() && outcome.kept.is_empty());
+    assert!(outcome.end != End::Done && outcome.prefix.is_none() && outcome.kept.is_empty());
     let early = run_after(&with(&[(2, Fault::Cancel)]), None, Vec::new());
-    assert!(early.trail.is_none() && early.kept.is_empty());
+    assert!(early.prefix.is_none() && early.kept.is_empty());
 }
 
 #[test]
 fn a_trail_names_who_took_over() {
     let case = with(&[(100, Fault::Kill(0))]);
     let said = finishes(&case);
-    let places: Vec<_> = said.trail.iter().flat_map(|trail| trail.segments()).copied().collect();
+    let places: Vec<_> = said.prefix.iter().flat_map(|prefix| prefix.segments()).copied().collect();
     assert_eq!(places[1].place, Place::Peer(peer(3)));
     assert!(places[1].part.layers.contains(LayerRange::with_len(1, 6)));
     let mut next = next_turn(&case, &said, &[4]);
@@ -192,7 +192,7 @@ proptest! {
         if forgets < kept.len() {
             kept.remove(forgets);
         }
-        let outcome = run_after(&next, said.trail, kept);
+        let outcome = run_after(&next, said.prefix, kept);
         let reply = toy::reply(next.layers, &next.prompt, next.reply);
         prop_assert!(reply.starts_with(&outcome.tokens), "{:?} is not of {:?}", outcome.tokens, reply);
         if outcome.end == End::Done {

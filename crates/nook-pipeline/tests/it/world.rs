@@ -135,16 +135,16 @@ pub(crate) fn run(case: &Case) -> Outcome {
     run_after(case, None, Vec::new())
 }
 
-/// As [`run`], for a prompt that goes on with `trail` where hosts still hold it.
-pub(crate) fn run_after(case: &Case, trail: Option<PrefixCacheEntry>, kept: Vec<Host>) -> Outcome {
+/// As [`run`], for a prompt that goes on with `entry` where hosts still hold it.
+pub(crate) fn run_after(case: &Case, prefix: Option<PrefixCacheEntry>, kept: Vec<Host>) -> Outcome {
     let start = nook_base::clock::now();
     let topology = Topology::or_alone(case.layers, case.prefix, case.suffix).expect("layers > 0");
     let mut world = World::new(case, start);
     let cover = greedy_cover(topology.middle(), &world.offers(), 16);
     world.kept = kept;
     let route = match cover {
-        _ if trail.is_some() => {
-            let segments = trail.as_ref().map(|trail| trail.segments().to_vec());
+        _ if prefix.is_some() => {
+            let segments = prefix.as_ref().map(|prefix| prefix.segments().to_vec());
             Route::new(case.layers, segments.unwrap_or_default())
         }
         Ok(hops) => Route::boomerang(topology, &hops),
@@ -152,7 +152,7 @@ pub(crate) fn run_after(case: &Case, trail: Option<PrefixCacheEntry>, kept: Vec<
     };
     let route = route.expect("a cover of the middle makes a route");
     let mut settings = world.settings();
-    settings.resume = trail.and_then(|trail| trail.resume(&case.prompt));
+    settings.resume = prefix.and_then(|prefix| prefix.resume(&case.prompt));
     let mut pipeline = Pipeline::new(&route, settings);
     world
         .carry_out(pipeline.handle(Event::Begin { prompt: Sensitive(case.prompt.clone()) }, start));
@@ -172,7 +172,7 @@ pub(crate) fn run_after(case: &Case, trail: Option<PrefixCacheEntry>, kept: Vec<
     assert!(pipeline.next_deadline().is_none());
     assert!(world.hosts.values().all(|host| host.closed), "a call was left open");
     assert!(world.given.is_empty(), "what was handed over was not forgotten");
-    world.outcome.trail = pipeline.take_trail();
+    world.outcome.prefix = pipeline.take_prefix();
     world.outcome.kept = world.kept;
     world.outcome.measure = pipeline.measure();
     world.outcome.places = pipeline.places().map(|segment| segment.place).collect();
@@ -204,7 +204,7 @@ impl World {
                 attempts: Vec::new(),
                 superseded: 0,
                 times: Vec::new(),
-                trail: None,
+                prefix: None,
                 kept: Vec::new(),
             },
             kept: Vec::new(),
@@ -226,7 +226,7 @@ impl World {
             fall_back: self.case.fall_back,
             // A row is several pieces.
             deadlines: Deadlines { piece_bytes: 1, ..Deadlines::usual() },
-            gains: std::sync::Arc::default(),
+            norm_bounds: std::sync::Arc::default(),
             forecast: self.forecast(),
             spot_check: self.case.spot_check,
             replay_log_bytes_max: self.case.replay_log_bytes_max,

@@ -1,17 +1,17 @@
-//! Tries every walk. Certain, and slow: `devices ^ layers` of them.
+//! Tries every route. Certain, and slow: `devices ^ layers` of them.
 
 use nook_base::{LayerRange, ModelPart};
 
 use crate::{Basis, Place, Prediction, Route, Segment, Situation, predict};
 
-/// Most walks that are tried; a larger household gets no answer.
+/// Most routes that are tried; a larger household gets no answer.
 pub const WALKS_MAX: u64 = 1 << 20;
 
-/// The cheapest walk with at least one hop and what it costs, by trying every device for every
-/// layer. With `measured_only`, walks whose price rests on an assumption about another device do
+/// The cheapest route with at least one hop and what it costs, by trying every device for every
+/// layer. With `measured_only`, routes whose price rests on an assumption about another device do
 /// not count.
 ///
-/// Outer `None`: too many walks to try. Inner `None`: no walk is possible.
+/// Outer `None`: too many routes to try. Inner `None`: no route is possible.
 #[must_use]
 pub fn cheapest(
     situation: &Situation<'_>,
@@ -49,7 +49,8 @@ pub fn cheapest(
     Some(best)
 }
 
-/// The walk in which `places[digits[layer]]` computes that layer; `None` when nobody else does any.
+/// The route in which `places[digits[layer]]` computes that layer; `None` when nobody else does
+/// any.
 fn route(digits: &[usize], places: &[Place]) -> Option<Route> {
     let mut segments = vec![(Place::Local, LayerRange::all(0))];
     for (layer, digit) in (0_u32..).zip(digits) {

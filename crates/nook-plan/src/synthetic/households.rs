@@ -9,8 +9,8 @@ use std::time::Duration;
 use nook_base::{LayerRange, PeerId};
 
 use crate::{
-    BytesPerSecond, Cached, Device, Ends, EndsHeld, Figure, Line, Link, ModelCosts, Out, Owner,
-    Place, Request, RoundTrip, Situation, Speed, Standing, WholeElsewhere, Width,
+    BytesPerSecond, Cached, Device, Ends, EndsHeld, Figure, Line, Link, ModelCosts, OffloadPolicy,
+    Out, Owner, Place, Request, RoundTrip, Situation, Speed, Standing, Width,
 };
 
 /// A source of numbers that is the same everywhere (SplitMix64, Steele et al. 2014).
@@ -150,8 +150,8 @@ impl Household {
         Self::with(&mut Chance::new(seed), &MODELS[5], devices)
     }
 
-    /// One small enough to try every walk: `layers` layers that are as heavy together as those of a
-    /// usual model.
+    /// One small enough to try every route: `layers` layers that are as heavy together as those of
+    /// a usual model.
     #[must_use]
     pub fn small(seed: u64, devices: usize, layers: u32) -> Self {
         let chance = &mut Chance::new(seed);
@@ -250,9 +250,9 @@ fn request(chance: &mut Chance, layers: u32) -> Request {
         ends: Ends { prefix: ends.0, suffix: ends.1, width },
         hops_max: if chance.percent(15) { 2 } else { 16 },
         whole: if chance.percent(20) {
-            WholeElsewhere::OnOwnDevices
+            OffloadPolicy::OnOwnDevices
         } else {
-            WholeElsewhere::Refused
+            OffloadPolicy::Refused
         },
         ..Request::usual(prompt, reply)
     }

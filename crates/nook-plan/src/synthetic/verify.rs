@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use nook_base::LayerRange;
 
 use crate::{
-    Because, Decision, Device, NoPlan, Owner, POOLING_GAIN_MIN_PERCENT, Place, Prediction,
-    Situation, Standing, Walk, WholeElsewhere, Width, plan,
+    Because, Decision, Device, Execution, NoPlan, OffloadPolicy, Owner, POOLING_GAIN_MIN_PERCENT,
+    Place, Prediction, Situation, Standing, Width, plan,
 };
 
 /// A promise that a decision breaks.
@@ -84,10 +84,10 @@ fn verify_walk(situation: &Situation<'_>, decision: &Decision) -> Vec<Broken> {
         }
     };
     let Situation { model, request, here, others } = *situation;
-    let route = match &decision.plan.walk {
-        Walk::Route(route) => route,
-        Walk::Whole(whole) => {
-            must(request.whole == WholeElsewhere::OnOwnDevices, "a whole request was allowed");
+    let route = match &decision.plan.execution {
+        Execution::Route(route) => route,
+        Execution::Offload(whole) => {
+            must(request.whole == OffloadPolicy::OnOwnDevices, "a whole request was allowed");
             let device = others.iter().find(|other| other.place == Place::Peer(whole.peer()));
             broken.extend(verify_whole(situation, decision, device));
             return broken;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use nook_base::{LayerRange, PeerId};
 use nook_plan::{
-    Because, BytesPerSecond, Cached, Decision, Device, Ends, EndsHeld, Figure, Line, Link,
-    ModelCosts, Out, Owner, Place, Request, RoundTrip, Shape, Situation, Speed, Standing, Walk,
-    WholeElsewhere, Why, Width, plan,
+    Because, BytesPerSecond, Cached, Decision, Device, Ends, EndsHeld, Execution, Figure, Line,
+    Link, ModelCosts, OffloadPolicy, Out, Owner, Place, Request, RoundTrip, Shape, Situation,
+    Speed, Standing, Why, Width, plan,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -186,7 +186,7 @@ fn a_long_prompt_takes_its_caches_into_the_memory_of_the_card() {
     let card = Device { held: vec![], memory_free: 24 * LAYER_BYTES, ..device(1, 200, 8_000) };
     let layers = |request: &Request| {
         let decision = decide(request, &here, std::slice::from_ref(&card));
-        let Walk::Route(route) = decision.plan.walk else { panic!("a whole request") };
+        let Execution::Route(route) = decision.plan.execution else { panic!("a whole request") };
         let there = route.segments().iter().filter(|segment| segment.place != Place::Local);
         there.map(|segment| segment.part.layers.len()).sum::<u32>()
     };
@@ -317,7 +317,9 @@ fn cuts_that_the_family_forbids_are_not_made() {
         let model = ModelCosts { uncuttable, ..model() };
         let situation =
             Situation { model: &model, request: &request, here: &here, others: &others };
-        let Walk::Route(route) = plan(&situation).unwrap().plan.walk else { panic!("whole") };
+        let Execution::Route(route) = plan(&situation).unwrap().plan.execution else {
+            panic!("whole")
+        };
         route.segments()[1].part.layers
     };
     assert_eq!(cut(vec![]), range(3, 29));
@@ -349,20 +351,20 @@ fn a_whole_request_goes_only_to_ones_own_device_and_only_where_allowed() {
     let mine = Device { owner: Owner::Me, link: link(30_000), ..device(1, 300, 20_000) };
     let theirs = Device { owner: Owner::Another, link: link(30_000), ..device(2, 200, 20_000) };
     let others = [mine, theirs];
-    let request = Request { whole: WholeElsewhere::OnOwnDevices, ..chat() };
+    let request = Request { whole: OffloadPolicy::OnOwnDevices, ..chat() };
     let decision = decide(&request, &here, &others);
-    assert_eq!(decision.plan.shape, Shape::WholeElsewhere { peer: PeerId([1; 32]) });
+    assert_eq!(decision.plan.shape, Shape::OffloadPolicy { peer: PeerId([1; 32]) });
     assert_eq!(decision.because, Because::OwnDeviceIsFaster);
     assert_eq!(decision.whole.as_ref(), Some(&decision.plan));
     let refused = decide(&chat(), &here, &others);
-    assert!(matches!(refused.plan.walk, Walk::Route(_)));
+    assert!(matches!(refused.plan.execution, Execution::Route(_)));
     assert_eq!((refused.whole, refused.plan.clone()), (None, decision.pooled.unwrap()));
     assert!(decision.plan.prediction.total < refused.plan.prediction.total);
 }
 
 #[test]
 fn a_whole_request_leaves_only_where_it_gains_as_much_as_a_pool_must() {
-    let request = Request { whole: WholeElsewhere::OnOwnDevices, ..chat() };
+    let request = Request { whole: OffloadPolicy::OnOwnDevices, ..chat() };
     let mine = |decode: u64, micros| Device {
         owner: Owner::Me,
         link: link(micros),
@@ -382,9 +384,13 @@ fn a_whole_request_leaves_only_where_it_gains_as_much_as_a_pool_must() {
     let decision = decide(&request, &slow, std::slice::from_ref(&near));
     let (pool, whole) = (decision.pooled.unwrap().prediction, decision.whole.unwrap().prediction);
     let is_worth_it = whole.total.as_nanos() * 102 < pool.total.as_nanos() * 100;
-    assert_eq!(matches!(decision.plan.walk, Walk::Whole(_)), is_worth_it, "{pool:?} {whole:?}");
+    assert_eq!(
+        matches!(decision.plan.execution, Execution::Offload(_)),
+        is_worth_it,
+        "{pool:?} {whole:?}"
+    );
     let decision = decide(&request, &here, &[near]);
-    assert!(matches!(decision.plan.walk, Walk::Route(_)), "{decision:?}");
+    assert!(matches!(decision.plan.execution, Execution::Route(_)), "{decision:?}");
     // A device that was never measured is no reason to let words leave, where this one can do it.
     let unknown = Device { speed: Speed::default(), ..mine(300, 10) };
     let decision = decide(&request, &slow, &[unknown]);
@@ -393,7 +399,7 @@ fn a_whole_request_leaves_only_where_it_gains_as_much_as_a_pool_must() {
 
 #[test]
 fn the_whole_model_must_fit_where_the_whole_request_goes() {
-    let request = Request { whole: WholeElsewhere::OnOwnDevices, ..chat() };
+    let request = Request { whole: OffloadPolicy::OnOwnDevices, ..chat() };
     let here = device(0, 4000, 1_000_000);
     let mine = Device { owner: Owner::Me, ..device(1, 300, 20_000) };
     let full = Device { held: vec![], memory_free: 100_000_000, ..mine.clone() };
@@ -452,7 +458,7 @@ fn hosts_that_hand_results_on_spare_half_of_the_shorter_way() {
         decision.plan.prediction
     };
     let star = token(&[]);
-    assert_eq!(token(&[3]), star, "a device that is not in the walk");
+    assert_eq!(token(&[3]), star, "a device that is not in the execution");
     let chain = token(&[2]);
     // Half of 2 ms, its deviation of 0.2 ms and the overhead of a hop, and a row on the way.
     let saved = star.token - chain.token;
@@ -494,7 +500,7 @@ fn the_search_finds_the_chain_that_trying_all_walks_finds() {
         let others = &others[..];
         let situation = Situation { model: &model, request: &request, here: &here, others };
         let best = nook_plan::synthetic::cheapest(&situation, false).expect("few enough walks");
-        let (_, best) = best.expect("a walk is possible");
+        let (_, best) = best.expect("a execution is possible");
         let found = plan(&situation).expect("a plan is possible").plan.prediction;
         assert!(found.total <= best.total.mul_f64(1.001), "{hands:?}: {found:?} {best:?}");
     }

@@ -1,9 +1,9 @@
-//! Promises of the gauges: from noisy answers to figures that predict.
+//! Promises of the estimates: from noisy answers to figures that predict.
 
 use std::time::Duration;
 
 use nook_plan::synthetic::Chance;
-use nook_plan::{Figure, Line, LineFit, LinkGauge, SpeedGauge, Visit, Warmth};
+use nook_plan::{Figure, Line, LineFit, LinkEstimate, SpeedEstimate, Visit, Warmth};
 use proptest::prelude::*;
 
 /// `true_time` with up to 20 % noise, and every twentieth time a hiccup of ten times as long.
@@ -22,14 +22,14 @@ fn a_device_is_predicted_within_a_quarter_although_its_answers_are_noisy() {
             fixed: Duration::from_micros(chance.between(100, 2000)),
             slope: Duration::from_micros(chance.between(50, 5000)),
         };
-        let mut gauge = SpeedGauge::default();
+        let mut estimate = SpeedEstimate::default();
         for round in 0..60 {
             let layers = if round % 3 == 0 { 4 } else { 20 };
             let compute = noisy(chance, truth.at(layers));
             let layers = layers as u32;
-            gauge.observe(&Visit { layers, rows: 1, compute, warmth: Warmth::Warm });
+            estimate.observe(&Visit { layers, rows: 1, compute, warmth: Warmth::Warm });
         }
-        let found = gauge.speed().decode.measured().expect("sixty visits were seen");
+        let found = estimate.speed().decode.measured().expect("sixty visits were seen");
         let ratio = found.at(20).as_secs_f64() / truth.at(20).as_secs_f64();
         within += u32::from((0.75..1.25).contains(&ratio));
     }
@@ -64,7 +64,7 @@ proptest! {
         answers in prop::collection::vec((any::<u64>(), any::<u64>()), 1..30),
     ) {
         let mut fit = LineFit::default();
-        let mut link = LinkGauge::default();
+        let mut link = LinkEstimate::default();
         for (units, nanos) in answers {
             fit.observe(units, Duration::from_nanos(nanos));
             link.observe_round_trip(Duration::from_nanos(nanos));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use nook_base::{LayerRange, PeerId};
 use nook_plan::synthetic::Household;
 use nook_plan::{
-    Aim, BytesPerSecond, Device, Ends, EndsHeld, Figure, Line, Link, ModelCosts, Owner, Place,
-    Placement, PlacementError, Request, RoundTrip, Situation, Speed, Split, Standing, Walk, Width,
+    Aim, BytesPerSecond, Device, Ends, EndsHeld, Execution, Figure, Line, Link, ModelCosts, Owner,
+    Place, Placement, PlacementError, Request, RoundTrip, Situation, Speed, Split, Standing, Width,
     place, plan,
 };
 
@@ -170,7 +170,8 @@ fn placements_of_drawn_households_lose_to_no_other_split_and_to_no_plan() {
         assert!(busy.busiest <= planned.busiest, "seed {seed}");
         // A cold request over the placement, loading aside, is no slower than its own plan.
         if let Ok(decision) = plan(&situation)
-            && let (Walk::Route(_), 0) = (&decision.plan.walk, decision.plan.prediction.resumed)
+            && let (Execution::Route(_), 0) =
+                (&decision.plan.execution, decision.plan.prediction.resumed)
         {
             let routed = decision.plan.prediction;
             let loaded = routed.total - routed.load;

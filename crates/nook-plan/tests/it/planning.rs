@@ -1,11 +1,11 @@
-//! Promises of the planner over drawn households, against trying every walk, and against the greedy
-//! cover.
+//! Promises of the planner over drawn households, against trying every route, and against the
+//! greedy cover.
 
 use nook_base::{LayerRange, ModelPart};
 use nook_plan::synthetic::{Household, cheapest, verify};
 use nook_plan::{
-    BytesPerSecond, Figure, Hop, Line, Offer, Place, RoundTrip, Route, Segment, Speed, Standing,
-    Topology, WholeElsewhere, Width, greedy_cover, plan, predict,
+    BytesPerSecond, Figure, Hop, Line, Offer, OffloadPolicy, Place, RoundTrip, Route, Segment,
+    Speed, Standing, Topology, Width, greedy_cover, plan, predict,
 };
 use proptest::prelude::*;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn small_households_get_plans_within_five_percent_of_the_best() {
     let (mut compared, mut impossible) = (0, 0);
     for seed in 5000..5400_u64 {
         let mut household = Household::small(seed, 2 + (seed % 3) as usize, 5);
-        household.request.whole = WholeElsewhere::Refused;
+        household.request.whole = OffloadPolicy::Refused;
         let situation = household.situation();
         let decision = plan(&situation).ok();
         let mut best = cheapest(&situation, true).expect("few enough walks");
@@ -82,8 +82,8 @@ fn wherever_the_greedy_cover_finds_a_walk_the_plan_is_no_dearer() {
         household.others.retain(|device| !device.link.round_trip.is_unknown());
         let situation = household.situation();
         let Ok(reference) = predict(&situation, &route) else { continue };
-        let decision = plan(&situation).expect("the greedy walk is possible");
-        let pooled = decision.pooled.expect("the greedy walk is possible");
+        let decision = plan(&situation).expect("the greedy execution is possible");
+        let pooled = decision.pooled.expect("the greedy execution is possible");
         let pooled = pooled.prediction.total;
         assert!(pooled <= reference.total, "seed {seed}: {pooled:?} {:?}", reference.total);
         compared += 1;
@@ -207,7 +207,7 @@ fn a_walk_that_returns_to_a_device_counts_its_memory_once_over() {
         device.memory_free = 60;
     }
     household.here.computes = vec![range(0, 1), range(5, 6)];
-    let decision = plan(&household.situation()).expect("A, B, A is a walk");
+    let decision = plan(&household.situation()).expect("A, B, A is a execution");
     assert_eq!(decision.plan.peers().len(), 2);
     household.others[0].memory_free = 59;
     assert!(plan(&household.situation()).is_err());

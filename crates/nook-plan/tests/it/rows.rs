@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use nook_base::{LayerRange, ModelPart, PeerId};
 use nook_plan::{
-    BANDWIDTH_ASSUMED, BytesPerSecond, Device, EndsHeld, Figure, Line, Link, ModelCosts,
+    BANDWIDTH_ASSUMED, BytesPerSecond, Device, EndsHeld, Execution, Figure, Line, Link, ModelCosts,
     NARROW_GAIN_MIN_PERCENT, NarrowRows, Owner, Place, Request, RoundTrip, Route, Rows, Segment,
-    Situation, Speed, Standing, Walk, plan, plan_with_rows, predict, rows_on,
+    Situation, Speed, Standing, plan, plan_with_rows, predict, rows_on,
 };
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ fn measured(mbit: u64) -> Figure<BytesPerSecond> {
 }
 
 /// What is chosen for a prompt of 500 tokens between this device and one helper.
-fn chosen(here_us: u64, there: &Device) -> (Walk, Rows) {
+fn chosen(here_us: u64, there: &Device) -> (Execution, Rows) {
     let (model, request) = (model(), Request::usual(500, 200));
     let here = device(0, here_us, Figure::Unknown);
     let others = [there.clone()];
@@ -73,32 +73,32 @@ fn chosen(here_us: u64, there: &Device) -> (Walk, Rows) {
     if rows == Rows::Wide {
         assert_eq!(Ok(&decision), plan(&situation).as_ref(), "the usual plan is what it would be");
     }
-    (decision.plan.walk, rows)
+    (decision.plan.execution, rows)
 }
 
-fn hops(walk: &Walk) -> usize {
-    match walk {
-        Walk::Route(route) => route.hops(),
-        Walk::Whole(_) => panic!("no whole request was allowed"),
+fn hops(execution: &Execution) -> usize {
+    match execution {
+        Execution::Route(route) => route.hops(),
+        Execution::Offload(_) => panic!("no whole request was allowed"),
     }
 }
 
 #[test]
 fn a_slow_way_to_a_fast_device_is_narrowed_and_a_fast_way_is_not() {
-    let (walk, rows) = chosen(2_000, &device(1, 300, measured(8)));
-    assert_eq!(hops(&walk), 1);
+    let (execution, rows) = chosen(2_000, &device(1, 300, measured(8)));
+    assert_eq!(hops(&execution), 1);
     let Rows::Narrow(narrowed) = rows else { panic!("not narrowed") };
     assert_eq!(narrowed.slowest, PeerId([1; 32]));
     assert!((NARROW_GAIN_MIN_PERCENT..50).contains(&narrowed.saved_percent), "{narrowed:?}");
-    let (walk, rows) = chosen(2_000, &device(1, 300, measured(1000)));
-    assert_eq!((hops(&walk), rows), (1, Rows::Wide));
+    let (execution, rows) = chosen(2_000, &device(1, 300, measured(1000)));
+    assert_eq!((hops(&execution), rows), (1, Rows::Wide));
 }
 
 #[test]
 fn a_slow_way_that_is_not_what_takes_the_time_is_left_as_it_is() {
     // The helper itself is slow, too: bytes are a small part.
-    let (walk, rows) = chosen(400_000, &device(1, 40_000, measured(8)));
-    assert_eq!((hops(&walk), rows), (1, Rows::Wide));
+    let (execution, rows) = chosen(400_000, &device(1, 40_000, measured(8)));
+    assert_eq!((hops(&execution), rows), (1, Rows::Wide));
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn on_a_settled_route_too_only_a_measured_way_counts() {
 
 #[test]
 fn a_reply_that_stays_at_home_is_never_narrowed() {
-    let (walk, rows) = chosen(200, &device(1, 300, measured(1)));
-    assert_eq!((hops(&walk), rows), (0, Rows::Wide));
+    let (execution, rows) = chosen(200, &device(1, 300, measured(1)));
+    assert_eq!((hops(&execution), rows), (0, Rows::Wide));
 }
 
 proptest! {
@@ -142,8 +142,8 @@ proptest! {
         here_us in 100_u64..100_000, there_us in 50_u64..50_000, mbit in 1_u64..2_000,
     ) {
         let there = device(1, there_us, measured(mbit));
-        let (walk, rows) = chosen(here_us, &there);
-        let Walk::Route(route) = &walk else { panic!("no whole request was allowed") };
+        let (execution, rows) = chosen(here_us, &there);
+        let Execution::Route(route) = &execution else { panic!("no whole request was allowed") };
         let (model, request) = (model(), Request::usual(500, 200));
         let narrow_model = ModelCosts { row_bytes: WIDTH / 32 * 34, ..model.clone() };
         let here = device(0, here_us, Figure::Unknown);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use nook_base::PeerId;
 use nook_plan::{
-    Aim, Device, Ends, LOAD_ASSUMED, Place, Prediction, Share, Situation, Split, Standing, Walk,
-    Width, place, plan,
+    Aim, Device, Ends, Execution, LOAD_ASSUMED, Place, Prediction, Share, Situation, Split,
+    Standing, Width, place, plan,
 };
 use nook_store::{Pooling, SplitChoice};
 
@@ -78,7 +78,7 @@ impl Question {
                 let situation =
                     Situation { model: &model, request: &request, here: &here, others: &others };
                 match plan(&situation) {
-                    Ok(decision) if matches!(decision.plan.walk, Walk::Route(_)) => {
+                    Ok(decision) if matches!(decision.plan.execution, Execution::Route(_)) => {
                         Present::Predicted(decision.plan.prediction)
                     }
                     _ => Present::Impossible,

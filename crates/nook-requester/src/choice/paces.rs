@@ -1,4 +1,4 @@
-//! What each device is expected to take in a walk: the gauges as `nook-pipeline` reads them.
+//! What each device is expected to take in a route: the estimates as `nook-pipeline` reads them.
 
 use std::time::Duration;
 

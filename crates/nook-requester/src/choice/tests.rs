@@ -1,4 +1,4 @@
-//! Situations from adverts and gauges, and what follows from them.
+//! Situations from adverts and estimates, and what follows from them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn question(pooling: Pooling, facts: Facts) -> Question {
         format: ActivationChoice::Always(ActivationDtype::F16),
         ends: Ends { prefix: 1, suffix: 1, width: Width::Free },
         hops_max: 16,
-        whole: WholeElsewhere::Refused,
+        whole: OffloadPolicy::Refused,
         facts,
     }
 }
@@ -442,7 +442,7 @@ fn own_device(ends_us: Option<u32>) -> nook_resources::adverts::OwnDevice {
     let gate = nook_trust::Gate::new(nook_trust::GatePolicy::DEFAULT, levels);
     let pass = gate.admit(peer(1)).expect("it is own");
     let (ends_held, load_kb_per_s) = (true, None);
-    let offer = nook_wire::WholeOffer { model: MODEL, ends_us, ends_held, load_kb_per_s };
+    let offer = nook_wire::OffloadOffer { model: MODEL, ends_us, ends_held, load_kb_per_s };
     nook_resources::adverts::OwnDevice { pass, offers: vec![offer] }
 }
 
@@ -464,7 +464,7 @@ fn chosen_from(question: &Question, book: &AdvertBook) -> Choice {
 #[test]
 fn a_whole_reply_goes_to_an_own_device_that_is_faster_by_the_usual_margin() {
     let allowed = |here, there| Question {
-        whole: WholeElsewhere::OnOwnDevices,
+        whole: OffloadPolicy::OnOwnDevices,
         ..question(Pooling::WhenFaster, measured(here, there))
     };
     let book = own_book(now(), Some(500));
@@ -502,7 +502,7 @@ fn a_whole_reply_goes_to_an_own_device_that_is_faster_by_the_usual_margin() {
 #[test]
 fn what_an_own_device_has_still_to_load_counts_as_it_says_and_at_the_worst_where_it_does_not() {
     let mut question = Question {
-        whole: WholeElsewhere::OnOwnDevices,
+        whole: OffloadPolicy::OnOwnDevices,
         ..question(Pooling::WhenFaster, measured(20_000, 200))
     };
     let there = question.facts.speeds.get_mut(&Place::Peer(peer(1))).expect("it was measured");
@@ -510,7 +510,7 @@ fn what_an_own_device_has_still_to_load_counts_as_it_says_and_at_the_worst_where
     let book = |load_kb_per_s, held| {
         let mut book = own_book(now(), Some(500));
         let own = book.own.get_mut(&peer(1)).expect("it is own");
-        own.offers[0] = nook_wire::WholeOffer { ends_held: held, load_kb_per_s, ..own.offers[0] };
+        own.offers[0] = nook_wire::OffloadOffer { ends_held: held, load_kb_per_s, ..own.offers[0] };
         let heard = book.heard.get_mut(&peer(1)).expect("it is in the book");
         let layers = if held { 6 } else { 0 };
         heard.advert.shards.iter_mut().for_each(|it| it.held = LayerRange::all(layers));
@@ -521,7 +521,7 @@ fn what_an_own_device_has_still_to_load_counts_as_it_says_and_at_the_worst_where
     assert_eq!(whole(&book(None, false)), None, "that would be a guess");
     let fast = whole(&book(Some(1_000_000), false)).expect("it says how fast it loads");
     let slow = whole(&book(Some(100_000), false)).expect("still faster than here");
-    let load = |choice: WholeChoice| choice.prediction.expect("it was predicted").load;
+    let load = |choice: OffloadChoice| choice.prediction.expect("it was predicted").load;
     assert!(load(slow) > load(fast) && !load(fast).is_zero());
     // Nobody waits for a disk that is slower than the reply.
     assert_eq!(whole(&book(Some(100), false)), None);
@@ -531,7 +531,7 @@ fn what_an_own_device_has_still_to_load_counts_as_it_says_and_at_the_worst_where
 fn no_whole_reply_goes_where_somebody_has_not_said_so() {
     let faster = || measured(20_000, 200);
     let allowed =
-        |pooling| Question { whole: WholeElsewhere::OnOwnDevices, ..question(pooling, faster()) };
+        |pooling| Question { whole: OffloadPolicy::OnOwnDevices, ..question(pooling, faster()) };
     for pooling in [Pooling::WhenFaster, Pooling::Always] {
         let own = own_book(now(), Some(500));
         assert!(chosen_from(&allowed(pooling), &own).whole.is_some(), "{pooling:?}");

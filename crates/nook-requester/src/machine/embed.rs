@@ -21,10 +21,10 @@ use nook_wire::{
 
 use crate::machine::{Effect, Requester, Surroundings, Task, Work};
 use crate::prompt;
-use crate::reply::leg::{Heard, LegMessage as _};
 use crate::reply::local_call;
+use crate::reply::segment_call::{CallMessage as _, Heard};
 use nook_api::{Answer, EmbedInput, EmbedRequest, Embedded, NodeError};
-use nook_resources::shelf::{Listed, OpenModel, Shelf};
+use nook_resources::open_models::{Listed, OpenModel, OpenModelCache};
 use nook_resources::workers::Workers;
 
 /// Texts of one request; more are refused. OpenAI allows as many.
@@ -55,12 +55,12 @@ impl Requester {
 
 /// Works out vectors for texts with this device's own worker.
 pub(crate) async fn embed(
-    shelf: &Shelf,
+    open_models: &OpenModelCache,
     workers: &Workers,
     listed: Listed,
     inputs: Vec<EmbedInput>,
 ) -> Result<Embedded, NodeError> {
-    let model = shelf.open(listed).await?;
+    let model = open_models.open(listed).await?;
     let texts = {
         let model = model.clone();
         // Encoding long texts takes milliseconds: not on the runtime.

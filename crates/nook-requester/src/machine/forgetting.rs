@@ -11,15 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nook_base::{ModelDigest, PeerId};
 use nook_plan::Place;
-use nook_wire::{KeptHistory, WholeKept};
+use nook_wire::{KeptHistory, OffloadKept};
 
 use crate::machine::{Effect, Requester, Surroundings};
-use nook_resources::trails::Unwanted;
+use nook_resources::prefix_cache::Unwanted;
 
 impl Requester {
     /// A conversation is deleted, or a temporary one has ended: what its replies left goes.
     pub(super) fn forget_chat(&mut self, conversation: i64) -> Vec<Effect> {
-        all(self.shelf.forget(conversation))
+        all(self.open_models.forget(conversation))
     }
 
     /// Devices that may not compute for this one any more, or not see its words, drop what they
@@ -31,12 +31,12 @@ impl Requester {
         around: &Surroundings<'_>,
     ) -> Vec<Effect> {
         let may_compute = |peer: PeerId| around.book.keepers.contains(&peer);
-        all(self.shelf.revoke(may_compute, |peer| may_see.contains(&peer)))
+        all(self.open_models.revoke(may_compute, |peer| may_see.contains(&peer)))
     }
 
     /// What the replies of models that are not here any more have left goes.
     pub(super) fn keep_only_listed(&mut self, around: &Surroundings<'_>) -> Vec<Effect> {
-        all(self.shelf.keep_only(|model| around.entry(model).is_some()))
+        all(self.open_models.keep_only(|model| around.entry(model).is_some()))
     }
 }
 
@@ -66,14 +66,14 @@ fn named(model: ModelDigest, unwanted: &Unwanted) -> BTreeMap<Place, Vec<KeptHis
             known.push(kept);
         }
     };
-    for trail in &unwanted.trails {
-        let (position, mark) = trail.name();
-        for segment in trail.segments() {
+    for prefix in &unwanted.entries {
+        let (position, mark) = prefix.name();
+        for segment in prefix.segments() {
             name(segment.place, position, mark);
         }
     }
-    for ran in &unwanted.elsewhere {
-        if let Some(WholeKept { position, mark }) = ran.kept {
+    for ran in &unwanted.offloaded {
+        if let Some(OffloadKept { position, mark }) = ran.kept {
             name(Place::Peer(ran.peer), position, mark);
         }
     }

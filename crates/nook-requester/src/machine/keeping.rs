@@ -57,13 +57,13 @@ impl Requester {
     fn to_keep(&self, around: &Surroundings<'_>) -> Measured {
         let (now, unix) = (around.now, around.unix);
         let ago = |at: Instant| unix.saturating_sub(now.saturating_duration_since(at).as_secs());
-        let speeds = self.gauges.heard_speeds();
-        let ways = self.gauges.heard_links();
+        let speeds = self.estimates.heard_speeds();
+        let ways = self.estimates.heard_links();
         let conduct = self.records.conduct(now);
         Measured {
             speeds: speeds.map(|(key, speed, at)| speed_entry(key, &speed, ago(at))).collect(),
             ways: ways.map(|(peer, link, at)| way_entry(peer, &link, ago(at))).collect(),
-            gains: self
+            norm_bounds: self
                 .records
                 .all_gains()
                 .map(|(model, at, span)| gain(model, &span, at))
@@ -89,15 +89,15 @@ impl Requester {
         for kept in measured.speeds {
             let place = kept.device.map_or(Place::Local, Place::Peer);
             if kept.device.is_none_or(is_paired) {
-                self.gauges.restore_speed((place, kept.model), &speed_of(&kept), then(kept.at));
+                self.estimates.restore_speed((place, kept.model), &speed_of(&kept), then(kept.at));
             }
         }
         for kept in measured.ways {
             if let Some(peer) = kept.device.filter(|peer| is_paired(*peer)) {
-                self.gauges.restore_link(peer, &link_of(&kept), then(kept.at));
+                self.estimates.restore_link(peer, &link_of(&kept), then(kept.at));
             }
         }
-        for kept in &measured.gains {
+        for kept in &measured.norm_bounds {
             if let Some(span) = span_of(kept) {
                 self.records.restore_gains(kept.model, &span, kept.at);
             }

@@ -18,7 +18,7 @@ use crate::choice::outlook::{Outlook, Present, Wanted};
 use crate::machine::{Effect, Requester, Surroundings, Task, Work, replies};
 use nook_api::Reach;
 use nook_api::views::{PlacementView, ShareView};
-use nook_resources::shelf::Listed;
+use nook_resources::open_models::Listed;
 
 /// Time between two looks while nothing changes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -149,7 +149,7 @@ impl Requester {
         self.wishes.model = Some(InUse { listed, file, at: now });
     }
 
-    /// Looks whether layers should lie elsewhere, if it is time to. Never during a reply.
+    /// Looks whether layers should lie offload, if it is time to. Never during a reply.
     pub(super) fn look_at_placement(&mut self, around: &Surroundings<'_>) -> Option<Effect> {
         let now = around.now;
         let wishes = &mut self.wishes;

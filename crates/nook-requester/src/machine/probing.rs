@@ -33,8 +33,8 @@ use crate::machine::probing::call::{Done, Failed, Steps};
 use crate::machine::probing::golden::{GoldenBook, Subject};
 use crate::machine::records::Note;
 use crate::machine::{Effect, Event, Requester, Said, Surroundings, Task, Work};
-use nook_resources::gauges::GAUGES_MAX;
-use nook_resources::shelf::Listed;
+use nook_resources::estimates::ESTIMATES_MAX;
+use nook_resources::open_models::Listed;
 use nook_resources::workers::Workers;
 
 /// Least time between two probes of the same device with the same model.
@@ -71,7 +71,8 @@ pub(crate) struct Probing {
     rounds: u64,
     idle_looks: u32,
     pub(crate) golden: GoldenBook,
-    /// When a device was asked last; at most [`GAUGES_MAX`], beyond them the oldest is forgotten.
+    /// When a device was asked last; at most [`ESTIMATES_MAX`], beyond them the oldest is
+    /// forgotten.
     asked: BTreeMap<(Place, ModelDigest), Instant>,
 }
 
@@ -238,7 +239,7 @@ impl Probing {
             }
         };
         let asked = &mut self.asked;
-        if asked.len() >= GAUGES_MAX
+        if asked.len() >= ESTIMATES_MAX
             && !asked.contains_key(&probed)
             && let Some(oldest) = asked.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key)
         {
@@ -488,12 +489,12 @@ mod tests {
         assert!(!probing.is_due(Place::Local, MODEL, now + PROBE_EVERY - Duration::from_secs(1)));
         assert!(probing.is_due(Place::Local, MODEL, now + PROBE_EVERY));
         assert!(probing.is_due(Place::Local, ModelDigest([2; 32]), now), "another model");
-        for number in 0..GAUGES_MAX as u64 {
+        for number in 0..ESTIMATES_MAX as u64 {
             let mut model = ModelDigest([0; 32]);
             model.0[..8].copy_from_slice(&number.to_le_bytes());
             probing.take(Probed::Device(Place::Local, model), now + Duration::from_secs(1));
         }
-        assert_eq!(probing.asked.len(), GAUGES_MAX);
+        assert_eq!(probing.asked.len(), ESTIMATES_MAX);
         assert!(probing.is_due(Place::Local, MODEL, now + Duration::from_secs(2)), "forgotten");
     }
 

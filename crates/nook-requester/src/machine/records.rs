@@ -1,8 +1,9 @@
 //! How other devices did in the replies of this one: who is left out for a while and why, and what
 //! size of numbers each model's layers give.
 //!
-//! Owned by the house loop. Replies tell it through [`Note`]s; what follows goes out with the
-//! advert book, so that routes and takeovers see it, and into the problems that the owner reads.
+//! Owned by the node's event loop. Replies tell it through [`Note`]s; what follows goes out with
+//! the advert book, so that routes and takeovers see it, and into the problems that the owner
+//! reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::metrics;
 use crate::views_of::wrong_result;
 use nook_api::views::{DecisionView, DeviceTrouble, ReplySpeedView, TroubleView, WrongResult};
 
-/// Models whose gains are remembered; of more, those with the highest digests start without.
+/// Models whose norm_bounds are remembered; of more, those with the highest digests start without.
 const MODELS_MAX: usize = 64;
 
 /// What a reply tells about the devices that compute for it.
@@ -47,7 +48,7 @@ pub(crate) enum Note {
     /// Which devices hand their results to which, as a reply has seen.
     Joined(Vec<Joint>),
     /// The reply came to its end, with these devices in its route.
-    SeenThrough { model: ModelDigest, peers: Vec<PeerId>, gains: NormBounds },
+    SeenThrough { model: ModelDigest, peers: Vec<PeerId>, norm_bounds: NormBounds },
 }
 
 impl Note {
@@ -100,27 +101,27 @@ pub(crate) struct Records {
     conduct: CircuitBreaker,
     /// Why a device is suspect, until it sees a reply through.
     suspects: BTreeMap<PeerId, TroubleView>,
-    gains: BTreeMap<ModelDigest, Arc<NormBounds>>,
+    norm_bounds: BTreeMap<ModelDigest, Arc<NormBounds>>,
     /// When each model was learned of last, in seconds since 1970.
     learned: BTreeMap<ModelDigest, u64>,
 }
 
 impl Records {
     /// What is known of the numbers of `model`.
-    pub(crate) fn gains(&self, model: ModelDigest) -> Arc<NormBounds> {
-        self.gains.get(&model).cloned().unwrap_or_default()
+    pub(crate) fn norm_bounds(&self, model: ModelDigest) -> Arc<NormBounds> {
+        self.norm_bounds.get(&model).cloned().unwrap_or_default()
     }
 
     fn learn(&mut self, model: ModelDigest, seen: &NormBounds, unix: u64) {
-        if self.gains.len() < MODELS_MAX || self.gains.contains_key(&model) {
-            Arc::make_mut(self.gains.entry(model).or_default()).merge(seen);
+        if self.norm_bounds.len() < MODELS_MAX || self.norm_bounds.contains_key(&model) {
+            Arc::make_mut(self.norm_bounds.entry(model).or_default()).merge(seen);
             self.learned.insert(model, unix);
         }
     }
 
     /// Every span of every model, with when the model was learned of last.
     pub(crate) fn all_gains(&self) -> impl Iterator<Item = (ModelDigest, u64, SpanNormRange)> {
-        self.gains.iter().flat_map(|(model, book)| {
+        self.norm_bounds.iter().flat_map(|(model, book)| {
             let at = self.learned.get(model).copied().unwrap_or_default();
             book.spans().map(move |span| (*model, at, span))
         })
@@ -128,8 +129,8 @@ impl Records {
 
     /// Takes back a span of an earlier run.
     pub(crate) fn restore_gains(&mut self, model: ModelDigest, span: &SpanNormRange, at: u64) {
-        if self.gains.len() < MODELS_MAX || self.gains.contains_key(&model) {
-            Arc::make_mut(self.gains.entry(model).or_default()).restore(span);
+        if self.norm_bounds.len() < MODELS_MAX || self.norm_bounds.contains_key(&model) {
+            Arc::make_mut(self.norm_bounds.entry(model).or_default()).restore(span);
             self.learned.insert(model, at);
         }
     }
@@ -198,8 +199,8 @@ impl Requester {
             Note::Suspect { peer, model, suspicion } => {
                 self.suspect(peer, model, suspicion, around);
             }
-            Note::SeenThrough { model, peers, gains } => {
-                self.records.learn(model, &gains, around.unix);
+            Note::SeenThrough { model, peers, norm_bounds } => {
+                self.records.learn(model, &norm_bounds, around.unix);
                 for peer in peers {
                     self.records.conduct.seen_through(peer, now);
                     self.records.suspects.remove(&peer);
@@ -214,15 +215,17 @@ impl Requester {
         match note {
             Note::Measured { model, row_bytes, visits } => {
                 for visit in &visits {
-                    self.gauges.observe(model, visit, row_bytes, now);
+                    self.estimates.observe(model, visit, row_bytes, now);
                 }
             }
             Note::Joined(joints) => {
-                joints.iter().for_each(|joint| self.gauges.observe_joint(joint, now));
+                joints.iter().for_each(|joint| self.estimates.observe_joint(joint, now));
             }
-            Note::Probed { place, model, probe } => self.gauges.seed((place, model), &probe, now),
+            Note::Probed { place, model, probe } => {
+                self.estimates.seed((place, model), &probe, now)
+            }
             Note::Opened { place, model, bytes, took } => {
-                self.gauges.observe_load((place, model), bytes, took, now);
+                self.estimates.observe_load((place, model), bytes, took, now);
             }
             _ => {}
         }
@@ -267,7 +270,7 @@ impl Requester {
     pub(super) fn forget_device(&mut self, peer: PeerId) {
         self.records.conduct.forget(peer);
         self.records.suspects.remove(&peer);
-        self.gauges.forget(peer);
+        self.estimates.forget(peer);
         self.keeping.note();
         self.probing.golden.forget(peer);
         self.wishes.forget(peer);

@@ -7,7 +7,7 @@ use nook_base::limits::HOPS_MAX;
 use nook_base::{ActivationDtype, ErrorCode, ModelDigest};
 use nook_model::ModelFile;
 use nook_pipeline::{FallBack, Forecast, NormBounds};
-use nook_plan::{Ends, WholeElsewhere, Width};
+use nook_plan::{Ends, OffloadPolicy, Width};
 use nook_store::{ActivationChoice, InferenceSettings};
 
 use crate::choice::Question;
@@ -16,7 +16,7 @@ use crate::reply::CacheCosts;
 use nook_api::views::Wording;
 use nook_api::{Answer, GenerateRequest, NodeError, REPLIES_WAITING_MAX, Reach, Reply};
 use nook_resources::catalogue::Entry;
-use nook_resources::shelf::Listed;
+use nook_resources::open_models::Listed;
 
 /// A reply that was asked for, and may have to wait for its turn.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct ReplyTerms {
     pub(crate) failovers_max: u32,
     /// Chance of each chunk of prefill to be computed twice, in millionths.
     pub(crate) spot_check_ppm: u32,
-    pub(crate) gains: Arc<NormBounds>,
+    pub(crate) norm_bounds: Arc<NormBounds>,
     pub(crate) forecast: Arc<Forecast>,
     pub(crate) cache_costs: CacheCosts,
 }
@@ -115,7 +115,7 @@ impl Requester {
             fall_back,
             failovers_max: inference.fallback_to_local_after_failures,
             spot_check_ppm: inference.spot_checks_per_thousand.saturating_mul(1_000),
-            gains: self.records.gains(listed.digest),
+            norm_bounds: self.records.norm_bounds(listed.digest),
             forecast: Arc::new(question.forecast(around.book)),
             cache_costs: CacheCosts::of(file, &question.facts),
             question,
@@ -150,10 +150,10 @@ impl Requester {
             ends: ends(inference),
             hops_max: (inference.max_shards_per_request as usize).min(HOPS_MAX),
             whole: match inference.whole_on_own_devices {
-                true => WholeElsewhere::OnOwnDevices,
-                false => WholeElsewhere::Refused,
+                true => OffloadPolicy::OnOwnDevices,
+                false => OffloadPolicy::Refused,
             },
-            facts: self.gauges.facts(model, around.now),
+            facts: self.estimates.facts(model, around.now),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::*;
 use crate::choice::outlook::{Outlook, Present, Wanted};
 use nook_api::{Prompt, REPLIES_WAITING_MAX, Reach, Sampling};
 use nook_resources::adverts::Heard;
-use nook_resources::shelf::FilePlace;
+use nook_resources::open_models::FilePlace;
 
 const MODEL: ModelDigest = ModelDigest([1; 32]);
 const STUDY: PeerId = PeerId([2; 32]);
@@ -46,7 +46,7 @@ impl Scene {
             Listed { name: "ember".to_owned(), digest: MODEL, path: FilePlace::new(path.into()) };
         let file = ModelFile::open(path.as_ref()).expect("the built-in model");
         Self {
-            requester: Requester::new(Shelf::new(left), now),
+            requester: Requester::new(OpenModelCache::new(left), now),
             me: Me { id: PeerId([0; 32]), name: "Kitchen".to_owned() },
             settings: Settings::default(),
             models: vec![Entry { listed, file, built_in: true, added: 0, owned: false }],
@@ -327,14 +327,14 @@ fn what_was_measured_is_kept_from_time_to_time_and_when_the_node_leaves() {
 #[test]
 fn what_a_device_would_run_whole_is_void_when_its_link_goes() {
     let mut scene = Scene::new();
-    let offer = nook_wire::WholeOffer {
+    let offer = nook_wire::OffloadOffer {
         model: MODEL,
         ends_us: None,
         ends_held: false,
         load_kb_per_s: None,
     };
-    let offers = WholeOffers { offers: vec![offer] };
-    assert_eq!(scene.on(Event::WholeOffers(STUDY, offers)), "publish");
+    let offers = OffloadOffers { offers: vec![offer] };
+    assert_eq!(scene.on(Event::OffloadOffers(STUDY, offers)), "publish");
     assert!(scene.requester.whole_offers(STUDY).is_some());
     assert_eq!(scene.on(Event::LinkChanged(STUDY)), "");
     assert!(scene.requester.whole_offers(STUDY).is_none());

@@ -1,10 +1,12 @@
 //! Which token comes next: the sampler, and what holds the reply to its form.
 //!
 //! The mask for a token is worked out beside the model's own step, on a thread that may block; the
-//! walk waits for it only where it takes longer. Everything here stays on the asking device.
+//! generation waits for it only where it takes longer. Everything here stays on the asking device.
 
 use nook_base::{ErrorCode, Sensitive};
-use nook_text::{Allowed, Constraint, GrammarError, SampleError, Sampler, TokenOdds, Tokenizer};
+use nook_text::{
+    Allowed, Constraint, GrammarError, SampleError, Sampler, TokenLogprobs, Tokenizer,
+};
 use tokio::task::JoinHandle;
 
 use nook_api::{LikelyToken, PieceLogprobs};
@@ -21,16 +23,16 @@ pub(crate) struct Chooser {
 #[derive(Debug)]
 pub(crate) enum Chosen {
     /// A token; the `last` one where nothing may come behind it.
-    Token { id: u32, odds: Option<ChosenOdds>, last: bool },
+    Token { id: u32, logprobs: Option<ChosenLogprobs>, last: bool },
     /// Nothing: the form is complete.
     Complete,
 }
 
 /// How likely the chosen token was.
 #[derive(Debug)]
-pub(crate) struct ChosenOdds {
+pub(crate) struct ChosenLogprobs {
     id: u32,
-    odds: TokenOdds,
+    logprobs: TokenLogprobs,
 }
 
 /// Why nothing could be chosen.
@@ -83,8 +85,9 @@ impl Chooser {
             .sampler
             .sample_within(logits, history, mask.as_ref())
             .map_err(ChooseError::Logits)?;
-        let odds = self.alternatives.and_then(|top| {
-            nook_text::sampler::odds(logits, id, top).map(|odds| ChosenOdds { id, odds })
+        let logprobs = self.alternatives.and_then(|top| {
+            nook_text::sampler::logprobs(logits, id, top)
+                .map(|logprobs| ChosenLogprobs { id, logprobs })
         });
         let mut last = false;
         if let Some(mut constraint) = constraint {
@@ -94,7 +97,7 @@ impl Chooser {
                 self.guide = Guide::work(constraint);
             }
         }
-        Ok(Chosen::Token { id, odds, last })
+        Ok(Chosen::Token { id, logprobs, last })
     }
 }
 
@@ -109,7 +112,7 @@ impl Guide {
     }
 }
 
-impl ChosenOdds {
+impl ChosenLogprobs {
     /// With the bytes of its tokens.
     pub(crate) fn spelt(self, tokenizer: &Tokenizer) -> PieceLogprobs {
         let token = |id: u32, logarithm: f32| LikelyToken {
@@ -117,8 +120,8 @@ impl ChosenOdds {
             logarithm,
         };
         PieceLogprobs {
-            chosen: token(self.id, self.odds.chosen),
-            top: self.odds.top.iter().map(|(id, logarithm)| token(*id, *logarithm)).collect(),
+            chosen: token(self.id, self.logprobs.chosen),
+            top: self.logprobs.top.iter().map(|(id, logarithm)| token(*id, *logarithm)).collect(),
         }
     }
 }

@@ -15,7 +15,7 @@ use nook_pipeline::{AttemptId, Event, KvMigration, PrefixHash};
 use nook_plan::Place;
 use nook_wire::KvPieceHead;
 
-use nook_resources::gauges::Facts;
+use nook_resources::estimates::Facts;
 
 /// Most bytes of one reply that are held here on their way; what is larger is computed again.
 const HANDOVER_BYTES_MAX: u64 = 256 << 20;
@@ -156,7 +156,7 @@ pub(crate) fn note(from: &str, layers: LayerRange, news: KvMigration) {
             return;
         }
         KvMigration::Moved { position } => {
-            tracing::info!("what {from} remembered of {position} positions goes on elsewhere");
+            tracing::info!("what {from} remembered of {position} positions goes on offload");
             "moved"
         }
         KvMigration::GivenUp => {

@@ -1,15 +1,15 @@
-//! Who did what for a reply: the walk's figures as the doors show them.
+//! Who did what for a reply: the generation's figures as the doors show them.
 
 use nook_base::PeerId;
 use nook_pipeline::{HopMeasure, StepSums};
 use nook_plan::Place;
 
-use crate::reply::telling::Teller;
+use crate::reply::sink::ReplySink;
 use nook_api::views::{PartView, WorkView};
 
 const US_PER_MS: f64 = 1e3;
 
-impl Teller {
+impl ReplySink {
     /// Every device that answered a step; those that were lost come first.
     pub(crate) fn timeline(&self, hops: &[HopMeasure], prompt_tokens: u32) -> Vec<PartView> {
         let used = hops.iter().filter(|hop| hop.prefill.steps + hop.decode.steps > 0);

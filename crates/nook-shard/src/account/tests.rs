@@ -6,7 +6,7 @@ use nook_wire::PrefixHash;
 
 use super::*;
 use crate::history::History;
-use crate::parking::Requester;
+use crate::retained::Requester;
 
 const GUEST: Caller = Caller::Guest(None);
 
@@ -30,18 +30,18 @@ fn account() -> Account<Length> {
     account
 }
 
-fn seat(account: &Account<Length>, caller: Caller, bytes: u64) -> Result<Seat<Length>, Refusal> {
-    let mut seat = account.sit(caller)?;
-    seat.promise(bytes)?;
-    Ok(seat)
+fn slot(account: &Account<Length>, caller: Caller, bytes: u64) -> Result<Slot<Length>, Refusal> {
+    let mut slot = account.admit(caller)?;
+    slot.promise(bytes)?;
+    Ok(slot)
 }
 
-fn key(requester: Requester) -> ParkingKey {
+fn key(requester: Requester) -> RetainedKey {
     let part = ModelPart::inner(LayerRange::with_len(1, 2));
-    ParkingKey { requester, model: ModelDigest([1; 32]), part, dtype: ActivationDtype::F16 }
+    RetainedKey { requester, model: ModelDigest([1; 32]), part, dtype: ActivationDtype::F16 }
 }
 
-fn guest(number: u8) -> (Caller, ParkingKey) {
+fn guest(number: u8) -> (Caller, RetainedKey) {
     let peer = PeerId([number; 32]);
     (Caller::Guest(Some(peer)), key(Requester::Guest(peer)))
 }
@@ -49,10 +49,10 @@ fn guest(number: u8) -> (Caller, ParkingKey) {
 /// Parks a conversation of ten positions that takes `bytes`.
 fn park(account: &Account<Length>, number: u8, bytes: u64) {
     let (caller, key) = guest(number);
-    let seat = seat(account, caller, bytes).unwrap();
+    let slot = slot(account, caller, bytes).unwrap();
     let mut history = History::default();
     history.note(10, PrefixHash([number; 16]));
-    seat.park(key, Kept { session: Length(10), history }, bytes, clock::now());
+    slot.park(key, Kept { session: Length(10), history }, bytes, clock::now());
 }
 
 fn point(number: u8) -> ResumePoint {
@@ -67,12 +67,12 @@ fn parked(account: &Account<Length>) -> (u16, u64) {
 #[test]
 fn guests_are_limited_exactly_and_the_owner_is_not() {
     let account = account();
-    let first = seat(&account, GUEST, 1).unwrap();
-    let _second = seat(&account, GUEST, 1).unwrap();
-    assert_eq!(seat(&account, GUEST, 1).unwrap_err(), Refusal::StreamsTaken);
-    let _own = seat(&account, Caller::Owner, 1).unwrap();
+    let first = slot(&account, GUEST, 1).unwrap();
+    let _second = slot(&account, GUEST, 1).unwrap();
+    assert_eq!(slot(&account, GUEST, 1).unwrap_err(), Refusal::StreamsTaken);
+    let _own = slot(&account, Caller::Owner, 1).unwrap();
     drop(first);
-    assert!(seat(&account, GUEST, 1).is_ok());
+    assert!(slot(&account, GUEST, 1).is_ok());
 }
 
 #[test]
@@ -81,10 +81,10 @@ fn a_refusal_takes_nothing_and_dropping_gives_everything_back() {
     account.lend_weights(GUEST, 600).unwrap();
     account.set_weights(600);
     for _ in 0..10 {
-        let refused = seat(&account, GUEST, 500).unwrap_err();
+        let refused = slot(&account, GUEST, 500).unwrap_err();
         assert_eq!(refused, Refusal::NoMemory { wanted: 500, free: 400 });
     }
-    let taken = seat(&account, GUEST, 400).unwrap();
+    let taken = slot(&account, GUEST, 400).unwrap();
     assert_eq!(account.balance().caches, 400);
     drop(taken);
     let after = account.balance();
@@ -96,8 +96,8 @@ fn a_cap_on_lending_does_not_bind_the_owner() {
     let account = account();
     account.lend_weights(Caller::Owner, 5_000).unwrap();
     account.set_weights(5_000);
-    let _own = seat(&account, Caller::Owner, 9_000).unwrap();
-    assert!(seat(&account, GUEST, 900).is_ok());
+    let _own = slot(&account, Caller::Owner, 9_000).unwrap();
+    assert!(slot(&account, GUEST, 900).is_ok());
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_thousand_simultaneous_openers_never_exceed_the_limit() {
     account.allow(Limits { bytes_max: u64::MAX, guests_max: 4 });
     let seats: Vec<_> = std::thread::scope(|scope| {
         let openers: Vec<_> =
-            (0..1_000).map(|_| scope.spawn(|| seat(&account, GUEST, 1).ok())).collect();
+            (0..1_000).map(|_| scope.spawn(|| slot(&account, GUEST, 1).ok())).collect();
         openers.into_iter().filter_map(|opener| opener.join().unwrap()).collect()
     });
     assert_eq!(seats.len(), 4);
@@ -128,19 +128,19 @@ fn what_is_kept_goes_before_anything_is_refused_the_longest_unused_first() {
     for number in 1..=3 {
         park(&account, number, 300);
     }
-    let taken = seat(&account, GUEST, 350).unwrap();
+    let taken = slot(&account, GUEST, 350).unwrap();
     assert_eq!(parked(&account), (2, 600));
     // A refusal frees nothing, since it would help nobody.
-    let refused = seat(&account, GUEST, 700).unwrap_err();
+    let refused = slot(&account, GUEST, 700).unwrap_err();
     assert_eq!(refused, Refusal::NoMemory { wanted: 700, free: 650 });
     assert_eq!(parked(&account), (2, 600));
     account.lend_weights(GUEST, 340).unwrap();
     account.set_weights(340);
     assert_eq!(parked(&account), (1, 300));
     let (caller, key) = guest(3);
-    let mut seat = account.sit(caller).unwrap();
-    assert!(seat.resume(&key, point(3), 20, 310).is_ok());
-    drop((taken, seat));
+    let mut slot = account.admit(caller).unwrap();
+    assert!(slot.resume(&key, point(3), 20, 310).is_ok());
+    drop((taken, slot));
     assert_eq!((parked(&account), account.balance().caches), ((0, 0), 0));
 }
 
@@ -156,42 +156,42 @@ fn a_lower_limit_frees_what_is_kept_beyond_it() {
 #[test]
 fn a_refused_return_leaves_everything_where_it_is() {
     let account = account();
-    let busy = [seat(&account, GUEST, 1).unwrap(), seat(&account, GUEST, 1).unwrap()];
+    let busy = [slot(&account, GUEST, 1).unwrap(), slot(&account, GUEST, 1).unwrap()];
     drop(busy);
     park(&account, 1, 300);
     let (caller, key) = guest(1);
     // No stream: it is told before anything is looked at.
-    let busy = [seat(&account, GUEST, 1).unwrap(), seat(&account, GUEST, 400).unwrap()];
-    assert_eq!(account.sit(caller).unwrap_err(), Refusal::StreamsTaken);
+    let busy = [slot(&account, GUEST, 1).unwrap(), slot(&account, GUEST, 400).unwrap()];
+    assert_eq!(account.admit(caller).unwrap_err(), Refusal::StreamsTaken);
     drop(busy);
     // No memory for what it wants to become.
-    let _other = seat(&account, GUEST, 400).unwrap();
-    let mut seat = account.sit(caller).unwrap();
-    let refused = seat.resume(&key, point(1), 20, 601).unwrap_err();
+    let _other = slot(&account, GUEST, 400).unwrap();
+    let mut slot = account.admit(caller).unwrap();
+    let refused = slot.resume(&key, point(1), 20, 601).unwrap_err();
     assert_eq!(refused, Refusal::NoMemory { wanted: 601, free: 600 });
     assert_eq!(parked(&account), (1, 300));
     // Its own bytes are given back for it.
-    assert_eq!(seat.resume(&key, point(1), 20, 600).unwrap().session.0, 10);
+    assert_eq!(slot.resume(&key, point(1), 20, 600).unwrap().session.0, 10);
     assert_eq!((parked(&account), account.balance().caches), ((0, 0), 1_000));
 }
 
 #[test]
 fn a_call_that_was_open_when_its_device_was_forgotten_leaves_nothing() {
     let account = account();
-    let kept = |number: u8, seat: Seat<Length>| {
+    let kept = |number: u8, slot: Slot<Length>| {
         let mut history = History::default();
         history.note(10, PrefixHash([number; 16]));
         let (_, key) = guest(number);
-        seat.park(key, Kept { session: Length(10), history }, 5, clock::now());
+        slot.park(key, Kept { session: Length(10), history }, 5, clock::now());
         parked(&account).0
     };
-    let sit = |number: u8| account.sit(guest(number).0).unwrap();
-    let (one, other) = (sit(1), sit(2));
+    let admit = |number: u8| account.admit(guest(number).0).unwrap();
+    let (one, other) = (admit(1), admit(2));
     account.forget(Some(PeerId([1; 32])));
     assert_eq!(kept(1, one), 0, "its end comes after the word");
     assert_eq!(kept(2, other), 1, "another device's");
-    assert_eq!(kept(1, sit(1)), 2, "a call that came later");
-    let (one, other) = (sit(1), sit(2));
+    assert_eq!(kept(1, admit(1)), 2, "a call that came later");
+    let (one, other) = (admit(1), admit(2));
     account.forget(None);
     assert_eq!((parked(&account).0, kept(1, one), kept(2, other)), (0, 0, 0));
     assert!(account.books().forgotten.is_empty(), "no call is open that it could concern");
@@ -203,10 +203,10 @@ fn what_was_out_to_be_copied_when_its_device_was_forgotten_does_not_come_back() 
         let account = account();
         park(&account, 1, 300);
         let (caller, key) = guest(1);
-        let mut seat = account.sit(caller).unwrap();
-        let out = seat.resume(&key, point(1), 20, 310).unwrap();
+        let mut slot = account.admit(caller).unwrap();
+        let out = slot.resume(&key, point(1), 20, 310).unwrap();
         account.forget(forgotten);
-        seat.put_back(key, out, 300, clock::now());
+        slot.put_back(key, out, 300, clock::now());
         assert_eq!(parked(&account).0, left, "{forgotten:?}");
     }
 }

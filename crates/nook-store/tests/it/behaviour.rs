@@ -86,7 +86,7 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
     ),
     (
         "distributed_inference.whole_on_own_devices",
-        "tests/tests/it/whole.rs",
+        "tests/tests/it/offload.rs",
         "only_the_owner_of_the_asking_device_lets_words_out",
     ),
     (

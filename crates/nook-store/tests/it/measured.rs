@@ -29,7 +29,13 @@ fn measured(at: u64) -> Measured {
             at,
         }],
         ways: vec![MeasuredWay { device, round_trip: Some([900, 10]), bandwidth: None, at }],
-        gains: vec![MeasuredGain { model, layers: [1, 5], first: None, others: Some(range), at }],
+        norm_bounds: vec![MeasuredGain {
+            model,
+            layers: [1, 5],
+            first: None,
+            others: Some(range),
+            at,
+        }],
         conduct: vec![MeasuredConduct { device, times: 2, until: at }],
     }
 }
@@ -57,7 +63,7 @@ fn everything_has_its_life_and_a_clock_that_was_set_back_ends_none() {
     file.save(&measured(NOW)).unwrap();
     let left = |now: u64| {
         let kept = file.load(now).unwrap();
-        [kept.speeds.len(), kept.ways.len(), kept.gains.len(), kept.conduct.len()]
+        [kept.speeds.len(), kept.ways.len(), kept.norm_bounds.len(), kept.conduct.len()]
     };
     assert_eq!(left(NOW - 1_000), [1; 4]);
     assert_eq!(left(NOW + CONDUCT_LIFE_SECONDS - 1), [1, 1, 1, 1]);
@@ -81,7 +87,7 @@ fn a_damaged_file_is_an_error_and_the_next_save_replaces_it() {
     assert_eq!(file.load(NOW).unwrap(), measured(NOW));
     // Numbers that cannot be are left out.
     fs::write(&path, text.replace("\"low\": -0.5", "\"low\": 9.5")).unwrap();
-    assert_eq!(file.load(NOW).unwrap().gains, []);
+    assert_eq!(file.load(NOW).unwrap().norm_bounds, []);
 }
 
 #[test]

@@ -8,10 +8,10 @@ use nook_base::{
 };
 use nook_wire::{
     Advert, CallId, Chunk, Have, HaveModel, Hello, KeptHistory, Kind, KvPieceHead, LocalMessage,
-    LogitRows, Message, Open, PassCounts, Passed, Piece, PlaceState, Placed, PlacementRequest,
-    PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, TicketClaim,
-    Want, WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
-    WireError, WireMessage, WorkerMessage, decode, encode,
+    LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest,
+    OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece, PlaceState, Placed,
+    PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead,
+    Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -211,7 +211,7 @@ fn part() -> ModelPart {
 
 fn whole_requests() -> Golden<Message> {
     let model = ModelDigest([0x3c; 32]);
-    let sampling = WholeSampling {
+    let sampling = OffloadSampling {
         seed: 9,
         temperature: 0.5,
         top_k: 40,
@@ -224,8 +224,8 @@ fn whole_requests() -> Golden<Message> {
     };
     vec![
         (
-            Message::WholeOffers(WholeOffers {
-                offers: vec![WholeOffer {
+            Message::OffloadOffers(OffloadOffers {
+                offers: vec![OffloadOffer {
                     model,
                     ends_us: Some(700),
                     ends_held: true,
@@ -235,7 +235,7 @@ fn whole_requests() -> Golden<Message> {
             "01380000000000000000000900000026 013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c01bc050100",
         ),
         (
-            Message::WholeAsk(Box::new(WholeAsk {
+            Message::OffloadRequest(Box::new(OffloadRequest {
                 model,
                 prompt: 300,
                 biases: 2,
@@ -246,7 +246,7 @@ fn whole_requests() -> Golden<Message> {
             "01390000010203050000000900000041 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3cac0202c80128090000003f280000803f000000000000803f40000000000000003f",
         ),
         (
-            Message::WholeTokens(WholeTokens {
+            Message::OffloadTokens(OffloadTokens {
                 positions: 301,
                 count: 1,
                 compute_us: 1500,
@@ -255,7 +255,7 @@ fn whole_requests() -> Golden<Message> {
             "013a0000010203050000000900000006 ad0201dc0b14",
         ),
         (
-            Message::WholeEnd { finish: WholeFinish::Length, kept: None },
+            Message::OffloadEnd { finish: OffloadFinish::Length, kept: None },
             "013b0000010203050000000900000002 0100",
         ),
     ]
@@ -420,9 +420,9 @@ fn eight_bits_are_the_third_format_and_change_nothing_else() {
 
 #[test]
 fn the_end_of_a_whole_request_names_what_is_kept() {
-    let kept = Some(WholeKept { position: 300, mark: PrefixHash([0xb1; 16]) });
+    let kept = Some(OffloadKept { position: 300, mark: PrefixHash([0xb1; 16]) });
     check(
-        Message::WholeEnd { finish: WholeFinish::Stop, kept },
+        Message::OffloadEnd { finish: OffloadFinish::Stop, kept },
         "013b0000010203050000000900000014 0001ac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
     );
 }
@@ -431,9 +431,9 @@ fn the_end_of_a_whole_request_names_what_is_kept() {
 fn each_offer_says_how_fast_its_weights_are_loaded() {
     let model = ModelDigest([0x3c; 32]);
     let offer =
-        |ends_us, load_kb_per_s| WholeOffer { model, ends_us, ends_held: false, load_kb_per_s };
+        |ends_us, load_kb_per_s| OffloadOffer { model, ends_us, ends_held: false, load_kb_per_s };
     check(
-        Message::WholeOffers(WholeOffers {
+        Message::OffloadOffers(OffloadOffers {
             offers: vec![offer(None, Some(300)), offer(None, None)],
         }),
         "01380000000000000000000900000049 023c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c000001ac023c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c000000",

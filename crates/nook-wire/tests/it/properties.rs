@@ -6,10 +6,10 @@ use nook_base::{
 };
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Have, HaveModel, Header, Hello, KeptHistory,
-    Kind, KvPieceHead, LocalMessage, LogitRows, Message, Open, PassCounts, Passed, Piece,
+    Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
+    OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece,
     PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, TicketClaim, Want, WholeAsk,
-    WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens, WireError,
+    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, TicketClaim, Want, WireError,
     WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
@@ -194,7 +194,7 @@ fn copies() -> impl Strategy<Value = Message> {
 
 fn whole() -> impl Strategy<Value = Message> {
     let offer = (digest(), any::<(Option<u32>, bool, Option<u32>)>());
-    let offer = offer.prop_map(|(model, (ends_us, ends_held, load_kb_per_s))| WholeOffer {
+    let offer = offer.prop_map(|(model, (ends_us, ends_held, load_kb_per_s))| OffloadOffer {
         model,
         ends_us,
         ends_held,
@@ -203,7 +203,7 @@ fn whole() -> impl Strategy<Value = Message> {
     // Any bits but those of NaN, which equal nothing.
     let number = || -1e9_f32..1e9_f32;
     let sampling = (any::<(u64, u32, u32)>(), (number(), number(), number()));
-    let sampling = sampling.prop_map(|(n, f)| WholeSampling {
+    let sampling = sampling.prop_map(|(n, f)| OffloadSampling {
         seed: n.0,
         temperature: f.0,
         top_k: n.1,
@@ -215,23 +215,23 @@ fn whole() -> impl Strategy<Value = Message> {
         presence_penalty: f.2,
     });
     prop_oneof![
-        vec(offer, 0..5).prop_map(|offers| Message::WholeOffers(WholeOffers { offers })),
+        vec(offer, 0..5).prop_map(|offers| Message::OffloadOffers(OffloadOffers { offers })),
         (digest(), any::<(u32, u32, u32, u32)>(), sampling).prop_map(|(model, n, sampling)| {
             let (prompt, biases, tokens_max, resume) = n;
-            let ask = WholeAsk { model, prompt, biases, tokens_max, resume, sampling };
-            Message::WholeAsk(Box::new(ask))
+            let ask = OffloadRequest { model, prompt, biases, tokens_max, resume, sampling };
+            Message::OffloadRequest(Box::new(ask))
         }),
         any::<(u32, u32, u32, u32)>().prop_map(|(positions, count, compute_us, queue_us)| {
-            Message::WholeTokens(WholeTokens { positions, count, compute_us, queue_us })
+            Message::OffloadTokens(OffloadTokens { positions, count, compute_us, queue_us })
         }),
-        (prop::sample::select(vec![WholeFinish::Stop, WholeFinish::Length]), whole_kept())
-            .prop_map(|(finish, kept)| Message::WholeEnd { finish, kept }),
+        (prop::sample::select(vec![OffloadFinish::Stop, OffloadFinish::Length]), whole_kept())
+            .prop_map(|(finish, kept)| Message::OffloadEnd { finish, kept }),
     ]
 }
 
-fn whole_kept() -> impl Strategy<Value = Option<WholeKept>> {
+fn whole_kept() -> impl Strategy<Value = Option<OffloadKept>> {
     any::<Option<(u32, [u8; 16])>>().prop_map(|kept| {
-        kept.map(|(position, mark)| WholeKept { position, mark: PrefixHash(mark) })
+        kept.map(|(position, mark)| OffloadKept { position, mark: PrefixHash(mark) })
     })
 }
 

@@ -10,10 +10,10 @@ use nook_base::{
 };
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, Have, HaveModel, Hello, KeptHistory, Kind, KvPieceHead,
-    LocalMessage, LogitRows, Message, Open, Passed, Piece, PlaceState, Placed, PlacementRequest,
-    PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead, Ticket, TicketClaim,
-    Want, WholeAsk, WholeFinish, WholeKept, WholeOffer, WholeOffers, WholeSampling, WholeTokens,
-    WireError, WireMessage, WorkerMessage, decode, encode,
+    LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers,
+    OffloadRequest, OffloadSampling, OffloadTokens, Open, Passed, Piece, PlaceState, Placed,
+    PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead,
+    Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -122,17 +122,17 @@ fn visit(message: &Message) {
         Message::Passed(Passed { step, compute_us, queue_us }) => {
             plain(&[step, compute_us, queue_us]);
         }
-        Message::WholeOffers(WholeOffers { offers }) => {
-            for WholeOffer { model, ends_us, ends_held, load_kb_per_s } in offers {
+        Message::OffloadOffers(OffloadOffers { offers }) => {
+            for OffloadOffer { model, ends_us, ends_held, load_kb_per_s } in offers {
                 plain(&[model, ends_us, ends_held, load_kb_per_s]);
             }
         }
-        Message::WholeAsk(ask) => visit_ask(ask),
-        Message::WholeTokens(WholeTokens { positions, count, compute_us, queue_us }) => {
+        Message::OffloadRequest(ask) => visit_ask(ask),
+        Message::OffloadTokens(OffloadTokens { positions, count, compute_us, queue_us }) => {
             plain(&[positions, count, compute_us, queue_us]);
         }
-        Message::WholeEnd { finish: WholeFinish::Stop | WholeFinish::Length, kept } => {
-            if let Some(WholeKept { position, mark }) = kept {
+        Message::OffloadEnd { finish: OffloadFinish::Stop | OffloadFinish::Length, kept } => {
+            if let Some(OffloadKept { position, mark }) = kept {
                 plain(&[position, mark]);
             }
         }
@@ -147,10 +147,10 @@ fn visit(message: &Message) {
     }
 }
 
-fn visit_ask(ask: &WholeAsk) {
-    let WholeAsk { model, prompt, biases, tokens_max, resume, sampling } = ask;
+fn visit_ask(ask: &OffloadRequest) {
+    let OffloadRequest { model, prompt, biases, tokens_max, resume, sampling } = ask;
     plain(&[model, prompt, biases, tokens_max, resume]);
-    let WholeSampling {
+    let OffloadSampling {
         seed,
         temperature,
         top_k,

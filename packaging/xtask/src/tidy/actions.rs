@@ -157,7 +157,7 @@ use nook_base::NodeCalls as _;
     free_memory as FreeMemory() -> (), for [Window];
     cancel_pairing as CancelPairing() -> (), for [Window];
     forget as Forget(device: String) -> (), for [Window];
-    view as View by view_now -> HouseView, for [Control];
+    view as View by view_now -> HouseholdView, for [Control];
 ";
 
     const HANDLER: &str = "Of::SetTrust { .. } => {}\nOf::SetName { .. } => {}\n\

@@ -91,7 +91,7 @@ fn push_empty_name(file: &SourceFile, name: &str, line: usize, findings: &mut Ve
     }
 }
 
-/// `HouseView` to `House`, `View`.
+/// `HouseholdView` to `House`, `View`.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for letter in name.chars() {

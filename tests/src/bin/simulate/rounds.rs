@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nook_base::clock;
 use nook_plan::synthetic::{Household, cheapest, verify};
-use nook_plan::{Aim, Because, Decision, NoPlan, Split, Walk, WholeElsewhere, place, plan};
+use nook_plan::{Aim, Because, Decision, Execution, NoPlan, OffloadPolicy, Split, place, plan};
 use nook_tests::figures::Spread;
 
 use crate::Arguments;
@@ -53,7 +53,7 @@ fn crowd(arguments: &Arguments, devices: u64) -> Crowd {
         hops += peers;
         let is_faster =
             matches!(decision.because, Because::PoolIsFaster | Because::OwnDeviceIsFaster);
-        crowd.whole += u64::from(matches!(decision.plan.walk, Walk::Whole(_)));
+        crowd.whole += u64::from(matches!(decision.plan.execution, Execution::Offload(_)));
         if let (Ok(alone), true) = (&decision.alone, is_faster) {
             gains.push(alone.total.as_secs_f64() / decision.plan.prediction.total.as_secs_f64());
         }
@@ -86,13 +86,13 @@ fn wholes(arguments: &Arguments) -> Row {
     let (mut broken, mut cases) = (Vec::new(), 0);
     for seed in seeds(arguments) {
         let mut household = household(seed);
-        household.request.whole = WholeElsewhere::OnOwnDevices;
+        household.request.whole = OffloadPolicy::OnOwnDevices;
         let allowed = plan(&household.situation());
         cases += u64::from(allowed.as_ref().is_ok_and(|decision| decision.whole.is_some()));
         for found in verify(&household.situation(), &allowed) {
             broken.push(format!("household {seed}, whole allowed: {}", found.0));
         }
-        household.request.whole = WholeElsewhere::Refused;
+        household.request.whole = OffloadPolicy::Refused;
         let refused = plan(&household.situation());
         if refused.is_ok_and(|decision| decision.whole.is_some()) {
             broken.push(format!("household {seed}: a whole request though that is refused"));
@@ -108,7 +108,7 @@ fn best(arguments: &Arguments) -> Row {
         let mut household =
             Household::small(seed, 2 + (seed % 4) as usize, 5 + (seed / 4 % 2) as u32);
         // A whole request elsewhere is no walk over segments.
-        household.request.whole = WholeElsewhere::Refused;
+        household.request.whole = OffloadPolicy::Refused;
         let situation = household.situation();
         let decision = plan(&situation);
         let alone_is_possible = decision.as_ref().is_ok_and(|decision| decision.alone.is_ok());
@@ -158,8 +158,8 @@ fn placements(arguments: &Arguments) -> Vec<Row> {
         let household = household(seed);
         let situation = household.situation();
         let planned = place(&situation, Aim::OneReply, Split::Planned);
-        let has_route =
-            plan(&situation).is_ok_and(|decision| matches!(decision.plan.walk, Walk::Route(_)));
+        let has_route = plan(&situation)
+            .is_ok_and(|decision| matches!(decision.plan.execution, Execution::Route(_)));
         plans += u64::from(has_route);
         if has_route && planned.is_err() {
             missing.push(format!("household {seed}: a plan, and no placement"));

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::bail;
-use nook_api::views::{HouseView, Trust};
+use nook_api::views::{HouseholdView, Trust};
 use nook_base::clock;
 use nook_control::Client;
 use nook_testkit::{Household, Node, NodePlan};
@@ -128,7 +128,7 @@ fn plan(name: &'static str) -> NodePlan {
     NodePlan::new(name).with(idle, IDLE_SECONDS).behind(prefix)
 }
 
-fn lends(view: &HouseView, name: &str) -> bool {
+fn lends(view: &HouseholdView, name: &str) -> bool {
     view.devices.iter().any(|device| {
         device.name == name
             && device.connected

@@ -1,9 +1,9 @@
 /** What the fake household's checks find: one thing that is well, one to know, one that needs the owner. */
 import type { Condition } from '../../generated/Condition';
 import type { Finding } from '../../generated/Finding';
-import type { HouseView } from '../../generated/HouseView';
+import type { HouseholdView } from '../../generated/HouseholdView';
 
-export function findingsOf({ me, port, models }: HouseView): Finding[] {
+export function findingsOf({ me, port, models }: HouseholdView): Finding[] {
   const found = (verdict: Finding['verdict'], subject: string, sentence: string, condition: Condition): Finding =>
     ({ verdict, subject, sentence, condition });
   return [

@@ -1,6 +1,6 @@
 /** The household that the fake backend starts with: four devices, one seen stranger, three models' worth of layers. */
 import type { DeviceView } from '../../generated/DeviceView';
-import type { HouseView } from '../../generated/HouseView';
+import type { HouseholdView } from '../../generated/HouseholdView';
 import type { PartView } from '../../generated/PartView';
 import type { RouteView } from '../../generated/RouteView';
 import { DEFAULTS } from '../../generated/settings';
@@ -43,7 +43,7 @@ function device(id: string, name: string, values: Partial<DeviceView>): DeviceVi
 }
 
 /** A house in full swing. */
-export function startingHouse(): HouseView {
+export function startingHouse(): HouseholdView {
   const model = 'Qwen2.5 7B';
   return {
     me: {
@@ -167,7 +167,7 @@ export function startingHouse(): HouseView {
 }
 
 /** The boomerang: ends here, middle at the helpers that are trusted and connected now. */
-export function routeOf(house: HouseView, onlyHere: boolean): RouteView {
+export function routeOf(house: HouseholdView, onlyHere: boolean): RouteView {
   const me = { device_id: ME, device: house.me.name, local: true };
   const helps = (id: string) =>
     house.devices.some((d) => d.id === id && d.connected && (d.trust === 'trusted' || d.trust === 'own'));

@@ -1,5 +1,5 @@
 /** The fake household's folder of models: it moves in tenths, wherever a path leads. */
-import type { HouseView } from '../../generated/HouseView';
+import type { HouseholdView } from '../../generated/HouseholdView';
 import type { ModelsFolderView } from '../../generated/ModelsFolderView';
 
 const USUAL = '/data/mia/inglenook/models';
@@ -12,7 +12,7 @@ export function startingFolder(): ModelsFolderView {
 }
 
 /** Begins to move, or to wait until no download is there; a word where it is refused. */
-export function beginMove(house: HouseView, to: string | null): string | null {
+export function beginMove(house: HouseholdView, to: string | null): string | null {
   const folder = house.models_folder;
   const target = to ?? USUAL;
   if (folder.moving) return 'The models are being moved.';
@@ -23,7 +23,7 @@ export function beginMove(house: HouseView, to: string | null): string | null {
 }
 
 /** A tenth is moved; says whether more is to come. While it waits, only whether it still has to. */
-export function pieceMoves(house: HouseView): boolean {
+export function pieceMoves(house: HouseholdView): boolean {
   const { moving } = house.models_folder;
   if (!moving) return false;
   if (moving.state === 'waiting') {

@@ -4,7 +4,7 @@ import type { DownloadAsk } from '../../generated/DownloadAsk';
 import type { DownloadView } from '../../generated/DownloadView';
 import type { FitView } from '../../generated/FitView';
 import type { FoundView } from '../../generated/FoundView';
-import type { HouseView } from '../../generated/HouseView';
+import type { HouseholdView } from '../../generated/HouseholdView';
 import type { InHouseView } from '../../generated/InHouseView';
 import type { ModelView } from '../../generated/ModelView';
 
@@ -47,17 +47,17 @@ export const FOUND: FoundView[] = [
 
 /** Downloads of a house; `change` edits it and tells the page. */
 export class FakeDownloads {
-  readonly #change: (edit: (house: HouseView) => void) => void;
+  readonly #change: (edit: (house: HouseholdView) => void) => void;
   /** Calls back when the next piece is due; never where a test lets the pieces come. */
   readonly #due: (then: () => void) => void;
 
-  constructor(change: (edit: (house: HouseView) => void) => void, due: (then: () => void) => void) {
+  constructor(change: (edit: (house: HouseholdView) => void) => void, due: (then: () => void) => void) {
     this.#change = change;
     this.#due = due;
   }
 
   /** Begins; null for what names no file. */
-  begin(house: HouseView, source: string): DownloadView | null {
+  begin(house: HouseholdView, source: string): DownloadView | null {
     const known = house.catalogue.find((one) => one.id === source);
     if (!known && !/^(hf|https):.*\.gguf$/.test(source)) return null;
     const file = known ? `${known.id}.gguf` : (source.split('/').at(-1) ?? source);
@@ -73,7 +73,7 @@ export class FakeDownloads {
   }
 
   /** Begins a copy of what another device has; null for what nobody has. */
-  copy(house: HouseView, wanted: string): DownloadView | null {
+  copy(house: HouseholdView, wanted: string): DownloadView | null {
     const model = house.in_house.find((one) => one.digest === wanted || one.name === wanted);
     if (!model) return null;
     const key = `${model.name}-copy`;
@@ -126,7 +126,7 @@ export class FakeDownloads {
 }
 
 /** The download becomes a model. */
-function arrive(house: HouseView, key: string): void {
+function arrive(house: HouseholdView, key: string): void {
   const done = house.downloads.find((one) => one.key === key);
   if (!done) return;
   const entry = house.catalogue.find((one) => one.download === key);

@@ -8,15 +8,15 @@ use nook_model::ModelFile;
 use nook_shard::{PassCounts, WorkerStatus};
 use nook_store::Settings;
 use nook_trust::{Gate, TrustLevel};
-use nook_wire::{Advert, Have, PlaceState, Placed, PlacementRequest, WholeOffers};
+use nook_wire::{Advert, Have, OffloadOffers, PlaceState, Placed, PlacementRequest};
 
 use super::super::*;
 use crate::residency::Surveyed;
 use crate::terms::{CopyPass, Guest};
 use nook_resources::adverts::Heard;
 use nook_resources::catalogue::Entry;
-use nook_resources::gauges::Gauges;
-use nook_resources::shelf::{FilePlace, Listed};
+use nook_resources::estimates::Estimates;
+use nook_resources::open_models::{FilePlace, Listed};
 
 pub(super) type Effect = HostEffect<&'static str>;
 pub(super) type Event = HostEvent<&'static str>;
@@ -41,7 +41,7 @@ pub(super) struct Scene {
     pub(super) levels: BTreeMap<PeerId, TrustLevel>,
     pub(super) models: Vec<Entry>,
     pub(super) heard: BTreeMap<PeerId, Heard>,
-    pub(super) gauges: Gauges,
+    pub(super) estimates: Estimates,
     pub(super) linked: Vec<PeerId>,
     pub(super) replies: usize,
     pub(super) now: Instant,
@@ -71,7 +71,7 @@ impl Scene {
             ]),
             models: vec![entry(EMBER, "ember"), entry(AMBER, "amber")],
             heard: BTreeMap::new(),
-            gauges: Gauges::default(),
+            estimates: Estimates::default(),
             linked: vec![TRUSTED],
             replies: 0,
             now: clock::now(),
@@ -99,7 +99,7 @@ impl Scene {
             gate: &gate,
             models: &self.models,
             heard: &self.heard,
-            gauges: &self.gauges,
+            estimates: &self.estimates,
             linked: &self.linked,
             replies: self.replies,
             fresh_key: nook_base::Sensitive([7; 32]),
@@ -293,7 +293,7 @@ fn said(message: &Message) -> String {
                 shards.map(|it| format!("{} {}", model(it.model), it.layers)).collect();
             format!("{}; {} streams free", shards.join(", "), advert.streams_free)
         }
-        Message::WholeOffers(WholeOffers { offers }) => {
+        Message::OffloadOffers(OffloadOffers { offers }) => {
             format!("whole: {}", models(offers.iter().map(|it| it.model)))
         }
         Message::Have(Have { models: have }) => {

@@ -14,7 +14,7 @@ use nook_wire::{
 };
 use rand::Rng as _;
 
-use crate::reply::leg::{Heard, LegMessage};
+use crate::reply::segment_call::{CallMessage, Heard};
 
 /// What is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl Steps {
         self.rows.iter().fold(0, |sum, rows| sum.saturating_add(*rows))
     }
 
-    async fn over<M: LegMessage>(
+    async fn over<M: CallMessage>(
         self,
         mut call: Call<M>,
         open: M,
@@ -216,7 +216,7 @@ fn noise(rows: u32, hidden: u32, dtype: ActivationDtype) -> Option<Activation> {
 }
 
 /// The next message, unless it is a refusal or a goodbye.
-pub(crate) async fn hear<M: LegMessage>(call: &mut Call<M>) -> Result<Heard, Failed> {
+pub(crate) async fn hear<M: CallMessage>(call: &mut Call<M>) -> Result<Heard, Failed> {
     match call.recv().await.map_err(|_| Failed::Gone)?.heard() {
         Heard::Refused { .. } | Heard::Draining => Err(Failed::Refused),
         heard => Ok(heard),
@@ -224,7 +224,7 @@ pub(crate) async fn hear<M: LegMessage>(call: &mut Call<M>) -> Result<Heard, Fai
 }
 
 /// Takes one result with all that follows it; its times of computing and waiting, as the host says.
-async fn result<M: LegMessage>(call: &mut Call<M>) -> Result<(u32, u32), Failed> {
+async fn result<M: CallMessage>(call: &mut Call<M>) -> Result<(u32, u32), Failed> {
     match hear(call).await? {
         Heard::Result(head) => {
             let mut rows = TensorAssembly::new(head.count, head.hidden, head.dtype)

@@ -23,8 +23,8 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::machine::probing::call::{Failed, hear};
-use crate::reply::leg::{Heard, LegMessage};
-use nook_resources::gauges::GAUGES_MAX;
+use crate::reply::segment_call::{CallMessage, Heard};
+use nook_resources::estimates::ESTIMATES_MAX;
 
 /// How long a finding counts.
 pub(crate) const FORGET_AFTER: Duration = Duration::from_secs(3600);
@@ -45,7 +45,7 @@ const TOLERANCE: f64 = 16.0 / 1024.0;
 /// What was found of devices.
 #[derive(Debug, Default)]
 pub(crate) struct GoldenBook {
-    /// At most [`GAUGES_MAX`]; of more, the oldest is forgotten and asked again.
+    /// At most [`ESTIMATES_MAX`]; of more, the oldest is forgotten and asked again.
     found: BTreeMap<(PeerId, ModelDigest), Found>,
 }
 
@@ -108,7 +108,7 @@ impl GoldenBook {
 
     /// What was known before.
     fn keep(&mut self, key: (PeerId, ModelDigest), found: Found) -> Option<Found> {
-        if self.found.len() >= GAUGES_MAX
+        if self.found.len() >= ESTIMATES_MAX
             && !self.found.contains_key(&key)
             && let Some(oldest) = self.found.iter().min_by_key(|(_, found)| found.at)
         {
@@ -202,7 +202,7 @@ fn known(layer: LayerRange, hidden: u32) -> Option<Activation> {
     Activation::from_f32(&numbers, hidden, DTYPE).ok()
 }
 
-async fn answer<M: LegMessage>(
+async fn answer<M: CallMessage>(
     mut call: Call<M>,
     open: M,
     layer: LayerRange,
@@ -308,13 +308,13 @@ mod tests {
     #[test]
     fn no_more_is_remembered_than_the_limit() {
         let (mut book, now) = (GoldenBook::default(), clock::now());
-        for index in 0..2 * GAUGES_MAX {
+        for index in 0..2 * ESTIMATES_MAX {
             let mut peer = PeerId([0; 32]);
             peer.0[..8].copy_from_slice(&index.to_le_bytes());
             let at = now + Duration::from_secs(index as u64);
             book.note(Subject { peer, ..subject("1", 4) }, true, at);
         }
-        assert_eq!(book.found.len(), GAUGES_MAX);
+        assert_eq!(book.found.len(), ESTIMATES_MAX);
     }
 
     #[test]

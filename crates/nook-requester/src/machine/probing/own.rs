@@ -21,7 +21,7 @@ use super::call::Failed;
 use super::{Aim, Prober, Wanted, stretches};
 use crate::machine::records::Note;
 use crate::machine::{Effect, LentLayers, Requester, Surroundings};
-use nook_resources::shelf::Listed;
+use nook_resources::open_models::Listed;
 
 /// Memory that stays free while this device measures itself, in bytes: nobody waits for what it
 /// finds.
@@ -66,7 +66,7 @@ impl Requester {
     fn unmeasured(&self, around: &Surroundings<'_>) -> Option<LentLayers> {
         let lent = around.lending?.lent.iter().copied();
         lent.into_iter().find(|lent| {
-            let speed = self.gauges.speed(Place::Local, lent.model);
+            let speed = self.estimates.speed(Place::Local, lent.model);
             let is_unknown = speed.decode.is_unknown()
                 || speed.prefill.is_unknown()
                 || (speed.ends.is_unknown() && lends_whole(*lent, around));

@@ -1,7 +1,7 @@
 //! Which earlier reply a prompt goes on behind, and where.
 //!
 //! Where the planner chooses the devices it is told what each may still keep of the prompt
-//! ([`TrailBook::warm`]), so that going on is weighed against computing the beginning again
+//! ([`PrefixCache::warm`]), so that going on is weighed against computing the beginning again
 //! elsewhere; where it does not, a long enough beginning draws the reply back to the devices that
 //! have it.
 
@@ -10,7 +10,7 @@ use nook_link::Links;
 use nook_pipeline::{PrefixCacheEntry, Resume};
 use nook_plan::{Cached, Offer, Place, Route, Segment};
 
-use super::TrailBook;
+use super::PrefixCache;
 
 /// Positions that going back to the devices of an earlier reply must save, when the house would now
 /// choose others.
@@ -44,15 +44,15 @@ pub struct Hosts<'a> {
     /// Who is connected.
     pub links: &'a Links,
     /// Whether that may be done by others than the chosen ones: not where these were chosen by what
-    /// each still keeps ([`TrailBook::warm`]).
+    /// each still keeps ([`PrefixCache::warm`]).
     pub may_differ: bool,
 }
 
-impl TrailBook {
+impl PrefixCache {
     /// Positions of `prompt` that `peer` may remember of a whole request; 0 for none.
-    pub fn known_elsewhere(&self, peer: PeerId, prompt: &[u32]) -> u32 {
+    pub fn known_offloaded(&self, peer: PeerId, prompt: &[u32]) -> u32 {
         let kept = self.kept();
-        let there = kept.elsewhere.iter().filter(|(_, ran)| ran.peer == peer);
+        let there = kept.offloaded.iter().filter(|(_, ran)| ran.peer == peer);
         there.map(|(_, ran)| ran.resumable(prompt)).max().unwrap_or(0)
     }
 
@@ -60,50 +60,51 @@ impl TrailBook {
     /// anew is weighed against. `layers`: of the model.
     pub fn warm(&self, prompt: &[u32], layers: u32) -> Vec<(Place, Cached)> {
         let kept = self.kept();
-        let divided = kept.trails.iter().flat_map(|(_, trail)| {
-            let positions = trail.resumable(prompt);
+        let divided = kept.entries.iter().flat_map(|(_, prefix)| {
+            let positions = prefix.resumable(prompt);
             let part = move |segment: &Segment| (segment.place, segment.part.layers, positions);
-            trail.segments().iter().map(part)
+            prefix.segments().iter().map(part)
         });
-        let whole = kept.elsewhere.iter().map(|(_, ran)| {
+        let whole = kept.offloaded.iter().map(|(_, ran)| {
             (Place::Peer(ran.peer), LayerRange::all(layers), ran.resumable(prompt))
         });
         let warm = divided.chain(whole).filter(|(_, _, positions)| *positions > 0);
         warm.map(|(place, layers, positions)| (place, Cached { layers, positions })).collect()
     }
 
-    /// Takes the trail that saves `prompt` most positions, of those that `may` be used, and says
+    /// Takes the entry that saves `prompt` most positions, of those that `may` be used, and says
     /// whether hosts are to go on with a copy; then it also stays, as used last.
     pub(super) fn take(
         &self,
         prompt: &[u32],
         may: impl Fn(&PrefixCacheEntry, u32) -> bool,
     ) -> Option<(PrefixCacheEntry, bool)> {
-        let trails = &mut self.kept().trails;
-        let saves = trails.iter().enumerate().map(|(at, (_, trail))| (trail.resumable(prompt), at));
+        let entries = &mut self.kept().entries;
+        let saves =
+            entries.iter().enumerate().map(|(at, (_, prefix))| (prefix.resumable(prompt), at));
         let usable = saves.filter(|(saved, at)| {
-            *saved > 0 && trails.get(*at).is_some_and(|(_, trail)| may(trail, *saved))
+            *saved > 0 && entries.get(*at).is_some_and(|(_, prefix)| may(prefix, *saved))
         });
         // Of equals the youngest: its hosts are likeliest to remember.
         let (saved, at) = usable.max()?;
-        let (conversation, trail) = trails.remove(at)?;
-        let rest = trail.positions().saturating_sub(saved as usize);
+        let (conversation, prefix) = entries.remove(at)?;
+        let rest = prefix.positions().saturating_sub(saved as usize);
         let copy = rest >= COPY_REST_MIN && saved <= COPY_POSITIONS_MAX;
         if copy {
-            trails.push_back((conversation, trail.clone()));
+            entries.push_back((conversation, prefix.clone()));
         }
-        Some((trail, copy))
+        Some((prefix, copy))
     }
 
     /// The format of the earlier reply with other devices that `prompt` would go on best, when that
     /// saves enough.
     pub fn written_as(&self, prompt: &[u32]) -> Option<ActivationDtype> {
         let kept = self.kept();
-        let is_pooled = |trail: &&PrefixCacheEntry| {
-            trail.segments().iter().any(|segment| segment.place != Place::Local)
+        let is_pooled = |prefix: &&PrefixCacheEntry| {
+            prefix.segments().iter().any(|segment| segment.place != Place::Local)
         };
-        let trails = kept.trails.iter().map(|(_, trail)| trail);
-        let best = trails.filter(is_pooled).max_by_key(|trail| trail.resumable(prompt))?;
+        let entries = kept.entries.iter().map(|(_, prefix)| prefix);
+        let best = entries.filter(is_pooled).max_by_key(|prefix| prefix.resumable(prompt))?;
         (best.resumable(prompt) >= DETOUR_POSITIONS_MIN).then(|| best.dtype())
     }
 
@@ -116,22 +117,22 @@ impl TrailBook {
         prompt: &[u32],
         hosts: &Hosts<'_>,
     ) -> (Route, Option<GoingOn>) {
-        let may = |trail: &PrefixCacheEntry, saved: u32| {
-            let is_planned = trail.segments() == planned.segments();
-            trail.dtype() == dtype
-                && hosts.are_linked(trail.segments())
+        let may = |prefix: &PrefixCacheEntry, saved: u32| {
+            let is_planned = prefix.segments() == planned.segments();
+            prefix.dtype() == dtype
+                && hosts.are_linked(prefix.segments())
                 && (is_planned
                     || hosts.may_differ
                         && saved >= DETOUR_POSITIONS_MIN
-                        && hosts.stand_in(trail.segments(), &planned))
+                        && hosts.stand_in(prefix.segments(), &planned))
         };
-        let Some((trail, copy)) = self.take(prompt, may) else {
+        let Some((prefix, copy)) = self.take(prompt, may) else {
             return (planned, None);
         };
-        match Route::new(planned.layers(), trail.segments().to_vec()) {
+        match Route::new(planned.layers(), prefix.segments().to_vec()) {
             Ok(route) => {
-                let taken = (!copy).then(|| trail.clone());
-                (route, Some(GoingOn { resume: trail.resume(prompt), copy, taken }))
+                let taken = (!copy).then(|| prefix.clone());
+                (route, Some(GoingOn { resume: prefix.resume(prompt), copy, taken }))
             }
             Err(error) => {
                 tracing::error!(%error, "the route of an earlier reply is none");
@@ -173,20 +174,20 @@ mod tests {
     use nook_base::Sensitive;
     use nook_plan::{Hop, Topology};
 
-    use super::super::{ELSEWHERE_MAX, RanElsewhere};
+    use super::super::{OFFLOADED_MAX, Offloaded};
     use super::*;
-    use crate::testing::{pooled, trail, trail_over};
+    use crate::testing::{pooled, prefix, prefix_over};
 
     #[test]
     fn what_each_device_may_still_keep_of_a_prompt_is_told_by_stretches() {
-        let book = TrailBook::default();
+        let book = PrefixCache::default();
         let [here, dad] = [Place::Local, Place::Peer(PeerId([1; 32]))];
-        book.keep(trail(&[1, 2, 3, 4]), None);
+        book.keep(prefix(&[1, 2, 3, 4]), None);
         book.keep(pooled(&[1], &[1, 2, 9]), None);
-        book.keep(trail(&[7, 7]), None);
+        book.keep(prefix(&[7, 7]), None);
         let history = Sensitive(vec![1, 2, 3, 4, 5]);
-        let ran = RanElsewhere { peer: PeerId([1; 32]), prompt: 2, history, kept: None };
-        book.keep_elsewhere(ran, None);
+        let ran = Offloaded { peer: PeerId([1; 32]), prompt: 2, history, kept: None };
+        book.keep_offloaded(ran, None);
         let cached = |first, count, positions| Cached {
             layers: LayerRange::with_len(first, count),
             positions,
@@ -209,25 +210,25 @@ mod tests {
         let route = Route::boomerang(topology, &[hop(topology.middle())]).expect("a legal route");
         let long: Vec<u32> = (1..=DETOUR_POSITIONS_MIN + 8).collect();
         let asked = [&long[..], &[7]].concat();
-        let book = TrailBook::default();
+        let book = PrefixCache::default();
         assert_eq!(book.written_as(&asked), None);
-        book.keep(trail(&long), None);
+        book.keep(prefix(&long), None);
         assert_eq!(book.written_as(&asked), None, "alone nothing travels");
-        book.keep(trail_over(&route, ActivationDtype::Q8, &long), None);
+        book.keep(prefix_over(&route, ActivationDtype::Q8, &long), None);
         assert_eq!(book.written_as(&asked), Some(ActivationDtype::Q8));
         assert_eq!(book.written_as(&asked[..20]), None, "too little is saved");
         assert_eq!(book.written_as(&[9; 100]), None);
     }
 
     #[test]
-    fn the_trail_that_saves_most_is_taken_and_only_once() {
-        let book = TrailBook::default();
+    fn the_entry_that_saves_most_is_taken_and_only_once() {
+        let book = PrefixCache::default();
         for prompt in [&[1, 2, 3, 4][..], &[1, 2, 3, 4, 5, 6], &[9, 9]] {
-            book.keep(trail(prompt), None);
+            book.keep(prefix(prompt), None);
         }
         let asked = [1, 2, 3, 4, 5, 6, 7];
         let saved = |taken: Option<(PrefixCacheEntry, bool)>| {
-            taken.map(|(trail, _)| trail.resumable(&asked))
+            taken.map(|(prefix, _)| prefix.resumable(&asked))
         };
         assert_eq!(saved(book.take(&asked, |_, _| false)), None, "nobody may");
         assert_eq!(saved(book.take(&asked, |_, _| true)), Some(6));
@@ -237,46 +238,46 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_that_several_prompts_share_is_copied_and_the_trail_stays() {
-        let book = TrailBook::default();
+    fn a_beginning_that_several_prompts_share_is_copied_and_the_entry_stays() {
+        let book = PrefixCache::default();
         let long: Vec<u32> = (0..40 + COPY_REST_MIN as u32).collect();
-        book.keep(trail(&long), None);
+        book.keep(prefix(&long), None);
         let other = |last: u32| [&long[..40], &[1_000 + last, 1]].concat();
         for last in 0..3 {
             let (taken, copy) = book.take(&other(last), |_, _| true).unwrap();
             assert_eq!((taken.resumable(&other(last)), copy), (40, true));
         }
-        // A chat that only goes on takes the trail.
+        // A chat that only goes on takes the entry.
         let goes_on = [&long[..], &[7]].concat();
         assert!(!book.take(&goes_on, |_, _| true).unwrap().1);
-        assert!(book.kept().trails.is_empty());
+        assert!(book.kept().entries.is_empty());
     }
 
     #[test]
     fn what_ran_elsewhere_goes_on_where_a_step_ended_and_with_its_device_alone() {
-        let book = TrailBook::default();
+        let book = PrefixCache::default();
         let [dad, mum] = [PeerId([1; 32]), PeerId([2; 32])];
         let history: Vec<u32> = (0..400).collect();
         let ran = |peer| {
             let history = Sensitive(history.clone());
-            RanElsewhere { peer, prompt: 300, history, kept: None }
+            Offloaded { peer, prompt: 300, history, kept: None }
         };
-        assert_eq!(book.known_elsewhere(dad, &history), 0);
-        book.keep_elsewhere(ran(dad), Some(5));
+        assert_eq!(book.known_offloaded(dad, &history), 0);
+        book.keep_offloaded(ran(dad), Some(5));
         let longer: Vec<u32> = (0..500).collect();
-        assert_eq!(book.known_elsewhere(dad, &longer), 399, "the last token was not computed on");
-        assert_eq!(book.known_elsewhere(dad, &history[..350]), 349, "something is left to compute");
-        assert_eq!(book.known_elsewhere(dad, &history[..290]), 256, "the end of a piece");
-        assert_eq!(book.known_elsewhere(dad, &[0, 1, 9]), 0);
-        assert_eq!(book.known_elsewhere(dad, &[]), 0);
-        assert_eq!(book.known_elsewhere(mum, &longer), 0, "another device");
+        assert_eq!(book.known_offloaded(dad, &longer), 399, "the last token was not computed on");
+        assert_eq!(book.known_offloaded(dad, &history[..350]), 349, "something is left to compute");
+        assert_eq!(book.known_offloaded(dad, &history[..290]), 256, "the end of a piece");
+        assert_eq!(book.known_offloaded(dad, &[0, 1, 9]), 0);
+        assert_eq!(book.known_offloaded(dad, &[]), 0);
+        assert_eq!(book.known_offloaded(mum, &longer), 0, "another device");
         drop(book.forget(5));
-        assert_eq!(book.known_elsewhere(dad, &longer), 0, "the conversation is deleted");
-        book.keep_elsewhere(ran(dad), Some(5));
-        assert_eq!(book.known_elsewhere(dad, &longer), 0, "it ended after that");
-        for number in 0..2 * ELSEWHERE_MAX as u8 {
-            book.keep_elsewhere(ran(PeerId([number; 32])), None);
+        assert_eq!(book.known_offloaded(dad, &longer), 0, "the conversation is deleted");
+        book.keep_offloaded(ran(dad), Some(5));
+        assert_eq!(book.known_offloaded(dad, &longer), 0, "it ended after that");
+        for number in 0..2 * OFFLOADED_MAX as u8 {
+            book.keep_offloaded(ran(PeerId([number; 32])), None);
         }
-        assert_eq!(book.kept().elsewhere.len(), ELSEWHERE_MAX);
+        assert_eq!(book.kept().offloaded.len(), OFFLOADED_MAX);
     }
 }

@@ -1,14 +1,14 @@
 //! What the last replies of one model left behind, so that the next prompt computes only what is
 //! new.
 //!
-//! A walk that ended in order keeps its [`PrefixCacheEntry`] here; the next one takes the trail
-//! that shares most with its prompt, whichever door and chat either came from: the tokens alone
-//! decide, so editing, asking again and clients without chats are no special cases. A trail is
-//! taken out when it is used, because hosts hold each conversation once; but where a prompt shares
-//! only a beginning with it, a system prompt usually, the hosts are asked for a copy of that and
-//! the trail stays for its own chat and for the next prompt that begins alike. What another device
-//! of the same person ran whole is remembered beside them ([`RanElsewhere`]), with the name under
-//! which that device keeps it. In memory only, and of this device's own prompts; with a kept
+//! A generation that ended in order keeps its [`PrefixCacheEntry`] here; the next one takes the
+//! entry that shares most with its prompt, whichever door and chat either came from: the tokens
+//! alone decide, so editing, asking again and clients without chats are no special cases. An entry
+//! is taken out when it is used, because hosts hold each conversation once; but where a prompt
+//! shares only a beginning with it, a system prompt usually, the hosts are asked for a copy of that
+//! and the entry stays for its own chat and for the next prompt that begins alike. What another
+//! device of the same person ran whole is remembered beside them ([`Offloaded`]), with the name
+//! under which that device keeps it. In memory only, and of this device's own prompts; with a kept
 //! conversation that is deleted all of it goes, with a device that is trusted less all that has a
 //! part there, with the model everything, and with each of them what hosts keep for it
 //! (`crate::requester::dropping`). Which of them a prompt goes on behind is decided in `going_on`.
@@ -24,25 +24,25 @@ use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::{PeerId, Sensitive};
 use nook_pipeline::PrefixCacheEntry;
 use nook_plan::{Place, Segment};
-use nook_wire::WholeKept;
+use nook_wire::OffloadKept;
 
-/// Trails of one model; of more, the one that was left longest ago is forgotten, and the prompt
+/// Entries of one model; of more, the one that was left longest ago is forgotten, and the prompt
 /// that would have used it is computed whole. Our own worker keeps twice as many conversations in
 /// all.
-const TRAILS_MAX: usize = 16;
+const ENTRIES_MAX: usize = 16;
 
 /// Whole requests on other devices that are remembered, of one model; of more, the oldest is
 /// forgotten, and the next one that begins like it is computed from the beginning there.
-const ELSEWHERE_MAX: usize = 8;
+const OFFLOADED_MAX: usize = 8;
 
 /// Deleted conversations that are remembered, so that a reply that was still under way leaves
 /// nothing either; of more, the one deleted longest ago is forgotten, whose replies have long
 /// ended.
 const DELETED_MAX: usize = 64;
 
-/// The trails of one model.
+/// What the replies of one model left.
 #[derive(Debug, Default)]
-pub struct TrailBook {
+pub struct PrefixCache {
     // Guards short lists; never held across an await.
     kept: Mutex<Kept>,
 }
@@ -50,9 +50,9 @@ pub struct TrailBook {
 #[derive(Debug, Default)]
 struct Kept {
     /// Each with the kept conversation that it belongs to. The one left longest ago comes first.
-    trails: VecDeque<(Option<i64>, PrefixCacheEntry)>,
+    entries: VecDeque<(Option<i64>, PrefixCacheEntry)>,
     /// As those: what other devices of the same person ran whole.
-    elsewhere: VecDeque<(Option<i64>, RanElsewhere)>,
+    offloaded: VecDeque<(Option<i64>, Offloaded)>,
     deleted: VecDeque<i64>,
     /// Nobody looks for anything here any more.
     closed: bool,
@@ -60,7 +60,7 @@ struct Kept {
 
 /// A whole request that another device of the same person ran, and may remember.
 #[derive(Debug)]
-pub struct RanElsewhere {
+pub struct Offloaded {
     /// The device.
     pub peer: PeerId,
     /// Tokens of its prompt.
@@ -68,7 +68,7 @@ pub struct RanElsewhere {
     /// Prompt and reply.
     pub history: Sensitive<Vec<u32>>,
     /// By what that device knows it; absent where it did not say, or keeps nothing.
-    pub kept: Option<WholeKept>,
+    pub kept: Option<OffloadKept>,
 }
 
 /// What nobody will go on with: whoever keeps something of it is to be told
@@ -76,25 +76,25 @@ pub struct RanElsewhere {
 #[derive(Debug, Default)]
 pub struct Unwanted {
     /// What replies over this device and others left.
-    pub trails: Vec<PrefixCacheEntry>,
+    pub entries: Vec<PrefixCacheEntry>,
     /// What other devices ran whole.
-    pub elsewhere: Vec<RanElsewhere>,
+    pub offloaded: Vec<Offloaded>,
 }
 
 impl Unwanted {
     /// Whether there is nothing to tell anybody.
     pub fn is_empty(&self) -> bool {
-        self.trails.is_empty() && self.elsewhere.is_empty()
+        self.entries.is_empty() && self.offloaded.is_empty()
     }
 }
 
 impl From<PrefixCacheEntry> for Unwanted {
-    fn from(trail: PrefixCacheEntry) -> Self {
-        Self { trails: vec![trail], elsewhere: Vec::new() }
+    fn from(prefix: PrefixCacheEntry) -> Self {
+        Self { entries: vec![prefix], offloaded: Vec::new() }
     }
 }
 
-impl RanElsewhere {
+impl Offloaded {
     /// Whether what its device keeps of this request would also be found under the name of
     /// `earlier`: it begins with all that was kept of that.
     fn goes_on(&self, earlier: &Self) -> bool {
@@ -116,34 +116,34 @@ impl RanElsewhere {
     }
 }
 
-impl TrailBook {
-    /// Keeps a trail of a reply, which belongs to a kept conversation or to none. What nobody will
-    /// go on with now comes back, for the hosts to be told (`dropping`). A trail that leaves its
+impl PrefixCache {
+    /// Keeps an entry of a reply, which belongs to a kept conversation or to none. What nobody will
+    /// go on with now comes back, for the hosts to be told (`dropping`). An entry that leaves its
     /// name to a younger one, which said the same again, is not told of: hosts would drop both.
-    pub fn keep(&self, trail: PrefixCacheEntry, conversation: Option<i64>) -> Unwanted {
-        let Kept { trails, deleted, closed, .. } = &mut *self.kept();
+    pub fn keep(&self, prefix: PrefixCacheEntry, conversation: Option<i64>) -> Unwanted {
+        let Kept { entries, deleted, closed, .. } = &mut *self.kept();
         if *closed || conversation.is_some_and(|it| deleted.contains(&it)) {
-            return trail.into();
+            return prefix.into();
         }
-        trails.push_back((conversation, trail));
-        let beyond = trails.len().saturating_sub(TRAILS_MAX);
+        entries.push_back((conversation, prefix));
+        let beyond = entries.len().saturating_sub(ENTRIES_MAX);
         let mut gone: Vec<PrefixCacheEntry> =
-            trails.drain(..beyond).map(|(_, trail)| trail).collect();
-        gone.retain(|gone| trails.iter().all(|(_, stays)| stays.name() != gone.name()));
-        Unwanted { trails: gone, elsewhere: Vec::new() }
+            entries.drain(..beyond).map(|(_, prefix)| prefix).collect();
+        gone.retain(|gone| entries.iter().all(|(_, stays)| stays.name() != gone.name()));
+        Unwanted { entries: gone, offloaded: Vec::new() }
     }
 
     /// The conversation is deleted: what it has left goes, and comes back for the hosts to be told.
     pub fn forget(&self, conversation: i64) -> Unwanted {
-        let Kept { trails, elsewhere, deleted, .. } = &mut *self.kept();
+        let Kept { entries, offloaded, deleted, .. } = &mut *self.kept();
         while deleted.len() >= DELETED_MAX {
             deleted.pop_front();
         }
         deleted.push_back(conversation);
         let is_of = |of: Option<i64>| of == Some(conversation);
         Unwanted {
-            trails: taken(trails, |of, _| is_of(of)),
-            elsewhere: taken(elsewhere, |of, _| is_of(of)),
+            entries: taken(entries, |of, _| is_of(of)),
+            offloaded: taken(offloaded, |of, _| is_of(of)),
         }
     }
 
@@ -154,14 +154,14 @@ impl TrailBook {
         may_compute: impl Fn(PeerId) -> bool,
         may_see: impl Fn(PeerId) -> bool,
     ) -> Unwanted {
-        let Kept { trails, elsewhere, .. } = &mut *self.kept();
+        let Kept { entries, offloaded, .. } = &mut *self.kept();
         let is_barred = |segment: &Segment| match segment.place {
             Place::Local => false,
             Place::Peer(peer) => !may_compute(peer),
         };
         Unwanted {
-            trails: taken(trails, |_, trail| trail.segments().iter().any(is_barred)),
-            elsewhere: taken(elsewhere, |_, ran| !may_see(ran.peer)),
+            entries: taken(entries, |_, prefix| prefix.segments().iter().any(is_barred)),
+            offloaded: taken(offloaded, |_, ran| !may_see(ran.peer)),
         }
     }
 
@@ -169,24 +169,24 @@ impl TrailBook {
     /// it, nor with what replies that are still under way leave. All of it comes back, for the
     /// hosts to be told.
     pub fn close(&self) -> Unwanted {
-        let Kept { trails, elsewhere, closed, .. } = &mut *self.kept();
+        let Kept { entries, offloaded, closed, .. } = &mut *self.kept();
         *closed = true;
-        Unwanted { trails: taken(trails, |_, _| true), elsewhere: taken(elsewhere, |_, _| true) }
+        Unwanted { entries: taken(entries, |_, _| true), offloaded: taken(offloaded, |_, _| true) }
     }
 
     /// Keeps what another device has run whole. What nobody will go on with now comes back, for
     /// that device to be told; not where a later request has gone on with it, whose own name is
     /// told in time.
-    pub fn keep_elsewhere(&self, ran: RanElsewhere, conversation: Option<i64>) -> Unwanted {
-        let Kept { elsewhere, deleted, closed, .. } = &mut *self.kept();
+    pub fn keep_offloaded(&self, ran: Offloaded, conversation: Option<i64>) -> Unwanted {
+        let Kept { offloaded, deleted, closed, .. } = &mut *self.kept();
         if *closed || conversation.is_some_and(|it| deleted.contains(&it)) {
-            return Unwanted { trails: Vec::new(), elsewhere: vec![ran] };
+            return Unwanted { entries: Vec::new(), offloaded: vec![ran] };
         }
-        elsewhere.push_back((conversation, ran));
-        let beyond = elsewhere.len().saturating_sub(ELSEWHERE_MAX);
-        let mut gone: Vec<RanElsewhere> = elsewhere.drain(..beyond).map(|(_, ran)| ran).collect();
-        gone.retain(|gone| !elsewhere.iter().any(|(_, stays)| stays.goes_on(gone)));
-        Unwanted { trails: Vec::new(), elsewhere: gone }
+        offloaded.push_back((conversation, ran));
+        let beyond = offloaded.len().saturating_sub(OFFLOADED_MAX);
+        let mut gone: Vec<Offloaded> = offloaded.drain(..beyond).map(|(_, ran)| ran).collect();
+        gone.retain(|gone| !offloaded.iter().any(|(_, stays)| stays.goes_on(gone)));
+        Unwanted { entries: Vec::new(), offloaded: gone }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -210,45 +210,48 @@ mod tests {
     use nook_wire::PrefixHash;
 
     use super::*;
-    use crate::testing::{pooled, trail};
+    use crate::testing::{pooled, prefix};
 
     #[test]
-    fn the_oldest_trail_makes_room_and_is_handed_out_for_its_hosts_to_be_told() {
-        let book = TrailBook::default();
-        let prompts = 1..=TRAILS_MAX as u32 + 1;
+    fn the_oldest_entry_makes_room_and_is_handed_out_for_its_hosts_to_be_told() {
+        let book = PrefixCache::default();
+        let prompts = 1..=ENTRIES_MAX as u32 + 1;
         let gone: Vec<PrefixCacheEntry> =
-            prompts.flat_map(|first| book.keep(trail(&[first, 2]), None).trails).collect();
+            prompts.flat_map(|first| book.keep(prefix(&[first, 2]), None).entries).collect();
         let saves = |first| gone.iter().map(|it| it.resumable(&[first, 2, 3])).collect::<Vec<_>>();
         assert_eq!((saves(1), saves(2)), (vec![2], vec![0]));
         assert!(book.take(&[1, 2, 3], |_, _| true).is_none());
         assert!(book.take(&[2, 2, 3], |_, _| true).is_some());
-        assert_eq!(book.kept().trails.len(), TRAILS_MAX - 1);
+        assert_eq!(book.kept().entries.len(), ENTRIES_MAX - 1);
     }
 
     #[test]
     fn what_was_said_again_is_not_told_of_while_the_younger_one_stays() {
-        let book = TrailBook::default();
-        assert_eq!(trail(&[1, 2]).name(), trail(&[1, 2]).name());
-        for _ in 0..2 * TRAILS_MAX {
-            assert!(book.keep(trail(&[1, 2]), None).is_empty(), "hosts would drop the younger too");
+        let book = PrefixCache::default();
+        assert_eq!(prefix(&[1, 2]).name(), prefix(&[1, 2]).name());
+        for _ in 0..2 * ENTRIES_MAX {
+            assert!(
+                book.keep(prefix(&[1, 2]), None).is_empty(),
+                "hosts would drop the younger too"
+            );
         }
-        let others = 1..=TRAILS_MAX as u32;
-        let gone = others.map(|other| book.keep(trail(&[9, other]), None).trails.len());
+        let others = 1..=ENTRIES_MAX as u32;
+        let gone = others.map(|other| book.keep(prefix(&[9, other]), None).entries.len());
         assert_eq!(gone.sum::<usize>(), 1, "the last of them");
     }
 
     #[test]
     fn a_deleted_conversation_leaves_nothing_and_neither_does_its_last_reply() {
-        let book = TrailBook::default();
-        book.keep(trail(&[1, 2]), Some(7));
-        book.keep(trail(&[3, 4]), Some(8));
-        book.keep(trail(&[5, 6]), None);
-        let gone = book.forget(7).trails;
+        let book = PrefixCache::default();
+        book.keep(prefix(&[1, 2]), Some(7));
+        book.keep(prefix(&[3, 4]), Some(8));
+        book.keep(prefix(&[5, 6]), None);
+        let gone = book.forget(7).entries;
         let names =
             |gone: &[PrefixCacheEntry]| gone.iter().map(|it| it.name().0).collect::<Vec<_>>();
         assert_eq!(names(&gone), [2], "its hosts are told");
         // A reply that was under way when the conversation was deleted.
-        assert_eq!(names(&book.keep(trail(&[1, 2, 3]), Some(7)).trails), [3]);
+        assert_eq!(names(&book.keep(prefix(&[1, 2, 3]), Some(7)).entries), [3]);
         assert!(book.take(&[1, 2, 3, 4], |_, _| true).is_none());
         assert!(book.take(&[3, 4, 5], |_, _| true).is_some());
         assert!(book.take(&[5, 6, 7], |_, _| true).is_some());
@@ -258,16 +261,16 @@ mod tests {
 
     #[test]
     fn what_has_a_part_on_a_device_that_is_trusted_less_goes_and_the_rest_stays() {
-        let book = TrailBook::default();
+        let book = PrefixCache::default();
         book.keep(pooled(&[1, 2], &[1]), None);
         book.keep(pooled(&[2, 3], &[1, 2]), Some(7));
         book.keep(pooled(&[3], &[1, 2, 3]), None);
-        book.keep(trail(&[1, 2, 3, 4]), None);
-        book.keep_elsewhere(ran(&[1, 2, 3]), None);
-        book.keep_elsewhere(RanElsewhere { peer: PeerId([4; 32]), ..ran(&[1, 2]) }, None);
+        book.keep(prefix(&[1, 2, 3, 4]), None);
+        book.keep_offloaded(ran(&[1, 2, 3]), None);
+        book.keep_offloaded(Offloaded { peer: PeerId([4; 32]), ..ran(&[1, 2]) }, None);
         let positions = |gone: &Unwanted| -> [Vec<u32>; 2] {
-            let kept = gone.elsewhere.iter().filter_map(|ran| Some(ran.kept?.position));
-            [gone.trails.iter().map(|it| it.name().0).collect(), kept.collect()]
+            let kept = gone.offloaded.iter().filter_map(|ran| Some(ran.kept?.position));
+            [gone.entries.iter().map(|it| it.name().0).collect(), kept.collect()]
         };
         let none: [Vec<u32>; 2] = Default::default();
         assert_eq!(positions(&book.revoke(|_| true, |_| true)), none);
@@ -277,50 +280,50 @@ mod tests {
         assert_eq!(positions(&gone), [vec![1, 2], vec![]], "all hosts of both hear it");
         assert!(book.take(&[1, 2, 3, 4, 5], |_, _| true).is_some());
         assert_eq!(positions(&book.close()), [vec![3], vec![1]]);
-        assert_eq!(positions(&book.keep(trail(&[1, 2, 3, 4]), None)), [vec![4], vec![]]);
-        assert_eq!(positions(&book.keep_elsewhere(ran(&[1, 2, 3]), None)), [vec![], vec![2]]);
+        assert_eq!(positions(&book.keep(prefix(&[1, 2, 3, 4]), None)), [vec![4], vec![]]);
+        assert_eq!(positions(&book.keep_offloaded(ran(&[1, 2, 3]), None)), [vec![], vec![2]]);
         assert!(book.take(&[1, 2, 3, 4, 5], |_, _| true).is_none());
     }
 
     /// A request that Dad's PC ran whole, and keeps without its last token.
-    fn ran(history: &[u32]) -> RanElsewhere {
+    fn ran(history: &[u32]) -> Offloaded {
         let position = history.len() as u32 - 1;
-        let kept = Some(WholeKept { position, mark: PrefixHash([position as u8; 16]) });
+        let kept = Some(OffloadKept { position, mark: PrefixHash([position as u8; 16]) });
         let history = Sensitive(history.to_vec());
-        RanElsewhere { peer: PeerId([1; 32]), prompt: 2, history, kept }
+        Offloaded { peer: PeerId([1; 32]), prompt: 2, history, kept }
     }
 
     fn names(unwanted: &Unwanted) -> Vec<u32> {
-        assert!(unwanted.trails.is_empty());
-        unwanted.elsewhere.iter().map(|ran| ran.kept.map_or(0, |kept| kept.position)).collect()
+        assert!(unwanted.entries.is_empty());
+        unwanted.offloaded.iter().map(|ran| ran.kept.map_or(0, |kept| kept.position)).collect()
     }
 
     #[test]
     fn the_device_that_ran_a_deleted_conversation_whole_is_told_of_every_reply() {
-        let book = TrailBook::default();
+        let book = PrefixCache::default();
         let [first, second] = [[1, 2, 3, 4].as_slice(), &[1, 2, 3, 4, 5, 6, 7]];
-        book.keep_elsewhere(ran(first), Some(7));
-        book.keep_elsewhere(ran(&[8, 8, 8]), Some(8));
-        book.keep_elsewhere(ran(second), Some(7));
+        book.keep_offloaded(ran(first), Some(7));
+        book.keep_offloaded(ran(&[8, 8, 8]), Some(8));
+        book.keep_offloaded(ran(second), Some(7));
         assert_eq!(names(&book.forget(7)), [3, 6]);
         assert_eq!(names(&book.forget(7)), [0; 0]);
         // A reply that was under way when the conversation was deleted.
-        assert_eq!(names(&book.keep_elsewhere(ran(second), Some(7))), [6]);
+        assert_eq!(names(&book.keep_offloaded(ran(second), Some(7))), [6]);
         assert_eq!(names(&book.forget(8)), [2]);
     }
 
     #[test]
     fn the_device_of_the_oldest_whole_request_is_told_unless_a_later_one_went_on_with_it() {
-        let book = TrailBook::default();
-        book.keep_elsewhere(ran(&[1, 2, 3, 4]), None);
-        book.keep_elsewhere(ran(&[5, 6, 7, 8, 9]), None);
+        let book = PrefixCache::default();
+        book.keep_offloaded(ran(&[1, 2, 3, 4]), None);
+        book.keep_offloaded(ran(&[5, 6, 7, 8, 9]), None);
         // Goes on behind the first, without its last token.
-        book.keep_elsewhere(ran(&[1, 2, 3, 9, 9, 9, 9]), None);
-        let others = 1..=ELSEWHERE_MAX as u32;
+        book.keep_offloaded(ran(&[1, 2, 3, 9, 9, 9, 9]), None);
+        let others = 1..=OFFLOADED_MAX as u32;
         let told: Vec<u32> = others
-            .flat_map(|other| names(&book.keep_elsewhere(ran(&[70 + other, 1]), None)))
+            .flat_map(|other| names(&book.keep_offloaded(ran(&[70 + other, 1]), None)))
             .collect();
         assert_eq!(told, [4, 6]);
-        assert_eq!(book.kept().elsewhere.len(), ELSEWHERE_MAX);
+        assert_eq!(book.kept().offloaded.len(), OFFLOADED_MAX);
     }
 }

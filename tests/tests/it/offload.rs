@@ -2,7 +2,7 @@
 //! happens to that device. Nothing of them goes to a device that is not own on both sides.
 
 use nook_api::Vitals;
-use nook_api::views::{ChatRole, HouseView, PipelineView, Trust};
+use nook_api::views::{ChatRole, HouseholdView, PipelineView, Trust};
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::{ErrorCode, LayerRange, ModelDigest};
 use nook_link::LinkEvent;
@@ -11,8 +11,9 @@ use nook_testkit::{
     Device, Household, Lender, Node, NodePlan, Replying, Secrets, Signal, Told, Wish,
 };
 use nook_wire::{
-    IdsAssembly, KeptHistory, Kind, Message, WholeAsk, WholeFinish, WholeKept, WholeOffer,
-    WholeOffers, WholeSampling, WholeTokens, WireMessage as _, chunks_of, ids_for_own_device,
+    IdsAssembly, KeptHistory, Kind, Message, OffloadFinish, OffloadKept, OffloadOffer,
+    OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, WireMessage as _, chunks_of,
+    ids_for_own_device,
 };
 
 const ASKING: &str = "Kitchen laptop";
@@ -31,7 +32,7 @@ fn wish(tokens: u32) -> Wish {
     Wish::chat(&[(ChatRole::User, format!("Tell me a story about {CANARY}."))], tokens)
 }
 
-fn takes_whole(view: &HouseView) -> bool {
+fn takes_whole(view: &HouseholdView) -> bool {
     view.devices.iter().any(|device| device.name == FAST && device.takes_whole)
 }
 
@@ -247,8 +248,8 @@ async fn a_device_that_is_busy_with_one_request_takes_no_second() -> anyhow::Res
     Ok(())
 }
 
-fn ask(model: ModelDigest, prompt: u32, tokens_max: u32) -> WholeAsk {
-    let sampling = WholeSampling {
+fn ask(model: ModelDigest, prompt: u32, tokens_max: u32) -> OffloadRequest {
+    let sampling = OffloadSampling {
         seed: 1,
         temperature: 0.0,
         top_k: 40,
@@ -259,18 +260,18 @@ fn ask(model: ModelDigest, prompt: u32, tokens_max: u32) -> WholeAsk {
         frequency_penalty: 0.0,
         presence_penalty: 0.0,
     };
-    WholeAsk { model, prompt, biases: 0, tokens_max, resume: 0, sampling }
+    OffloadRequest { model, prompt, biases: 0, tokens_max, resume: 0, sampling }
 }
 
 /// Asks `node` by hand; the call where it is accepted, else the code.
 async fn asked(
     device: &Device,
     node: &Node,
-    ask: WholeAsk,
+    ask: OffloadRequest,
 ) -> anyhow::Result<Result<Call<Message>, ErrorCode>> {
     let peer = node.view().await?.me.id.parse()?;
     let mut call = device.until_linked(peer).await?.mux().open_call().await?;
-    call.send(Message::WholeAsk(Box::new(ask))).await?;
+    call.send(Message::OffloadRequest(Box::new(ask))).await?;
     match call.recv().await? {
         Message::Opened { position: 0 } => Ok(Ok(call)),
         Message::Error(error) => Ok(Err(error.code)),
@@ -279,7 +280,11 @@ async fn asked(
 }
 
 /// The code of a refusal.
-async fn refusal(device: &Device, node: &Node, ask: WholeAsk) -> anyhow::Result<Option<ErrorCode>> {
+async fn refusal(
+    device: &Device,
+    node: &Node,
+    ask: OffloadRequest,
+) -> anyhow::Result<Option<ErrorCode>> {
     Ok(asked(device, node, ask).await?.err())
 }
 
@@ -305,10 +310,10 @@ async fn the_host_itself_refuses_whole_requests_of_all_but_its_owners_devices() 
         (ask(model, 3, u32::MAX), ErrorCode::TooLong),
         (ask(model, u32::MAX, 3), ErrorCode::BadRequest),
         (ask(model, 1 << 20, 3), ErrorCode::TooLong),
-        (WholeAsk { biases: u32::MAX, ..ask(model, 3, 4) }, ErrorCode::BadRequest),
+        (OffloadRequest { biases: u32::MAX, ..ask(model, 3, 4) }, ErrorCode::BadRequest),
         (
-            WholeAsk {
-                sampling: WholeSampling { top_p: f32::NAN, ..ask(model, 3, 4).sampling },
+            OffloadRequest {
+                sampling: OffloadSampling { top_p: f32::NAN, ..ask(model, 3, 4).sampling },
                 ..ask(model, 3, 4)
             },
             ErrorCode::BadRequest,
@@ -327,7 +332,7 @@ async fn the_host_itself_refuses_whole_requests_of_all_but_its_owners_devices() 
     // And a request that is as it should be.
     let mut call = asked(&device, node, ask(model, 3, 4)).await?.expect("an own device may");
     let (said, finish, kept) = answered(&mut call, &[1, 2, 3]).await?;
-    assert!(said == 4 || finish == WholeFinish::Stop, "{said} tokens");
+    assert!(said == 4 || finish == OffloadFinish::Stop, "{said} tokens");
     assert!(kept.is_some_and(|it| it.position >= 3), "it is told what is kept: {kept:?}");
     node.share(false).await?;
     let refused = refusal(&device, node, ask(model, 3, 4)).await?;
@@ -339,20 +344,20 @@ async fn the_host_itself_refuses_whole_requests_of_all_but_its_owners_devices() 
 async fn answered(
     call: &mut Call<Message>,
     prompt: &[u32],
-) -> anyhow::Result<(usize, WholeFinish, Option<WholeKept>)> {
+) -> anyhow::Result<(usize, OffloadFinish, Option<OffloadKept>)> {
     for chunk in chunks_of(ids_for_own_device(prompt, &[])) {
         call.send(Message::Chunk(chunk)).await?;
     }
     let mut said = 0;
     loop {
         match call.recv().await? {
-            Message::WholeTokens(head) if head.count == 0 => {}
-            Message::WholeTokens(head) => {
+            Message::OffloadTokens(head) if head.count == 0 => {}
+            Message::OffloadTokens(head) => {
                 let mut ids = IdsAssembly::of_tokens(&head)?;
                 let Message::Chunk(chunk) = call.recv().await? else { panic!("no ids came") };
                 said += ids.take(chunk)?.expect("one chunk").ids.len();
             }
-            Message::WholeEnd { finish, kept } => return Ok((said, finish, kept)),
+            Message::OffloadEnd { finish, kept } => return Ok((said, finish, kept)),
             other => panic!("{other:?}"),
         }
     }
@@ -393,7 +398,7 @@ async fn a_request_is_kept_under_the_name_that_its_asker_has_heard_and_else_not_
     let [one, other] = kept[..] else { panic!("no name: {kept:?}") };
     assert!(one.mark != other.mark && unheard.is_some_and(|it| it.position >= 3), "{unheard:?}");
     let link = device.until_linked(peer).await?;
-    for (left, WholeKept { position, mark }) in [(1, other), (0, one)] {
+    for (left, OffloadKept { position, mark }) in [(1, other), (0, one)] {
         link.mux().send(Message::DropKept(KeptHistory { model, position, mark })).await?;
         until_kept(node, left).await?;
     }
@@ -401,9 +406,9 @@ async fn a_request_is_kept_under_the_name_that_its_asker_has_heard_and_else_not_
 }
 
 /// What a device that a test plays was sent, kind by kind, until the node answers something else.
-async fn until_offers(device: &mut Device) -> anyhow::Result<WholeOffers> {
+async fn until_offers(device: &mut Device) -> anyhow::Result<OffloadOffers> {
     loop {
-        if let LinkEvent::Control { message: Message::WholeOffers(offers), .. } =
+        if let LinkEvent::Control { message: Message::OffloadOffers(offers), .. } =
             device.next_event().await?
         {
             return Ok(offers);
@@ -425,7 +430,7 @@ async fn offers_are_told_to_own_devices_and_taken_back() -> anyhow::Result<()> {
     assert_eq!(offers.offers.iter().map(|offer| offer.model).collect::<Vec<_>>(), [model]);
     node.trust(OTHER, Trust::Trusted).await?;
     // What was offered before may have been said once more meanwhile.
-    while until_offers(&mut device).await? != WholeOffers::default() {}
+    while until_offers(&mut device).await? != OffloadOffers::default() {}
     Ok(())
 }
 
@@ -445,7 +450,7 @@ async fn a_helper_that_is_not_own_is_sent_no_whole_request_and_no_ids() -> anyho
     assert!(divided.uses("Attic PC"), "{divided:?}");
     assert_eq!(divided.ids, told.ids);
     let recorded = lender.recorded();
-    let whole = [Kind::WholeOffers, Kind::WholeAsk, Kind::WholeTokens, Kind::WholeEnd];
+    let whole = [Kind::OffloadOffers, Kind::OffloadRequest, Kind::OffloadTokens, Kind::OffloadEnd];
     assert!(!recorded.kinds().iter().any(|kind| whole.contains(kind)), "{:?}", recorded.kinds());
     let ids: Vec<u32> = told.prompt_ids.iter().chain(&told.ids).copied().collect();
     let secrets = Secrets::new()
@@ -465,7 +470,7 @@ async fn offering(node: &Node) -> anyhow::Result<Device> {
     let mut device = Device::start(FAST)?;
     let peer = device.pair_with(node, Trust::Own).await?;
     let link = device.until_linked(peer).await?;
-    let offer = WholeOffer { model, ends_us: Some(1), ends_held: true, load_kb_per_s: None };
+    let offer = OffloadOffer { model, ends_us: Some(1), ends_held: true, load_kb_per_s: None };
     let shard = nook_wire::ShardAdvert {
         model,
         layers: LayerRange::all(6),
@@ -481,19 +486,19 @@ async fn offering(node: &Node) -> anyhow::Result<Device> {
         memory_free_bytes: 1 << 30,
     };
     link.mux().send(Message::Advert(advert)).await?;
-    link.mux().send(Message::WholeOffers(WholeOffers { offers: vec![offer] })).await?;
+    link.mux().send(Message::OffloadOffers(OffloadOffers { offers: vec![offer] })).await?;
     node.until("whole requests may go there", takes_whole).await?;
     Ok(device)
 }
 
 /// The next whole request that the device is asked for, and the call that it came on.
-async fn next_ask(device: &mut Device) -> anyhow::Result<(Call<Message>, Box<WholeAsk>)> {
+async fn next_ask(device: &mut Device) -> anyhow::Result<(Call<Message>, Box<OffloadRequest>)> {
     let mut call = loop {
         if let LinkEvent::IncomingCall { call, .. } = device.next_event().await? {
             break call;
         }
     };
-    let Message::WholeAsk(ask) = call.recv().await? else { panic!("not asked") };
+    let Message::OffloadRequest(ask) = call.recv().await? else { panic!("not asked") };
     Ok((call, ask))
 }
 
@@ -525,7 +530,7 @@ async fn what_a_device_offers_counts_only_while_it_is_own() -> anyhow::Result<()
     let reply = node.reply(&wish(12)).await?;
     let (told, asked) = made_without(&mut device, reply).await?;
     assert!(told.uses(ASKING), "{told:?}");
-    assert!(!asked.contains(&Kind::WholeAsk), "{asked:?}");
+    assert!(!asked.contains(&Kind::OffloadRequest), "{asked:?}");
     Ok(())
 }
 
@@ -543,8 +548,8 @@ async fn check_end_before_ids(
     call.send(Message::Opened { position: 0 }).await?;
     while !matches!(call.recv().await?, Message::Chunk(chunk) if chunk.last) {}
     let positions = ask.prompt;
-    let head = WholeTokens { positions, count: 1, compute_us: 1, queue_us: 1 };
-    call.send(Message::WholeTokens(head)).await?;
+    let head = OffloadTokens { positions, count: 1, compute_us: 1, queue_us: 1 };
+    call.send(Message::OffloadTokens(head)).await?;
     ends(call).await?;
     let (told, _) = made_without(&mut device, reply).await?;
     assert_eq!(told.ids, alone.ids);

@@ -2,7 +2,7 @@
 
 use nook_base::ErrorCode;
 use nook_mux::{CallError, CallReceiver};
-use nook_wire::{IdsAssembly, Message, WholeIds};
+use nook_wire::{IdsAssembly, Message, OffloadIds};
 
 /// Why ids did not come.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum NoIds {
 pub async fn read_ids(
     from: &mut CallReceiver<Message>,
     assembly: Result<IdsAssembly, nook_wire::TensorError>,
-) -> Result<WholeIds, NoIds> {
+) -> Result<OffloadIds, NoIds> {
     let wrong = |error: nook_wire::TensorError| NoIds::Wrong(error.to_string());
     let mut assembly = assembly.map_err(wrong)?;
     loop {
@@ -44,7 +44,7 @@ mod tests {
     use bytes::Bytes;
     use nook_base::tasks::Tasks;
     use nook_mux::Call;
-    use nook_wire::{Chunk, WholeTokens};
+    use nook_wire::{Chunk, OffloadTokens};
 
     use super::*;
     use nook_mux::testing::call;
@@ -58,7 +58,7 @@ mod tests {
             host.send(message.clone()).await.expect("the other side is there");
         }
         host.close(code);
-        let head = WholeTokens { positions: 1, count: 2, compute_us: 1, queue_us: 1 };
+        let head = OffloadTokens { positions: 1, count: 2, compute_us: 1, queue_us: 1 };
         let read = read_ids(asker.receiver(), IdsAssembly::of_tokens(&head)).await;
         tasks.cancel();
         read.map(|read| read.ids.0)

@@ -6,13 +6,13 @@ use nook_pipeline::{AttemptId, Event};
 use nook_plan::Place;
 use nook_wire::{LocalMessage, Message, ResumePoint};
 
-use crate::reply::leg::{self, Leg, LegEvent};
-use crate::reply::walk::Walk;
+use crate::reply::generation::Generation;
+use crate::reply::segment_call::{self, CallEvent, SegmentCall};
 use nook_resources::adverts::barred;
-use nook_resources::shelf::OpenModel;
+use nook_resources::open_models::OpenModel;
 use nook_resources::workers::Workers;
 
-impl Walk {
+impl Generation {
     /// Starts the task that holds a new call.
     pub(super) fn open(
         &mut self,
@@ -22,9 +22,9 @@ impl Walk {
         (dtype, positions_max, resume): (ActivationDtype, u32, Option<ResumePoint>),
     ) {
         let events = self.hear.clone();
-        let (leg, task) = match place {
+        let (call, task) = match place {
             Place::Local => {
-                let (orders, inbox) = leg::orders();
+                let (orders, inbox) = segment_call::orders();
                 let opening = LocalMessage::OpenLocal {
                     session: self.session,
                     part,
@@ -33,27 +33,30 @@ impl Walk {
                     resume,
                 };
                 let (workers, model) = (self.workers.clone(), self.model.clone());
-                let task = self.tasks.spawn_until_cancelled("local-leg", async move {
+                let task = self.tasks.spawn_until_cancelled("local-call", async move {
                     match local_call(&workers, &model, part).await {
-                        Ok(call) => leg::hold(attempt, call, opening.into(), inbox, events).await,
+                        Ok(call) => {
+                            segment_call::hold(attempt, call, opening.into(), inbox, events).await
+                        }
                         Err((code, sentence)) => {
                             let event = Event::Failed { attempt, code, sentence };
-                            let _ = events.send(LegEvent::Pipeline(event)).await;
+                            let _ = events.send(CallEvent::Pipeline(event)).await;
                         }
                     }
                 });
-                (Leg::Local { orders, head: part.head }, task)
+                (SegmentCall::Local { orders, head: part.head }, task)
             }
             Place::Peer(peer) => {
-                let (orders, inbox) = leg::orders();
+                let (orders, inbox) = segment_call::orders();
                 let opening = self.opening(attempt, (peer, part), (dtype, positions_max, resume));
-                let (links, book) = (self.links.clone(), self.teller.book.clone());
-                let task = self.tasks.spawn_until_cancelled("peer-leg", async move {
+                let (links, book) = (self.links.clone(), self.sink.book.clone());
+                let task = self.tasks.spawn_until_cancelled("peer-call", async move {
                     let revoked = barred(book, peer);
                     let held = async {
                         match peer_call(&links, peer).await {
                             Some(call) => {
-                                leg::hold(attempt, call, opening, inbox, events.clone()).await;
+                                segment_call::hold(attempt, call, opening, inbox, events.clone())
+                                    .await;
                                 None
                             }
                             None => Some(Event::Lost { attempt }),
@@ -64,14 +67,14 @@ impl Walk {
                         () = revoked => Some(no_longer_trusted(attempt)),
                     };
                     if let Some(event) = last {
-                        let _ = events.send(LegEvent::Pipeline(event)).await;
+                        let _ = events.send(CallEvent::Pipeline(event)).await;
                     }
                 });
-                (Leg::Peer(orders), task)
+                (SegmentCall::Peer(orders), task)
             }
         };
         self.handovers.opened(attempt, place, part);
-        self.legs.insert(attempt, (leg, task));
+        self.calls.insert(attempt, (call, task));
     }
 }
 

@@ -26,7 +26,7 @@ const PATIENCE_MORE: Duration = Duration::from_micros(300);
 
 /// The conversations that decode.
 #[derive(Debug, Default)]
-pub(crate) struct Company {
+pub(crate) struct BatchWindow {
     members: Vec<Member>,
 }
 
@@ -40,7 +40,7 @@ struct Member {
     away: Option<Duration>,
 }
 
-impl Company {
+impl BatchWindow {
     /// A decode step was answered at `now`.
     pub(crate) fn answered(&mut self, who: u64, part: ModelPart, now: Instant) {
         let away = match self.members.iter().position(|member| member.who == who) {
@@ -96,61 +96,61 @@ mod tests {
     }
 
     /// Two conversations, of which the other is usually away for `away`.
-    fn pair(away: Duration) -> (Company, Instant) {
-        let (mut company, start) = (Company::default(), clock::now());
+    fn pair(away: Duration) -> (BatchWindow, Instant) {
+        let (mut batch_window, start) = (BatchWindow::default(), clock::now());
         for who in [1, 2] {
-            company.answered(who, part(4), start);
+            batch_window.answered(who, part(4), start);
         }
-        company.came(1, start + MS);
-        company.came(2, start + away);
+        batch_window.came(1, start + MS);
+        batch_window.came(2, start + away);
         let now = start + away + PASS;
-        company.answered(1, part(4), now);
-        company.answered(2, part(4), now);
-        company.came(1, now + MS);
-        (company, now)
+        batch_window.answered(1, part(4), now);
+        batch_window.answered(2, part(4), now);
+        batch_window.came(1, now + MS);
+        (batch_window, now)
     }
 
     #[test]
     fn somebody_who_is_soon_back_is_waited_for_and_not_for_long() {
-        let (mut company, now) = pair(2 * MS);
-        let end = company.expected(part(4), PASS, now + MS).unwrap();
+        let (mut batch_window, now) = pair(2 * MS);
+        let end = batch_window.expected(part(4), PASS, now + MS).unwrap();
         assert_eq!(end, now + 4 * MS + PATIENCE_MORE);
-        assert_eq!(company.expected(part(4), PASS, end), None, "it did not come in time");
-        assert_eq!(company.expected(part(5), PASS, now + MS), None, "another part");
-        company.came(2, now + 3 * MS);
-        assert_eq!(company.expected(part(4), PASS, now + 3 * MS), None, "all are here");
+        assert_eq!(batch_window.expected(part(4), PASS, end), None, "it did not come in time");
+        assert_eq!(batch_window.expected(part(5), PASS, now + MS), None, "another part");
+        batch_window.came(2, now + 3 * MS);
+        assert_eq!(batch_window.expected(part(4), PASS, now + 3 * MS), None, "all are here");
     }
 
     #[test]
     fn whoever_is_long_away_is_not_waited_for() {
-        let (company, now) = pair(21 * MS);
-        assert_eq!(company.expected(part(4), PASS, now + MS), None);
+        let (batch_window, now) = pair(21 * MS);
+        assert_eq!(batch_window.expected(part(4), PASS, now + MS), None);
         // A pass of twice the time may wait as long as half of it.
-        assert_eq!(company.expected(part(4), 2 * PASS, now + MS), Some(now + PASS));
+        assert_eq!(batch_window.expected(part(4), 2 * PASS, now + MS), Some(now + PASS));
     }
 
     #[test]
     fn nobody_waits_alone_or_for_somebody_unknown() {
-        let (mut company, start) = (Company::default(), clock::now());
+        let (mut batch_window, start) = (BatchWindow::default(), clock::now());
         for step in 1..10 {
             let now = start + step * PASS;
-            company.came(1, now);
-            assert_eq!(company.expected(part(4), PASS, now), None);
-            company.answered(1, part(4), now + MS);
+            batch_window.came(1, now);
+            assert_eq!(batch_window.expected(part(4), PASS, now), None);
+            batch_window.answered(1, part(4), now + MS);
         }
-        company.answered(2, part(4), start);
-        company.came(1, start + MS);
-        assert_eq!(company.expected(part(4), PASS, start + MS), None);
+        batch_window.answered(2, part(4), start);
+        batch_window.came(1, start + MS);
+        assert_eq!(batch_window.expected(part(4), PASS, start + MS), None);
     }
 
     #[test]
     fn no_more_are_remembered_than_the_limit() {
-        let (mut company, start) = (Company::default(), clock::now());
+        let (mut batch_window, start) = (BatchWindow::default(), clock::now());
         for who in 0..200 {
-            company.answered(who, part(4), start);
+            batch_window.answered(who, part(4), start);
         }
-        assert_eq!(company.members.len(), MEMBERS_MAX);
-        company.answered(199, part(4), start);
-        assert_eq!(company.members.len(), MEMBERS_MAX);
+        assert_eq!(batch_window.members.len(), MEMBERS_MAX);
+        batch_window.answered(199, part(4), start);
+        assert_eq!(batch_window.members.len(), MEMBERS_MAX);
     }
 }

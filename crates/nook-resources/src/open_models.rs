@@ -5,7 +5,8 @@
 //! waits for it, and it is open for the next one where nobody does any more. Weights are the
 //! workers'.
 //!
-//! With a model goes what its replies have left, which its hosts are to be told ([`Shelf::new`]). A
+//! With a model goes what its replies have left, which its hosts are to be told
+//! ([`OpenModelCache::new`]). A
 //! file that only lies elsewhere, or has another name, is the same model.
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use nook_text::{ChatTemplate, GrammarError, Grammars, Tokenizer};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use crate::trails::{TrailBook, Unwanted};
+use crate::prefix_cache::{PrefixCache, Unwanted};
 use nook_api::NodeError;
 
 /// Models kept open; the one that was asked for longest ago goes when another comes.
@@ -60,12 +61,12 @@ pub struct OpenModel {
     /// The vocabulary laid out for grammars, once a reply must have a form.
     grammars: OnceLock<Result<Grammars, GrammarError>>,
     /// What its last replies left with the workers that made them.
-    pub trails: Arc<TrailBook>,
+    pub prefix_cache: Arc<PrefixCache>,
 }
 
-/// The models that are open. Cloning gives another handle to the same shelf.
+/// The models that are open. Cloning gives another handle to the same cache.
 #[derive(Debug, Clone)]
-pub struct Shelf {
+pub struct OpenModelCache {
     /// The one that was asked for longest ago first.
     // Guards a short list; never held across an await or a read.
     open: Arc<Mutex<Vec<Arc<OpenModel>>>>,
@@ -157,8 +158,8 @@ type Turn = Arc<tokio::sync::Mutex<()>>;
 /// What the models that are not open any more have left.
 type Left = Vec<(ModelDigest, Unwanted)>;
 
-impl Shelf {
-    /// An empty shelf. What goes with a model that makes room comes out of `left`.
+impl OpenModelCache {
+    /// An empty cache. What goes with a model that makes room comes out of `left`.
     pub fn new(left: mpsc::Sender<(ModelDigest, Unwanted)>) -> Self {
         Self { open: Arc::default(), turns: Arc::default(), left }
     }
@@ -173,21 +174,21 @@ impl Shelf {
         if let Some(open) = self.known(&listed) {
             return Ok(open);
         }
-        let shelf = self.clone();
+        let open_models = self.clone();
         let opening = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            shelf.read(listed)
+            open_models.read(listed)
         });
         opening.await.map_err(|_| NodeError::from(ErrorCode::BadModel))?
     }
 
-    /// Opens `listed` and puts it on the shelf. Not on the runtime.
+    /// Opens `listed` and puts it into the cache. Not on the runtime.
     fn read(&self, listed: Listed) -> Result<Arc<OpenModel>, NodeError> {
         let read = async |path: PathBuf| OpenModel::read(listed.clone(), &path);
         let opened = Handle::current().block_on(listed.path.with(read))?;
         let (opened, left) = put(&mut self.models(), opened);
         for (digest, unwanted) in left {
-            // A house that is leaving takes its workers and links along.
+            // A node that is leaving takes its workers and links along.
             let _ = self.left.blocking_send((digest, unwanted));
         }
         Ok(opened)
@@ -203,7 +204,7 @@ impl Shelf {
     /// A kept conversation was deleted: nothing of it is gone on with. What its replies left of
     /// each model.
     pub fn forget(&self, conversation: i64) -> Left {
-        self.left(|trails| trails.forget(conversation))
+        self.left(|prefix_cache| prefix_cache.forget(conversation))
     }
 
     /// What has a part on devices that may not compute any more, or words on those that may not see
@@ -213,19 +214,19 @@ impl Shelf {
         may_compute: impl Fn(PeerId) -> bool,
         may_see: impl Fn(PeerId) -> bool,
     ) -> Left {
-        self.left(|trails| trails.revoke(&may_compute, &may_see))
+        self.left(|prefix_cache| prefix_cache.revoke(&may_compute, &may_see))
     }
 
     /// Only these models are on the list still. What the replies of the others have left.
     pub fn keep_only(&self, is_listed: impl Fn(ModelDigest) -> bool) -> Left {
         let mut models = self.models();
         let gone = models.extract_if(.., |model| !is_listed(model.listed.digest));
-        gone.map(|model| (model.listed.digest, model.trails.close())).collect()
+        gone.map(|model| (model.listed.digest, model.prefix_cache.close())).collect()
     }
 
-    fn left(&self, of: impl Fn(&TrailBook) -> Unwanted) -> Left {
+    fn left(&self, of: impl Fn(&PrefixCache) -> Unwanted) -> Left {
         let models = self.models();
-        let left = models.iter().map(|model| (model.listed.digest, of(&model.trails)));
+        let left = models.iter().map(|model| (model.listed.digest, of(&model.prefix_cache)));
         left.filter(|(_, unwanted)| !unwanted.is_empty()).collect()
     }
 
@@ -242,9 +243,9 @@ impl Shelf {
     }
 }
 
-/// Puts a model on the shelf. Who has opened it meanwhile was quicker; one of the same digest that
-/// lay elsewhere gives what its replies have left. What those of a model that makes room have left
-/// comes back.
+/// Puts a model into the cache. Who has opened it meanwhile was quicker; one of the same digest
+/// that lay elsewhere gives what its replies have left. What those of a model that makes room have
+/// left comes back.
 fn put(models: &mut Vec<Arc<OpenModel>>, mut opened: OpenModel) -> (Arc<OpenModel>, Left) {
     let same = |model: &Arc<OpenModel>| model.listed.digest == opened.listed.digest;
     if let Some(at) = models.iter().position(same) {
@@ -253,11 +254,11 @@ fn put(models: &mut Vec<Arc<OpenModel>>, mut opened: OpenModel) -> (Arc<OpenMode
             models.push(known.clone());
             return (known, Left::new());
         }
-        opened.trails = known.trails.clone();
+        opened.prefix_cache = known.prefix_cache.clone();
     }
     let beyond = (models.len() + 1).saturating_sub(OPEN_MODELS_MAX);
     let gone = models.drain(..beyond);
-    let left = gone.map(|model| (model.listed.digest, model.trails.close())).collect();
+    let left = gone.map(|model| (model.listed.digest, model.prefix_cache.close())).collect();
     let opened = Arc::new(opened);
     models.push(opened.clone());
     (opened, left)
@@ -275,8 +276,8 @@ impl OpenModel {
             tracing::info!(model = listed.name, form, "the model brings no chat template");
         }
         let shape = file.shape().clone();
-        let (tokenizer, trails) = (Arc::new(tokenizer), Arc::default());
-        Ok(Self { listed, shape, tokenizer, template, grammars: OnceLock::new(), trails })
+        let (tokenizer, prefix_cache) = (Arc::new(tokenizer), Arc::default());
+        Ok(Self { listed, shape, tokenizer, template, grammars: OnceLock::new(), prefix_cache })
     }
 
     /// What holds replies to a form. The first call takes a good part of a second for a large
@@ -310,17 +311,20 @@ mod tests {
     #[tokio::test]
     async fn a_model_whose_asker_has_left_is_opened_once_for_the_next_one() {
         let (left, _gone) = mpsc::channel(1);
-        let shelf = Shelf::new(left);
-        let begun = pin!(shelf.open(ember("ember"))).poll(&mut Context::from_waker(Waker::noop()));
+        let open_models = OpenModelCache::new(left);
+        let begun =
+            pin!(open_models.open(ember("ember"))).poll(&mut Context::from_waker(Waker::noop()));
         assert!(begun.is_pending(), "it takes a while");
-        // Its turn is over when it is on the shelf.
-        let turn = shelf.turn(ember("ember").digest).lock_owned().await;
-        let open = shelf.known(&ember("ember")).expect("it was opened all the same");
+        // Its turn is over when it is in the cache.
+        let turn = open_models.turn(ember("ember").digest).lock_owned().await;
+        let open = open_models.known(&ember("ember")).expect("it was opened all the same");
         drop(turn);
-        let again = shelf.open(ember("ember")).await.unwrap();
+        let again = open_models.open(ember("ember")).await.unwrap();
         assert!(Arc::ptr_eq(&open, &again));
-        let renamed = shelf.open(ember("coal")).await.unwrap();
-        assert!(!Arc::ptr_eq(&open, &renamed) && Arc::ptr_eq(&open.trails, &renamed.trails));
+        let renamed = open_models.open(ember("coal")).await.unwrap();
+        assert!(
+            !Arc::ptr_eq(&open, &renamed) && Arc::ptr_eq(&open.prefix_cache, &renamed.prefix_cache)
+        );
     }
 
     #[tokio::test]

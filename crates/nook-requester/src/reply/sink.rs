@@ -1,4 +1,4 @@
-//! What a walk tells its door: names for ids, routes for people, the numbers at the end.
+//! What a generation tells its door: names for ids, routes for people, the numbers at the end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,8 +19,8 @@ use nook_api::views::{
 };
 use nook_api::{PieceLogprobs, ReplyPiece};
 use nook_resources::adverts::AdvertBook;
-use nook_resources::shelf::Listed;
-use nook_resources::trails::Unwanted;
+use nook_resources::open_models::Listed;
+use nook_resources::prefix_cache::Unwanted;
 
 /// Who is "this device" in a route.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub struct Me {
 
 /// The door's end of a reply, and what was told so far.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct ReplySink {
     /// Tells this reply from others inside the house; drawn at random.
     pub(crate) number: u64,
     /// What answers.
@@ -54,7 +54,7 @@ pub(crate) struct Teller {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReaderLeft;
 
-impl Teller {
+impl ReplySink {
     /// Hands an event over; a slow reader slows the reply, one that takes nothing for
     /// [`READER_STALL_LIMIT`] ends it.
     pub(crate) async fn tell(&self, event: ReplyEvent, ids: Vec<u32>) -> Result<(), ReaderLeft> {
@@ -187,14 +187,14 @@ impl Teller {
         &self,
         model: ModelDigest,
         route: impl Iterator<Item = Segment>,
-        gains: NormBounds,
+        norm_bounds: NormBounds,
     ) {
         let peer = |segment: Segment| match segment.place {
             Place::Peer(peer) => Some(peer),
             Place::Local => None,
         };
         let peers = route.filter_map(peer).collect();
-        self.tell_house(Note::SeenThrough { model, peers, gains }).await;
+        self.tell_house(Note::SeenThrough { model, peers, norm_bounds }).await;
     }
 
     /// Where the reply will be computed, and why: for the owner and the log.

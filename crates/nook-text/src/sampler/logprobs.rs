@@ -6,21 +6,21 @@
 use nook_base::Sensitive;
 
 /// Most alternatives of one token; OpenAI allows 20.
-pub const ODDS_MAX: usize = 20;
+pub const LOGPROBS_MAX: usize = 20;
 
-/// The odds of one chosen token.
+/// The logprobs of one chosen token.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TokenOdds {
+pub struct TokenLogprobs {
     /// Natural logarithm of the chosen token's probability.
     pub chosen: f32,
     /// The likeliest tokens, best first, each with its logarithm; ties go to the lower id.
     pub top: Sensitive<Vec<(u32, f32)>>,
 }
 
-/// The odds of token `id` under `logits`, with the `top` likeliest tokens (at most [`ODDS_MAX`]).
-/// `None` for an id without a logit, and when no logit is a number.
+/// The logprobs of token `id` under `logits`, with the `top` likeliest tokens (at most
+/// [`LOGPROBS_MAX`]). `None` for an id without a logit, and when no logit is a number.
 #[must_use]
-pub fn odds(logits: &[f32], id: u32, top: usize) -> Option<TokenOdds> {
+pub fn logprobs(logits: &[f32], id: u32, top: usize) -> Option<TokenLogprobs> {
     let own = *logits.get(id as usize)?;
     let best = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     if !best.is_finite() {
@@ -31,7 +31,7 @@ pub fn odds(logits: &[f32], id: u32, top: usize) -> Option<TokenOdds> {
     #[expect(clippy::cast_possible_truncation, reason = "a logarithm needs no more digits")]
     let of = |logit: f32| (f64::from(logit) - whole) as f32;
     let mut likeliest: Vec<(u32, f32)> = Vec::new();
-    let keep = top.min(ODDS_MAX);
+    let keep = top.min(LOGPROBS_MAX);
     for (other, &logit) in (0_u32..).zip(logits) {
         let least = likeliest.last().map_or(f32::NEG_INFINITY, |(_, least)| *least);
         if likeliest.len() == keep && logit <= least {
@@ -42,7 +42,7 @@ pub fn odds(logits: &[f32], id: u32, top: usize) -> Option<TokenOdds> {
         likeliest.truncate(keep);
     }
     let top = likeliest.into_iter().map(|(other, logit)| (other, of(logit))).collect();
-    Some(TokenOdds { chosen: of(own), top: Sensitive(top) })
+    Some(TokenLogprobs { chosen: of(own), top: Sensitive(top) })
 }
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ mod tests {
     fn odds_are_logarithms_of_the_models_own_probabilities() {
         // Probabilities 0.5, 0.3, 0.15, 0.05, all logits moved by the same amount.
         let logits = [0.15_f32, 0.5, 0.05, 0.3].map(|share| share.ln() + 7.0);
-        let found = odds(&logits, 2, 2).unwrap();
+        let found = logprobs(&logits, 2, 2).unwrap();
         assert!((found.chosen.exp() - 0.05).abs() < 1e-5, "{found:?}");
         let ids: Vec<u32> = found.top.iter().map(|(id, _)| *id).collect();
         let shares: f32 = found.top.iter().map(|(_, log)| log.exp()).sum();
@@ -63,11 +63,11 @@ mod tests {
 
     #[test]
     fn ties_go_to_the_lower_id_and_impossible_tokens_stay_impossible() {
-        let found = odds(&[1.0, 1.0, f32::NEG_INFINITY, 1.0], 2, 2).unwrap();
+        let found = logprobs(&[1.0, 1.0, f32::NEG_INFINITY, 1.0], 2, 2).unwrap();
         assert_eq!(found.chosen, f32::NEG_INFINITY);
         assert_eq!(found.top.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0, 1]);
-        assert_eq!(odds(&[0.0], 1, 1), None);
-        assert_eq!(odds(&[f32::NEG_INFINITY], 0, 1), None);
-        assert!(odds(&[0.0; 4], 0, 0).unwrap().top.is_empty());
+        assert_eq!(logprobs(&[0.0], 1, 1), None);
+        assert_eq!(logprobs(&[f32::NEG_INFINITY], 0, 1), None);
+        assert!(logprobs(&[0.0; 4], 0, 0).unwrap().top.is_empty());
     }
 }

@@ -7,12 +7,12 @@ use crate::compute::Compute;
 
 /// What every call of this worker shares.
 #[derive(Debug, Clone)]
-pub(crate) struct Room {
+pub(crate) struct WorkerState {
     pub(crate) compute: Compute,
     pub(crate) account: Account,
 }
 
-impl Room {
+impl WorkerState {
     /// Frees all that is in memory and not in use.
     pub(crate) async fn release_all(&self) {
         self.account.free_parked();

@@ -7,27 +7,27 @@
 use std::time::Instant;
 
 use nook_base::PeerId;
-use nook_plan::{Because, Decision, NoPlan, Plan, Prediction, Walk};
+use nook_plan::{Because, Decision, Execution, NoPlan, Plan, Prediction};
 use nook_store::Pooling;
 
 use super::Question;
 use nook_resources::adverts::AdvertBook;
 
-/// A whole request elsewhere.
+/// A whole request offload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WholeChoice {
+pub(crate) struct OffloadChoice {
     pub(crate) peer: PeerId,
     /// What it was predicted to take; absent where it was chosen whatever it takes.
     pub(crate) prediction: Option<Prediction>,
 }
 
-impl WholeChoice {
+impl OffloadChoice {
     fn of(plan: &Plan) -> Option<Self> {
-        match &plan.walk {
-            Walk::Whole(whole) => {
+        match &plan.execution {
+            Execution::Offload(whole) => {
                 Some(Self { peer: whole.peer(), prediction: Some(plan.prediction) })
             }
-            Walk::Route(_) => None,
+            Execution::Route(_) => None,
         }
     }
 }
@@ -39,16 +39,16 @@ impl Question {
         planned: &Result<Decision, NoPlan>,
         book: &AdvertBook,
         now: Instant,
-    ) -> Option<WholeChoice> {
+    ) -> Option<OffloadChoice> {
         let decision = planned.as_ref().ok();
         match self.pooling {
-            Pooling::WhenFaster => WholeChoice::of(&decision?.plan),
+            Pooling::WhenFaster => OffloadChoice::of(&decision?.plan),
             // The fastest, if that is known, else the first that would do it.
             Pooling::Always => {
                 let fastest = decision.and_then(|decision| decision.whole.as_ref());
-                fastest.and_then(WholeChoice::of).or_else(|| {
+                fastest.and_then(OffloadChoice::of).or_else(|| {
                     let mut able = book.own.keys().filter(|peer| self.is_able(**peer, book, now));
-                    able.next().map(|peer| WholeChoice { peer: *peer, prediction: None })
+                    able.next().map(|peer| OffloadChoice { peer: *peer, prediction: None })
                 })
             }
         }
@@ -57,7 +57,7 @@ impl Question {
     /// Why everything goes to that device, and what that means, in words.
     pub(super) fn because_whole(
         &self,
-        whole: &WholeChoice,
+        whole: &OffloadChoice,
         planned: &Result<Decision, NoPlan>,
         book: &AdvertBook,
     ) -> String {

@@ -15,7 +15,7 @@ import type { TroubleView } from "./TroubleView";
 /**
  * The whole house as a window sees it.
  */
-export type HouseView = { 
+export type HouseholdView = { 
 /**
  * This device.
  */

@@ -2,12 +2,12 @@
 //! whole, which layers it would like to be held or holds itself, and what is not to be kept any
 //! more.
 //!
-//! The house loop [posts](Bulletins::post) what holds from now on. One task for each link takes it
-//! to the connection, in the order in which it was posted. What was overtaken before the connection
-//! had room is not said any more: of adverts and offers only the newest waits there, of wishes and
-//! their answers the newest for each model. So a burst of changes is a few messages, and no old
-//! word ever follows a newer one. Were each word sent by a task of its own, "I share nothing" could
-//! come behind "I share this", and would count until the next advert.
+//! The node's event loop [posts](Outbox::post) what holds from now on. One task for each link takes
+//! it to the connection, in the order in which it was posted. What was overtaken before the
+//! connection had room is not said any more: of adverts and offers only the newest waits there, of
+//! wishes and their answers the newest for each model. So a burst of changes is a few messages, and
+//! no old word ever follows a newer one. Were each word sent by a task of its own, "I share
+//! nothing" could come behind "I share this", and would count until the next advert.
 //!
 //! Each DROP KEPT names something else, so all of them are said. What a link could not be rid of,
 //! and what is dropped while there is none, waits for the next one. A connection that has taken a
@@ -46,7 +46,7 @@ const BREATH: Duration = Duration::from_millis(20);
 
 /// What is said on each link. At most one board for each linked device.
 #[derive(Debug, Default)]
-pub(crate) struct Bulletins {
+pub(crate) struct Outbox {
     linked: BTreeMap<PeerId, Linked>,
     /// What paired devices without a link are to drop; at most [`WORDS_MAX`] each, as on a board.
     owed: BTreeMap<PeerId, VecDeque<KeptHistory>>,
@@ -87,7 +87,7 @@ struct Word {
     message: Message,
 }
 
-impl Bulletins {
+impl Outbox {
     /// A device is linked. Nothing has been said on this link; what it is still to drop comes back,
     /// for whoever knows whether it understands that.
     #[must_use]
@@ -100,7 +100,7 @@ impl Bulletins {
         self.gone(peer);
         let (board, over) = (Arc::<Board>::default(), CancellationToken::new());
         let saying = say(mux.clone(), board.clone(), over.clone());
-        tasks.spawn_until_cancelled("bulletins", saying);
+        tasks.spawn_until_cancelled("outbox", saying);
         self.linked.insert(peer, Linked { mux, board, _over: over.drop_guard() });
         self.owed.remove(&peer).unwrap_or_default()
     }

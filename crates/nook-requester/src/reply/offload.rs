@@ -1,10 +1,11 @@
 //! A reply that another device of the same person makes whole: this side of it.
 //!
-//! [`Elsewhere`] asks, tells what comes, and ends the reply; token ids, text and stop strings are
-//! kept here as in any walk. Where the device refuses, hangs or is lost, or may not see words any
-//! more, the reply goes on from the tokens so far in an ordinary walk, which [`Begun`] takes over:
-//! what was told is told once, and the sampler goes on where that device's would have. The ids
-//! leave in one place, [`Elsewhere::ask`], behind the gate's proof and the host's own consent.
+//! [`Offload`] asks, tells what comes, and ends the reply; token ids, text and stop strings are
+//! kept here as in any generation. Where the device refuses, hangs or is lost, or may not see words
+//! any more, the reply goes on from the tokens so far in an ordinary generation, which [`Begun`]
+//! takes over: what was told is told once, and the sampler goes on where that device's would have.
+//! The ids leave in one place, [`Offload::ask`], behind the gate's proof and the host's own
+//! consent.
 //!
 //! That device keeps what it has computed only where it has said the end and this one knows by what
 //! name: then the call is closed in order, after every other end it is cancelled.
@@ -19,18 +20,18 @@ use nook_text::{ReplyText, Sampler};
 use nook_trust::Admitted;
 use nook_trust::purpose::RemoteWhole;
 use nook_wire::{
-    IdsAssembly, Message, WholeAsk, WholeFinish, WholeKept, WholeSampling, WholeTokens, chunks_of,
-    ids_for_own_device,
+    IdsAssembly, Message, OffloadFinish, OffloadKept, OffloadRequest, OffloadSampling,
+    OffloadTokens, chunks_of, ids_for_own_device,
 };
 
 use crate::choice::everything_on;
 use crate::machine::records::{Note, Suspicion};
-use crate::reply::telling::ReaderLeft;
-use crate::reply::walk::WalkSetup;
+use crate::reply::generation::GenerationSetup;
+use crate::reply::sink::ReaderLeft;
 use nook_api::views::{FinishReason, ReplyEvent, RouteView, WrongResult};
 use nook_resources::adverts::own_no_more;
-use nook_resources::trails::RanElsewhere;
-use nook_resources::whole_ids::{NoIds, read_ids};
+use nook_resources::offload_ids::{NoIds, read_ids};
+use nook_resources::prefix_cache::Offloaded;
 
 /// Longest wait for the host to say whether it takes the request. It opens no more than a header
 /// for that.
@@ -64,7 +65,7 @@ pub(crate) struct Given {
     pub(crate) prediction: Option<Prediction>,
 }
 
-/// A reply that was begun elsewhere and goes on here.
+/// A reply that was begun offload and goes on here.
 #[derive(Debug)]
 pub(crate) struct Begun {
     /// Tokens of the prompt; what follows them in `Ready::ids` is reply.
@@ -101,8 +102,8 @@ enum Fault {
 }
 
 /// One reply that another device makes.
-struct Elsewhere<'a> {
-    setup: &'a mut WalkSetup,
+struct Offload<'a> {
+    setup: &'a mut GenerationSetup,
     given: Given,
     text: Option<ReplyText>,
     /// Tokens of the reply so far.
@@ -114,18 +115,18 @@ struct Elsewhere<'a> {
     told: bool,
     /// Whether the host has said the end, and what it keeps.
     ended: bool,
-    kept: Option<WholeKept>,
+    kept: Option<OffloadKept>,
 }
 
 /// Lets another device make the reply, where that was chosen; what is left to do here goes on in a
-/// walk with the changed `setup`. `false`: nothing is left.
-pub(crate) async fn give_away(setup: &mut WalkSetup) -> bool {
+/// generation with the changed `setup`. `false`: nothing is left.
+pub(crate) async fn give_away(setup: &mut GenerationSetup) -> bool {
     let Some(given) = setup.whole.take() else { return true };
-    let mut elsewhere = Elsewhere::new(setup, given);
-    match elsewhere.run().await {
+    let mut offload = Offload::new(setup, given);
+    match offload.run().await {
         End::Whole(finish) => {
             // The reader may have left meanwhile; then there is nobody to tell.
-            let _ = elsewhere.done(finish).await;
+            let _ = offload.done(finish).await;
             false
         }
         End::Left => false,
@@ -135,19 +136,19 @@ pub(crate) async fn give_away(setup: &mut WalkSetup) -> bool {
                 code: code.name().to_owned(),
                 sentence: code.sentence().to_owned(),
             };
-            let _ = elsewhere.setup.teller.tell(event, Vec::new()).await;
+            let _ = offload.setup.sink.tell(event, Vec::new()).await;
             false
         }
         End::Without(fault) => {
-            elsewhere.note(&fault).await;
-            elsewhere.hand_over();
+            offload.note(&fault).await;
+            offload.hand_over();
             true
         }
     }
 }
 
-impl<'a> Elsewhere<'a> {
-    fn new(setup: &'a mut WalkSetup, given: Given) -> Self {
+impl<'a> Offload<'a> {
+    fn new(setup: &'a mut GenerationSetup, given: Given) -> Self {
         let ready = &setup.ready;
         let tokenizer = setup.model.tokenizer.clone();
         let text = ReplyText::new(tokenizer, ready.opening, ready.stops.clone());
@@ -182,8 +183,8 @@ impl<'a> Elsewhere<'a> {
             return End::Without(Fault::Lost);
         };
         let leaving = self.setup.tasks.token().clone();
-        let reader = self.setup.teller.events.clone();
-        let book = self.setup.teller.book.clone();
+        let reader = self.setup.sink.events.clone();
+        let book = self.setup.sink.book.clone();
         let end = tokio::select! {
             biased;
             () = leaving.cancelled() => End::Cancelled,
@@ -207,7 +208,7 @@ impl<'a> Elsewhere<'a> {
     /// The request and what comes of it.
     async fn ask(&mut self, call: &mut Call<Message>) -> Result<FinishReason, End> {
         let (ask, biases) = self.question();
-        send(Message::WholeAsk(Box::new(ask)), call).await?;
+        send(Message::OffloadRequest(Box::new(ask)), call).await?;
         match self.next(call, ACCEPT_LIMIT).await? {
             Message::Opened { .. } => {}
             other => return Err(out_of_turn(other)),
@@ -215,7 +216,7 @@ impl<'a> Elsewhere<'a> {
         let route = self.route();
         let prompt_tokens = u32::try_from(self.setup.ready.ids.len()).unwrap_or(u32::MAX);
         let started = ReplyEvent::Started { prompt_tokens, route };
-        self.setup.teller.tell(started, Vec::new()).await?;
+        self.setup.sink.tell(started, Vec::new()).await?;
         self.told = true;
         let ids = ids_for_own_device(&self.setup.ready.ids, &biases);
         self.done.bytes_out = ids.len() as u64;
@@ -226,16 +227,16 @@ impl<'a> Elsewhere<'a> {
         let mut limit = self.first_limit();
         loop {
             match self.next(call, limit).await? {
-                Message::WholeTokens(head) => match self.take(&head, call).await? {
+                Message::OffloadTokens(head) => match self.take(&head, call).await? {
                     Some(FinishReason::Length) => return Ok(self.hear_end(call).await),
                     Some(finish) => return Ok(finish),
                     None => {}
                 },
-                Message::WholeEnd { finish, kept } => {
+                Message::OffloadEnd { finish, kept } => {
                     (self.ended, self.kept) = (true, kept);
                     return Ok(match finish {
-                        WholeFinish::Stop => FinishReason::Stop,
-                        WholeFinish::Length => FinishReason::Length,
+                        OffloadFinish::Stop => FinishReason::Stop,
+                        OffloadFinish::Length => FinishReason::Length,
                     });
                 }
                 other => return Err(out_of_turn(other)),
@@ -245,16 +246,16 @@ impl<'a> Elsewhere<'a> {
     }
 
     /// The head of the request, and the biases that go with its ids.
-    fn question(&self) -> (WholeAsk, Vec<(u32, f32)>) {
+    fn question(&self) -> (OffloadRequest, Vec<(u32, f32)>) {
         let ready = &self.setup.ready;
         let biases: Vec<(u32, f32)> = ready.sampler.biases().collect();
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        let ask = WholeAsk {
+        let ask = OffloadRequest {
             model: self.setup.model.listed.digest,
             prompt: count(ready.ids.len()),
             biases: count(biases.len()),
             tokens_max: ready.tokens_max,
-            resume: self.setup.model.trails.known_elsewhere(self.peer(), &ready.ids),
+            resume: self.setup.model.prefix_cache.known_offloaded(self.peer(), &ready.ids),
             sampling: sampling(&ready.sampler),
         };
         (ask, biases)
@@ -274,7 +275,7 @@ impl<'a> Elsewhere<'a> {
     /// The reply is as long as it may be, and the host knows it too: what it says behind the last
     /// token is what it keeps.
     async fn hear_end(&mut self, call: &mut Call<Message>) -> FinishReason {
-        if let Ok(Message::WholeEnd { kept, .. }) = self.next(call, END_LIMIT).await {
+        if let Ok(Message::OffloadEnd { kept, .. }) = self.next(call, END_LIMIT).await {
             (self.ended, self.kept) = (true, kept);
         }
         FinishReason::Length
@@ -289,7 +290,7 @@ impl<'a> Elsewhere<'a> {
     /// Tells tokens that have come. What ends the reply, if one of them does.
     async fn take(
         &mut self,
-        head: &WholeTokens,
+        head: &OffloadTokens,
         call: &mut Call<Message>,
     ) -> Result<Option<FinishReason>, End> {
         let mut ids = Sensitive(Vec::new());
@@ -315,7 +316,7 @@ impl<'a> Elsewhere<'a> {
     }
 
     /// Books what the host says of its work, cut to what really passed.
-    fn book(&mut self, head: &WholeTokens, now: Instant) {
+    fn book(&mut self, head: &OffloadTokens, now: Instant) {
         let since = self.since.replace(now).unwrap_or(now);
         let total = u64::try_from(now.duration_since(since).as_micros()).unwrap_or(u64::MAX);
         let compute = u64::from(head.compute_us).min(total);
@@ -343,24 +344,24 @@ impl<'a> Elsewhere<'a> {
         let Some(text) = &mut self.text else { return Ok(Some(FinishReason::Stop)) };
         let piece = text.push(id);
         self.said.0.push(id);
-        self.setup.teller.token(clock::now(), piece.text, id, None).await?;
+        self.setup.sink.token(clock::now(), piece.text, id, None).await?;
         if piece.stopped.is_some() {
             self.text = None;
             return Ok(Some(FinishReason::Stop));
         }
-        let is_full = self.setup.teller.tokens >= self.setup.ready.tokens_max;
+        let is_full = self.setup.sink.tokens >= self.setup.ready.tokens_max;
         Ok(is_full.then_some(FinishReason::Length))
     }
 
     fn route(&self) -> RouteView {
         let layers = self.setup.model.shape.layers;
-        self.setup.teller.route([everything_on(self.peer(), layers)])
+        self.setup.sink.route([everything_on(self.peer(), layers)])
     }
 
     /// Tells what was held back, then the numbers.
     async fn done(&mut self, finish: FinishReason) -> Result<(), ReaderLeft> {
         if let Some(text) = self.text.take() {
-            self.setup.teller.rest(text).await?;
+            self.setup.sink.rest(text).await?;
         }
         // What the device did not compute of the prompt it remembered.
         let prompt = self.setup.ready.ids.len() as u64;
@@ -369,13 +370,13 @@ impl<'a> Elsewhere<'a> {
         let measure = Measure { hops: vec![self.done], resumed, ..Measure::default() };
         let model = &self.setup.model.listed;
         let peer = everything_on(self.peer(), self.setup.model.shape.layers);
-        let gains = nook_pipeline::NormBounds::default();
-        self.setup.teller.seen_through(model.digest, [peer].into_iter(), gains).await;
+        let norm_bounds = nook_pipeline::NormBounds::default();
+        self.setup.sink.seen_through(model.digest, [peer].into_iter(), norm_bounds).await;
         let prompt_tokens = u32::try_from(self.setup.ready.ids.len()).unwrap_or(u32::MAX);
         let (name, route) = (model.name.clone(), self.route());
-        let summary = self.setup.teller.summary(name, prompt_tokens, finish, route, &measure);
-        self.setup.teller.went(&summary).await;
-        self.setup.teller.tell(ReplyEvent::Done { summary }, Vec::new()).await
+        let summary = self.setup.sink.summary(name, prompt_tokens, finish, route, &measure);
+        self.setup.sink.went(&summary).await;
+        self.setup.sink.tell(ReplyEvent::Done { summary }, Vec::new()).await
     }
 
     /// What that device may go on with when the next request begins alike.
@@ -383,12 +384,13 @@ impl<'a> Elsewhere<'a> {
         let (ids, model) = (&self.setup.ready.ids, &self.setup.model);
         let history = Sensitive([&ids[..], &self.said[..]].concat());
         let (peer, kept) = (self.peer(), self.kept);
-        let ran = RanElsewhere { peer, prompt: ids.len(), history, kept };
-        let (teller, digest) = (&self.setup.teller, model.listed.digest);
-        teller.unwanted(digest, model.trails.keep_elsewhere(ran, self.setup.conversation)).await;
+        let ran = Offloaded { peer, prompt: ids.len(), history, kept };
+        let (sink, digest) = (&self.setup.sink, model.listed.digest);
+        sink.unwanted(digest, model.prefix_cache.keep_offloaded(ran, self.setup.conversation))
+            .await;
         // Where words may not go there any more, this was kept after others were looked for.
-        if !teller.book.borrow().own.contains_key(&peer) {
-            teller.unwanted(digest, model.trails.revoke(|_| true, |other| other != peer)).await;
+        if !sink.book.borrow().own.contains_key(&peer) {
+            sink.unwanted(digest, model.prefix_cache.revoke(|_| true, |other| other != peer)).await;
         }
     }
 
@@ -407,10 +409,10 @@ impl<'a> Elsewhere<'a> {
             }
         };
         tracing::warn!(?peer, "the device that made a reply was lost; it goes on here");
-        self.setup.teller.tell_house(note).await;
+        self.setup.sink.tell_house(note).await;
     }
 
-    /// Leaves everything as a walk needs it to go on behind the last token that was told.
+    /// Leaves everything as a generation needs it to go on behind the last token that was told.
     fn hand_over(self) {
         let Self { setup, given, text, said, done, heard, told, .. } = self;
         let prompt_tokens = u32::try_from(setup.ready.ids.len()).unwrap_or(u32::MAX);
@@ -425,11 +427,11 @@ impl<'a> Elsewhere<'a> {
     }
 }
 
-fn sampling(sampler: &Sampler) -> WholeSampling {
+fn sampling(sampler: &Sampler) -> OffloadSampling {
     let asked = sampler.settings().parameters();
     // Every one of them is set.
     let number = Option::unwrap_or_default;
-    WholeSampling {
+    OffloadSampling {
         seed: asked.seed.unwrap_or_default(),
         temperature: number(asked.temperature),
         top_k: asked.top_k.unwrap_or_default(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest};
 use nook_mux::{Incoming, MuxConfig, PingPolicy, Side, framed};
-use nook_wire::{Advert, PlaceState, Placed, PlacementRequest, PrefixHash, WholeOffers};
+use nook_wire::{Advert, OffloadOffers, PlaceState, Placed, PlacementRequest, PrefixHash};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 
@@ -20,14 +20,14 @@ fn mux(stream: DuplexStream, side: Side, tasks: &Tasks) -> Heard {
     Mux::start(framed(stream), config, tasks)
 }
 
-/// Bulletins with a link, what else has to live for it, and what is heard at its other end.
-fn linked(tasks: &Tasks) -> (Bulletins, Heard, Hearing) {
+/// Outbox with a link, what else has to live for it, and what is heard at its other end.
+fn linked(tasks: &Tasks) -> (Outbox, Heard, Hearing) {
     let (here, there) = tokio::io::duplex(1 << 16);
     let (near, control) = mux(here, Side::Dialer, tasks);
     let (far, incoming) = mux(there, Side::Acceptor, tasks);
-    let mut bulletins = Bulletins::default();
-    assert!(bulletins.linked(PEER, near, tasks).is_empty());
-    (bulletins, (far, control), incoming)
+    let mut outbox = Outbox::default();
+    assert!(outbox.linked(PEER, near, tasks).is_empty());
+    (outbox, (far, control), incoming)
 }
 
 /// An advert that its number tells apart.
@@ -57,15 +57,15 @@ async fn what_is_said_last_is_heard_last() {
     // No more than may wait at the other end.
     const WORDS: u16 = 40;
     let tasks = Tasks::new();
-    let (bulletins, _ends, mut incoming) = linked(&tasks);
-    let bulletins = Arc::new(bulletins);
+    let (outbox, _ends, mut incoming) = linked(&tasks);
+    let outbox = Arc::new(outbox);
     let mut last = 0;
     for round in 1..=20 {
-        let (first, bulletins) = (last + 1, Arc::clone(&bulletins));
-        // As the house loop does it: in a task, and several of them without a pause.
+        let (first, outbox) = (last + 1, Arc::clone(&outbox));
+        // As the node's event loop does it: in a task, and several of them without a pause.
         tasks.spawn("loop", async move {
             for number in first..=round * WORDS {
-                bulletins.post(PEER, advert(number));
+                outbox.post(PEER, advert(number));
                 if number % 4 == 0 {
                     tokio::task::yield_now().await;
                 }
@@ -90,14 +90,14 @@ async fn a_connection_that_had_no_room_hears_the_newest_of_each_kind_once() {
     // (Paused time passes only when nobody has anything to do.)
     let moment = Duration::from_millis(1);
     while tokio::time::timeout(moment, near.send(filling.clone())).await.is_ok() {}
-    let mut bulletins = Bulletins::default();
-    assert!(bulletins.linked(PEER, near, &tasks).is_empty());
-    bulletins.post(PEER, advert(1));
+    let mut outbox = Outbox::default();
+    assert!(outbox.linked(PEER, near, &tasks).is_empty());
+    outbox.post(PEER, advert(1));
     // The task waits for room with it.
     tokio::task::yield_now().await;
     for number in 2..=9 {
-        bulletins.post(PEER, advert(number));
-        bulletins.post(PEER, Message::WholeOffers(WholeOffers::default()));
+        outbox.post(PEER, advert(number));
+        outbox.post(PEER, Message::OffloadOffers(OffloadOffers::default()));
     }
     tokio::time::advance(ROOM_LIMIT + Duration::from_secs(1)).await;
     tokio::task::yield_now().await;
@@ -117,27 +117,27 @@ async fn a_connection_that_had_no_room_hears_the_newest_of_each_kind_once() {
         }
     });
     let heard = [words.recv().await, words.recv().await].map(Option::unwrap);
-    assert_eq!(heard, ["advert 9", "WholeOffers"]);
+    assert_eq!(heard, ["advert 9", "OffloadOffers"]);
     tasks.cancel();
 }
 
 #[tokio::test]
 async fn a_link_that_is_back_hears_nothing_of_the_one_before() {
     let tasks = Tasks::new();
-    let mut bulletins = Bulletins::default();
-    bulletins.post(PEER, advert(1));
-    assert!(bulletins.peers().is_empty());
+    let mut outbox = Outbox::default();
+    outbox.post(PEER, advert(1));
+    assert!(outbox.peers().is_empty());
     let mut number = 1;
     for _ in 0..2 {
         let (here, there) = tokio::io::duplex(1 << 16);
         let (near, _control) = mux(here, Side::Dialer, &tasks);
         let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
-        assert!(bulletins.linked(PEER, near, &tasks).is_empty());
-        assert_eq!(bulletins.peers(), [PEER]);
+        assert!(outbox.linked(PEER, near, &tasks).is_empty());
+        assert_eq!(outbox.peers(), [PEER]);
         number += 1;
-        bulletins.post(PEER, advert(number));
+        outbox.post(PEER, advert(number));
         assert_eq!(next_advert(&mut incoming).await, number);
-        bulletins.gone(PEER);
+        outbox.gone(PEER);
     }
     tasks.cancel();
 }
@@ -200,11 +200,11 @@ fn a_device_that_takes_nothing_makes_no_more_wait_than_the_limit() {
     let said = waiting(std::iter::once(advert(1)).chain(drops));
     assert_eq!(said.len(), WORDS_MAX + 1, "the others of its kind go, and no other");
     assert_eq!((&said[0], &said[1]), (&advert(1), &Message::DropKept(kept(3))));
-    let mut bulletins = Bulletins::default();
-    (0..count).for_each(|position| bulletins.owe(PEER, kept(position)));
-    assert_eq!((bulletins.owed[&PEER].len(), bulletins.owed[&PEER][0]), (WORDS_MAX, kept(3)));
-    bulletins.forget(PEER);
-    assert!(bulletins.owed.is_empty());
+    let mut outbox = Outbox::default();
+    (0..count).for_each(|position| outbox.owe(PEER, kept(position)));
+    assert_eq!((outbox.owed[&PEER].len(), outbox.owed[&PEER][0]), (WORDS_MAX, kept(3)));
+    outbox.forget(PEER);
+    assert!(outbox.owed.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -212,11 +212,11 @@ async fn every_drop_is_heard_in_order_though_other_words_overtake_each_other() {
     // Fewer words than may wait at the other end, which may get no turn on a busy machine.
     const ROUNDS: u32 = 30;
     let tasks = Tasks::new();
-    let (bulletins, _ends, mut incoming) = linked(&tasks);
+    let (outbox, _ends, mut incoming) = linked(&tasks);
     tasks.spawn("loop", async move {
         for round in 0..ROUNDS {
-            bulletins.post(PEER, Message::DropKept(kept(round)));
-            bulletins.post(PEER, wish(1, round));
+            outbox.post(PEER, Message::DropKept(kept(round)));
+            outbox.post(PEER, wish(1, round));
             tokio::task::yield_now().await;
         }
         std::future::pending::<()>().await;
@@ -239,22 +239,22 @@ async fn what_a_link_was_not_rid_of_is_dropped_on_the_next_and_the_rest_is_not_s
     let tasks = Tasks::new();
     let (here, _there) = tokio::io::duplex(1 << 16);
     let (near, _control) = mux(here, Side::Dialer, &tasks);
-    let mut bulletins = Bulletins::default();
-    bulletins.owe(PEER, kept(1));
-    assert_eq!(bulletins.linked(PEER, near.clone(), &tasks), [kept(1)]);
+    let mut outbox = Outbox::default();
+    outbox.owe(PEER, kept(1));
+    assert_eq!(outbox.linked(PEER, near.clone(), &tasks), [kept(1)]);
     // Its task has had no moment yet.
-    bulletins.post(PEER, Message::DropKept(kept(2)));
-    bulletins.post(PEER, advert(1));
-    bulletins.post(PEER, Message::DropKept(kept(3)));
-    bulletins.gone(PEER);
-    assert_eq!(bulletins.linked(PEER, near, &tasks), [kept(2), kept(3)]);
-    assert!(bulletins.linked[&PEER].board.first().is_none());
+    outbox.post(PEER, Message::DropKept(kept(2)));
+    outbox.post(PEER, advert(1));
+    outbox.post(PEER, Message::DropKept(kept(3)));
+    outbox.gone(PEER);
+    assert_eq!(outbox.linked(PEER, near, &tasks), [kept(2), kept(3)]);
+    assert!(outbox.linked[&PEER].board.first().is_none());
     tasks.cancel();
 }
 
 /// What the boards still keep for [`PEER`] of what it was told to drop.
-fn on_the_way(bulletins: &Bulletins) -> usize {
-    bulletins.linked[&PEER].board.words().on_the_way.len()
+fn on_the_way(outbox: &Outbox) -> usize {
+    outbox.linked[&PEER].board.words().on_the_way.len()
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,21 +263,21 @@ async fn what_a_dead_link_has_taken_is_dropped_on_the_next() {
     // Room for all of it, and nobody at the other end who answers.
     let (here, _there) = tokio::io::duplex(1 << 16);
     let (near, _control) = mux(here, Side::Dialer, &tasks);
-    let mut bulletins = Bulletins::default();
-    assert!(bulletins.linked(PEER, near.clone(), &tasks).is_empty());
+    let mut outbox = Outbox::default();
+    assert!(outbox.linked(PEER, near.clone(), &tasks).is_empty());
     let drops = || (1..=3).map(kept);
-    drops().for_each(|kept| bulletins.post(PEER, Message::DropKept(kept)));
-    while bulletins.linked[&PEER].board.first().is_some() {
+    drops().for_each(|kept| outbox.post(PEER, Message::DropKept(kept)));
+    while outbox.linked[&PEER].board.first().is_some() {
         tokio::task::yield_now().await;
     }
     near.closed().await;
-    bulletins.gone(PEER);
+    outbox.gone(PEER);
     let (here, there) = tokio::io::duplex(1 << 16);
     let (near, _control) = mux(here, Side::Dialer, &tasks);
     let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
-    let owed = bulletins.linked(PEER, near, &tasks);
+    let owed = outbox.linked(PEER, near, &tasks);
     assert_eq!(owed, drops().collect::<Vec<_>>());
-    owed.into_iter().for_each(|kept| bulletins.post(PEER, Message::DropKept(kept)));
+    owed.into_iter().for_each(|kept| outbox.post(PEER, Message::DropKept(kept)));
     for expected in drops() {
         let said = incoming.recv().await;
         let Some(Incoming::Control(Message::DropKept(said))) = said else { panic!("{said:?}") };
@@ -285,8 +285,8 @@ async fn what_a_dead_link_has_taken_is_dropped_on_the_next() {
     }
     // The answer to the question behind them; paused time passes only when all else is done.
     tokio::time::sleep(BREATH).await;
-    bulletins.gone(PEER);
-    assert!(bulletins.owed.is_empty(), "it was heard");
+    outbox.gone(PEER);
+    assert!(outbox.owed.is_empty(), "it was heard");
     tasks.cancel();
 }
 
@@ -295,13 +295,13 @@ async fn no_more_is_on_the_way_than_the_other_end_may_let_wait() {
     let tasks = Tasks::new();
     let (here, there) = tokio::io::duplex(1 << 16);
     let (near, _control) = mux(here, Side::Dialer, &tasks);
-    let mut bulletins = Bulletins::default();
-    assert!(bulletins.linked(PEER, near, &tasks).is_empty());
+    let mut outbox = Outbox::default();
+    assert!(outbox.linked(PEER, near, &tasks).is_empty());
     let count = u32::try_from(WORDS_MAX).unwrap();
-    (0..count).for_each(|position| bulletins.post(PEER, Message::DropKept(kept(position))));
+    (0..count).for_each(|position| outbox.post(PEER, Message::DropKept(kept(position))));
     // A link that stands still for a while, as on a bad Wi-Fi: what was said then arrives at once.
     tokio::time::sleep(10 * BREATH).await;
-    assert_eq!(on_the_way(&bulletins), BREATH_WORDS);
+    assert_eq!(on_the_way(&outbox), BREATH_WORDS);
     let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
     for position in 0..count {
         let said = incoming.recv().await;
@@ -317,12 +317,12 @@ async fn what_is_said_before_a_link_is_closed_is_heard_before_its_end() {
     let (here, there) = tokio::io::duplex(1 << 16);
     let (near, _control) = mux(here, Side::Dialer, &tasks);
     let (_far, mut incoming) = mux(there, Side::Acceptor, &tasks);
-    let mut bulletins = Bulletins::default();
-    assert!(bulletins.linked(PEER, near.clone(), &tasks).is_empty());
+    let mut outbox = Outbox::default();
+    assert!(outbox.linked(PEER, near.clone(), &tasks).is_empty());
     for position in 0..9 {
-        bulletins.post(PEER, Message::DropKept(kept(position)));
+        outbox.post(PEER, Message::DropKept(kept(position)));
     }
-    bulletins.say_now(PEER);
+    outbox.say_now(PEER);
     near.close(Some(ErrorCode::TrustDenied));
     for position in 0..9 {
         let said = incoming.recv().await;
@@ -330,6 +330,6 @@ async fn what_is_said_before_a_link_is_closed_is_heard_before_its_end() {
         assert_eq!(said, kept(position));
     }
     assert!(incoming.recv().await.is_none());
-    assert!(bulletins.linked[&PEER].board.first().is_none(), "all of it was said");
+    assert!(outbox.linked[&PEER].board.first().is_none(), "all of it was said");
     tasks.cancel();
 }

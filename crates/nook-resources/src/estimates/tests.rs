@@ -34,8 +34,8 @@ fn inner(start: u32, len: u32) -> ModelPart {
     ModelPart::inner(LayerRange::with_len(start, len))
 }
 
-fn speed(gauges: &Gauges, place: Place, now: Instant) -> Speed {
-    gauges.facts(MODEL, now).speeds.get(&place).cloned().unwrap_or_default().speed
+fn speed(estimates: &Estimates, place: Place, now: Instant) -> Speed {
+    estimates.facts(MODEL, now).speeds.get(&place).cloned().unwrap_or_default().speed
 }
 
 /// What one row through `layers` layers takes.
@@ -45,148 +45,151 @@ fn decode(speed: Speed, layers: u64) -> Option<Duration> {
 
 #[test]
 fn the_first_answer_of_layers_finds_them_cold_and_does_not_rank_the_device() {
-    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let (mut estimates, now) = (Estimates::default(), clock::now());
     let there = Place::Peer(peer(1));
-    gauges.observe(MODEL, &visit(there, inner(2, 4), 1, 900), ROW, now);
-    assert!(speed(&gauges, there, now).decode.is_unknown());
-    gauges.observe(MODEL, &visit(there, inner(2, 4), 1, 8), ROW, now);
-    assert_eq!(decode(speed(&gauges, there, now), 4), Some(ms(8)));
+    estimates.observe(MODEL, &visit(there, inner(2, 4), 1, 900), ROW, now);
+    assert!(speed(&estimates, there, now).decode.is_unknown());
+    estimates.observe(MODEL, &visit(there, inner(2, 4), 1, 8), ROW, now);
+    assert_eq!(decode(speed(&estimates, there, now), 4), Some(ms(8)));
     // Another stretch is cold again; so is the same one after a long rest.
-    gauges.observe(MODEL, &visit(there, inner(10, 4), 1, 900), ROW, now);
+    estimates.observe(MODEL, &visit(there, inner(10, 4), 1, 900), ROW, now);
     let later = now + HELD_LIMIT;
-    gauges.observe(MODEL, &visit(there, inner(2, 4), 1, 900), ROW, later);
-    assert_eq!(decode(speed(&gauges, there, later), 4), Some(ms(8)));
+    estimates.observe(MODEL, &visit(there, inner(2, 4), 1, 900), ROW, later);
+    assert_eq!(decode(speed(&estimates, there, later), 4), Some(ms(8)));
 }
 
 #[test]
 fn layers_count_as_held_for_a_while_after_they_answered() {
-    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let (mut estimates, now) = (Estimates::default(), clock::now());
     let there = Place::Peer(peer(1));
-    gauges.observe(MODEL, &visit(there, inner(2, 4), 1, 8), ROW, now);
-    gauges.observe(MODEL, &visit(there, inner(2, 2), 1, 8), ROW, now);
-    let held = |now| gauges.facts(MODEL, now).speeds[&there].held.clone();
+    estimates.observe(MODEL, &visit(there, inner(2, 4), 1, 8), ROW, now);
+    estimates.observe(MODEL, &visit(there, inner(2, 2), 1, 8), ROW, now);
+    let held = |now| estimates.facts(MODEL, now).speeds[&there].held.clone();
     assert!(held(now).contains(&LayerRange::with_len(2, 4)));
     assert_eq!(held(now + HELD_LIMIT), []);
-    assert_eq!(gauges.facts(ModelDigest([2; 32]), now).speeds.len(), 0, "another model");
+    assert_eq!(estimates.facts(ModelDigest([2; 32]), now).speeds.len(), 0, "another model");
 }
 
 #[test]
 fn norm_and_head_are_not_taken_for_layers() {
-    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let (mut estimates, now) = (Estimates::default(), clock::now());
     let whole = ModelPart { layers: LayerRange::all(6), embedding: true, head: true };
     let head = ModelPart { layers: LayerRange::with_len(6, 0), embedding: false, head: true };
     for _ in 0..3 {
-        gauges.observe(MODEL, &visit(Place::Local, whole, 1, 20), ROW, now);
+        estimates.observe(MODEL, &visit(Place::Local, whole, 1, 20), ROW, now);
     }
     // Their share is not known yet, so these said nothing.
-    assert!(speed(&gauges, Place::Local, now).decode.is_unknown());
-    gauges.observe(MODEL, &visit(Place::Local, head, 1, 8), ROW, now);
-    gauges.observe(MODEL, &visit(Place::Local, whole, 1, 20), ROW, now);
-    let known = speed(&gauges, Place::Local, now);
+    assert!(speed(&estimates, Place::Local, now).decode.is_unknown());
+    estimates.observe(MODEL, &visit(Place::Local, head, 1, 8), ROW, now);
+    estimates.observe(MODEL, &visit(Place::Local, whole, 1, 20), ROW, now);
+    let known = speed(&estimates, Place::Local, now);
     assert_eq!(known.ends, Figure::Measured(ms(8)));
     assert_eq!(decode(known, 6), Some(ms(12)));
 }
 
 #[test]
 fn what_a_whole_token_takes_beyond_known_layers_is_norm_and_head() {
-    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let (mut estimates, now) = (Estimates::default(), clock::now());
     let whole = ModelPart { layers: LayerRange::all(6), embedding: true, head: true };
     let probe = Probe {
         layer_bytes: 1,
         decode: [(2, ms(4)), (4, ms(8))],
         prefill: [(128, ms(40)), (256, ms(80))],
     };
-    gauges.seed((Place::Local, MODEL), &probe, now);
-    let ends = |gauges: &Gauges| speed(gauges, Place::Local, now).ends.measured();
+    estimates.seed((Place::Local, MODEL), &probe, now);
+    let ends = |estimates: &Estimates| speed(estimates, Place::Local, now).ends.measured();
     // The first finds everything cold, and one of many rows is no token.
-    gauges.observe(MODEL, &visit(Place::Local, whole, 1, 900), ROW, now);
-    gauges.observe(MODEL, &visit(Place::Local, whole, 64, 900), ROW, now);
+    estimates.observe(MODEL, &visit(Place::Local, whole, 1, 900), ROW, now);
+    estimates.observe(MODEL, &visit(Place::Local, whole, 64, 900), ROW, now);
     // Faster than its layers are known to be: that says nothing of what comes behind them.
-    gauges.observe(MODEL, &visit(Place::Local, whole, 1, 11), ROW, now);
-    assert_eq!(ends(&gauges), None);
-    gauges.observe(MODEL, &visit(Place::Local, whole, 1, 17), ROW, now);
-    assert_eq!(ends(&gauges), Some(ms(5)));
-    assert_eq!(decode(speed(&gauges, Place::Local, now), 6), Some(ms(12)));
+    estimates.observe(MODEL, &visit(Place::Local, whole, 1, 11), ROW, now);
+    assert_eq!(ends(&estimates), None);
+    estimates.observe(MODEL, &visit(Place::Local, whole, 1, 17), ROW, now);
+    assert_eq!(ends(&estimates), Some(ms(5)));
+    assert_eq!(decode(speed(&estimates, Place::Local, now), 6), Some(ms(12)));
     // From then on it is the layers that such tokens tell of.
-    gauges.observe(MODEL, &visit(Place::Local, whole, 1, 29), ROW, now);
-    assert_eq!(ends(&gauges), Some(ms(5)));
-    assert!(decode(speed(&gauges, Place::Local, now), 6) > Some(ms(12)));
+    estimates.observe(MODEL, &visit(Place::Local, whole, 1, 29), ROW, now);
+    assert_eq!(ends(&estimates), Some(ms(5)));
+    assert!(decode(speed(&estimates, Place::Local, now), 6) > Some(ms(12)));
 }
 
 #[test]
 fn the_way_is_told_by_steps_that_did_not_travel_while_others_were_computed() {
-    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let (mut estimates, now) = (Estimates::default(), clock::now());
     let there = Place::Peer(peer(1));
     let rows = u32::try_from(LARGE_TRANSFER_BYTES / ROW).expect("a small number");
-    gauges.observe(MODEL, &visit(there, inner(0, 2), 1, 3), ROW, now);
+    estimates.observe(MODEL, &visit(there, inner(0, 2), 1, 3), ROW, now);
     let large = |wire, overlapped| HopVisit {
         wire: ms(wire),
         overlapped,
         ..visit(there, inner(0, 2), rows, 3)
     };
-    gauges.observe(MODEL, &large(6, true), ROW, now);
-    assert!(gauges.link(peer(1)).bandwidth.is_unknown());
-    gauges.observe(MODEL, &large(105, false), ROW, now);
-    let link = gauges.link(peer(1));
+    estimates.observe(MODEL, &large(6, true), ROW, now);
+    assert!(estimates.link(peer(1)).bandwidth.is_unknown());
+    estimates.observe(MODEL, &large(105, false), ROW, now);
+    let link = estimates.link(peer(1));
     assert_eq!(link.round_trip.measured().map(|trip| trip.mean), Some(ms(5)));
     let rate = link.bandwidth.measured().expect("a large transfer").0;
     // There and back in 100 ms.
     assert_eq!(rate, 20 * LARGE_TRANSFER_BYTES);
-    assert!(gauges.link(peer(2)).round_trip.is_unknown());
+    assert!(estimates.link(peer(2)).round_trip.is_unknown());
 }
 
 #[test]
 fn a_call_that_is_accepted_at_once_has_loaded_nothing() {
-    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let (mut estimates, now) = (Estimates::default(), clock::now());
     let key = (Place::Peer(peer(1)), MODEL);
-    gauges.observe_load(key, 1_000_000_000, ms(1), now);
-    gauges.observe_load(key, 0, ms(1000), now);
-    assert!(speed(&gauges, key.0, now).load.is_unknown());
-    gauges.observe_load(key, 1_000_000_000, ms(2000), now);
-    assert_eq!(speed(&gauges, key.0, now).load.measured().map(|rate| rate.0), Some(500_000_000));
+    estimates.observe_load(key, 1_000_000_000, ms(1), now);
+    estimates.observe_load(key, 0, ms(1000), now);
+    assert!(speed(&estimates, key.0, now).load.is_unknown());
+    estimates.observe_load(key, 1_000_000_000, ms(2000), now);
+    assert_eq!(speed(&estimates, key.0, now).load.measured().map(|rate| rate.0), Some(500_000_000));
 }
 
 #[test]
 fn beyond_the_limit_the_device_heard_of_least_lately_is_forgotten() {
-    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let (mut estimates, now) = (Estimates::default(), clock::now());
     let id = |number: u64| {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&number.to_be_bytes());
         PeerId(bytes)
     };
-    let max = GAUGES_MAX as u64;
+    let max = ESTIMATES_MAX as u64;
     let mut hear = |number, at| {
         let visit = visit(Place::Peer(id(number)), inner(0, 1), 1, 3);
-        gauges.observe(MODEL, &visit, ROW, now + ms(at));
+        estimates.observe(MODEL, &visit, ROW, now + ms(at));
     };
     (0..max).for_each(|number| hear(number, number));
     // The first one is heard of again before one comes for whom there is no room.
     hear(0, max);
     hear(max, max + 1);
-    assert_eq!((gauges.speeds.len(), gauges.links.len()), (GAUGES_MAX, GAUGES_MAX));
-    let knows = |number| gauges.links.contains_key(&id(number));
+    assert_eq!((estimates.speeds.len(), estimates.links.len()), (ESTIMATES_MAX, ESTIMATES_MAX));
+    let knows = |number| estimates.links.contains_key(&id(number));
     assert!(knows(0) && !knows(1) && knows(max), "the one heard of least lately went");
-    gauges.forget(id(max));
-    assert_eq!((gauges.speeds.len(), gauges.links.len()), (GAUGES_MAX - 1, GAUGES_MAX - 1));
+    estimates.forget(id(max));
+    assert_eq!(
+        (estimates.speeds.len(), estimates.links.len()),
+        (ESTIMATES_MAX - 1, ESTIMATES_MAX - 1)
+    );
 }
 
 #[test]
 fn the_line_of_a_probe_keeps_its_shape_through_a_long_reply() {
-    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let (mut estimates, now) = (Estimates::default(), clock::now());
     let there = Place::Peer(peer(1));
-    gauges.observe_load((there, MODEL), 1_000_000_000, ms(2000), now);
+    estimates.observe_load((there, MODEL), 1_000_000_000, ms(2000), now);
     // 10 ms for each visit and 5 for each layer.
     let probe = Probe {
         layer_bytes: 100,
         decode: [(2, ms(20)), (4, ms(30))],
         prefill: [(128, ms(100)), (256, ms(190))],
     };
-    gauges.seed((there, MODEL), &probe, now);
+    estimates.seed((there, MODEL), &probe, now);
     for _ in 0..200 {
-        gauges.observe(MODEL, &visit(there, inner(0, 4), 1, 60), ROW, now);
+        estimates.observe(MODEL, &visit(there, inner(0, 4), 1, 60), ROW, now);
     }
     // Twice as slow by now, and a single layer still costs half of that.
-    let known = speed(&gauges, there, now);
+    let known = speed(&estimates, there, now);
     assert_eq!(decode(known, 4).map(|took| took.as_millis()), Some(60));
     assert_eq!(decode(known, 1).map(|took| took.as_millis()), Some(30));
     assert!(known.load.measured().is_some(), "a probe does not forget the loading");
@@ -194,26 +197,26 @@ fn the_line_of_a_probe_keeps_its_shape_through_a_long_reply() {
 
 #[test]
 fn who_hands_results_to_whom_is_known_until_it_is_known_otherwise() {
-    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let (mut estimates, now) = (Estimates::default(), clock::now());
     let mut heard = |from, to, stands| {
-        gauges.observe_joint(&Joint { from: peer(from), to: peer(to), stands }, now);
-        let facts = gauges.facts(MODEL, now);
+        estimates.observe_joint(&Joint { from: peer(from), to: peer(to), stands }, now);
+        let facts = estimates.facts(MODEL, now);
         [1, 2, 3].map(|number| facts.hands_to(peer(number)).len())
     };
     assert_eq!(heard(1, 2, true), [1, 0, 0]);
     assert_eq!(heard(1, 3, true), [2, 0, 0]);
     assert_eq!(heard(2, 3, true), [2, 1, 0]);
     assert_eq!(heard(1, 2, false), [1, 1, 0]);
-    gauges.forget(peer(3));
-    assert!(gauges.facts(MODEL, now).hands.is_empty());
+    estimates.forget(peer(3));
+    assert!(estimates.facts(MODEL, now).hands.is_empty());
 }
 
 #[test]
 fn a_step_that_went_from_host_to_host_measures_computing_and_no_way() {
-    let (mut gauges, now) = (Gauges::default(), clock::now());
+    let (mut estimates, now) = (Estimates::default(), clock::now());
     let there = Place::Peer(peer(1));
     let step = HopVisit { forwarded: true, ..visit(there, inner(0, 2), 1, 3) };
-    (0..4).for_each(|_| gauges.observe(MODEL, &step, ROW, now));
-    assert!(gauges.link(peer(1)).round_trip.is_unknown());
-    assert!(!speed(&gauges, there, now).decode.is_unknown());
+    (0..4).for_each(|_| estimates.observe(MODEL, &step, ROW, now));
+    assert!(estimates.link(peer(1)).round_trip.is_unknown());
+    assert!(!speed(&estimates, there, now).decode.is_unknown());
 }

@@ -24,7 +24,7 @@ use crate::bounded;
 use crate::chunk::Chunk;
 use crate::tensor::{Pieces, TensorError};
 
-/// Most models in one [`WholeOffers`]; the sender leaves out the rest, the receiver refuses more.
+/// Most models in one [`OffloadOffers`]; the sender leaves out the rest, the receiver refuses more.
 pub const WHOLE_OFFERS_MAX: usize = 64;
 
 /// Most tokens of a prompt; more than any model's window. A longer one is refused before anything
@@ -34,7 +34,7 @@ pub const WHOLE_PROMPT_MAX: u32 = 1 << 22;
 /// Most biased tokens, as `nook-text` takes them; more are refused.
 pub const WHOLE_BIASES_MAX: u32 = 1024;
 
-/// Most tokens under one [`WholeTokens`]; more are refused.
+/// Most tokens under one [`OffloadTokens`]; more are refused.
 pub const WHOLE_TOKENS_MAX: u32 = 64;
 
 /// Bytes of an id, and of the bias behind it.
@@ -42,18 +42,18 @@ const NUMBER_BYTES: usize = 4;
 
 /// Models that this device would run whole for the one that it tells; replaces what it said before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WholeOffers {
+pub struct OffloadOffers {
     /// The models; none: nothing any more.
     #[serde(
         serialize_with = "bounded::write_list::<WHOLE_OFFERS_MAX, _, _>",
         deserialize_with = "bounded::read_list::<WHOLE_OFFERS_MAX, _, _>"
     )]
-    pub offers: Vec<WholeOffer>,
+    pub offers: Vec<OffloadOffer>,
 }
 
 /// A model that would be run whole. How fast its layers are is in the advert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WholeOffer {
+pub struct OffloadOffer {
     /// The model.
     pub model: ModelDigest,
     /// Measured time of norm, head and embedding for one token, in µs; `None`: not measured.
@@ -67,7 +67,7 @@ pub struct WholeOffer {
 
 /// Please run this request, from its token ids to the tokens of the reply. First on a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WholeAsk {
+pub struct OffloadRequest {
     /// The model.
     pub model: ModelDigest,
     /// Tokens of the prompt, whose ids follow once the host has said OPENED.
@@ -81,12 +81,12 @@ pub struct WholeAsk {
     pub resume: u32,
     /// How tokens are chosen, by chance from a seed: the same request gives the same reply
     /// anywhere.
-    pub sampling: WholeSampling,
+    pub sampling: OffloadSampling,
 }
 
 /// How tokens are chosen; the meanings and limits are those of `nook-text`'s sampler.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct WholeSampling {
+pub struct OffloadSampling {
     /// Seed of the random numbers.
     pub seed: u64,
     /// 0: always the likeliest.
@@ -109,7 +109,7 @@ pub struct WholeSampling {
 
 /// Tokens of the reply follow in a chunk; or none do, and the host only says how far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WholeTokens {
+pub struct OffloadTokens {
     /// Positions computed for this request so far; what was remembered is not among them.
     pub positions: u32,
     /// Tokens that follow, at most [`WHOLE_TOKENS_MAX`].
@@ -122,7 +122,7 @@ pub struct WholeTokens {
 
 /// How a reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WholeFinish {
+pub enum OffloadFinish {
     /// The model ended its turn.
     Stop,
     /// The limit of tokens was reached.
@@ -134,16 +134,16 @@ pub enum WholeFinish {
 /// Only the host can make the hash; the asker returns it when nobody will go on
 /// ([`crate::KeptHistory`]). What the asker has not heard the name of is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WholeKept {
+pub struct OffloadKept {
     /// Positions that are kept: of the prompt and of the reply.
     pub position: u32,
     /// Prefix hash of the history up to there.
     pub mark: PrefixHash,
 }
 
-/// What follows a [`WholeAsk`].
+/// What follows a [`OffloadRequest`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct WholeIds {
+pub struct OffloadIds {
     /// The ids of the prompt, or of tokens.
     pub ids: Sensitive<Vec<u32>>,
     /// What is added to the logits of which tokens.
@@ -172,7 +172,7 @@ pub fn ids_for_own_device(ids: &[u32], biases: &[(u32, f32)]) -> Bytes {
 
 impl IdsAssembly {
     /// Starts what follows `ask`; nothing is allocated yet.
-    pub fn of_ask(ask: &WholeAsk) -> Result<Self, TensorError> {
+    pub fn of_ask(ask: &OffloadRequest) -> Result<Self, TensorError> {
         if !(1..=WHOLE_PROMPT_MAX).contains(&ask.prompt) {
             return Err(TensorError::CountOutOfRange { count: ask.prompt });
         }
@@ -183,7 +183,7 @@ impl IdsAssembly {
     }
 
     /// Starts the tokens under `head`, of which there is one at least.
-    pub fn of_tokens(head: &WholeTokens) -> Result<Self, TensorError> {
+    pub fn of_tokens(head: &OffloadTokens) -> Result<Self, TensorError> {
         if !(1..=WHOLE_TOKENS_MAX).contains(&head.count) {
             return Err(TensorError::CountOutOfRange { count: head.count });
         }
@@ -198,14 +198,14 @@ impl IdsAssembly {
     }
 
     /// Adds the next chunk. Returns everything with the last one.
-    pub fn take(&mut self, chunk: Chunk) -> Result<Option<WholeIds>, TensorError> {
+    pub fn take(&mut self, chunk: Chunk) -> Result<Option<OffloadIds>, TensorError> {
         let Some(bytes) = self.pieces.take(chunk)? else {
             return Ok(None);
         };
         let (numbers, _) = bytes.as_chunks::<NUMBER_BYTES>();
         let (ids, biases) = numbers.split_at_checked(self.ids).unwrap_or((numbers, &[]));
         let (pairs, _) = biases.as_chunks::<2>();
-        Ok(Some(WholeIds {
+        Ok(Some(OffloadIds {
             ids: Sensitive(ids.iter().map(|id| u32::from_le_bytes(*id)).collect()),
             biases: Sensitive(
                 pairs
@@ -221,14 +221,14 @@ impl IdsAssembly {
 mod tests {
     use super::*;
 
-    fn ask(prompt: u32, biases: u32) -> WholeAsk {
-        WholeAsk {
+    fn ask(prompt: u32, biases: u32) -> OffloadRequest {
+        OffloadRequest {
             model: ModelDigest([7; 32]),
             prompt,
             biases,
             tokens_max: 9,
             resume: 0,
-            sampling: WholeSampling {
+            sampling: OffloadSampling {
                 seed: 1,
                 temperature: 0.0,
                 top_k: 40,
@@ -264,7 +264,7 @@ mod tests {
         let refused = |prompt, biases| IdsAssembly::of_ask(&ask(prompt, biases)).is_err();
         assert!(refused(0, 0) && refused(WHOLE_PROMPT_MAX + 1, 0) && refused(u32::MAX, 0));
         assert!(refused(1, WHOLE_BIASES_MAX + 1) && !refused(1, WHOLE_BIASES_MAX));
-        let tokens = |count| WholeTokens { positions: 9, count, compute_us: 0, queue_us: 0 };
+        let tokens = |count| OffloadTokens { positions: 9, count, compute_us: 0, queue_us: 0 };
         assert!(IdsAssembly::of_tokens(&tokens(0)).is_err());
         assert!(IdsAssembly::of_tokens(&tokens(WHOLE_TOKENS_MAX + 1)).is_err());
         let mut short = IdsAssembly::of_tokens(&tokens(2)).unwrap();

@@ -1,20 +1,22 @@
 //! How fast each device computes each model and how far away it is, as its answers have shown.
 //!
-//! Owned by the house loop. Replies and probes tell it every answered step ([`Gauges::observe`])
-//! and every load; a reply that begins gets a copy of what is known of its model ([`Facts`]) and
-//! plans with that. The figures are kept over a restart for a while (`keeping`); what is in memory
-//! is not.
+//! Owned by the node's event loop. Replies and probes tell it every answered step
+//! ([`Estimates::observe`]) and every load; a reply that begins gets a copy of what is known of its
+//! model ([`Facts`]) and plans with that. The figures are kept over a restart for a while
+//! (`keeping`); what is in memory is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use nook_base::{LayerRange, ModelDigest, PeerId};
 use nook_pipeline::{HopVisit, Joint};
-use nook_plan::{BytesPerSecond, Link, LinkGauge, Place, Probe, Speed, SpeedGauge, Visit, Warmth};
+use nook_plan::{
+    BytesPerSecond, Link, LinkEstimate, Place, Probe, Speed, SpeedEstimate, Visit, Warmth,
+};
 
 /// Devices and models whose speed is remembered, and devices whose way is; of more, the one that
 /// was heard of least lately is forgotten and unknown again.
-pub const GAUGES_MAX: usize = 256;
+pub const ESTIMATES_MAX: usize = 256;
 
 /// Layers that answered are taken to be in memory for this long; after it, by default, half of the
 /// time has passed after which a host frees what nobody uses. Beyond it they have to be loaded
@@ -31,16 +33,16 @@ const LOAD_RATE_MAX: BytesPerSecond = BytesPerSecond(16_000_000_000);
 
 /// Everything measured.
 #[derive(Debug, Default)]
-pub struct Gauges {
-    speeds: BTreeMap<(Place, ModelDigest), Gauge>,
-    links: BTreeMap<PeerId, (LinkGauge, Instant)>,
+pub struct Estimates {
+    speeds: BTreeMap<(Place, ModelDigest), Estimate>,
+    links: BTreeMap<PeerId, (LinkEstimate, Instant)>,
     /// Devices of which the first has handed its results to the second, and when last.
     hands: BTreeMap<(PeerId, PeerId), Instant>,
 }
 
 #[derive(Debug)]
-struct Gauge {
-    speed: SpeedGauge,
+struct Estimate {
+    speed: SpeedEstimate,
     /// Stretches that answered, and when last.
     held: Vec<(LayerRange, Instant)>,
     head_held: Option<Instant>,
@@ -76,16 +78,16 @@ impl Facts {
     }
 }
 
-impl Gauges {
+impl Estimates {
     /// Takes in one answered step of `model`, whose rows travel as `row_bytes`.
     pub fn observe(&mut self, model: ModelDigest, visit: &HopVisit, row_bytes: u64, now: Instant) {
         if let Place::Peer(peer) = visit.place {
             self.observe_way(peer, visit, row_bytes, now);
         }
-        let gauge = self.gauge(visit.place, model, now);
+        let estimate = self.estimate(visit.place, model, now);
         let layers = visit.part.layers;
-        gauge.observe_whole(visit, now);
-        let ends = gauge.speed.speed().ends.measured();
+        estimate.observe_whole(visit, now);
+        let ends = estimate.speed.speed().ends.measured();
         // Norm and head are a term of their own; a step whose share of them is unknown is no
         // measure of its layers.
         let compute = match (visit.logits, ends) {
@@ -94,18 +96,18 @@ impl Gauges {
             (false, _) => Some(visit.compute),
         };
         if layers.is_empty() {
-            let is_warm = gauge.head_held.is_some_and(|at| is_fresh(at, now));
+            let is_warm = estimate.head_held.is_some_and(|at| is_fresh(at, now));
             if visit.logits && visit.rows == 1 && is_warm {
-                gauge.speed.observe_ends(visit.compute);
+                estimate.speed.observe_ends(visit.compute);
             }
         } else if let Some(compute) = compute {
-            let warmth = if gauge.holds(layers, now) { Warmth::Warm } else { Warmth::Cold };
+            let warmth = if estimate.holds(layers, now) { Warmth::Warm } else { Warmth::Cold };
             let visit = Visit { layers: layers.len(), rows: visit.rows, compute, warmth };
-            gauge.speed.observe(&visit);
+            estimate.speed.observe(&visit);
         }
-        gauge.hold(layers, now);
+        estimate.hold(layers, now);
         if visit.logits {
-            gauge.head_held = Some(now);
+            estimate.head_held = Some(now);
         }
     }
 
@@ -118,21 +120,21 @@ impl Gauges {
         now: Instant,
     ) {
         if bytes > 0 && BytesPerSecond::over(bytes, took) < LOAD_RATE_MAX {
-            self.gauge(place, model, now).speed.observe_load(bytes, took);
+            self.estimate(place, model, now).speed.observe_load(bytes, took);
         }
     }
 
     /// Starts anew from a probe of two sizes. The line through them keeps its shape while replies,
     /// whose visits all have one size, move it.
     pub fn seed(&mut self, (place, model): (Place, ModelDigest), probe: &Probe, now: Instant) {
-        let gauge = self.gauge(place, model, now);
-        let Speed { load, ends, .. } = gauge.speed.speed();
-        gauge.speed = SpeedGauge::seeded(probe, probe.layer_bytes);
+        let estimate = self.estimate(place, model, now);
+        let Speed { load, ends, .. } = estimate.speed.speed();
+        estimate.speed = SpeedEstimate::seeded(probe, probe.layer_bytes);
         if let Some(ends) = ends.measured() {
-            gauge.speed.observe_ends(ends);
+            estimate.speed.observe_ends(ends);
         }
         if let Some(rate) = load.measured() {
-            gauge.speed.observe_load(rate.0, Duration::from_secs(1));
+            estimate.speed.observe_load(rate.0, Duration::from_secs(1));
         }
     }
 
@@ -151,31 +153,37 @@ impl Gauges {
     pub fn facts(&self, model: ModelDigest, now: Instant) -> Facts {
         let speeds = self.speeds.iter().filter(|((_, known), _)| *known == model);
         Facts {
-            speeds: speeds.map(|((place, _), gauge)| (*place, gauge.known(now))).collect(),
-            links: self.links.iter().map(|(peer, (gauge, _))| (*peer, gauge.link())).collect(),
+            speeds: speeds.map(|((place, _), estimate)| (*place, estimate.known(now))).collect(),
+            links: self
+                .links
+                .iter()
+                .map(|(peer, (estimate, _))| (*peer, estimate.link()))
+                .collect(),
             hands: self.hands.keys().copied().collect(),
         }
     }
 
     /// Everything that was measured, by device.
     pub fn all(&self) -> impl Iterator<Item = (Place, ModelDigest, Speed)> {
-        self.speeds.iter().map(|((place, model), gauge)| (*place, *model, gauge.speed.speed()))
+        self.speeds
+            .iter()
+            .map(|((place, model), estimate)| (*place, *model, estimate.speed.speed()))
     }
 
     /// How fast one device computes one model.
     pub fn speed(&self, place: Place, model: ModelDigest) -> Speed {
         let known = self.speeds.get(&(place, model));
-        known.map(|gauge| gauge.speed.speed()).unwrap_or_default()
+        known.map(|estimate| estimate.speed.speed()).unwrap_or_default()
     }
 
     /// Every speed, with when it was heard of last.
     pub fn heard_speeds(&self) -> impl Iterator<Item = ((Place, ModelDigest), Speed, Instant)> {
-        self.speeds.iter().map(|(key, gauge)| (*key, gauge.speed.speed(), gauge.heard))
+        self.speeds.iter().map(|(key, estimate)| (*key, estimate.speed.speed(), estimate.heard))
     }
 
     /// Every way, with when it was heard of last.
     pub fn heard_links(&self) -> impl Iterator<Item = (PeerId, Link, Instant)> {
-        self.links.iter().map(|(peer, (gauge, heard))| (*peer, gauge.link(), *heard))
+        self.links.iter().map(|(peer, (estimate, heard))| (*peer, estimate.link(), *heard))
     }
 
     /// Goes on from a speed of an earlier run.
@@ -185,19 +193,19 @@ impl Gauges {
         speed: &Speed,
         heard: Instant,
     ) {
-        let gauge = self.gauge(place, model, heard);
-        gauge.speed = SpeedGauge::known(speed);
+        let estimate = self.estimate(place, model, heard);
+        estimate.speed = SpeedEstimate::known(speed);
     }
 
     /// Goes on from the way of an earlier run.
     pub fn restore_link(&mut self, peer: PeerId, link: &Link, heard: Instant) {
         make_room(&mut self.links, &peer, |(_, heard)| *heard);
-        self.links.insert(peer, (LinkGauge::known(link), heard));
+        self.links.insert(peer, (LinkEstimate::known(link), heard));
     }
 
     /// The way to `peer`.
     pub fn link(&self, peer: PeerId) -> Link {
-        self.links.get(&peer).map(|(gauge, _)| gauge.link()).unwrap_or_default()
+        self.links.get(&peer).map(|(estimate, _)| estimate.link()).unwrap_or_default()
     }
 
     /// Forgets a device that is not paired any more.
@@ -213,7 +221,8 @@ impl Gauges {
             return;
         }
         make_room(&mut self.links, &peer, |(_, heard)| *heard);
-        let (link, heard) = self.links.entry(peer).or_insert_with(|| (LinkGauge::default(), now));
+        let (link, heard) =
+            self.links.entry(peer).or_insert_with(|| (LinkEstimate::default(), now));
         *heard = now;
         match visit.rows {
             1 => link.observe_round_trip(visit.wire),
@@ -226,21 +235,21 @@ impl Gauges {
         }
     }
 
-    fn gauge(&mut self, place: Place, model: ModelDigest, now: Instant) -> &mut Gauge {
+    fn estimate(&mut self, place: Place, model: ModelDigest, now: Instant) -> &mut Estimate {
         let key = (place, model);
-        make_room(&mut self.speeds, &key, |gauge| gauge.heard);
-        let gauge = self.speeds.entry(key).or_insert_with(|| Gauge {
-            speed: SpeedGauge::default(),
+        make_room(&mut self.speeds, &key, |estimate| estimate.heard);
+        let estimate = self.speeds.entry(key).or_insert_with(|| Estimate {
+            speed: SpeedEstimate::default(),
             held: Vec::new(),
             head_held: None,
             heard: now,
         });
-        gauge.heard = now;
-        gauge
+        estimate.heard = now;
+        estimate
     }
 }
 
-impl Gauge {
+impl Estimate {
     fn holds(&self, layers: LayerRange, now: Instant) -> bool {
         let mut fresh = self.held.iter().filter(|(_, at)| is_fresh(*at, now));
         fresh.any(|(held, _)| held.contains(layers))
@@ -288,7 +297,7 @@ fn is_fresh(at: Instant, now: Instant) -> bool {
 
 /// Takes the entry out that was heard of least lately, if there is no room for `key`.
 fn make_room<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, key: &K, heard: impl Fn(&V) -> Instant) {
-    if map.len() < GAUGES_MAX || map.contains_key(key) {
+    if map.len() < ESTIMATES_MAX || map.contains_key(key) {
         return;
     }
     if let Some(oldest) = map.iter().min_by_key(|(_, value)| heard(value)).map(|(key, _)| *key) {

@@ -40,7 +40,7 @@ pub(crate) enum Requester {
 
 /// What must be the same for a conversation to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ParkingKey {
+pub(crate) struct RetainedKey {
     pub(crate) requester: Requester,
     pub(crate) model: ModelDigest,
     pub(crate) part: ModelPart,
@@ -65,7 +65,7 @@ pub(crate) trait Resumable {
 
 /// All that is kept.
 #[derive(Debug)]
-pub(crate) struct Parking<S> {
+pub(crate) struct Retained<S> {
     /// The one used longest ago first.
     spots: Vec<Spot<S>>,
     /// What is not to be kept when it comes, the one named longest ago first.
@@ -81,7 +81,7 @@ struct Dropped {
 
 #[derive(Debug)]
 struct Spot<S> {
-    key: ParkingKey,
+    key: RetainedKey,
     kept: Kept<S>,
     bytes: u64,
     since: Instant,
@@ -90,18 +90,18 @@ struct Spot<S> {
 /// What a parked conversation gave back: dropping it frees the memory.
 pub(crate) type Evicted<S> = Vec<Kept<S>>;
 
-impl<S> Default for Parking<S> {
+impl<S> Default for Retained<S> {
     fn default() -> Self {
         Self { spots: Vec::new(), dropped: VecDeque::new() }
     }
 }
 
-impl<S: Resumable> Parking<S> {
+impl<S: Resumable> Retained<S> {
     /// Keeps a conversation; those that had to make room for it come back, itself when it is too
     /// large.
     pub(crate) fn park(
         &mut self,
-        key: ParkingKey,
+        key: RetainedKey,
         kept: Kept<S>,
         bytes: u64,
         now: Instant,
@@ -125,7 +125,7 @@ impl<S: Resumable> Parking<S> {
     /// forget the fewest positions.
     pub(crate) fn find(
         &self,
-        key: &ParkingKey,
+        key: &RetainedKey,
         point: ResumePoint,
         positions_max: u32,
     ) -> Option<usize> {

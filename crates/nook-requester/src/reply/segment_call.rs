@@ -1,8 +1,8 @@
 //! One attempt at one segment: the task that holds its call.
 //!
-//! Orders come from the walk, what the other side says goes back as events. Sending and receiving
-//! run side by side, so that neither waits for the other: a host may send a long result while the
-//! next chunk of prefill is still on its way to it.
+//! Orders come from the generation, what the other side says goes back as events. Sending and
+//! receiving run side by side, so that neither waits for the other: a host may send a long result
+//! while the next chunk of prefill is still on its way to it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,9 +21,9 @@ use crate::reply::handover::{Incoming, Piece};
 /// Orders that may wait for a call: the pipeline's window of steps, and the close.
 const ORDERS_MAX: usize = 8;
 
-/// What the walk hears from its legs.
+/// What the generation hears from its calls.
 #[derive(Debug)]
-pub(crate) enum LegEvent {
+pub(crate) enum CallEvent {
     /// Something for the pipeline.
     Pipeline(Event),
     /// Logits for the sampler, with their event for the pipeline.
@@ -47,7 +47,7 @@ pub(crate) enum Order<M> {
 
 /// The orders of one attempt. What a peer can be sent cannot hold token ids: that is its type.
 #[derive(Debug)]
-pub(crate) enum Leg {
+pub(crate) enum SegmentCall {
     /// Our own worker; `head` says whether its steps end in logits.
     Local {
         orders: mpsc::Sender<Order<WorkerMessage>>,
@@ -56,30 +56,30 @@ pub(crate) enum Leg {
     Peer(mpsc::Sender<Order<Message>>),
 }
 
-/// Makes the two ends of a leg's orders.
+/// Makes the two ends of a call's orders.
 pub(crate) fn orders<M>() -> (mpsc::Sender<Order<M>>, mpsc::Receiver<Order<M>>) {
     mpsc::channel(ORDERS_MAX)
 }
 
 /// How a call ended without having failed.
 enum Ended {
-    /// The walk closed it.
+    /// The generation closed it.
     ByUs,
     /// Nobody listens to its events any more.
     Unheard,
 }
 
 /// Holds `call` from its opening message to its end.
-pub(crate) async fn hold<M: LegMessage>(
+pub(crate) async fn hold<M: CallMessage>(
     attempt: AttemptId,
     call: Call<M>,
     opening: M,
     orders: mpsc::Receiver<Order<M>>,
-    events: mpsc::Sender<LegEvent>,
+    events: mpsc::Sender<CallEvent>,
 ) {
     let (mut sender, mut receiver) = call.split();
     if sender.send(opening).await.is_err() {
-        let _ = events.send(LegEvent::Pipeline(Event::Lost { attempt })).await;
+        let _ = events.send(CallEvent::Pipeline(Event::Lost { attempt })).await;
         return;
     }
     // Set once the other side may give what it remembers; nobody sends that unasked.
@@ -89,11 +89,11 @@ pub(crate) async fn hold<M: LegMessage>(
         outcome = receive(attempt, &mut receiver, &events, &asked) => outcome,
     };
     if let Err(event) = outcome {
-        let _ = events.send(LegEvent::Pipeline(event.named(attempt))).await;
+        let _ = events.send(CallEvent::Pipeline(event.named(attempt))).await;
     }
 }
 
-/// What ends a leg early, before it knows its own name.
+/// What ends a call early, before it knows its own name.
 enum Failure {
     Lost,
     Corrupt { sentence: String },
@@ -114,7 +114,7 @@ impl Failure {
     }
 
     /// A call that ended in the middle of a tensor was lost; only a whole one can be wrong.
-    fn of_tensor<M: LegMessage>(error: TensorRecvError<M>) -> Self {
+    fn of_tensor<M: CallMessage>(error: TensorRecvError<M>) -> Self {
         match error {
             TensorRecvError::Call(error) => error.into(),
             wrong => Self::corrupt(wrong),
@@ -133,11 +133,11 @@ impl From<CallError> for Failure {
     }
 }
 
-async fn send<M: LegMessage>(
+async fn send<M: CallMessage>(
     attempt: AttemptId,
     mut sender: CallSender<M>,
     mut orders: mpsc::Receiver<Order<M>>,
-    events: &mpsc::Sender<LegEvent>,
+    events: &mpsc::Sender<CallEvent>,
     asked: &AtomicBool,
 ) -> Result<Ended, Failure> {
     loop {
@@ -174,20 +174,20 @@ async fn send<M: LegMessage>(
     }
 }
 
-async fn receive<M: LegMessage>(
+async fn receive<M: CallMessage>(
     attempt: AttemptId,
     receiver: &mut CallReceiver<M>,
-    events: &mpsc::Sender<LegEvent>,
+    events: &mpsc::Sender<CallEvent>,
     asked: &AtomicBool,
 ) -> Result<Ended, Failure> {
     let mut incoming = Incoming::default();
     loop {
         let message = receiver.recv().await.map_err(Failure::from)?;
         let event = match message.heard() {
-            Heard::Opened { position } => LegEvent::Pipeline(Event::Opened { attempt, position }),
+            Heard::Opened { position } => CallEvent::Pipeline(Event::Opened { attempt, position }),
             Heard::Result(head) => {
                 let activation = activation(attempt, &head, receiver, events).await?;
-                LegEvent::Pipeline(output(attempt, &head, activation))
+                CallEvent::Pipeline(output(attempt, &head, activation))
             }
             Heard::Logits { step, position, count, vocabulary, compute_us, queue_us } => {
                 let values = match count {
@@ -197,7 +197,7 @@ async fn receive<M: LegMessage>(
                     }
                 };
                 let event = Event::Logits { attempt, step, position, compute_us, queue_us };
-                LegEvent::Logits { event, values }
+                CallEvent::Logits { event, values }
             }
             Heard::Caches(head) if asked.load(Ordering::Relaxed) => {
                 incoming.expects(&head).map_err(|sentence| Failure::Refused {
@@ -206,20 +206,20 @@ async fn receive<M: LegMessage>(
                 })?;
                 let bytes = receiver.recv_kv_piece(&head).await.map_err(Failure::of_tensor)?;
                 match incoming.take(head, bytes) {
-                    Some(pieces) => LegEvent::Caches { attempt, pieces },
+                    Some(pieces) => CallEvent::Caches { attempt, pieces },
                     None => continue,
                 }
             }
             Heard::KvCacheTaken { position } => {
-                LegEvent::Pipeline(Event::KvCacheImported { attempt, position })
+                CallEvent::Pipeline(Event::KvCacheImported { attempt, position })
             }
             Heard::Refused { code, sentence } => return Err(Failure::Refused { code, sentence }),
-            Heard::Draining => LegEvent::Pipeline(Event::Draining { attempt }),
+            Heard::Draining => CallEvent::Pipeline(Event::Draining { attempt }),
             Heard::Onward { code } => {
-                LegEvent::Pipeline(Event::Forwarding { attempt, refused: code })
+                CallEvent::Pipeline(Event::Forwarding { attempt, refused: code })
             }
             Heard::Passed(Passed { step, compute_us, queue_us }) => {
-                LegEvent::Pipeline(Event::Passed { attempt, step, compute_us, queue_us })
+                CallEvent::Pipeline(Event::Passed { attempt, step, compute_us, queue_us })
             }
             Heard::OutOfTurn | Heard::Caches(_) => {
                 return Err(Failure::Refused {
@@ -235,11 +235,11 @@ async fn receive<M: LegMessage>(
 }
 
 /// The rows behind the head of a result.
-async fn activation<M: LegMessage>(
+async fn activation<M: CallMessage>(
     attempt: AttemptId,
     head: &ResultHead,
     receiver: &mut CallReceiver<M>,
-    events: &mpsc::Sender<LegEvent>,
+    events: &mpsc::Sender<CallEvent>,
 ) -> Result<Activation, Failure> {
     let mut assembly =
         TensorAssembly::new(head.count, head.hidden, head.dtype).map_err(Failure::corrupt)?;
@@ -257,10 +257,10 @@ async fn activation<M: LegMessage>(
 
 /// A piece of a step has moved: over a slow link a step takes longer than its computing, and who is
 /// heard from is not late. The number of pieces bounds how often.
-fn progress(attempt: AttemptId, is_last: bool, events: &mpsc::Sender<LegEvent>) {
+fn progress(attempt: AttemptId, is_last: bool, events: &mpsc::Sender<CallEvent>) {
     if !is_last {
-        // A walk that is behind with its events hears of the next piece.
-        let _ = events.try_send(LegEvent::Pipeline(Event::Progress { attempt }));
+        // A generation that is behind with its events hears of the next piece.
+        let _ = events.try_send(CallEvent::Pipeline(Event::Progress { attempt }));
     }
 }
 
@@ -276,7 +276,7 @@ fn output(attempt: AttemptId, head: &ResultHead, activation: Activation) -> Even
     }
 }
 
-/// A message as a leg understands it.
+/// A message as a call understands it.
 pub(crate) enum Heard {
     Opened { position: u32 },
     Result(ResultHead),
@@ -291,11 +291,11 @@ pub(crate) enum Heard {
 }
 
 /// What both kinds of call have in common.
-pub(crate) trait LegMessage: WireMessage {
+pub(crate) trait CallMessage: WireMessage {
     fn heard(self) -> Heard;
 }
 
-impl LegMessage for Message {
+impl CallMessage for Message {
     fn heard(self) -> Heard {
         match self {
             Self::Opened { position } => Heard::Opened { position },
@@ -311,7 +311,7 @@ impl LegMessage for Message {
     }
 }
 
-impl LegMessage for WorkerMessage {
+impl CallMessage for WorkerMessage {
     fn heard(self) -> Heard {
         match self {
             Self::Peer(message) => message.heard(),

@@ -29,21 +29,21 @@ use tokio::task::JoinHandle;
 
 use crate::prompt::Ready;
 use crate::reply::choosing::{Chooser, Chosen};
-use crate::reply::elsewhere::{Begun, Given};
 use crate::reply::handover::{CacheCosts, Handovers};
-use crate::reply::leg::{Leg, LegEvent, Order};
-use crate::reply::telling::{ReaderLeft, Teller};
+use crate::reply::offload::{Begun, Given};
+use crate::reply::segment_call::{CallEvent, Order, SegmentCall};
+use crate::reply::sink::{ReaderLeft, ReplySink};
 use nook_api::views::{FinishReason, ReplyEvent, ShardState};
-use nook_resources::shelf::OpenModel;
-use nook_resources::trails::{GoingOn, Hosts};
+use nook_resources::open_models::OpenModel;
+use nook_resources::prefix_cache::{GoingOn, Hosts};
 use nook_resources::workers::Workers;
 
-/// Events of legs that may wait; a leg beyond them waits, and with it the other side.
+/// Events of calls that may wait; a call beyond them waits, and with it the other side.
 const LEG_EVENTS_MAX: usize = 64;
 
-/// What a walk needs to begin.
+/// What a generation needs to begin.
 #[derive(Debug)]
-pub(crate) struct WalkSetup {
+pub(crate) struct GenerationSetup {
     pub(crate) model: Arc<OpenModel>,
     /// Who makes all of it, where that was chosen; the rest is for when it does not see it through.
     pub(crate) whole: Option<Given>,
@@ -58,12 +58,12 @@ pub(crate) struct WalkSetup {
     pub(crate) failovers_max: u32,
     /// Chance of each chunk of prefill to be computed twice, in millionths.
     pub(crate) spot_check_ppm: u32,
-    pub(crate) gains: Arc<NormBounds>,
+    pub(crate) norm_bounds: Arc<NormBounds>,
     pub(crate) forecast: Arc<Forecast>,
     /// The kept conversation that the reply belongs to.
     pub(crate) conversation: Option<i64>,
     pub(crate) cache_costs: CacheCosts,
-    pub(crate) teller: Teller,
+    pub(crate) sink: ReplySink,
     /// Signs tickets.
     pub(crate) key: Arc<DeviceKey>,
     pub(crate) workers: Workers,
@@ -72,7 +72,7 @@ pub(crate) struct WalkSetup {
 }
 
 /// One reply under way.
-pub(crate) struct Walk {
+pub(crate) struct Generation {
     model: Arc<OpenModel>,
     pipeline: Pipeline,
     hidden: u32,
@@ -94,7 +94,7 @@ pub(crate) struct Walk {
     text: Option<ReplyText>,
     finish: Option<FinishReason>,
     logits: Vec<f32>,
-    legs: HashMap<AttemptId, (Leg, JoinHandle<()>)>,
+    calls: HashMap<AttemptId, (SegmentCall, JoinHandle<()>)>,
     handovers: Handovers,
     /// What other devices were asked for, of the calls that are open.
     asked: HashMap<AttemptId, (PeerId, Open)>,
@@ -103,17 +103,17 @@ pub(crate) struct Walk {
     leaving: Vec<JoinHandle<()>>,
     /// Whether the pipeline was told that nobody wants the reply any more.
     stopping: bool,
-    heard: mpsc::Receiver<LegEvent>,
-    hear: mpsc::Sender<LegEvent>,
+    heard: mpsc::Receiver<CallEvent>,
+    hear: mpsc::Sender<CallEvent>,
     pending: VecDeque<Event>,
-    teller: Teller,
+    sink: ReplySink,
     workers: Workers,
     links: Links,
-    // Cancelled when the walk ends, however it ends: no leg outlives its walk.
+    // Cancelled when the generation ends, however it ends: no call outlives its generation.
     tasks: Tasks,
 }
 
-/// The walk is over; there is nobody, or nothing more, to tell.
+/// The generation is over; there is nobody, or nothing more, to tell.
 struct Over;
 
 fn prefill_chunk(route: &Route) -> u32 {
@@ -123,9 +123,9 @@ fn prefill_chunk(route: &Route) -> u32 {
     }
 }
 
-impl Walk {
-    pub(crate) fn new(setup: WalkSetup) -> Self {
-        let WalkSetup { model, route, ready, dtype, fall_back, failovers_max, .. } = setup;
+impl Generation {
+    pub(crate) fn new(setup: GenerationSetup) -> Self {
+        let GenerationSetup { model, route, ready, dtype, fall_back, failovers_max, .. } = setup;
         let (begun, text) = match setup.begun {
             Some(Begun { prompt_tokens, text, from, done }) => {
                 (Some((prompt_tokens, from, done)), text)
@@ -137,10 +137,10 @@ impl Walk {
         };
         let (prompt_tokens, relieves, done_elsewhere) =
             begun.unwrap_or((u32::try_from(ready.ids.len()).unwrap_or(u32::MAX), None, None));
-        let offers = setup.teller.book.borrow().offers(model.listed.digest, clock::now());
+        let offers = setup.sink.book.borrow().offers(model.listed.digest, clock::now());
         let may_differ = !setup.is_planned;
         let hosts = Hosts { offers: &offers, links: &setup.links, may_differ };
-        let (route, going_on) = model.trails.go_on(route, dtype, &ready.ids, &hosts);
+        let (route, going_on) = model.prefix_cache.go_on(route, dtype, &ready.ids, &hosts);
         let (resume, resumes_copy, resumed) = going_on
             .map_or((None, false, None), |GoingOn { resume, copy, taken }| (resume, copy, taken));
         let settings = PipelineSettings {
@@ -152,7 +152,7 @@ impl Walk {
             failovers_max,
             fall_back,
             deadlines: Deadlines::usual(),
-            gains: setup.gains,
+            norm_bounds: setup.norm_bounds,
             forecast: setup.forecast,
             spot_check: SpotCheck { share_ppm: setup.spot_check_ppm, random: rand::random() },
             replay_log_bytes_max: REPLAY_LOG_BYTES_MAX,
@@ -178,7 +178,7 @@ impl Walk {
             history: ready.ids,
             finish: None,
             logits: Vec::new(),
-            legs: HashMap::new(),
+            calls: HashMap::new(),
             handovers: Handovers::new(setup.cache_costs),
             asked: HashMap::new(),
             key: setup.key,
@@ -188,7 +188,7 @@ impl Walk {
             hear,
             pending: VecDeque::new(),
             model,
-            teller: setup.teller,
+            sink: setup.sink,
             workers: setup.workers,
             links: setup.links,
             tasks: setup.tasks.child(),
@@ -197,27 +197,27 @@ impl Walk {
 
     /// Walks to the end, and tells what was measured on the way, however it ended.
     pub(crate) async fn run(mut self) {
-        self.walk().await;
+        self.generation().await;
         self.leave_nothing_behind().await;
         crate::metrics::shard_latencies(&self.model.listed.name, self.pipeline.visits());
         let visits = self.pipeline.visits().copied().collect();
         let row_bytes = self.dtype.row_bytes(self.hidden) as u64;
-        self.teller.measured(self.model.listed.digest, row_bytes, visits).await;
+        self.sink.measured(self.model.listed.digest, row_bytes, visits).await;
         let measure = self.pipeline.measure();
         crate::metrics::computed_twice(&measure);
-        self.teller.joined(measure.joints).await;
+        self.sink.joined(measure.joints).await;
     }
 
-    async fn walk(&mut self) {
-        let route = self.teller.route(self.pipeline.places());
+    async fn generation(&mut self) {
+        let route = self.sink.route(self.pipeline.places());
         let first = match self.relieves {
             None => ReplyEvent::Started { prompt_tokens: self.prompt_tokens, route },
             Some((from, _)) => ReplyEvent::ShardStatus {
-                device: self.teller.name(Place::Peer(from)),
+                device: self.sink.name(Place::Peer(from)),
                 status: ShardState::Lost,
             },
         };
-        if self.teller.tell(first, Vec::new()).await.is_err() {
+        if self.sink.tell(first, Vec::new()).await.is_err() {
             return;
         }
         let mut event = Event::Begin { prompt: Sensitive(self.history.clone()) };
@@ -247,12 +247,12 @@ impl Walk {
         tokio::select! {
             biased;
             () = self.tasks.token().cancelled() => Event::Cancel,
-            () = self.teller.events.closed(), if !self.stopping => {
+            () = self.sink.events.closed(), if !self.stopping => {
                 self.stopping = true;
                 Event::Cancel
             }
             Some(heard) = self.heard.recv() => match heard {
-                LegEvent::Pipeline(event @ Event::Draining { attempt }) => {
+                CallEvent::Pipeline(event @ Event::Draining { attempt }) => {
                     match self.offer_of_caches(attempt) {
                         Some(offered) => {
                             self.pending.push_front(event);
@@ -261,12 +261,12 @@ impl Walk {
                         None => event,
                     }
                 }
-                LegEvent::Pipeline(event) => event,
-                LegEvent::Logits { event, values } => {
+                CallEvent::Pipeline(event) => event,
+                CallEvent::Logits { event, values } => {
                     self.logits = values;
                     event
                 }
-                LegEvent::Caches { attempt, pieces } => self.handovers.came(attempt, pieces),
+                CallEvent::Caches { attempt, pieces } => self.handovers.came(attempt, pieces),
             },
             () = late => Event::Tick,
         }
@@ -283,8 +283,8 @@ impl Walk {
             Action::Forward { attempt, next } => self.forward(attempt, next),
             Action::Close { attempt, reason } => {
                 self.asked.remove(&attempt);
-                if let Some((leg, task)) = self.legs.remove(&attempt) {
-                    leg.close(reason);
+                if let Some((call, task)) = self.calls.remove(&attempt) {
+                    call.close(reason);
                     if reason == CloseReason::Finished {
                         self.leaving.push(task);
                     }
@@ -295,26 +295,26 @@ impl Walk {
             Action::DiscardKvCache { from } => self.handovers.forget(from),
             Action::Sample { .. } => self.sample().await?,
             Action::WantOffers { failed, .. } => {
-                let book = self.teller.book.borrow().clone();
+                let book = self.sink.book.borrow().clone();
                 let model = self.model.listed.digest;
                 let offers = book.offers_besides(&failed, model, clock::now());
                 self.pending.push_back(Event::Offers(offers));
             }
             Action::Report(report) => {
-                let route = self.teller.route(self.pipeline.places());
-                self.teller.report(report, route).await?;
+                let route = self.sink.route(self.pipeline.places());
+                self.sink.report(report, route).await?;
             }
             Action::Aborted { code, sentence, .. } => {
                 if code != ErrorCode::Cancelled {
                     tracing::warn!(%code, "a reply ended early");
                 }
-                self.keep_trail().await;
+                self.keep_prefix().await;
                 let event = ReplyEvent::PipelineAborted { code: code.name().to_owned(), sentence };
-                self.teller.tell(event, Vec::new()).await?;
+                self.sink.tell(event, Vec::new()).await?;
                 return Err(Over);
             }
             Action::Done => {
-                self.keep_trail().await;
+                self.keep_prefix().await;
                 self.done().await?;
                 return Err(Over);
             }
@@ -322,7 +322,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Passes a step on to its leg. Token ids have no way into a peer's order: its type lacks them.
+    /// Passes a step on to its call. Token ids have no way into a peer's order: its type lacks
+    /// them.
     fn send(&mut self, action: Action) {
         let (attempt, sent) = match action {
             Action::SendTokens {
@@ -370,22 +371,22 @@ impl Walk {
             _ => return,
         };
         if !sent {
-            // The leg has ended; its own last word may already be on the way, and comes first.
+            // The call has ended; its own last word may already be on the way, and comes first.
             self.pending.push_back(Event::Lost { attempt });
         }
     }
 
-    /// Whether the leg took it.
+    /// Whether the call took it.
     fn send_tokens(&self, attempt: AttemptId, head: LocalMessage) -> bool {
-        match self.legs.get(&attempt).map(|(leg, _)| leg) {
-            Some(Leg::Local { orders, .. }) => {
+        match self.calls.get(&attempt).map(|(call, _)| call) {
+            Some(SegmentCall::Local { orders, .. }) => {
                 orders.try_send(Order::Send { head: head.into(), tensor: None }).is_ok()
             }
             _ => false,
         }
     }
 
-    /// Whether the leg took it.
+    /// Whether the call took it.
     fn send_activation(
         &self,
         attempt: AttemptId,
@@ -394,11 +395,11 @@ impl Walk {
         rows: LogitRows,
     ) -> bool {
         let tensor = Some(activation.bytes().clone());
-        match self.legs.get(&attempt).map(|(leg, _)| leg) {
-            Some(Leg::Peer(orders)) => {
+        match self.calls.get(&attempt).map(|(call, _)| call) {
+            Some(SegmentCall::Peer(orders)) => {
                 orders.try_send(Order::Send { head: Message::Step(head), tensor }).is_ok()
             }
-            Some(Leg::Local { orders, head: with_logits }) => {
+            Some(SegmentCall::Local { orders, head: with_logits }) => {
                 let head = if *with_logits {
                     LocalMessage::StepLogits { head, rows }.into()
                 } else {
@@ -413,8 +414,8 @@ impl Walk {
     /// Chooses the next token and tells its text.
     async fn sample(&mut self) -> Result<(), Over> {
         let logits = std::mem::take(&mut self.logits);
-        let (id, odds, last) = match self.chooser.choose(&logits, &self.history).await {
-            Ok(Chosen::Token { id, odds, last }) => (id, odds, last),
+        let (id, logprobs, last) = match self.chooser.choose(&logits, &self.history).await {
+            Ok(Chosen::Token { id, logprobs, last }) => (id, logprobs, last),
             Ok(Chosen::Complete) => {
                 self.finish_with(FinishReason::Stop);
                 return Ok(());
@@ -422,14 +423,14 @@ impl Walk {
             Err(error) => {
                 let code = error.code().name().to_owned();
                 let event = ReplyEvent::PipelineAborted { code, sentence: error.to_string() };
-                self.teller.tell(event, Vec::new()).await?;
+                self.sink.tell(event, Vec::new()).await?;
                 return Err(Over);
             }
         };
         if let Some((from, since)) = self.relieves.take() {
             let pause = clock::now().duration_since(since);
-            let route = self.teller.route(self.pipeline.places());
-            self.teller.relieved(from, pause, route).await?;
+            let route = self.sink.route(self.pipeline.places());
+            self.sink.relieved(from, pause, route).await?;
         }
         if self.model.tokenizer.is_end_of_turn(id) {
             self.finish_with(FinishReason::Stop);
@@ -440,8 +441,8 @@ impl Walk {
             return Err(Over);
         };
         let piece = text.push(id);
-        let odds = odds.map(|odds| odds.spelt(&self.model.tokenizer));
-        if let Err(ReaderLeft) = self.teller.token(clock::now(), piece.text, id, odds).await {
+        let logprobs = logprobs.map(|logprobs| logprobs.spelt(&self.model.tokenizer));
+        if let Err(ReaderLeft) = self.sink.token(clock::now(), piece.text, id, logprobs).await {
             self.stopping = true;
             self.pending.push_back(Event::Cancel);
             return Ok(());
@@ -451,7 +452,7 @@ impl Walk {
             self.finish_with(FinishReason::Stop);
         } else if last {
             self.finish_with(FinishReason::Stop);
-        } else if self.teller.tokens >= self.tokens_max {
+        } else if self.sink.tokens >= self.tokens_max {
             self.finish_with(FinishReason::Length);
         } else {
             self.pending.push_back(Event::NextToken(Sensitive(id)));
@@ -467,7 +468,7 @@ impl Walk {
     /// Tells what was held back, then the numbers.
     async fn done(&mut self) -> Result<(), ReaderLeft> {
         if let Some(text) = self.text.take() {
-            self.teller.rest(text).await?;
+            self.sink.rest(text).await?;
         }
         let mut measure = self.pipeline.measure();
         if let Some(done) = self.done_elsewhere.take() {
@@ -477,31 +478,31 @@ impl Walk {
             metrics::histogram!("distributed_inference_pipeline_construct_ms")
                 .record(construct.as_secs_f64() * 1e3);
         }
-        let (digest, gains) = (self.model.listed.digest, self.pipeline.gains().clone());
-        self.teller.seen_through(digest, self.pipeline.places(), gains).await;
-        let route = self.teller.route(self.pipeline.places());
+        let (digest, norm_bounds) = (self.model.listed.digest, self.pipeline.norm_bounds().clone());
+        self.sink.seen_through(digest, self.pipeline.places(), norm_bounds).await;
+        let route = self.sink.route(self.pipeline.places());
         let reason = self.finish.unwrap_or(FinishReason::Stop);
         let model = self.model.listed.name.clone();
-        let summary = self.teller.summary(model, self.prompt_tokens, reason, route, &measure);
-        self.teller.went(&summary).await;
-        self.teller.tell(ReplyEvent::Done { summary }, Vec::new()).await
+        let summary = self.sink.summary(model, self.prompt_tokens, reason, route, &measure);
+        self.sink.went(&summary).await;
+        self.sink.tell(ReplyEvent::Done { summary }, Vec::new()).await
     }
 }
 
-impl Drop for Walk {
+impl Drop for Generation {
     fn drop(&mut self) {
         self.tasks.cancel();
     }
 }
 
-impl Leg {
+impl SegmentCall {
     fn close(self, reason: CloseReason) {
         let code = match reason {
             CloseReason::Finished => None,
             CloseReason::Cancelled | CloseReason::Superseded => Some(ErrorCode::Cancelled),
             CloseReason::Failed(code) => Some(code),
         };
-        // A leg that has ended needs no order; one whose queue is full ends when this is dropped.
+        // A call that has ended needs no order; one whose queue is full ends when this is dropped.
         match self {
             Self::Local { orders, .. } => drop(orders.try_send(Order::Close(code))),
             Self::Peer(orders) => drop(orders.try_send(Order::Close(code))),

@@ -178,17 +178,17 @@ impl Pipeline {
         host_us: (u32, u32),
         now: Instant,
     ) {
-        let gains = match self.check_output(index, answer, &activation) {
-            Ok(gains) => gains,
+        let norm_bounds = match self.check_output(index, answer, &activation) {
+            Ok(norm_bounds) => norm_bounds,
             Err(corrupt) => {
                 self.measure.corrupt_activations += 1;
                 return self.on_fault(index, Fault::corrupt(corrupt), now);
             }
         };
-        if let Some(gains) = gains {
+        if let Some(norm_bounds) = norm_bounds {
             let is_ours = self.stages[index].place() == Place::Local;
             let source = if is_ours { Source::Ours } else { Source::Theirs };
-            self.gains.learn(&gains, source);
+            self.norm_bounds.learn(&norm_bounds, source);
         }
         let Some(step) = self.take_answered(index, host_us, now) else {
             return;
@@ -244,13 +244,13 @@ impl Pipeline {
             return Ok(None);
         };
         let layers = self.layers_since_sent(index);
-        let gains = StepNormGain::of(layers, asked.position, input, activation);
+        let norm_bounds = StepNormGain::of(layers, asked.position, input, activation);
         if stage.place() != Place::Local {
             // By what other replies have shown, and by this one so far.
-            self.settings.gains.check(&gains)?;
-            self.gains.check(&gains)?;
+            self.settings.norm_bounds.check(&norm_bounds)?;
+            self.norm_bounds.check(&norm_bounds)?;
         }
-        Ok(Some(gains))
+        Ok(Some(norm_bounds))
     }
 
     /// `answer` is step and position as the worker says.

@@ -11,10 +11,10 @@ use nook_pipeline::{AttemptId, Event};
 use nook_trust::TicketClaim;
 use nook_wire::{Message, Open, ResumePoint};
 
-use super::Walk;
-use crate::reply::leg::{Leg, Order};
+use super::Generation;
+use crate::reply::segment_call::{Order, SegmentCall};
 
-impl Walk {
+impl Generation {
     /// What a call to another device begins with; remembered for the ticket that may name it.
     pub(super) fn opening(
         &mut self,
@@ -38,8 +38,9 @@ impl Walk {
     /// Asks the host of `attempt` to hand its results to that of `next`, with a ticket for it.
     pub(super) fn forward(&mut self, attempt: AttemptId, next: AttemptId) {
         let asked = self.asked.get(&attempt).zip(self.asked.get(&next));
-        let leg = self.legs.get(&attempt).map(|(leg, _)| leg);
-        let (Some(((carrier, _), (host, open))), Some(Leg::Peer(orders))) = (asked, leg) else {
+        let call = self.calls.get(&attempt).map(|(call, _)| call);
+        let (Some(((carrier, _), (host, open))), Some(SegmentCall::Peer(orders))) = (asked, call)
+        else {
             return;
         };
         let ticket = self.key.issue(TicketClaim {
