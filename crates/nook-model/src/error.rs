@@ -2,9 +2,13 @@
 //!
 //! [`ModelError`] names the file; its [`Fault`] names the key or tensor and what was expected.
 
+mod manifest;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+
+pub use manifest::ManifestError;
 
 /// A model file that cannot be used.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,6 +170,9 @@ pub enum Fault {
     /// The file is not the one that was opened.
     #[error("changed while it was in use")]
     Changed,
+    /// Reading the whole file was stopped by the caller.
+    #[error("was not read to its end, because the caller stopped it")]
+    Stopped,
     /// A part of the model that does not exist.
     #[error("has {layers} layers; layers {asked} were asked for")]
     NoSuchLayers {
@@ -263,6 +270,7 @@ impl Fault {
         match self {
             Self::Read { .. } => "Check that the file is there and may be read.",
             Self::Changed => "Load the model again.",
+            Self::Stopped => "Read it again.",
             Self::OutOfMemory { .. } => "Close other programs, or load fewer layers.",
             Self::NoThreads => "Close other programs.",
             Self::DeviceSupport { .. } => "Compute on the processor.",

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use nook_base::{LayerRange, ModelDigest, ModelPart, Vocabulary};
 use nook_kernels::{CacheKind, Format};
 
-use crate::digest;
 use crate::error::{Fault, ModelError};
 use crate::family::{self, Description, Expected};
 use crate::gguf::{Header, TensorInfo, TensorType};
+use crate::hashing;
+use crate::manifest::Manifest;
 use crate::reader::Reader;
 use crate::shape::ModelShape;
 
@@ -96,20 +97,27 @@ impl ModelFile {
         self.inner.vocabulary.clone()
     }
 
+    /// The manifest of the model. Reads the whole file.
+    pub fn manifest(&self) -> Result<Manifest, ModelError> {
+        self.manifest_unless(&|| false)
+    }
+
+    /// As [`Self::manifest`]. `stop` is asked before each piece of 1 MiB; when it says yes, the
+    /// result is [`Fault::Stopped`].
+    pub fn manifest_unless(&self, stop: &dyn Fn() -> bool) -> Result<Manifest, ModelError> {
+        let manifest = hashing::of(&self.inner.reader, &self.inner.header, stop);
+        manifest.map_err(|fault| self.error(fault))
+    }
+
     /// The model's identity. Reads the whole file, as a stream.
     pub fn digest(&self) -> Result<ModelDigest, ModelError> {
-        digest::digest(&self.inner.reader, &self.inner.header).map_err(|fault| self.error(fault))
+        self.manifest().map(|manifest| manifest.digest())
     }
 
     /// The identity of the model in the file at `path`, whether or not this version can use it.
     /// Reads the whole file.
     pub fn digest_at(path: &Path) -> Result<ModelDigest, ModelError> {
-        let digest = || {
-            let reader = Reader::open(path)?;
-            let header = Header::read(reader.stream(), reader.length())?;
-            digest::digest(&reader, &header)
-        };
-        digest().map_err(|fault| ModelError::new(path, fault))
+        Manifest::at(path).map(|manifest| manifest.digest())
     }
 
     /// So many bytes of the file as it lies, from byte `at` on, for a copy of it. Refuses a file
@@ -204,8 +212,7 @@ impl ModelFile {
 
 impl Inner {
     fn open(path: &Path) -> Result<Self, Fault> {
-        let reader = Reader::open(path)?;
-        let mut header = Header::read(reader.stream(), reader.length())?;
+        let (reader, mut header) = Reader::open(path)?;
         let vocabulary = header.vocabulary()?;
         let description = family::of(&header, vocabulary.tokens.len())?;
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

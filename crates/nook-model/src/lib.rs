@@ -8,6 +8,8 @@
 //! - [`Session`] is one mutable timeline: the caches of one part of the model. A step takes token
 //!   ids or hidden states in and gives hidden states or logits out.
 //!
+//! The digests of a model's header and tensors are its [`Manifest`], whose root is its identity.
+//!
 //! A family is one file that turns metadata into a description made of the shared [`parts`]; the
 //! forward pass ([`loaded`]) is written once, on plain slices and the kernels of `nook-kernels`.
 //! Every result is the same bit for bit however a model is cut, a prompt is chunked, sessions are
@@ -23,8 +25,10 @@ pub mod error;
 mod family;
 pub mod file;
 pub mod gguf;
+mod hashing;
 mod inventory;
 pub mod loaded;
+pub mod manifest;
 mod parts;
 mod reader;
 pub mod shape;
@@ -33,13 +37,14 @@ pub mod synthetic;
 mod weights;
 
 pub use device::{Device, UnknownDevice};
-pub use error::{Fault, ModelError};
+pub use error::{Fault, ManifestError, ModelError};
 pub use family::Architecture;
 pub use file::ModelFile;
 pub use loaded::handover::{HandoverError, LayerExport};
 pub use loaded::pass::{BatchError, BatchPiece};
 pub use loaded::session::{Input, Output, ResumeError, Session, StepError, TruncateError};
 pub use loaded::{LoadOptions, LoadedModel, Precision};
+pub use manifest::{Manifest, TensorCheck};
 pub use nook_base::LogitRows;
 pub use nook_gpu;
 pub use nook_kernels::heap;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use crate::error::Fault;
+use crate::gguf::Header;
 
 /// An open model file.
 #[derive(Debug)]
@@ -17,7 +18,14 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn open(path: &Path) -> Result<Self, Fault> {
+    /// Opens the file at `path` and reads its header.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Header), Fault> {
+        let reader = Self::open_file(path)?;
+        let header = Header::read(&reader.file, reader.length)?;
+        Ok((reader, header))
+    }
+
+    fn open_file(path: &Path) -> Result<Self, Fault> {
         // Asked before opening too: opening a pipe would wait for a writer.
         if !path.metadata().map_err(Fault::read("opening it"))?.is_file() {
             return Err(Fault::NotGguf);
@@ -33,11 +41,6 @@ impl Reader {
     /// Length of the file when it was opened.
     pub(crate) fn length(&self) -> u64 {
         self.length
-    }
-
-    /// The file as a stream from its beginning. Only one may be read at a time.
-    pub(crate) fn stream(&self) -> &File {
-        &self.file
     }
 
     /// Fails when the file has another length or another time of change than when it was opened.

@@ -17,6 +17,7 @@ mod families;
 mod fixtures;
 mod gpu;
 mod gpu_references;
+mod manifest;
 #[path = "../../../nook-testkit/src/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
 mod places;
