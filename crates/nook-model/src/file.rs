@@ -1,5 +1,7 @@
 //! One model file: its validated header, and what can be known without loading weights.
 
+mod partial;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +16,9 @@ use crate::hashing;
 use crate::manifest::Manifest;
 use crate::reader::Reader;
 use crate::shape::ModelShape;
+
+pub use partial::TensorRange;
+pub(crate) use partial::layer_ranges;
 
 /// Widest hidden states of a model that computes in full precision by itself.
 pub const SMALL_HIDDEN: u32 = 512;
@@ -37,7 +42,8 @@ struct Inner {
 
 impl ModelFile {
     /// Opens and checks the file at `path`: header, hyperparameters, and that it has exactly the
-    /// tensors of its architecture. Reads no weights.
+    /// tensors of its architecture. Reads no weights. A file with a record of present tensors
+    /// beside it ([`crate::Presence`]) is opened as the partial file that it is.
     pub fn open(path: &Path) -> Result<Self, ModelError> {
         let inner = Inner::open(path).map_err(|fault| ModelError::new(path, fault))?;
         Ok(Self { inner: Arc::new(inner) })
@@ -97,7 +103,7 @@ impl ModelFile {
         self.inner.vocabulary.clone()
     }
 
-    /// The manifest of the model. Reads the whole file.
+    /// The manifest of the model. Reads the whole file, so a partial file is refused.
     pub fn manifest(&self) -> Result<Manifest, ModelError> {
         self.manifest_unless(&|| false)
     }
@@ -121,7 +127,8 @@ impl ModelFile {
     }
 
     /// So many bytes of the file as it lies, from byte `at` on, for a copy of it. Refuses a file
-    /// that has changed since it was opened. Waits for the disk.
+    /// that has changed since it was opened, and bytes of tensors that are not in it. Waits for the
+    /// disk.
     pub fn bytes_at(&self, at: u64, count: usize) -> Result<Vec<u8>, ModelError> {
         let reader = &self.inner.reader;
         let mut bytes = vec![0; count];

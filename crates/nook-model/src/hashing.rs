@@ -1,6 +1,7 @@
 //! Computes the manifest of a file in one pass over its tensors.
 //!
-//! Files are large, so a caller may stop the pass between two pieces.
+//! Files are large, so a caller may stop the pass between two pieces. A file that lacks tensors has
+//! no manifest of its own: the reader refuses what is absent.
 
 use std::path::Path;
 

@@ -8,7 +8,8 @@
 //! - [`Session`] is one mutable timeline: the caches of one part of the model. A step takes token
 //!   ids or hidden states in and gives hidden states or logits out.
 //!
-//! The digests of a model's header and tensors are its [`Manifest`], whose root is its identity.
+//! A file may hold only some tensors of its model ([`presence`]): each was checked by itself
+//! against the model's [`Manifest`], and what has not arrived is never read.
 //!
 //! A family is one file that turns metadata into a description made of the shared [`parts`]; the
 //! forward pass ([`loaded`]) is written once, on plain slices and the kernels of `nook-kernels`.
@@ -30,6 +31,7 @@ mod inventory;
 pub mod loaded;
 pub mod manifest;
 mod parts;
+pub mod presence;
 mod reader;
 pub mod shape;
 #[cfg(feature = "synthetic")]
@@ -37,9 +39,9 @@ pub mod synthetic;
 mod weights;
 
 pub use device::{Device, UnknownDevice};
-pub use error::{Fault, ManifestError, ModelError};
+pub use error::{Fault, ManifestError, ModelError, PresenceError};
 pub use family::Architecture;
-pub use file::ModelFile;
+pub use file::{ModelFile, TensorRange};
 pub use loaded::handover::{HandoverError, LayerExport};
 pub use loaded::pass::{BatchError, BatchPiece};
 pub use loaded::session::{Input, Output, ResumeError, Session, StepError, TruncateError};
@@ -48,4 +50,5 @@ pub use manifest::{Manifest, TensorCheck};
 pub use nook_base::LogitRows;
 pub use nook_gpu;
 pub use nook_kernels::heap;
+pub use presence::Presence;
 pub use shape::ModelShape;
