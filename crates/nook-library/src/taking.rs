@@ -15,7 +15,7 @@ use bytes::Bytes;
 use nook_base::{ErrorCode, ModelDigest, PeerId};
 use nook_fetch::{Bringer, CopyWish, Halt};
 use nook_mux::{Call, CallError};
-use nook_wire::{Message, Piece, PieceAssembly, Want};
+use nook_wire::{Document, Message, Piece, PieceAssembly, Want};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -207,12 +207,13 @@ impl Bringer for Taker {
         let Ok(mut call) = holder.giver.link.mux().open_call().await else {
             return Err(self.fail("its connection was lost"));
         };
-        let want = Want { model: self.model, from, bytes: bytes.saturating_sub(from) };
+        let bytes = bytes.saturating_sub(from);
+        let want = Want { model: self.model, document: Document::File, from, bytes };
         if let Err(error) = call.send(Message::Want(want)).await {
             return Err(self.fail(ended(&error)));
         }
         tracing::info!(peer = ?holder.giver.pass.peer(), model = ?self.model, from, "copying a model");
-        self.due = from..bytes;
+        self.due = from..from.saturating_add(bytes);
         self.call = Some(call);
         Ok(())
     }

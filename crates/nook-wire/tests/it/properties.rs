@@ -5,12 +5,12 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Have, HaveModel, Header, Hello, KeptHistory,
-    Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
-    OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece,
-    PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead,
-    ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, TicketClaim, Want, WireError,
-    WireMessage, WorkerMessage, decode, encode,
+    Advert, CallId, Chunk, DecodeError, Document, HEADER_BYTES, Have, HaveModel, Header, Hello,
+    KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept,
+    OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts,
+    Passed, Piece, PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange,
+    ResultHead, ResumePoint, ShardAdvert, StepHead, TensorAssembly, Ticket, TicketClaim, Want,
+    WireError, WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -183,10 +183,11 @@ fn copies() -> impl Strategy<Value = Message> {
         .prop_map(|(model, n, name)| HaveModel { model, bytes: n.0, layers: n.1, name });
     prop_oneof![
         vec(model, 0..5).prop_map(|models| Message::Have(Have { models })),
-        (digest(), any::<(u64, u64)>()).prop_map(|(model, n)| Message::Want(Want {
+        (digest(), any::<(bool, u64, u64)>()).prop_map(|(model, n)| Message::Want(Want {
             model,
-            from: n.0,
-            bytes: n.1
+            document: if n.0 { Document::File } else { Document::Manifest },
+            from: n.1,
+            bytes: n.2
         })),
         any::<(u64, u32)>().prop_map(|n| Message::Piece(Piece { from: n.0, bytes: n.1 })),
     ]
@@ -458,7 +459,7 @@ proptest! {
         from: u64, bytes: u64, length: u64, at: u64, count: u32,
     ) {
         for (from, bytes, length) in [(from, bytes, length), (from % 9, bytes % 9, length % 9)] {
-            let want = Want { model: ModelDigest([7; 32]), from, bytes };
+            let want = Want { model: ModelDigest([7; 32]), document: Document::File, from, bytes };
             let Some(range) = want.range(length) else { continue };
             prop_assert!(range.start < range.end && range.end <= length);
             prop_assert_eq!(range.end - range.start, bytes);

@@ -9,11 +9,11 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, Have, HaveModel, Hello, KeptHistory, Kind, KvPieceHead,
-    LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers,
-    OffloadRequest, OffloadSampling, OffloadTokens, Open, Passed, Piece, PlaceState, Placed,
-    PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, StepHead,
-    Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CallId, Chunk, DecodeError, Document, Have, HaveModel, Hello, KeptHistory, Kind,
+    KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
+    OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, Passed, Piece, PlaceState,
+    Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert,
+    StepHead, Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -142,7 +142,14 @@ fn visit(message: &Message) {
                 named_text(name);
             }
         }
-        Message::Want(Want { model, from, bytes }) => plain(&[model, from, bytes]),
+        Message::Want(Want {
+            model,
+            document: Document::File | Document::Manifest,
+            from,
+            bytes,
+        }) => {
+            plain(&[model, from, bytes]);
+        }
         Message::Piece(Piece { from, bytes }) => plain(&[from, bytes]),
     }
 }
