@@ -55,9 +55,11 @@ pub struct RangesOrder {
     pub bytes_max: u64,
 }
 
-/// A document that is taken into memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A document that is taken into memory: a manifest, or the header of a file.
+#[derive(Debug, Clone, Copy)]
 pub struct DocumentOrder {
+    /// How its bytes are asked for.
+    pub ask: fn(Range<u64>) -> Ask,
     /// Bytes at its beginning that say how long it is. No such document is shorter.
     pub prefix_bytes: u64,
     /// Longest one that is taken, in bytes; a device that claims a longer one sends wrong bytes.
@@ -129,6 +131,11 @@ pub struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
+    /// The same for one more fetch.
+    pub fn again(&mut self) -> Conditions<'_> {
+        Conditions { seat: &mut *self.seat, stop: self.stop, told: self.told }
+    }
+
     fn waiting(&mut self, fetcher: &Fetcher) -> Waiting<'_> {
         let (seat, stop, told) = (&mut *self.seat, self.stop, self.told);
         Waiting { pace: fetcher.limits.pace, seat, stop, told }
@@ -173,12 +180,12 @@ impl Fetcher {
         taking.sink.map(Sink::into_parts).ok_or(FetchError::Lost)
     }
 
-    /// Takes the manifest of a model into memory, whole from one device. `length_of` reads its
-    /// length from its first bytes, `read` checks all of them; where one of the two finds nothing,
-    /// the device that sent them is to blame.
+    /// Takes a document into memory, whole from one device. `length_of` reads its length from its
+    /// first bytes, `read` checks all of them; where one of the two finds nothing, the device that
+    /// sent them is to blame.
     ///
     /// Ends early as [`Fetcher::take_ranges`] does.
-    pub async fn take_manifest<S: RangeSource, T: Send>(
+    pub async fn take_document<S: RangeSource, T: Send>(
         &self,
         order: DocumentOrder,
         length_of: impl Fn(&[u8]) -> Option<u64> + Send,
@@ -220,7 +227,7 @@ impl Fetcher {
         let mut end = order.prefix_bytes.min(order.bytes_max);
         loop {
             let from = bytes.len() as u64;
-            if let Err(halt) = watched(stop, stall, source.ask(Ask::Manifest(from..end))).await? {
+            if let Err(halt) = watched(stop, stall, source.ask((order.ask)(from..end))).await? {
                 return Ok(Err(halt));
             }
             while (bytes.len() as u64) < end {

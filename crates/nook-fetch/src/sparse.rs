@@ -66,7 +66,7 @@ impl SparseFile {
     }
 
     /// Writes `bytes` from `at` on. After an error some of them may be written.
-    pub(crate) fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<(), FetchError> {
+    pub fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<(), FetchError> {
         let written = self.file.seek(SeekFrom::Start(at)).and_then(|_| self.file.write_all(bytes));
         written.map_err(|error| self.failed(&error))?;
         self.bytes = self.bytes.max(at.saturating_add(bytes.len() as u64));

@@ -357,14 +357,14 @@ async fn what_is_durable_is_recorded_on_the_way() {
 /// A document that says its length in its first byte, and is right if all others are 7.
 async fn manifest(devices: &mut Devices, bytes_max: u64) -> Result<Vec<u8>, FetchError> {
     let desk = Desk::new(&[]);
-    let order = DocumentOrder { prefix_bytes: 2, bytes_max };
+    let order = DocumentOrder { ask: Ask::Manifest, prefix_bytes: 2, bytes_max };
     let length_of = |prefix: &[u8]| prefix.first().map(|length| u64::from(*length));
     let read = |bytes: Vec<u8>| bytes[1..].iter().all(|byte| *byte == 7).then_some(bytes);
     let mut seat = Seats::new(1).take().unwrap();
     let (tell, _told) = watch::channel(Progress::default());
     let stop = CancellationToken::new();
     let conditions = Conditions { seat: &mut seat, stop: &stop, told: &tell };
-    desk.fetcher().take_manifest(order, length_of, read, devices, conditions).await
+    desk.fetcher().take_document(order, length_of, read, devices, conditions).await
 }
 
 #[tokio::test(start_paused = true)]

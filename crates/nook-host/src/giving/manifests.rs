@@ -179,7 +179,9 @@ fn keep(folder: &Path, path: &Path, bytes: &[u8], given: &[ModelDigest]) -> io::
             let _ = fs::remove_file(entry.path());
         }
     }
-    let draft = path.with_extension("draft");
+    // Of the form that the library sweeps away where this was interrupted.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let draft = path.with_file_name(format!(".{name}.new-{}", std::process::id()));
     let mut file = fs::File::create(&draft)?;
     file.write_all(bytes)?;
     file.sync_data()?;
