@@ -124,6 +124,9 @@ impl ModelLibrary {
         if self.downloads.look(around.now) {
             self.start_downloads();
         }
+        if self.parts.lacks_seat() && self.parts.seats.has_free() {
+            self.start_parts();
+        }
         self.moving.look();
         self.look_at_folder();
     }

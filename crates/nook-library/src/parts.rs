@@ -141,6 +141,12 @@ impl Parts {
         self.known.remove(&model);
     }
 
+    /// Whether something waits. Nobody says when a job gives its permit back, because every device
+    /// that has its model is busy.
+    pub(crate) fn lacks_seat(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Whether no job has to do with the files.
     pub(crate) fn is_still(&self) -> bool {
         self.under_way.is_empty()

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use nook_base::{ModelDigest, ModelPart};
+use nook_base::{ModelDigest, ModelPart, PeerId};
 use nook_fetch::Progress;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ impl ModelLibrary {
     /// Somebody wants layers.
     pub(super) fn take_part(&mut self, wish: PartWish) {
         let PartWish { model, name, part, holders } = wish;
-        tracing::info!(?model, name, layers = %part.layers, "layers are asked for");
+        tracing::info!(?model, ?name, layers = %part.layers, "layers are asked for");
         // The whole model may have come meanwhile.
         if let Some(entry) = self.entries.iter().find(|entry| entry.digest() == model) {
             let path = entry.listed.path.now();
@@ -65,7 +65,7 @@ impl ModelLibrary {
         &mut self,
         model: ModelDigest,
         part: ModelPart,
-        holders: BTreeSet<nook_base::PeerId>,
+        holders: BTreeSet<PeerId>,
     ) -> bool {
         let waiting = &mut self.parts.waiting;
         if let Some(known) = waiting.iter_mut().find(|known| known.model == model) {

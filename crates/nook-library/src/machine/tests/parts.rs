@@ -109,6 +109,17 @@ fn two_models_are_taken_at_once_and_more_wait_and_too_many_are_refused() {
 }
 
 #[test]
+fn a_permit_that_a_job_gives_back_while_it_waits_is_taken_at_the_next_look() {
+    let mut scene = Scene::new();
+    scene.wish(1, layers(0, 1));
+    scene.wish(2, layers(0, 1));
+    assert_eq!(scene.wish(3, layers(0, 1)), [""; 0]);
+    // As a job does that waits for a device that is busy.
+    scene.jobs.remove(0);
+    assert_eq!(scene.on(LibraryEvent::Tick), ["take layers 0-0 of 3", "look at the folder"]);
+}
+
+#[test]
 fn layers_that_are_wanted_no_more_are_stopped_or_forgotten() {
     let stopped =
         |layers: &str, of| format!("layers {layers} of {of} failed: {}", PartFailure::Stopped);
