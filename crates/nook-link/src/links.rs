@@ -135,8 +135,6 @@ pub enum LinkEvent {
         peer: PeerId,
         /// Where.
         address: SocketAddr,
-        /// Who answered, if it was a device at all.
-        found: Option<PeerId>,
     },
     /// A paired device does not take this one: not paired there any more, or blocked.
     RefusedByPeer {
@@ -150,8 +148,6 @@ pub enum LinkEvent {
         /// Both sides' versions, and so which one is the older; absent where the device ended the
         /// connection before it had said its own.
         versions: Option<VersionMismatch>,
-        /// Its program's version, untrusted text; empty where it did not say it.
-        app_version: String,
     },
     /// A device is linked, and the same id comes from another address while that link is alive:
     /// somebody has copied its data folder. The first link is kept.
@@ -185,6 +181,8 @@ struct Shared {
     peers: watch::Sender<Arc<Vec<KnownPeer>>>,
     pins: watch::Sender<Arc<HashSet<PeerId>>>,
     network: watch::Sender<u64>,
+    /// What this device says of itself.
+    hello: watch::Sender<Hello>,
     inputs: mpsc::Sender<input::Input>,
 }
 
@@ -201,22 +199,23 @@ impl Links {
         };
         let local: io::Result<Vec<_>> = listeners.iter().map(|one| one.local_addr()).collect();
         let local = local.map_err(|source| StartError::Listen { source })?;
+        let listen_port = local.first().map_or(0, SocketAddr::port);
         let (inputs, inbox) = mpsc::channel(INPUTS_MAX);
         let (events, receiver) = mpsc::channel(EVENTS_MAX);
+        let hello = watch::channel(Hello { listen_port, ..config.hello }).0;
         let shared = Arc::new(Shared {
             table: Mutex::default(),
             peers: watch::channel(Arc::default()).0,
             pins: watch::channel(Arc::default()).0,
             network: watch::channel(0).0,
+            hello,
             inputs: inputs.clone(),
             local,
         });
         let pins = tls::Pins::new(shared.pins.subscribe());
-        let hello =
-            Hello { listen_port: shared.local.first().map_or(0, SocketAddr::port), ..config.hello };
         let greeter = Arc::new(greet::Greeter {
             identity: config.identity,
-            hello,
+            hello: shared.hello.subscribe(),
             pins,
             ping: config.ping,
             calls_max: config.calls_max,
@@ -266,6 +265,18 @@ impl Links {
     /// The network changed or the machine woke up: dial everybody who is missing, now.
     pub fn network_changed(&self) {
         self.shared.network.send_modify(|count| *count += 1);
+    }
+
+    /// Gives this device another name, which new links hear. Those that stand hear it from whoever
+    /// sends them [`Links::hello`] again.
+    pub fn set_name(&self, device_name: &str) {
+        self.shared.hello.send_modify(|hello| device_name.clone_into(&mut hello.device_name));
+    }
+
+    /// What this device says of itself on a new link.
+    #[must_use]
+    pub fn hello(&self) -> Hello {
+        self.shared.hello.borrow().clone()
     }
 
     /// The live link to `peer`.

@@ -59,7 +59,7 @@ pub(crate) struct Connection<S, M: WireMessage> {
     ping: PingPolicy,
     liveness: Liveness,
     meter: ByteMeter,
-    /// Bytes read and written at the latest look at the meter.
+    /// Bytes read at the latest tick, and written when the stall began or last went on.
     metered: (u64, u64),
     timer: Pin<Box<Sleep>>,
     /// Whether the timer runs at the busy interval.
@@ -196,7 +196,11 @@ where
             }
         };
         if written.is_pending() {
-            let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(WRITE_STALL_MAX)));
+            let stall = self.stall.get_or_insert_with(|| {
+                // Only what is written from now on is progress.
+                self.metered.1 = self.meter.written();
+                Box::pin(sleep(WRITE_STALL_MAX))
+            });
             if stall.as_mut().poll(cx).is_ready() {
                 let written = self.meter.written();
                 if written == self.metered.1 {

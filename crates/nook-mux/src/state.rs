@@ -169,12 +169,16 @@ impl<M: WireMessage> State<M> {
     }
 
     /// A call of the other side, whose first frame is `first`; `line` is that of calls which wait
-    /// to be attended to. `None`: over a limit, refused.
+    /// to be attended to. `None`: over a limit, refused; or the connection has just ended.
     pub(crate) fn open_remote(
         &mut self,
         first: Frame<M>,
         line: Room,
     ) -> Result<Option<CallEnds<M>>, Violation> {
+        // The end was told to the calls that there were; a call after it would never hear of it.
+        if self.ended.is_some() {
+            return Ok(None);
+        }
         if line == Room::Full || self.calls_remote >= self.calls_max {
             return self.refuse(first.call).map(|()| None);
         }

@@ -46,7 +46,7 @@ impl TensorReader<LogitsAssembly> {
 }
 
 impl TensorReader<KvPieceAssembly> {
-    /// For the bytes that CACHES announces.
+    /// For the bytes that KV CACHE PIECE announces.
     pub fn kv_piece(head: &KvPieceHead) -> Result<Self, TensorError> {
         KvPieceAssembly::new(head).map(|assembly| Self { assembly })
     }

@@ -11,12 +11,12 @@ mod shown;
 mod tests;
 mod versions;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use nook_api::views::{DeviceTrouble, DeviceView, PairingView, Trouble, TroubleView, Trust};
-use nook_api::{Answer, DeviceCommand, NodeError, PairTarget};
+use nook_api::{Answer, DeviceCommand, NodeError, PairTarget, sentence};
 use nook_base::PeerId;
 use nook_base::limits::ADVERT_LIFE_SILENCES;
 use nook_find::{Sighting, Tag};
@@ -170,8 +170,8 @@ pub(crate) struct Devices {
     /// What each of them offers.
     heard: BTreeMap<PeerId, Heard>,
     window: Option<Window>,
-    /// Devices that do not know this one any more. Told once, until they take it again.
-    refused_by: BTreeSet<PeerId>,
+    /// What is wrong with single devices, by subject.
+    troubles: BTreeMap<&'static str, BTreeMap<PeerId, TroubleView>>,
     effects: Vec<DeviceEffect>,
 }
 
@@ -185,7 +185,7 @@ impl Devices {
             linked: BTreeMap::new(),
             heard: BTreeMap::new(),
             window: None,
-            refused_by: BTreeSet::new(),
+            troubles: BTreeMap::new(),
             effects: Vec::new(),
         }
     }
@@ -210,15 +210,10 @@ impl Devices {
             DeviceEvent::LinkUp(up) => self.on_link_up(up, around),
             DeviceEvent::LinkDown(peer) => self.on_link_down(peer),
             DeviceEvent::Said(peer, message) => self.on_message(peer, message, around),
-            DeviceEvent::RefusedBy(peer) => {
-                if self.refused_by.insert(peer) {
-                    tracing::warn!(?peer, "it does not know this device any more: pair them again");
-                    self.note_refused();
-                }
-            }
+            DeviceEvent::RefusedBy(peer) => self.on_refused_by(peer),
             DeviceEvent::VersionMismatch(peer, versions) => {
                 let trouble = versions::trouble(&self.name_of(peer), versions);
-                self.note(VERSION, [trouble]);
+                self.note_of(VERSION, peer, Some(trouble));
             }
             DeviceEvent::SameIdTwice { peer, kept, refused } => {
                 let name = self.name_of(peer);
@@ -228,7 +223,7 @@ impl Devices {
                 );
                 let (kept, refused) = (kept.to_string(), refused.to_string());
                 let trouble = DeviceTrouble::Twice { kept, refused };
-                self.note(TWIN, [TroubleView::with(&name, words, trouble)]);
+                self.note_of(TWIN, peer, Some(TroubleView::with(&name, words, trouble)));
             }
             DeviceEvent::WindowOpened(window, answer) => self.window_opened(window, answer, around),
             DeviceEvent::Window(number, event) => self.on_window(number, &event),
@@ -269,6 +264,24 @@ impl Devices {
     /// Sets the problems of one subject; none clears it.
     fn note(&mut self, subject: &'static str, troubles: impl IntoIterator<Item = TroubleView>) {
         self.push(DeviceEffect::Note(subject, troubles.into_iter().collect()));
+    }
+
+    /// Sets or clears the problem that one device has with a subject. The others keep theirs.
+    fn note_of(&mut self, subject: &'static str, peer: PeerId, trouble: Option<TroubleView>) {
+        let of_subject = self.troubles.entry(subject).or_default();
+        let before = match &trouble {
+            Some(trouble) => of_subject.insert(peer, trouble.clone()),
+            None => of_subject.remove(&peer),
+        };
+        if before != trouble {
+            let all: Vec<TroubleView> = of_subject.values().cloned().collect();
+            self.note(subject, all);
+        }
+    }
+
+    /// Nothing is wrong any more with a device that is linked, or not paired any more.
+    fn clear_troubles(&mut self, peer: PeerId) {
+        [REFUSED, VERSION, TWIN].into_iter().for_each(|subject| self.note_of(subject, peer, None));
     }
 
     fn asked(&mut self, command: DeviceCommand, around: &Surroundings<'_>) {
@@ -314,15 +327,18 @@ impl Devices {
 
     fn on_link_up(&mut self, up: LinkUp, around: &Surroundings<'_>) {
         let LinkUp { peer, listens_at, name, app_version } = up;
+        if self.peers.get(peer).is_none() {
+            // Unpaired while the link came up: it ends by itself, and is no device of the list.
+            return;
+        }
         self.linked.insert(peer, app_version);
         let noted = self.peers.note_reached(peer, listens_at, around.unix);
         self.note(PEERS, noted.err().map(|error| not_saved(&error)));
         self.take_name(peer, &name);
         self.push(DeviceEffect::Reached(peer));
-        self.note(VERSION, []);
-        // It did not know this device when it was dialled between the two moments in which either
-        // side of a pairing is stored.
-        self.is_known_again(peer);
+        // It may not have known this device when it was dialled between the two moments in which
+        // either side of a pairing is stored.
+        self.clear_troubles(peer);
         self.push(DeviceEffect::Requester(Event::LinkChanged(peer)));
         self.push(DeviceEffect::Library(LibraryEvent::LinkChanged(peer)));
     }
@@ -330,6 +346,8 @@ impl Devices {
     fn on_link_down(&mut self, peer: PeerId) {
         self.linked.remove(&peer);
         self.heard.remove(&peer);
+        // A copy that is still there tries again, and is told again.
+        self.note_of(TWIN, peer, None);
         self.push(DeviceEffect::Requester(Event::LinkChanged(peer)));
         self.push(DeviceEffect::Library(LibraryEvent::LinkChanged(peer)));
         self.push(DeviceEffect::Host(HostEvent::LinkDown(peer)));
@@ -340,27 +358,19 @@ impl Devices {
         self.push(DeviceEffect::PublishBook);
     }
 
-    /// A device that connects, or is paired, takes this one.
-    fn is_known_again(&mut self, peer: PeerId) {
-        if self.refused_by.remove(&peer) {
-            self.note_refused();
+    /// A device does not know this one any more. Logged and told once, until it takes it again.
+    fn on_refused_by(&mut self, peer: PeerId) {
+        if self.troubles.get(REFUSED).is_some_and(|known| known.contains_key(&peer)) {
+            return;
         }
+        tracing::warn!(?peer, "it does not know this device any more: pair them again");
+        let name = self.name_of(peer);
+        let words = format!("{name} does not know this device any more: pair them again.");
+        let trouble = TroubleView::with(&name, words, DeviceTrouble::Forgot);
+        self.note_of(REFUSED, peer, Some(trouble));
     }
 
-    fn note_refused(&mut self) {
-        let troubles: Vec<TroubleView> = self
-            .refused_by
-            .iter()
-            .map(|peer| {
-                let name = self.name_of(*peer);
-                let words = format!("{name} does not know this device any more: pair them again.");
-                TroubleView::with(&name, words, DeviceTrouble::Forgot)
-            })
-            .collect();
-        self.note(REFUSED, troubles);
-    }
-
-    /// A device that was renamed says so when it connects.
+    /// A device that was renamed says so, at once and when it connects.
     fn take_name(&mut self, peer: PeerId, said: &str) {
         let name = DeviceName::sanitised(said);
         if self.peers.get(peer).is_some_and(|known| known.name != name) {
@@ -379,6 +389,8 @@ impl Devices {
             Message::DropKept(kept) => {
                 self.push(DeviceEffect::Host(HostEvent::DropKept { peer, kept }));
             }
+            // Said again on a standing link: it was renamed.
+            Message::Hello(hello) => self.take_name(peer, &hello.device_name),
             Message::Advert(advert) => self.on_advert(peer, advert, around),
             Message::OffloadOffers(offers) => {
                 self.push(DeviceEffect::Requester(Event::OffloadOffers(peer, offers)));
@@ -446,7 +458,7 @@ impl Devices {
         match stored {
             Ok(()) => {
                 tracing::info!(peer = ?id, "paired");
-                self.is_known_again(id);
+                self.clear_troubles(id);
                 self.peers_changed(around);
                 true
             }
@@ -466,7 +478,9 @@ impl Devices {
         around: &Surroundings<'_>,
     ) -> Result<(), NodeError> {
         let id = paired(&self.peers, device)?;
-        self.peers.set_level(id, level(trust)).map_err(|error| bad(error.to_string()))?;
+        self.peers
+            .set_level(id, level(trust))
+            .map_err(|error| bad(sentence(&error.to_string())))?;
         self.peers_changed(around);
         Ok(())
     }
@@ -474,9 +488,9 @@ impl Devices {
     /// Unpairs a device.
     fn forget(&mut self, device: &str, around: &Surroundings<'_>) -> Result<(), NodeError> {
         let id = paired(&self.peers, device)?;
-        self.peers.remove(id).map_err(|error| bad(error.to_string()))?;
+        self.peers.remove(id).map_err(|error| bad(sentence(&error.to_string())))?;
         self.heard.remove(&id);
-        self.is_known_again(id);
+        self.clear_troubles(id);
         self.push(DeviceEffect::Requester(Event::Unpaired(id)));
         self.push(DeviceEffect::DropOutbox(id));
         self.peers_changed(around);

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use nook_api::views::{PairingView, TroubleView, Wording};
-use nook_api::{Answer, NodeError};
+use nook_api::{Answer, NodeError, sentence};
 use nook_base::{ErrorCode, PeerId, Sensitive, clock};
 use nook_find::Advertisement;
 use nook_host::HostEvent;
@@ -290,5 +290,5 @@ fn no_window(error: &OfferError) -> NodeError {
         OfferError::Refused { .. } => (ErrorCode::RateLimited, Wording::Code),
         OfferError::Port { .. } => (ErrorCode::BadRequest, Wording::NoPairingPort),
     };
-    NodeError::new(code, error.to_string()).worded(wording)
+    NodeError::new(code, sentence(&error.to_string())).worded(wording)
 }

@@ -21,7 +21,7 @@ use nook_store::{
     PortKeys, SettingsFile, Where,
 };
 use nook_trust::{DeviceKey, DeviceName};
-use nook_wire::{Hello, ProtocolRange};
+use nook_wire::{Hello, Message, ProtocolRange};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -457,6 +457,10 @@ impl State {
 
     pub(crate) fn apply_name(&mut self) {
         self.me.name = device_name(&self.settings);
+        self.links.set_name(&self.me.name);
+        for peer in self.outbox.peers() {
+            self.outbox.post(peer, Message::Hello(self.links.hello()));
+        }
     }
 
     pub(crate) fn port_settings(&self) -> PortSettings {

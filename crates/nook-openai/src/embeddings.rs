@@ -1,7 +1,8 @@
 //! `POST /v1/embeddings`: vectors from the hidden states of the local model.
 //!
-//! How they come about, and what they are worth, is said in `nook_node`'s `embed`. One request is
-//! worked on at a time, because a long list of texts would hold up replies; a few wait.
+//! How they come about, and what they are worth, is said in `nook-requester`, at the top of
+//! `machine/embed.rs`. One request is worked on at a time, because a long list of texts would hold
+//! up replies; a few wait.
 
 use axum::extract::State;
 use axum::{Extension, Json};

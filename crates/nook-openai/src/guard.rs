@@ -40,10 +40,7 @@ pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: 
         return harden(preflight(&request), origin.as_ref());
     }
     let open = matches!(request.uri().path(), "/healthz" | "/health");
-    let kind = match request.uri().path() {
-        "/v1/embeddings" => PortRequestKind::Embeddings,
-        _ => PortRequestKind::Reply,
-    };
+    let kind = kind_of(request.uri().path());
     let checked = if open { Ok(None) } else { check_key(&port, request.headers()).await };
     let mut caller =
         Caller { key: None, app: app(request.headers()), reported: Reported::default() };
@@ -71,6 +68,15 @@ pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: 
         report::refused(&port.house, kind, &caller, error.clone());
     }
     harden(response, origin.as_ref())
+}
+
+/// What a request to this path is listed as, in each form of the path that the router takes.
+fn kind_of(path: &str) -> PortRequestKind {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    match path.strip_prefix("/v1").unwrap_or(path) {
+        "/embeddings" => PortRequestKind::Embeddings,
+        _ => PortRequestKind::Reply,
+    }
 }
 
 /// What a client calls itself, as far as it may stand in a list.

@@ -39,6 +39,7 @@ mod shapes;
 mod strangers;
 mod stream;
 mod tools;
+mod write_limit;
 
 pub use port::Limits;
 pub use server::{PortError, PortHandle, serve};

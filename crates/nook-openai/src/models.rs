@@ -34,8 +34,16 @@ pub(crate) async fn one(
 
 /// The complaint about a model that is not here, with the names of those that are.
 pub(crate) fn not_found(view: &HouseholdView, sentence: &str) -> ApiError {
-    let known: Vec<_> = view.models.iter().map(|model| model.name.as_str()).collect();
-    from_code(ErrorCode::NotFound, format!("{sentence} There are: {}", known.join(", ")))
+    from_code(ErrorCode::NotFound, format!("{sentence} {}", known(&view.models)))
+}
+
+/// Names the models that are here.
+fn known(models: &[ModelView]) -> String {
+    let names: Vec<_> = models.iter().map(|model| model.name.as_str()).collect();
+    match names.as_slice() {
+        [] => "There is no model here yet.".to_owned(),
+        names => format!("There are: {}.", names.join(", ")),
+    }
 }
 
 fn entry(model: &ModelView) -> Model {
@@ -46,5 +54,15 @@ fn entry(model: &ModelView) -> Model {
         owned_by: "inglenook",
         context_length: model.context_length,
         max_model_len: model.context_length,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_model_is_here_none_is_named() {
+        assert_eq!(known(&[]), "There is no model here yet.");
     }
 }

@@ -42,7 +42,7 @@ fn document() -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "Inglenook's OpenAI-compatible port",
-            "description": "Served on this machine alone, by `nook up` and the tray app.",
+            "description": "Served by `nook up` and the tray app, to this machine alone unless its owner lets the network in.",
             "version": "1",
         },
         "servers": [{"url": "http://127.0.0.1:4587"}],

@@ -29,12 +29,19 @@ pub struct Limits {
     pub header: Duration,
     /// Longest wait for a whole body; then the answer is 408.
     pub body: Duration,
+    /// Longest time in which a client takes nothing of what is written to it; then the connection
+    /// ends, and with it the reply. Long enough for a machine that is busy or just waking up.
+    pub write: Duration,
 }
 
 impl Limits {
     /// Those of every port; tests take smaller ones.
-    pub const USUAL: Self =
-        Self { connections: 64, header: Duration::from_secs(10), body: Duration::from_secs(30) };
+    pub const USUAL: Self = Self {
+        connections: 64,
+        header: Duration::from_secs(10),
+        body: Duration::from_secs(30),
+        write: Duration::from_secs(60),
+    };
 }
 
 /// What every request can reach.

@@ -3,7 +3,7 @@
 //! It listens on loopback, unless the owner has set `expose_to_lan` and another address: then other
 //! machines of the network reach it too, by an address of this machine or by its name, and with the
 //! key as ever. hyper is driven directly because `axum::serve` sets no timers: a client that
-//! dribbles its header would hold a connection for ever.
+//! dribbles its header, or reads nothing, would hold a connection for ever.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,12 +14,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use nook_api::{NodeHandle, PortSettings};
 use nook_base::tasks::Tasks;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::port::{CameInAt, Limits, Port};
 use crate::recorder;
 use crate::router::router;
+use crate::write_limit::WriteLimited;
 
 /// Largest header, in bytes; a larger one is answered 431.
 const HEADER_BYTES_MAX: usize = 64 << 10;
@@ -87,7 +89,7 @@ pub async fn serve(
     let router = router(port);
     let slots = ConnectionSlots::new(limits.connections);
     for listener in [Some(listener), sibling(address).await].into_iter().flatten() {
-        let attendant = Attendant { router: router.clone(), header: limits.header };
+        let attendant = Attendant { router: router.clone(), limits };
         let accepting = accept(listener, attendant, slots.clone(), tasks.clone());
         tasks.spawn_until_cancelled("port", accepting);
     }
@@ -115,7 +117,7 @@ async fn sibling(address: SocketAddr) -> Option<TcpListener> {
 #[derive(Debug, Clone)]
 struct Attendant {
     router: Router,
-    header: Duration,
+    limits: Limits,
 }
 
 /// Slots for connections, of all listeners together.
@@ -177,24 +179,65 @@ impl Attendant {
             // It has ended already.
             Err(_) => return,
         };
-        let served = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.header)
-            .max_buf_size(HEADER_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-            .await;
-        if let Err(error) = served {
-            // Clients that leave in the middle are usual.
-            tracing::debug!(%error, "a connection of the port ended early");
-        }
+        serve_connection(stream, router, self.limits).await;
+    }
+}
+
+/// Serves one connection to its end.
+async fn serve_connection<IO>(stream: IO, router: Router, limits: Limits)
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let stream = WriteLimited::new(stream, limits.write);
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .await;
+    if let Err(error) = served {
+        // Clients that leave in the middle are usual.
+        tracing::debug!(%error, "a connection of the port ended early");
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
+    use axum::response::sse::Event;
+    use axum::routing::get;
     use futures_util::FutureExt;
+    use tokio::io::AsyncWriteExt;
+    use tokio::time::{Instant, timeout};
 
     use super::*;
+    use crate::stream::{self, Outgoing};
+
+    /// A reply that never ends.
+    struct Endless;
+
+    impl Outgoing for Endless {
+        async fn take_next(&mut self, ready: &mut VecDeque<Event>) -> bool {
+            ready.push_back(Event::default().data("word"));
+            true
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_stops_reading_its_stream_is_given_up_after_the_limit() {
+        let limits = Limits { write: Duration::from_secs(7), ..Limits::USUAL };
+        let router = Router::new().route("/", get(async || stream::send(Endless)));
+        let (mut client, server) = tokio::io::duplex(1 << 10);
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        let started = Instant::now();
+        // The clock leaps from one timer to the next.
+        let served = serve_connection(server, router, limits);
+        let ended = timeout(Duration::from_secs(3600), served).await;
+        assert!(ended.is_ok(), "it holds its connection");
+        assert_eq!(started.elapsed().as_secs(), limits.write.as_secs());
+        drop(client);
+    }
 
     #[test]
     fn other_machines_leave_a_quarter_of_the_connections_to_this_one() {

@@ -182,6 +182,12 @@ pub enum ChatsError {
         /// Its length.
         bytes: usize,
     },
+    /// Instructions that are too long.
+    #[error("the instructions have {bytes} bytes, at most {INSTRUCTIONS_BYTES_MAX} are kept")]
+    InstructionsTooLong {
+        /// Their length.
+        bytes: usize,
+    },
     /// The disk is full.
     #[error("{} could not be written: the disk is full. Free some space and try again", path.display())]
     DiskFull {

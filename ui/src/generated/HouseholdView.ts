@@ -33,8 +33,8 @@ devices: Array<DeviceView>,
  */
 models: Array<ModelView>, 
 /**
- * The name of the model that answers where nobody has chosen one: the newest that was added, else the
- * built-in one; absent while there is none.
+ * The name of the model that answers where nobody has chosen one: the newest that was added,
+ * else the built-in one; absent while there is none.
  */
 default_model: string | null, 
 /**

@@ -9,7 +9,7 @@ export type LentDayView = {
  */
 day: number, 
 /**
- * Tokens of their prompts and replies that went through layers of this device; one that came twice
- * counts twice.
+ * Tokens of their prompts and replies that went through layers of this device; one that came
+ * twice counts twice.
  */
 tokens: number, };

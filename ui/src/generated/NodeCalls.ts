@@ -58,11 +58,6 @@ export abstract class NodeCalls {
     return this.call<'forget'>({ action: 'forget', device });
   }
 
-  /** Renames this device. */
-  setName(name: Ask<'set_name'>['name']): Promise<Answer<'set_name'>> {
-    return this.call<'set_name'>({ action: 'set_name', name });
-  }
-
   /** Adds a GGUF file to the library after checking all of it. */
   importModel(file: Ask<'import_model'>['file'], name: Ask<'import_model'>['name']): Promise<Answer<'import_model'>> {
     return this.call<'import_model'>({ action: 'import_model', file, name });
@@ -141,6 +136,11 @@ export abstract class NodeCalls {
   /** Changes one setting; it is kept, and acts at once. */
   changeSetting(setting: Ask<'change_setting'>['setting']): Promise<Answer<'change_setting'>> {
     return this.call<'change_setting'>({ action: 'change_setting', setting });
+  }
+
+  /** Renames this device. */
+  setName(name: Ask<'set_name'>['name']): Promise<Answer<'set_name'>> {
+    return this.call<'set_name'>({ action: 'set_name', name });
   }
 
   /** The main key of the port. */

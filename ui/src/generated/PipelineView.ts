@@ -21,7 +21,7 @@ last: DecisionView | null,
  */
 measured: Array<MeasuredView>, 
 /**
- * Which layers were asked of other devices, for the model that was used last; absent while they
- * are best where they are.
+ * Which layers were asked of other devices, for the model that was used last; absent while
+ * they are best where they are.
  */
 placement: PlacementView | null, };

@@ -42,8 +42,8 @@ first_token_ms: number,
  */
 resumed_tokens: number, 
 /**
- * Positions that the last part of the model computed for this reply, those computed twice counted
- * twice.
+ * Positions that the last part of the model computed for this reply, those computed twice
+ * counted twice.
  */
 computed_tokens: number, 
 /**

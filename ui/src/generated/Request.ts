@@ -39,11 +39,7 @@ trust: Trust, } | { "action": "forget",
 /**
  * Id, short id or unique beginning of the name.
  */
-device: string, } | { "action": "set_name", 
-/**
- * The new name.
- */
-name: string, } | { "action": "import_model", 
+device: string, } | { "action": "import_model", 
 /**
  * The file.
  */
@@ -65,8 +61,8 @@ source: string,
  */
 name: string | null, } | { "action": "copy_model", 
 /**
- * Its digest, its name there, or an id of the catalogue, which then must have the publisher's
- * bytes.
+ * Its digest, its name there, or an id of the catalogue, which then must have the
+ * publisher's bytes.
  */
 model: string, 
 /**
@@ -82,8 +78,8 @@ key: string,
  */
 ask: DownloadAsk, } | { "action": "move_models", 
 /**
- * The folder; absent: the usual one. A path that is no text is refused, as the settings could
- * not hold it.
+ * The folder; absent: the usual one. A path that is no text is refused, as the
+ * settings could not hold it.
  */
 to: string | null, } | { "action": "stop_moving_models", } | { "action": "found_models", } | { "action": "conversations", 
 /**
@@ -137,7 +133,11 @@ file: string, } | { "action": "change_setting",
 /**
  * The setting and its new value.
  */
-setting: SettingAsk, } | { "action": "doctor", } | { "action": "pipeline", } | { "action": "vitals", } | { "action": "port_key", } | { "action": "renew_port_key", } | { "action": "add_port_key", 
+setting: SettingAsk, } | { "action": "set_name", 
+/**
+ * The new name.
+ */
+name: string, } | { "action": "doctor", } | { "action": "pipeline", } | { "action": "vitals", } | { "action": "port_key", } | { "action": "renew_port_key", } | { "action": "add_port_key", 
 /**
  * What it is to be called.
  */

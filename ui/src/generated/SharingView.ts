@@ -37,8 +37,8 @@ paused: PauseView | null,
  */
 guests: Array<GuestView>, 
 /**
- * What was computed for others in the last seven days, oldest first; days without anything are left
- * out.
+ * What was computed for others in the last seven days, oldest first; days without anything are
+ * left out.
  */
 lent_days: Array<LentDayView>, 
 /**

@@ -559,6 +559,8 @@ export const de: Strings = {
     pairingLost: 'Die Verbindung zum anderen Gerät ist abgerissen. Versuche es noch einmal.',
     noAddress: (typed) =>
       `„${typed}“ ist keine Adresse mit Anschlussnummer, wie sie neben dem Code steht: 192.168.1.20:40123.`,
+    nameNotFound: (typed) =>
+      `Unter „${typed}“ wurde kein Computer gefunden. Gib seine Adresse in Zahlen ein, wie sie neben dem Code steht: 192.168.1.20:40123.`,
     twoModels: (one, other) => `Geräte hier haben verschiedene Modelle dieses Namens: ${one} und ${other}. Wähle eines aus der Liste, oder nenne seine Prüfsumme.`,
     noSuchDevice: (name) => `Kein Gerät „${name}“ ist mit diesem gekoppelt.`,
     pathNoText: (path) => `Der Pfad ${path} enthält Zeichen, die kein Text sind. Gib der Datei einen anderen Namen, oder lege sie in einen anderen Ordner.`,

@@ -578,6 +578,8 @@ export const en = {
     pairingLost: 'The connection to the other device was lost. Try again.',
     noAddress: (typed: string) =>
       `“${typed}” is not an address with a port, as shown beside the code: 192.168.1.20:40123.`,
+    nameNotFound: (typed: string) =>
+      `No computer was found under “${typed}”. Type its address in numbers, as shown beside the code: 192.168.1.20:40123.`,
     twoModels: (one: string, other: string) => `Devices here have different models of this name: ${one} and ${other}. Choose one from the list, or name its digest.`,
     noSuchDevice: (name: string) => `No device “${name}” is paired with this one.`,
     pathNoText: (path: string) => `The path ${path} holds signs that are no text. Give the file another name, or move it to another folder.`,

@@ -58,6 +58,7 @@ function worded(wording: Wording, code: string): string | null {
     case 'wrong_code': return says.wrongCode;
     case 'pairing_lost': return says.pairingLost;
     case 'no_address': return says.noAddress(wording.typed);
+    case 'name_not_found': return says.nameNotFound(wording.typed);
     case 'two_models': return says.twoModels(wording.one, wording.other);
     case 'no_such_device': return says.noSuchDevice(wording.name);
     case 'download': return downloadTrouble(wording.trouble);

@@ -113,6 +113,7 @@ const WORDINGS: OneOfEach<Wording> = {
   wrong_code: { kind: 'wrong_code' },
   pairing_lost: { kind: 'pairing_lost' },
   no_address: { kind: 'no_address', typed: 'kitchen' },
+  name_not_found: { kind: 'name_not_found', typed: 'kitchen.local:40123' },
   two_models: { kind: 'two_models', one: '3c3c3c3c3c3c', other: '070707070707' },
   no_such_device: { kind: 'no_such_device', name: 'Attic' },
   download: { kind: 'download', trouble: { why: 'not_there', host: 'example.org' } },

@@ -48,6 +48,11 @@ enum Wording {
         /// What was typed.
         typed: String,
     },
+    /// What was typed has a port, and no computer has that name.
+    NameNotFound {
+        /// What was typed.
+        typed: String,
+    },
     /// No paired device is called so.
     NoSuchDevice {
         /// What it was called.

@@ -130,14 +130,14 @@ async fn greet(greeter: &Greeter, upgraded: Upgraded) {
             let _ = greeter.inputs.send(Input::Arrived(greeted)).await;
         }
         Err(GreetError::NoHello) => {}
-        Err(GreetError::Incompatible(theirs)) => {
+        Err(GreetError::Incompatible(versions)) => {
             let peer = session.peer.id();
             // The other end learns this side's versions, so that it can say the same to its owner.
-            let own = Message::Hello(greeter.hello.clone());
+            let own = Message::Hello(greeter.own_hello());
             if session.mux.send(own).await.is_ok() {
                 session.dismiss(ErrorCode::VersionMismatch);
             }
-            let input = Input::Incompatible { peer, theirs };
+            let input = Input::Incompatible { peer, versions };
             let _ = greeter.inputs.send(input).await;
         }
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, PeerId, clock};
 use nook_mux::Mux;
-use nook_wire::Message;
+use nook_wire::{Message, VersionMismatch};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
@@ -21,7 +21,7 @@ use super::dial::{Attempt, DIALS_MAX};
 use super::greet::Greeter;
 use super::input::{AddressFailure, DialFailure, Dialled, Input};
 use super::pump::Pump;
-use super::session::{Greeted, Incompatible};
+use super::session::Greeted;
 use super::standing::{DialOrder, OnArrival, PROBE_DEADLINE, Standing};
 use super::{KnownPeer, LinkEvent, LoopbackPolicy, Shared};
 use crate::websocket::Probe;
@@ -34,6 +34,9 @@ pub(super) struct Actor {
     events: mpsc::Sender<LinkEvent>,
     loopback: LoopbackPolicy,
     peers: HashMap<PeerId, Peer>,
+    /// Pumps of links to devices that are not paired any more, until they end: at most one per
+    /// device. Should the device be paired again, the pump of its new link waits for it.
+    leaving: HashMap<PeerId, JoinHandle<()>>,
     turns: Arc<Semaphore>,
     /// Of the last dial or link.
     number: u64,
@@ -74,6 +77,7 @@ impl Actor {
             events,
             loopback,
             peers: HashMap::new(),
+            leaving: HashMap::new(),
             turns: Arc::new(Semaphore::new(DIALS_MAX)),
             number: 0,
         }
@@ -128,7 +132,7 @@ impl Actor {
             }
             Input::Dialled(dialled) => self.on_dialled(dialled),
             Input::Arrived(greeted) => self.on_arrived(greeted),
-            Input::Incompatible { peer, theirs } => self.on_incompatible(peer, Some(theirs)),
+            Input::Incompatible { peer, versions } => self.on_incompatible(peer, Some(versions)),
             Input::Probed { peer, number, alive } => self.on_probed(peer, number, alive),
             Input::Ended { peer, number } => self.on_ended(peer, number),
         }
@@ -138,14 +142,15 @@ impl Actor {
         let now = clock::now();
         let ids: HashSet<PeerId> = known.iter().map(|peer| peer.id).collect();
         let own = self.greeter.identity.id();
-        for (_, peer) in self.peers.extract_if(|id, _| !ids.contains(id)) {
-            peer.dismiss();
+        self.leaving.retain(|_, pump| !pump.is_finished());
+        for (id, peer) in self.peers.extract_if(|id, _| !ids.contains(id)) {
+            self.leaving.extend(peer.dismiss().map(|pump| (id, pump)));
         }
         for known in known.iter().filter(|known| known.id != own) {
-            let peer = self
-                .peers
-                .entry(known.id)
-                .or_insert_with(|| Peer::new(DialOrder::between(own, known.id), now));
+            let peer = self.peers.entry(known.id).or_insert_with(|| {
+                let order = DialOrder::between(own, known.id);
+                Peer { pump: self.leaving.remove(&known.id), ..Peer::new(order, now) }
+            });
             // An address just typed, or just brought by pairing, is tried at once.
             if peer.book.set_typed(&known.addresses) {
                 peer.standing.sighted(now);
@@ -201,8 +206,8 @@ impl Actor {
                 {
                     peer.standing.refused(now);
                 }
-                if let DialFailure::Incompatible { theirs } = failure {
-                    self.on_incompatible(dialled.peer, theirs);
+                if let DialFailure::Incompatible { versions } = failure {
+                    self.on_incompatible(dialled.peer, versions);
                 }
                 self.take_parked(dialled.peer);
             }
@@ -221,9 +226,9 @@ impl Actor {
         };
         match failure {
             AddressFailure::NoAnswer => peer.book.failed(address),
-            AddressFailure::SomebodyElse { found } => {
+            AddressFailure::SomebodyElse => {
                 peer.book.refused(address, now);
-                self.note(LinkEvent::PinRefused { peer: id, address, found });
+                self.note(LinkEvent::PinRefused { peer: id, address });
             }
             AddressFailure::NotTaken => {
                 peer.book.failed(address);
@@ -232,16 +237,12 @@ impl Actor {
         }
     }
 
-    fn on_incompatible(&mut self, id: PeerId, theirs: Option<Incompatible>) {
+    fn on_incompatible(&mut self, id: PeerId, versions: Option<VersionMismatch>) {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
         peer.standing.refused(clock::now());
-        let (versions, app_version) = match theirs {
-            Some(Incompatible { versions, app_version }) => (Some(versions), app_version),
-            None => (None, String::new()),
-        };
-        self.note(LinkEvent::VersionMismatch { peer: id, versions, app_version });
+        self.note(LinkEvent::VersionMismatch { peer: id, versions });
     }
 
     fn on_arrived(&mut self, greeted: Greeted) {
@@ -337,7 +338,7 @@ impl Actor {
         let pump = Pump {
             number,
             greeted,
-            own_hello: self.greeter.hello.clone(),
+            own_hello: self.greeter.own_hello(),
             shared: Arc::clone(&self.shared),
             events: self.events.clone(),
             previous: peer.pump.take(),
@@ -427,8 +428,9 @@ impl Peer {
         }
     }
 
-    /// Not paired any more, or blocked: everything of it ends now.
-    fn dismiss(self) {
+    /// Not paired any more, or blocked: everything of it ends now, but the pump of its last link,
+    /// which may wait for a slow node.
+    fn dismiss(self) -> Option<JoinHandle<()>> {
         if let Some(dial) = self.dial {
             dial.cancel();
         }
@@ -438,5 +440,6 @@ impl Peer {
         if let Some(live) = self.live {
             live.mux.close(Some(ErrorCode::TrustDenied));
         }
+        self.pump
     }
 }

@@ -58,20 +58,14 @@ impl AddressBook {
         news
     }
 
-    /// Replaces what discovery said; returns whether there is an address that was not known.
-    pub(super) fn set_sighted(
-        &mut self,
-        addresses: &[SocketAddr],
-        loopback: LoopbackPolicy,
-    ) -> bool {
+    /// Replaces what discovery said.
+    pub(super) fn set_sighted(&mut self, addresses: &[SocketAddr], loopback: LoopbackPolicy) {
         let usable: Vec<SocketAddr> = addresses
             .iter()
             .copied()
             .filter(|address| is_household_address(*address, loopback))
             .collect();
-        let news = usable.iter().any(|address| !self.knows(*address));
         self.replace(Source::Sighted, &usable, SIGHTED_MAX);
-        news
     }
 
     /// A link stands to `address`, or came from there with that listening port.
@@ -131,11 +125,15 @@ impl AddressBook {
     fn replace(&mut self, source: Source, addresses: &[SocketAddr], max: usize) {
         self.entries.retain(|entry| entry.source != source || addresses.contains(&entry.address));
         for address in addresses {
-            let held = self.entries.iter().filter(|entry| entry.source == source);
-            if held.count() >= max || self.knows(*address) {
+            let held = self.entries.iter().filter(|entry| entry.source == source).count();
+            if held >= max {
                 continue;
             }
-            self.entries.push(Entry::new(*address, source));
+            match self.find(*address) {
+                // Known from several: it stays as long as the best of them says so.
+                Some(entry) => entry.source = entry.source.min(source),
+                None => self.entries.push(Entry::new(*address, source)),
+            }
         }
     }
 
@@ -241,10 +239,13 @@ mod tests {
 
     #[test]
     fn d3_a_household_on_one_machine_says_so() {
+        let now = nook_base::clock::now();
+        let here = at("127.0.0.1:4588");
         let mut book = AddressBook::default();
-        assert!(!book.set_sighted(&[at("127.0.0.1:4588")], LoopbackPolicy::Refuse));
-        assert!(book.set_sighted(&[at("127.0.0.1:4588")], LoopbackPolicy::Allow));
-        assert!(!book.set_sighted(&[at("127.0.0.1:4588")], LoopbackPolicy::Allow));
+        book.set_sighted(&[here], LoopbackPolicy::Refuse);
+        assert!(book.candidates(now).is_empty());
+        book.set_sighted(&[here], LoopbackPolicy::Allow);
+        assert_eq!(book.candidates(now), [here]);
     }
 
     #[test]
@@ -271,6 +272,21 @@ mod tests {
         book.set_sighted(&[b], LoopbackPolicy::Refuse);
         book.set_sighted(&[c], LoopbackPolicy::Refuse);
         assert_eq!(book.candidates(now), [a, c]);
+        book.set_sighted(&[], LoopbackPolicy::Refuse);
+        assert_eq!(book.candidates(now), [a]);
+    }
+
+    #[test]
+    fn an_address_that_was_sighted_before_it_was_typed_outlives_the_goodbye() {
+        let now = nook_base::clock::now();
+        let [a, b] = [1, 2].map(|n| SocketAddr::from(([192, 168, 1, n], 4588)));
+        let mut book = AddressBook::default();
+        book.set_sighted(&[a, b], LoopbackPolicy::Refuse);
+        book.set_typed(&[a]);
+        book.set_sighted(&[], LoopbackPolicy::Refuse);
+        assert_eq!(book.candidates(now), [a]);
+        // A sighting does not take it back either.
+        book.set_sighted(&[a], LoopbackPolicy::Refuse);
         book.set_sighted(&[], LoopbackPolicy::Refuse);
         assert_eq!(book.candidates(now), [a]);
     }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::greet::{CONNECT_DEADLINE, GreetError, Greeter};
 use super::input::{AddressFailure, DialFailure, Dialled, Input};
 use super::session::{Greeted, Upgraded};
-use crate::{PeerRefused, socket, tls, websocket};
+use crate::{socket, tls, websocket};
 
 /// How long one address is tried alone before the next joins in.
 const RACE_AFTER: Duration = Duration::from_millis(250);
@@ -100,15 +100,12 @@ impl Attempt {
         let (stream, meter) = metered(stream);
         let session = connector.connect(tls::server_name(), stream).await.map_err(|error| {
             match tls::refusal_in(&error) {
-                Some(PeerRefused::SomebodyElse { found, .. }) => {
-                    AddressFailure::SomebodyElse { found: Some(found) }
-                }
-                Some(_) => AddressFailure::SomebodyElse { found: None },
+                Some(_) => AddressFailure::SomebodyElse,
                 None => AddressFailure::NoAnswer,
             }
         })?;
         let peer = tls::authenticate(session.get_ref().1, &self.greeter.pins)
-            .map_err(|_| AddressFailure::SomebodyElse { found: None })?;
+            .map_err(|_| AddressFailure::SomebodyElse)?;
         // The other side's verdict on this device's key arrives with the answer to the upgrade.
         let socket = websocket::dial(session.into()).await.map_err(|error| {
             if tls::is_refusal_by_peer(&error) {
@@ -129,7 +126,7 @@ impl Attempt {
             return None;
         }
         let mut session = self.greeter.start(upgraded, Side::Dialer);
-        let own = Message::Hello(self.greeter.hello.clone());
+        let own = Message::Hello(self.greeter.own_hello());
         if session.mux.send(own).await.is_err() {
             return Some(Err(DialFailure::NotAnswered));
         }
@@ -138,11 +135,11 @@ impl Attempt {
                 let (side, listens_at) = (Side::Dialer, Some(session.remote));
                 Ok(Greeted { session, hello, protocol, side, listens_at })
             }
-            Err(GreetError::Incompatible(theirs)) => {
-                Err(DialFailure::Incompatible { theirs: Some(theirs) })
+            Err(GreetError::Incompatible(versions)) => {
+                Err(DialFailure::Incompatible { versions: Some(versions) })
             }
             Err(GreetError::NoHello) if was_incompatible(&session.mux).await => {
-                Err(DialFailure::Incompatible { theirs: None })
+                Err(DialFailure::Incompatible { versions: None })
             }
             Err(GreetError::NoHello) => Err(DialFailure::NotAnswered),
         })

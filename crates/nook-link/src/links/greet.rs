@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use nook_base::tasks::Tasks;
 use nook_mux::{Incoming, MuxConfig, PingPolicy, Side};
-use nook_wire::{Hello, Message};
-use tokio::sync::mpsc;
+use nook_wire::{Hello, Message, VersionMismatch};
+use tokio::sync::{mpsc, watch};
 
 use super::input::Input;
-use super::session::{Incompatible, Session, Upgraded};
+use super::session::{Session, Upgraded};
 use crate::Identity;
 use crate::tls::Pins;
 
@@ -22,7 +22,8 @@ pub(super) const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Greeter {
     pub(super) identity: Identity,
-    pub(super) hello: Hello,
+    /// What this device says of itself; the name in it may change.
+    pub(super) hello: watch::Receiver<Hello>,
     pub(super) pins: Pins,
     pub(super) ping: PingPolicy,
     pub(super) calls_max: usize,
@@ -36,10 +37,15 @@ pub(super) enum GreetError {
     /// The connection ended, or the time was over.
     NoHello,
     /// The other end speaks no common version.
-    Incompatible(Incompatible),
+    Incompatible(VersionMismatch),
 }
 
 impl Greeter {
+    /// What this device says of itself now.
+    pub(super) fn own_hello(&self) -> Hello {
+        self.hello.borrow().clone()
+    }
+
     pub(super) fn start(&self, upgraded: Upgraded, side: Side) -> Session {
         let config = MuxConfig { side, ping: self.ping, calls_max: self.calls_max };
         upgraded.start(config, &self.tasks.child())
@@ -51,12 +57,9 @@ impl Greeter {
         let Ok(Some(Incoming::Control(Message::Hello(theirs)))) = first else {
             return Err(GreetError::NoHello);
         };
-        match self.hello.protocol.common(theirs.protocol) {
+        match self.own_hello().protocol.common(theirs.protocol) {
             Ok(protocol) => Ok((theirs, protocol)),
-            Err(versions) => {
-                let app_version = theirs.app_version;
-                Err(GreetError::Incompatible(Incompatible { versions, app_version }))
-            }
+            Err(versions) => Err(GreetError::Incompatible(versions)),
         }
     }
 }

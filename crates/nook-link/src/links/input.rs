@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 
 use nook_base::PeerId;
+use nook_wire::VersionMismatch;
 use tokio::sync::oneshot;
 
-use super::session::{Greeted, Incompatible};
+use super::session::Greeted;
 
 /// Everything that can happen to the actor.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(super) enum Input {
     /// A device has connected and said HELLO.
     Arrived(Greeted),
     /// A device with another version has connected.
-    Incompatible { peer: PeerId, theirs: Incompatible },
+    Incompatible { peer: PeerId, versions: VersionMismatch },
     /// The link of this number was asked for a sign of life.
     Probed { peer: PeerId, number: u64, alive: bool },
     /// The link of this number has ended.
@@ -42,7 +43,7 @@ pub(super) enum AddressFailure {
     /// Nobody there, too slow, or nothing that speaks the protocol.
     NoAnswer,
     /// Somebody else.
-    SomebodyElse { found: Option<PeerId> },
+    SomebodyElse,
     /// The device is there and does not take this one.
     NotTaken,
 }
@@ -54,6 +55,6 @@ pub(super) enum DialFailure {
     NoConnection,
     /// Connected, but HELLO was not answered: most likely another connection won.
     NotAnswered,
-    /// No common version.
-    Incompatible { theirs: Option<Incompatible> },
+    /// No common version; absent where the other side has not said its own.
+    Incompatible { versions: Option<VersionMismatch> },
 }

@@ -1,7 +1,7 @@
 //! One link's events, in order: `Up`, its calls and messages, `Down`.
 //!
-//! A pump begins after the pump of the device's previous link has ended, so that the node never
-//! sees two links of one device at once.
+//! A pump begins after the pump of the device's previous link has ended, also where the device was
+//! not paired in between, so that the node never sees two links of one device at once.
 
 use std::sync::Arc;
 
@@ -65,8 +65,6 @@ async fn forward(session: &mut Session, events: &mpsc::Sender<LinkEvent>) {
     while let Some(incoming) = session.incoming.recv().await {
         let event = match incoming {
             Incoming::Call(call) => LinkEvent::IncomingCall { peer, call },
-            // Said once; a second one changes nothing.
-            Incoming::Control(Message::Hello(_)) => continue,
             Incoming::Control(message) => LinkEvent::Control { peer, message },
         };
         if events.send(event).await.is_err() {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use nook_base::ErrorCode;
 use nook_base::tasks::Tasks;
 use nook_mux::{ByteMeter, Incoming, Metered, Mux, MuxConfig, Side};
-use nook_wire::{Hello, Message, VersionMismatch};
+use nook_wire::{Hello, Message};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
@@ -48,15 +48,6 @@ pub(super) struct Greeted {
     pub(super) side: Side,
     /// Where the device takes links.
     pub(super) listens_at: Option<SocketAddr>,
-}
-
-/// A device that speaks no common version of the protocol.
-#[derive(Debug)]
-pub(super) struct Incompatible {
-    /// Both sides' versions.
-    pub(super) versions: VersionMismatch,
-    /// Its program's version, untrusted text.
-    pub(super) app_version: String,
 }
 
 impl Upgraded {

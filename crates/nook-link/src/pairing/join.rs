@@ -90,8 +90,11 @@ async fn talk(
     met_at: SocketAddr,
     store: &StorePeer,
 ) -> Result<PairedPeer, JoinError> {
-    for _ in 0..MESSAGES_MAX {
-        let message = conversation.receive().await?;
+    for heard in 0..MESSAGES_MAX {
+        let message = conversation.receive().await.map_err(|error| match error {
+            TalkError::Lost(kind) if heard == 0 && is_hang_up(kind) => JoinError::NotPairing,
+            error => error.into(),
+        })?;
         match exchange.receive(&message)? {
             Progress::Send(proof) => conversation.send(&proof).await?,
             Progress::Store(peer) => {
@@ -101,6 +104,12 @@ async fn talk(
         }
     }
     Err(PairingError::OutOfTurn.into())
+}
+
+/// Whether the other side has closed the connection. A port that takes TLS and hangs up before its
+/// first message shows no code: its window has just ended.
+fn is_hang_up(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
 /// The other device has proved that it knows the code, and has stored this one.
@@ -144,8 +153,6 @@ impl From<TalkError> for JoinError {
     fn from(error: TalkError) -> Self {
         match error {
             TalkError::TooLong(_) => PairingError::PeerMisbehaved.into(),
-            // A port that takes TLS but is closed for guesses hangs up: the window has just ended.
-            TalkError::Lost(io::ErrorKind::ConnectionRefused) => Self::NotPairing,
             TalkError::Lost(_) | TalkError::Silent => Self::Lost,
         }
     }

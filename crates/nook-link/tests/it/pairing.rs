@@ -299,6 +299,36 @@ async fn a_main_port_does_not_pair_and_a_pairing_port_does_not_link() {
 }
 
 #[tokio::test]
+async fn who_hangs_up_before_a_word_shows_no_code_and_who_does_it_later_was_lost() {
+    for (words, expected) in [(0, JoinError::NotPairing), (1, JoinError::Lost)] {
+        let listener = tokio::net::TcpListener::bind((LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let code = PairingCode::draw();
+        let shower = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut session = crate::raw::pairing_server(9).accept(stream).await.unwrap();
+            let guess = receive(&mut session).await;
+            if words > 0 {
+                let (_, shared) = session.get_ref();
+                let mut exporter = Zeroizing::new([0; EXPORTER_BYTES]);
+                let room = exporter.as_mut_slice();
+                shared.export_keying_material(room, EXPORTER_LABEL, None).unwrap();
+                let channel = PairingChannel::new(id(9), id(2), exporter).unwrap();
+                let own = introduction("desk", 4001);
+                let (mut exchange, hello) =
+                    Exchange::<Spake2Ed25519>::start(Role::ShowCode, &code, channel, own);
+                drop(exchange.receive(&guess).unwrap());
+                send(&mut session, &hello).await;
+            }
+            session.shutdown().await.unwrap();
+        };
+        let guesser = side(2);
+        let (joined, ()) = tokio::join!(guesser.join(port, &code), shower);
+        assert_eq!(joined, Err(expected));
+    }
+}
+
+#[tokio::test]
 async fn a_paired_couple_can_link_with_what_pairing_told_them() {
     let (mut desk, mut laptop) = (device(1), device(2));
     let (a, b) = (side(1), side(2));

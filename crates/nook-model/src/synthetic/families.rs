@@ -115,7 +115,9 @@ impl Family {
             Self::Olmo2 => "olmo2",
             Self::Granite => "granite",
             Self::Llama4 => "llama4",
-            _ => "deepseek2",
+            Self::Deepseek2 | Self::Deepseek2Whole | Self::Deepseek2Lite | Self::Deepseek3 => {
+                "deepseek2"
+            }
         }
     }
 

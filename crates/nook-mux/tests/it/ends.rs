@@ -1,13 +1,20 @@
 //! How a connection ends, and that nobody waits after that.
 
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures_util::{Sink, Stream};
 use nook_base::ErrorCode;
 use nook_base::limits::CREDIT_WINDOW;
-use nook_mux::{CallError, CloseReason, MuxClosed};
-use nook_wire::Message;
+use nook_base::tasks::Tasks;
+use nook_mux::{CallError, CloseReason, Mux, MuxClosed, Side};
+use nook_wire::{CallId, FrameParts, Message, encode};
 
-use crate::pair::{by_hand, call, chunk, open, pair, spawn};
+use crate::pair::{PATIENT, by_hand, call, chunk, config, open, pair, spawn};
 
 #[tokio::test]
 async fn when_the_other_side_vanishes_every_wait_ends() {
@@ -126,4 +133,55 @@ fn a_connection_whose_runtime_ended_ends_for_its_waiters_too() {
     drop(first);
     let reason = second.block_on(end.mux.closed());
     assert_eq!(reason, CloseReason::ShutDown);
+}
+
+#[tokio::test]
+async fn a_call_that_comes_in_the_moment_of_closing_is_not_opened() {
+    let tasks = Tasks::new();
+    let mux = Arc::new(OnceLock::new());
+    let closing = ClosesWithACall { mux: Arc::clone(&mux), told: false };
+    let (handle, mut incoming) = Mux::start(closing, config(Side::Acceptor, PATIENT), &tasks);
+    mux.set(handle.clone()).unwrap();
+    // The end was told to all calls that there were. One more would wait for it without an end.
+    assert!(incoming.recv().await.is_none());
+    assert_eq!(handle.closed().await, CloseReason::Local { code: None });
+    assert_eq!(handle.calls_open(), 0);
+}
+
+/// A stream whose only frame opens a call, and comes right after its connection was closed.
+struct ClosesWithACall {
+    mux: Arc<OnceLock<Mux<Message>>>,
+    told: bool,
+}
+
+impl Stream for ClosesWithACall {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if std::mem::replace(&mut self.told, true) {
+            return Poll::Ready(None);
+        }
+        self.mux.get().expect("set before the task runs").close(None);
+        Poll::Ready(Some(Ok(encode(CallId(1), 0, &open()))))
+    }
+}
+
+impl Sink<FrameParts> for ClosesWithACall {
+    type Error = io::Error;
+
+    fn poll_ready(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn start_send(self: Pin<&mut Self>, _: FrameParts) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
 }

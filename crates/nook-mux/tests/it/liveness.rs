@@ -123,6 +123,25 @@ async fn a_peer_that_answers_but_never_reads_what_we_write_is_given_up() {
     assert!(call.recv().await.is_err());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_stalled_write_on_a_metered_link_is_noticed_after_one_limit() {
+    let (far, near) = tokio::io::duplex(PIPE_BYTES);
+    let (near, meter) = metered(near);
+    let tasks = Tasks::new();
+    let config = config(Side::Acceptor, PATIENT);
+    let (mux, _incoming) = Mux::<Message>::start_metered(framed(near), config, &tasks, meter);
+    let mut call = mux.open_call().await.unwrap();
+    let started = Instant::now();
+    // What fills the pipe is written before the stall begins, and is no progress within it.
+    let big = crate::pair::rows(512, 1);
+    call.send_tensor(crate::pair::step(512, true), big).await.unwrap();
+    let reason = mux.closed().await;
+    assert_eq!(reason, CloseReason::WriteStalled { seconds: 10 });
+    // The clock stands still but for the timers.
+    assert_eq!(started.elapsed().as_secs(), 10);
+    drop(far);
+}
+
 #[tokio::test]
 async fn the_distance_is_known_soon_after_the_start() {
     let (dialer, acceptor) = pair_with(PATIENT);

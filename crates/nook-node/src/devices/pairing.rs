@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use nook_api::views::{DeviceView, PairingView, Wording};
-use nook_api::{Answer, NodeError, PairTarget};
+use nook_api::{Answer, NodeError, PairTarget, sentence};
 use nook_base::{ErrorCode, PeerId, Sensitive};
 use nook_link::pairing::PairingEvent;
 use nook_trust::pairing::PairingCode;
@@ -98,7 +98,7 @@ impl Devices {
                 self.push(DeviceEffect::Join(Box::new(join)));
             }
             Err(error) => {
-                let refused = bad(error.to_string()).worded(Wording::NotSixDigits);
+                let refused = bad(sentence(&error.to_string())).worded(Wording::NotSixDigits);
                 self.push(DeviceEffect::AnswerJoin(answer, refused));
             }
         }
@@ -137,13 +137,24 @@ pub(crate) async fn resolve(target: &PairTarget) -> Result<Vec<SocketAddr>, Node
         .worded(Wording::NoCodeShown));
     };
     let text = text.trim();
-    let found = tokio::time::timeout(RESOLVE_LIMIT, tokio::net::lookup_host(text)).await;
-    match found {
-        Ok(Ok(addresses)) => Ok(addresses.collect()),
-        _ => Err(bad(format!(
+    let typed = text.to_owned();
+    let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
+    });
+    if !has_port {
+        return Err(bad(format!(
             "{text:?} is not an address with a port, as shown beside the code: 192.168.1.20:40123."
         ))
-        .worded(Wording::NoAddress { typed: text.to_owned() })),
+        .worded(Wording::NoAddress { typed }));
+    }
+    let found = tokio::time::timeout(RESOLVE_LIMIT, tokio::net::lookup_host(text)).await;
+    match found.map(|found| found.map(Iterator::collect::<Vec<_>>)) {
+        Ok(Ok(addresses)) if !addresses.is_empty() => Ok(addresses),
+        _ => Err(bad(format!(
+            "No computer was found under {text:?}. Type its address in numbers, as shown beside \
+             the code: 192.168.1.20:40123."
+        ))
+        .worded(Wording::NameNotFound { typed })),
     }
 }
 

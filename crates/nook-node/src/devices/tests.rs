@@ -9,6 +9,7 @@ use nook_trust::{Purpose, TrustLevel};
 use nook_wire::Have;
 
 use super::*;
+use nook_api::views::Wording;
 use nook_base::Sensitive;
 
 const ATTIC: PeerId = PeerId([7; 32]);
@@ -281,14 +282,71 @@ fn a_device_that_forgot_this_one_is_told_of_once_until_it_takes_it_again() {
 }
 
 #[test]
+fn what_is_wrong_with_one_device_stays_while_another_one_links() {
+    let mut scene = Scene::new();
+    scene.pair(ATTIC, "Attic");
+    scene.pair(CELLAR, "Cellar");
+    let mismatch = scene.on(DeviceEvent::VersionMismatch(ATTIC, None));
+    assert!(mismatch[0].starts_with("version: Attic runs a version"), "{mismatch:?}");
+    let at = |last: u8| SocketAddr::from(([192, 168, 1, last], 4588));
+    let twin = scene.on(DeviceEvent::SameIdTwice { peer: CELLAR, kept: at(2), refused: at(3) });
+    assert!(twin[0].starts_with("twin: Two computers"), "{twin:?}");
+    let is_of = |line: &String, subject: &str| line.starts_with(subject);
+    let other = scene.link(CELLAR, "Cellar");
+    assert!(!other.iter().any(|line| is_of(line, "version")), "{other:?}");
+    assert!(other.contains(&"twin: ".to_owned()), "its own link is new: {other:?}");
+    scene.on(DeviceEvent::SameIdTwice { peer: CELLAR, kept: at(2), refused: at(3) });
+    let down = scene.on(DeviceEvent::LinkDown(CELLAR));
+    assert!(down.contains(&"twin: ".to_owned()), "{down:?}");
+    let forgotten = scene.forget("Attic");
+    assert!(forgotten.contains(&"version: ".to_owned()), "{forgotten:?}");
+}
+
+#[test]
+fn a_link_of_a_device_that_was_just_unpaired_is_no_problem_of_the_list() {
+    let mut scene = Scene::new();
+    scene.pair(ATTIC, "Attic");
+    scene.forget("Attic");
+    assert_eq!(scene.link(ATTIC, "Attic"), [""; 0]);
+    assert!(scene.devices.linked.is_empty());
+}
+
+#[tokio::test]
+async fn an_address_without_a_port_and_a_name_that_nobody_has_are_told_apart() {
+    let typed = |text: &str| PairTarget::Address(text.to_owned());
+    for text in ["kitchen", "192.168.1.20", "192.168.1.20:", ":40123", "kitchen:port", "a:0", ""] {
+        let refused = resolve(&typed(text)).await.unwrap_err();
+        assert!(matches!(refused.wording, Some(Wording::NoAddress { .. })), "{text:?}");
+    }
+    // No resolver may answer for a name of this domain (RFC 6761).
+    let refused = resolve(&typed("kitchen.invalid:40123")).await.unwrap_err();
+    assert!(matches!(refused.wording, Some(Wording::NameNotFound { .. })), "{refused:?}");
+    let found = resolve(&typed(" 192.168.1.20:40123 ")).await.unwrap();
+    assert_eq!(found, [SocketAddr::from(([192, 168, 1, 20], 40_123))]);
+}
+
+#[test]
 fn a_link_brings_a_new_name_and_what_was_offered_on_it_ends_with_it() {
     let mut scene = Scene::new();
     scene.pair(ATTIC, "Attic");
     let up = scene.link(ATTIC, "Study");
-    let expected =
-        ["peers: ", "peers: ", "book", "reached", "version: ", "requester: link", "library: link"];
+    let expected = ["peers: ", "peers: ", "book", "reached", "requester: link", "library: link"];
     assert_eq!(up, expected);
     assert_eq!(scene.devices.name_of(ATTIC), "Study");
+    let hello = |name: &str| {
+        DeviceEvent::Said(
+            ATTIC,
+            Message::Hello(nook_wire::Hello {
+                protocol: nook_wire::ProtocolRange::SPOKEN,
+                app_version: "0.1.0".to_owned(),
+                device_name: name.to_owned(),
+                listen_port: 4588,
+            }),
+        )
+    };
+    assert_eq!(scene.on(hello("Library")), ["peers: ", "book"], "it was renamed meanwhile");
+    assert_eq!(scene.on(hello("Library")), [""; 0]);
+    assert_eq!(scene.devices.name_of(ATTIC), "Library");
     let offered = Advert {
         sharing: true,
         shards: Vec::new(),

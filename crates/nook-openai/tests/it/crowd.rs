@@ -1,7 +1,6 @@
 //! Many clients at once, and clients that leave.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::io::ErrorKind;
 
 use futures_util::future::join_all;
 use nook_api::REPLIES_WAITING_MAX;
@@ -10,6 +9,7 @@ use nook_testkit::Standstill;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 
 use crate::kit::{Port, body, long_body, until};
 
@@ -48,16 +48,16 @@ async fn row_36_beyond_the_queue_the_answer_is_429() {
     let first = begin_stream(&port).await;
     let more = 5;
     let short = port.chat(&body(&json!({"max_tokens": 1})));
-    let answered = AtomicUsize::new(0);
+    let (tell, mut answered) = mpsc::unbounded_channel();
     let asked = (0..REPLIES_WAITING_MAX + more).map(async |_| {
         let answer = port.ask(&short).await;
-        answered.fetch_add(1, Ordering::Relaxed);
+        tell.send(answer.status).unwrap();
         answer
     });
     // While the first one is held, nobody is answered but those who are refused.
     let goes_on = async {
-        while answered.load(Ordering::Relaxed) < more {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        for _ in 0..more {
+            assert_eq!(answered.recv().await, Some(429));
         }
         drop(first);
     };
@@ -175,26 +175,38 @@ async fn h5_and_row_15_leaving_frees_the_slot() {
 #[tokio::test(flavor = "multi_thread")]
 async fn t1_connections_are_counted_and_the_next_one_waits() {
     let port = Port::open_with(Limits { connections: 2, ..Limits::USUAL }, "").await;
-    let idle = [port.connect().await, port.connect().await];
-    let list = port.request("GET", "/v1/models");
-    let mut third = Box::pin(port.ask(&list));
-    let early = tokio::time::timeout(Duration::from_millis(200), &mut third).await;
-    assert!(early.is_err(), "it did not wait: {early:?}");
-    drop(idle);
-    assert_eq!(third.await.status, 200);
+    let mut held = [port.connect().await, port.connect().await];
+    let mut third = port.connect().await;
+    third.write_all(&port.request("GET", "/v1/models").bytes()).await.unwrap();
+    // Both that came before it are served again and again, and it is not.
+    for _ in 0..20 {
+        for stream in &mut held {
+            assert_healthy(&port, stream).await;
+        }
+    }
+    let third = third.into_std().unwrap();
+    assert_eq!(third.peek(&mut [0]).map_err(|error| error.kind()), Err(ErrorKind::WouldBlock));
+    drop(held);
+    let answer = read_until(&mut TcpStream::from_std(third).unwrap(), &["}]}"]).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     port.close().await;
+}
+
+/// Asks on a connection that stays, and is answered.
+async fn assert_healthy(port: &Port, stream: &mut TcpStream) {
+    let asked = port.request("GET", "/healthz").but("Connection", "keep-alive").bytes();
+    stream.write_all(&asked).await.unwrap();
+    let mut answer = [0; 2048];
+    let count = stream.read(&mut answer).await.unwrap();
+    assert!(answer[..count].starts_with(b"HTTP/1.1 200 "));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_connection_serves_many_requests() {
     let port = Port::open().await;
     let mut stream = port.connect().await;
-    let list = port.request("GET", "/healthz").but("Connection", "keep-alive").bytes();
     for _ in 0..5 {
-        stream.write_all(&list).await.unwrap();
-        let mut answer = [0; 2048];
-        let count = stream.read(&mut answer).await.unwrap();
-        assert!(answer[..count].starts_with(b"HTTP/1.1 200 "));
+        assert_healthy(&port, &mut stream).await;
     }
     port.close().await;
 }

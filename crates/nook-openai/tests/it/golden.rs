@@ -155,7 +155,7 @@ async fn each_error_has_this_shape() {
         (
             port.request("GET", "/v1/models/x"),
             404,
-            r#"{"error":{"message":"There is no model \"x\" here. There are: ember","type":"invalid_request_error","param":null,"code":"model_not_found"}}"#,
+            r#"{"error":{"message":"There is no model \"x\" here. There are: ember.","type":"invalid_request_error","param":null,"code":"model_not_found"}}"#,
         ),
         (
             port.request("DELETE", "/v1/models"),

@@ -8,7 +8,7 @@ impl Chats {
     /// Sets what the model is told before the first message; empty for nothing.
     pub fn instruct(&mut self, id: ConversationId, instructions: &str) -> Result<(), ChatsError> {
         if instructions.len() > INSTRUCTIONS_BYTES_MAX {
-            return Err(ChatsError::TooLong { bytes: instructions.len() });
+            return Err(ChatsError::InstructionsTooLong { bytes: instructions.len() });
         }
         let sql = "UPDATE conversation SET instructions = ?2 WHERE id = ?1";
         let changed = self.database.execute(sql, params![id.0, instructions]);

@@ -161,7 +161,9 @@ fn instructions_and_where_to_compute_belong_to_the_conversation() {
     let entry = &chats.list(1).unwrap()[0];
     assert!(entry.instructions.as_str() == "Be brief." && entry.only_here);
     let long = "x".repeat(INSTRUCTIONS_BYTES_MAX + 1);
-    assert_eq!(chats.instruct(talk, &long), Err(ChatsError::TooLong { bytes: long.len() }));
+    let refused = chats.instruct(talk, &long).unwrap_err();
+    assert_eq!(refused, ChatsError::InstructionsTooLong { bytes: long.len() });
+    assert_eq!(refused.to_string(), "the instructions have 65537 bytes, at most 65536 are kept");
     let nowhere = ConversationId(99);
     assert_eq!(chats.instruct(nowhere, "x"), Err(ChatsError::NoConversation));
     assert_eq!(chats.confine(nowhere, true), Err(ChatsError::NoConversation));

@@ -2,7 +2,7 @@
 //! forms.
 //!
 //! `fixtures` reads fixture files, which `places` finds; `vocabularies` makes small vocabularies
-//! up.
+//! up; `rendering` renders templates.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,6 +12,7 @@ mod fixtures;
 mod places;
 mod publishers_templates;
 mod publishers_vocabularies;
+mod rendering;
 mod replies_are_told_apart;
 mod replies_keep_their_form;
 mod sampling;

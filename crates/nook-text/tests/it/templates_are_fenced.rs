@@ -4,30 +4,9 @@
 
 use nook_base::Vocabulary;
 use nook_base::vocabulary::TokenKind;
-use nook_text::{ChatMessage, ChatTemplate, Moment, RenderOptions, Role, TemplateError};
+use nook_text::{ChatMessage, ChatTemplate, RenderOptions, Role, TemplateError};
 
-fn template(source: &str) -> Result<ChatTemplate, TemplateError> {
-    let vocabulary = Vocabulary {
-        tokens: vec!["<s>".to_owned(), "</s>".to_owned()],
-        bos: Some(0),
-        eos: Some(1),
-        chat_template: Some(source.to_owned()),
-        ..Vocabulary::default()
-    };
-    ChatTemplate::for_vocabulary(&vocabulary)
-}
-
-fn render(source: &str, chat: &[(&str, &str)]) -> Result<String, TemplateError> {
-    let messages: Vec<ChatMessage> = chat
-        .iter()
-        .map(|(role, text)| ChatMessage::new(Role::new(*role).unwrap(), *text))
-        .collect();
-    let now = Some(Moment { unix_seconds: 1_735_787_045, utc_offset_seconds: 3600 });
-    let options = RenderOptions { add_generation_prompt: true, now, tools: None };
-    template(source)?.render(&messages, options).map(|prompt| prompt.text().to_owned())
-}
-
-const SAY: &str = "{{ messages[-1].content }}";
+use crate::rendering::{SAY, render, template};
 
 fn check(source: &str, expected: &str) {
     let source = format!("{source}{SAY}");
@@ -85,57 +64,6 @@ fn runaway_templates_end_in_an_error() {
     assert!(matches!(template("{% if %}"), Err(TemplateError::Syntax { line: 1, .. })));
 }
 
-/// Each makes more than memory has, in a few steps.
-const GREEDY: &[&str] = &[
-    "{% set ns = namespace(x='x' * 1000) %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
-    "{% set ns = namespace(x='x' * 1000) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
-    "{% set ns = namespace(x=['x']) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x | list | length }}",
-    "{% set ns = namespace(x='x') %}{% for i in range(60) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}",
-    "{% macro m(x) %}{{ x }}{{ x }}{% endmacro %}{% set ns = namespace(x='x') %}{% for i in range(60) %}{% set ns.x = m(ns.x) %}{% endfor %}",
-    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = ns.x | replace('x', ns.x) %}{% endfor %}",
-    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = ns.x.replace('x', ns.x) %}{% endfor %}",
-    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x, ns.x] | join(ns.x) %}{% endfor %}",
-    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = ns.x.join([ns.x, ns.x, ns.x]) %}{% endfor %}",
-    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = '%s%s' | format(ns.x, ns.x) %}{% endfor %}",
-    "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = '{0}{0}'.format(ns.x) %}{% endfor %}",
-    "{{ '%999999999s' | format('x') }}",
-    "{{ '{:>999999999}'.format('x') }}",
-    "{{ 'x\n' | indent(9999999999) }}",
-    "{{ 'x\n' | indent(width=9999999999) }}",
-    "{{ [1] | slice(9999999999) | list }}",
-    "{{ [1] | batch(9999999999, 'x') | list }}",
-    "{% set ns = namespace(x='x') %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | tojson }}",
-    "{% set ns = namespace(x='x') %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
-    "{% set ns = namespace(x='x') %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x | string | length }}",
-    "{% set ns = namespace(x='x' * 99999999) %}{% set ns.y = 'x' * 99999999 %}",
-    "{% set x = 'x' * 9999999 %}{{ [x, x, x, x, x] | map('upper') | map('replace', 'X', 'yyyy') | list | length }}",
-    "{% set x = ['x'] * 9999999 %}",
-    // Nested so deeply that freeing or writing it would exhaust the stack.
-    "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}",
-    "{% set ns = namespace(x={}) %}{% for i in range(99999) %}{% set ns.x = {'a': ns.x} %}{% endfor %}",
-    "{% set ns = namespace(x={}) %}{% for i in range(99999) %}{% set ns.x = dict(a=ns.x) %}{% endfor %}",
-    "{% set ns = namespace(x=range(999)) %}{% for i in range(99999) %}{% set ns.x = ns.x[0:] %}{% endfor %}",
-    "{% set ns = namespace(x=[1, 2]) %}{% for i in range(99999) %}{% set ns.x = ns.x | reverse %}{% endfor %}",
-    "{% set ns = namespace(x=[1, 2]) %}{% for i in range(99999) %}{% set ns.x = ns.x | batch(1) %}{% endfor %}",
-    "{% set x = 'x,' * 9999999 %}{% set y = x.split(',') %}",
-    "{% set x = 'x' * 9999999 %}{% set y = x | list %}",
-    "{% set ns = namespace(x=[]) %}{% for i in range(99) %}{% set ns.x = ns.x + [range(99999) | list] %}{% endfor %}",
-];
-
-#[test]
-fn greedy_templates_end_in_an_error() {
-    for source in GREEDY {
-        let source = format!("{source}{SAY}");
-        let outcome = render(&source, &[("user", "U")]);
-        assert_eq!(outcome, Err(TemplateError::MakesTooMuch), "{source}");
-    }
-    // Small things are bounded by the steps that make them.
-    let small = "{% for i in range(99999) %}{% for j in range(99) %}\
-                 {% set y = {'a': i, 'b': j} %}{% endfor %}{% endfor %}";
-    assert_eq!(render(small, &[("user", "U")]), Err(TemplateError::OutOfFuel));
-    assert_small();
-}
-
 #[test]
 fn what_nests_as_deeply_as_it_may_is_written_and_freed() {
     let deep = "{% set ns = namespace(x=[1]) %}{% for i in range(9000) %}{% set ns.x = [ns.x] %}{% endfor %}";
@@ -160,18 +88,6 @@ fn a_text_that_grows_piece_by_piece_is_no_greed() {
                 {% set ns.out = ns.out ~ ('x' * 100) %}{% endfor %}{{ ns.out | length }}";
     check(grow, "400000");
 }
-
-/// What this process ever had in memory at once: all of the above took less than 256 MB.
-#[cfg(target_os = "linux")]
-fn assert_small() {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(kilobytes < 256 << 10, "{kilobytes} kB at most");
-}
-
-#[cfg(not(target_os = "linux"))]
-fn assert_small() {}
 
 #[test]
 fn a_template_that_leaves_the_user_out_is_noticed() {
