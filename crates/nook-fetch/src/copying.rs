@@ -8,10 +8,8 @@
 //! name: only `nook-model` knows what a digest covers.
 
 use std::future::Future;
-use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::Version;
@@ -24,6 +22,7 @@ use crate::limits::DISK_RESERVE_BYTES;
 use crate::part::Left;
 use crate::progress::{Phase, Progress};
 use crate::seats::Seat;
+use crate::waiting::{Tries, Waiting, watched};
 
 /// Stands in the note of a part where a server would: all devices of the house have the same file.
 const HOUSE: &str = "house";
@@ -144,45 +143,15 @@ impl Fetcher {
 impl<B: Bringer> Copying<'_, B> {
     /// Tries until every byte is there.
     async fn load(&mut self, mark: &str) -> Result<(), FetchError> {
-        let pace = self.fetcher.limits.pace;
-        let (mut furthest, mut tries) = (self.held.written(), 0);
+        let mut tries = Tries::from(self.held.written());
         loop {
-            let Some(halt) = self.attempt(mark, tries).await? else { return Ok(()) };
-            if self.held.written() > furthest {
-                (furthest, tries) = (self.held.written(), 0);
-            }
-            let (why, wait) = match halt {
-                Halt::Nobody => return Err(FetchError::Nobody),
-                Halt::Another { why } => {
-                    tracing::debug!(why, "a copy asks another device");
-                    continue;
-                }
-                Halt::Busy { why } => {
-                    self.seat.give_back();
-                    (why, pace.wait_max)
-                }
-                Halt::Later { why } => {
-                    tries += 1;
-                    (why, pace.wait(tries))
-                }
-            };
-            if tries >= pace.tries_max {
-                let host = self.bringer.device();
-                return Err(FetchError::GaveUp { host, tries, last: why });
-            }
+            let Some(halt) = self.attempt(mark, tries.count).await? else { return Ok(()) };
             let have = self.held.written();
-            self.told.send_modify(|progress| {
-                (progress.phase, progress.have) = (Phase::Waiting, have);
-                progress.trouble = Some(why);
-            });
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return Err(FetchError::Stopped),
-                () = async {
-                    tokio::time::sleep(wait).await;
-                    self.seat.take_again().await;
-                } => {}
-            }
+            tries.note(have);
+            let pace = self.fetcher.limits.pace;
+            let (stop, told) = (self.stop, self.told);
+            let mut waiting = Waiting { pace, seat: &mut self.seat, stop, told };
+            waiting.after(halt, &mut tries, have, || self.bringer.device()).await?;
         }
     }
 
@@ -265,21 +234,6 @@ impl<B: Bringer> Copying<'_, B> {
                 return Ok(None);
             }
         }
-    }
-}
-
-/// Waits for `next`, but not beyond the end of the copy, and not for a device that stands still.
-async fn watched<T>(
-    stop: &CancellationToken,
-    stall: Duration,
-    next: impl Future<Output = Result<T, Halt>>,
-) -> Result<Result<T, Halt>, FetchError> {
-    tokio::select! {
-        biased;
-        () = stop.cancelled() => Err(FetchError::Stopped),
-        outcome = timeout(stall, next) => Ok(outcome.unwrap_or_else(|_| {
-            Err(Halt::Another { why: "no byte came for too long".to_owned() })
-        })),
     }
 }
 

@@ -157,6 +157,22 @@ pub enum FetchError {
         "no device of the house that has this model is here now; what was copied is kept, and the copy goes on when one is back"
     )]
     Nobody,
+    /// More than the caller lets it take.
+    #[error("{needed} bytes more are needed, and {most} may be used for this")]
+    OverCap {
+        /// Bytes still to come.
+        needed: u64,
+        /// Bytes that may come.
+        most: u64,
+    },
+    /// A device sent something else than what was asked for, and no other one is left.
+    #[error(
+        "what {device} sent is not what was asked for, and no other device that has it is here"
+    )]
+    WrongBytes {
+        /// The device, for people.
+        device: String,
+    },
     /// A task of this program was lost.
     #[error("the download was interrupted inside this program; resume it")]
     Lost,
@@ -184,11 +200,15 @@ impl FetchError {
             | Self::Certificates { .. }
             | Self::Nowhere { .. }
             | Self::Nobody
+            | Self::OverCap { .. }
+            | Self::WrongBytes { .. }
             | Self::Lost => false,
         }
     }
 
-    pub(crate) fn disk(file: &std::path::Path, error: &std::io::Error) -> Self {
+    /// What the system says of `file`.
+    #[must_use]
+    pub fn disk(file: &std::path::Path, error: &std::io::Error) -> Self {
         let full = matches!(
             error.kind(),
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded

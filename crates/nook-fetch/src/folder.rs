@@ -10,6 +10,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nook_base::ModelDigest;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::FetchError;
@@ -54,6 +55,12 @@ impl FileKey {
         let digest = Sha256::digest(text.as_bytes());
         let digits = data_encoding::HEXLOWER.encode(digest.get(..KEY_DIGEST_BYTES).unwrap_or(&[]));
         Self(format!("{}-{digits}", if readable.is_empty() { "model" } else { &readable }))
+    }
+
+    /// The key of the tensors of `model` that are here: its digest.
+    #[must_use]
+    pub fn of_model(model: ModelDigest) -> Self {
+        Self(model.to_string())
     }
 
     /// The key that `text` is, if it is one: for lists that were kept in a file.

@@ -8,7 +8,8 @@
 //! digest that the catalogue pins or the server names, and only then has its name. One [`Slot`] is
 //! one file's place in the folder, held by a lock of the operating system: two writers never meet.
 //! A model that another device of the house has comes the same way, from whoever [brings](Bringer)
-//! its bytes.
+//! its bytes. A helper that needs only some layers takes only their [ranges](Fetcher::take_ranges)
+//! into a [`SparseFile`].
 //!
 //! The node owns the downloads and decides which run; what a file *is* (whether it is a model that
 //! this program understands) is `nook-model`'s knowledge. Nothing here writes outside of the
@@ -26,11 +27,14 @@ mod house_source;
 mod limits;
 mod part;
 mod progress;
+mod ranges;
 mod redirects;
 mod room;
 mod run;
 mod seats;
 mod source;
+mod sparse;
+mod waiting;
 
 pub use catalogue::{About, Catalogue, CatalogueEntry, CatalogueError, Costs};
 pub use copying::{Bringer, CopyOrder, CopyWish, Halt};
@@ -43,6 +47,10 @@ pub use limits::{
     URL_BYTES_MAX,
 };
 pub use progress::{Phase, Progress, Pulse};
+pub use ranges::{
+    Ask, Conditions, DocumentOrder, FileRange, RangeCheck, RangeRecord, RangeSource, RangesOrder,
+};
 pub use room::{Room, SystemRoom};
 pub use seats::{Seat, Seats};
 pub use source::{Hub, HubError, Hubs, Source, SourceError};
+pub use sparse::SparseFile;

@@ -271,7 +271,7 @@ impl Part {
 }
 
 /// Opens the file itself, never what a link points to.
-fn open_plain(path: &Path) -> io::Result<File> {
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
         fs::remove_file(path)?;
     }

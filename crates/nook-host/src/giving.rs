@@ -3,9 +3,12 @@
 //! [`give`] takes the proof of the gate. It reads the model's file in pieces where the library
 //! holds it open, and ends at any moment when trust falls or the model is given no more. A device
 //! that takes slowly slows its own call by its credit, and one that takes nothing is gone after a
-//! while.
+//! while. The manifest of a model is given under the same terms as its file.
+
+mod manifests;
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +16,10 @@ use bytes::Bytes;
 use nook_base::{ErrorCode, ModelDigest};
 use nook_model::ModelFile;
 use nook_mux::{Call, CallReceiver, CallSender};
-use nook_wire::{Message, PIECE_BYTES_MAX, Piece, Want, WireError, chunks_of};
+use nook_wire::{Document, Message, PIECE_BYTES_MAX, Piece, Want, WireError, chunks_of};
 use tokio::sync::{Semaphore, watch};
 
+use self::manifests::{Manifests, NoManifest};
 use super::refusal::error;
 use super::terms::{CopyPass, Given};
 use nook_resources::traffic::Traffic;
@@ -36,13 +40,22 @@ pub struct Giving {
     /// One permit for each call that files are given on.
     permits: Arc<Semaphore>,
     traffic: Traffic,
+    manifests: Manifests,
 }
 
 impl Giving {
     /// Gives nothing yet.
     pub fn new(traffic: Traffic) -> Self {
         let given = Arc::new(watch::channel(Arc::default()).0);
-        Self { given, permits: Arc::new(Semaphore::new(COPIES_MAX)), traffic }
+        let permits = Arc::new(Semaphore::new(COPIES_MAX));
+        Self { given, permits, traffic, manifests: Manifests::default() }
+    }
+
+    /// The same, but manifests that were worked out are kept in `folder` for the next start; it is
+    /// made when it is needed.
+    #[must_use]
+    pub fn keeping_manifests_in(self, folder: PathBuf) -> Self {
+        Self { manifests: self.manifests.kept_in(folder), ..self }
     }
 
     /// Gives these from now on, and what is not among them no more.
@@ -146,14 +159,22 @@ async fn range(
     want: &Want,
     to_taker: &mut CallSender<Message>,
 ) -> Result<(), Over> {
+    match want.document {
+        Document::File => file_range(taker, want, to_taker).await,
+        Document::Manifest => manifest_range(taker, want, to_taker).await,
+    }
+}
+
+/// Sends bytes of a file.
+async fn file_range(
+    taker: &Taker<'_>,
+    want: &Want,
+    to_taker: &mut CallSender<Message>,
+) -> Result<(), Over> {
     let length = file(taker, want.model)?.file_bytes();
-    let Some(Range { start: mut at, end }) = want.range(length) else {
-        let Want { from, bytes, .. } = want;
-        let why = format!("{bytes} bytes from {from} on are no range of a file of {length} bytes");
-        return Err(Over::Refused(error(ErrorCode::BadRequest, &why)));
-    };
+    let Range { start: mut at, end } = asked(want, length)?;
     while at < end {
-        let count = u32::try_from(end - at).unwrap_or(u32::MAX).min(PIECE_BYTES_MAX);
+        let count = piece_bytes(at, end);
         // Looked up anew: a file that has moved is let go of where it was.
         let file = file(taker, want.model)?;
         if file.file_bytes() != length {
@@ -161,13 +182,68 @@ async fn range(
             return Err(changed());
         }
         let bytes = read(file, at, count).await?;
-        send(Message::Piece(Piece { from: at, bytes: count }), to_taker).await?;
-        for chunk in chunks_of(bytes) {
-            let long = chunk.bytes.len();
-            send(Message::Chunk(chunk), to_taker).await?;
-            taker.giving.traffic.give_way(long).await;
-        }
+        send_piece(taker, at, bytes, to_taker).await?;
         at = at.saturating_add(u64::from(count));
+    }
+    Ok(())
+}
+
+/// Sends bytes of a manifest, once there is one.
+async fn manifest_range(
+    taker: &Taker<'_>,
+    want: &Want,
+    to_taker: &mut CallSender<Message>,
+) -> Result<(), Over> {
+    let file = file(taker, want.model)?;
+    let given = taker.giving.given.subscribe();
+    let manifest = match taker.giving.manifests.of(want.model, &file, given).await {
+        Ok(manifest) => manifest,
+        Err(NoManifest::Unreadable) => return Err(changed()),
+        Err(NoManifest::Later) => {
+            let why = "That device is still reading the model. Try again shortly.";
+            return Err(Over::Refused(error(ErrorCode::Busy, why)));
+        }
+    };
+    let Range { start: mut at, end } = asked(want, manifest.len() as u64)?;
+    while at < end {
+        let count = piece_bytes(at, end);
+        // The range lies in what is in memory, so these are far below what a machine counts to.
+        let bytes = manifest.slice(at as usize..at as usize + count as usize);
+        send_piece(taker, at, bytes, to_taker).await?;
+        at = at.saturating_add(u64::from(count));
+    }
+    Ok(())
+}
+
+/// The range of a document of `length` bytes that is asked for.
+fn asked(want: &Want, length: u64) -> Result<Range<u64>, Over> {
+    want.range(length).ok_or_else(|| {
+        let Want { from, bytes, .. } = want;
+        let why =
+            format!("{bytes} bytes from {from} on are no range of a document of {length} bytes");
+        Over::Refused(error(ErrorCode::BadRequest, &why))
+    })
+}
+
+/// Bytes of the next piece of `at..end`.
+fn piece_bytes(at: u64, end: u64) -> u32 {
+    u32::try_from(end - at).unwrap_or(u32::MAX).min(PIECE_BYTES_MAX)
+}
+
+/// Sends one piece, and lets what is more urgent go first.
+async fn send_piece(
+    taker: &Taker<'_>,
+    from: u64,
+    bytes: Bytes,
+    to_taker: &mut CallSender<Message>,
+) -> Result<(), Over> {
+    // At most the size of a piece.
+    let head = Piece { from, bytes: bytes.len() as u32 };
+    send(Message::Piece(head), to_taker).await?;
+    for chunk in chunks_of(bytes) {
+        let long = chunk.bytes.len();
+        send(Message::Chunk(chunk), to_taker).await?;
+        taker.giving.traffic.give_way(long).await;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What happens to the models of this device, what the library knows of the rest of the node, and
 //! what it wants done.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,6 +20,9 @@ use crate::copies::{Giver, Holders};
 use crate::folder::{Brought, FolderSeen, MoveProgress, NotBrought};
 use crate::judging::Checked;
 use crate::on_disk::DownloadsLook;
+use crate::part_job::{PartEnd, PartJob};
+use crate::partial::PartialModel;
+use crate::parts::{PartNotice, PartWish};
 
 /// Something that happened.
 #[derive(Debug)]
@@ -68,6 +72,26 @@ pub enum LibraryEvent {
     Cleared,
     /// The folder of the models was looked at; nothing, where the look failed.
     FolderSeen(Option<Box<FolderSeen>>),
+    /// Layers are wanted that may not be here: [`LibraryEffect::Part`] tells what became of it. A
+    /// second wish for the same model widens the first.
+    TakePart(PartWish),
+    /// Layers of this model are wanted no more. What came stays, and each wish fails.
+    StopPart(ModelDigest),
+    /// The same, and what came goes.
+    ForgetPart(ModelDigest),
+    /// Partial models that are of use now: none of them goes to make room for others.
+    PartsNeeded(BTreeSet<ModelDigest>),
+    /// So many bytes may all partial models take together.
+    PartsCap(u64),
+    /// A job that takes layers has ended.
+    PartEnded(Box<PartEnd>),
+    /// A partial model was deleted, or is still there.
+    PartDeleted {
+        /// The model.
+        model: ModelDigest,
+        /// What is still there.
+        partial: Option<Box<PartialModel>>,
+    },
 }
 
 /// What the library sees of the node.
@@ -103,6 +127,8 @@ pub enum LibraryEffect {
     ChooseFolder(SettingValue),
     /// A front end is answered.
     Answer(Answered),
+    /// What became of a wish for layers: for whoever wished.
+    Part(PartNotice),
     /// Work that takes time; for the runner.
     Run(Job),
 }
@@ -212,6 +238,22 @@ pub enum Job {
         is_away: Option<bool>,
         /// Whether all headers are to be read.
         reads_all: bool,
+    },
+    /// Take layers of a model: [`LibraryEvent::PartEnded`].
+    TakePart(Box<PartJob>),
+    /// Delete a partial model: [`LibraryEvent::PartDeleted`].
+    DeletePart {
+        /// The model.
+        model: ModelDigest,
+        /// Where it lies.
+        folder: Folder,
+    },
+    /// Delete a partial model in a folder that was left. No event.
+    LeavePart {
+        /// The model.
+        model: ModelDigest,
+        /// Where it lies.
+        folder: Folder,
     },
     /// Look for models of other programs. No event: it answers by itself.
     LookElsewhere {

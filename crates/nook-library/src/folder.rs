@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use nook_api::views::{FolderTrouble, Problem, Reason, SystemReason, Wording};
 use nook_api::{Answer, NodeError, sentence};
 use nook_base::{ErrorCode, ModelDigest};
-use nook_fetch::{Room as _, SystemRoom};
+use nook_fetch::{Folder, Room as _, SystemRoom};
 use nook_model::ModelFile;
 use nook_store::{FileError, Library, ModelsMove, MoveError, MovePlan};
 use tokio::sync::watch;
@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::downloads::disk_free;
 use crate::on_disk::{DownloadsLook, Seen};
+use crate::partial::{PartialModel, scan};
 use crate::reading::{self, Found};
 
 /// What is known of the folder besides the list of models.
@@ -111,6 +112,8 @@ pub struct FolderSeen {
     pub(crate) downloads: Seen,
     /// The headers, where they were read.
     pub(crate) found: Option<Found>,
+    /// The partial models, where the headers were read and the folder is there.
+    pub(crate) parts: Vec<PartialModel>,
 }
 
 impl FolderSeen {
@@ -125,8 +128,13 @@ impl FolderSeen {
         let is_there = library.is_there();
         let reads = is_away.is_some_and(|is_away| reads_all || is_away == is_there);
         let found = reads.then(|| reading::read(library.models(), !is_there));
+        let parts = match reads && is_there {
+            true => scan(&Folder::at(library.partial_folder())),
+            false => Vec::new(),
+        };
         let disk_free = disk_free(library.folder());
-        Self { library, is_there, disk_free, downloads: downloads.look(), found }
+        let downloads = downloads.look();
+        Self { library, is_there, disk_free, downloads, found, parts }
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! - `listing`: models join and leave the list.
 //! - `fetching`, `endings`, `household_copies`: downloads, from servers or from other devices.
+//! - `parts`: layers of models that this device lacks, taken from other devices.
 //! - `folder`, `folder_looks`: the folder of the models moves, or its disk is away.
 //! - `shown`, `household_shown`: what front ends are shown.
 
@@ -20,9 +21,14 @@ mod folder;
 mod judging;
 mod machine;
 mod on_disk;
+mod part_failure;
+mod part_job;
+mod partial;
+mod parts;
 mod reading;
 mod runner;
 mod taking;
+mod taking_parts;
 mod troubles;
 
 pub use copies::{Giver, Holder, Holders};
@@ -34,4 +40,8 @@ pub use folder::{Brought, FolderSeen, MoveProgress, NotBrought};
 pub use judging::Checked;
 pub use machine::ModelLibrary;
 pub use on_disk::DownloadsLook;
+pub use part_failure::PartFailure;
+pub use part_job::{PartEnd, PartJob};
+pub use partial::{PARTS_BYTES_MAX, PartialModel};
+pub use parts::{PARTS_ASKED_MAX, PARTS_OF_ONE_MAX, PARTS_RUNNING_MAX, PartNotice, PartWish};
 pub use runner::Runner;

@@ -7,6 +7,7 @@ mod folder_looks;
 mod household_copies;
 mod household_shown;
 mod listing;
+mod parts;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use crate::downloads::Downloads;
 use crate::error::OpenError;
 use crate::events::{Answered, Job, LibraryEffect, LibraryEvent, Surroundings};
 use crate::folder::Moving;
+use crate::parts::Parts;
 use crate::reading;
 
 /// What the problems of models that cannot be used are noted under.
@@ -40,6 +42,8 @@ pub struct ModelLibrary {
     downloads: Downloads,
     /// What other devices of the household give.
     copies: Copies,
+    /// Models of which only some layers are here, and layers on their way.
+    parts: Parts,
     /// Where the models lie, beside what the list knows.
     moving: Moving,
     /// Ends what is under way with the node.
@@ -64,11 +68,13 @@ impl ModelLibrary {
         let is_away = !library.is_there();
         let found = reading::read(library.models(), is_away);
         let downloads = Downloads::open(home, library.downloads_folder())?;
+        let parts = Parts::open(library.partial_folder(), is_away);
         Ok(Self {
             library,
             entries: found.entries,
             downloads,
             copies: Copies::new(traffic),
+            parts,
             moving: Moving::begun(is_away, found.missing),
             lifetime,
             effects: vec![LibraryEffect::Note(MODELS, found.broken)],
@@ -100,6 +106,15 @@ impl ModelLibrary {
             LibraryEvent::Brought(brought) => self.on_brought(*brought),
             LibraryEvent::FolderChosen(chosen) => self.on_folder_chosen(chosen),
             LibraryEvent::Cleared => self.on_cleared(),
+            LibraryEvent::TakePart(wish) => self.take_part(wish),
+            LibraryEvent::StopPart(model) => self.stop_part(model),
+            LibraryEvent::ForgetPart(model) => self.forget_part(model),
+            LibraryEvent::PartsNeeded(needed) => self.parts_needed(needed, around),
+            LibraryEvent::PartsCap(bytes) => self.cap_parts(bytes),
+            LibraryEvent::PartEnded(end) => self.on_part_end(*end, around),
+            LibraryEvent::PartDeleted { model, partial } => {
+                self.on_part_deleted(model, partial.map(|partial| *partial));
+            }
             LibraryEvent::FolderSeen(seen) => self.on_folder_seen(seen.map(|seen| *seen)),
         }
         std::mem::take(&mut self.effects)
@@ -108,6 +123,9 @@ impl ModelLibrary {
     fn on_tick(&mut self, around: &Surroundings<'_>) {
         if self.downloads.look(around.now) {
             self.start_downloads();
+        }
+        if self.parts.lacks_seat() && self.parts.seats.has_free() {
+            self.start_parts();
         }
         self.moving.look();
         self.look_at_folder();

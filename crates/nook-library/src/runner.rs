@@ -19,6 +19,8 @@ use crate::elsewhere;
 use crate::events::{Job, LibraryEvent, Transfer};
 use crate::folder::{FolderSeen, NotBrought, bring};
 use crate::judging::{Checked, Unfit, check};
+use crate::part_job::PartJob;
+use crate::partial::PartialPlace;
 use crate::reading::{digest_of, import_wording};
 use crate::taking::Taker;
 
@@ -84,6 +86,21 @@ impl Runner {
                     LibraryEvent::FolderSeen(seen.ok().map(Box::new))
                 });
             }
+            Job::TakePart(job) => self.take_part(*job),
+            Job::DeletePart { model, folder } => {
+                let place = PartialPlace::new(folder, model);
+                self.report("delete-part", async move {
+                    let left = spawn_blocking(move || delete_part(&place).then(|| place.look()));
+                    let partial = left.await.ok().flatten().flatten().map(Box::new);
+                    LibraryEvent::PartDeleted { model, partial }
+                });
+            }
+            Job::LeavePart { model, folder } => {
+                let place = PartialPlace::new(folder, model);
+                self.tasks.spawn_until_cancelled("leave-part", async move {
+                    let _ = spawn_blocking(move || delete_part(&place)).await;
+                });
+            }
             Job::LookElsewhere { here, answer } => {
                 self.tasks.spawn_until_cancelled("look-elsewhere", async move {
                     let look = spawn_blocking(move || elsewhere::look(&here)).await;
@@ -128,6 +145,15 @@ impl Runner {
             let outcome = fetcher.copy(&folder, &order, &mut taker, seat, &stop, &tell).await;
             let (outcome, giver) = (Box::new(outcome), taker.only_device());
             let _ = events.send(LibraryEvent::Downloaded { key, outcome, giver }).await;
+        });
+    }
+
+    fn take_part(&self, job: PartJob) {
+        let events = self.events.clone();
+        // It watches its own token, so that what came is recorded first.
+        self.tasks.spawn("take-part", async move {
+            let end = Box::new(job.run().await);
+            let _ = events.send(LibraryEvent::PartEnded(end)).await;
         });
     }
 
@@ -182,6 +208,15 @@ impl Runner {
             LibraryEvent::Cleared
         });
     }
+}
+
+/// Deletes a partial model; whether something may be left. Waits for the disk.
+fn delete_part(place: &PartialPlace) -> bool {
+    let deleted = place.discard();
+    if let Err(error) = &deleted {
+        tracing::warn!(%error, "layers of a model could not be deleted");
+    }
+    deleted.is_err()
 }
 
 /// A worker keeps the file open that it began with: it is ended once it holds no conversation.

@@ -1,10 +1,11 @@
 //! Taking a model's bytes from other devices: who is asked, and what comes.
 //!
-//! A [`Taker`] is what `nook-fetch` brings a copy with. It looks at the book of those that give the
-//! model, asks one of them for the rest of the file, and hands out piece by piece. A device that
-//! refuses, leaves, stands still or breaks the rules is asked again only when no other is left.
-//! Where the last one has gone, a moment is waited for it: links bounce, and a copy that ends reads
-//! all that is here again when it goes on.
+//! A [`Taker`] is what `nook-fetch` brings a copy of a whole file with. It looks at the book of
+//! those that give the model, asks one of them for the rest of the file, and hands out piece by
+//! piece. A device that refuses, leaves, stands still or breaks the rules is asked again only when
+//! no other is left. Where the last one has gone, a moment is waited for it: links bounce, and a
+//! copy that ends reads all that is here again when it goes on. [`Asking`] is the call with one
+//! device; [`crate::taking_parts`] takes single ranges over it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use nook_base::{ErrorCode, ModelDigest, PeerId};
 use nook_fetch::{Bringer, CopyWish, Halt};
 use nook_mux::{Call, CallError};
-use nook_wire::{Message, Piece, PieceAssembly, Want};
+use nook_wire::{Document, Message, Piece, PieceAssembly, Want};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -27,16 +28,14 @@ use crate::copies::{Holder, Holders};
 /// with what came, and begins again when one is back.
 pub(crate) const HOLDER_WAIT: Duration = Duration::from_secs(10);
 
-/// Brings the bytes of one model from the devices that have it.
+/// A call with the device that was chosen, for bytes of one model.
 #[derive(Debug)]
-pub(crate) struct Taker {
+pub(crate) struct Asking {
     model: ModelDigest,
-    holders: watch::Receiver<Arc<Holders>>,
-    /// Whom the owner wants to be asked first.
-    first: Option<PeerId>,
+    pub(crate) holders: watch::Receiver<Arc<Holders>>,
     traffic: Traffic,
-    /// Who was chosen, and the length of the file there.
-    chosen: Option<(PeerId, Holder, u64)>,
+    /// Who was chosen.
+    pub(crate) chosen: Option<(PeerId, Holder)>,
     call: Option<Call<Message>>,
     /// What is still to come of what was asked for.
     due: Range<u64>,
@@ -46,6 +45,163 @@ pub(crate) struct Taker {
     is_busy: bool,
     /// What was wrong with the last of them.
     last: String,
+}
+
+impl Asking {
+    pub(crate) fn new(
+        model: ModelDigest,
+        holders: watch::Receiver<Arc<Holders>>,
+        traffic: Traffic,
+    ) -> Self {
+        Self {
+            model,
+            holders,
+            traffic,
+            chosen: None,
+            call: None,
+            due: 0..0,
+            failed: BTreeSet::new(),
+            is_busy: false,
+            last: String::new(),
+        }
+    }
+
+    /// The model whose bytes are asked for.
+    pub(crate) fn model(&self) -> ModelDigest {
+        self.model
+    }
+
+    /// Whether a call is open, and all that was asked for on it has come.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.call.is_some() && self.due.is_empty()
+    }
+
+    /// A call that is open was given up by whoever waited.
+    pub(crate) fn give_up(&mut self) {
+        if self.call.is_some() {
+            self.fail("it stood still for too long");
+        }
+    }
+
+    /// Whether `peer` was no use since the last wait.
+    pub(crate) fn has_failed(&self, peer: PeerId) -> bool {
+        self.failed.contains(&peer)
+    }
+
+    /// All devices were no use: whoever asks next waits a moment first.
+    pub(crate) fn begin_anew(&mut self) -> Halt {
+        self.failed.clear();
+        let why = self.last.clone();
+        match std::mem::take(&mut self.is_busy) {
+            true => Halt::Busy { why },
+            false => Halt::Later { why },
+        }
+    }
+
+    /// The chosen device is no use now.
+    pub(crate) fn fail(&mut self, why: impl Into<String>) -> Halt {
+        self.call = None;
+        self.due = 0..0;
+        if let Some((peer, _)) = &self.chosen {
+            self.failed.insert(*peer);
+        }
+        self.last = why.into();
+        Halt::Another { why: self.last.clone() }
+    }
+
+    /// Asks the chosen device for bytes of `document`, on the open call where there is one.
+    pub(crate) async fn ask(&mut self, document: Document, due: Range<u64>) -> Result<(), Halt> {
+        let Some((_, holder)) = self.chosen.clone() else {
+            return Err(self.fail("nobody was chosen"));
+        };
+        let mut call = match self.call.take() {
+            Some(call) => call,
+            None => match holder.giver.link.mux().open_call().await {
+                Ok(call) => call,
+                Err(_) => return Err(self.fail("its connection was lost")),
+            },
+        };
+        let bytes = due.end.saturating_sub(due.start);
+        let want = Want { model: self.model, document, from: due.start, bytes };
+        if let Err(error) = call.send(Message::Want(want)).await {
+            return Err(self.fail(ended(&error)));
+        }
+        tracing::debug!(
+            peer = ?holder.giver.pass.peer(), model = ?self.model, ?document, from = due.start, bytes,
+            "asked for bytes of a model"
+        );
+        self.due = due;
+        self.call = Some(call);
+        Ok(())
+    }
+
+    /// The next bytes of what was asked for, and the head that they came under; why there are none.
+    pub(crate) async fn piece(&mut self) -> Result<(Piece, Bytes), String> {
+        let Message::Piece(head) = self.receive().await? else {
+            return Err("it sent something else than was asked for".to_owned());
+        };
+        let assembly = PieceAssembly::new(&head, &self.due);
+        let mut assembly = assembly.map_err(|wrong| wrong.to_string())?;
+        loop {
+            let Message::Chunk(chunk) = self.receive().await? else {
+                return Err("it sent something else than was asked for".to_owned());
+            };
+            self.traffic.give_way(chunk.bytes.len()).await;
+            if let Some(bytes) = assembly.take(chunk).map_err(|wrong| wrong.to_string())? {
+                self.due.start = self.due.start.saturating_add(u64::from(head.bytes));
+                return Ok((head, bytes));
+            }
+        }
+    }
+
+    /// What comes next on the call; why nothing does.
+    async fn receive(&mut self) -> Result<Message, String> {
+        let (Some(call), Some((peer, _))) = (&mut self.call, &self.chosen) else {
+            return Err("nothing was asked for".to_owned());
+        };
+        let message = tokio::select! {
+            biased;
+            () = gone(self.holders.clone(), *peer, self.model) => {
+                return Err("it is gone, gives this model no more, or is not trusted any more".to_owned());
+            }
+            message = call.recv() => message,
+        };
+        match message {
+            Ok(Message::Error(error)) => {
+                self.is_busy |= error.code == ErrorCode::Busy;
+                Err(refusal(&error))
+            }
+            Ok(message) => Ok(message),
+            Err(error) => Err(ended(&error)),
+        }
+    }
+
+    /// Name of the device that was chosen, for people.
+    pub(crate) fn device(&self) -> String {
+        self.chosen.as_ref().map_or_else(String::new, |(_, holder)| holder.giver.name.clone())
+    }
+
+    /// Waits for devices that `have` it, a moment where there is none.
+    pub(crate) async fn wait_for_holders(
+        &mut self,
+        have: impl Fn(PeerId, &Holder) -> bool,
+    ) -> Option<Arc<Holders>> {
+        let any = |holders: &Arc<Holders>| holders.iter().any(|(peer, it)| have(*peer, it));
+        match timeout(HOLDER_WAIT, self.holders.wait_for(any)).await {
+            Ok(Ok(holders)) => Some(holders.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Brings the bytes of one model from the devices that have it.
+#[derive(Debug)]
+pub(crate) struct Taker {
+    asking: Asking,
+    /// Whom the owner wants to be asked first.
+    first: Option<PeerId>,
+    /// Length of the file at the device that was chosen.
+    bytes: u64,
     /// Where each device began that has brought anything.
     brought: Vec<(PeerId, u64)>,
 }
@@ -57,19 +213,7 @@ impl Taker {
         first: Option<PeerId>,
         traffic: Traffic,
     ) -> Self {
-        Self {
-            model,
-            holders,
-            first,
-            traffic,
-            chosen: None,
-            call: None,
-            due: 0..0,
-            failed: BTreeSet::new(),
-            is_busy: false,
-            last: String::new(),
-            brought: Vec::new(),
-        }
+        Self { asking: Asking::new(model, holders, traffic), first, bytes: 0, brought: Vec::new() }
     }
 
     /// The device that has brought every single byte, if one has: only then is it known who is to
@@ -95,64 +239,13 @@ impl Taker {
         (is_other, Some(peer) != self.first, !is_last, rtt)
     }
 
-    /// The chosen device is no use now.
-    fn fail(&mut self, why: impl Into<String>) -> Halt {
-        self.call = None;
-        if let Some((peer, ..)) = &self.chosen {
-            self.failed.insert(*peer);
-        }
-        self.last = why.into();
-        Halt::Another { why: self.last.clone() }
-    }
-
-    /// What comes next on the call; why nothing does.
-    async fn receive(&mut self) -> Result<Message, String> {
-        let (Some(call), Some((peer, ..))) = (&mut self.call, &self.chosen) else {
-            return Err("nothing was asked for".to_owned());
-        };
-        let message = tokio::select! {
-            biased;
-            () = gone(self.holders.clone(), *peer, self.model) => {
-                return Err("it is gone, gives this model no more, or is not trusted any more".to_owned());
-            }
-            message = call.recv() => message,
-        };
-        match message {
-            Ok(Message::Error(error)) => {
-                self.is_busy |= error.code == ErrorCode::Busy;
-                Err(refusal(&error))
-            }
-            Ok(message) => Ok(message),
-            Err(error) => Err(ended(&error)),
-        }
-    }
-
-    async fn piece(&mut self) -> Result<Bytes, String> {
-        let Message::Piece(head) = self.receive().await? else {
-            return Err("it sent something else than was asked for".to_owned());
-        };
-        let assembly = PieceAssembly::new(&head, &self.due);
-        let mut assembly = assembly.map_err(|wrong| wrong.to_string())?;
-        loop {
-            let Message::Chunk(chunk) = self.receive().await? else {
-                return Err("it sent something else than was asked for".to_owned());
-            };
-            self.traffic.give_way(chunk.bytes.len()).await;
-            if let Some(bytes) = assembly.take(chunk).map_err(|wrong| wrong.to_string())? {
-                self.note(&head);
-                return Ok(bytes);
-            }
-        }
-    }
-
     /// A piece has come.
     fn note(&mut self, head: &Piece) {
-        if let Some((peer, ..)) = &self.chosen
+        if let Some((peer, _)) = &self.asking.chosen
             && self.brought.last().is_none_or(|(last, _)| last != peer)
         {
             self.brought.push((*peer, head.from));
         }
-        self.due.start = self.due.start.saturating_add(u64::from(head.bytes));
     }
 }
 
@@ -161,14 +254,11 @@ impl Bringer for Taker {
 
     async fn choose(&mut self, wish: CopyWish) -> Result<u64, Halt> {
         // A call that is still open was given up.
-        if self.call.is_some() {
-            self.fail("it stood still for too long");
-        }
-        let model = self.model;
-        let any = |holders: &Arc<Holders>| holders.values().any(|it| it.model(model).is_some());
-        let holders = match timeout(HOLDER_WAIT, self.holders.wait_for(any)).await {
-            Ok(Ok(holders)) => holders.clone(),
-            _ => return Err(Halt::Nobody),
+        self.asking.give_up();
+        let model = self.asking.model();
+        let has = |_, holder: &Holder| holder.model(model).is_some();
+        let Some(holders) = self.asking.wait_for_holders(has).await else {
+            return Err(Halt::Nobody);
         };
         let have = |(peer, holder): (&PeerId, &Holder)| {
             let bytes = holder.model(model)?.bytes;
@@ -183,49 +273,37 @@ impl Bringer for Taker {
         if having.iter().any(|(.., bytes)| *bytes <= wish.most) {
             having.retain(|(.., bytes)| *bytes <= wish.most);
         }
-        having.retain(|(peer, ..)| !self.failed.contains(peer));
+        having.retain(|(peer, ..)| !self.asking.has_failed(*peer));
         having.sort_by_key(|(peer, holder, bytes)| {
             self.rank(&wish, *peer, *bytes, holder.giver.link.rtt().unwrap_or(Duration::MAX))
         });
-        if let Some(chosen) = having.into_iter().next() {
-            let bytes = chosen.2;
-            self.chosen = Some(chosen);
-            return Ok(bytes);
-        }
-        self.failed.clear();
-        let why = self.last.clone();
-        Err(match std::mem::take(&mut self.is_busy) {
-            true => Halt::Busy { why },
-            false => Halt::Later { why },
-        })
+        let Some((peer, holder, bytes)) = having.into_iter().next() else {
+            return Err(self.asking.begin_anew());
+        };
+        self.asking.chosen = Some((peer, holder));
+        self.bytes = bytes;
+        Ok(bytes)
     }
 
     async fn ask(&mut self, from: u64) -> Result<(), Halt> {
-        let Some((_, holder, bytes)) = self.chosen.clone() else {
-            return Err(self.fail("nobody was chosen"));
-        };
-        let Ok(mut call) = holder.giver.link.mux().open_call().await else {
-            return Err(self.fail("its connection was lost"));
-        };
-        let want = Want { model: self.model, from, bytes: bytes.saturating_sub(from) };
-        if let Err(error) = call.send(Message::Want(want)).await {
-            return Err(self.fail(ended(&error)));
+        if let Some((peer, _)) = &self.asking.chosen {
+            tracing::info!(?peer, model = ?self.asking.model(), from, "copying a model");
         }
-        tracing::info!(peer = ?holder.giver.pass.peer(), model = ?self.model, from, "copying a model");
-        self.due = from..bytes;
-        self.call = Some(call);
-        Ok(())
+        self.asking.ask(Document::File, from..self.bytes).await
     }
 
     async fn next(&mut self) -> Result<Bytes, Halt> {
-        match self.piece().await {
-            Ok(bytes) => Ok(bytes),
-            Err(why) => Err(self.fail(why)),
+        match self.asking.piece().await {
+            Ok((head, bytes)) => {
+                self.note(&head);
+                Ok(bytes)
+            }
+            Err(why) => Err(self.asking.fail(why)),
         }
     }
 
     fn device(&self) -> String {
-        self.chosen.as_ref().map_or_else(String::new, |(_, holder, _)| holder.giver.name.clone())
+        self.asking.device()
     }
 }
 

@@ -2,9 +2,15 @@
 //!
 //! [`ModelError`] names the file; its [`Fault`] names the key or tensor and what was expected.
 
+mod manifest;
+mod presence;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+
+pub use manifest::ManifestError;
+pub use presence::PresenceError;
 
 /// A model file that cannot be used.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,6 +172,21 @@ pub enum Fault {
     /// The file is not the one that was opened.
     #[error("changed while it was in use")]
     Changed,
+    /// A part of the model that has not arrived in this partial file.
+    #[error("is a partial file, and some of the model is not in this file yet: {what}")]
+    Absent {
+        /// What is absent.
+        what: String,
+    },
+    /// The record of the tensors that are in a partial file cannot be used.
+    #[error("cannot be used: {error}")]
+    Presence {
+        /// What is wrong with it.
+        error: PresenceError,
+    },
+    /// Reading the whole file was stopped by the caller.
+    #[error("was not read to its end, because the caller stopped it")]
+    Stopped,
     /// A part of the model that does not exist.
     #[error("has {layers} layers; layers {asked} were asked for")]
     NoSuchLayers {
@@ -263,6 +284,9 @@ impl Fault {
         match self {
             Self::Read { .. } => "Check that the file is there and may be read.",
             Self::Changed => "Load the model again.",
+            Self::Absent { .. } => "Fetch them first, or load what has arrived.",
+            Self::Presence { error } => error.remedy(),
+            Self::Stopped => "Read it again.",
             Self::OutOfMemory { .. } => "Close other programs, or load fewer layers.",
             Self::NoThreads => "Close other programs.",
             Self::DeviceSupport { .. } => "Compute on the processor.",
@@ -284,6 +308,12 @@ impl Fault {
             | Self::Version { .. } => "Choose another model or another quantisation of it.",
             _ => "Download the file again, or take it from another publisher.",
         }
+    }
+}
+
+impl From<PresenceError> for Fault {
+    fn from(error: PresenceError) -> Self {
+        Self::Presence { error }
     }
 }
 

@@ -36,7 +36,7 @@ use crate::parts::{Block, Norm, RopeSpec};
 use crate::shape::ModelShape;
 use crate::weights::{MatrixSpec, Named};
 
-pub(crate) use check::{Expected, expected};
+pub(crate) use check::{Expected, Place, expected};
 use metadata::Metadata;
 
 /// One model, described.

@@ -1,5 +1,7 @@
 //! One model file: its validated header, and what can be known without loading weights.
 
+mod partial;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,12 +9,16 @@ use std::sync::Arc;
 use nook_base::{LayerRange, ModelDigest, ModelPart, Vocabulary};
 use nook_kernels::{CacheKind, Format};
 
-use crate::digest;
 use crate::error::{Fault, ModelError};
 use crate::family::{self, Description, Expected};
 use crate::gguf::{Header, TensorInfo, TensorType};
+use crate::hashing;
+use crate::manifest::Manifest;
 use crate::reader::Reader;
 use crate::shape::ModelShape;
+
+pub use partial::TensorRange;
+pub(crate) use partial::layer_ranges;
 
 /// Widest hidden states of a model that computes in full precision by itself.
 pub const SMALL_HIDDEN: u32 = 512;
@@ -36,7 +42,8 @@ struct Inner {
 
 impl ModelFile {
     /// Opens and checks the file at `path`: header, hyperparameters, and that it has exactly the
-    /// tensors of its architecture. Reads no weights.
+    /// tensors of its architecture. Reads no weights. A file with a record of present tensors
+    /// beside it ([`crate::Presence`]) is opened as the partial file that it is.
     pub fn open(path: &Path) -> Result<Self, ModelError> {
         let inner = Inner::open(path).map_err(|fault| ModelError::new(path, fault))?;
         Ok(Self { inner: Arc::new(inner) })
@@ -96,24 +103,32 @@ impl ModelFile {
         self.inner.vocabulary.clone()
     }
 
+    /// The manifest of the model. Reads the whole file, so a partial file is refused.
+    pub fn manifest(&self) -> Result<Manifest, ModelError> {
+        self.manifest_unless(&|| false)
+    }
+
+    /// As [`Self::manifest`]. `stop` is asked before each piece of 1 MiB; when it says yes, the
+    /// result is [`Fault::Stopped`].
+    pub fn manifest_unless(&self, stop: &dyn Fn() -> bool) -> Result<Manifest, ModelError> {
+        let manifest = hashing::of(&self.inner.reader, &self.inner.header, stop);
+        manifest.map_err(|fault| self.error(fault))
+    }
+
     /// The model's identity. Reads the whole file, as a stream.
     pub fn digest(&self) -> Result<ModelDigest, ModelError> {
-        digest::digest(&self.inner.reader, &self.inner.header).map_err(|fault| self.error(fault))
+        self.manifest().map(|manifest| manifest.digest())
     }
 
     /// The identity of the model in the file at `path`, whether or not this version can use it.
     /// Reads the whole file.
     pub fn digest_at(path: &Path) -> Result<ModelDigest, ModelError> {
-        let digest = || {
-            let reader = Reader::open(path)?;
-            let header = Header::read(reader.stream(), reader.length())?;
-            digest::digest(&reader, &header)
-        };
-        digest().map_err(|fault| ModelError::new(path, fault))
+        Manifest::at(path).map(|manifest| manifest.digest())
     }
 
     /// So many bytes of the file as it lies, from byte `at` on, for a copy of it. Refuses a file
-    /// that has changed since it was opened. Waits for the disk.
+    /// that has changed since it was opened, and bytes of tensors that are not in it. Waits for the
+    /// disk.
     pub fn bytes_at(&self, at: u64, count: usize) -> Result<Vec<u8>, ModelError> {
         let reader = &self.inner.reader;
         let mut bytes = vec![0; count];
@@ -204,8 +219,7 @@ impl ModelFile {
 
 impl Inner {
     fn open(path: &Path) -> Result<Self, Fault> {
-        let reader = Reader::open(path)?;
-        let mut header = Header::read(reader.stream(), reader.length())?;
+        let (reader, mut header) = Reader::open(path)?;
         let vocabulary = header.vocabulary()?;
         let description = family::of(&header, vocabulary.tokens.len())?;
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

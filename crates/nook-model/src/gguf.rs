@@ -92,6 +92,11 @@ impl Header {
         self.by_name.get(name).and_then(|index| self.tensors.get(*index))
     }
 
+    /// The place of the tensor called `name` in [`Self::tensors`].
+    pub(crate) fn number_of(&self, name: &str) -> Option<u32> {
+        self.by_name.get(name).and_then(|index| u32::try_from(*index).ok())
+    }
+
     /// The metadata keys, in no order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.metadata.keys().map(String::as_str)

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use nook_base::{LayerRange, ModelPart};
 
 use crate::error::Fault;
-use crate::file::ModelFile;
+use crate::file::{ModelFile, layer_ranges};
 use crate::parts::{Block, Norm, RopeSet};
 use crate::weights::{Part, Source, Weights};
 
@@ -54,6 +54,8 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
         source: &mut S,
     ) -> Result<(), Fault> {
         let description = file.description();
+        // All of it before anything is read, so that what is named is what must be fetched.
+        file.require(part)?;
         // Asked each time before something counts as held: bytes that changed under the reader must
         // not compute.
         let unchanged = || file.reader().check_unchanged();
@@ -114,19 +116,8 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
 
     /// The layers that are held: ranges in order that do not touch.
     pub(crate) fn held(&self) -> Vec<LayerRange> {
-        let mut ranges: Vec<LayerRange> = Vec::new();
-        for (index, layer) in (0u32..).zip(&self.layers) {
-            if layer.is_none() {
-                continue;
-            }
-            match ranges.last_mut() {
-                Some(last) if last.end() == index => {
-                    *last = LayerRange::with_len(last.start(), last.len() + 1);
-                }
-                _ => ranges.push(LayerRange::with_len(index, 1)),
-            }
-        }
-        ranges
+        let layers = (0u32..).zip(&self.layers);
+        layer_ranges(layers.filter(|(_, layer)| layer.is_some()).map(|(index, _)| index))
     }
 
     /// What of `part` is not held, in words; `None` when nothing is missing.

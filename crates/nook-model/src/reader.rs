@@ -1,5 +1,10 @@
 //! Positional reads from one open file, without a shared cursor, and the check that it is still the
 //! file that was opened.
+//!
+//! Everything that is read of a model passes through [`Reader::read`]. So that is where a partial
+//! file's absent tensors are refused: nothing can take its holes for weights.
+
+mod partial;
 
 use std::fs::File;
 use std::io;
@@ -7,6 +12,10 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use crate::error::Fault;
+use crate::gguf::Header;
+use crate::presence::Presence;
+
+pub(crate) use partial::Partial;
 
 /// An open model file.
 #[derive(Debug)]
@@ -14,10 +23,30 @@ pub(crate) struct Reader {
     file: File,
     length: u64,
     modified: Option<SystemTime>,
+    /// What may be read, where the file has a record of present tensors.
+    partial: Option<Partial>,
 }
 
 impl Reader {
-    pub(crate) fn open(path: &Path) -> Result<Self, Fault> {
+    /// Opens the file at `path`, with its record of present tensors if it has one, and reads the
+    /// header.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Header), Fault> {
+        let before = Presence::load(path)?;
+        let mut reader = Self::open_file(path)?;
+        // The record stands from before the file is made until after it is removed. So the same
+        // record before and after means that it is of the file that was opened between.
+        let record = match (before, Presence::load(path)?) {
+            (None, None) => None,
+            (Some(before), Some(after)) if before.is_same_record(&after) => Some(after),
+            _ => return Err(Fault::Changed),
+        };
+        let header = Header::read(&reader.file, reader.length)?;
+        let partial = record.map(|it| Partial::new(path, it, reader.length, &header));
+        reader.partial = partial.transpose()?;
+        Ok((reader, header))
+    }
+
+    fn open_file(path: &Path) -> Result<Self, Fault> {
         // Asked before opening too: opening a pipe would wait for a writer.
         if !path.metadata().map_err(Fault::read("opening it"))?.is_file() {
             return Err(Fault::NotGguf);
@@ -27,7 +56,7 @@ impl Reader {
         if !facts.is_file() {
             return Err(Fault::NotGguf);
         }
-        Ok(Self { length: facts.len(), modified: facts.modified().ok(), file })
+        Ok(Self { length: facts.len(), modified: facts.modified().ok(), file, partial: None })
     }
 
     /// Length of the file when it was opened.
@@ -35,23 +64,27 @@ impl Reader {
         self.length
     }
 
-    /// The file as a stream from its beginning. Only one may be read at a time.
-    pub(crate) fn stream(&self) -> &File {
-        &self.file
+    /// What may be read, where the file has a record of present tensors.
+    pub(crate) fn partial(&self) -> Option<&Partial> {
+        self.partial.as_ref()
     }
 
     /// Fails when the file has another length or another time of change than when it was opened.
     pub(crate) fn check_unchanged(&self) -> Result<(), Fault> {
         let facts = self.file.metadata().map_err(Fault::read("checking it"))?;
-        if facts.len() == self.length && facts.modified().ok() == self.modified {
-            Ok(())
-        } else {
-            Err(Fault::Changed)
-        }
+        // Other tensors may arrive in a partial file at any time, and each moves its time of
+        // change. Present tensors are never written again, so only the length can tell that it is
+        // not the file that was opened. It cannot be another inode: one file stays open here,
+        // whatever replaces it at its path.
+        let is_same_time = self.partial.is_some() || facts.modified().ok() == self.modified;
+        if facts.len() == self.length && is_same_time { Ok(()) } else { Err(Fault::Changed) }
     }
 
-    /// Fills `bytes` from byte `at` on.
+    /// Fills `bytes` from byte `at` on. Refuses a range that touches an absent tensor.
     pub(crate) fn read(&self, at: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        if let Some(partial) = &self.partial {
+            partial.check(at, bytes.len() as u64)?;
+        }
         read_exact_at(&self.file, at, bytes).map_err(|error| match error.kind() {
             // The header was checked against the length, so the file was cut since.
             io::ErrorKind::UnexpectedEof => Fault::Changed,

@@ -55,6 +55,8 @@ impl State {
                 self.tell_library(LibraryEvent::FolderChosen(chosen));
             }
             LibraryEffect::Answer(answered) => self.answer_for_library(answered),
+            // Placement does not ask for layers yet, so nobody waits to hear of them.
+            LibraryEffect::Part(notice) => tracing::debug!(?notice, "layers of a model"),
             LibraryEffect::Run(job) => self.library_runner.run(job),
         }
     }

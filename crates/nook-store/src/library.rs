@@ -29,6 +29,8 @@ pub use staging::{ImportError, Staged, Stager, Take};
 
 const INDEX_FILE: &str = "models.json";
 const FOLDER: &str = "models";
+const PARTIAL: &str = "partial";
+const MANIFESTS: &str = "manifests";
 const VERSION: u64 = 1;
 
 /// Most models in the list; a further import is refused.
@@ -184,6 +186,8 @@ impl Library {
             library.save(&library.models)?;
         }
         library.see_to_chosen(home);
+        durable::sweep(&library.partial_folder());
+        durable::sweep(&library.manifests_folder());
         Ok(library)
     }
 
@@ -235,6 +239,20 @@ impl Library {
     #[must_use]
     pub fn downloads_folder(&self) -> PathBuf {
         self.folder().join(moving::DOWNLOADS)
+    }
+
+    /// Where files lie that hold only some layers of a model. They are no models of this list:
+    /// whoever takes layers finds them there by the digest in their names.
+    #[must_use]
+    pub fn partial_folder(&self) -> PathBuf {
+        self.folder().join(PARTIAL)
+    }
+
+    /// Where the manifests of models are kept that are given to other devices: with the home, for
+    /// they are small, and made again where they are lost.
+    #[must_use]
+    pub fn manifests_folder(&self) -> PathBuf {
+        self.usual.join(MANIFESTS)
     }
 
     /// Whether the owner has chosen no folder.

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! A model is asked for by its digest and a range of its file's bytes, never by a name or a path,
-//! so a device can ask several others for parts of one file, and later for single tensors. The name
-//! in HAVE is for people. Whether the bytes are the model only its digest tells, which the taker
-//! works out when it has all of them.
+//! so a device can ask several others for parts of one file, or for the tensors of some layers. The
+//! name in HAVE is for people. Whether the bytes are the model only its digest tells: the taker
+//! works it out when it has all of them, or asks for the manifest first, which proves each tensor
+//! by itself.
 
 use std::ops::Range;
 
@@ -61,12 +62,24 @@ pub struct HaveModel {
     pub name: String,
 }
 
-/// Please send these bytes of a model's file. First on a call; again once the range before has
+/// Which document of a model is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Document {
+    /// Its GGUF file.
+    File,
+    /// What its digest is made of: the digest of the file's header and of each tensor. It says its
+    /// own length at its beginning.
+    Manifest,
+}
+
+/// Please send these bytes of a model's document. First on a call; again once the range before has
 /// come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Want {
     /// The model.
     pub model: ModelDigest,
+    /// Which document of it.
+    pub document: Document,
     /// The first byte.
     pub from: u64,
     /// How many.
@@ -76,7 +89,7 @@ pub struct Want {
 /// The head of some of the bytes that were asked for; they follow in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece {
-    /// Where they stand in the file: behind the piece before.
+    /// Where they stand in the document: behind the piece before.
     pub from: u64,
     /// How many follow, at most [`PIECE_BYTES_MAX`].
     pub bytes: u32,
@@ -109,7 +122,7 @@ pub struct PieceAssembly {
 }
 
 impl Want {
-    /// The bytes that are meant in a file of `length` bytes; `None` where there is none, or one of
+    /// The bytes that are meant in a document of `length` bytes; `None` where there is none, or one of
     /// them stands behind its end.
     #[must_use]
     pub fn range(&self, length: u64) -> Option<Range<u64>> {
@@ -143,7 +156,7 @@ mod tests {
     use super::*;
 
     fn want(from: u64, bytes: u64) -> Want {
-        Want { model: ModelDigest([7; 32]), from, bytes }
+        Want { model: ModelDigest([7; 32]), document: Document::File, from, bytes }
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub mod version;
 
 pub use chunk::Chunk;
 pub use copying::{
-    HAVE_MODELS_MAX, HAVE_NAME_BYTES_MAX, Have, HaveModel, PIECE_BYTES_MAX, Piece, PieceAssembly,
-    PieceError, Want,
+    Document, HAVE_MODELS_MAX, HAVE_NAME_BYTES_MAX, Have, HaveModel, PIECE_BYTES_MAX, Piece,
+    PieceAssembly, PieceError, Want,
 };
 pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
 pub use error::{DecodeError, WIRE_VERSION};

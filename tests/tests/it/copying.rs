@@ -13,7 +13,9 @@ use nook_link::LinkEvent;
 use nook_model::ModelFile;
 use nook_mux::Call;
 use nook_testkit::{Device, Household, Node, NodePlan, Wish, nook};
-use nook_wire::{Chunk, Have, HaveModel, Message, PIECE_BYTES_MAX, Piece, Want, WireError};
+use nook_wire::{
+    Chunk, Document, Have, HaveModel, Message, PIECE_BYTES_MAX, Piece, Want, WireError,
+};
 
 const ASKING: &str = "Kitchen laptop";
 const GIVER: &str = "Dad's PC";
@@ -435,7 +437,7 @@ async fn the_gate_and_the_owners_switch_decide_who_is_given_models() -> anyhow::
     let node = desk.house.node(1);
     let mut guest = Device::start(OTHER)?;
     let peer = guest.pair_with(node, Trust::Guest).await?;
-    let all = Want { model: desk.digest, from: 0, bytes: desk.length() };
+    let all = Want { model: desk.digest, document: Document::File, from: 0, bytes: desk.length() };
     let ask = async |device: &Device, wanted: Want| {
         Ok::<_, anyhow::Error>(want(device, peer, wanted).await?.err())
     };
@@ -475,7 +477,7 @@ async fn a_copy_ends_at_once_when_trust_falls_on_either_side() -> anyhow::Result
     let mut taker = Device::start(OTHER)?;
     let peer = taker.pair_with(node, Trust::Trusted).await?;
     assert_eq!(hears(&mut taker).await?, [desk.digest]);
-    let all = Want { model: desk.digest, from: 0, bytes: desk.length() };
+    let all = Want { model: desk.digest, document: Document::File, from: 0, bytes: desk.length() };
     // It takes one piece's head and no chunk, so the file cannot be through.
     let call = want(&taker, peer, all).await?.expect("it is given");
     let begun = clock::now();

@@ -5,8 +5,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nook_base::ModelDigest;
+use tokio::time::timeout;
 
 use super::*;
 use crate::limits::{DISK_RESERVE_BYTES, Limits, Pace};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use nook_base::PeerId;
 use nook_base::limits::CHUNK_BYTES;
 use nook_base::tasks::Tasks;
+use nook_model::Manifest;
 use nook_mux::CallError;
 use nook_mux::testing::call;
 use nook_trust::{Gate, GatePolicy, TrustLevel};
@@ -19,8 +20,10 @@ const MODEL: ModelDigest = ModelDigest([1; 32]);
 /// Behind the model's weights: more than travels before anybody takes a byte.
 const PADDING: usize = 4 << 20;
 
-/// A giver of one model.
+/// A giver of one model. Its digest is not that of the file, unless it is [true](Giver::truthful):
+/// only manifests need it.
 struct Giver {
+    model: ModelDigest,
     _folder: tempfile::TempDir,
     bytes: Vec<u8>,
     giving: Giving,
@@ -30,6 +33,14 @@ struct Giver {
 
 impl Giver {
     fn new() -> Self {
+        Self::of(|_| MODEL)
+    }
+
+    fn truthful() -> Self {
+        Self::of(|file| file.digest().unwrap())
+    }
+
+    fn of(model: impl FnOnce(&ModelFile) -> ModelDigest) -> Self {
         let ember = concat!(env!("CARGO_MANIFEST_DIR"), "/../nook-store/ember/ember-q8_0.gguf");
         let mut bytes = std::fs::read(ember).unwrap();
         bytes.resize(bytes.len() + PADDING, 7);
@@ -37,12 +48,13 @@ impl Giver {
         let path = folder.path().join("amber.gguf");
         std::fs::write(&path, &bytes).unwrap();
         let file = ModelFile::open(&path).unwrap();
-        let one = Given { model: MODEL, name: "amber".to_owned(), layers: 6, file };
+        let model = model(&file);
+        let one = Given { model, name: "amber".to_owned(), layers: 6, file };
         let giving = Giving::new(Traffic::default());
         giving.give(Arc::new(vec![one]));
         let gate = Gate::new(GatePolicy::DEFAULT, [(PEER, TrustLevel::Trusted)]);
         let pass = CopyPass { pass: gate.admit(PEER).unwrap(), revoked: CancellationToken::new() };
-        Self { _folder: folder, bytes, giving, pass, tasks: Tasks::new() }
+        Self { model, _folder: folder, bytes, giving, pass, tasks: Tasks::new() }
     }
 
     fn length(&self) -> u64 {
@@ -76,7 +88,7 @@ impl Drop for Giver {
 }
 
 fn want(from: u64, bytes: u64) -> Want {
-    Want { model: MODEL, from, bytes }
+    Want { model: MODEL, document: Document::File, from, bytes }
 }
 
 /// The bytes of a range, as far as they are asked for.
@@ -222,4 +234,79 @@ async fn a_taker_that_asks_for_nothing_more_gives_its_place_back_after_the_limit
     let told = tokio::time::timeout(Duration::from_secs(3600), refusal(&mut call)).await;
     assert_eq!(told, Ok(ErrorCode::PipelineStalled));
     assert_eq!(giver.giving.permits.available_permits(), COPIES_MAX);
+}
+
+impl Giver {
+    fn wants_manifest(&self, from: u64, bytes: u64) -> Want {
+        Want { model: self.model, document: Document::Manifest, from, bytes }
+    }
+
+    /// The manifest, as a device gets it that does not know its length.
+    async fn manifest(&self) -> Vec<u8> {
+        let prefix = Manifest::PREFIX_BYTES as u64;
+        let (mut call, _kept) = self.asks(self.wants_manifest(0, prefix)).await;
+        let mut all = take(&mut call, 0, prefix).await;
+        let rest = Manifest::length_of(&all).unwrap() as u64 - prefix;
+        call.send(Message::Want(self.wants_manifest(prefix, rest))).await.unwrap();
+        all.extend(take(&mut call, prefix, rest).await);
+        all
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_proves_the_model_and_its_ranges_are_those_of_the_document() {
+    let giver = Giver::truthful();
+    let bytes = giver.manifest().await;
+    let manifest = Manifest::from_bytes_of(&bytes, giver.model).unwrap();
+    assert_eq!(manifest.file_bytes(), giver.length());
+    let long = bytes.len() as u64;
+    for (from, count) in [(0, 0), (long, 1), (0, long + 1), (u64::MAX, 1), (1, u64::MAX)] {
+        let (mut call, _kept) = giver.asks(giver.wants_manifest(from, count)).await;
+        assert_eq!(refusal(&mut call).await, ErrorCode::BadRequest, "{count} at {from}");
+    }
+    // File and manifest may be asked for on one call.
+    let (mut call, _kept) = giver.asks(giver.wants_manifest(5, 7)).await;
+    assert_eq!(take(&mut call, 5, 7).await, bytes[5..12]);
+    call.send(Message::Want(Want { model: giver.model, ..want(0, 4) })).await.unwrap();
+    assert_eq!(take(&mut call, 0, 4).await, b"GGUF");
+}
+
+#[tokio::test]
+async fn no_manifest_is_given_of_a_file_that_is_not_the_model_or_that_is_not_given() {
+    let giver = Giver::new();
+    let (mut call, _kept) = giver.asks(giver.wants_manifest(0, 16)).await;
+    assert_eq!(refusal(&mut call).await, ErrorCode::BadModel);
+    let other = Want { model: ModelDigest([2; 32]), ..giver.wants_manifest(0, 16) };
+    let (mut call, _kept) = giver.asks(other).await;
+    assert_eq!(refusal(&mut call).await, ErrorCode::NotFound);
+    let giver = Giver::truthful();
+    giver.pass.revoked.cancel();
+    let (mut call, _kept) = giver.asks(giver.wants_manifest(0, 16)).await;
+    assert_eq!(refusal(&mut call).await, ErrorCode::TrustDenied);
+}
+
+#[tokio::test]
+async fn a_manifest_is_kept_for_the_next_start_and_a_damaged_one_is_made_again() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("manifests");
+    let keeping = |giver: Giver| {
+        let giving = giver.giving.clone().keeping_manifests_in(folder.clone());
+        // Before anything was asked for, so nothing is in memory.
+        (giver, giving)
+    };
+    let (mut giver, giving) = keeping(Giver::truthful());
+    giver.giving = giving;
+    let kept = folder.join(format!("{}.manifest", giver.model));
+    let other = folder.join(format!("{}.manifest", ModelDigest([9; 32])));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(&other, b"of a model that is given no more").unwrap();
+    let bytes = giver.manifest().await;
+    assert!(!other.exists());
+    assert_eq!(std::fs::read(&kept).unwrap(), bytes);
+    std::fs::write(&kept, &bytes[..bytes.len() - 1]).unwrap();
+    assert_eq!(giver.manifest().await, bytes, "from memory");
+    let (mut giver, giving) = keeping(Giver::truthful());
+    giver.giving = giving;
+    assert_eq!(giver.manifest().await, bytes);
+    assert_eq!(std::fs::read(&kept).unwrap(), bytes, "made again");
 }

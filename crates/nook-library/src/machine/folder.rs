@@ -31,7 +31,9 @@ impl ModelLibrary {
         self.moving.problem = None;
         self.moving.job = Some(MoveJob { to, stop, told, shown: MoveProgress::default(), stage });
         self.downloads.rest();
+        self.parts.rest();
         self.start_downloads();
+        self.start_parts();
     }
 
     /// Ends a move; everything stays, or goes back, where it was.
@@ -86,7 +88,7 @@ impl ModelLibrary {
 
     /// Begins to bring files, once no download writes any more.
     pub(super) fn go_on_moving(&mut self) {
-        let is_still = self.downloads.is_still();
+        let is_still = self.downloads.is_still() && self.parts.is_still();
         let waits = |job: &&mut MoveJob| is_still && matches!(job.stage, Stage::Emptying(..));
         let Some(job) = self.moving.job.as_mut().filter(waits) else { return };
         let stage = std::mem::replace(&mut job.stage, Stage::Bringing);
@@ -162,6 +164,7 @@ impl ModelLibrary {
         };
         self.library.moved(chosen.as_deref());
         self.downloads.keep_in(self.library.downloads_folder());
+        self.parts_moved();
         self.places(|place| place.settle());
         for (digest, file) in files {
             for entry in self.entries.iter_mut().filter(|entry| entry.digest() == digest) {

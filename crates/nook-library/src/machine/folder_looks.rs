@@ -36,11 +36,12 @@ impl ModelLibrary {
     /// The folder was looked at; a look that panicked has seen nothing.
     pub(super) fn on_folder_seen(&mut self, seen: Option<FolderSeen>) {
         self.moving.looking.is_under_way = false;
-        let Some(FolderSeen { library, is_there, disk_free, downloads, found }) = seen else {
+        let Some(seen) = seen else {
             // At the next look, a second from now; the headers may have been asked for.
             self.moving.looking.is_unread = true;
             return;
         };
+        let FolderSeen { library, is_there, disk_free, downloads, found, parts } = seen;
         let is_now = library.folder() == self.library.folder();
         if is_now {
             self.downloads.note_disk_free(disk_free);
@@ -51,6 +52,7 @@ impl ModelLibrary {
         let still = self.moving.job.is_none();
         match found {
             Some(found) if is_now && still && library.models() == self.library.models() => {
+                self.parts.seen(parts);
                 self.on_read(found, !is_there);
             }
             Some(_) => self.moving.looking.is_unread = true,
@@ -75,10 +77,12 @@ impl ModelLibrary {
         self.moving.is_away = is_away;
         if is_away {
             self.downloads.rest();
+            self.parts.rest();
         }
         self.note(super::MODELS, found.broken);
         self.note_folder();
         self.library_changed();
         self.start_downloads();
+        self.start_parts();
     }
 }

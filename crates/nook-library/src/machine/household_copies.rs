@@ -159,7 +159,7 @@ impl ModelLibrary {
     }
 
     /// A device sent something else than what it had said.
-    fn disbelieve(&mut self, peer: PeerId, around: &Surroundings<'_>) {
+    pub(super) fn disbelieve(&mut self, peer: PeerId, around: &Surroundings<'_>) {
         tracing::warn!(
             ?peer,
             "it sent wrong bytes for a model; nothing is copied from it any more"

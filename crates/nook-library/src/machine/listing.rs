@@ -116,5 +116,6 @@ impl ModelLibrary {
         self.entries
             .sort_by(|a, b| (!a.built_in, &a.listed.name).cmp(&(!b.built_in, &b.listed.name)));
         self.effects.push(LibraryEffect::ModelsChanged);
+        self.drop_parts_of_whole();
     }
 }

@@ -1,6 +1,8 @@
 //! The library by lists of events. Jobs are not run: what they would report is an event of the
 //! test.
 
+mod parts;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::folder::{FolderSeen, NotBrought, bring};
+use crate::parts::PartNotice;
 use crate::reading::digest_of;
 
 const PEER: PeerId = PeerId([7; 32]);
@@ -78,6 +81,12 @@ impl Scene {
                     }
                 }
             },
+            LibraryEffect::Part(PartNotice::Present { model, part, .. }) => {
+                format!("layers {} of {} are here", part.layers, model.0[0])
+            }
+            LibraryEffect::Part(PartNotice::Failed { model, part, why }) => {
+                format!("layers {} of {} failed: {why}", part.layers, model.0[0])
+            }
             LibraryEffect::Run(job) => {
                 let line = job_line(&job);
                 self.jobs.push(job);
@@ -168,6 +177,12 @@ fn job_line(job: &Job) -> String {
         Job::LookAtFolder { reads_all, .. } => {
             format!("look at the folder{}", if *reads_all { ", all headers" } else { "" })
         }
+        Job::TakePart(job) => {
+            let layers: Vec<_> = job.parts.iter().map(|part| part.layers.to_string()).collect();
+            format!("take layers {} of {}", layers.join(" and "), job.model.0[0])
+        }
+        Job::DeletePart { model, .. } => format!("delete layers of {}", model.0[0]),
+        Job::LeavePart { model, .. } => format!("leave layers of {}", model.0[0]),
         Job::LookElsewhere { .. } => "look elsewhere".to_owned(),
     }
 }

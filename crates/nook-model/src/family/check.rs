@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use nook_base::ModelPart;
+use nook_base::{LayerRange, ModelPart};
 
 use super::Description;
 use crate::error::Fault;
@@ -39,6 +39,16 @@ impl Place {
             Self::BothEnds => part.embedding || part.head,
             Self::Layer(index) => part.layers.contains_layer(index),
             Self::AnyLayer => !part.layers.is_empty(),
+        }
+    }
+
+    /// Those of `layers` that need the tensor, in order.
+    pub(crate) fn layers_in(self, layers: LayerRange) -> std::ops::Range<u32> {
+        match self {
+            Self::Embedding | Self::Head | Self::BothEnds => 0..0,
+            Self::Layer(index) if layers.contains_layer(index) => index..index + 1,
+            Self::Layer(_) => 0..0,
+            Self::AnyLayer => layers.iter(),
         }
     }
 }

@@ -9,9 +9,10 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::executors::parts;
 use crate::fixtures::{load_part, values};
 use crate::plain::{self, Numerics, relative_worst};
-use nook_base::{LayerRange, ModelPart};
+use nook_base::ModelPart;
 use nook_kernels::Format;
 use nook_model::gguf::Value;
 use nook_model::synthetic::{Family, Recipe, header_bytes};
@@ -23,7 +24,7 @@ use nook_model::{Input, LoadedModel, LogitRows, ModelFile, Session};
 const TOLERANCE: f64 = 1e-4;
 
 /// Positions of a prompt: more than the windows, and more than a tile of attention.
-const PROMPT: usize = 70;
+pub(crate) const PROMPT: usize = 70;
 
 /// Chunks that prompts are fed in: a decode step, odd lengths, one that crosses a tile.
 const CHUNKS: [usize; 6] = [1, 3, 17, 1, 1, 40];
@@ -136,7 +137,7 @@ fn write_changed(recipe: &Recipe, path: &Path, key: &str, value: Value, changed:
 }
 
 /// Runs `check` on models of every family, tells how each did, and fails if any failed.
-fn check_families(check: impl Fn(Family, &Path, &ModelFile) -> Result<String, String>) {
+pub(crate) fn check_families(check: impl Fn(Family, &Path, &ModelFile) -> Result<String, String>) {
     let folder = tempfile::tempdir().unwrap();
     let mut failures = Vec::new();
     for family in Family::ALL {
@@ -169,41 +170,37 @@ fn write(folder: &Path, family: Family, seed: u64) -> PathBuf {
     path
 }
 
-fn prompt(seed: u64) -> Vec<u32> {
+pub(crate) fn prompt(seed: u64) -> Vec<u32> {
     (0..PROMPT as u64).map(|i| ((i * 7919 + seed * 104_729) % 272) as u32).collect()
 }
 
-fn window(file: &ModelFile) -> u32 {
+pub(crate) fn window(file: &ModelFile) -> u32 {
     file.shape().context_length
 }
 
-fn bits(values: &[f32]) -> Vec<u32> {
+pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
 /// The parts between `cuts`, each alone in a model of its own, with a session for `window`
 /// positions.
 fn stages(file: &ModelFile, cuts: &[u32], window: u32) -> Vec<(LoadedModel, Session)> {
-    let layers = file.shape().layers;
-    let mut edges = vec![0];
-    edges.extend(cuts);
-    edges.push(layers);
-    let last = edges.len() - 2;
-    let stage = |(index, edges): (usize, &[u32])| {
-        let part = ModelPart {
-            layers: LayerRange::new(edges[0], edges[1]).unwrap(),
-            embedding: index == 0,
-            head: index == last,
-        };
-        let model = load_part(file, &part, 1);
-        let session = model.session(part, window).unwrap();
-        (model, session)
-    };
-    edges.windows(2).enumerate().map(stage).collect()
+    parts(file, cuts).into_iter().map(|part| stage(file, part, window)).collect()
+}
+
+/// `part` alone in a model of its own.
+pub(crate) fn stage(file: &ModelFile, part: ModelPart, window: u32) -> (LoadedModel, Session) {
+    let model = load_part(file, &part, 1);
+    let session = model.session(part, window).unwrap();
+    (model, session)
 }
 
 /// All logits of `prompt`, fed in chunks of these lengths, over and over, through all stages.
-fn run(stages: &mut [(LoadedModel, Session)], prompt: &[u32], chunks: &[usize]) -> Vec<f32> {
+pub(crate) fn run(
+    stages: &mut [(LoadedModel, Session)],
+    prompt: &[u32],
+    chunks: &[usize],
+) -> Vec<f32> {
     let mut out = Vec::new();
     let mut rest = prompt;
     for length in chunks.iter().cycle() {

@@ -17,12 +17,15 @@ mod families;
 mod fixtures;
 mod gpu;
 mod gpu_references;
+mod manifest;
+mod partial;
 #[path = "../../../nook-testkit/src/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
 mod places;
 mod plain;
 mod plain_pass;
 mod plain_reference;
+mod records;
 mod reference;
 mod same_bits;
 mod sessions;

@@ -397,3 +397,18 @@ fn a_file_in_a_folder_whose_name_is_no_text_stays_listed_where_it_is() {
     let model = library.resolve("odd").unwrap();
     assert_eq!((&model.path, model.state()), (&file, FileState::Present));
 }
+
+#[test]
+fn partial_models_are_no_models_of_the_list_and_only_interrupted_writes_are_swept_from_them() {
+    let house = House::new();
+    let partial = house.open().expect("a library").partial_folder();
+    fs::create_dir(&partial).expect("a folder");
+    let names = ["3c3c.gguf", "3c3c.gguf.present", ".3c3c.gguf.present.new-7-1"];
+    for name in names {
+        fs::write(partial.join(name), b"of some layers").expect("a file");
+    }
+    let library = house.open().expect("a library");
+    assert_eq!(library.models().len(), 1, "the built-in one");
+    let there = |name: &&&str| partial.join(name).exists();
+    assert_eq!(names.iter().filter(there).collect::<Vec<_>>(), [&names[0], &names[1]]);
+}

@@ -7,12 +7,12 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, Have, HaveModel, Hello, HelpTerms, KeptHistory, Kind, KvPieceHead,
-    LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers,
-    OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece, PlaceState,
-    Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert,
-    SharingNow, StepHead, Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode,
-    encode,
+    Advert, CallId, Chunk, Document, Have, HaveModel, Hello, HelpTerms, KeptHistory, Kind,
+    KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
+    OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece,
+    PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint,
+    ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim, Want, WireError, WireMessage,
+    WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -282,8 +282,8 @@ fn copies() -> Golden<Message> {
             "0110000000000000000000090000002b 013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c8080400605616d626572",
         ),
         (
-            Message::Want(Want { model, from: 300, bytes: 1 << 20 }),
-            "010f0000010203050000000900000025 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3cac02808040",
+            Message::Want(Want { model, document: Document::Manifest, from: 300, bytes: 1 << 20 }),
+            "010f0000010203050000000900000026 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c01ac02808040",
         ),
         (
             Message::Piece(Piece { from: 300, bytes: 1 << 18 }),

@@ -5,12 +5,12 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Have, HaveModel, Header, Hello, HelpTerms,
-    KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept,
-    OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts,
-    Passed, Piece, PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange,
-    ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, TensorAssembly, Ticket,
-    TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CallId, Chunk, DecodeError, Document, HEADER_BYTES, Have, HaveModel, Header, Hello,
+    HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish,
+    OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open,
+    PassCounts, Passed, Piece, PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash,
+    ProtocolRange, ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, TensorAssembly,
+    Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -111,6 +111,12 @@ fn hello() -> impl Strategy<Value = Message> {
     )
 }
 
+fn help_terms() -> impl Strategy<Value = HelpTerms> {
+    let sharing = vec![SharingNow::Off, SharingNow::Paused, SharingNow::On];
+    (any::<[bool; 3]>(), prop::sample::select(sharing))
+        .prop_map(|([answered, helps, asks], sharing)| HelpTerms { answered, helps, asks, sharing })
+}
+
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         hello(),
@@ -164,13 +170,7 @@ fn message() -> impl Strategy<Value = Message> {
             }
         ),
         any::<u32>().prop_map(|position| Message::KvCacheTaken { position }),
-        (
-            any::<[bool; 3]>(),
-            prop::sample::select(vec![SharingNow::Off, SharingNow::Paused, SharingNow::On])
-        )
-            .prop_map(|([answered, helps, asks], sharing)| {
-                Message::HelpTerms(HelpTerms { answered, helps, asks, sharing })
-            }),
+        help_terms().prop_map(Message::HelpTerms),
         kept().prop_map(Message::DropKept),
         any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
         any::<u64>().prop_map(|nonce| Message::Pong { nonce }),
@@ -190,10 +190,11 @@ fn copies() -> impl Strategy<Value = Message> {
         .prop_map(|(model, n, name)| HaveModel { model, bytes: n.0, layers: n.1, name });
     prop_oneof![
         vec(model, 0..5).prop_map(|models| Message::Have(Have { models })),
-        (digest(), any::<(u64, u64)>()).prop_map(|(model, n)| Message::Want(Want {
+        (digest(), any::<(bool, u64, u64)>()).prop_map(|(model, n)| Message::Want(Want {
             model,
-            from: n.0,
-            bytes: n.1
+            document: if n.0 { Document::File } else { Document::Manifest },
+            from: n.1,
+            bytes: n.2
         })),
         any::<(u64, u32)>().prop_map(|n| Message::Piece(Piece { from: n.0, bytes: n.1 })),
     ]
@@ -465,7 +466,7 @@ proptest! {
         from: u64, bytes: u64, length: u64, at: u64, count: u32,
     ) {
         for (from, bytes, length) in [(from, bytes, length), (from % 9, bytes % 9, length % 9)] {
-            let want = Want { model: ModelDigest([7; 32]), from, bytes };
+            let want = Want { model: ModelDigest([7; 32]), document: Document::File, from, bytes };
             let Some(range) = want.range(length) else { continue };
             prop_assert!(range.start < range.end && range.end <= length);
             prop_assert_eq!(range.end - range.start, bytes);

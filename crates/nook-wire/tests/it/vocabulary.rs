@@ -9,8 +9,8 @@ use nook_base::{
     ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, Have, HaveModel, Hello, HelpTerms, KeptHistory, Kind,
-    KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
+    Advert, CallId, Chunk, DecodeError, Document, Have, HaveModel, Hello, HelpTerms, KeptHistory,
+    Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
     OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, Passed, Piece, PlaceState,
     Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert,
     SharingNow, StepHead, Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode,
@@ -149,7 +149,14 @@ fn visit(message: &Message) {
                 named_text(name);
             }
         }
-        Message::Want(Want { model, from, bytes }) => plain(&[model, from, bytes]),
+        Message::Want(Want {
+            model,
+            document: Document::File | Document::Manifest,
+            from,
+            bytes,
+        }) => {
+            plain(&[model, from, bytes]);
+        }
         Message::Piece(Piece { from, bytes }) => plain(&[from, bytes]),
     }
 }

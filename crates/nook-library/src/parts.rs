@@ -1,0 +1,178 @@
+//! Layers of models that were asked for: what waits, what is under way, and what is here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use nook_base::{ModelDigest, ModelPart, PeerId};
+use nook_fetch::{Folder, Progress, Seats};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::part_failure::PartFailure;
+use crate::partial::{PARTS_BYTES_MAX, PartialModel, PartsBudget, scan};
+
+/// Models whose layers are taken at once; further ones wait. More would only share the line.
+pub const PARTS_RUNNING_MAX: usize = 2;
+
+/// Models whose layers may be asked for at once; one more is refused.
+pub const PARTS_ASKED_MAX: usize = 16;
+
+/// Different parts of one model that may be asked for at once; one more is refused.
+pub const PARTS_OF_ONE_MAX: usize = 16;
+
+/// Layers that a node wants to have.
+#[derive(Debug, Clone)]
+pub struct PartWish {
+    /// The model.
+    pub model: ModelDigest,
+    /// What it is called, for the log.
+    pub name: String,
+    /// The part of it.
+    pub part: ModelPart,
+    /// Devices that are asked before others; which ones give the model at all, their HAVE says.
+    pub holders: BTreeSet<PeerId>,
+}
+
+/// What became of a [`PartWish`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartNotice {
+    /// The part is here and can be loaded from this file.
+    Present {
+        /// The model.
+        model: ModelDigest,
+        /// The file.
+        path: PathBuf,
+        /// The part.
+        part: ModelPart,
+    },
+    /// The part is not here.
+    Failed {
+        /// The model.
+        model: ModelDigest,
+        /// The part.
+        part: ModelPart,
+        /// Why.
+        why: PartFailure,
+    },
+}
+
+/// The partial models of this device.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) folder: Folder,
+    /// What is here, as of the last end of a job or look at the folder.
+    pub(crate) known: BTreeMap<ModelDigest, PartialModel>,
+    /// What waits, in the order in which it was asked for.
+    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) under_way: BTreeMap<ModelDigest, UnderWay>,
+    /// Models that are of use now; they stay, whatever the cap.
+    pub(crate) needed: BTreeSet<ModelDigest>,
+    pub(crate) budget: PartsBudget,
+    pub(crate) seats: Seats,
+}
+
+/// A model of which parts are wanted.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) model: ModelDigest,
+    pub(crate) parts: Vec<ModelPart>,
+    pub(crate) first: BTreeSet<PeerId>,
+}
+
+/// A job under way.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    pub(crate) work: Work,
+    pub(crate) stop: CancellationToken,
+    /// How far it is.
+    pub(crate) told: watch::Receiver<Progress>,
+}
+
+/// What it does.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Takes these parts.
+    Taking(Waiting),
+    /// Was told to end, and the file is to go.
+    Forgetting,
+    /// Deletes the file.
+    Deleting,
+}
+
+impl Parts {
+    /// What lies in `folder`, where that is there. Waits for the disk.
+    pub(crate) fn open(folder: PathBuf, is_away: bool) -> Self {
+        let folder = Folder::at(folder);
+        let found = if is_away { Vec::new() } else { scan(&folder) };
+        let mut parts = Self {
+            folder,
+            known: BTreeMap::new(),
+            waiting: Vec::new(),
+            under_way: BTreeMap::new(),
+            needed: BTreeSet::new(),
+            budget: PartsBudget::new(PARTS_BYTES_MAX),
+            seats: Seats::new(PARTS_RUNNING_MAX),
+        };
+        parts.seen(found);
+        parts
+    }
+
+    /// These were found in the folder. What is under way knows better.
+    pub(crate) fn seen(&mut self, found: Vec<PartialModel>) {
+        for partial in found {
+            if self.under_way.contains_key(&partial.model) {
+                continue;
+            }
+            let known = self.known.get(&partial.model);
+            let used = known.map_or(0, |known| known.used).max(partial.used);
+            self.note(PartialModel { used, ..partial });
+        }
+    }
+
+    /// This is here now.
+    pub(crate) fn note(&mut self, partial: PartialModel) {
+        self.budget.set(partial.model, partial.bytes);
+        self.known.insert(partial.model, partial);
+    }
+
+    /// Nothing of `model` is here any more.
+    pub(crate) fn drop_known(&mut self, model: ModelDigest) {
+        self.budget.forget(model);
+        self.known.remove(&model);
+    }
+
+    /// Whether something waits. Nobody says when a job gives its permit back, because every device
+    /// that has its model is busy.
+    pub(crate) fn lacks_seat(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether no job has to do with the files.
+    pub(crate) fn is_still(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Ends what takes layers; what came stays.
+    pub(crate) fn rest(&mut self) {
+        for under_way in self.under_way.values() {
+            if matches!(under_way.work, Work::Taking(_)) {
+                under_way.stop.cancel();
+            }
+        }
+    }
+
+    /// Files that can go, the longest unused first: nobody needs them, waits for more of them or
+    /// writes them.
+    pub(crate) fn unneeded(&self, but: ModelDigest) -> Vec<&PartialModel> {
+        let is_free = |partial: &&PartialModel| {
+            let model = partial.model;
+            model != but
+                && !self.needed.contains(&model)
+                && !self.under_way.contains_key(&model)
+                && self.waiting.iter().all(|waiting| waiting.model != model)
+        };
+        let mut free: Vec<_> = self.known.values().filter(is_free).collect();
+        free.sort_by_key(|partial| (partial.used, partial.model));
+        free
+    }
+}
