@@ -48,10 +48,10 @@ async fn row_36_beyond_the_queue_the_answer_is_429() {
     let first = begin_stream(&port).await;
     let more = 5;
     let short = port.chat(&body(&json!({"max_tokens": 1})));
-    let (tell, mut answered) = mpsc::unbounded_channel();
+    let (tell, mut answered) = mpsc::channel(REPLIES_WAITING_MAX + more);
     let asked = (0..REPLIES_WAITING_MAX + more).map(async |_| {
         let answer = port.ask(&short).await;
-        tell.send(answer.status).unwrap();
+        tell.send(answer.status).await.unwrap();
         answer
     });
     // While the first one is held, nobody is answered but those who are refused.
