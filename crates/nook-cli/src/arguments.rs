@@ -114,7 +114,7 @@ pub(crate) enum DevicesAction {
         device: String,
         /// The answer.
         #[arg(value_enum)]
-        help: HelpChoice,
+        answer: HelpChoice,
     },
     /// Show the safety number of a paired device: the same digits must stand on its own screen.
     Safety {

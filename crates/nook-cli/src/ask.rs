@@ -138,9 +138,9 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
                 output::line(HONEST_SENTENCE);
             }
         }
-        Some(DevicesAction::Allow { device, help }) => {
+        Some(DevicesAction::Allow { device, answer }) => {
             let id = paired(&view(&connection.client).await?, &device)?.id.clone();
-            connection.client.answer_help(id.clone(), help.into()).await?;
+            connection.client.answer_help(id.clone(), answer.into()).await?;
             let now = view(&connection.client).await?;
             let device = paired(&now, &id)?;
             if devices.json {

@@ -1,4 +1,4 @@
-//! *May these two computers help each other?*: the question of `nook pair`, and how it stands.
+//! The question of `nook pair`, *May these two computers help each other?*, and how it stands.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 

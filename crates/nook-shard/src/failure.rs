@@ -50,6 +50,9 @@ impl From<ModelError> for Failure {
             Fault::ContextLength { .. } => ErrorCode::TooLong,
             Fault::NoSuchLayers { .. }
             | Fault::NotHeld { .. }
+            | Fault::Absent { .. }
+            | Fault::Card { .. }
+            | Fault::NoGpuKernel { .. }
             | Fault::DeviceSupport { .. }
             | Fault::DeviceMissing { .. }
             | Fault::DeviceCapability { .. } => ErrorCode::BadRequest,

@@ -23,6 +23,7 @@ mod gains;
 mod garbage;
 mod golden;
 mod handover;
+mod helping;
 mod keeping;
 mod lending_cap;
 mod lent;

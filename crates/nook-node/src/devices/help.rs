@@ -1,5 +1,5 @@
-//! *May these two computers help each other?* Asked once after pairing, on each side; what each
-//! owner allows is told to the other device, so that either screen says what is still missing.
+//! The question after pairing, *May these two computers help each other?*, asked once on each side.
+//! What each owner allows is told to the other device, so that either screen says what is missing.
 
 use nook_api::Answer;
 use nook_api::views::{Help, TheirTerms, UnusedReason};
