@@ -165,7 +165,10 @@ fn told(index: usize, adapter: &wgpu::Adapter) -> AdapterInfo {
         api: info.backend.to_str(),
         driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
         kind,
-        memory: own_memory(&info.device_pci_bus_id),
+        // That of an integrated GPU is what the firmware set aside; the driver gives more.
+        memory: (kind == AdapterKind::Discrete)
+            .then(|| own_memory(&info.device_pci_bus_id))
+            .flatten(),
         shares_memory: matches!(kind, AdapterKind::Integrated | AdapterKind::Software),
     }
 }

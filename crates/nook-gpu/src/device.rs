@@ -2,11 +2,13 @@
 //! lives.
 //!
 //! [`Gpu`] is a handle; clones share the device. Errors that wgpu would panic on are kept here and
-//! come out of the next call that waits. A device that is lost stays lost: its owner opens it again
+//! come out of the next call that waits; where it panics all the same, as on a reset in the middle
+//! of a wait, the device counts as lost. A device that is lost stays lost: its owner opens it again
 //! later.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -185,7 +187,7 @@ impl Gpu {
         self.inner.submission_work
     }
 
-    /// Ends the device, as a driver that resets it does. Everything on it is gone.
+    /// Ends the device. Everything on it is gone, as after a reset by the driver.
     pub fn destroy(&self) {
         self.inner.device.destroy();
     }
@@ -211,7 +213,8 @@ impl Gpu {
     /// The error of a refused command: the loss of the device, where that is its cause.
     pub(crate) fn refused(&self, reason: String) -> GpuError {
         // The driver tells of a loss only when it is asked.
-        let _ = self.inner.device.poll(wgpu::PollType::Poll);
+        let device = &self.inner.device;
+        let _ = self.inner.health.asking(|| device.poll(wgpu::PollType::Poll));
         self.is_lost().unwrap_or(GpuError::Refused { reason })
     }
 
@@ -227,9 +230,14 @@ impl Gpu {
     /// Waits until everything that was submitted is done.
     pub(crate) fn wait(&self) -> Result<(), GpuError> {
         let poll = wgpu::PollType::Wait { submission_index: None, timeout: Some(ANSWER_MAX) };
-        let waited = self.inner.device.poll(poll);
-        self.check()?;
-        waited.map(|_| ()).map_err(|error| self.lost(&error.to_string()))
+        let Inner { device, health, .. } = &*self.inner;
+        match health.asking(|| device.poll(poll)) {
+            Some(Ok(_)) => {}
+            // Whoever asks next is not to wait as long again.
+            Some(Err(error)) => health.lose(&error.to_string()),
+            None => {}
+        }
+        self.check()
     }
 
     /// The kernel `name`, built by `make` if it was not before.
@@ -259,6 +267,21 @@ impl Gpu {
     }
 }
 
+impl Health {
+    /// Asks wgpu something that it may answer by a panic: a driver that was reset in the middle of a
+    /// wait is none of the errors that it returns. `None`: it has panicked, and the device is lost.
+    fn asking<T>(&self, ask: impl FnOnce() -> T) -> Option<T> {
+        let answer = catch_unwind(AssertUnwindSafe(ask));
+        answer.map_err(|_| self.lose("its driver failed while it was waited for")).ok()
+    }
+
+    /// The device is lost from now on; the first reason is the one that is told.
+    fn lose(&self, reason: &str) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.get_or_insert_with(|| reason.to_owned());
+    }
+}
+
 /// Keeps what the driver says from now on. wgpu's own handler would end the program.
 fn watch(device: &wgpu::Device, health: &Arc<Health>) {
     let kept = Arc::clone(health);
@@ -271,8 +294,7 @@ fn watch(device: &wgpu::Device, health: &Arc<Health>) {
     }));
     let kept = Arc::clone(health);
     device.set_device_lost_callback(move |reason, text| {
-        let said = if text.is_empty() { format!("{reason:?}") } else { text };
-        kept.lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(said);
+        kept.lose(&if text.is_empty() { format!("{reason:?}") } else { text });
     });
 }
 
@@ -280,5 +302,22 @@ impl fmt::Debug for Gpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { info, kernels, .. } = &*self.inner;
         write!(f, "Gpu({} over {}, {kernels:?})", info.name, info.api)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_fails_while_it_is_asked_is_lost_for_good_by_its_first_reason() {
+        let health = Health::default();
+        assert_eq!(health.asking(|| 7), Some(7));
+        assert_eq!(*health.lost.lock().unwrap(), None);
+        let fails = health.asking(|| -> u32 { panic!("as wgpu does") });
+        assert_eq!(fails, None);
+        let said = health.lost.lock().unwrap().clone().unwrap();
+        health.lose("something later");
+        assert_eq!(health.lost.lock().unwrap().as_deref(), Some(said.as_str()));
     }
 }

@@ -83,6 +83,12 @@ pub enum GpuError {
 }
 
 impl GpuError {
+    /// Whether less in its memory would have helped.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::OutOfMemory { .. })
+    }
+
     /// The stable code that callers and front ends act on.
     #[must_use]
     pub fn code(&self) -> &'static str {

@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 
 use wgpu::{
     BindGroupLayout, BindGroupLayoutDescriptor, BindGroupLayoutEntry, BindingType,
-    BufferBindingType, ShaderStages,
+    BufferBindingType, ErrorFilter, ShaderStages,
 };
 
 use crate::device::Gpu;
@@ -35,7 +35,9 @@ impl Kernel {
         bindings: &str,
     ) -> Result<Self, GpuError> {
         let device = &gpu.inner().device;
-        let scope = device.push_error_scope(wgpu::ErrorFilter::Validation);
+        // What a driver cannot compile is told as internal; such a pipeline must not be kept.
+        let filters = [ErrorFilter::Validation, ErrorFilter::Internal, ErrorFilter::OutOfMemory];
+        let scopes = filters.map(|filter| device.push_error_scope(filter));
         let entries: Vec<BindGroupLayoutEntry> =
             (0..).zip(bindings.bytes()).map(|(at, letter)| storage(at, letter == b'r')).collect();
         let layout = device.create_bind_group_layout(&BindGroupLayoutDescriptor {
@@ -63,7 +65,9 @@ impl Kernel {
             },
             cache: None,
         });
-        match pollster::block_on(scope.pop()) {
+        // The one that was pushed last goes first; all of them, or the others would stay.
+        let errors = scopes.into_iter().rev().map(|scope| pollster::block_on(scope.pop()));
+        match errors.fold(None, Option::or) {
             None => Ok(Self { pipeline, layout }),
             Some(error) => Err(gpu.refused(format!("kernel {name}: {error}"))),
         }

@@ -17,8 +17,9 @@ const STAGE_BYTES: usize = 16 << 20;
 /// which begin at multiples of four words.
 const STAGE_ROWS: usize = 64;
 
-/// Most rows of a piece: what a dispatch may count in one axis of workgroups.
-const PIECE_ROWS_MAX: usize = 1 << 24;
+/// Most rows of a piece: the workgroups that a dispatch may count in one axis, each with as many
+/// rows as a tile.
+const PIECE_ROWS_MAX: usize = 65_535 * crate::product::TILE;
 
 /// `rows` x `columns` weights on a GPU.
 pub struct Matrix {

@@ -18,7 +18,7 @@ use crate::template::{Values, expand};
 const TILED_ROWS: usize = 17;
 
 /// Rows of a tile.
-const TILE: usize = 64;
+pub(crate) const TILE: usize = 64;
 
 /// Lanes of a workgroup of the kernels for few rows.
 const LANES: u32 = 64;

@@ -278,6 +278,16 @@ impl Fault {
         move |error| Self::Read { doing, kind: error.kind() }
     }
 
+    /// Whether less in memory, of the computer or of its GPU, would have helped.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            Self::OutOfMemory { .. } => true,
+            Self::Gpu { error } => error.is_out_of_memory(),
+            _ => false,
+        }
+    }
+
     /// What a person can do about it; empty where the message says it itself.
     #[must_use]
     pub fn remedy(&self) -> &'static str {

@@ -12,9 +12,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, clock};
-use nook_model::{
-    Fault, LoadOptions, LoadedModel, LogitRows, ModelError, ModelFile, Precision, Session,
-};
+use nook_model::{LoadOptions, LoadedModel, LogitRows, ModelError, ModelFile, Precision, Session};
 use nook_wire::PassCounts;
 use tokio::sync::{mpsc, oneshot};
 
@@ -308,8 +306,8 @@ impl ComputeState {
         })?;
         match loaded.hold(&part) {
             // What is kept of earlier conversations is the first to go.
-            Err(ModelError { fault: Fault::OutOfMemory { .. }, .. })
-                if self.account.free_parked() =>
+            Err(ModelError { fault, .. })
+                if fault.is_out_of_memory() && self.account.free_parked() =>
             {
                 loaded.hold(&part)?;
             }

@@ -355,7 +355,7 @@ fn alone(
 ) -> Result<Output, StepError> {
     let left = one.job.left.clone();
     let cancelled = || left.load(Ordering::Relaxed);
-    let mut attempt = || {
+    let mut attempt = || -> Result<Output, StepError> {
         let mut piece = [one.next(rows)];
         let outputs = model.step_batch(&mut piece, &cancelled);
         let mut outputs = outputs.map_err(|error| error.error)?;
@@ -363,7 +363,7 @@ fn alone(
     };
     match attempt() {
         // What is kept of other conversations is the first to go.
-        Err(StepError::OutOfMemory { .. }) if account.free_parked() => attempt(),
+        Err(error) if error.is_out_of_memory() && account.free_parked() => attempt(),
         outcome => outcome,
     }
 }

@@ -109,6 +109,18 @@ pub enum StepError {
     },
 }
 
+impl StepError {
+    /// Whether less in memory, of the computer or of its GPU, would have helped.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            Self::OutOfMemory { .. } => true,
+            Self::Gpu { error } => error.is_out_of_memory(),
+            _ => false,
+        }
+    }
+}
+
 /// More positions were to be kept than there are; or the model remembers in states that know only
 /// where they are, where they were before the last step, and the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
