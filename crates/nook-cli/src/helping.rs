@@ -20,7 +20,7 @@ pub(crate) fn ask_terminal(name: &str) -> anyhow::Result<Option<Help>> {
     }
     writeln!(stdout, "May this computer and {name} help each other?\n{HONEST_SENTENCE}")?;
     for _ in 0..TRIES {
-        write!(stdout, "[e]ach other, [o]nly this computer helps, [n]othing yet: ")?;
+        write!(stdout, "e: each other, o: only this computer helps, n: nothing yet. Answer: ")?;
         stdout.flush()?;
         let mut line = String::new();
         if stdin.lock().read_line(&mut line)? == 0 {

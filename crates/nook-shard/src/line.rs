@@ -135,7 +135,7 @@ impl Line {
         PassCounts { waiting, ..self.counts }
     }
 
-    /// Until when there is nothing better to do than to wait for others: see [`Company`].
+    /// Until when there is nothing better to do than to wait for others: see [`BatchWindow`].
     pub(crate) fn rests_until(&self) -> Option<Instant> {
         if self.waiting.iter().any(|waiting| !waiting.is_short()) {
             return None;
