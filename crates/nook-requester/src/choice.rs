@@ -136,8 +136,8 @@ impl Question {
         let wants_plan = self.pooling == Pooling::WhenFaster;
         if wants_plan && let Ok(decision) = &planned {
             let Execution::Route(route) = &decision.plan.execution else {
-                // The planner was told that nothing goes offload whole, so this does not happen.
-                return alone("No whole reply is made offload.", Some(planned));
+                // The planner was told that nothing goes elsewhere whole, so this does not happen.
+                return alone("No whole reply is made elsewhere.", Some(planned));
             };
             let (route, mut because) = (route.clone(), sentence(decision.because).to_owned());
             let dtype = self.written(rows, book, &mut because);

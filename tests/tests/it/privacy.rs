@@ -19,8 +19,15 @@ const CANARY: &str = "the zephyrquill of Brambleworth and her seventeen copper m
 
 /// Everything that may come to a helper; pings, credit and the end of a call stay in the
 /// connection.
-const KINDS: [Kind; 6] =
-    [Kind::Hello, Kind::Advert, Kind::Open, Kind::Step, Kind::Chunk, Kind::Truncate];
+const KINDS: [Kind; 7] = [
+    Kind::Hello,
+    Kind::Advert,
+    Kind::HelpTerms,
+    Kind::Open,
+    Kind::Step,
+    Kind::Chunk,
+    Kind::Truncate,
+];
 
 /// A node that asks, one that helps, and a recorder that helps as well.
 async fn house(level: &'static str) -> anyhow::Result<(Household, Lender)> {

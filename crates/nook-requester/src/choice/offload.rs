@@ -13,7 +13,7 @@ use nook_store::Pooling;
 use super::Question;
 use nook_resources::adverts::AdvertBook;
 
-/// A whole request offload.
+/// A whole request elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OffloadChoice {
     pub(crate) peer: PeerId,

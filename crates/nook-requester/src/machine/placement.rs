@@ -149,7 +149,7 @@ impl Requester {
         self.wishes.model = Some(InUse { listed, file, at: now });
     }
 
-    /// Looks whether layers should lie offload, if it is time to. Never during a reply.
+    /// Looks whether layers should lie elsewhere, if it is time to. Never during a reply.
     pub(super) fn look_at_placement(&mut self, around: &Surroundings<'_>) -> Option<Effect> {
         let now = around.now;
         let wishes = &mut self.wishes;

@@ -156,7 +156,7 @@ pub(crate) fn note(from: &str, layers: LayerRange, news: KvMigration) {
             return;
         }
         KvMigration::Moved { position } => {
-            tracing::info!("what {from} remembered of {position} positions goes on offload");
+            tracing::info!("what {from} remembered of {position} positions goes on elsewhere");
             "moved"
         }
         KvMigration::GivenUp => {

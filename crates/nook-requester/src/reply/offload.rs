@@ -65,7 +65,7 @@ pub(crate) struct Given {
     pub(crate) prediction: Option<Prediction>,
 }
 
-/// A reply that was begun offload and goes on here.
+/// A reply that was begun elsewhere and goes on here.
 #[derive(Debug)]
 pub(crate) struct Begun {
     /// Tokens of the prompt; what follows them in `Ready::ids` is reply.

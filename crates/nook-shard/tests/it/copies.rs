@@ -24,7 +24,7 @@ async fn a_beginning_is_copied_and_the_conversation_that_had_it_goes_on_too() {
     first.walk(&[128, 60, 1]).await.unwrap();
     let end = first.point();
     first.close();
-    host.until("the retained", |status| status.parked == 1 && status.sessions == 0).await;
+    host.until("what is retained", |status| status.parked == 1 && status.sessions == 0).await;
     let steps = host.status().await.steps_done;
     // Two others begin with its first 128 positions, at once.
     let mut second = host.open(copy_of(1, point(5, 128))).await.unwrap().seeded(5);
@@ -50,7 +50,7 @@ async fn nobody_else_gets_a_copy_and_none_is_made_of_what_is_not_there() {
     let mut first = host.open(Opening::of(1, part())).await.unwrap().seeded(5);
     first.walk(&[128, 1]).await.unwrap();
     first.close();
-    host.until("the retained", |status| status.parked == 1).await;
+    host.until("what is retained", |status| status.parked == 1).await;
     let elsewhere = Opening { layers: layers(2, 2), ..copy_of(1, point(5, 128)) };
     let other = [
         copy_of(2, point(5, 128)),

@@ -67,7 +67,7 @@ async fn a_conversation_goes_on_elsewhere_with_the_bits_of_one_that_never_moved(
     // And the taker may keep it for turn two like its own.
     let point = after.point();
     after.close();
-    new.until("the retained", |status| status.parked == 1).await;
+    new.until("what is retained", |status| status.parked == 1).await;
     let again = Opening { resume: Some(point), ..Opening::of(2, part()) };
     assert!(new.open(again).await.is_ok());
 }

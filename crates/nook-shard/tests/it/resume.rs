@@ -25,7 +25,8 @@ async fn first_turn(host: &Host, peer: u8, seed: u32) -> ResumePoint {
     assert_eq!(bits(&got), bits(&host.alone(part(), seed, 43)));
     let end = talk.point();
     talk.close();
-    host.until("the retained", |status| status.parked == before + 1 && status.sessions == 0).await;
+    host.until("what is retained", |status| status.parked == before + 1 && status.sessions == 0)
+        .await;
     end
 }
 
@@ -50,7 +51,7 @@ async fn a_second_turn_computes_only_what_is_new_and_has_the_bits_of_one_that_ne
     assert_eq!((status.parked, status.parked_bytes), (0, 0));
     assert_eq!(status.steps_done - kept.steps_done, 2);
     talk.close();
-    host.until("the retained", |status| status.parked == 1).await;
+    host.until("what is retained", |status| status.parked == 1).await;
     // Regenerated or edited: back to where the prompt of the first turn ended.
     let mut talk = host.open(again(1, point(5, 40))).await.unwrap().seeded(5);
     let got = talk.walk(&[1, 2]).await.unwrap();
@@ -180,7 +181,7 @@ async fn the_own_conversation_goes_on_too_and_no_guest_gets_at_it() {
     answer(&mut call).await.unwrap();
     let mut got = turn(&mut call, 0, 20).await;
     call.close(None);
-    host.until("the retained", |status| status.parked == 1).await;
+    host.until("what is retained", |status| status.parked == 1).await;
     host.worker.forget(None).await;
     let whole = Opening { resume: Some(point(8, 20)), ..Opening::of(1, layers(0, 4)) };
     assert_eq!(host.open(whole).await.err(), Some(FORGOTTEN));
@@ -191,7 +192,7 @@ async fn the_own_conversation_goes_on_too_and_no_guest_gets_at_it() {
     got.extend(turn(&mut call, 20, 30).await);
     assert_eq!(bits(&got), bits(&expected));
     call.close(None);
-    host.until("the retained", |status| status.parked == 1).await;
+    host.until("what is retained", |status| status.parked == 1).await;
     // A call in a guest's name stays the guest's, also where the own node asks for the whole model:
     // what the owner has kept is not found, and it counts as lent.
     let mut call = host.worker.open_call_for(PeerId([3; 32])).await.unwrap();
