@@ -19,7 +19,7 @@ import pytest
 from gui.app import App, Window, close_windows, windows
 from gui.sni import Panel, wait_until
 from nodes import program, write_settings
-from test_tray import CHAT, QUIT, SHARE, share_entry, until_up
+from test_tray import CHAT, QUIT, share_entry, switch_sharing, until_up
 from test_window import Story, ask, route
 
 ROOT = Path(os.environ.get("PACKAGE_ROOT", "/"))
@@ -136,8 +136,7 @@ def test_the_tray_switches_and_quits() -> None:
             assert app.process
             icon = panel.wait_for_icon()
             until_up(panel, icon)
-            panel.click(icon, SHARE)
-            wait_until(lambda: share_entry(panel, icon).checked, "the check mark")
+            switch_sharing(panel, icon, app, on=True)
             assert app.start("--toggle-share").wait(30) == 0
             wait_until(lambda: not share_entry(panel, icon).checked, "no check mark")
             panel.click(icon, CHAT)
