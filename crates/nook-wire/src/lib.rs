@@ -7,7 +7,7 @@
 //! Two vocabularies share one codec through [`WireMessage`]. [`Message`] is all that may cross
 //! between two devices and has no field for token ids, text or logits (invariant I-2; the one
 //! exchange in which ids cross, as bytes of chunks and to a device of the same person, is
-//! [`whole`]). [`WorkerMessage`] adds what a node says to its own worker process. A connection is
+//! [`offload`]). [`WorkerMessage`] adds what a node says to its own worker process. A connection is
 //! generic over one of them, so a frame of the wrong vocabulary is refused where bytes become a
 //! message.
 //!
