@@ -14,7 +14,7 @@ mod versions;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nook_api::views::{DeviceTrouble, DeviceView, PairingView, Trouble, TroubleView, Trust};
 use nook_api::{Answer, DeviceCommand, NodeError, PairTarget, sentence};
@@ -44,6 +44,9 @@ const REFUSED: &str = "refused";
 const VERSION: &str = "version";
 const TWIN: &str = "twin";
 const PEERS: &str = "peers";
+
+/// Shortest time between two moments in which new names of linked devices are taken.
+const NAMES_PAUSE: Duration = Duration::from_secs(10);
 
 /// A device that was seen by mDNS.
 #[derive(Debug, Clone)]
@@ -173,6 +176,10 @@ pub(crate) struct Devices {
     linked: BTreeMap<PeerId, String>,
     /// What each of them offers.
     heard: BTreeMap<PeerId, Heard>,
+    /// Names that linked devices have given themselves since they linked, not taken yet.
+    new_names: BTreeMap<PeerId, String>,
+    /// When such names were taken last.
+    names_taken: Option<Instant>,
     /// What the owners of linked devices allow, as these say.
     terms: BTreeMap<PeerId, HelpTerms>,
     window: Option<Window>,
@@ -190,6 +197,8 @@ impl Devices {
             seen: BTreeMap::new(),
             linked: BTreeMap::new(),
             heard: BTreeMap::new(),
+            new_names: BTreeMap::new(),
+            names_taken: None,
             terms: BTreeMap::new(),
             window: None,
             troubles: BTreeMap::new(),
@@ -207,6 +216,7 @@ impl Devices {
             DeviceEvent::SettingsChanged => self.peers_changed(around),
             DeviceEvent::Tick => {
                 let before = self.heard.len();
+                self.take_new_names(around.now);
                 self.heard.retain(|_, heard| heard.is_fresh(around.now));
                 if self.heard.len() != before {
                     self.push(DeviceEffect::PublishBook);
@@ -357,6 +367,7 @@ impl Devices {
         self.linked.remove(&peer);
         self.heard.remove(&peer);
         self.terms.remove(&peer);
+        self.new_names.remove(&peer);
         // A copy that is still there tries again, and is told again.
         self.note_of(TWIN, peer, None);
         self.push(DeviceEffect::Requester(Event::LinkChanged(peer)));
@@ -381,6 +392,19 @@ impl Devices {
         self.note_of(REFUSED, peer, Some(trouble));
     }
 
+    /// Takes what linked devices call themselves by now. A name is written to the disk, so a device
+    /// that says one name after the other has it written no more often than [`NAMES_PAUSE`].
+    fn take_new_names(&mut self, now: Instant) {
+        let is_early = |taken: Instant| now.saturating_duration_since(taken) < NAMES_PAUSE;
+        if self.new_names.is_empty() || self.names_taken.is_some_and(is_early) {
+            return;
+        }
+        self.names_taken = Some(now);
+        for (peer, name) in std::mem::take(&mut self.new_names) {
+            self.take_name(peer, &name);
+        }
+    }
+
     /// A device that was renamed says so, at once and when it connects.
     fn take_name(&mut self, peer: PeerId, said: &str) {
         let name = DeviceName::sanitised(said);
@@ -400,8 +424,12 @@ impl Devices {
             Message::DropKept(kept) => {
                 self.push(DeviceEffect::Host(HostEvent::DropKept { peer, kept }));
             }
-            // Said again on a standing link: it was renamed.
-            Message::Hello(hello) => self.take_name(peer, &hello.device_name),
+            // Said again on a standing link: it was renamed. Taken at the next look at the clock.
+            Message::Hello(hello) => {
+                if self.linked.contains_key(&peer) {
+                    self.new_names.insert(peer, hello.device_name);
+                }
+            }
             Message::Advert(advert) => self.on_advert(peer, advert, around),
             Message::OffloadOffers(offers) => {
                 self.push(DeviceEffect::Requester(Event::OffloadOffers(peer, offers)));

@@ -288,11 +288,16 @@ async fn refusal(
     Ok(asked(device, node, ask).await?.err())
 }
 
+/// One node, which shares.
+async fn sharing_alone() -> anyhow::Result<Household> {
+    let shares = NodePlan::new(FAST).with("distributed_inference.host.serve_shards", "true");
+    Household::strangers([shares]).await
+}
+
 #[tokio::test]
 async fn the_host_itself_refuses_whole_requests_of_all_but_its_owners_devices() -> anyhow::Result<()>
 {
-    let sharing = ("distributed_inference.host.serve_shards", "true");
-    let house = Household::strangers([NodePlan::new(FAST).with(sharing.0, sharing.1)]).await?;
+    let house = sharing_alone().await?;
     let node = house.asking();
     let (_, model) = node.built_in().await?;
     let mut device = Device::start(OTHER)?;
@@ -375,8 +380,7 @@ async fn until_kept(node: &Node, count: u16) -> anyhow::Result<()> {
 #[tokio::test]
 async fn a_request_is_kept_under_the_name_that_its_asker_has_heard_and_else_not_at_all()
 -> anyhow::Result<()> {
-    let sharing = ("distributed_inference.host.serve_shards", "true");
-    let house = Household::strangers([NodePlan::new(FAST).with(sharing.0, sharing.1)]).await?;
+    let house = sharing_alone().await?;
     let node = house.asking();
     let (_, model) = node.built_in().await?;
     let mut device = Device::start(OTHER)?;
@@ -418,8 +422,7 @@ async fn until_offers(device: &mut Device) -> anyhow::Result<OffloadOffers> {
 
 #[tokio::test]
 async fn offers_are_told_to_own_devices_and_taken_back() -> anyhow::Result<()> {
-    let sharing = ("distributed_inference.host.serve_shards", "true");
-    let house = Household::strangers([NodePlan::new(FAST).with(sharing.0, sharing.1)]).await?;
+    let house = sharing_alone().await?;
     let node = house.asking();
     let (_, model) = node.built_in().await?;
     let mut device = Device::start(OTHER)?;

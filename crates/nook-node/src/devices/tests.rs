@@ -427,9 +427,17 @@ fn a_link_brings_a_new_name_and_what_was_offered_on_it_ends_with_it() {
             }),
         )
     };
-    assert_eq!(scene.on(hello("Library")), ["peers: ", "book"], "it was renamed meanwhile");
     assert_eq!(scene.on(hello("Library")), [""; 0]);
+    assert_eq!(scene.on(DeviceEvent::Tick), ["peers: ", "book"], "it was renamed meanwhile");
     assert_eq!(scene.devices.name_of(ATTIC), "Library");
+    // One name after the other is not written one after the other.
+    for number in 0..1_000 {
+        assert_eq!(scene.on(hello(&format!("Attic {number}"))), [""; 0]);
+        assert_eq!(scene.on(DeviceEvent::Tick), [""; 0]);
+    }
+    scene.seconds += NAMES_PAUSE.as_secs();
+    assert_eq!(scene.on(DeviceEvent::Tick), ["peers: ", "book"]);
+    assert_eq!(scene.devices.name_of(ATTIC), "Attic 999", "the newest");
     let offered = Advert {
         sharing: true,
         shards: Vec::new(),
