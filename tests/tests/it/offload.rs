@@ -4,7 +4,7 @@
 use nook_api::Vitals;
 use nook_api::views::{ChatRole, HouseholdView, PipelineView, Trust};
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
-use nook_base::{ErrorCode, LayerRange, ModelDigest};
+use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_link::LinkEvent;
 use nook_mux::Call;
 use nook_testkit::{
@@ -288,20 +288,21 @@ async fn refusal(
     Ok(asked(device, node, ask).await?.err())
 }
 
-/// One node, which shares.
-async fn sharing_alone() -> anyhow::Result<Household> {
+/// One node, which shares, its model, and a device of the test that it trusts so far.
+async fn one_that_shares(trust: Trust) -> anyhow::Result<(Household, ModelDigest, Device, PeerId)> {
     let shares = NodePlan::new(FAST).with("distributed_inference.host.serve_shards", "true");
-    Household::strangers([shares]).await
+    let house = Household::strangers([shares]).await?;
+    let (_, model) = house.asking().built_in().await?;
+    let mut device = Device::start(OTHER)?;
+    let peer = device.pair_with(house.asking(), trust).await?;
+    Ok((house, model, device, peer))
 }
 
 #[tokio::test]
 async fn the_host_itself_refuses_whole_requests_of_all_but_its_owners_devices() -> anyhow::Result<()>
 {
-    let house = sharing_alone().await?;
+    let (house, model, device, _) = one_that_shares(Trust::Guest).await?;
     let node = house.asking();
-    let (_, model) = node.built_in().await?;
-    let mut device = Device::start(OTHER)?;
-    device.pair_with(node, Trust::Guest).await?;
     for trust in [Trust::Guest, Trust::Trusted] {
         node.trust(OTHER, trust).await?;
         let refused = refusal(&device, node, ask(model, 3, 4)).await?;
@@ -380,11 +381,8 @@ async fn until_kept(node: &Node, count: u16) -> anyhow::Result<()> {
 #[tokio::test]
 async fn a_request_is_kept_under_the_name_that_its_asker_has_heard_and_else_not_at_all()
 -> anyhow::Result<()> {
-    let house = sharing_alone().await?;
+    let (house, model, device, peer) = one_that_shares(Trust::Own).await?;
     let node = house.asking();
-    let (_, model) = node.built_in().await?;
-    let mut device = Device::start(OTHER)?;
-    let peer = device.pair_with(node, Trust::Own).await?;
     // It is kept while the asker may still be listening; an end out of order says that it was not.
     let mut call = asked(&device, node, ask(model, 3, 4)).await?.expect("an own device may");
     let (.., unheard) = answered(&mut call, &[1, 2, 3]).await?;
@@ -422,11 +420,8 @@ async fn until_offers(device: &mut Device) -> anyhow::Result<OffloadOffers> {
 
 #[tokio::test]
 async fn offers_are_told_to_own_devices_and_taken_back() -> anyhow::Result<()> {
-    let house = sharing_alone().await?;
+    let (house, model, mut device, _) = one_that_shares(Trust::Trusted).await?;
     let node = house.asking();
-    let (_, model) = node.built_in().await?;
-    let mut device = Device::start(OTHER)?;
-    device.pair_with(node, Trust::Trusted).await?;
     // The first thing that is said of whole requests comes after the level is raised.
     node.trust(OTHER, Trust::Own).await?;
     let offers = until_offers(&mut device).await?;
