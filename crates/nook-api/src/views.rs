@@ -354,6 +354,20 @@ struct ReplySummary {
     /// Who did what; those that were lost on the way come first.
     #[serde(default)]
     pub timeline: Vec<PartView>,
+    /// What was predicted before it began; absent where nothing was, because it was to stay here.
+    #[serde(default)]
+    pub predicted: Option<PredictedView>,
+}
+}
+
+view! {
+/// What was predicted for a reply before it began.
+#[derive(Copy)]
+struct PredictedView {
+    /// On this device alone; absent where it cannot make the reply alone.
+    pub alone: Option<PredictionView>,
+    /// With other devices, whether they were used or not; absent where none could help.
+    pub together: Option<PredictionView>,
 }
 }
 
@@ -511,6 +525,9 @@ struct DecisionView {
     pub because: String,
     /// Who was to compute what.
     pub route: RouteView,
+    /// What of the model stays on this device on that route: its shape, in plain English.
+    #[serde(default)]
+    pub topology: String,
     /// What this device alone was predicted to take; absent when it cannot make the reply alone.
     pub alone: Option<PredictionView>,
     /// Why this device cannot make the reply alone; absent when it can.

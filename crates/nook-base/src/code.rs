@@ -48,11 +48,17 @@ pub enum ErrorCode {
     Cancelled,
     /// A number is larger than the agreed activation format can write; a wider one is needed.
     ActivationOverflow,
+    /// The disk of that device has no room for the layers.
+    DiskFull,
+    /// The owner of that device lets it fetch no layers, or no more.
+    FetchLimit,
+    /// That device fetched the layers and did not get them.
+    FetchFailed,
 }
 
 impl ErrorCode {
     /// Every code, in wire order.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::SwitchedOff,
         Self::ShardUnavailable,
         Self::PipelineStalled,
@@ -72,6 +78,9 @@ impl ErrorCode {
         Self::BadModel,
         Self::Cancelled,
         Self::ActivationOverflow,
+        Self::DiskFull,
+        Self::FetchLimit,
+        Self::FetchFailed,
     ];
 
     /// The stable name that programs match on.
@@ -97,6 +106,9 @@ impl ErrorCode {
             Self::BadModel => "bad_model",
             Self::Cancelled => "cancelled",
             Self::ActivationOverflow => "activation_overflow",
+            Self::DiskFull => "disk_full",
+            Self::FetchLimit => "fetch_limit",
+            Self::FetchFailed => "fetch_failed",
         }
     }
 
@@ -144,6 +156,15 @@ impl ErrorCode {
             Self::Cancelled => "Stopped.",
             Self::ActivationOverflow => {
                 "Numbers of this model are too large for f16 activations. Use f32 for it."
+            }
+            Self::DiskFull => {
+                "The disk of that device has no room for the layers. Make some there."
+            }
+            Self::FetchLimit => {
+                "That device may fetch no more layers. Its owner can allow it there, under Sharing."
+            }
+            Self::FetchFailed => {
+                "That device could not get the layers. A device that has the whole model must be on, and let it copy."
             }
         }
     }

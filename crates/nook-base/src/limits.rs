@@ -28,6 +28,10 @@ pub const PREFILL_CHUNK_TOKENS: u32 = 128;
 /// 128, 1.88 in these.
 pub const PREFILL_CHUNK_POOLED_TOKENS: u32 = 64;
 
+/// Positions for which a guest's cache is counted when it is worked out how many layers a host has
+/// room for.
+pub const GUEST_POSITIONS_TYPICAL: u32 = 4096;
+
 /// Widest hidden state accepted from a peer, in numbers.
 pub const HIDDEN_MAX: u32 = 32_768;
 

@@ -64,7 +64,7 @@ async fn talk(connection: &Connection, chat: &Chat) -> anyhow::Result<()> {
         output::line("");
         match report {
             Ok(report) => {
-                output::note(format!("[{}]", report.route_words()));
+                output::note(format!("[{}]", report.footer()));
                 messages.push(message(ChatRole::Assistant, &said));
             }
             // The conversation goes on without the message that could not be answered.

@@ -6,7 +6,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use nook_api::NodeCalls as _;
 use nook_api::SamplingParameters;
-use nook_api::views::{ChatRole, FinishReason, PartView, ReplyEvent, ReplySummary, RouteView};
+use nook_api::views::{
+    ChatRole, FinishReason, PartView, PredictedView, PredictionView, ReplyEvent, ReplySummary,
+    RouteView,
+};
 use nook_control::{Client, ReplyRequest, RequestMessage};
 use serde::Serialize;
 
@@ -29,6 +32,7 @@ pub(crate) struct Report {
     failovers: Vec<Failover>,
     total_ms: f64,
     timeline: Vec<PartView>,
+    predicted: Option<PredictedView>,
 }
 
 #[derive(Debug, Serialize)]
@@ -149,13 +153,7 @@ pub(crate) fn finish(wish: &Wish, report: &Report) {
         return;
     }
     output::line("");
-    output::note(format!(
-        "{} tokens, {:.1} tokens/s, first after {:.0} ms; {}",
-        report.ids.len(),
-        report.tokens_per_second,
-        report.first_token_ms,
-        report.route_words()
-    ));
+    output::note(report.footer());
 }
 
 impl Report {
@@ -177,11 +175,12 @@ impl Report {
             failovers: failovers.collect(),
             total_ms: summary.total_ms,
             timeline: summary.timeline,
+            predicted: summary.predicted,
         }
     }
 
     /// `Kitchen laptop embeds and computes 0, Study PC 1-2, …`.
-    pub(crate) fn route_words(&self) -> String {
+    fn route_words(&self) -> String {
         let leg = |leg: &Leg| {
             let layers = match leg.layers {
                 Some([first, last]) if first == last => format!("layer {first}"),
@@ -195,6 +194,18 @@ impl Report {
         self.route.iter().map(leg).collect::<Vec<_>>().join(" → ")
     }
 
+    /// What stands under a reply: how fast it was, how fast it was to be, and who computed it.
+    pub(crate) fn footer(&self) -> String {
+        let predicted = self.predicted.map_or_else(String::new, |it| predicted_words(&it));
+        format!(
+            "{} tokens, {:.1} tokens/s{predicted}, first after {:.0} ms; {}",
+            self.ids.len(),
+            self.tokens_per_second,
+            self.first_token_ms,
+            self.route_words()
+        )
+    }
+
     /// The hand-overs, a line each.
     pub(crate) fn failover_lines(&self) -> Vec<String> {
         let line = |failover: &Failover| {
@@ -202,6 +213,18 @@ impl Report {
         };
         self.failovers.iter().map(line).collect()
     }
+}
+
+/// Both predictions, in brackets.
+fn predicted_words(PredictedView { alone, together }: &PredictedView) -> String {
+    let speed = |prediction: &PredictionView, how: &str| {
+        let measured = if prediction.measured { "" } else { ", not measured yet" };
+        format!("{:.1} {how}{measured}", prediction.tokens_per_second)
+    };
+    let together = together.iter().map(|it| speed(it, "together"));
+    let alone = alone.iter().map(|it| speed(it, "alone"));
+    let both: Vec<String> = together.chain(alone).collect();
+    format!(" (predicted {})", both.join(", "))
 }
 
 fn legs(route: &RouteView) -> Vec<Leg> {

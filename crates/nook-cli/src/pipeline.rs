@@ -62,7 +62,7 @@ fn share(share: &ShareView) -> String {
 fn last(decision: &DecisionView) -> Vec<String> {
     let mut lines = vec![
         format!("Last reply, by {}: {}", decision.model, decision.because),
-        format!("  route:   {}", route(&decision.route)),
+        format!("  route:   {} ({})", route(&decision.route), decision.topology),
     ];
     match (&decision.alone, &decision.alone_impossible) {
         (Some(alone), _) => lines.push(format!("  alone:   {}", prediction(alone))),

@@ -27,7 +27,7 @@ use super::residency::Surveyed;
 use super::terms::{CopyPass, Given, Guest, NamedCalls, Terms};
 use nook_api::Sharing;
 use nook_resources::adverts::Heard;
-use nook_resources::catalogue::Entry;
+use nook_resources::catalogue::{Entry, PartialModels};
 use nook_resources::estimates::Estimates;
 use nook_resources::workers::MemoryShares;
 
@@ -88,6 +88,15 @@ pub enum HostEvent<C = Call<Message>> {
         /// The layers.
         wish: PlacementRequest,
     },
+    /// Layers that this device set out to fetch have come, or will not.
+    Fetched {
+        /// Of this model.
+        model: ModelDigest,
+        /// Which.
+        layers: LayerRange,
+        /// What became of them.
+        outcome: Fetched,
+    },
     /// A device will not go on with a conversation.
     DropKept {
         /// The device.
@@ -143,6 +152,17 @@ pub enum HostEvent<C = Call<Message>> {
     Left,
 }
 
+/// What became of layers that were to be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fetched {
+    /// They are here.
+    Present,
+    /// Fetching them was stopped.
+    Stopped,
+    /// They did not come, for this reason.
+    Failed(ErrorCode),
+}
+
 /// Whether guests were served until now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guests {
@@ -180,6 +200,8 @@ pub struct Surroundings<'a> {
     pub gate: &'a Gate,
     /// The models of this device.
     pub models: &'a [Entry],
+    /// What is here of models beside those, and could be fetched.
+    pub partial: &'a dyn PartialModels,
     /// What other devices offer.
     pub heard: &'a BTreeMap<PeerId, Heard>,
     /// How fast this device computes.
@@ -190,6 +212,13 @@ pub struct Surroundings<'a> {
     pub replies: usize,
     /// Random bytes that nobody has used before.
     pub fresh_key: Sensitive<[u8; 32]>,
+}
+
+impl<'a> Surroundings<'a> {
+    /// Every model of which something is here, the whole ones first.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &'a Entry> {
+        self.models.iter().chain(self.partial.entries().iter().map(|partial| &partial.entry))
+    }
 }
 
 /// Something that is to be done.
@@ -226,6 +255,21 @@ pub enum HostEffect<C = Call<Message>> {
     LimitWorkers(WorkerLimits, MemoryShares),
     /// The worker drops what it keeps of a conversation of this device.
     DropKept(PeerId, KeptHistory),
+    /// Fetch these layers, and tell what became of it with [`HostEvent::Fetched`].
+    Fetch {
+        /// Of this model.
+        model: ModelDigest,
+        /// What it is called, for the log.
+        name: String,
+        /// Which.
+        layers: LayerRange,
+        /// The device that asks for them; it is asked for their weights before others.
+        from: PeerId,
+    },
+    /// Layers of this model are fetched no more; what came stays.
+    StopFetching(ModelDigest),
+    /// Of models of which only some layers are here, these are of use now.
+    Needed(BTreeSet<ModelDigest>),
     /// Look for devices that have hung up while the machine slept.
     WakeUp,
     /// For the runner.

@@ -5,7 +5,7 @@
 //! as long as the owner set, when the owner wants the machine or its memory back, when the device
 //! is trusted no more, or when other layers are needed more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
@@ -45,7 +45,7 @@ pub(crate) struct Lease {
     /// When a conversation of any device with this model was last seen.
     pub(crate) used: Instant,
     /// Ends the loading.
-    cut: CancellationToken,
+    pub(crate) cut: CancellationToken,
     pub(crate) number: u64,
 }
 
@@ -105,19 +105,13 @@ impl Leases {
     pub(crate) fn add(
         &mut self,
         peer: PeerId,
-        wish: PlacementRequest,
+        (wish, state): (PlacementRequest, PlaceState),
         cut: CancellationToken,
         now: Instant,
     ) -> u64 {
         self.numbers += 1;
-        let lease = Lease {
-            layers: wish.layers,
-            state: PlaceState::Loading { percent: 0 },
-            since: now,
-            used: now,
-            cut,
-            number: self.numbers,
-        };
+        let lease =
+            Lease { layers: wish.layers, state, since: now, used: now, cut, number: self.numbers };
         if let Some(before) = self.leases.insert((wish.model, peer), lease) {
             before.cut.cancel();
             self.owe(wish.model, before.layers);
@@ -148,6 +142,13 @@ impl Leases {
         ended
     }
 
+    /// Models of which a lease waits for layers that are on their way.
+    pub(crate) fn fetching(&self) -> BTreeSet<ModelDigest> {
+        let waits = |lease: &Lease| matches!(lease.state, PlaceState::Fetching { .. });
+        let of = self.leases.iter().filter(|(_, lease)| waits(lease));
+        of.map(|((model, _), _)| *model).collect()
+    }
+
     pub(crate) fn owe(&mut self, model: ModelDigest, layers: LayerRange) {
         let owed = self.owed.entry(model).or_insert(layers);
         *owed = hull(&[*owed, layers]).unwrap_or(layers);
@@ -176,6 +177,8 @@ mod tests {
 
     const MODEL: ModelDigest = ModelDigest([1; 32]);
 
+    const LOADING: PlaceState = PlaceState::Loading { percent: 0 };
+
     fn range(start: u32, end: u32) -> LayerRange {
         LayerRange::new(start, end).expect("in order")
     }
@@ -190,19 +193,19 @@ mod tests {
             PeerId(id)
         };
         let token = CancellationToken::new;
-        leases.add(peer(0), wish(0), token(), now);
+        leases.add(peer(0), (wish(0), LOADING), token(), now);
         assert_eq!(leases.repeated(peer(0), wish(0)), Some(PlaceState::Loading { percent: 0 }));
         assert_eq!(leases.repeated(peer(0), wish(1)), None);
         let limited = leases.check_rate(peer(0), MODEL, now + WISH_EVERY / 2);
         assert_eq!(limited, Err(ErrorCode::RateLimited));
         assert_eq!(leases.check_rate(peer(0), MODEL, now + WISH_EVERY), Ok(()));
         for number in 1..LEASES_MAX {
-            leases.add(peer(number), wish(0), token(), now);
+            leases.add(peer(number), (wish(0), LOADING), token(), now);
         }
         assert_eq!(leases.check_rate(peer(LEASES_MAX), MODEL, now), Err(ErrorCode::Busy));
         // A new wish of the same device takes the place of its old one, whose layers are owed.
         let cut = token();
-        leases.add(peer(0), wish(3), cut.clone(), now);
+        leases.add(peer(0), (wish(3), LOADING), cut.clone(), now);
         assert_eq!((leases.leases.len(), leases.owed[&MODEL]), (LEASES_MAX, range(0, 2)));
         let ended = leases.end(|_, by, _| by == peer(0));
         assert_eq!((ended.len(), leases.owed[&MODEL]), (1, range(0, 5)));
@@ -214,9 +217,9 @@ mod tests {
         let (mut leases, now) = (Leases::default(), clock::now());
         let wish = |start, end| PlacementRequest { model: MODEL, layers: range(start, end) };
         let [one, other] = [PeerId([1; 32]), PeerId([2; 32])];
-        leases.add(one, wish(0, 2), CancellationToken::new(), now);
-        leases.add(other, wish(3, 5), CancellationToken::new(), now);
-        leases.add(one, wish(6, 8), CancellationToken::new(), now);
+        leases.add(one, (wish(0, 2), LOADING), CancellationToken::new(), now);
+        leases.add(other, (wish(3, 5), LOADING), CancellationToken::new(), now);
+        leases.add(one, (wish(6, 8), LOADING), CancellationToken::new(), now);
         leases.end(|_, by, _| by == one);
         assert_eq!(leases.take_owed(MODEL), [range(0, 3), range(5, 8)]);
         assert_eq!(leases.take_owed(MODEL), [], "the caller sees to them");

@@ -1,13 +1,11 @@
 //! Which layers of a model are lent: what the owner allows, what fits, and what others ask for.
 
+use nook_base::limits::GUEST_POSITIONS_TYPICAL;
 use nook_base::{LayerRange, ModelDigest, ModelPart};
 use nook_plan::{least_covered, most_needed};
 
 use nook_resources::catalogue::Entry;
 use nook_resources::open_models::FilePlace;
-
-/// Positions for which a guest's cache is counted when it is decided how many layers fit.
-const TYPICAL_POSITIONS: u32 = 4096;
 
 /// A model as it is lent: which file, and which of its layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,18 +31,19 @@ pub(crate) struct LendingLimits {
     pub streams: u32,
 }
 
-/// What of `entry` is lent: the layers that the owner chose, else all that fit, placed where
-/// others `asked` for them, then where the fewest `others` offer some.
+/// What of the layers `here` of `entry` is lent: those that the owner chose, else all that fit,
+/// placed where others `asked` for them, then where the fewest `others` offer some.
 pub(crate) fn lent_of(
-    entry: &Entry,
+    (entry, here): (&Entry, LayerRange),
     limits: LendingLimits,
     others: &[LayerRange],
     asked: &[LayerRange],
 ) -> Option<Lent> {
-    let all = LayerRange::all(entry.layers());
+    // What is asked for and still on its way moves nothing yet.
+    let asked: Vec<LayerRange> = asked.iter().map(|range| here.intersection(*range)).collect();
     let layers = match limits.chosen {
-        Some(chosen) => all.intersection(chosen),
-        None => window(all, layers_that_fit(entry, limits), others, asked),
+        Some(chosen) => here.intersection(chosen),
+        None => window(here, layers_that_fit(entry, limits), others, &asked),
     };
     (!layers.is_empty()).then(|| Lent {
         model: entry.digest(),
@@ -56,7 +55,7 @@ pub(crate) fn lent_of(
 
 /// How many layers fit into the limit with the caches of all streams.
 fn layers_that_fit(entry: &Entry, limits: LendingLimits) -> u32 {
-    let positions = entry.file.shape().context_length.min(TYPICAL_POSITIONS);
+    let positions = entry.file.shape().context_length.min(GUEST_POSITIONS_TYPICAL);
     let one = |layer| {
         let range = LayerRange::with_len(layer, 1);
         let caches = entry.file.cache_bytes(range, positions).saturating_mul(limits.streams.into());
@@ -80,6 +79,15 @@ fn window(all: LayerRange, len: u32, others: &[LayerRange], asked: &[LayerRange]
         }
         _ => most_needed(all, len, others, asked),
     }
+}
+
+/// Which stretch of the layers that are here is lent, where not all are: one with everything that
+/// was `asked` for, else the longest.
+pub(crate) fn stretch(here: &[LayerRange], asked: &[LayerRange]) -> Option<LayerRange> {
+    let with_all =
+        hull(asked).and_then(|hull| here.iter().find(|stretch| stretch.contains(hull))).copied();
+    // Of equals the first.
+    with_all.or_else(|| here.iter().rev().max_by_key(|stretch| stretch.len()).copied())
 }
 
 /// From the first layer of any to the last.
@@ -130,6 +138,15 @@ mod tests {
         let asked = [range(0, 4), range(8, 12)];
         assert_eq!(window(all, 4, &[range(0, 6)], &asked), range(8, 12));
         assert_eq!(window(all, 4, &[range(8, 16)], &asked), range(0, 4));
+    }
+
+    #[test]
+    fn of_layers_with_gaps_the_stretch_is_lent_that_was_asked_for() {
+        let here = [range(1, 3), range(5, 9), range(10, 14)];
+        assert_eq!(stretch(&here, &[]), Some(range(5, 9)));
+        assert_eq!(stretch(&here, &[range(1, 2)]), Some(range(1, 3)));
+        assert_eq!(stretch(&here, &[range(1, 2), range(6, 7)]), Some(range(5, 9)));
+        assert_eq!(stretch(&[], &[range(1, 2)]), None);
     }
 
     #[test]

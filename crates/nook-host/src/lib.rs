@@ -33,7 +33,7 @@ mod terms;
 mod tools;
 mod usage;
 
-pub use self::events::{Guests, HostEffect, HostEvent, OwnSpeed, Surroundings};
+pub use self::events::{Fetched, Guests, HostEffect, HostEvent, OwnSpeed, Surroundings};
 pub use self::giving::Giving;
 pub use self::lent::Lent;
 pub use self::machine::{Host, worker_limits};

@@ -7,6 +7,7 @@
 //! that its call ends.
 
 mod calls;
+mod fetching;
 mod offers;
 mod placement;
 mod sharing;
@@ -26,6 +27,7 @@ use nook_wire::{Have, Message};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use self::fetching::Fetches;
 pub use self::upkeep::worker_limits;
 use super::events::{HostEffect, HostEvent, HostTask, Surroundings};
 use super::leases::Leases;
@@ -61,6 +63,7 @@ pub struct Host<C = Call<Message>> {
     advert_waits: bool,
     /// Layers that other devices asked this one to hold.
     leases: Leases,
+    fetches: Fetches,
     /// What the workers hold.
     residency: Residency,
     pause: Pause,
@@ -107,6 +110,7 @@ impl<C> Host<C> {
             advertised_at: None,
             advert_waits: false,
             leases: Leases::default(),
+            fetches: Fetches::default(),
             residency: Residency::default(),
             pause: Pause::default(),
             ledger: Ledger::new(lent_days),
@@ -138,6 +142,9 @@ impl<C> Host<C> {
             }
             HostEvent::NextHost { peer, answer } => self.next_host(peer, answer, context),
             HostEvent::Place { peer, wish } => self.place(peer, wish, context),
+            HostEvent::Fetched { model, layers, outcome } => {
+                self.fetched((model, layers), outcome, context);
+            }
             HostEvent::DropKept { peer, kept } => self.push(HostEffect::DropKept(peer, kept)),
             HostEvent::StreamChanged => self.stream_changed(context),
             HostEvent::AdvertDue => self.advert_due(context),
@@ -157,6 +164,7 @@ impl<C> Host<C> {
             HostEvent::Leave => self.leave(),
             HostEvent::Left => self.close_ledger(context),
         }
+        self.settle_fetches(context);
         std::mem::take(&mut self.effects)
     }
 

@@ -56,6 +56,11 @@ impl Residency {
         parts.fold(none, |best, part| if part.len() > best.len() { part } else { best })
     }
 
+    /// Whether a worker of `model` runs, and holds its file open.
+    pub(crate) fn runs(&self, model: ModelDigest) -> bool {
+        self.models.contains_key(&model)
+    }
+
     /// Whether a conversation is held by the worker of `model`, and one of another device.
     pub(crate) fn conversations(&self, model: ModelDigest) -> (bool, bool) {
         let status = self.models.get(&model);

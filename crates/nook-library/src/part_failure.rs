@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use nook_base::ErrorCode;
 use nook_fetch::FetchError;
 
 /// Layers that are not here. What came stays unless it was forgotten, and is not taken again.
@@ -70,6 +71,29 @@ pub enum PartFailure {
     /// A task of this program was lost.
     #[error("taking the layers was interrupted inside this program")]
     Lost,
+}
+
+impl PartFailure {
+    /// What another device is told that asked for the layers. The words stay here: they may name
+    /// files and other devices.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::DiskFull => ErrorCode::DiskFull,
+            Self::CapReached { .. } => ErrorCode::FetchLimit,
+            Self::Unusable { .. } => ErrorCode::BadModel,
+            Self::NoSuchLayers { .. } => ErrorCode::BadRequest,
+            Self::TooMany => ErrorCode::Busy,
+            Self::Disk { .. }
+            | Self::NoHolder
+            | Self::GaveUp { .. }
+            | Self::WrongBytes { .. }
+            | Self::FolderAway
+            | Self::Stopped
+            | Self::Busy
+            | Self::Lost => ErrorCode::FetchFailed,
+        }
+    }
 }
 
 impl From<FetchError> for PartFailure {

@@ -300,6 +300,14 @@ impl PartsBudget {
         Ok(())
     }
 
+    /// Bytes that are left beside the models that `is_needed` names.
+    pub(crate) fn room(&self, is_needed: impl Fn(&ModelDigest) -> bool) -> u64 {
+        let state = self.state();
+        let needed = state.held.iter().filter(|(model, _)| is_needed(model));
+        let needed = needed.fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        state.most.saturating_sub(needed)
+    }
+
     fn state(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use nook_base::{ModelDigest, ModelPart, PeerId};
 use nook_fetch::{Folder, Progress, Seats};
+use nook_resources::catalogue::{Entry, PartialEntry};
+use nook_resources::open_models::{FilePlace, Listed};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -54,6 +56,11 @@ pub enum PartNotice {
         /// Why.
         why: PartFailure,
     },
+    /// Nothing of the model is here any more.
+    Gone {
+        /// The model.
+        model: ModelDigest,
+    },
 }
 
 /// The partial models of this device.
@@ -62,6 +69,8 @@ pub(crate) struct Parts {
     pub(crate) folder: Folder,
     /// What is here, as of the last end of a job or look at the folder.
     pub(crate) known: BTreeMap<ModelDigest, PartialModel>,
+    /// The same, for whoever lends it.
+    entries: Vec<PartialEntry>,
     /// What waits, in the order in which it was asked for.
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) under_way: BTreeMap<ModelDigest, UnderWay>,
@@ -107,6 +116,7 @@ impl Parts {
         let mut parts = Self {
             folder,
             known: BTreeMap::new(),
+            entries: Vec::new(),
             waiting: Vec::new(),
             under_way: BTreeMap::new(),
             needed: BTreeSet::new(),
@@ -132,13 +142,29 @@ impl Parts {
     /// This is here now.
     pub(crate) fn note(&mut self, partial: PartialModel) {
         self.budget.set(partial.model, partial.bytes);
+        let entry = entry_of(&partial);
+        self.entries.retain(|known| known.entry.digest() != partial.model);
+        self.entries.push(entry);
         self.known.insert(partial.model, partial);
     }
 
-    /// Nothing of `model` is here any more.
-    pub(crate) fn drop_known(&mut self, model: ModelDigest) {
+    /// Nothing of `model` is here any more; whether something was.
+    pub(crate) fn drop_known(&mut self, model: ModelDigest) -> bool {
         self.budget.forget(model);
-        self.known.remove(&model);
+        self.entries.retain(|known| known.entry.digest() != model);
+        self.known.remove(&model).is_some()
+    }
+
+    /// What is here, with the layers as of the last end of a job or look at the folder.
+    pub(crate) fn entries(&self) -> &[PartialEntry] {
+        &self.entries
+    }
+
+    /// Bytes that layers of models could still take, those freed first that nobody needs.
+    pub(crate) fn room(&self) -> u64 {
+        let is_needed =
+            |model: &ModelDigest| self.needed.contains(model) || self.under_way.contains_key(model);
+        self.budget.room(is_needed)
     }
 
     /// Whether something waits. Nobody says when a job gives its permit back, because every device
@@ -174,5 +200,23 @@ impl Parts {
         let mut free: Vec<_> = self.known.values().filter(is_free).collect();
         free.sort_by_key(|partial| (partial.used, partial.model));
         free
+    }
+}
+
+fn entry_of(partial: &PartialModel) -> PartialEntry {
+    let name = match partial.file.name() {
+        "" => partial.model.short(),
+        name => name.to_owned(),
+    };
+    let path = FilePlace::new(partial.path.clone());
+    PartialEntry {
+        entry: Entry {
+            listed: Listed { name, digest: partial.model, path },
+            file: partial.file.clone(),
+            built_in: false,
+            added: 0,
+            owned: true,
+        },
+        layers: partial.file.layers_present(),
     }
 }

@@ -451,7 +451,8 @@ impl Devices {
     }
 
     fn on_advert(&mut self, peer: PeerId, advert: Advert, around: &Surroundings<'_>) {
-        let offer = |advert: &Advert| (advert.shards.clone(), advert.memory_free_bytes);
+        let offer =
+            |advert: &Advert| (advert.shards.clone(), advert.memory_free_bytes, advert.fetch_bytes);
         let before = self.heard.get(&peer).map(|heard| offer(&heard.advert));
         if before != Some(offer(&advert)) {
             self.push(DeviceEffect::Requester(Event::OffersChanged));

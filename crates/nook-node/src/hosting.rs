@@ -1,6 +1,6 @@
 //! The lending side in the node: what it is told, and what the node does for it.
 
-use nook_base::{Sensitive, clock};
+use nook_base::{ModelPart, Sensitive, clock};
 
 use crate::preferences::not_changed;
 use crate::state::State;
@@ -8,6 +8,7 @@ use crate::status_line::pause_words;
 use nook_api::views::{PauseReason, PauseView};
 use nook_api::{NodeError, PauseFor, Sharing};
 use nook_host::{Guests, HostEffect, HostEvent, Surroundings};
+use nook_library::{LibraryEvent, PartWish};
 use nook_requester::Event;
 
 const SHARING_KEY: &str = "distributed_inference.host.serve_shards";
@@ -40,6 +41,7 @@ impl State {
             memory_total: nook_resources::memory::memory_total(),
             gate: self.devices.gate(),
             models: self.library.entries(),
+            partial: &self.library,
             heard: self.devices.heard(),
             estimates: self.requester.estimates(),
             linked: &linked,
@@ -73,6 +75,12 @@ impl State {
                 }
             }
             HostEffect::DropKept(peer, kept) => self.workers.drop_kept(Some(peer), kept),
+            HostEffect::Fetch { model, name, layers, from } => {
+                let (part, holders) = (ModelPart::inner(layers), [from].into());
+                self.tell_library(LibraryEvent::TakePart(PartWish { model, name, part, holders }));
+            }
+            HostEffect::StopFetching(model) => self.tell_library(LibraryEvent::StopPart(model)),
+            HostEffect::Needed(models) => self.tell_library(LibraryEvent::PartsNeeded(models)),
             HostEffect::WakeUp => self.wake_up(),
             HostEffect::Run(task) => self.host_runner.run(task),
         }

@@ -3,8 +3,10 @@
 
 use nook_api::NodeError;
 use nook_base::{PeerId, clock};
-use nook_host::HostEvent;
-use nook_library::{Answered, Giver, LibraryEffect, LibraryEvent, Surroundings};
+use nook_host::{Fetched, HostEvent};
+use nook_library::{
+    Answered, Giver, LibraryEffect, LibraryEvent, PartFailure, PartNotice, Surroundings,
+};
 use nook_requester::Event;
 use nook_resources::catalogue::Entry;
 use nook_trust::purpose::CopyModels;
@@ -55,10 +57,15 @@ impl State {
                 self.tell_library(LibraryEvent::FolderChosen(chosen));
             }
             LibraryEffect::Answer(answered) => self.answer_for_library(answered),
-            // Placement does not ask for layers yet, so nobody waits to hear of them.
-            LibraryEffect::Part(notice) => tracing::debug!(?notice, "layers of a model"),
+            LibraryEffect::Part(notice) => self.tell_host(fetched(notice)),
             LibraryEffect::Run(job) => self.library_runner.run(job),
         }
+    }
+
+    /// Tells the library how much disk space the owner gives to layers that are fetched.
+    pub(crate) fn cap_fetched_layers(&mut self) {
+        let bytes = self.settings.settings().host.fetched_bytes();
+        self.tell_library(LibraryEvent::PartsCap(bytes));
     }
 
     /// Answers a front end, which may wait no more.
@@ -93,4 +100,18 @@ impl State {
         let basis = Basis::of(&self.book.borrow(), &self.library, self.settings.settings());
         self.fits.update(basis, &self.library);
     }
+}
+
+/// What became of layers, for the lending side.
+fn fetched(notice: PartNotice) -> HostEvent {
+    let (model, part, outcome) = match notice {
+        PartNotice::Present { model, part, .. } => (model, part, Fetched::Present),
+        PartNotice::Failed { model, part, why: PartFailure::Stopped } => {
+            (model, part, Fetched::Stopped)
+        }
+        PartNotice::Failed { model, part, why } => (model, part, Fetched::Failed(why.code())),
+        // It is offered no more.
+        PartNotice::Gone { .. } => return HostEvent::ModelsChanged,
+    };
+    HostEvent::Fetched { model, layers: part.layers, outcome }
 }

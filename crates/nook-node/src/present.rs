@@ -19,6 +19,7 @@ use nook_api::views::{
     DeviceView, GuestView, HouseholdView, LendView, MeView, MeasuredView, PipelineView,
     SharingState, SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
 };
+use nook_resources::catalogue;
 
 impl State {
     /// Publishes the view if anything in it changed.
@@ -181,6 +182,7 @@ impl State {
             asks_help: peer.help == HelpAnswer::Open && peer.level == TrustLevel::Guest,
             only_helped: peer.help == HelpAnswer::OnlyThis,
             their_terms: self.devices.their_terms(peer.id),
+            fetched_percent: self.requester.fetching(peer.id, clock::now()),
             lends,
         }
     }
@@ -240,18 +242,29 @@ impl State {
         advert: Option<&nook_wire::Advert>,
     ) -> Option<Unused> {
         let here = |lend: &LendView| {
-            self.library.entries().iter().any(|entry| entry.listed.name == lend.model)
+            catalogue::in_use(self.library.entries()).any(|entry| entry.listed.name == lend.model)
         };
         let offered = match advert {
             None => Offered::Nothing,
-            Some(_) if !lends.iter().any(here) => Offered::OtherModels,
+            Some(_) if self.requester.fetching(peer.id, clock::now()).is_some() => {
+                Offered::Fetching
+            }
+            Some(advert) if !lends.iter().any(here) => match self.requester.not_fetched(peer.id) {
+                Some(code) => Offered::NotFetched(code),
+                None if advert.fetch_bytes > 0 => Offered::Lacking,
+                None => Offered::OtherModels,
+            },
             Some(advert) if advert.streams_free == 0 => Offered::Full,
             Some(_) => Offered::Layers,
         };
         match self.devices.unused(peer, offered) {
             None => self.left_out_because(peer),
             Some(reason) => {
-                let sentence = unused_sentence(reason).to_owned();
+                let percent = self.requester.fetching(peer.id, clock::now());
+                let sentence = match percent.filter(|_| reason == UnusedReason::Fetching) {
+                    Some(percent) => format!("It is getting its part of your model: {percent} %."),
+                    None => unused_sentence(reason).to_owned(),
+                };
                 Some(Unused { reason, sentence, left_out: None })
             }
         }
@@ -299,7 +312,25 @@ fn unused_sentence(reason: UnusedReason) -> &'static str {
             "Sharing pauses there: on battery, in a full-screen game, or because its owner said so."
         }
         UnusedReason::NotSharing => "It shares nothing with this device now.",
-        UnusedReason::NoModel => "It holds none of the models that are on this device.",
+        UnusedReason::NoModel => {
+            "It has none of the models that this device uses, and may fetch none: allow that there, \
+             under Sharing."
+        }
+        UnusedReason::LacksLayers => {
+            "It has no part of your model yet. It gets one by itself as soon as that is of use."
+        }
+        UnusedReason::Fetching => "It is getting its part of your model.",
+        UnusedReason::DiskFull => {
+            "Its disk has no room for its part of your model. Make some there."
+        }
+        UnusedReason::FetchLimit => {
+            "It may not fetch its part of your model, or no more of it. Allow it there, under \
+             Sharing."
+        }
+        UnusedReason::FetchFailed => {
+            "It could not get its part of your model. It is tried again; this computer must let it \
+             copy models."
+        }
         UnusedReason::Busy => "All its streams are taken.",
         UnusedReason::LeftOut => "The last reply did without it.",
     }
@@ -330,6 +361,7 @@ fn seen_view(tag: &Tag, seen: &Seen) -> DeviceView {
         asks_help: false,
         only_helped: false,
         their_terms: None,
+        fetched_percent: None,
     }
 }
 

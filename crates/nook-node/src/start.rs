@@ -269,7 +269,8 @@ fn assemble(
     let book = watch::channel(Arc::new(AdvertBook::default())).0;
     let shared = Shared { links: links.clone(), workers: workers.clone(), book: book.subscribe() };
     let ledger = LentDaysFile::of(&home);
-    let (sides, side_inboxes) = start_sides(shared, (me.id, signer), ledger, read.traffic, tasks);
+    let giving = Giving::new(read.traffic).keeping_manifests_in(library.manifests_folder());
+    let (sides, side_inboxes) = start_sides(shared, (me.id, signer), ledger, giving, tasks);
     let (library_events, library_inbox) = mpsc::channel(EVENTS_MAX);
     let library_runner =
         LibraryRunner::new(home.clone(), workers.clone(), library_events, tasks.clone());
@@ -347,7 +348,7 @@ fn start_sides(
     shared: Shared,
     (me, key): (PeerId, Arc<DeviceKey>),
     ledger: LentDaysFile,
-    traffic: Traffic,
+    giving: Giving,
     tasks: &Tasks,
 ) -> (Sides, SideInboxes) {
     let Shared { links, workers, book } = shared;
@@ -356,7 +357,6 @@ fn start_sides(
     let (left, left_inbox) = mpsc::channel(LEFT_MAX);
     let open_models = OpenModelCache::new(left);
     let requester = Requester::new(open_models.clone(), clock::now());
-    let giving = Giving::new(traffic);
     let tools = Tools {
         open_models: open_models.clone(),
         me,
@@ -378,6 +378,7 @@ fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighti
     state.ask(Event::Measured(measured));
     let sightings = start_finder(state);
     state.tell_devices(DeviceEvent::SettingsChanged);
+    state.cap_fetched_layers();
     state.tell_host(HostEvent::SharingSet);
     state.host_runner.watch_for_sleep();
     state.look_at_fits();

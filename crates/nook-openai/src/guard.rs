@@ -167,7 +167,7 @@ async fn check_key(port: &Port, headers: &HeaderMap) -> Result<Option<String>, A
         .map(|(_, key)| key.trim());
     let Some(sent) = sent else {
         return Err(ApiError::unauthorized(
-            "An API key is needed: `nook key` prints it, Settings shows it.",
+            "An API key is needed: `nook key` prints it, the page Port of the window shows it.",
         ));
     };
     match port.house.port_key_holder(sent) {

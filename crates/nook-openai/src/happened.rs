@@ -4,7 +4,7 @@
 //! told as objects instead, and each answer says at its end who computed it. Names of devices and times,
 //! nothing of what was said.
 
-use nook_api::views::{FailoverView, LegView, ReplySummary, ShardState};
+use nook_api::views::{FailoverView, LegView, PredictionView, ReplySummary, ShardState};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -49,6 +49,11 @@ pub(crate) struct Computed {
     /// From asking to the first token, in milliseconds.
     pub(crate) first_token_ms: f64,
     pub(crate) tokens_per_second: f64,
+    /// What was predicted before it began, in tokens per second: on the asking device alone; null where it
+    /// cannot make the reply alone, or nothing was predicted.
+    pub(crate) predicted_alone: Option<f64>,
+    /// The same with other devices, whether they were used or not; null where none could help.
+    pub(crate) predicted_together: Option<f64>,
 }
 
 /// What one device computed.
@@ -95,11 +100,15 @@ impl From<FailoverView> for HandOver {
 impl From<&ReplySummary> for Computed {
     fn from(summary: &ReplySummary) -> Self {
         let part = |leg: &LegView| Part { device: leg.device.clone(), layers: leg.layers };
+        let speed = |prediction: PredictionView| prediction.tokens_per_second;
+        let predicted = summary.predicted;
         Self {
             route: summary.route.legs.iter().map(part).collect(),
             failovers: summary.failovers.iter().cloned().map(HandOver::from).collect(),
             first_token_ms: summary.first_token_ms,
             tokens_per_second: summary.tokens_per_second,
+            predicted_alone: predicted.and_then(|it| it.alone).map(speed),
+            predicted_together: predicted.and_then(|it| it.together).map(speed),
         }
     }
 }

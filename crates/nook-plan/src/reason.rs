@@ -21,6 +21,8 @@ pub enum Out {
     Leaving,
     /// It holds another file under this model's name, or none.
     OtherFile,
+    /// It has no layer of this model yet, and would fetch some that it is asked to hold.
+    LacksLayers,
     /// It refused this very thing, and nothing has changed since.
     Refused,
     /// It failed lately and is left out for a while.
@@ -96,6 +98,9 @@ impl Out {
             Self::NotAllowed => "Its trust level does not allow it to help.",
             Self::Leaving => "It is pausing or leaving.",
             Self::OtherFile => "It does not have this model's exact file.",
+            Self::LacksLayers => {
+                "It has no part of this model yet; it gets one by itself when that is of use."
+            }
             Self::Refused => "It refused, and nothing has changed there since.",
             Self::FailedLately => "It failed a moment ago and is left alone for a while.",
             Self::ComputesWrongly => "It computes the model otherwise than this device does.",

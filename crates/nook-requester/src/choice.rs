@@ -20,8 +20,8 @@ use nook_model::ModelFile;
 use nook_plan::{
     Because, BytesPerSecond, Cached, Decision, Device, Ends, EndsHeld, Execution, Figure, LeftOut,
     Line, ModelCosts, NarrowRows, NoPlan, OffloadPolicy, Out, Owner, Place, Prediction, Request,
-    Route, Rows, Segment, Situation, Speed, Standing, Topology, greedy_cover, plan, plan_with_rows,
-    rows_on,
+    Route, Rows, Segment, Shape, Situation, Speed, Standing, Topology, greedy_cover, plan,
+    plan_with_rows, rows_on,
 };
 use nook_store::{ActivationChoice, Pooling, SplitChoice};
 use nook_wire::ShardAdvert;
@@ -31,6 +31,7 @@ use nook_api::Reach;
 use nook_api::views::{DecisionView, LeftOutView, PooledView, PredictionView};
 use nook_resources::adverts::AdvertBook;
 use nook_resources::estimates::{Facts, Known};
+use nook_resources::memory::memory_free_beside;
 
 /// Length that a reply is expected to have where its limit is longer: what prefill and loading are
 /// weighed against.
@@ -132,6 +133,10 @@ impl Question {
         if self.reach == Reach::ThisDevice {
             return alone("This reply was to stay on this computer.", None);
         }
+        if let Some(why) = self.undivided() {
+            let (planned, _) = self.plan(told, book, now, OffloadPolicy::Refused);
+            return alone(&why, Some(planned));
+        }
         let (planned, rows) = self.plan(told, book, now, OffloadPolicy::Refused);
         let wants_plan = self.pooling == Pooling::WhenFaster;
         if wants_plan && let Ok(decision) = &planned {
@@ -166,6 +171,25 @@ impl Question {
         }
     }
 
+    /// Why nothing of this model is left for other devices, where the layers that stay here are all
+    /// of it.
+    fn undivided(&self) -> Option<String> {
+        let Ends { prefix, suffix, .. } = self.ends;
+        let layers = self.file.shape().layers;
+        let topology = Topology::or_alone(layers, prefix, suffix).ok()?;
+        if !topology.is_alone() {
+            return None;
+        }
+        if layers <= 2 {
+            return Some(format!("The model has {layers} layers, too few to be divided."));
+        }
+        Some(format!(
+            "This computer keeps the first {prefix} and the last {suffix} layers, and the model has \
+             {layers}: none is left for other devices. Lower local_prefix_layers or \
+             local_suffix_layers."
+        ))
+    }
+
     /// What the planner says, and how rows travel then.
     fn plan(
         &self,
@@ -198,6 +222,14 @@ impl Question {
         let situation =
             Situation { model: &model, request: &request, here: &here, others: &others };
         question(&situation, narrow.as_ref())
+    }
+
+    /// Bytes that this device's worker could still take, which has the layers `held` in memory. Asks
+    /// the system, and may wait for it.
+    pub(crate) fn memory_free(&self, held: &[LayerRange]) -> u64 {
+        let weights = |layers: &LayerRange| self.file.weight_bytes(&ModelPart::inner(*layers));
+        let held = held.iter().map(weights).fold(0, u64::saturating_add);
+        memory_free_beside(held)
     }
 
     fn request(&self, told: &Encoded) -> Request {
@@ -237,9 +269,6 @@ impl Question {
         let (prefix, suffix) = (self.ends.prefix, self.ends.suffix);
         let topology = Topology::or_alone(layers, prefix, suffix)
             .map_err(|error| format!("This device computes alone: {error}."))?;
-        if topology.is_alone() {
-            return Err("The model is too small to be divided.".to_owned());
-        }
         let offers = book.offers(self.model, now);
         if offers.is_empty() {
             return Err("No other device offers layers of this model.".to_owned());
@@ -312,6 +341,9 @@ impl Question {
             _ if book.barred.contains(&peer) => Standing::Out(Out::NotAllowed),
             None => Standing::Out(Out::Absent),
             Some(advert) if !advert.sharing => Standing::Out(Out::NotSharing),
+            Some(advert) if shards.is_empty() && advert.fetch_bytes > 0 => {
+                Standing::Out(Out::LacksLayers)
+            }
             Some(_) if shards.is_empty() => Standing::Out(Out::OtherFile),
             Some(_) if book.wrong.contains(&(peer, self.model)) => {
                 Standing::Out(Out::ComputesWrongly)
@@ -428,11 +460,16 @@ impl Choice {
         let chosen = self.segments();
         let used: BTreeSet<Place> = chosen.iter().map(|segment| segment.place).collect();
         let left_out = left_out.iter().filter(|out| !used.contains(&Place::Peer(out.peer)));
+        let shape = match &self.whole {
+            Some(whole) => Shape::OffloadPolicy { peer: whole.peer },
+            None => Shape::of(&self.route),
+        };
         DecisionView {
             model: model.to_owned(),
             prompt_tokens,
             because: self.because.clone(),
             route: route(&chosen),
+            topology: shape.to_string(),
             alone: alone.and_then(|alone| alone.as_ref().ok().map(prediction)),
             alone_impossible: impossible,
             pooled,

@@ -8,6 +8,7 @@ mod forgetting;
 mod keeping;
 pub(crate) mod placement;
 pub(crate) mod probing;
+mod readiness;
 pub(crate) mod records;
 pub(crate) mod replies;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use tokio::sync::oneshot;
 use self::keeping::Keeping;
 use self::placement::{PlacementLook, Wishes};
 use self::probing::{Probed, Probing, Round};
+use self::readiness::Readiness;
 use self::records::{Note, Records};
 use self::replies::{ReplyJob, Waiting};
 use crate::choice::outlook::Outlook;
@@ -237,6 +239,7 @@ pub struct Requester {
     /// The last reply and what was decided for it.
     last_decision: Option<(u64, DecisionView)>,
     probing: Probing,
+    readiness: Readiness,
     /// Layers that this device asks others to hold.
     wishes: Wishes,
     /// What each device of the same person would run whole for this one; at most one entry for each
@@ -261,6 +264,7 @@ impl Requester {
             estimates: Estimates::default(),
             last_decision: None,
             probing: Probing::default(),
+            readiness: Readiness::default(),
             wishes: Wishes::default(),
             whole_offers: BTreeMap::new(),
             open_models,
@@ -344,6 +348,7 @@ impl Requester {
         }
         // A reply whose task was lost tells nobody; whoever waits behind it begins here.
         effects.extend(self.reply_ended(around));
+        self.look_for_helpers(around);
         effects.extend(self.probe_if_idle(around));
         effects.extend(self.look_at_placement(around));
         effects.extend(self.keep_if_due(around));

@@ -26,7 +26,6 @@ use nook_api::{
     Answer, EmbedRequest, Embedded, GenerateRequest, NodeError, REPLY_EVENTS_MAX, Reply, ReplyPiece,
 };
 use nook_resources::adverts::AdvertBook;
-use nook_resources::memory::memory_free;
 use nook_resources::open_models::{Listed, OpenModel, OpenModelCache};
 use nook_resources::workers::Workers;
 
@@ -139,7 +138,7 @@ impl Runner {
             // where they are made.
             question.whole = OffloadPolicy::Refused;
         }
-        let sink = ReplySink {
+        let mut sink = ReplySink {
             number: rand::random(),
             model: model.listed.digest,
             me: question.me.clone(),
@@ -150,9 +149,10 @@ impl Runner {
             last: None,
             tokens: 0,
             failovers: Vec::new(),
+            predicted: None,
             notes: self.events.clone(),
         };
-        let way = self.choose(question, &model, &ready, &sink).await?;
+        let way = self.choose(question, &model, &ready, &mut sink).await?;
         Some(GenerationSetup {
             model,
             whole: way.whole,
@@ -181,7 +181,7 @@ impl Runner {
         question: Question,
         model: &OpenModel,
         ready: &Ready,
-        sink: &ReplySink,
+        sink: &mut ReplySink,
     ) -> Option<Way> {
         let told = Encoded {
             prompt: u32::try_from(ready.ids.len()).unwrap_or(u32::MAX),
@@ -194,7 +194,8 @@ impl Runner {
         let book = self.book.borrow().clone();
         // Sizing a large model looks at thousands of names, and the system is asked for its memory.
         let choosing = tokio::task::spawn_blocking(move || {
-            let told = Encoded { memory_free: memory_free(), ..told };
+            let memory_free = question.memory_free(&told.held);
+            let told = Encoded { memory_free, ..told };
             (question.choose(&told, &book, clock::now()), told)
         });
         let (choice, told) = choosing.await.ok()?;
@@ -251,7 +252,8 @@ impl Runner {
             let held = workers.held(model).await;
             // A search over many devices takes milliseconds: not on the runtime.
             let outlook = tokio::task::spawn_blocking(move || {
-                let told = Encoded::usual(held, memory_free());
+                let memory_free = look.question.memory_free(&held);
+                let told = Encoded::usual(held, memory_free);
                 look.question.outlook(&told, &book, &look.movable, clock::now())
             });
             let outlook = outlook.await.ok().map(Box::new);

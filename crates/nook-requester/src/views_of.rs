@@ -15,6 +15,7 @@ pub(crate) fn why_left_out(why: Why) -> WhyLeftOut {
             Out::NotAllowed => WhyLeftOut::NotAllowed,
             Out::Leaving => WhyLeftOut::Leaving,
             Out::OtherFile => WhyLeftOut::OtherFile,
+            Out::LacksLayers => WhyLeftOut::LacksLayers,
             Out::Refused => WhyLeftOut::Refused,
             Out::FailedLately => WhyLeftOut::FailedLately,
             Out::ComputesWrongly => WhyLeftOut::ComputesWrongly,

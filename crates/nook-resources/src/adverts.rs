@@ -172,6 +172,7 @@ mod tests {
             streams_free: 2,
             queue_depth: 1,
             memory_free_bytes: 0,
+            fetch_bytes: 0,
         };
         let heard = [(
             PeerId([7; 32]),

@@ -1,7 +1,8 @@
 //! The models of this device as the house sees them: what the library lists, with each header read.
 
-use nook_base::ModelDigest;
+use nook_base::{LayerRange, ModelDigest};
 use nook_model::ModelFile;
+use nook_wire::HaveModel;
 
 use crate::open_models::Listed;
 use nook_api::views::{FitView, ModelView};
@@ -19,6 +20,52 @@ pub struct Entry {
     pub added: u64,
     /// Whether the file is deleted with its entry.
     pub owned: bool,
+}
+
+/// A model of which only some layers are here.
+#[derive(Debug, Clone)]
+pub struct PartialEntry {
+    /// The model. Its name is for people; it is in no list.
+    pub entry: Entry,
+    /// The layers that are here: ranges in order that do not touch.
+    pub layers: Vec<LayerRange>,
+}
+
+impl PartialEntry {
+    /// Whether all of `layers` are here.
+    pub fn has(&self, layers: LayerRange) -> bool {
+        self.layers.iter().any(|here| here.contains(layers))
+    }
+}
+
+/// What a device has of models beside the whole ones, and could still get: the library, as the
+/// lending side sees it.
+pub trait PartialModels: std::fmt::Debug {
+    /// Models of which only some layers are here.
+    fn entries(&self) -> &[PartialEntry];
+
+    /// Bytes that layers could still take on the disk.
+    fn room(&self) -> u64;
+
+    /// What a device of the household that may be copied from says of `model`. The figures are its
+    /// claim.
+    fn given(&self, model: ModelDigest) -> Option<HaveModel>;
+
+    /// How much has come of the layers of `model` that are on their way, 0 to 100.
+    fn percent(&self, model: ModelDigest) -> u8;
+}
+
+/// The models that this device uses: those that were added, else those that the program brings
+/// along.
+pub fn in_use(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
+    let only_built_in = entries.iter().all(|entry| entry.built_in);
+    entries.iter().filter(move |entry| only_built_in || !entry.built_in)
+}
+
+/// The model that answers where nobody has chosen one, in every front end: the newest that was
+/// added, else one that the program brings along.
+pub fn usual(entries: &[Entry]) -> Option<&Entry> {
+    entries.iter().max_by_key(|entry| (!entry.built_in, entry.added))
 }
 
 impl Entry {

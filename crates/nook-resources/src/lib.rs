@@ -6,6 +6,7 @@
 
 pub mod adverts;
 pub mod catalogue;
+mod crashes;
 pub mod estimates;
 pub mod memory;
 pub mod offload_ids;

@@ -2,12 +2,37 @@
 
 use std::sync::OnceLock;
 
-/// Bytes that programs could still take without swapping. Where the system does not say,
-/// everything: this device's own model is never refused for a figure that nobody has.
+/// What a worker takes besides weights and the caches of the reply that is planned, in bytes, where
+/// the system limits each process: its threads, and what it keeps of earlier conversations.
+const WORKER_OWN_BYTES: u64 = 96 << 20;
+
+/// Bytes that a worker could still take without swapping: what programs could, and no more than the
+/// system lets one process have. Where the system does not say, everything: this device's own model
+/// is never refused for a figure that nobody has.
 pub fn memory_free() -> u64 {
+    memory_free_beside(0)
+}
+
+/// The same for a worker that has `held` bytes of weights in memory.
+pub fn memory_free_beside(held: u64) -> u64 {
     let Ok(mut system) = sysinfo::System::new() else { return u64::MAX };
     system.refresh_memory();
-    system.available_memory()
+    let taken = held.saturating_add(WORKER_OWN_BYTES);
+    let limit = data_limit().map(|bytes| bytes.saturating_sub(taken));
+    system.available_memory().min(limit.unwrap_or(u64::MAX))
+}
+
+/// What the system lets each process of this node have for data (`ulimit -d`, `LimitDATA` of a
+/// service); absent where it sets no limit, or is not Linux.
+fn data_limit() -> Option<u64> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    soft_limit(&limits, "Max data size")
+}
+
+/// The soft limit called `name` in what Linux says of a process (proc_pid_limits(5)).
+fn soft_limit(limits: &str, name: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// All memory of this device, in bytes, asked of the system once.
@@ -18,4 +43,19 @@ pub fn memory_total() -> Option<u64> {
         system.refresh_memory();
         Some(system.total_memory()).filter(|bytes| *bytes > 0)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_a_process_is_read_as_linux_writes_it() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                      Max cpu time              unlimited            unlimited            seconds   \n\
+                      Max data size             134217728            unlimited            bytes     \n";
+        assert_eq!(soft_limit(limits, "Max data size"), Some(128 << 20));
+        assert_eq!(soft_limit(limits, "Max cpu time"), None, "unlimited");
+        assert_eq!(soft_limit(limits, "Max stack size"), None);
+    }
 }

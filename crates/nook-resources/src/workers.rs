@@ -2,12 +2,12 @@
 //!
 //! One task owns them. A request for a worker is answered at once when it runs; otherwise it is
 //! started and everybody who asks meanwhile waits for the same start. A worker that ends unasked is
-//! forgotten, so that the next request starts a new one; three such ends within a minute switch its
-//! model off until the node restarts, with the last words of the worker as the reason.
+//! forgotten, so that the next request starts a new one; after three such ends within a minute its
+//! model rests for a while (`crashes`), with the last words of the worker as the reason.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, clock};
@@ -15,6 +15,7 @@ use nook_shard::{Worker, WorkerCommand, WorkerEnd, WorkerLimits, WorkerStatus};
 use nook_wire::KeptHistory;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::crashes::{CRASHES_MAX, Crashes};
 use nook_api::NodeError;
 use nook_api::views::{Trouble, TroubleView, Wording};
 
@@ -24,12 +25,6 @@ const REQUESTS_MAX: usize = 64;
 /// Names of what is not to be kept any more that may wait to be passed on to a worker. One more is
 /// not: what it names goes when its time is over.
 const DROPS_MAX: usize = 256;
-
-/// Unasked ends within [`CRASH_WINDOW`] after which a model is switched off.
-const CRASHES_MAX: usize = 3;
-
-/// See [`CRASHES_MAX`].
-const CRASH_WINDOW: Duration = Duration::from_secs(60);
 
 /// Longest wait for a worker to say what it does; one that is loading says nothing.
 const STATUS_LIMIT: Duration = Duration::from_millis(300);
@@ -50,6 +45,7 @@ enum Request {
     Get { model: ModelDigest, name: String, answer: Waiter },
     Started { model: ModelDigest, outcome: Result<Worker, NodeError> },
     Ended { model: ModelDigest, pid: u32, end: WorkerEnd },
+    Rested { model: ModelDigest },
     Limit(WorkerLimits, MemoryShares),
     Free { model: ModelDigest, pid: u32, answer: oneshot::Sender<()> },
     Find { model: ModelDigest, answer: oneshot::Sender<Option<Worker>> },
@@ -91,7 +87,8 @@ struct Stable {
     requests: mpsc::Sender<Request>,
     slots: HashMap<ModelDigest, Slot>,
     names: HashMap<ModelDigest, String>,
-    crashes: HashMap<ModelDigest, VecDeque<Instant>>,
+    crashes: Crashes,
+    /// Models that rest.
     off: HashMap<ModelDigest, TroubleView>,
     problems: watch::Sender<Vec<TroubleView>>,
 }
@@ -109,7 +106,7 @@ impl Workers {
             requests: requests.clone(),
             slots: HashMap::new(),
             names: HashMap::new(),
-            crashes: HashMap::new(),
+            crashes: Crashes::default(),
             off: HashMap::new(),
             problems,
         };
@@ -215,7 +212,7 @@ impl Workers {
         }
     }
 
-    /// Models that are switched off.
+    /// Models that rest, because their workers ended again and again.
     pub fn problems(&self) -> watch::Receiver<Vec<TroubleView>> {
         self.problems.clone()
     }
@@ -228,6 +225,10 @@ impl Stable {
                 Request::Get { model, name, answer } => self.get(model, name, answer),
                 Request::Started { model, outcome } => self.started(model, outcome),
                 Request::Ended { model, pid, end } => self.ended(model, pid, &end),
+                Request::Rested { model } => {
+                    self.off.remove(&model);
+                    self.problems.send_replace(self.off.values().cloned().collect());
+                }
                 Request::Limit(limits, shares) => {
                     self.source.limits = limits;
                     self.shares = shares;
@@ -329,12 +330,10 @@ impl Stable {
     /// Forgets crashes that count no more, and names of models that neither run nor have crashed
     /// lately: models come and go.
     fn forget_old(&mut self) {
-        let now = clock::now();
         let Self { slots, crashes, off, names, .. } = self;
-        let counts = |at: &Instant| now.duration_since(*at) <= CRASH_WINDOW;
-        crashes.retain(|_, recent| recent.back().is_some_and(counts));
+        crashes.forget_old(clock::now());
         names.retain(|model, _| {
-            slots.contains_key(model) || crashes.contains_key(model) || off.contains_key(model)
+            slots.contains_key(model) || crashes.knows(*model) || off.contains_key(model)
         });
     }
 
@@ -370,24 +369,23 @@ impl Stable {
     }
 
     fn count_crash(&mut self, model: ModelDigest, reason: &str) {
-        let now = clock::now();
-        let recent = self.crashes.entry(model).or_default();
-        recent.push_back(now);
-        while recent.front().is_some_and(|at| now.duration_since(*at) > CRASH_WINDOW) {
-            recent.pop_front();
-        }
-        if recent.len() < CRASHES_MAX {
-            return;
-        }
+        let Some(rest) = self.crashes.note(model, clock::now()) else { return };
         let name = self.names.get(&model).cloned().unwrap_or_else(|| model.short());
+        let minutes = rest.as_secs().div_ceil(60);
         let words = format!(
-            "{name} is switched off until Inglenook restarts: its worker ended {CRASHES_MAX} times \
-             within a minute ({reason})."
+            "{name} is tried again in {minutes} min: its worker ended {CRASHES_MAX} times within a \
+             minute ({reason})."
         );
         tracing::error!("{words}");
         let (ends, reason) = (CRASHES_MAX as u32, reason.to_owned());
-        let trouble = Trouble::ModelSwitchedOff { model: name, ends, reason };
+        let trouble = Trouble::ModelSwitchedOff { model: name, ends, minutes, reason };
         self.off.insert(model, TroubleView::new(words, trouble));
         self.problems.send_replace(self.off.values().cloned().collect());
+        let requests = self.requests.clone();
+        self.tasks.spawn_until_cancelled("worker-rest", async move {
+            tokio::time::sleep(rest).await;
+            // A node that is leaving tries nothing again.
+            let _ = requests.send(Request::Rested { model }).await;
+        });
     }
 }

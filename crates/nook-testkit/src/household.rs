@@ -85,6 +85,12 @@ impl Household {
         &self.nodes[index]
     }
 
+    /// All nodes, in the order in which they were started.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
     /// A node, to do something to it.
     pub fn node_mut(&mut self, index: usize) -> &mut Node {
         &mut self.nodes[index]

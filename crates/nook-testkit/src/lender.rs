@@ -221,6 +221,7 @@ async fn greet(link: &Link, layers: LayerRange, desk: &Desk) {
         streams_free: 8,
         queue_depth: 0,
         memory_free_bytes: MEMORY_USUAL,
+        fetch_bytes: 0,
     };
     // A link that ends just now comes up again and is greeted again.
     let _ = link.mux().send(Message::Advert(advert)).await;

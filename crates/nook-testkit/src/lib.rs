@@ -13,6 +13,7 @@
 
 mod asking;
 mod bridge;
+pub mod commands;
 mod device;
 mod file_server;
 mod fixtures;

@@ -278,6 +278,12 @@ impl Node {
         Throttle::start(self.workers(), factor)
     }
 
+    /// The same for those that it starts from now on, too: as on a slow machine.
+    #[must_use]
+    pub fn throttle_all_workers(&self, factor: u32) -> Throttle {
+        Throttle::of_children(self.child.id(), factor)
+    }
+
     /// Asks it to leave in order, and waits for its end.
     pub async fn leave(&mut self) -> anyhow::Result<()> {
         // The node may close the door before it has answered.

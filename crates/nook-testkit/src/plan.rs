@@ -39,6 +39,15 @@ impl NodePlan {
             .with("distributed_inference.host.pause.in_full_screen", "false")
     }
 
+    /// A node as it is installed, with nothing chosen but its name. What else is set is of the test
+    /// alone: several nodes on one machine, which may run on battery.
+    #[must_use]
+    pub fn installed(name: &'static str) -> Self {
+        let mut plan = Self::new(name);
+        plan.settings.retain(|(key, _)| key != "distributed_inference.pooling");
+        plan
+    }
+
     /// The same node, offering these layers of every model once it shares: `1-2`.
     #[must_use]
     pub fn offering(self, layers: &str) -> Self {

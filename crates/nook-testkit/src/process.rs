@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use nook_api::{NodeError, NodeHandle};
+use nook_base::clock;
 
 /// Longest wait for a program that is asked to end, and for the moment when it is.
 const END_LIMIT: Duration = Duration::from_secs(60);
@@ -91,10 +92,31 @@ impl Drop for Standstill {
 /// Processes that run for a small part of the time only. Dropping it lets them go on freely.
 #[derive(Debug)]
 pub struct Throttle {
-    pids: Vec<u32>,
+    who: Throttled,
     wish: Arc<AtomicU8>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Which processes run slowly.
+#[derive(Debug, Clone)]
+enum Throttled {
+    /// These.
+    These(Vec<u32>),
+    /// All that a process has started and will start.
+    ChildrenOf(u32),
+}
+
+impl Throttled {
+    fn pids(&self) -> Vec<u32> {
+        match self {
+            Self::These(pids) => pids.clone(),
+            Self::ChildrenOf(parent) => children(*parent),
+        }
+    }
+}
+
+/// How often it is looked for new children: a look reads of every process of the machine.
+const CHILDREN_EVERY: Duration = Duration::from_millis(500);
 
 /// How throttled processes are to go on; each is looked at while they stand still.
 const SLOWLY: u8 = 0;
@@ -105,31 +127,46 @@ impl Throttle {
     /// Makes them about `factor` times slower from now on; they stand still when this returns.
     #[must_use]
     pub fn start(pids: Vec<u32>, factor: u32) -> Self {
+        Self::of(Throttled::These(pids), factor)
+    }
+
+    /// The same for all that `parent` has started and will start.
+    #[must_use]
+    pub(crate) fn of_children(parent: u32, factor: u32) -> Self {
+        Self::of(Throttled::ChildrenOf(parent), factor)
+    }
+
+    fn of(who: Throttled, factor: u32) -> Self {
         let wish = Arc::new(AtomicU8::new(SLOWLY));
-        let (seen, theirs) = (Arc::clone(&wish), pids.clone());
-        let all = move |kind| theirs.iter().for_each(|pid| signal(*pid, kind));
-        all(Signal::Stop);
+        let (seen, theirs) = (Arc::clone(&wish), who.clone());
+        let all = |pids: &[u32], kind| pids.iter().for_each(|pid| signal(*pid, kind));
+        let mut pids = theirs.pids();
+        all(&pids, Signal::Stop);
         let thread = thread::spawn(move || {
+            let mut looked = clock::now();
             loop {
                 thread::sleep(RUNS * factor.saturating_sub(1));
                 match seen.load(Ordering::Relaxed) {
                     NOT_AT_ALL => return,
-                    FREELY => return all(Signal::Continue),
+                    FREELY => return all(&theirs.pids(), Signal::Continue),
                     _ => {}
                 }
-                all(Signal::Continue);
+                all(&pids, Signal::Continue);
                 thread::sleep(RUNS);
-                all(Signal::Stop);
+                if clock::now().saturating_duration_since(looked) >= CHILDREN_EVERY {
+                    (pids, looked) = (theirs.pids(), clock::now());
+                }
+                all(&pids, Signal::Stop);
             }
         });
-        Self { pids, wish, thread: Some(thread) }
+        Self { who, wish, thread: Some(thread) }
     }
 
     /// From now on they stand still.
     #[must_use]
     pub fn stand_still(mut self) -> Standstill {
         self.end(NOT_AT_ALL);
-        Standstill { pids: std::mem::take(&mut self.pids) }
+        Standstill::of(self.who.pids())
     }
 
     fn end(&mut self, wish: u8) {

@@ -58,6 +58,9 @@ pub struct Advert {
     pub queue_depth: u16,
     /// Memory it would still spend, in bytes.
     pub memory_free_bytes: u64,
+    /// Disk space that it would still spend, in bytes, on layers which the receiver asks it to hold
+    /// and which it has to fetch before: from the receiver or from others. 0: it fetches none.
+    pub fetch_bytes: u64,
 }
 
 /// A part of one model on a host.

@@ -43,4 +43,9 @@ pub enum PlaceState {
         /// Why.
         code: ErrorCode,
     },
+    /// Their weights are on the way to the device, which is to hold them when they have come.
+    Fetching {
+        /// How much of them has come, 0 to 100. More, as a peer may say, counts as 100.
+        percent: u8,
+    },
 }

@@ -26,6 +26,8 @@ enum Bench {
     Walk,
     /// What a household gains by computing together: the program `bench-pipeline`
     Pipeline,
+    /// From fresh installations to a reply of all: the program `bench-home`
+    Home,
     /// How fast the engine is, alone and against llama.cpp: the program `bench-engine`
     Engine,
     /// What a long reply costs the window's page while it streams, in Chromium: frames and memory
@@ -61,6 +63,7 @@ fn run_arguments(bench: Bench) -> Vec<&'static str> {
     arguments.extend(match bench {
         Bench::Walk => &["--bin", "bench-walk"][..],
         Bench::Pipeline => &["--bin", "bench-pipeline"],
+        Bench::Home => &["--bin", "bench-home"],
         // Only kernels and model are built: whoever tunes them waits for nothing else.
         Bench::Engine => &["--no-default-features", "--bin", "bench-engine"],
         Bench::Window => &[],
@@ -97,7 +100,7 @@ mod tests {
     fn an_unknown_bench_is_refused_and_the_known_are_named() {
         let said = parsed(&["motor"]).unwrap_err().to_string();
         assert!(
-            said.contains("motor") && said.contains("walk, pipeline, engine, window"),
+            said.contains("motor") && said.contains("walk, pipeline, home, engine, window"),
             "{said}"
         );
     }

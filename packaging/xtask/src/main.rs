@@ -48,7 +48,7 @@ enum Order {
     Tidy(tidy::TidyOptions),
     /// Make the packages for Linux, .deb and .rpm, and say how large they are
     Bundle(bundle::BundleOptions),
-    /// Measure: `bench walk …`, `bench engine …`
+    /// Measure: `bench walk …`, `bench home …`, `bench engine …`
     Bench(bench::BenchOptions),
     /// Plan for hundreds of made-up households and check every plan
     Simulate(simulate::SimulateOptions),

@@ -1,14 +1,10 @@
 //! The question after pairing, with the commands that people type: what each answer does on its own
 //! side, and what either screen says of the other one.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use anyhow::Context as _;
 use nook_api::views::{DeviceView, HouseholdView, UnusedReason};
-use nook_testkit::{Household, NodePlan, Wish, nook};
-use serde_json::Value;
+use nook_testkit::{Household, NodePlan, Wish, commands};
 
 const STUDY: &str = "Study PC";
 const KITCHEN: &str = "Kitchen laptop";
@@ -18,38 +14,18 @@ fn usual(name: &'static str) -> NodePlan {
     NodePlan::new(name).with("distributed_inference.pooling", "\"when_faster\"")
 }
 
-fn command(home: &Path, words: &[&str]) -> anyhow::Result<Command> {
-    let mut command = Command::new(nook()?);
-    command.arg("--home").arg(home).args(words).env_remove("INGLENOOK_HOME");
-    // Nobody sits at this terminal, so nothing is asked there.
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
-    Ok(command)
-}
-
 /// Pairs the nodes at both homes; nobody answers anything.
 fn pair(showing: &Path, typing: &Path) -> anyhow::Result<()> {
-    let mut shows = command(showing, &["pair", "--json"])?.spawn()?;
-    let mut lines = BufReader::new(shows.stdout.take().context("it prints")?).lines();
-    let window: Value = serde_json::from_str(&lines.next().context("the code")??)?;
-    let code = window["code"].as_str().context("a code")?;
-    let at = window["addresses"][0].as_str().context("an address")?;
-    let typed = command(typing, &["pair", code, "--with", at])?.output()?;
-    let said = String::from_utf8(typed.stdout)?;
-    anyhow::ensure!(typed.status.success(), "{said}");
+    let (said, other) = commands::pair(showing, typing)?;
     assert!(said.contains("takes part in nothing yet"), "{said}");
     assert!(said.contains("nook devices allow"), "{said}");
-    let other: Value = serde_json::from_str(&lines.next().context("the device")??)?;
     assert_eq!((&other["trust"], &other["asks_help"]), (&"guest".into(), &true.into()));
-    anyhow::ensure!(shows.wait()?.success());
     Ok(())
 }
 
 /// `nook devices allow OTHER HELP` at `home`, and what it says.
-async fn allow(home: &Path, other: &'static str, help: &'static str) -> anyhow::Result<String> {
-    let mut command = command(home, &["devices", "allow", other, help])?;
-    let output = tokio::task::spawn_blocking(move || command.output()).await??;
-    anyhow::ensure!(output.status.success(), "{output:?}");
-    Ok(String::from_utf8(output.stdout)?)
+async fn allow(home: &Path, other: &str, help: &str) -> anyhow::Result<String> {
+    commands::run(home, &["devices", "allow", other, help]).await
 }
 
 fn of<'a>(view: &'a HouseholdView, name: &str) -> Option<&'a DeviceView> {

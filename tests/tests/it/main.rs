@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bench_engine;
+mod bench_home;
 mod bench_pipeline;
 mod bench_walk;
 mod calibration;
@@ -24,6 +25,8 @@ mod garbage;
 mod golden;
 mod handover;
 mod helping;
+#[cfg(target_os = "linux")]
+mod home;
 mod keeping;
 mod lending_cap;
 mod lent;

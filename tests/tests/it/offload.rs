@@ -482,6 +482,7 @@ async fn offering(node: &Node) -> anyhow::Result<Device> {
         streams_free: 4,
         queue_depth: 0,
         memory_free_bytes: 1 << 30,
+        fetch_bytes: 0,
     };
     link.mux().send(Message::Advert(advert)).await?;
     link.mux().send(Message::OffloadOffers(OffloadOffers { offers: vec![offer] })).await?;

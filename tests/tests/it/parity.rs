@@ -121,6 +121,7 @@ fn the_json_of_a_household_has_exactly_the_documented_fields() -> anyhow::Result
             "first_token_ms",
             "ids",
             "model",
+            "predicted",
             "prompt_ids",
             "route",
             "text",

@@ -190,7 +190,7 @@ async fn each_limit_of_the_host_has_its_code_and_a_grant_is_in_the_adverts() -> 
     assert_eq!(state, refused(ErrorCode::SwitchedOff), "sharing is off");
     host.share(true).await?;
     let unknown = PlacementRequest { model: ModelDigest([9; 32]), ..good };
-    assert_eq!(place(&mut device, peer, unknown).await?, refused(ErrorCode::WeightsMismatch));
+    assert_eq!(place(&mut device, peer, unknown).await?, refused(ErrorCode::FetchFailed));
     let beyond = wish(host, 4, 9).await?;
     assert_eq!(place(&mut device, peer, beyond).await?, refused(ErrorCode::BadRequest));
     let large = wish(host, 1, 5).await?;

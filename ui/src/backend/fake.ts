@@ -29,7 +29,7 @@ import type { Turn } from '../generated/Turn';
 import { Refusal, type Backend, type Shell, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { beginMove, pieceMoves } from './fake/models-folder';
-import { DAD, GOOD_CODE, MUM, onlyHelp, routeOf, startingHouse, timelineOf } from './fake/household';
+import { PREDICTED, DAD, GOOD_CODE, MUM, onlyHelp, routeOf, startingHouse, timelineOf } from './fake/household';
 import { findingsOf } from './fake/findings';
 import { ByHand, ByItself, type Pace } from './fake/pace';
 import { changed } from './fake/settings';
@@ -500,7 +500,7 @@ export class FakeBackend extends NodeCalls implements Shell {
     reply.summary = { model: turn.model, finish_reason: 'stop', prompt_tokens: 24, completion_tokens: tokens.length,
       route, tokens_per_second: tokens.length / seconds, first_token_ms: 412,
       resumed_tokens: 0, computed_tokens: 24 + tokens.length, failovers,
-      total_ms: 412 + seconds * 1000, timeline: timelineOf(route, 24, tokens.length) };
+      total_ms: 412 + seconds * 1000, timeline: timelineOf(route, 24, tokens.length), predicted: PREDICTED };
     reply.finish = 'complete';
     onEvent({ kind: 'done', summary: structuredClone(reply.summary) });
   }
@@ -589,6 +589,7 @@ function pastSummary(house: HouseholdView, tokens: number, route: RouteView, han
     computed_tokens: 24 + tokens,
     total_ms: 412 + (tokens * 1000) / 19,
     timeline: timelineOf(route, 24, tokens),
+    predicted: PREDICTED,
     failovers: handedOverAfter === null ? [] : [{ from, to, pause_ms: 310, after_tokens: handedOverAfter }],
   };
 }

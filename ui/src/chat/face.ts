@@ -3,12 +3,13 @@ import type { FailoverView } from '../generated/FailoverView';
 import type { MessageFinish } from '../generated/MessageFinish';
 import type { MessageView } from '../generated/MessageView';
 import type { PathView } from '../generated/PathView';
+import type { PredictionView } from '../generated/PredictionView';
 import type { ReplySummary } from '../generated/ReplySummary';
 import type { RouteView } from '../generated/RouteView';
 import type { StretchView } from '../generated/StretchView';
 import type { ThoughtView } from '../generated/ThoughtView';
 import type { Mark } from '../kit/markdown/marks';
-import { countWords, seconds } from '../kit/words';
+import { countWords, seconds, speed } from '../kit/words';
 import { t } from '../strings';
 import { keptCut } from '../strings/problems';
 
@@ -88,6 +89,17 @@ export function summarySpeed(summary: ReplySummary, text: string): number | null
   const { completion_tokens: tokens, tokens_per_second: rate } = summary;
   if (tokens < 2 || !(rate > 0)) return null;
   return (countWords(text) * rate) / tokens;
+}
+
+/** Both speeds that were predicted before a reply, in words; empty where nothing was. */
+export function predictedText({ predicted, completion_tokens: tokens }: ReplySummary, text: string): string {
+  if (!predicted || tokens < 2) return '';
+  const words = (prediction: PredictionView | null) =>
+    prediction === null ? null : speed((countWords(text) * prediction.tokens_per_second) / tokens);
+  const [together, alone] = [words(predicted.together), words(predicted.alone)];
+  if (together !== null && alone !== null) return t.house.predictedBoth(together, alone);
+  if (together !== null) return t.house.predictedTogether(together);
+  return alone === null ? '' : t.house.predictedAlone(alone);
 }
 
 /** The sentence at the place of a hand-over. */

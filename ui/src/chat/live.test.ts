@@ -19,6 +19,7 @@ const summary = {
   failovers: [],
   total_ms: 900,
   timeline: [],
+  predicted: null,
 };
 
 beforeEach(() => { vi.useFakeTimers(); });

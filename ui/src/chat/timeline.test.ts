@@ -35,13 +35,14 @@ it('leaves out what does not apply: no way to this computer, no layer, no token'
 
 it('unfolds into a table that has names for its rows and columns', async () => {
   const parts = [part({}), part({ device_id: 'mum', device: 'Mum’s laptop', first_token: 8, last_token: 24 })];
-  render(Timeline, { timeline: parts, totalMs: 2400 });
+  render(Timeline, { timeline: parts, totalMs: 2400, predicted: 'Predicted beforehand: 5 words/s together.' });
   expect(screen.queryAllByTestId('timeline-row')).toEqual([]);
   await userEvent.click(screen.getByText('Who did what'));
   const rows = await screen.findAllByTestId('timeline-row');
   expect(rows.map((row) => within(row).getByRole('rowheader').textContent)).toEqual(['Dad’s PC', 'Mum’s laptop']);
   expect(screen.getAllByRole('columnheader').length).toBe(columns().length + 1);
   expect(screen.getByTestId('timeline').textContent).toContain('The whole reply took 2.4 s.');
+  expect(screen.getByTestId('predicted').textContent).toBe('Predicted beforehand: 5 words/s together.');
   const { violations } = await axe.run(document.body, { rules: { 'color-contrast': { enabled: false }, region: { enabled: false } } });
   expect(violations.map((fault) => fault.id)).toEqual([]);
 });

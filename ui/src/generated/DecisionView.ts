@@ -26,6 +26,10 @@ because: string,
  */
 route: RouteView, 
 /**
+ * What of the model stays on this device on that route: its shape, in plain English.
+ */
+topology: string, 
+/**
  * What this device alone was predicted to take; absent when it cannot make the reply alone.
  */
 alone: PredictionView | null, 

@@ -93,4 +93,8 @@ only_helped: boolean,
 /**
  * What its owner allows, as it says; absent until it has said so.
  */
-their_terms: TheirTerms | null, };
+their_terms: TheirTerms | null, 
+/**
+ * With `fetching`: how much of the layers has come, 0 to 100.
+ */
+fetched_percent: number | null, };

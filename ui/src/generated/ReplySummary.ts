@@ -2,6 +2,7 @@
 import type { FailoverView } from "./FailoverView";
 import type { FinishReason } from "./FinishReason";
 import type { PartView } from "./PartView";
+import type { PredictedView } from "./PredictedView";
 import type { RouteView } from "./RouteView";
 
 /**
@@ -57,4 +58,8 @@ total_ms: number,
 /**
  * Who did what; those that were lost on the way come first.
  */
-timeline: Array<PartView>, };
+timeline: Array<PartView>, 
+/**
+ * What was predicted before it began; absent where nothing was, because it was to stay here.
+ */
+predicted: PredictedView | null, };

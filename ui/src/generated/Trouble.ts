@@ -16,6 +16,10 @@ model: string,
  */
 ends: number, 
 /**
+ * How long it rests from then on.
+ */
+minutes: number, 
+/**
  * What it said last.
  */
 reason: string, } | { "kind": "model_file_gone", 

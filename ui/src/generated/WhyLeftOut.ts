@@ -3,7 +3,7 @@
 /**
  * Why a reply did without a device. Times are in milliseconds and of the whole reply.
  */
-export type WhyLeftOut = { "kind": "absent" } | { "kind": "not_sharing" } | { "kind": "not_allowed" } | { "kind": "leaving" } | { "kind": "other_file" } | { "kind": "refused" } | { "kind": "failed_lately" } | { "kind": "computes_wrongly" } | { "kind": "nothing_to_compute" } | { "kind": "full", 
+export type WhyLeftOut = { "kind": "absent" } | { "kind": "not_sharing" } | { "kind": "not_allowed" } | { "kind": "leaving" } | { "kind": "other_file" } | { "kind": "lacks_layers" } | { "kind": "refused" } | { "kind": "failed_lately" } | { "kind": "computes_wrongly" } | { "kind": "nothing_to_compute" } | { "kind": "full", 
 /**
  * Bytes that it needs.
  */

@@ -74,6 +74,10 @@ export interface SettingValues {
   'distributed_inference.host.max_concurrent_streams': number;
   /** The only layers that are shared, of any model. For demonstrations. */
   'distributed_inference.host.layers': string | null;
+  /** Whether this computer fetches layers that it lacks when a trusted computer asks it to hold them: from that one, or from another one that has the model. */
+  'distributed_inference.host.fetch_layers': boolean;
+  /** The most disk space for layers that were fetched. Layers that nobody uses go when others need the room. */
+  'distributed_inference.host.max_fetched_layers_mb': number;
   /** While this computer runs on its battery. */
   'distributed_inference.host.pause.on_battery': boolean;
   /** While another program fills the screen. */
@@ -124,6 +128,8 @@ export const DEFAULTS: SettingValues = {
   'distributed_inference.host.max_lent_memory_mb': null,
   'distributed_inference.host.max_concurrent_streams': 4,
   'distributed_inference.host.layers': null,
+  'distributed_inference.host.fetch_layers': true,
+  'distributed_inference.host.max_fetched_layers_mb': 64000,
   'distributed_inference.host.pause.on_battery': true,
   'distributed_inference.host.pause.in_full_screen': true,
   'distributed_inference.host.pause.when_busy_percent': null,
@@ -149,6 +155,8 @@ export const OFFERED = [
   'distributed_inference.local_suffix_layers',
   'distributed_inference.host.max_lent_memory_mb',
   'distributed_inference.host.max_concurrent_streams',
+  'distributed_inference.host.fetch_layers',
+  'distributed_inference.host.max_fetched_layers_mb',
   'distributed_inference.host.pause.on_battery',
   'distributed_inference.host.pause.in_full_screen',
   'distributed_inference.host.pause.when_busy_percent',
@@ -173,6 +181,7 @@ export const BOUNDS = {
   'distributed_inference.host.shard_eviction_idle_seconds': { min: 1, max: 604800, step: 1 },
   'distributed_inference.host.max_lent_memory_mb': { min: 1, max: 16000000, step: 1 },
   'distributed_inference.host.max_concurrent_streams': { min: 1, max: 64, step: 1 },
+  'distributed_inference.host.max_fetched_layers_mb': { min: 1, max: 16000000, step: 1 },
   'distributed_inference.host.pause.when_busy_percent': { min: 0, max: 100, step: 1 },
   'distributed_inference.host.pause.until': { min: 0, max: 253402300799, step: 1 },
 } as const satisfies Partial<Record<SettingKey, { min: number; max: number; step: number }>>;

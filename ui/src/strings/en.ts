@@ -5,7 +5,6 @@
  * each language orders and inflects them its own way. One value after a colon; hint apart from error.
  */
 import type { ErrorCode } from '../generated/ErrorCode';
-import type { UnusedReason } from '../generated/UnusedReason';
 import { house } from './house/en';
 import { models } from './models/en';
 import { port } from './port/en';
@@ -225,6 +224,10 @@ export const en = {
     copiesHint: 'A model that is here need not be downloaded again by your other computers. What you say and write is never in it.',
     give: 'Let other computers copy models from here',
     giveHint: 'Slowly while anybody computes, and only to devices that are trusted enough. Off: each computer downloads its own.',
+    fetch: 'Let this computer fetch the parts of models that it is to compute',
+    fetchHint: 'From a trusted computer of this household, when one asks this computer for help. Only the part that it computes.',
+    fetchMost: 'Disk space for parts of models',
+    fetchMostHint: 'At most this much. Parts that nobody uses go when others need the room.',
     copyWho: 'Who may copy, and from whom this computer copies',
     memory: 'Memory for others',
     memoryHint: (all: string) => `At most this much; this computer has ${all}.`,
@@ -345,7 +348,7 @@ export const en = {
       when_faster: 'When it is faster, or needed',
       always: 'Whenever they can help',
     },
-    poolingHint: 'Before each reply both speeds are predicted.',
+    poolingHint: 'Before each reply both speeds are predicted. Under the reply, “Who did what” shows them.',
   },
 
   first: {
@@ -460,22 +463,6 @@ export const en = {
     lastSeen: 'Last heard',
     never: 'never',
     used: 'Ready to help.',
-    unused: {
-      not_paired: 'It is not paired with this computer.',
-      blocked: 'You have blocked it.',
-      away: 'It does not answer: it is off, asleep, or on another network.',
-      not_allowed: 'You have not allowed it to compute for you: set it to Trusted.',
-      unanswered: 'Say whether these two computers may help each other: the question is above.',
-      only_helped: 'You chose that this computer helps it, and not the other way round.',
-      unanswered_there: 'The same question waits on its screen: may these two computers help each other?',
-      not_allowed_there: 'Its owner does not let this computer use it. Set this computer to Trusted there.',
-      sharing_off: 'Sharing is switched off there. Switch it on there.',
-      sharing_paused: 'Sharing pauses there: on battery, in a full-screen game, or because its owner said so.',
-      not_sharing: 'It shares nothing with this computer now.',
-      no_model: 'It holds none of the models that are on this computer.',
-      busy: 'All its places are taken.',
-      left_out: 'The last reply did without it.',
-    } satisfies Record<UnusedReason, string>,
     notUsed: 'Not used.',
     trust: (name: string) => `Trust in ${name}`,
     forget: 'Forget',
@@ -571,6 +558,9 @@ export const en = {
       bad_model: 'The model file is damaged, or of a kind that is not supported.',
       cancelled: 'Stopped.',
       activation_overflow: 'Numbers of this model are too large for f16 activations. Use f32 for it.',
+      disk_full: 'The disk of that computer has no room for the layers. Make some there.',
+      fetch_limit: 'That computer may fetch no more layers. Its owner can allow it there, under Sharing.',
+      fetch_failed: 'That computer could not get the layers. A computer that has the whole model must be on, and let it copy.',
     } satisfies Record<ErrorCode, string>,
     promptTooLong: (tokens: string, model: string, window: string) =>
       `The message has ${tokens} tokens with all that came before; ${model} can hold ${window}. Start a new chat, or shorten it.`,

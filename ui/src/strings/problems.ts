@@ -34,9 +34,10 @@ export function keptCut({ finish, cut_because: cut, cut_code: code }: MessageVie
 }
 
 /** Why a device is not used; empty when it is. */
-export function unusedText({ unused, unused_because: sentence, left_out: why }: DeviceView): string {
+export function unusedText({ unused, unused_because: sentence, left_out: why, fetched_percent: percent }: DeviceView): string {
   if (unused === null) return sentence ?? '';
-  const general = t.devices.unused[unused];
+  if (unused === 'fetching' && percent !== null) return t.house.fetched(figure(percent));
+  const general = t.house.unused[unused];
   if (unused === 'left_out') {
     const words = why && leftOutWords(why);
     return words ? `${general} ${words}` : exactly(general, sentence ?? '');

@@ -43,7 +43,7 @@ const DEVICE_TROUBLES: OneOfEach<DeviceTrouble> = {
 };
 
 const TROUBLES: OneOfEach<Trouble> = {
-  model_switched_off: { kind: 'model_switched_off', model: 'ember', ends: 3, reason: 'signal eleven' },
+  model_switched_off: { kind: 'model_switched_off', model: 'ember', ends: 3, minutes: 5, reason: 'signal eleven' },
   model_file_gone: { kind: 'model_file_gone', model: 'ember', file: '/models/e.gguf' },
   models_folder_away: { kind: 'models_folder_away', folder: '/disk/models', models: 3 },
   model_file_changed: { kind: 'model_file_changed', model: 'ember', file: '/models/e.gguf' },
@@ -87,6 +87,7 @@ const LEFT_OUT: OneOfEach<WhyLeftOut> = {
   not_allowed: { kind: 'not_allowed' },
   leaving: { kind: 'leaving' },
   other_file: { kind: 'other_file' },
+  lacks_layers: { kind: 'lacks_layers' },
   refused: { kind: 'refused' },
   failed_lately: { kind: 'failed_lately' },
   computes_wrongly: { kind: 'computes_wrongly' },

@@ -40,7 +40,7 @@ export function troubleWords(trouble: Trouble): string {
   const says = t.house.troubles;
   switch (trouble.kind) {
     case 'model_switched_off':
-      return says.model_switched_off(trouble.model, whole(trouble.ends), trouble.reason);
+      return says.model_switched_off(trouble.model, whole(trouble.ends), whole(trouble.minutes), trouble.reason);
     case 'model_file_gone': return says.model_file_gone(trouble.model, trouble.file);
     case 'models_folder_away': return says.models_folder_away(trouble.folder, trouble.models);
     case 'model_file_changed': return says.model_file_changed(trouble.model, trouble.file);

@@ -57,6 +57,9 @@ struct DeviceView {
     /// What its owner allows, as it says; absent until it has said so.
     #[serde(default)]
     pub their_terms: Option<TheirTerms>,
+    /// With `fetching`: how much of the layers has come, 0 to 100.
+    #[serde(default)]
+    pub fetched_percent: Option<u8>,
 }
 }
 
@@ -112,8 +115,18 @@ enum UnusedReason {
     SharingPaused,
     /// It does not share with this device, and has not said why.
     NotSharing,
-    /// It holds none of the models that are here.
+    /// It holds none of the models that this device uses.
     NoModel,
+    /// It has no layers of a model that this device uses yet, and would fetch some.
+    LacksLayers,
+    /// It is fetching layers that this device asked it to hold.
+    Fetching,
+    /// Its disk has no room for the layers.
+    DiskFull,
+    /// Its owner lets it fetch no layers, or no more.
+    FetchLimit,
+    /// It could not get the layers.
+    FetchFailed,
     /// All its streams are taken.
     Busy,
     /// The last reply did without it.
@@ -136,6 +149,8 @@ enum WhyLeftOut {
     Leaving,
     /// It holds another file under this model's name, or none.
     OtherFile,
+    /// It has no layer of this model yet, and would fetch some.
+    LacksLayers,
     /// It refused this very thing, and nothing has changed since.
     Refused,
     /// It failed lately and is left alone for a while.

@@ -26,12 +26,14 @@ view! {
 #[derive(Eq)]
 #[serde(tag = "kind")]
 enum Trouble {
-    /// The worker of a model ended too often within a minute.
+    /// The worker of a model ended too often within a minute; it rests for a while.
     ModelSwitchedOff {
         /// The model's name.
         model: String,
         /// How often it ended.
         ends: u32,
+        /// How long it rests from then on.
+        minutes: u64,
         /// What it said last.
         reason: String,
     },

@@ -12,7 +12,7 @@ use nook_wire::{Advert, HAVE_MODELS_MAX, Have, Message, OffloadOffer, OffloadOff
 
 use super::Host;
 use crate::events::{HostEffect, HostTask, Surroundings};
-use crate::lent::{LendingLimits, Lent, lent_of};
+use crate::lent::{LendingLimits, Lent, lent_of, stretch};
 use crate::residency::MEMORY_GRAINS;
 use crate::terms::Given;
 use nook_resources::catalogue::Entry;
@@ -40,6 +40,7 @@ const NOTHING: Advert = Advert {
     streams_free: 0,
     queue_depth: 0,
     memory_free_bytes: 0,
+    fetch_bytes: 0,
 };
 
 impl<C> Host<C> {
@@ -55,8 +56,13 @@ impl<C> Host<C> {
     /// What is lent of each model.
     pub(super) fn lent_now(&self, context: &Surroundings<'_>) -> Vec<Lent> {
         let asked = |entry: &Entry| self.leases.asked(entry.digest(), None);
-        let entries = context.models.iter();
-        entries.filter_map(|entry| offer_of(entry, &asked(entry), context)).collect()
+        let whole = context.models.iter().map(|entry| (entry, LayerRange::all(entry.layers())));
+        let is_whole = |of: &Entry| context.models.iter().any(|it| it.digest() == of.digest());
+        let partial = context.partial.entries().iter().filter(|it| !is_whole(&it.entry));
+        let partial =
+            partial.filter_map(|it| Some((&it.entry, stretch(&it.layers, &asked(&it.entry))?)));
+        let sources = whole.chain(partial);
+        sources.filter_map(|source| offer_of(source, &asked(source.0), context)).collect()
     }
 
     /// A guest's stream began or ended: that is told at once, and what follows within a moment
@@ -133,6 +139,7 @@ impl<C> Host<C> {
             streams_free: free,
             queue_depth: self.streams_max.saturating_sub(free),
             memory_free_bytes: self.lendable_bytes(context),
+            fetch_bytes: self.fetchable_bytes(context),
         }
     }
 
@@ -223,9 +230,9 @@ impl<C> Host<C> {
     }
 }
 
-/// What of a model would be lent if others asked for these layers.
+/// What of a model would be lent if others asked for these layers, of those that are `here`.
 pub(super) fn offer_of(
-    entry: &Entry,
+    (entry, here): (&Entry, LayerRange),
     asked: &[LayerRange],
     context: &Surroundings<'_>,
 ) -> Option<Lent> {
@@ -242,7 +249,7 @@ pub(super) fn offer_of(
         bytes_max: lending_cap(context),
         streams: host.max_concurrent_streams,
     };
-    lent_of(entry, limits, &others, asked)
+    lent_of((entry, here), limits, &others, asked)
 }
 
 /// Most bytes that guests may have in all.

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId};
-use nook_trust::Purpose;
 use nook_trust::purpose::Lend;
+use nook_trust::{Admitted, Purpose};
 use nook_wire::{Message, PlaceState, Placed, PlacementRequest};
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +17,7 @@ use crate::events::{HostEffect, HostTask, Surroundings};
 use crate::leases::{LeaseJob, Progress, WISH_EVERY};
 use crate::lent::hull;
 use crate::residency::OWNERS_MEMORY;
+use crate::terms::Terms;
 use nook_resources::catalogue::Entry;
 
 impl<C> Host<C> {
@@ -43,7 +44,7 @@ impl<C> Host<C> {
         }
     }
 
-    /// Decides, and begins to load.
+    /// Decides, and begins to load, or to fetch what is not here.
     fn grant(
         &mut self,
         peer: PeerId,
@@ -53,22 +54,55 @@ impl<C> Host<C> {
         let admitted = context.gate.admit::<Lend>(peer);
         let admitted = admitted.map_err(|refusal| refusal.code())?;
         let terms = self.terms.clone().ok_or(ErrorCode::SwitchedOff)?;
-        let entry = context.models.iter().find(|entry| entry.digest() == wish.model);
-        let entry = entry.ok_or(ErrorCode::WeightsMismatch)?;
         self.leases.check_rate(peer, wish.model, context.now)?;
         if terms.streams.available_permits() == 0 {
             return Err(ErrorCode::Busy);
         }
+        match self.source(wish, context) {
+            Some(source) => self.hold(admitted, wish, source, &terms, context),
+            None => self.fetch(peer, wish, &terms, context),
+        }
+    }
+
+    /// The file that has what `wish` asks for, and the stretch of layers in it that can be lent;
+    /// absent where layers are missing.
+    pub(super) fn source<'a>(
+        &self,
+        wish: PlacementRequest,
+        context: &Surroundings<'a>,
+    ) -> Option<(&'a Entry, LayerRange)> {
+        if let Some(entry) = context.models.iter().find(|entry| entry.digest() == wish.model) {
+            return Some((entry, LayerRange::all(entry.layers())));
+        }
+        let mut partial = context.partial.entries().iter();
+        let partial = partial.find(|partial| partial.entry.digest() == wish.model)?;
+        let here = partial.layers.iter().find(|here| here.contains(wish.layers))?;
+        Some((&partial.entry, *here))
+    }
+
+    /// Begins to load layers that are in `entry`, within the stretch `here`.
+    pub(super) fn hold(
+        &mut self,
+        admitted: Admitted<Lend>,
+        wish: PlacementRequest,
+        (entry, here): (&Entry, LayerRange),
+        terms: &Terms,
+        context: &Surroundings<'_>,
+    ) -> Result<(), ErrorCode> {
+        let peer = admitted.peer();
         let mut asked = self.leases.asked(wish.model, Some(peer));
         asked.push(wish.layers);
-        let offered = offer_of(entry, &asked, context).ok_or(ErrorCode::OutOfMemory)?.layers;
+        let offered = offer_of((entry, here), &asked, context);
+        let offered = offered.ok_or(ErrorCode::OutOfMemory)?.layers;
         self.check_limits(entry, wish, offered, context)?;
         let (name, path) = (entry.listed.name.clone(), entry.listed.path.clone());
         let ended = self.leases.end(|model, by, lease| {
-            model == wish.model && by != peer && !offered.contains(lease.layers)
+            let is_coming = matches!(lease.state, PlaceState::Fetching { .. });
+            model == wish.model && by != peer && !is_coming && !offered.contains(lease.layers)
         });
         let cut = terms.until.child_token();
-        let number = self.leases.add(peer, wish, cut.clone(), context.now);
+        let state = PlaceState::Loading { percent: 0 };
+        let number = self.leases.add(peer, (wish, state), cut.clone(), context.now);
         let free_first = self.leases.take_owed(wish.model);
         terms.served.note(wish.model);
         for (loser, placed) in ended {
@@ -174,9 +208,8 @@ impl<C> Host<C> {
     /// what is leased by then.
     pub(super) fn take_back(&mut self, models: BTreeSet<ModelDigest>, context: &Surroundings<'_>) {
         for model in models {
-            let entry = context.models.iter().find(|entry| entry.digest() == model);
-            if let Some(layers) = entry.map(Entry::layers) {
-                self.leases.owe(model, LayerRange::all(layers));
+            if let Some(entry) = context.entries().find(|entry| entry.digest() == model) {
+                self.leases.owe(model, LayerRange::all(entry.layers()));
             }
         }
     }
@@ -196,7 +229,7 @@ impl<C> Host<C> {
 
     /// Tells a device, if it is there. One whose link is gone comes back with an advert, which says
     /// the same.
-    fn tell_placed(&mut self, peer: PeerId, placed: Placed, context: &Surroundings<'_>) {
+    pub(super) fn tell_placed(&mut self, peer: PeerId, placed: Placed, context: &Surroundings<'_>) {
         if context.linked.contains(&peer) {
             self.push(HostEffect::Tell(peer, Message::Placed(placed)));
         }

@@ -102,7 +102,7 @@ impl<C> Host<C> {
     /// All memory that no reply of this device needs goes; where guests are served until now, when
     /// their steps are done.
     pub(super) fn free_all(&mut self, guests: Guests, context: &Surroundings<'_>) {
-        let all: BTreeSet<_> = context.models.iter().map(Entry::digest).collect();
+        let all: BTreeSet<_> = context.entries().map(Entry::digest).collect();
         match guests {
             Guests::Draining => self.owed.extend(all),
             Guests::None => self.free(all, context),

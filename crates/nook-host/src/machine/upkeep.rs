@@ -23,6 +23,7 @@ impl<C> Host<C> {
         self.look_at_machine(own_speed, context);
         self.weigh_and_apply(context);
         self.survey(now);
+        self.tell_fetching(context);
         if self.ledger.is_due(now, self.streams()) {
             self.close_ledger(context);
         }

@@ -3,11 +3,11 @@
 use nook_api::views::Wording;
 use nook_api::{NodeError, sentence};
 use nook_base::{ErrorCode, ModelDigest};
-use nook_resources::catalogue::Entry;
+use nook_resources::catalogue::{self, Entry};
 use nook_store::{FileStanding, ImportError, LibraryError, ModelEntry, ResolveError, Staged};
 
 use super::ModelLibrary;
-use crate::events::{LibraryEffect, Surroundings};
+use crate::events::{Job, LibraryEffect, Surroundings};
 use crate::reading::{entry, import_wording};
 
 impl ModelLibrary {
@@ -29,8 +29,7 @@ impl ModelLibrary {
     /// The model that answers where nobody has chosen one, in every front end.
     #[must_use]
     pub fn default_model(&self) -> Option<String> {
-        let newest = self.entries.iter().max_by_key(|entry| (!entry.built_in, entry.added));
-        newest.map(|entry| entry.listed.name.clone())
+        catalogue::usual(&self.entries).map(|entry| entry.listed.name.clone())
     }
 
     fn listed_model(&self, name: &str) -> Result<&ModelEntry, NodeError> {
@@ -78,6 +77,10 @@ impl ModelLibrary {
         }
         self.entries.retain(|known| known.digest() != entry.digest());
         self.entries.push(entry.clone());
+        if self.parts.known.contains_key(&entry.digest()) {
+            // It reads from a file with holes, and all layers may be wanted from now on.
+            self.run(Job::CloseWhenIdle(entry.digest()));
+        }
         self.library_changed();
         if is_known {
             // It may have been said that its file is gone.

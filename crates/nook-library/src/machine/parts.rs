@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 
 use nook_base::{ModelDigest, ModelPart, PeerId};
 use nook_fetch::Progress;
+use nook_resources::catalogue::{PartialEntry, PartialModels};
+use nook_wire::HaveModel;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -20,16 +22,32 @@ use crate::parts::{
     PARTS_ASKED_MAX, PARTS_OF_ONE_MAX, PartNotice, PartWish, UnderWay, Waiting, Work,
 };
 
+impl PartialModels for ModelLibrary {
+    fn entries(&self) -> &[PartialEntry] {
+        self.parts.entries()
+    }
+
+    fn room(&self) -> u64 {
+        self.parts.room()
+    }
+
+    fn given(&self, model: ModelDigest) -> Option<HaveModel> {
+        let holders = self.copies.holders.borrow();
+        holders.values().find_map(|holder| holder.model(model)).cloned()
+    }
+
+    fn percent(&self, model: ModelDigest) -> u8 {
+        let Some(under_way) = self.parts.under_way.get(&model) else { return 0 };
+        let Progress { have, bytes, .. } = *under_way.told.borrow();
+        let percent = have.saturating_mul(100) / bytes.unwrap_or(u64::MAX).max(1);
+        u8::try_from(percent).unwrap_or(100).min(100)
+    }
+}
+
 impl ModelLibrary {
     /// Models of which only some layers are here. Not one of them is in [`Self::entries`].
     pub fn partial_models(&self) -> impl Iterator<Item = &PartialModel> {
         self.parts.known.values()
-    }
-
-    /// How far the job is that takes layers of `model`, if one does.
-    #[must_use]
-    pub fn part_progress(&self, model: ModelDigest) -> Option<Progress> {
-        self.parts.under_way.get(&model).map(|under_way| under_way.told.borrow().clone())
     }
 
     /// Somebody wants layers.
@@ -140,7 +158,7 @@ impl ModelLibrary {
             Some(partial) => {
                 self.parts.note(PartialModel { used: around.unix, ..partial });
             }
-            None => self.parts.drop_known(model),
+            None => self.part_gone(model),
         }
         let Some(UnderWay { work, .. }) = self.parts.under_way.remove(&model) else { return };
         match (work, failure) {
@@ -227,6 +245,7 @@ impl ModelLibrary {
                 known.used = around.unix;
             }
         }
+        self.drop_parts_of_whole();
     }
 
     /// All partial models together may take so many bytes. What is here already stays until room
@@ -244,7 +263,7 @@ impl ModelLibrary {
                 // Whoever looks for room again finds another one.
                 self.parts.needed.insert(model);
             }
-            None => self.parts.drop_known(model),
+            None => self.part_gone(model),
         }
         self.start_parts();
     }
@@ -255,7 +274,7 @@ impl ModelLibrary {
         for model in self.parts.known.keys().copied().collect::<Vec<_>>() {
             let folder = self.parts.folder.clone();
             self.run(Job::LeavePart { model, folder });
-            self.parts.drop_known(model);
+            self.part_gone(model);
         }
         self.parts.folder = nook_fetch::Folder::at(self.library.partial_folder());
     }
@@ -301,6 +320,12 @@ impl ModelLibrary {
     fn part_failed(&mut self, model: ModelDigest, part: ModelPart, why: PartFailure) {
         tracing::warn!(?model, layers = %part.layers, %why, "layers did not come");
         self.tell_part(PartNotice::Failed { model, part, why });
+    }
+
+    fn part_gone(&mut self, model: ModelDigest) {
+        if self.parts.drop_known(model) {
+            self.tell_part(PartNotice::Gone { model });
+        }
     }
 
     fn tell_part(&mut self, notice: PartNotice) {

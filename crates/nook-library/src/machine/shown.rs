@@ -1,5 +1,7 @@
 //! Models, catalogue and downloads as front ends show them.
 
+use std::path::PathBuf;
+
 use nook_api::views::{CatalogueView, DownloadState, DownloadView, FitKind, ModelView};
 use nook_base::ModelDigest;
 use nook_fetch::{Phase, Source};
@@ -19,6 +21,12 @@ impl ModelLibrary {
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Where the manifests of models are kept that are given to other devices.
+    #[must_use]
+    pub fn manifests_folder(&self) -> PathBuf {
+        self.library.manifests_folder()
     }
 
     /// The same as front ends show them.

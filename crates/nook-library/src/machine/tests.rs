@@ -87,6 +87,9 @@ impl Scene {
             LibraryEffect::Part(PartNotice::Failed { model, part, why }) => {
                 format!("layers {} of {} failed: {why}", part.layers, model.0[0])
             }
+            LibraryEffect::Part(PartNotice::Gone { model }) => {
+                format!("nothing of {} is here", model.0[0])
+            }
             LibraryEffect::Run(job) => {
                 let line = job_line(&job);
                 self.jobs.push(job);

@@ -533,6 +533,7 @@ mod tests {
             failovers: vec![failover()],
             total_ms: 4.0,
             timeline: vec![part(1, 2)],
+            predicted: None,
         };
         let pieces = vec![
             piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a") }),

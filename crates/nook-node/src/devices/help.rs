@@ -3,7 +3,7 @@
 
 use nook_api::Answer;
 use nook_api::views::{Help, TheirTerms, UnusedReason};
-use nook_base::PeerId;
+use nook_base::{ErrorCode, PeerId};
 use nook_store::{HelpAnswer, Peer};
 use nook_trust::{Purpose, TrustLevel};
 use nook_wire::{HelpTerms, SharingNow};
@@ -17,11 +17,17 @@ use nook_api::sentence;
 pub(crate) enum Offered {
     /// Nothing.
     Nothing,
-    /// Layers of no model that is here.
+    /// Layers of no model that is used here.
     OtherModels,
-    /// Layers of a model that is here, and no stream is free.
+    /// The same, but it would fetch some.
+    Lacking,
+    /// It is fetching layers for this device.
+    Fetching,
+    /// It has fetched none, for this reason.
+    NotFetched(ErrorCode),
+    /// Layers of a model that is used here, and no stream is free.
     Full,
-    /// Layers of a model that is here.
+    /// Layers of a model that is used here.
     Layers,
 }
 
@@ -91,6 +97,11 @@ impl Devices {
         match offered {
             Offered::Nothing => Some(self.unshared(peer.id)),
             Offered::OtherModels => Some(UnusedReason::NoModel),
+            Offered::Lacking => Some(UnusedReason::LacksLayers),
+            Offered::Fetching => Some(UnusedReason::Fetching),
+            Offered::NotFetched(ErrorCode::DiskFull) => Some(UnusedReason::DiskFull),
+            Offered::NotFetched(ErrorCode::FetchLimit) => Some(UnusedReason::FetchLimit),
+            Offered::NotFetched(_) => Some(UnusedReason::FetchFailed),
             Offered::Full => Some(UnusedReason::Busy),
             Offered::Layers => None,
         }

@@ -327,6 +327,15 @@ fn what_is_missing_is_said_of_the_computer_on_which_it_is_missing() {
     let level = scene.peer(ATTIC).level;
     assert_eq!(level, TrustLevel::Trusted, "no word of another device changes trust");
     assert_eq!(scene.unused(Offered::OtherModels), Some(UnusedReason::NoModel));
+    assert_eq!(scene.unused(Offered::Lacking), Some(UnusedReason::LacksLayers));
+    assert_eq!(scene.unused(Offered::Fetching), Some(UnusedReason::Fetching));
+    for (code, reason) in [
+        (ErrorCode::DiskFull, UnusedReason::DiskFull),
+        (ErrorCode::FetchLimit, UnusedReason::FetchLimit),
+        (ErrorCode::FetchFailed, UnusedReason::FetchFailed),
+    ] {
+        assert_eq!(scene.unused(Offered::NotFetched(code)), Some(reason));
+    }
     assert_eq!(scene.unused(Offered::Full), Some(UnusedReason::Busy));
     scene.on(DeviceEvent::LinkDown(ATTIC));
     assert_eq!(scene.unused(Offered::Layers), Some(UnusedReason::Away));
@@ -444,6 +453,7 @@ fn a_link_brings_a_new_name_and_what_was_offered_on_it_ends_with_it() {
         streams_free: 1,
         queue_depth: 0,
         memory_free_bytes: 1 << 30,
+        fetch_bytes: 0,
     };
     let advert = || DeviceEvent::Said(ATTIC, Message::Advert(offered.clone()));
     assert_eq!(scene.on(advert()), ["requester: offers", "book"]);

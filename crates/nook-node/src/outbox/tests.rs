@@ -38,6 +38,7 @@ fn advert(number: u16) -> Message {
         streams_free: number,
         queue_depth: 0,
         memory_free_bytes: 0,
+        fetch_bytes: 0,
     })
 }
 

@@ -183,6 +183,7 @@ mod tests {
             failovers: Vec::new(),
             total_ms: 0.0,
             timeline: Vec::new(),
+            predicted: None,
         };
         ReplyEvent::Done { summary }
     }
@@ -272,7 +273,8 @@ mod tests {
                     "to": "Attic", "pause_ms": 12.4, "after_tokens": 1}),
                 serde_json::json!({"event": "fallback_to_local"}),
                 serde_json::json!({"event": "done", "route": [], "failovers": [],
-                    "first_token_ms": 0.0, "tokens_per_second": 0.0}),
+                    "first_token_ms": 0.0, "tokens_per_second": 0.0,
+                    "predicted_alone": null, "predicted_together": null}),
             ]
         );
         assert!(!bytes.contains("\n:") && bytes.ends_with("data: [DONE]\n\n"), "{bytes}");

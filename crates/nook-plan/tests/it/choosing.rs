@@ -275,6 +275,7 @@ fn what_the_node_knows_is_passed_on_as_it_is() {
         Out::NotAllowed,
         Out::Leaving,
         Out::OtherFile,
+        Out::LacksLayers,
         Out::Refused,
         Out::FailedLately,
         Out::ComputesWrongly,

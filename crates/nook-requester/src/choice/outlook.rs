@@ -1,21 +1,24 @@
 //! How the usual reply would be divided if layers lay where they do most good.
 //!
-//! The same facts as for a reply, with two differences: a device that takes wishes counts with
-//! everything that its cap allows, whatever it offers now, and loading is told apart. `placing`
-//! compares the two and decides whether it is worth asking anybody.
+//! The same facts as for a reply, with three differences: a device that takes requests counts with
+//! everything that its cap allows, whatever it offers now; one that would fetch layers counts with
+//! what it has disk space for; and loading is told apart. `placement` compares the two and decides
+//! whether it is worth asking anybody. What fetching costs does not count: it happens once, in the
+//! background, and what came stays.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use nook_base::PeerId;
+use nook_base::limits::GUEST_POSITIONS_TYPICAL;
+use nook_base::{LayerRange, PeerId};
 use nook_plan::{
-    Aim, Device, Ends, Execution, LOAD_ASSUMED, Place, Prediction, Share, Situation, Split,
-    Standing, Width, place, plan,
+    Aim, Device, Ends, Execution, LOAD_ASSUMED, ModelCosts, Out, Place, Prediction, Share,
+    Situation, Split, Standing, Width, place, plan,
 };
 use nook_store::{Pooling, SplitChoice};
 
 use super::{Encoded, Question, REPLY_TOKENS_EXPECTED};
-use nook_resources::adverts::AdvertBook;
+use nook_resources::adverts::{AdvertBook, Heard};
 
 /// Tokens of the prompt that the usual reply answers.
 pub const PROMPT_TOKENS_USUAL: u32 = 256;
@@ -52,7 +55,7 @@ pub(crate) struct Wanted {
 
 impl Encoded {
     /// The usual reply, before anybody has asked for one.
-    pub(crate) fn usual(held: Vec<nook_base::LayerRange>, memory_free: u64) -> Self {
+    pub(crate) fn usual(held: Vec<LayerRange>, memory_free: u64) -> Self {
         let (prompt, tokens_max) = (PROMPT_TOKENS_USUAL, REPLY_TOKENS_EXPECTED);
         Self { prompt, tokens_max, held, memory_free, warm: Vec::new() }
     }
@@ -98,8 +101,15 @@ impl Question {
             (SplitChoice::Uniform, _) => Split::Uniform,
         };
         let request = nook_plan::Request { ends, ..request };
-        let could: Vec<Device> =
-            others.iter().map(|it| at_its_cap(it, &model, request.positions, movable)).collect();
+        let could: Vec<Device> = others
+            .iter()
+            .map(|device| match device.peer().filter(|peer| movable.contains(peer)) {
+                Some(peer) => {
+                    self.at_its_cap(device, &model, request.positions, book.heard.get(&peer))
+                }
+                None => device.clone(),
+            })
+            .collect();
         let situation = Situation { model: &model, request: &request, here: &here, others: &could };
         let wanted = place(&situation, Aim::OneReply, split).ok().map(|placement| {
             let shares = placement.shares();
@@ -110,30 +120,62 @@ impl Question {
             |wanted: &Wanted| wanted.shares.iter().any(|share| share.place != Place::Local);
         Outlook { present, wanted: wanted.filter(is_elsewhere) }
     }
+
+    /// A device as it could be: what it holds of the model it could give up for other layers of it,
+    /// and what it lacks it would fetch, where it says so.
+    fn at_its_cap(
+        &self,
+        device: &Device,
+        model: &ModelCosts,
+        positions: u32,
+        heard: Option<&Heard>,
+    ) -> Device {
+        let held: u64 = layers_in(&device.held).map(|_| model.layer_bytes).sum();
+        let room = device.memory_free.saturating_add(held);
+        // It offers as many as it would hold of those that it has, wherever they lie, with the
+        // caches of all its streams.
+        let offered = layers_in(&device.computes).count() as u64;
+        let fetched = heard.and_then(|heard| self.fetch_room(heard, model, room));
+        let layers = match (device.standing, fetched) {
+            (Standing::Ready, None) => offered,
+            (Standing::Ready | Standing::Out(Out::LacksLayers), Some(fetch)) => {
+                offered.saturating_add(fetch.on_disk).min(fetch.in_memory.max(offered))
+            }
+            _ => return device.clone(),
+        };
+        let each =
+            model.layer_bytes.saturating_add(model.kv_bytes.saturating_mul(u64::from(positions)));
+        Device {
+            standing: Standing::Ready,
+            computes: vec![LayerRange::all(model.layers)],
+            held: Vec::new(),
+            memory_free: room.min(layers.saturating_mul(each)),
+            ..device.clone()
+        }
+    }
+
+    /// What a device that fetches layers has room for; absent where it fetches none. Counted as
+    /// hosts count: with a usual cache for each of its streams.
+    fn fetch_room(&self, heard: &Heard, model: &ModelCosts, memory: u64) -> Option<FetchRoom> {
+        let advert = &heard.advert;
+        let on_disk = advert.fetch_bytes / model.layer_bytes.max(1);
+        if on_disk == 0 {
+            return None;
+        }
+        let positions = self.file.shape().context_length.min(GUEST_POSITIONS_TYPICAL);
+        let streams = u64::from(advert.streams_free) + u64::from(advert.queue_depth);
+        let caches = model.kv_bytes.saturating_mul(u64::from(positions)).saturating_mul(streams);
+        let each = model.layer_bytes.saturating_add(caches).max(1);
+        Some(FetchRoom { in_memory: memory / each, on_disk })
+    }
 }
 
-/// A device as it could be: what it holds of the model it could give up for other layers of it.
-fn at_its_cap(
-    device: &Device,
-    model: &nook_plan::ModelCosts,
-    positions: u32,
-    movable: &BTreeSet<PeerId>,
-) -> Device {
-    let is_movable = device.peer().is_some_and(|peer| movable.contains(&peer));
-    if !is_movable || device.standing != Standing::Ready {
-        return device.clone();
-    }
-    let held: u64 = layers_in(&device.held).map(|_| model.layer_bytes).sum();
-    // It offers as many as it would hold, wherever they lie, with the caches of all its streams.
-    let offered = layers_in(&device.computes).count() as u64;
-    let each =
-        model.layer_bytes.saturating_add(model.kv_bytes.saturating_mul(u64::from(positions)));
-    Device {
-        computes: vec![nook_base::LayerRange::all(model.layers)],
-        held: Vec::new(),
-        memory_free: device.memory_free.saturating_add(held).min(offered.saturating_mul(each)),
-        ..device.clone()
-    }
+/// What a device would spend on layers that it fetches first.
+struct FetchRoom {
+    /// Layers for whose weights and usual caches it has memory.
+    in_memory: u64,
+    /// Layers for which it has disk space.
+    on_disk: u64,
 }
 
 /// The longest that any device would load.
@@ -151,7 +193,7 @@ fn moving(shares: &[Share], others: &[Device], layer_bytes: u64) -> Duration {
 }
 
 /// Each layer of `ranges` once.
-fn layers_in(ranges: &[nook_base::LayerRange]) -> impl Iterator<Item = u32> {
+fn layers_in(ranges: &[LayerRange]) -> impl Iterator<Item = u32> {
     let layers: BTreeSet<u32> = ranges.iter().flat_map(|range| range.iter()).collect();
     layers.into_iter()
 }

@@ -1,10 +1,12 @@
 //! Situations from adverts and estimates, and what follows from them.
 
+mod fetching;
+
 use std::path::Path;
 use std::time::Duration;
 
 use nook_base::clock;
-use nook_base::limits::ADVERT_LIFE;
+use nook_base::limits::{ADVERT_LIFE, GUEST_POSITIONS_TYPICAL};
 use nook_plan::{BytesPerSecond, Figure, Line, Link, RoundTrip, Speed, Width};
 use nook_wire::{Advert, ShardAdvert};
 
@@ -91,6 +93,7 @@ fn heard(model: ModelDigest, sharing: bool, age: Duration, now: Instant) -> Hear
         streams_free: 3,
         queue_depth: 1,
         memory_free_bytes: PLENTY,
+        fetch_bytes: 0,
     };
     Heard { advert, at: now - age, life: ADVERT_LIFE, app_version: String::new() }
 }

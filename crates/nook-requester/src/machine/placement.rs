@@ -4,11 +4,15 @@
 //! the model that was used last is looked at (`choice::outlook`). When another placement has been
 //! more than 15 % better for three looks in a row, or nothing works as it is, the devices whose
 //! layers should change are asked. A refusal counts until something about that device is new.
+//!
+//! A device that lacks the model may fetch what it is asked for. Where replies can be made without
+//! it, nothing large is fetched on a guess: it is asked for a few layers first ([`sample`]), those
+//! are measured, and what was measured decides about more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
+use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId};
 use nook_model::ModelFile;
 use nook_plan::{Basis, Look, Place, Share, Steadiness, Verdict};
 use nook_wire::{Advert, PlaceState, Placed, PlacementRequest};
@@ -29,6 +33,19 @@ const USED_LIMIT: Duration = Duration::from_secs(300);
 
 /// How long a refusal counts while nothing about the device changes.
 const REFUSAL_LIFE: Duration = Duration::from_secs(600);
+
+/// The same where the weights did not come: whoever has them may be back soon.
+const FETCH_AGAIN: Duration = Duration::from_secs(60);
+
+/// Layers that a device is asked to fetch so that it can be measured: as many as come to
+/// [`SAMPLE_BYTES`], within these bounds. Through two sizes goes a line, so there are at least two.
+const SAMPLE_LAYERS: std::ops::RangeInclusive<u64> = 2..=4;
+
+/// See [`SAMPLE_LAYERS`]: a second or two over a usual cable.
+const SAMPLE_BYTES: u64 = 256 << 20;
+
+/// How long layers that were asked for are left where they are for the sake of being measured.
+const MEASURED_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long a wish that was granted is waited for in adverts, and one that was sent for an answer.
 const SHOWN_LIMIT: Duration = Duration::from_secs(15);
@@ -77,6 +94,7 @@ struct Wish {
 struct Offer {
     layers: Vec<LayerRange>,
     memory_free: u64,
+    fetch_bytes: u64,
 }
 
 impl Wishes {
@@ -92,9 +110,14 @@ impl Wishes {
 
     fn refused(&self, peer: PeerId, offer: Option<&Offer>, now: Instant) -> bool {
         self.asked.get(&peer).is_some_and(|wish| {
-            matches!(wish.state, Some(PlaceState::Refused { .. }))
-                && wish.offer.as_ref() == offer
-                && now.saturating_duration_since(wish.at) < REFUSAL_LIFE
+            let Some(PlaceState::Refused { code }) = wish.state else { return false };
+            let life = match code {
+                // It has nothing against the layers.
+                ErrorCode::RateLimited | ErrorCode::Busy => LOOK_EVERY,
+                ErrorCode::FetchFailed => FETCH_AGAIN,
+                _ => REFUSAL_LIFE,
+            };
+            wish.offer.as_ref() == offer && now.saturating_duration_since(wish.at) < life
         })
     }
 
@@ -102,8 +125,16 @@ impl Wishes {
     fn is_asked(&self, peer: PeerId, wish: PlacementRequest, now: Instant) -> bool {
         self.asked.get(&peer).is_some_and(|asked| {
             let fresh = now.saturating_duration_since(asked.at) < SHOWN_LIMIT;
-            (asked.model, asked.layers) == (wish.model, wish.layers) && fresh
+            let is_refused = matches!(asked.state, Some(PlaceState::Refused { .. }));
+            (asked.model, asked.layers) == (wish.model, wish.layers) && fresh && !is_refused
         })
+    }
+
+    /// How the request stands that `placed` answers; absent where there is none, or no answer.
+    fn state_of(&self, peer: PeerId, placed: &Placed) -> Option<PlaceState> {
+        let wish = self.asked.get(&peer)?;
+        let is_it = (wish.model, wish.layers) == (placed.model, placed.layers);
+        wish.state.filter(|_| is_it)
     }
 
     /// Takes in one look; whether to move.
@@ -149,14 +180,21 @@ impl Requester {
         self.wishes.model = Some(InUse { listed, file, at: now });
     }
 
+    /// The model that was used last, if that was lately.
+    pub(super) fn model_in_use(&self, now: Instant) -> Option<ModelDigest> {
+        let used = self.wishes.model.as_ref()?;
+        let is_used = now.saturating_duration_since(used.at) < USED_LIMIT;
+        is_used.then_some(used.listed.digest)
+    }
+
     /// Looks whether layers should lie elsewhere, if it is time to. Never during a reply.
     pub(super) fn look_at_placement(&mut self, around: &Surroundings<'_>) -> Option<Effect> {
         let now = around.now;
+        self.model_in_use(now)?;
         let wishes = &mut self.wishes;
         let since = wishes.looked.map(|at| now.saturating_duration_since(at));
         let is_due = since.is_none_or(|since| wishes.is_changed || since >= LOOK_EVERY);
-        let is_used = |used: &InUse| now.saturating_duration_since(used.at) < USED_LIMIT;
-        let used = wishes.model.clone().filter(is_used)?;
+        let used = wishes.model.clone()?;
         let is_on = around.settings.inference.enabled;
         if !is_due || wishes.is_looking || !is_on || self.replies_running() > 0 {
             return None;
@@ -187,14 +225,63 @@ impl Requester {
             return Vec::new();
         };
         let verdict = self.wishes.weigh(&outlook);
-        match (verdict, outlook.wanted) {
-            (Verdict::Move, Some(wanted)) => {
-                let effects = self.ask_for(model, &wanted.shares, around);
+        let (can_do_without, mut effects) = match outlook.present {
+            Present::Impossible => (false, Vec::new()),
+            // Others are used whatever it takes, and need no measuring.
+            Present::AsSet => (true, Vec::new()),
+            Present::Predicted(_) => (true, self.ask_for_samples(model, around)),
+        };
+        if let (Verdict::Move, Some(wanted)) = (verdict, outlook.wanted) {
+            let is_guess = |share: &Share| self.is_guess(share, model, around);
+            // Nothing is fetched on a guess; what was measured by the next looks decides.
+            if !(can_do_without && wanted.shares.iter().any(is_guess)) {
+                effects.extend(self.ask_for(model, &wanted.shares, around));
                 self.wishes.wanted = Some((outlook.present, wanted));
-                effects
             }
-            _ => Vec::new(),
         }
+        effects
+    }
+
+    /// Asks each device that would fetch layers of `model`, and was never measured with it, for a
+    /// few.
+    fn ask_for_samples(&mut self, model: ModelDigest, around: &Surroundings<'_>) -> Vec<Effect> {
+        let Some(InUse { file, .. }) = self.wishes.model.clone() else { return Vec::new() };
+        let Some(layers) = sample(&file, around) else { return Vec::new() };
+        let movable = self.movable(model, around);
+        let unsampled: Vec<PeerId> =
+            movable.into_iter().filter(|peer| self.is_unsampled(*peer, model, around)).collect();
+        let wish = PlacementRequest { model, layers };
+        let new = |peer: &PeerId| !self.wishes.is_asked(*peer, wish, around.now);
+        let new: Vec<PeerId> = unsampled.into_iter().filter(new).collect();
+        new.into_iter().map(|peer| self.wish(peer, wish, around)).collect()
+    }
+
+    /// Whether `peer` was asked for layers of `model` a moment ago and was never measured with it.
+    fn is_to_be_measured(&self, peer: PeerId, model: ModelDigest, now: Instant) -> bool {
+        let is_asked = self.wishes.asked.get(&peer).is_some_and(|wish| {
+            wish.model == model && now.saturating_duration_since(wish.at) < MEASURED_WITHIN
+        });
+        is_asked && self.estimates.speed(Place::Peer(peer), model).decode.is_unknown()
+    }
+
+    /// Whether a device that was never measured with `model` would have to fetch its share.
+    fn is_guess(&self, share: &Share, model: ModelDigest, around: &Surroundings<'_>) -> bool {
+        let Place::Peer(peer) = share.place else { return false };
+        let heard = around.book.heard.get(&peer);
+        let shards = heard.into_iter().flat_map(|heard| &heard.advert.shards);
+        let mut of_it = shards.filter(|shard| shard.model == model);
+        let is_here = of_it.any(|shard| shard.layers.contains(share.layers));
+        !is_here && self.estimates.speed(share.place, model).decode.is_unknown()
+    }
+
+    /// Whether `peer` has no layer of `model`, would fetch some, and was never measured with it.
+    fn is_unsampled(&self, peer: PeerId, model: ModelDigest, around: &Surroundings<'_>) -> bool {
+        let Some(heard) = around.book.heard.get(&peer) else { return false };
+        let advert = &heard.advert;
+        let fetches = advert.sharing && advert.fetch_bytes > 0 && advert.streams_free > 0;
+        let has_some = advert.shards.iter().any(|shard| shard.model == model);
+        let speed = self.estimates.speed(Place::Peer(peer), model);
+        fetches && !has_some && speed.decode.is_unknown()
     }
 
     /// Asks the devices whose layers should change, and tells those that are not needed any more.
@@ -229,6 +316,8 @@ impl Requester {
             .iter()
             .filter(|(peer, wish)| wish.model != model || !part.contains(*peer))
             .map(|(peer, _)| *peer)
+            // What it was asked for is what it will be measured with.
+            .filter(|peer| !self.is_to_be_measured(*peer, model, now))
             .collect();
         for peer in given_up {
             let Some(wish) = self.wishes.asked.remove(&peer) else { continue };
@@ -249,6 +338,24 @@ impl Requester {
 
     /// A device answers a wish. What nobody asked for says nothing.
     pub(super) fn on_placed(&mut self, peer: PeerId, placed: Placed, around: &Surroundings<'_>) {
+        let was_held = self.wishes.state_of(peer, &placed) == Some(PlaceState::Held);
+        self.take_placed(peer, placed, around);
+        let used = self.wishes.model.clone().filter(|used| used.listed.digest == placed.model);
+        let Some(InUse { listed, file, .. }) = used else { return };
+        match placed.state {
+            // Fetching may take longer than a model counts as in use.
+            PlaceState::Fetching { .. } | PlaceState::Loading { .. }
+                if self.wishes.state_of(peer, &placed).is_some() =>
+            {
+                self.want_placement(listed, file, around.now);
+            }
+            // Not measured with this model yet, perhaps.
+            PlaceState::Held if !was_held => self.want_probe(listed, file, around),
+            _ => {}
+        }
+    }
+
+    fn take_placed(&mut self, peer: PeerId, placed: Placed, around: &Surroundings<'_>) {
         let Some(wish) = self.wishes.asked.get_mut(&peer) else { return };
         if (wish.model, wish.layers) != (placed.model, placed.layers) {
             return;
@@ -276,6 +383,34 @@ impl Requester {
                 !self.wishes.refused(*peer, offer.as_ref(), around.now)
             })
             .collect()
+    }
+
+    /// How much has come, 0 to 100, of the layers that `peer` fetches for this device; absent where
+    /// it fetches none, or has not said so for a while.
+    #[must_use]
+    pub fn fetching(&self, peer: PeerId, now: Instant) -> Option<u8> {
+        let wish = self.wishes.asked.get(&peer)?;
+        match wish.state? {
+            PlaceState::Fetching { percent } => {
+                let is_fresh = now.saturating_duration_since(wish.at) < SHOWN_LIMIT;
+                is_fresh.then_some(percent.min(100))
+            }
+            _ => None,
+        }
+    }
+
+    /// Why `peer` has not fetched the layers that this device asked it to hold; absent where it has
+    /// not refused, or for another reason.
+    #[must_use]
+    pub fn not_fetched(&self, peer: PeerId) -> Option<ErrorCode> {
+        let wish = self.wishes.asked.get(&peer)?;
+        let is_used = self.wishes.model.as_ref().is_some_and(|it| it.listed.digest == wish.model);
+        match wish.state.filter(|_| is_used)? {
+            PlaceState::Refused {
+                code: code @ (ErrorCode::DiskFull | ErrorCode::FetchLimit | ErrorCode::FetchFailed),
+            } => Some(code),
+            _ => None,
+        }
     }
 
     /// What is wished for, for the owner.
@@ -316,6 +451,19 @@ impl Requester {
     }
 }
 
+/// The layers that a device is asked for so that it can be measured: behind those that stay here.
+/// None of a model that has too few to be divided.
+fn sample(file: &ModelFile, around: &Surroundings<'_>) -> Option<LayerRange> {
+    let layers = file.shape().layers;
+    let ends = replies::ends(&around.settings.inference);
+    let first = ends.prefix.min(layers);
+    let between = layers.saturating_sub(first).saturating_sub(ends.suffix);
+    let one = file.weight_bytes(&ModelPart::inner(LayerRange::with_len(first, between.min(1))));
+    let wished = (SAMPLE_BYTES / one.max(1)).clamp(*SAMPLE_LAYERS.start(), *SAMPLE_LAYERS.end());
+    let len = u32::try_from(wished).unwrap_or(u32::MAX).min(between);
+    (len > 0).then(|| LayerRange::with_len(first, len))
+}
+
 /// What `peer` offers of `model` now.
 fn offer_of(peer: PeerId, model: ModelDigest, around: &Surroundings<'_>) -> Option<Offer> {
     around.book.heard.get(&peer).map(|heard| offer(&heard.advert, model))
@@ -327,6 +475,7 @@ fn offer(advert: &Advert, model: ModelDigest) -> Offer {
     Offer {
         layers: shards.map(|shard| shard.layers).collect(),
         memory_free: advert.memory_free_bytes,
+        fetch_bytes: advert.fetch_bytes,
     }
 }
 
@@ -334,6 +483,9 @@ fn sentence(state: Option<PlaceState>) -> String {
     match state {
         None => "asked".to_owned(),
         Some(PlaceState::Held) => "in memory".to_owned(),
+        Some(PlaceState::Fetching { percent }) => {
+            format!("getting the layers: {} %", percent.min(100))
+        }
         Some(PlaceState::Loading { percent }) => format!("loading {} %", percent.min(100)),
         Some(PlaceState::Refused { code }) => refusal(code),
     }
@@ -403,13 +555,17 @@ mod tests {
         let (mut wishes, now) = (Wishes::default(), clock::now());
         let (desk, model) = (PeerId([1; 32]), ModelDigest([2; 32]));
         let layers = LayerRange::with_len(1, 4);
-        let offer = |memory_free| Some(Offer { layers: vec![layers], memory_free });
+        let offer = |memory_free| Some(Offer { layers: vec![layers], memory_free, fetch_bytes: 0 });
         let state = Some(PlaceState::Refused { code: ErrorCode::OutOfMemory });
         wishes.asked.insert(desk, Wish { model, layers, state, at: now, offer: offer(5) });
         assert!(wishes.refused(desk, offer(5).as_ref(), now));
         assert!(!wishes.refused(desk, offer(6).as_ref(), now), "it has more memory");
         assert!(!wishes.refused(desk, offer(5).as_ref(), now + REFUSAL_LIFE));
-        assert!(wishes.is_asked(desk, PlacementRequest { model, layers }, now));
-        assert!(!wishes.is_asked(desk, PlacementRequest { model, layers }, now + SHOWN_LIMIT));
+        let wish = PlacementRequest { model, layers };
+        assert!(!wishes.is_asked(desk, wish, now), "a no is no answer to wait for");
+        let state = Some(PlaceState::Held);
+        wishes.asked.insert(desk, Wish { model, layers, state, at: now, offer: offer(5) });
+        assert!(wishes.is_asked(desk, wish, now));
+        assert!(!wishes.is_asked(desk, wish, now + SHOWN_LIMIT));
     }
 }

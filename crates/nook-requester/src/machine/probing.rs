@@ -47,9 +47,16 @@ const IDLE_LOOKS_MIN: u32 = 2;
 /// Longest probe of one device, loading included; one that takes longer stays unmeasured.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
+/// After this time a device that could not be measured is asked again.
+const PROBE_AGAIN: Duration = Duration::from_secs(60);
+
 /// Most layers that a probe has a device compute, so that it loads little for it. The line through
 /// two stretches tells the rest.
 const PROBE_LAYERS_MAX: u32 = 8;
+
+/// Most bytes of weights that a probe has a device load, but for the two layers that it needs: what
+/// a slow disk reads within [`PROBE_LIMIT`].
+const PROBE_BYTES_MAX: u64 = 1 << 30;
 
 /// Steps of one row for each stretch of layers; the first finds the layers cold.
 const SINGLE_ROWS: u32 = 4;
@@ -64,6 +71,8 @@ const DTYPE: ActivationDtype = ActivationDtype::F32;
 #[derive(Debug, Default)]
 pub(crate) struct Probing {
     wanted: Option<Wanted>,
+    /// Whether that was wanted while a round was under way, which may have passed by what is new.
+    is_wanted_anew: bool,
     /// The round that is under way, and what ends it.
     running: Option<(u64, CancellationToken)>,
     /// Whether it, or the last one, measures this device for others.
@@ -71,9 +80,13 @@ pub(crate) struct Probing {
     rounds: u64,
     idle_looks: u32,
     pub(crate) golden: GoldenBook,
-    /// When a device was asked last; at most [`ESTIMATES_MAX`], beyond them the oldest is
-    /// forgotten.
-    asked: BTreeMap<(Place, ModelDigest), Instant>,
+    /// When a device may be asked again; at most [`ESTIMATES_MAX`], beyond them the one whose time
+    /// comes first is forgotten.
+    due: BTreeMap<(Place, ModelDigest), Instant>,
+    /// What is wanted again, and when, because a device could not be measured.
+    again: Option<(Instant, Wanted)>,
+    /// Whether that happened in the round under way.
+    has_failed: bool,
 }
 
 /// A model whose devices are to be measured.
@@ -98,10 +111,19 @@ enum Aim {
 /// What a round tells the house.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Probed {
-    /// This device was asked for this model, whatever came of it.
-    Device(Place, ModelDigest),
+    /// This device was asked for this model.
+    Device(Place, ModelDigest, Asked),
     /// The round with this number is through.
     Round(u64),
+}
+
+/// What came of asking a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// It was measured.
+    Measured,
+    /// It was not.
+    InVain,
 }
 
 impl Requester {
@@ -117,7 +139,7 @@ impl Requester {
             // What is used without being weighed must compute the right thing all the same.
             Pooling::Always => Aim::Compare,
         };
-        self.probing.wanted = Some(Wanted { listed, file, aim });
+        self.probing.want(Wanted { listed, file, aim });
     }
 
     /// Begins to measure what is wanted, if this device has been idle for a moment.
@@ -131,6 +153,10 @@ impl Requester {
             return Vec::new();
         }
         let now = around.now;
+        if let Some((_, wanted)) = self.probing.again.take_if(|(at, _)| *at <= now) {
+            // What was wanted meanwhile goes first, and asks the same devices.
+            self.probing.wanted.get_or_insert(wanted);
+        }
         let Some(wanted) = self.probing.wanted.clone() else { return self.probe_own(around) };
         let model = wanted.listed.digest;
         let offers = self.offers_to_probe(model, around);
@@ -200,13 +226,18 @@ impl Requester {
 impl Probing {
     /// Whether a device may be asked again for this model.
     fn is_due(&self, place: Place, model: ModelDigest, now: Instant) -> bool {
-        let last = self.asked.get(&(place, model));
-        last.is_none_or(|at| now.saturating_duration_since(*at) >= PROBE_EVERY)
+        self.due.get(&(place, model)).is_none_or(|at| *at <= now)
+    }
+
+    fn want(&mut self, wanted: Wanted) {
+        self.wanted = Some(wanted);
+        self.is_wanted_anew = self.running.is_some();
     }
 
     /// A round begins, which `until` ends; its number.
     fn begin(&mut self, until: CancellationToken) -> u64 {
         self.rounds += 1;
+        self.has_failed = false;
         self.running = Some((self.rounds, until));
         self.rounds
     }
@@ -227,25 +258,35 @@ impl Probing {
     }
 
     fn take(&mut self, probed: Probed, now: Instant) {
-        let probed = match probed {
-            Probed::Device(place, model) => (place, model),
+        let (key, asked) = match probed {
+            Probed::Device(place, model, asked) => ((place, model), asked),
             Probed::Round(number) => {
                 // The end of a round that was cancelled is not the end of the next one.
                 let is_it = |running: &(u64, CancellationToken)| running.0 == number;
                 if self.running.take_if(|running| is_it(running)).is_some() {
-                    self.wanted = None;
+                    let wanted = match std::mem::take(&mut self.is_wanted_anew) {
+                        true => self.wanted.clone(),
+                        false => self.wanted.take(),
+                    };
+                    let again = wanted.filter(|_| self.has_failed);
+                    self.again = again.map(|wanted| (now + PROBE_AGAIN, wanted));
                 }
                 return;
             }
         };
-        let asked = &mut self.asked;
-        if asked.len() >= ESTIMATES_MAX
-            && !asked.contains_key(&probed)
-            && let Some(oldest) = asked.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key)
+        let until = match asked {
+            Asked::Measured => PROBE_EVERY,
+            Asked::InVain => PROBE_AGAIN,
+        };
+        self.has_failed |= asked == Asked::InVain;
+        let due = &mut self.due;
+        if due.len() >= ESTIMATES_MAX
+            && !due.contains_key(&key)
+            && let Some(first) = due.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key)
         {
-            asked.remove(&oldest);
+            due.remove(&first);
         }
-        asked.insert(probed, now);
+        due.insert(key, now + until);
     }
 }
 
@@ -299,14 +340,23 @@ impl Prober {
                     (Place::Peer(_), Aim::Measure) => self.peer(place, layers).await,
                 }
             };
-            match tokio::time::timeout(PROBE_LIMIT, probe).await {
-                Ok(Ok(())) => tracing::debug!(%place, "a device was measured"),
-                Ok(Err(failed)) => tracing::debug!(%place, %failed, "a device was not measured"),
-                Err(_) => tracing::debug!(%place, "measuring a device took too long"),
-            }
+            let asked = match tokio::time::timeout(PROBE_LIMIT, probe).await {
+                Ok(Ok(())) => {
+                    tracing::debug!(%place, "a device was measured");
+                    Asked::Measured
+                }
+                Ok(Err(failed)) => {
+                    tracing::debug!(%place, %failed, "a device was not measured");
+                    Asked::InVain
+                }
+                Err(_) => {
+                    tracing::debug!(%place, "measuring a device took too long");
+                    Asked::InVain
+                }
+            };
             if aim != Aim::Compare {
-                let _ =
-                    self.tools.events.send(Said::Probed(Probed::Device(place, model)).into()).await;
+                let probed = Probed::Device(place, model, asked);
+                let _ = self.tools.events.send(Said::Probed(probed).into()).await;
             }
         }
     }
@@ -320,7 +370,7 @@ impl Prober {
     async fn peer(&self, place: Place, layers: LayerRange) -> Result<(), Failed> {
         let Place::Peer(peer) = place else { return Ok(()) };
         let mut points = Vec::new();
-        for stretch in stretches(layers) {
+        for stretch in self.stretches(layers) {
             let link = self.tools.links.link(peer).ok_or(Failed::Gone)?;
             let call = link.mux().open_call().await.map_err(|_| Failed::Gone)?;
             let part = ModelPart::inner(stretch);
@@ -359,13 +409,19 @@ impl Prober {
         Ok(())
     }
 
-    /// This device's own worker, if it runs: norm and head, and what it holds of the layers.
+    /// This device's own worker: norm and head, and what it holds of the layers. Where it holds
+    /// none, because nobody has asked for a reply yet, some are loaded for this alone.
     async fn local(&self) -> Result<(), Failed> {
         let Listed { digest, path, .. } = &self.round.wanted.listed;
-        let Some(worker) = self.tools.workers.find(*digest).await else { return Ok(()) };
         let held = self.tools.workers.held(*digest).await;
         let longest = held.into_iter().max_by_key(|layers| layers.len());
-        let parts = longest.into_iter().flat_map(stretches).map(ModelPart::inner);
+        let Some(worker) = self.tools.workers.find(*digest).await.filter(|_| longest.is_some())
+        else {
+            let all = LayerRange::all(self.round.wanted.file.shape().layers);
+            return if self.has_memory(all).await { self.own(all).await } else { Ok(()) };
+        };
+        let stretches = longest.into_iter().flat_map(|layers| self.stretches(layers));
+        let parts = stretches.map(ModelPart::inner);
         let mut points = Vec::new();
         for part in std::iter::once(self.head()).chain(parts) {
             path.with(async |file| worker.load(&file, *digest, part).await)
@@ -380,6 +436,11 @@ impl Prober {
         }
         self.tell_line(Place::Local, &points).await;
         Ok(())
+    }
+
+    /// See [`stretches`].
+    pub(super) fn stretches(&self, layers: LayerRange) -> Vec<LayerRange> {
+        stretches(layers, &self.round.wanted.file)
     }
 
     /// Norm and head alone.
@@ -446,9 +507,16 @@ fn line(layer_bytes: u64, points: [&(LayerRange, Done); 2]) -> Option<Probe> {
     })
 }
 
-/// The beginning of `layers` as far as a probe goes, and half of that.
-fn stretches(layers: LayerRange) -> Vec<LayerRange> {
-    let most = layers.len().min(PROBE_LAYERS_MAX);
+/// The beginning of `layers` as far as a probe of `file` goes, and half of that.
+fn stretches(layers: LayerRange, file: &ModelFile) -> Vec<LayerRange> {
+    let one = ModelPart::inner(LayerRange::with_len(layers.start(), layers.len().min(1)));
+    beginnings(layers, file.weight_bytes(&one))
+}
+
+/// The same for layers of `layer_bytes` each.
+fn beginnings(layers: LayerRange, layer_bytes: u64) -> Vec<LayerRange> {
+    let affordable = (PROBE_BYTES_MAX / layer_bytes.max(1)).clamp(2, PROBE_LAYERS_MAX.into());
+    let most = layers.len().min(u32::try_from(affordable).unwrap_or(PROBE_LAYERS_MAX));
     let mut lengths = vec![most, most / 2];
     lengths.retain(|len| *len > 0);
     lengths.into_iter().map(|len| LayerRange::with_len(layers.start(), len)).collect()
@@ -470,32 +538,78 @@ mod tests {
     #[test]
     fn a_probe_asks_for_few_layers_and_two_lengths() {
         let lengths = |len| -> Vec<u32> {
-            stretches(LayerRange::with_len(3, len)).iter().map(|layers| layers.len()).collect()
+            beginnings(LayerRange::with_len(3, len), 1).iter().map(|it| it.len()).collect()
         };
         assert_eq!(lengths(40), [8, 4]);
         assert_eq!(lengths(4), [4, 2]);
         assert_eq!(lengths(1), [1]);
         assert_eq!(lengths(0), [0; 0]);
-        assert!(stretches(LayerRange::with_len(3, 9)).iter().all(|layers| layers.start() == 3));
+        assert!(beginnings(LayerRange::with_len(3, 9), 1).iter().all(|it| it.start() == 3));
+        // Layers of 400 MB, and of more than is loaded: two of them are needed.
+        let lengths_of = |bytes| -> Vec<u32> {
+            beginnings(LayerRange::with_len(0, 40), bytes).iter().map(|it| it.len()).collect()
+        };
+        assert_eq!(lengths_of(400 << 20), [2, 1]);
+        assert_eq!(lengths_of(200 << 20), [5, 2]);
+        assert_eq!(lengths_of(u64::MAX), [2, 1]);
     }
 
     const MODEL: ModelDigest = ModelDigest([1; 32]);
+
+    /// The built-in model, to be measured.
+    fn wanted() -> Wanted {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../nook-store/ember/ember-q8_0.gguf");
+        let file = ModelFile::open(path.as_ref()).expect("the built-in model");
+        let place = nook_resources::open_models::FilePlace::new(path.into());
+        let listed = Listed { name: "ember".to_owned(), digest: MODEL, path: place };
+        Wanted { listed, file, aim: Aim::Measure }
+    }
 
     #[test]
     fn a_device_is_asked_once_an_hour_for_each_model_and_what_is_remembered_is_bounded() {
         let (mut probing, now) = (Probing::default(), clock::now());
         assert!(probing.is_due(Place::Local, MODEL, now));
-        probing.take(Probed::Device(Place::Local, MODEL), now);
+        let device = |model| Probed::Device(Place::Local, model, Asked::Measured);
+        probing.take(device(MODEL), now);
         assert!(!probing.is_due(Place::Local, MODEL, now + PROBE_EVERY - Duration::from_secs(1)));
         assert!(probing.is_due(Place::Local, MODEL, now + PROBE_EVERY));
         assert!(probing.is_due(Place::Local, ModelDigest([2; 32]), now), "another model");
         for number in 0..ESTIMATES_MAX as u64 {
             let mut model = ModelDigest([0; 32]);
             model.0[..8].copy_from_slice(&number.to_le_bytes());
-            probing.take(Probed::Device(Place::Local, model), now + Duration::from_secs(1));
+            probing.take(device(model), now + Duration::from_secs(1));
         }
-        assert_eq!(probing.asked.len(), ESTIMATES_MAX);
+        assert_eq!(probing.due.len(), ESTIMATES_MAX);
         assert!(probing.is_due(Place::Local, MODEL, now + Duration::from_secs(2)), "forgotten");
+    }
+
+    #[test]
+    fn a_device_that_was_not_measured_is_asked_again_after_a_minute() {
+        let (mut probing, now) = (Probing::default(), clock::now());
+        for (asked, is_wanted_again) in [(Asked::InVain, true), (Asked::Measured, false)] {
+            probing.want(wanted());
+            let number = probing.begin(CancellationToken::new());
+            probing.take(Probed::Device(Place::Local, MODEL, asked), now);
+            assert!(!probing.is_due(Place::Local, MODEL, now));
+            assert_eq!(probing.is_due(Place::Local, MODEL, now + PROBE_AGAIN), is_wanted_again);
+            probing.take(Probed::Round(number), now);
+            assert!(probing.wanted.is_none());
+            assert_eq!(probing.again.is_some(), is_wanted_again);
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_while_a_round_is_under_way_begins_another_one() {
+        let (mut probing, now) = (Probing::default(), clock::now());
+        for (anew, stays) in [(true, true), (false, false)] {
+            probing.want(wanted());
+            let number = probing.begin(CancellationToken::new());
+            if anew {
+                probing.want(wanted());
+            }
+            probing.take(Probed::Round(number), now);
+            assert_eq!(probing.wanted.is_some(), stays);
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The asking side by lists of events: no runtime, no network, no clock.
 
+mod readiness;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::choice::outlook::{Outlook, Present, Wanted};
+use crate::machine::probing::Asked;
 use nook_api::{Prompt, REPLIES_WAITING_MAX, Reach, Sampling};
 use nook_resources::adverts::Heard;
 use nook_resources::open_models::FilePlace;
@@ -159,6 +162,7 @@ impl Scene {
             streams_free: 2,
             queue_depth: 0,
             memory_free_bytes: 1 << 30,
+            fetch_bytes: 0,
         };
         let life = 1_000 * ADVERT_LIFE;
         let heard = Heard { advert, at: self.now, life, app_version: "1".to_owned() };
@@ -223,9 +227,9 @@ fn a_model_that_is_gone_is_refused_also_when_its_request_has_waited() {
 #[test]
 fn devices_are_measured_when_nobody_waits_and_a_reply_ends_that_at_once() {
     let mut scene = Scene::new();
-    scene.study_offers();
-    assert_eq!(scene.wait(5), Vec::<String>::new(), "nobody has asked for a model");
+    assert_eq!(scene.wait(5), Vec::<String>::new(), "nobody has asked, and nobody is there");
     assert_eq!(scene.ask(MODEL), "reply");
+    scene.study_offers();
     assert_eq!(scene.wait(3), Vec::<String>::new(), "a reply is under way");
     scene.jobs.clear();
     let idle = scene.wait(3);
@@ -244,7 +248,8 @@ fn a_device_that_lends_measures_itself_once_and_stops_when_a_guest_comes() {
     assert_eq!(scene.on(Event::Lending), "");
     assert!(scene.rounds[0].until.is_cancelled());
     let number = scene.rounds[0].number;
-    assert_eq!(scene.on(Said::Probed(Probed::Device(Place::Local, MODEL))), "");
+    let measured = Probed::Device(Place::Local, MODEL, Asked::Measured);
+    assert_eq!(scene.on(Said::Probed(measured)), "");
     assert_eq!(scene.on(Said::Probed(Probed::Round(number))), "advertise");
     assert_eq!(scene.wait(10), Vec::<String>::new(), "not again within the hour");
 }
@@ -302,6 +307,9 @@ fn layers_are_asked_for_when_that_was_better_three_times_and_given_back_when_not
     assert_eq!(scene.on(placed(PlaceState::Held)), "");
     // Now everything is better at home.
     let home = || outlook(vec![Share { place: Place::Local, layers: LayerRange::all(6) }]);
+    let asked: Vec<String> = (0..3).map(|_| scene.on(home())).collect();
+    assert_eq!(asked, ["", "", ""], "it is to be measured first");
+    scene.now += Duration::from_secs(60);
     let asked: Vec<String> = (0..3).map(|_| scene.on(home())).collect();
     assert_eq!(asked, ["", "", "give back"]);
 }

@@ -14,8 +14,8 @@ use crate::machine::records::Note;
 use crate::machine::{Event, Said};
 use crate::reply::{READER_STALL_LIMIT, handover};
 use nook_api::views::{
-    FailoverView, FinishReason, LegView, PredictionView, ReplyEvent, ReplySpeedView, ReplySummary,
-    RouteView, ShardState,
+    DecisionView, FailoverView, FinishReason, LegView, PredictedView, PredictionView, ReplyEvent,
+    ReplySpeedView, ReplySummary, RouteView, ShardState,
 };
 use nook_api::{PieceLogprobs, ReplyPiece};
 use nook_resources::adverts::AdvertBook;
@@ -46,6 +46,8 @@ pub(crate) struct ReplySink {
     pub(crate) last: Option<Instant>,
     pub(crate) tokens: u32,
     pub(crate) failovers: Vec<FailoverView>,
+    /// What was predicted before it began.
+    pub(crate) predicted: Option<PredictedView>,
     /// What is learned about other devices is told here.
     pub(crate) notes: mpsc::Sender<Event>,
 }
@@ -198,7 +200,7 @@ impl ReplySink {
     }
 
     /// Where the reply will be computed, and why: for the owner and the log.
-    pub(crate) async fn decided(&self, model: &Listed, choice: &Choice, told: &Encoded) {
+    pub(crate) async fn decided(&mut self, model: &Listed, choice: &Choice, told: &Encoded) {
         let name = |peer| self.name(Place::Peer(peer));
         let route = |segments: &[Segment]| self.route(segments.iter().copied());
         let view = choice.view(&model.name, told.prompt, name, route);
@@ -213,6 +215,7 @@ impl ReplySink {
         for out in &view.left_out {
             tracing::debug!(device = out.device, why = out.why, "left out of a reply");
         }
+        self.predicted = predicted(&view);
         let note = Note::Decided { reply: self.number, decision: Box::new(view) };
         self.tell_house(note).await;
     }
@@ -314,6 +317,7 @@ impl ReplySink {
                 .last
                 .map_or(first_token_ms, |last| last.duration_since(self.asked).as_secs_f64() * 1e3),
             timeline: self.timeline(&measure.hops, prompt_tokens),
+            predicted: self.predicted,
         }
     }
 
@@ -323,4 +327,13 @@ impl ReplySink {
             Place::Peer(peer) => self.book.borrow().name(&peer),
         }
     }
+}
+
+/// The two speeds of a decision: of this device alone, and of the better way with others.
+fn predicted(decision: &DecisionView) -> Option<PredictedView> {
+    let ways = [decision.pooled.as_ref(), decision.whole.as_ref()].into_iter().flatten();
+    let quickest = |a: &PredictionView, b: &PredictionView| a.total_ms.total_cmp(&b.total_ms);
+    let together = ways.map(|way| way.prediction).min_by(quickest);
+    let alone = decision.alone;
+    (alone.is_some() || together.is_some()).then_some(PredictedView { alone, together })
 }

@@ -185,6 +185,15 @@ declare! {
         /// The only layers that are shared, of any model. For demonstrations.
         "distributed_inference.host.layers" => layers: Option<LayerRange> = None,
             at_once(Lending).example("\"2-5\"");
+        /// Whether this computer fetches layers that it lacks when a trusted computer asks it to
+        /// hold them: from that one, or from another one that has the model.
+        "distributed_inference.host.fetch_layers" => fetch_layers: bool = true,
+            at_once(Lending).in_window();
+        /// The most disk space for layers that were fetched. Layers that nobody uses go when others
+        /// need the room.
+        "distributed_inference.host.max_fetched_layers_mb" =>
+            max_fetched_layers: Megabytes = Megabytes(64_000),
+            at_once(Lending).in_window().whole(1, 16_000_000).unit("MB");
         nested pause: PauseSettings, "When sharing pauses by itself.";
     }
 

@@ -1,4 +1,5 @@
-//! How much memory other devices may take here: what the owner chose, else a part of what there is.
+//! How much memory and disk space other devices may take here: what the owner chose, else, of
+//! memory, a part of what there is.
 //!
 //! One number for every machine would be too much for an old laptop and too little for a large one.
 //! So
@@ -17,6 +18,12 @@ const UNKNOWN_MACHINE_BYTES: u64 = 4 * GIGABYTE;
 const USUAL_BYTES_MAX: u64 = 20 * GIGABYTE;
 
 impl HostSettings {
+    /// Most disk space for layers that were fetched, in bytes.
+    #[must_use]
+    pub fn fetched_bytes(&self) -> u64 {
+        self.max_fetched_layers.bytes()
+    }
+
     /// Most memory for shards on a machine that has `memory` bytes in all, as far as it says: what
     /// the
     /// owner chose, else [`usual_shard_bytes`]; never more than there is.

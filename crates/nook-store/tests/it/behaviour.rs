@@ -155,6 +155,16 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
         "what_one_model_has_lent_is_not_there_for_another",
     ),
     (
+        "distributed_inference.host.fetch_layers",
+        "tests/tests/it/home.rs",
+        "an_owner_who_wants_nothing_fetched_is_asked_for_nothing_and_it_is_said",
+    ),
+    (
+        "distributed_inference.host.max_fetched_layers_mb",
+        "tests/tests/it/home.rs",
+        "what_is_fetched_stays_below_the_owners_cap_and_it_is_said",
+    ),
+    (
         "distributed_inference.host.max_concurrent_streams",
         "tests/tests/it/refusals.rs",
         "t10_exactly_as_many_streams_run_as_the_owner_allows",

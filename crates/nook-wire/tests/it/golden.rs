@@ -80,8 +80,9 @@ fn before_a_step() -> Golden<Message> {
                 streams_free: 3,
                 queue_depth: 1,
                 memory_free_bytes: 1 << 33,
+                fetch_bytes: 1 << 20,
             }),
-            "01020000000000000000000900000031 01013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208020401bc050003018080808020",
+            "01020000000000000000000900000034 01013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0208020401bc050003018080808020808040",
         ),
         (
             Message::Place(PlacementRequest {
@@ -97,6 +98,14 @@ fn before_a_step() -> Golden<Message> {
                 state: PlaceState::Loading { percent: 40 },
             }),
             "01040000000000000000000900000024 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c02080028",
+        ),
+        (
+            Message::Placed(Placed {
+                model: ModelDigest([0x3c; 32]),
+                layers: LayerRange::with_len(2, 6),
+                state: PlaceState::Fetching { percent: 40 },
+            }),
+            "01040000000000000000000900000024 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c02080328",
         ),
         (
             Message::Open(open(None)),
@@ -462,5 +471,7 @@ fn every_kind_has_its_bytes() {
         kinds.push(message.kind());
         check(WorkerMessage::Local(message), golden);
     }
-    assert_eq!(kinds, Kind::ALL, "one frame of each kind, in order");
+    // Some kinds have a frame for each of their forms.
+    kinds.dedup();
+    assert_eq!(kinds, Kind::ALL, "a frame of each kind, in order");
 }

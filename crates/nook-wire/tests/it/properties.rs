@@ -120,13 +120,14 @@ fn help_terms() -> impl Strategy<Value = HelpTerms> {
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         hello(),
-        (any::<(bool, u16, u16, u64)>(), vec(shard(), 0..5)).prop_map(|(n, shards)| {
+        (any::<(bool, u16, u16, u64, u64)>(), vec(shard(), 0..5)).prop_map(|(n, shards)| {
             Message::Advert(Advert {
                 sharing: n.0,
                 shards,
                 streams_free: n.1,
                 queue_depth: n.2,
                 memory_free_bytes: n.3,
+                fetch_bytes: n.4,
             })
         }),
         (digest(), layers())
@@ -256,6 +257,7 @@ fn place_state() -> impl Strategy<Value = PlaceState> {
         any::<u8>().prop_map(|percent| PlaceState::Loading { percent }),
         Just(PlaceState::Held),
         code().prop_map(|code| PlaceState::Refused { code }),
+        any::<u8>().prop_map(|percent| PlaceState::Fetching { percent }),
     ]
 }
 

@@ -228,6 +228,7 @@ fn the_longest_lists_fit_into_a_frame() {
         streams_free: 1,
         queue_depth: 1,
         memory_free_bytes: u64::MAX,
+        fetch_bytes: u64::MAX,
     });
     let frame = encode(CallId::CONNECTION, 0, &advert);
     assert!(frame.len() <= HEADER_BYTES + CONTROL_BODY_BYTES_MAX);

@@ -64,8 +64,9 @@ fn visit(message: &Message) {
             streams_free,
             queue_depth,
             memory_free_bytes,
+            fetch_bytes,
         }) => {
-            plain(&[sharing, streams_free, queue_depth, memory_free_bytes]);
+            plain(&[sharing, streams_free, queue_depth, memory_free_bytes, fetch_bytes]);
             shards.iter().for_each(visit_shard);
         }
         Message::Place(PlacementRequest { model, layers }) => plain(&[model, layers]),
@@ -73,7 +74,9 @@ fn visit(message: &Message) {
             plain(&[model, layers]);
             match state {
                 PlaceState::Held => {}
-                PlaceState::Loading { percent } => plain(&[percent]),
+                PlaceState::Loading { percent } | PlaceState::Fetching { percent } => {
+                    plain(&[percent]);
+                }
                 PlaceState::Refused { code } => plain(&[code]),
             }
         }

@@ -1,4 +1,5 @@
 /** The household that the fake backend starts with: four devices, one seen stranger, three models' worth of layers. */
+import type { PredictedView } from '../../generated/PredictedView';
 import type { DeviceView } from '../../generated/DeviceView';
 import type { HouseholdView } from '../../generated/HouseholdView';
 import type { PartView } from '../../generated/PartView';
@@ -7,6 +8,12 @@ import { DEFAULTS } from '../../generated/settings';
 import { HERE, startingCatalogue, startingInHouse } from './models';
 import { startingFolder } from './models-folder';
 import { USUAL_LENT_BYTES } from './settings';
+
+/** A laptop beside a gaming PC. */
+export const PREDICTED: PredictedView = {
+  alone: { first_token_ms: 2_400, load_ms: 0, tokens_per_second: 7, total_ms: 31_000, measured: true },
+  together: { first_token_ms: 600, load_ms: 0, tokens_per_second: 20, total_ms: 10_600, measured: true },
+};
 
 export const DAD = 'dads7pcq4xk2m6vt';
 export const MUM = 'mumsl4ptp6rz3wbn';
@@ -41,6 +48,7 @@ function device(id: string, name: string, values: Partial<DeviceView>): DeviceVi
     asks_help: false,
     only_helped: false,
     their_terms: null,
+    fetched_percent: null,
     ...values,
   };
 }

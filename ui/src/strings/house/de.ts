@@ -3,8 +3,8 @@ import type { Strings } from '../index';
 
 export const house: Strings['house'] = {
   troubles: {
-    model_switched_off: (model, ends, reason) =>
-      `${model} ist abgeschaltet, bis Inglenook neu startet: Der Teil, der es berechnet, endete ${ends}-mal innerhalb einer Minute (${reason}).`,
+    model_switched_off: (model, ends, minutes, reason) =>
+      `${model} wird nach ${minutes} min wieder versucht: Der Teil, der es berechnet, endete ${ends}-mal innerhalb einer Minute (${reason}).`,
     model_file_gone: (model, file) => `${model} kann nicht benutzt werden: Die Datei ${file} ist nicht mehr da. Füge sie wieder hinzu.`,
     models_folder_away: (folder, models) =>
       `Die Modelle werden in ${folder} gesucht, und der Ordner ist nicht da (${models === 1 ? 'ein Modell' : `${models} Modelle`}). Schließe seinen Datenträger an, oder wähle unter Modelle einen anderen Ordner. Gelöscht wurde nichts.`,
@@ -110,12 +110,40 @@ export const house: Strings['house'] = {
     file: (path) => `der Datei ${path}`,
   },
 
+  unused: {
+    not_paired: 'Es ist nicht mit diesem Computer gekoppelt.',
+    blocked: 'Du hast es gesperrt.',
+    away: 'Es antwortet nicht: Es ist aus, schläft oder ist in einem anderen Netz.',
+    not_allowed: 'Du hast ihm nicht erlaubt, für dich zu rechnen: Setze es auf Vertraut.',
+    unanswered: 'Sag, ob diese beiden Computer einander helfen dürfen: Die Frage steht oben.',
+    only_helped: 'Du hast gewählt, dass dieser Computer ihm hilft, und nicht umgekehrt.',
+    unanswered_there: 'Dieselbe Frage wartet auf seinem Bildschirm: Dürfen diese beiden Computer einander helfen?',
+    not_allowed_there: 'Wem es gehört, lässt diesen Computer es nicht benutzen. Setze diesen Computer dort auf Vertraut.',
+    sharing_off: 'Dort ist das Teilen ausgeschaltet. Schalte es dort ein.',
+    sharing_paused: 'Dort pausiert das Teilen: im Akkubetrieb, in einem Spiel im Vollbild, oder weil jemand es so wollte.',
+    not_sharing: 'Es teilt jetzt nichts mit diesem Computer.',
+    no_model: 'Es hat keines der Modelle, die dieser Computer benutzt, und darf keines holen: Erlaube das dort unter Teilen.',
+    lacks_layers: 'Es hat noch keinen Teil deines Modells. Es holt sich einen von selbst, sobald das nützt.',
+    fetching: 'Es holt gerade seinen Teil deines Modells.',
+    disk_full: 'Auf seiner Festplatte ist kein Platz für seinen Teil deines Modells. Schaffe dort Platz.',
+    fetch_limit: 'Es darf seinen Teil deines Modells nicht holen, oder nicht mehr davon. Erlaube es dort unter Teilen.',
+    fetch_failed: 'Es hat seinen Teil deines Modells nicht bekommen. Es versucht es wieder; dieser Computer muss ihm das Kopieren erlauben.',
+    busy: 'Alle seine Plätze sind belegt.',
+    left_out: 'Die letzte Antwort kam ohne es aus.',
+  },
+  fetched: (percent) => `Es holt gerade seinen Teil deines Modells: ${percent} %.`,
+
+  predictedBoth: (together, alone) => `Vorhergesagt: ${together} Wörter/s zusammen, ${alone} Wörter/s auf diesem Computer allein.`,
+  predictedTogether: (together) => `Vorhergesagt: ${together} Wörter/s zusammen. Dieser Computer kann das Modell allein nicht halten.`,
+  predictedAlone: (alone) => `Vorhergesagt: ${alone} Wörter/s auf diesem Computer allein. Kein anderer Computer konnte helfen.`,
+
   leftOut: {
     absent: 'Es ist nicht verbunden.',
     not_sharing: 'Dort ist das Teilen ausgeschaltet.',
     not_allowed: 'Das Vertrauen reicht nicht dafür, dass es hilft.',
     leaving: 'Es pausiert oder geht gerade.',
     other_file: 'Es hat nicht genau die Datei dieses Modells.',
+    lacks_layers: 'Es hat noch keinen Teil dieses Modells; es holt sich einen von selbst, wenn das nützt.',
     refused: 'Es hat abgelehnt, und seither hat sich dort nichts geändert.',
     failed_lately: 'Es ist eben ausgefallen und wird eine Weile in Ruhe gelassen.',
     computes_wrongly: 'Es berechnet das Modell anders als dieser Computer.',

@@ -9,6 +9,7 @@ import type { KeyPlace } from '../../generated/KeyPlace';
 import type { SystemReason } from '../../generated/SystemReason';
 import type { ToUpdate } from '../../generated/ToUpdate';
 import type { Trouble } from '../../generated/Trouble';
+import type { UnusedReason } from '../../generated/UnusedReason';
 import type { WhyLeftOut } from '../../generated/WhyLeftOut';
 import type { WrongResult } from '../../generated/WrongResult';
 
@@ -16,8 +17,8 @@ type Kinds<Fact extends { kind: string }, Apart extends string = never> = Record
 
 export const house = {
   troubles: {
-    model_switched_off: (model: string, ends: string, reason: string) =>
-      `${model} is switched off until Inglenook restarts: the part that computes it ended ${ends} times within a minute (${reason}).`,
+    model_switched_off: (model: string, ends: string, minutes: string, reason: string) =>
+      `${model} is tried again after ${minutes} min: the part that computes it ended ${ends} times within a minute (${reason}).`,
     model_file_gone: (model: string, file: string) => `${model} cannot be used: the file ${file} is gone. Add it again.`,
     models_folder_away: (folder: string, models: number) =>
       `The models are looked for in ${folder}, which is not there (${models === 1 ? 'one model' : `${models} models`}). Plug in its disk, or choose another folder under Models. Nothing was deleted.`,
@@ -125,12 +126,40 @@ export const house = {
     file: (path: string) => `the file ${path}`,
   } satisfies Kinds<KeyPlace>,
 
+  unused: {
+    not_paired: 'It is not paired with this computer.',
+    blocked: 'You have blocked it.',
+    away: 'It does not answer: it is off, asleep, or on another network.',
+    not_allowed: 'You have not allowed it to compute for you: set it to Trusted.',
+    unanswered: 'Say whether these two computers may help each other: the question is above.',
+    only_helped: 'You chose that this computer helps it, and not the other way round.',
+    unanswered_there: 'The same question waits on its screen: may these two computers help each other?',
+    not_allowed_there: 'Its owner does not let this computer use it. Set this computer to Trusted there.',
+    sharing_off: 'Sharing is switched off there. Switch it on there.',
+    sharing_paused: 'Sharing pauses there: on battery, in a full-screen game, or because its owner said so.',
+    not_sharing: 'It shares nothing with this computer now.',
+    no_model: 'It has none of the models that this computer uses, and may fetch none: allow that there, under Sharing.',
+    lacks_layers: 'It has no part of your model yet. It gets one by itself as soon as that is of use.',
+    fetching: 'It is getting its part of your model.',
+    disk_full: 'Its disk has no room for its part of your model. Make some there.',
+    fetch_limit: 'It may not fetch its part of your model, or no more of it. Allow it there, under Sharing.',
+    fetch_failed: 'It could not get its part of your model. It is tried again; this computer must let it copy models.',
+    busy: 'All its places are taken.',
+    left_out: 'The last reply did without it.',
+  } satisfies Record<UnusedReason, string>,
+  fetched: (percent: string) => `It is getting its part of your model: ${percent} %.`,
+
+  predictedBoth: (together: string, alone: string) => `Predicted beforehand: ${together} words/s together, ${alone} words/s on this computer alone.`,
+  predictedTogether: (together: string) => `Predicted beforehand: ${together} words/s together. This computer cannot hold the model alone.`,
+  predictedAlone: (alone: string) => `Predicted beforehand: ${alone} words/s on this computer alone. No other computer could help.`,
+
   leftOut: {
     absent: 'It is not connected.',
     not_sharing: 'Sharing is switched off there.',
     not_allowed: 'Its trust level does not allow it to help.',
     leaving: 'It is pausing or leaving.',
     other_file: 'It does not have this model’s exact file.',
+    lacks_layers: 'It has no part of this model yet; it gets one by itself when that is of use.',
     refused: 'It refused, and nothing has changed there since.',
     failed_lately: 'It failed a moment ago and is left alone for a while.',
     computes_wrongly: 'It computes the model otherwise than this computer.',

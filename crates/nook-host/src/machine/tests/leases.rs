@@ -54,7 +54,7 @@ fn what_cannot_be_held_is_refused_with_its_reason() {
     let mut other = wish(0, 2);
     other.model = nook_base::ModelDigest([99; 32]);
     let unknown = Event::Place { peer: TRUSTED, wish: other };
-    assert_eq!(refused(&mut scene, unknown), ["trusted hears: 0-1 WeightsMismatch"]);
+    assert_eq!(refused(&mut scene, unknown), ["trusted hears: 0-1 FetchFailed"], "nobody gives it");
     scene.linked.push(GUEST);
     let guest = scene.on(Event::Place { peer: GUEST, wish: wish(0, 2) });
     assert_eq!(guest, ["guest hears: 0-1 TrustDenied"]);

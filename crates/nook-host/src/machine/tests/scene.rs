@@ -8,13 +8,13 @@ use nook_model::ModelFile;
 use nook_shard::{PassCounts, WorkerStatus};
 use nook_store::Settings;
 use nook_trust::{Gate, TrustLevel};
-use nook_wire::{Advert, Have, OffloadOffers, PlaceState, Placed, PlacementRequest};
+use nook_wire::{Advert, Have, HaveModel, OffloadOffers, PlaceState, Placed, PlacementRequest};
 
 use super::super::*;
 use crate::residency::Surveyed;
 use crate::terms::{CopyPass, Guest};
 use nook_resources::adverts::Heard;
-use nook_resources::catalogue::Entry;
+use nook_resources::catalogue::{Entry, PartialEntry, PartialModels};
 use nook_resources::estimates::Estimates;
 use nook_resources::open_models::{FilePlace, Listed};
 
@@ -40,6 +40,7 @@ pub(super) struct Scene {
     pub(super) settings: Settings,
     pub(super) levels: BTreeMap<PeerId, TrustLevel>,
     pub(super) models: Vec<Entry>,
+    pub(super) partial: Partial,
     pub(super) heard: BTreeMap<PeerId, Heard>,
     pub(super) estimates: Estimates,
     pub(super) linked: Vec<PeerId>,
@@ -70,6 +71,7 @@ impl Scene {
                 (GUEST, TrustLevel::Guest),
             ]),
             models: vec![entry(EMBER, "ember"), entry(AMBER, "amber")],
+            partial: Partial::default(),
             heard: BTreeMap::new(),
             estimates: Estimates::default(),
             linked: vec![TRUSTED],
@@ -98,6 +100,7 @@ impl Scene {
             memory_total: Some(16 << 30),
             gate: &gate,
             models: &self.models,
+            partial: &self.partial,
             heard: &self.heard,
             estimates: &self.estimates,
             linked: &self.linked,
@@ -149,7 +152,34 @@ impl Scene {
     }
 }
 
-fn entry(digest: ModelDigest, name: &str) -> Entry {
+/// What the library has beside whole models, and could take.
+#[derive(Debug, Default)]
+pub(super) struct Partial {
+    pub(super) here: Vec<PartialEntry>,
+    pub(super) room: u64,
+    pub(super) given: Vec<HaveModel>,
+    pub(super) percent: u8,
+}
+
+impl PartialModels for Partial {
+    fn entries(&self) -> &[PartialEntry] {
+        &self.here
+    }
+
+    fn room(&self) -> u64 {
+        self.room
+    }
+
+    fn given(&self, model: ModelDigest) -> Option<HaveModel> {
+        self.given.iter().find(|have| have.model == model).cloned()
+    }
+
+    fn percent(&self, _: ModelDigest) -> u8 {
+        self.percent
+    }
+}
+
+pub(super) fn entry(digest: ModelDigest, name: &str) -> Entry {
     let path =
         PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../nook-store/ember/ember-q8_0.gguf"));
     let file = ModelFile::open(&path).expect("the built-in model");
@@ -219,6 +249,11 @@ fn line(effect: &Effect) -> String {
             format!("limit workers: {} streams, {} bytes", limits.streams_max, shares.rest)
         }
         HostEffect::DropKept(peer, _) => format!("drop a conversation of {}", name(*peer)),
+        HostEffect::Fetch { model: of, layers, from, .. } => {
+            format!("fetch {layers} of {}, first from {}", model(*of), name(*from))
+        }
+        HostEffect::StopFetching(of) => format!("stop fetching {}", model(*of)),
+        HostEffect::Needed(of) => format!("of use: {}", models(of.iter().copied())),
         HostEffect::WakeUp => "look for devices".to_owned(),
         HostEffect::Run(task) => task_line(task),
     }
@@ -301,6 +336,7 @@ fn said(message: &Message) -> String {
         }
         Message::Placed(Placed { layers, state, .. }) => match state {
             PlaceState::Loading { percent } => format!("{layers} {percent} %"),
+            PlaceState::Fetching { percent } => format!("{layers} fetched {percent} %"),
             PlaceState::Held => format!("{layers} held"),
             PlaceState::Refused { code } => format!("{layers} {code:?}"),
         },

@@ -23,7 +23,7 @@ fn a_model_that_is_gone_is_neither_lent_nor_given_nor_placed() {
     );
     let mut gone = wish(0, 2);
     gone.model = AMBER;
-    let refused = ["trusted hears: 0-1 WeightsMismatch"];
+    let refused = ["trusted hears: 0-1 FetchFailed"];
     assert_eq!(scene.on(Event::Place { peer: TRUSTED, wish: gone }), refused);
     assert!(!before.until.is_cancelled(), "streams that run go on");
     assert_eq!(scene.served(TRUSTED).1.lent.len(), 1, "new calls see what is left");

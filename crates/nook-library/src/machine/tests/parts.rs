@@ -64,6 +64,12 @@ impl Scene {
         self.library.partial_models().map(|partial| partial.model.0[0]).collect()
     }
 
+    /// The library as the next start finds it.
+    fn opened_again(&self) -> ModelLibrary {
+        let lifetime = CancellationToken::new();
+        ModelLibrary::open(&self.home, None, 0, Traffic::default(), lifetime).unwrap()
+    }
+
     /// A partial model on the disk, of which no tensor is here.
     fn begun_on_disk(&self) -> (ModelDigest, PathBuf) {
         let whole = self.model_file();
@@ -134,10 +140,10 @@ fn layers_that_are_wanted_no_more_are_stopped_or_forgotten() {
     assert_eq!(scene.on(LibraryEvent::ForgetPart(model(1))), ["delete layers of 1"]);
     // Asked for again meanwhile: it begins when the old file is gone.
     assert_eq!(scene.wish(1, layers(3, 4)), [""; 0]);
-    assert_eq!(scene.deleted(1), ["take layers 3-3 of 1"]);
+    assert_eq!(scene.deleted(1), ["nothing of 1 is here", "take layers 3-3 of 1"]);
     assert_eq!(scene.on(LibraryEvent::ForgetPart(model(1))), [stopped("3-3", 1)]);
     assert_eq!(scene.here(1, 5, Some(PartFailure::Stopped)), ["delete layers of 1"]);
-    assert_eq!(scene.deleted(1), [""; 0]);
+    assert_eq!(scene.deleted(1), ["nothing of 1 is here"]);
     assert_eq!(scene.known(), [0; 0]);
     assert_eq!(scene.on(LibraryEvent::ForgetPart(model(1))), [""; 0], "nothing is there");
 }
@@ -159,7 +165,7 @@ fn at_the_cap_those_that_nobody_needs_go_the_longest_unused_first() {
     // Nothing is taken before there is room.
     assert_eq!(scene.wish(5, layers(0, 1)), [""; 0]);
     let begun = scene.deleted(2);
-    assert_eq!(begun, ["take layers 0-0 of 4", "take layers 0-0 of 5"]);
+    assert_eq!(begun, ["nothing of 2 is here", "take layers 0-0 of 4", "take layers 0-0 of 5"]);
     assert_eq!(scene.known(), [1, 3, 4]);
     // More than all that can go.
     let too_much = PartFailure::CapReached { needed: 900, most: 50 };
@@ -193,9 +199,7 @@ fn room_that_cannot_be_made_is_not_tried_for_ever() {
 fn a_partial_model_is_found_again_and_is_no_model_of_the_list() {
     let mut scene = Scene::new();
     let (digest, path) = scene.begun_on_disk();
-    let traffic = Traffic::default();
-    let library =
-        ModelLibrary::open(&scene.home, None, 0, traffic, CancellationToken::new()).unwrap();
+    let library = scene.opened_again();
     let found: Vec<_> = library.partial_models().map(|it| (it.model, it.path.clone())).collect();
     assert_eq!(found, [(digest, path.clone())]);
     assert!(library.entries().iter().all(|entry| entry.digest() != digest));
@@ -206,7 +210,8 @@ fn a_partial_model_is_found_again_and_is_no_model_of_the_list() {
     let file = scene.model_file();
     let joined = scene.import(&file, "stories");
     let deletes = format!("delete layers of {}", digest.0[0]);
-    assert_eq!(joined, ["models changed", &deletes, "show", "model stories"]);
+    let closes = "close the worker when it is idle";
+    assert_eq!(joined, [closes, "models changed", &deletes, "show", "model stories"]);
     let Some(Job::DeletePart { model, folder }) = scene.jobs.pop() else { panic!("no job") };
     PartialPlace::new(folder, model).discard().unwrap();
     assert!(!path.exists());
@@ -216,6 +221,21 @@ fn a_partial_model_is_found_again_and_is_no_model_of_the_list() {
         PartWish { model, name: String::new(), part: layers(0, 1), holders: BTreeSet::new() };
     let told = scene.on(LibraryEvent::TakePart(wish));
     assert_eq!(told, [format!("layers 0-0 of {} are here", digest.0[0])]);
+}
+
+#[test]
+fn layers_that_are_in_use_when_the_whole_model_comes_go_when_nobody_needs_them() {
+    let mut scene = Scene::new();
+    let (digest, _) = scene.begun_on_disk();
+    scene.library = scene.opened_again();
+    scene.on(LibraryEvent::Started);
+    scene.on(LibraryEvent::PartsNeeded([digest].into()));
+    let file = scene.model_file();
+    let closes = "close the worker when it is idle";
+    let joined = scene.import(&file, "stories");
+    assert_eq!(joined, [closes, "models changed", "show", "model stories"]);
+    let over = scene.on(LibraryEvent::PartsNeeded(BTreeSet::new()));
+    assert_eq!(over, [format!("delete layers of {}", digest.0[0])]);
 }
 
 #[test]
@@ -242,6 +262,15 @@ fn a_move_of_the_models_waits_for_layers_on_their_way_and_leaves_those_that_are_
         bring(library.plan_move(&scene.home, to.as_deref()), wanted, &stop, &tell, answer);
     scene.on(LibraryEvent::Brought(Box::new(brought)));
     let told = scene.on(LibraryEvent::FolderChosen(Ok(to)));
-    assert_eq!(told, ["leave layers of 1", "leave layers of 2", "settle"]);
+    assert_eq!(
+        told,
+        [
+            "leave layers of 1",
+            "nothing of 1 is here",
+            "leave layers of 2",
+            "nothing of 2 is here",
+            "settle"
+        ]
+    );
     assert_eq!(scene.known(), [0; 0]);
 }

@@ -21,6 +21,7 @@ use super::call::Failed;
 use super::{Aim, Prober, Wanted, stretches};
 use crate::machine::records::Note;
 use crate::machine::{Effect, LentLayers, Requester, Surroundings};
+use nook_resources::memory::memory_free;
 use nook_resources::open_models::Listed;
 
 /// Memory that stays free while this device measures itself, in bytes: nobody waits for what it
@@ -48,7 +49,7 @@ impl Requester {
             self.unmeasured(around).and_then(|lent| Some((lent, around.entry(lent.model)?)));
         let Some((lent, entry)) = entry else { return Vec::new() };
         let (listed, file) = (entry.listed.clone(), entry.file.clone());
-        let layers = stretches(lent.layers).first().copied().unwrap_or(LayerRange::all(0));
+        let layers = stretches(lent.layers, &file).first().copied().unwrap_or(LayerRange::all(0));
         let needed = match lends_whole(lent, around) {
             true => file.weight_bytes(&ModelPart { embedding: true, head: true, layers }),
             false => file.weight_bytes(&ModelPart::inner(layers)),
@@ -84,7 +85,7 @@ impl Prober {
     /// This device's own layers, as a guest would have them computed.
     pub(super) async fn own(&self, layers: LayerRange) -> Result<(), Failed> {
         let Listed { digest, path, name } = &self.round.wanted.listed;
-        let all = stretches(layers);
+        let all = self.stretches(layers);
         let Some(largest) = all.first().copied() else { return Ok(()) };
         let worker = self.tools.workers.get(*digest, name).await.map_err(|_| Failed::Gone)?;
         let held = worker.status().await.map_err(|_| Failed::Gone)?.held;
@@ -128,6 +129,15 @@ impl Prober {
             tokio::time::sleep(RELEASE_PAUSE).await;
         }
         outcome
+    }
+
+    /// Whether the machine has room for what [`Self::own`] loads of `layers`, with norm and head.
+    pub(super) async fn has_memory(&self, layers: LayerRange) -> bool {
+        let layers = self.stretches(layers).first().copied().unwrap_or(LayerRange::all(0));
+        let part = ModelPart { embedding: false, head: true, layers };
+        let needed = self.round.wanted.file.weight_bytes(&part).saturating_add(SPARE_BYTES);
+        // Asking the system may wait for it.
+        tokio::task::spawn_blocking(memory_free).await.is_ok_and(|free| free >= needed)
     }
 
     /// How fast weights came into the memory of this device.

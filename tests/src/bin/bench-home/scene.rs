@@ -1,0 +1,293 @@
+//! One household: set up with commands, watched until it is ready, then asked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use nook_api::views::{DecisionView, HouseholdView, PipelineView, PredictionView};
+use nook_base::clock;
+use nook_testkit::{Household, Node, NodePlan, Wish, commands, files_below};
+use nook_tests::models::{self, Files, Model};
+use nook_tests::program::Effort;
+use serde::Serialize;
+
+const ASKING: &str = "Old laptop";
+const HELPERS: [&str; 2] = ["Gaming PC", "Study PC"];
+
+/// What the model is called in the household.
+const NAME: &str = "household";
+
+/// Longest wait for anything that the household does by itself.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long the placement must stay as it is to count as settled: longer than three looks of it.
+const SETTLED: Duration = Duration::from_secs(25);
+
+/// The same where the bench itself is shown to work.
+const SETTLED_QUICK: Duration = Duration::from_secs(1);
+
+/// Tokens of each reply.
+const TOKENS: u32 = 48;
+
+/// A household to measure.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    model: &'static Model,
+    helpers: usize,
+    /// How many times slower the asking device computes than a helper.
+    slower: u32,
+    replies: usize,
+    settled: Duration,
+}
+
+/// What was measured of one.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Measured {
+    pub(crate) title: String,
+    /// Commands that were typed, on all devices together.
+    pub(crate) commands: u32,
+    /// Until a helper has a few layers.
+    pub(crate) first_layers_s: f64,
+    /// Until this device has measured itself and every helper.
+    pub(crate) measured_s: f64,
+    /// Until nothing was asked of helpers any more that they did not hold; absent where they were
+    /// asked for nothing.
+    pub(crate) part_s: Option<f64>,
+    /// What helpers have on their disks of the model.
+    pub(crate) copied_mb: f64,
+    pub(crate) alone_tokens_per_s: f64,
+    pub(crate) replies: Vec<Asked>,
+}
+
+/// One reply.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Asked {
+    pub(crate) pooled: bool,
+    /// Of the way that was taken.
+    pub(crate) predicted_tokens_per_s: f64,
+    pub(crate) tokens_per_s: f64,
+    pub(crate) predicted_first_token_ms: f64,
+    pub(crate) first_token_ms: f64,
+}
+
+impl Plan {
+    /// The households of a run.
+    pub(crate) fn all(effort: Effort) -> Vec<Self> {
+        let model = |name| models::by_name(name).expect("the list of models names it");
+        match effort {
+            Effort::Quick => {
+                let (model, settled) = (&models::TINY, SETTLED_QUICK);
+                vec![Self { model, helpers: 1, slower: 4, replies: 2, settled }]
+            }
+            Effort::Full => {
+                let (model, settled) = (model("llama-1b-q8_0"), SETTLED);
+                [(1, 3), (2, 3), (1, 1)]
+                    .map(|(helpers, slower)| Self { model, helpers, slower, replies: 10, settled })
+                    .into()
+            }
+        }
+    }
+
+    pub(crate) fn title(&self) -> String {
+        let Self { model, helpers, slower, .. } = self;
+        let devices = helpers + 1;
+        match slower {
+            1 => format!("{devices} equal devices, {}", model.title),
+            _ => {
+                format!("{devices} devices, the asking one {slower} times slower, {}", model.title)
+            }
+        }
+    }
+
+    pub(crate) async fn measure(&self, folder: &Path) -> anyhow::Result<Measured> {
+        let file = Files::in_folder(folder.to_owned()).ensure(self.model)?;
+        let names = [ASKING].into_iter().chain(HELPERS.into_iter().take(self.helpers));
+        // Each device has one core: the machine has few, and the others run at the same time.
+        let plans = names.map(|name| NodePlan::installed(name).computing_with(1));
+        let house = Household::apart(plans).await?;
+        let asking = house.asking();
+        let _slow = (self.slower > 1).then(|| asking.throttle_all_workers(self.slower));
+        let commands = self.set_up(&house, &file).await?;
+        let begun = clock::now();
+        until(asking, "a helper has a few layers", |view, _| lent(view) > 0).await?;
+        let first_layers_s = seconds(begun);
+        until(asking, "all are measured", |_, pipeline| self.is_measured(pipeline)).await?;
+        let measured_s = seconds(begun);
+        let part_s = settle(asking, begun, self.settled).await?;
+        let copied: anyhow::Result<Vec<u64>> =
+            (1..=self.helpers).map(|helper| copied_bytes(house.node(helper).home())).collect();
+        let copied_mb = copied?.iter().sum::<u64>() as f64 / 1e6;
+        let mut replies = Vec::new();
+        for number in 1..=self.replies {
+            replies.push(ask(asking, number).await?);
+        }
+        let alone = asking.answer(&wish(self.replies + 1).alone()).await?;
+        Ok(Measured {
+            title: self.title(),
+            commands,
+            first_layers_s,
+            measured_s,
+            part_s,
+            copied_mb,
+            alone_tokens_per_s: rate(&alone),
+            replies,
+        })
+    }
+
+    /// Types what a family would; how many commands that were.
+    async fn set_up(&self, house: &Household, file: &Path) -> anyhow::Result<u32> {
+        let home = |node: usize| house.node(node).home().to_owned();
+        let path = file.to_str().context("a path of plain letters")?;
+        commands::run(&home(0), &["models", "import", path, "--name", NAME]).await?;
+        let mut typed = 1;
+        for (helper, name) in (1..=self.helpers).zip(HELPERS) {
+            let (showing, typing): (PathBuf, PathBuf) = (home(helper), home(0));
+            tokio::task::spawn_blocking(move || commands::pair(&showing, &typing)).await??;
+            commands::run(&home(0), &["devices", "allow", name, "each-other"]).await?;
+            commands::run(&home(helper), &["devices", "allow", ASKING, "each-other"]).await?;
+            typed += 4;
+        }
+        Ok(typed)
+    }
+
+    fn is_measured(&self, pipeline: &PipelineView) -> bool {
+        let names = [ASKING].into_iter().chain(HELPERS.into_iter().take(self.helpers));
+        let mut names = names;
+        names.all(|name| {
+            pipeline
+                .measured
+                .iter()
+                .any(|of| of.device == name && of.model == NAME && of.decode_us_per_layer.is_some())
+        })
+    }
+}
+
+impl Measured {
+    /// The number of the first reply that others took part in.
+    pub(crate) fn first_pooled(&self) -> Option<usize> {
+        self.replies.iter().position(|reply| reply.pooled).map(|at| at + 1)
+    }
+
+    /// The median of the replies that others took part in.
+    pub(crate) fn together_tokens_per_s(&self) -> Option<f64> {
+        let pooled = self.replies.iter().filter(|reply| reply.pooled);
+        let mut rates: Vec<f64> = pooled.map(|reply| reply.tokens_per_s).collect();
+        rates.sort_by(f64::total_cmp);
+        rates.get(rates.len() / 2).copied()
+    }
+}
+
+impl Asked {
+    /// Whether the speed was as predicted, up to this part of it.
+    pub(crate) fn is_within(&self, part: f64) -> bool {
+        (self.tokens_per_s / self.predicted_tokens_per_s - 1.0).abs() <= part
+    }
+}
+
+fn seconds(since: Instant) -> f64 {
+    clock::now().duration_since(since).as_secs_f64()
+}
+
+/// No two begin alike, so that nothing of an earlier one is gone on with.
+fn wish(number: usize) -> Wish {
+    let text = format!("{number}. {}", "Once upon a time there was a house by the sea. ".repeat(4));
+    Wish::text(&text, TOKENS).by(NAME).as_the_house_does()
+}
+
+fn rate(told: &nook_testkit::Told) -> f64 {
+    let tokens = told.ids.len().saturating_sub(1) as f64;
+    tokens * 1e3 / (told.total_ms - told.first_token_ms).max(1e-3)
+}
+
+async fn ask(asking: &Node, number: usize) -> anyhow::Result<Asked> {
+    let told = asking.answer(&wish(number)).await?;
+    let has_gone = |pipeline: &PipelineView| {
+        pipeline.last.as_ref().is_some_and(|decision| decision.went.is_some())
+    };
+    let decision = asking.until_pipeline("how it went", has_gone).await?.last;
+    let decision = decision.context("it was decided on")?;
+    let pooled = told.devices().iter().any(|device| *device != ASKING);
+    let predicted = chosen(&decision, pooled).context("something was predicted")?;
+    Ok(Asked {
+        pooled,
+        predicted_tokens_per_s: predicted.tokens_per_second,
+        tokens_per_s: rate(&told),
+        predicted_first_token_ms: predicted.first_token_ms,
+        first_token_ms: told.first_token_ms,
+    })
+}
+
+/// What was predicted of the way that was taken.
+fn chosen(decision: &DecisionView, pooled: bool) -> Option<PredictionView> {
+    match pooled {
+        true => decision.pooled.as_ref().map(|pooled| pooled.prediction),
+        false => decision.alone,
+    }
+}
+
+/// Layers of the model that others offer.
+fn lent(view: &HouseholdView) -> u32 {
+    let lends = view.devices.iter().flat_map(|device| &device.lends);
+    let of_it = lends.filter(|lend| lend.model == NAME);
+    of_it.map(|lend| lend.last_layer + 1 - lend.first_layer).sum()
+}
+
+/// Waits until what is asked of helpers is held and nothing new is asked for a while.
+async fn settle(asking: &Node, begun: Instant, settled: Duration) -> anyhow::Result<Option<f64>> {
+    let (mut before, mut since) = (None, clock::now());
+    loop {
+        let placement = asking.pipeline().await?.placement;
+        let answers = placement.iter().flat_map(|it| &it.shares).map(|share| share.answer.clone());
+        let answers: Vec<Option<String>> = answers.collect();
+        let now = (lent(&asking.view().await?), answers);
+        if before.as_ref() != Some(&now) {
+            (before, since) = (Some(now), clock::now());
+        }
+        if clock::now().duration_since(since) >= settled {
+            let has_placed = before.is_some_and(|(_, answers)| answers.iter().any(Option::is_some));
+            let took = since.duration_since(begun).as_secs_f64();
+            return Ok(has_placed.then_some(took));
+        }
+        anyhow::ensure!(clock::now().duration_since(begun) < LIMIT, "it does not settle");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn until(
+    asking: &Node,
+    what: &str,
+    holds: impl Fn(&HouseholdView, &PipelineView) -> bool,
+) -> anyhow::Result<()> {
+    let end = clock::now() + LIMIT;
+    loop {
+        let (view, pipeline) = (asking.view().await?, asking.pipeline().await?);
+        if holds(&view, &pipeline) {
+            return Ok(());
+        }
+        anyhow::ensure!(clock::now() < end, "not within {LIMIT:?}: {what}; {pipeline:#?}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// What the partial files below `home` take on the disk.
+fn copied_bytes(home: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for (path, _) in files_below(&home.join("models").join("partial"))? {
+        bytes += taken(&fs::metadata(path)?);
+    }
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn taken(found: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(found) * 512
+}
+
+#[cfg(not(unix))]
+fn taken(found: &fs::Metadata) -> u64 {
+    found.len()
+}

@@ -1,0 +1,203 @@
+//! Two computers as they are installed: nothing is set, they are paired and allowed with the
+//! commands that people type, and only one of them has the model. The other gets its part of it by
+//! itself, and what follows is answered together.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use nook_api::views::{DeviceView, HouseholdView, PipelineView, UnusedReason};
+use nook_kernels::Format;
+use nook_model::synthetic::Recipe;
+use nook_testkit::{Household, NodePlan, Told, Wish, commands, files_below};
+
+const LAPTOP: &str = "Old laptop";
+const PC: &str = "Gaming PC";
+
+const MODEL: &str = "household";
+
+/// What the system lets a process of the laptop have: three layers of [`large_recipe`] and what a
+/// node takes besides.
+const LAPTOP_BYTES: u64 = 192 << 20;
+
+/// A model of 12 layers, of which each takes some milliseconds; 140 MB.
+fn recipe() -> Recipe {
+    Recipe {
+        layers: 12,
+        hidden: 1024,
+        heads: 16,
+        kv_heads: 4,
+        head_dim: 64,
+        feed_forward: 2816,
+        context_length: 2048,
+        ..Recipe::tiny(Format::Q8_0, 18)
+    }
+}
+
+/// The same with layers of 23 MB, each of them with 1 kB of cache a position; 275 MB.
+fn large_recipe() -> Recipe {
+    Recipe { feed_forward: 6144, ..recipe() }
+}
+
+fn of<'a>(view: &'a HouseholdView, name: &str) -> Option<&'a DeviceView> {
+    view.devices.iter().find(|device| device.paired && device.name == name)
+}
+
+/// Layers of the model that a device offers.
+fn lent(view: &HouseholdView, name: &str) -> u32 {
+    let lends = of(view, name).into_iter().flat_map(|device| &device.lends);
+    let of_it = lends.filter(|lend| lend.model == MODEL);
+    of_it.map(|lend| lend.last_layer + 1 - lend.first_layer).sum()
+}
+
+/// The file of which only a part is below `home`; its length, and what it takes on the disk.
+fn partial_file(home: &Path) -> anyhow::Result<Option<(u64, u64)>> {
+    let folder = home.join("models").join("partial");
+    let files = if folder.is_dir() { files_below(&folder)? } else { Vec::new() };
+    let file = files.into_iter().find(|(path, _)| path.extension().is_some_and(|it| it == "gguf"));
+    let Some((path, _)) = file else { return Ok(None) };
+    let found = fs::metadata(path)?;
+    Ok(Some((found.len(), found.blocks() * 512)))
+}
+
+/// Nodes in rooms of their own, paired with the first with the usual commands. That one has the
+/// model.
+async fn household(
+    plans: impl IntoIterator<Item = NodePlan>,
+    recipe: Recipe,
+) -> anyhow::Result<(Household, PathBuf)> {
+    let plans: Vec<NodePlan> = plans.into_iter().collect();
+    let helpers = 1..plans.len();
+    let house = Household::apart(plans).await?;
+    let file = house.folder().join("household.gguf");
+    recipe.write(&file)?;
+    import(&house, 0, &file).await?;
+    for helper in helpers {
+        let [showing, typing] = [helper, 0].map(|node| house.node(node).home().to_owned());
+        tokio::task::spawn_blocking(move || commands::pair(&showing, &typing)).await??;
+    }
+    Ok((house, file))
+}
+
+async fn import(house: &Household, node: usize, file: &Path) -> anyhow::Result<()> {
+    let path = file.to_str().context("a path of plain letters")?;
+    commands::run(house.node(node).home(), &["models", "import", path, "--name", MODEL]).await?;
+    Ok(())
+}
+
+/// The answer of both owners.
+async fn allow_each_other(house: &Household) -> anyhow::Result<()> {
+    let (laptop, pc) = (house.node(0).home(), house.node(1).home());
+    commands::run(laptop, &["devices", "allow", "gaming", "each-other"]).await?;
+    commands::run(pc, &["devices", "allow", "old", "each-other"]).await?;
+    Ok(())
+}
+
+/// The laptop, whose processes may have so little memory that it can make no reply alone.
+fn small_laptop() -> NodePlan {
+    let limit = format!("--data={LAPTOP_BYTES}");
+    NodePlan::installed(LAPTOP).behind(vec!["prlimit".into(), limit.into()])
+}
+
+/// What a computer with plenty of memory answers alone.
+async fn undisturbed(house: &mut Household, file: &Path, wish: &Wish) -> anyhow::Result<Told> {
+    house.add(NodePlan::installed("Computer with plenty of memory")).await?;
+    let node = house.nodes().len() - 1;
+    import(house, node, file).await?;
+    house.node(node).answer(&wish.clone().alone()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_without_the_model_gets_its_part_by_itself_and_the_first_reply_is_pooled()
+-> anyhow::Result<()> {
+    let plans = [small_laptop(), NodePlan::installed(PC)];
+    let (mut house, file) = household(plans, large_recipe()).await?;
+    let wish = Wish::text("Once upon a time", 12).by(MODEL);
+    let whole = undisturbed(&mut house, &file, &wish).await?;
+    allow_each_other(&house).await?;
+    let laptop = house.asking();
+    let ready = |view: &HouseholdView| {
+        lent(view, PC) > 4 && of(view, PC).is_some_and(|pc| pc.unused.is_none())
+    };
+    laptop.until("the PC has its part", ready).await?;
+    let told = laptop.answer(&wish).await?;
+    assert_eq!(told.devices(), [LAPTOP, PC, LAPTOP], "{told:?}");
+    assert_eq!(told.ids, whole.ids);
+
+    // Only what it computes lies there, and it is no model of its owner's list.
+    let length = fs::metadata(&file)?.len();
+    let (partial, taken) = partial_file(house.node(1).home())?.context("a file with holes")?;
+    assert_eq!(partial, length);
+    assert!(taken < length, "{taken} of {length}");
+    let listed = house.node(1).view().await?.models;
+    assert!(listed.iter().all(|model| model.name != MODEL), "{listed:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_gets_a_few_layers_and_is_measured_before_anybody_asks() -> anyhow::Result<()> {
+    let plans = [NodePlan::installed(LAPTOP), NodePlan::installed(PC)];
+    let (house, _) = household(plans, recipe()).await?;
+    allow_each_other(&house).await?;
+    let laptop = house.asking();
+    laptop.until("the PC has a few layers", |view| lent(view, PC) >= 2).await?;
+    let both = |view: &PipelineView| {
+        let is_measured = |name| {
+            let mut of_it = view.measured.iter().filter(|of| of.device == name);
+            of_it.any(|of| of.model == MODEL && of.decode_us_per_layer.is_some())
+        };
+        view.last.is_none() && is_measured(LAPTOP) && is_measured(PC)
+    };
+    laptop.until_pipeline("both are measured, and nobody has asked", both).await?;
+    // Which way is faster is this machine's affair; that both are predicted, and that the one that
+    // is taken says the same, is not.
+    let wish = Wish::text("Once upon a time", 8).by(MODEL);
+    let told = laptop.answer(&wish).await?;
+    assert_eq!(told.ids, laptop.answer(&wish.clone().alone()).await?.ids);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_who_wants_nothing_fetched_is_asked_for_nothing_and_it_is_said()
+-> anyhow::Result<()> {
+    let plans = [NodePlan::installed(LAPTOP), NodePlan::installed(PC)];
+    let (house, _) = household(plans, recipe()).await?;
+    let (laptop, pc) = (house.asking(), house.node(1));
+    let off = ["settings", "set", "distributed_inference.host.fetch_layers", "false"];
+    commands::run(pc.home(), &off).await?;
+    allow_each_other(&house).await?;
+    let said = |view: &HouseholdView| {
+        of(view, PC).is_some_and(|it| it.unused == Some(UnusedReason::NoModel))
+    };
+    laptop.until("it fetches nothing", said).await?;
+    assert!(partial_file(pc.home())?.is_none(), "nothing was fetched");
+    let wish = Wish::text("Once upon a time", 4).by(MODEL);
+    assert_eq!(laptop.answer(&wish).await?.ids, laptop.answer(&wish.clone().alone()).await?.ids);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_fetched_stays_below_the_owners_cap_and_it_is_said() -> anyhow::Result<()> {
+    let plans = [NodePlan::installed(LAPTOP), NodePlan::installed(PC)];
+    let (house, _) = household(plans, recipe()).await?;
+    let (laptop, pc) = (house.asking(), house.node(1));
+    // No layer fits.
+    let cap = ["settings", "set", "distributed_inference.host.max_fetched_layers_mb", "10"];
+    commands::run(pc.home(), &cap).await?;
+    allow_each_other(&house).await?;
+    let said = |view: &HouseholdView| {
+        of(view, PC).is_some_and(|it| it.unused == Some(UnusedReason::FetchLimit))
+    };
+    laptop.until("the cap is told", said).await?;
+    assert!(partial_file(pc.home())?.is_none(), "nothing was fetched");
+    // Four layers fit, and not five.
+    let cap = ["settings", "set", "distributed_inference.host.max_fetched_layers_mb", "60"];
+    commands::run(pc.home(), &cap).await?;
+    laptop.until("a few layers come", |view| lent(view, PC) > 0).await?;
+    let wish = Wish::text("Once upon a time", 4).by(MODEL);
+    assert_eq!(laptop.answer(&wish).await?.ids, laptop.answer(&wish.clone().alone()).await?.ids);
+    let (_, taken) = partial_file(pc.home())?.context("a file with holes")?;
+    assert!(taken <= 60_000_000, "{taken}");
+    Ok(())
+}

@@ -1,0 +1,28 @@
+/** Promises of `face.ts`: both predictions of a reply in words, as far as they are known. */
+import { expect, it } from 'vitest';
+import type { PredictionView } from '../generated/PredictionView';
+import type { ReplySummary } from '../generated/ReplySummary';
+import { predictedText } from './face';
+
+const at = (tokens_per_second: number): PredictionView =>
+  ({ first_token_ms: 1, load_ms: 0, tokens_per_second, total_ms: 1, measured: true });
+
+function said(predicted: ReplySummary['predicted'], tokens = 8): string {
+  const summary: ReplySummary = {
+    model: 'm', finish_reason: 'stop', prompt_tokens: 1, completion_tokens: tokens, route: { legs: [] }, tokens_per_second: 1,
+    first_token_ms: 1, resumed_tokens: 0, computed_tokens: 0, failovers: [], total_ms: 1, timeline: [], predicted,
+  };
+  // Four words of eight tokens: half as many words as tokens a second.
+  return predictedText(summary, 'one two three four');
+}
+
+it('says both speeds that were predicted, in words', () => {
+  expect(said({ alone: at(6), together: at(40) })).toBe('Predicted beforehand: 20 words/s together, 3.0 words/s on this computer alone.');
+  expect(said({ alone: null, together: at(40) })).toContain('cannot hold the model alone');
+  expect(said({ alone: at(6), together: null })).toContain('No other computer could help');
+});
+
+it('says nothing where nothing was predicted, or nothing can be counted', () => {
+  expect(said(null)).toBe('');
+  expect(said({ alone: at(6), together: null }, 1)).toBe('');
+});
