@@ -150,8 +150,7 @@ async fn a_helper_gets_a_few_layers_and_is_measured_before_anybody_asks() -> any
         view.last.is_none() && is_measured(LAPTOP) && is_measured(PC)
     };
     laptop.until_pipeline("both are measured, and nobody has asked", both).await?;
-    // Which way is faster is this machine's affair; that both are predicted, and that the one that
-    // is taken says the same, is not.
+    // Which way is faster is this machine's affair; that both say the same is not.
     let wish = Wish::text("Once upon a time", 8).by(MODEL);
     let told = laptop.answer(&wish).await?;
     assert_eq!(told.ids, laptop.answer(&wish.clone().alone()).await?.ids);
