@@ -37,4 +37,10 @@ export class Follow {
     if (this.#element !== null) this.#element.scrollTop = this.#element.scrollHeight;
     this.atEnd = true;
   }
+
+  /** To the end by a button that is gone there: the focus goes to the list, so that the next Tab goes on from here. */
+  askedToEnd(): void {
+    this.toEnd();
+    this.#element?.focus({ preventScroll: true });
+  }
 }

@@ -32,6 +32,19 @@ async function keysTo(page: Page, name: string): Promise<void> {
   await expect(page.locator('main h1').first()).toBeVisible();
 }
 
+test('the way to the newest words by keys leaves the focus there', async ({ page }) => {
+  await page.setViewportSize({ width: 550, height: 400 });
+  await open(page, { size: 'huge' });
+  await openConversation(page);
+  const list = page.getByRole('log');
+  await list.evaluate((at) => { at.scrollTop = 0; });
+  const toEnd = page.getByRole('button', { name: 'To the latest words' });
+  await toEnd.focus();
+  await page.keyboard.press('Enter');
+  await expect(toEnd).toHaveCount(0);
+  await expect(list).toBeFocused();
+});
+
 test('devices by keys alone: trusting one, pairing another', async ({ page }) => {
   await open(page, {});
   await keysTo(page, 'devices');

@@ -89,7 +89,9 @@ export async function tabTo(page: Page, testId: string): Promise<void> {
 /** One Tab; null where nothing of the page has the focus then. */
 async function tab(page: Page): Promise<Stop | null> {
   await page.keyboard.press('Tab');
-  return page.evaluate(() => {
+  return page.evaluate(async () => {
+    // What the focus scrolls is told to the page with the next frame, and drawn with the one after; no hand is faster.
+    for (let frames = 0; frames < 2; frames += 1) await new Promise((drawn) => { requestAnimationFrame(drawn); });
     const at = document.activeElement;
     if (!(at instanceof HTMLElement) || at === document.body) return null;
     const dialog = document.querySelector('dialog[open]');
