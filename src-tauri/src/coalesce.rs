@@ -48,6 +48,9 @@ impl Coalescer {
 
 #[cfg(test)]
 mod tests {
+    use nook_api::NodeError;
+    use nook_base::ErrorCode;
+
     use super::*;
 
     fn word(text: &str, tokens: u32) -> ReplyEvent {
@@ -55,10 +58,7 @@ mod tests {
     }
 
     fn end() -> ReplyEvent {
-        ReplyEvent::PipelineAborted {
-            code: "cancelled".to_owned(),
-            sentence: "Stopped.".to_owned(),
-        }
+        NodeError::from(ErrorCode::Cancelled).into()
     }
 
     #[test]

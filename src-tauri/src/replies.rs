@@ -107,11 +107,7 @@ async fn stream(
 }
 
 fn cancelled() -> ReplyEvent {
-    let code = ErrorCode::Cancelled;
-    ReplyEvent::PipelineAborted {
-        code: code.name().to_owned(),
-        sentence: code.sentence().to_owned(),
-    }
+    NodeError::from(ErrorCode::Cancelled).into()
 }
 
 fn send(page: &Channel<ReplyEvent>, events: impl IntoIterator<Item = ReplyEvent>) {

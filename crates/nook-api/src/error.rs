@@ -2,7 +2,7 @@
 
 use nook_base::ErrorCode;
 
-use crate::views::{Problem, Wording};
+use crate::views::{Problem, ReplyEvent, Wording};
 
 /// Something that was asked of a node and did not happen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +39,14 @@ impl NodeError {
 impl From<ErrorCode> for NodeError {
     fn from(code: ErrorCode) -> Self {
         Self::new(code, code.sentence()).worded(Wording::Code)
+    }
+}
+
+impl From<NodeError> for ReplyEvent {
+    /// The end of a reply that ends early.
+    fn from(error: NodeError) -> Self {
+        let NodeError { code, sentence, wording } = error;
+        Self::PipelineAborted { code: code.name().to_owned(), sentence, wording }
     }
 }
 

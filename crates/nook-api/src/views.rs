@@ -50,7 +50,7 @@ pub use reason::{Reason, SystemReason};
 pub use settings::{SettingAsk, SettingData, SettingsView};
 pub use timeline::{PartView, WorkView};
 pub use trouble::{DeviceTrouble, ToUpdate, Trouble, TroubleView, WrongResult};
-pub use wording::Wording;
+pub use wording::{NoHelp, WhyNoHelp, Wording};
 
 view! {
 /// The whole house as a window sees it.
@@ -429,6 +429,9 @@ enum ReplyEvent {
         code: String,
         /// What to tell the person.
         sentence: String,
+        /// The same for doors that speak other languages; absent where only the sentence says it.
+        #[serde(default)]
+        wording: Option<Wording>,
     },
 }
 }
@@ -443,6 +446,8 @@ enum ShardState {
     Degraded,
     /// Gone, or not to be believed.
     Lost,
+    /// Gone, and nobody can go on without it: the reply waits until it is back.
+    Awaited,
 }
 }
 

@@ -49,6 +49,10 @@ pub const ADVERT_LIFE: Duration = Duration::from_secs(120);
 /// those of a busy device are, lose nobody.
 pub const ADVERT_LIFE_SILENCES: u32 = 4;
 
+/// Least time between two different wishes of one device for the layers of one model: loading costs
+/// more than asking. A host refuses one that comes sooner as rate limited.
+pub const WISH_EVERY: Duration = Duration::from_secs(2);
+
 /// How often a host repeats its advert when nothing changes.
 pub const ADVERT_INTERVAL: Duration = Duration::from_secs(30);
 

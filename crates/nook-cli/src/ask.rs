@@ -22,6 +22,9 @@ use crate::{helping, output, pipeline};
 /// How often the end of a pairing window is looked for.
 const LOOK: Duration = Duration::from_millis(300);
 
+/// Digits of a pairing code.
+const CODE_DIGITS: usize = 6;
+
 /// How long a device that shows a code is looked for before that is reported.
 const SEEN_LIMIT: Duration = Duration::from_secs(6);
 
@@ -56,6 +59,10 @@ pub(crate) const HONEST_SENTENCE: &str = "The owner of a helping device who want
                                and the model write, word for word.";
 
 async fn join(client: &Client, code: &str, with: Option<&str>) -> anyhow::Result<DeviceView> {
+    // Said before anybody is looked for: a slip of the finger is no absent device.
+    if code.chars().filter(char::is_ascii_digit).count() != CODE_DIGITS {
+        bail!("a pairing code has six digits; type the one that the other device shows now");
+    }
     let target = match with {
         Some(with) if with.contains(':') => PairTarget::Address(with.to_owned()),
         with => PairTarget::Seen(showing_a_code(client, with).await?),

@@ -137,7 +137,7 @@ pub(crate) async fn stream(
             ReplyEvent::Done { summary } => {
                 return Ok(Report::new(summary, lines.prompt_ids.clone(), ids, text));
             }
-            ReplyEvent::PipelineAborted { code, sentence } => {
+            ReplyEvent::PipelineAborted { code, sentence, .. } => {
                 bail!(Failure::Cut { code, sentence });
             }
             _ => {}

@@ -6,8 +6,9 @@
 //! is trusted no more, or when other layers are needed more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use nook_base::limits::WISH_EVERY;
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_trust::Admitted;
 use nook_trust::purpose::Lend;
@@ -19,10 +20,6 @@ use nook_resources::open_models::FilePlace;
 
 /// Leases at once; a wish beyond them is refused as busy.
 pub(crate) const LEASES_MAX: usize = 64;
-
-/// Least time between two different wishes of one device for one model: loading costs more than
-/// asking. One that comes sooner is refused as rate limited.
-pub(crate) const WISH_EVERY: Duration = Duration::from_secs(2);
 
 /// What others asked for, by model and device.
 #[derive(Debug, Default)]

@@ -182,7 +182,7 @@ impl Asked {
                     self.report.iter_mut().for_each(|report| report.answered(&summary));
                     return Heard::End { pieces: parser.finish(), summary };
                 }
-                ReplyEvent::PipelineAborted { code, sentence } => {
+                ReplyEvent::PipelineAborted { code, sentence, .. } => {
                     if !self.asked_again(&code).await {
                         return self.broken(known(&code), sentence);
                     }
@@ -338,8 +338,7 @@ mod tests {
     }
 
     fn aborted(code: ErrorCode) -> ReplyEvent {
-        let code = code.name().to_owned();
-        ReplyEvent::PipelineAborted { code, sentence: "It is gone.".to_owned() }
+        NodeError::new(code, "It is gone.").into()
     }
 
     #[tokio::test(flavor = "multi_thread")]

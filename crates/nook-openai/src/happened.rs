@@ -71,6 +71,7 @@ impl Happened {
             ShardState::Online => "online",
             ShardState::Degraded => "degraded",
             ShardState::Lost => "lost",
+            ShardState::Awaited => "awaited",
         };
         Self::ShardStatus { device, status }
     }

@@ -36,8 +36,10 @@ pub(crate) enum FaultKind {
 pub(crate) enum Exclusion {
     /// It was late. It gets one more chance when nobody else is left.
     Suspected,
-    /// It failed or refused.
+    /// It failed or refused. It is asked again where the reply would else have to wait.
     Failed,
+    /// It computed wrongly, or may not be asked any more.
+    Barred,
 }
 
 impl Fault {
@@ -84,6 +86,17 @@ impl Fault {
 
     pub(crate) fn leaving() -> Self {
         Self { kind: FaultKind::Leaving, ..Self::of(ErrorCode::Draining) }
+    }
+
+    /// What the device is to this prompt from now on, to which it was `before`.
+    pub(crate) fn exclusion(&self, before: Option<Exclusion>) -> Exclusion {
+        let is_barred = self.kind == FaultKind::Wrong || self.code == ErrorCode::TrustDenied;
+        match (before, self.kind) {
+            (Some(Exclusion::Barred), _) => Exclusion::Barred,
+            _ if is_barred => Exclusion::Barred,
+            (None, FaultKind::Stalled | FaultKind::Slow) => Exclusion::Suspected,
+            _ => Exclusion::Failed,
+        }
     }
 
     /// Whether honest numbers were too large for how they are written: that is the format's fault

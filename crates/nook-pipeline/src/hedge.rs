@@ -46,6 +46,9 @@ impl Pipeline {
                 self.on_miss(index, now);
             }
         }
+        if self.look_again.is_some_and(|due| due <= now) {
+            self.look_for_the_absent();
+        }
         if self.offers_due.is_some_and(|due| due <= now) {
             self.on_offers(&[], now);
         }
@@ -86,7 +89,7 @@ impl Pipeline {
     pub(crate) fn relieve(&mut self, index: usize, offers: &mut [Offer], now: Instant) {
         let stage = &self.stages[index];
         let place = stage.place();
-        let is_worth_loading = stage.misses >= MISSES_BEFORE_LOCAL && self.may_stand_in();
+        let is_worth_loading = stage.misses >= MISSES_BEFORE_LOCAL && self.may_stand_in(index);
         let mut others = self.untainted(offers);
         others.retain(|offer| Place::Peer(offer.peer) != place);
         let cover = self.cover(index, &others);
@@ -98,7 +101,8 @@ impl Pipeline {
             return self.on_fault(index, Fault::stalled(), now);
         }
         self.measure.hedges += 1;
-        let is_preferred_here = self.failures >= self.settings.failovers_max && self.may_stand_in();
+        let is_preferred_here =
+            self.failures >= self.settings.failovers_max && self.may_stand_in(index);
         let hedges = match cover {
             Some(hops) if !is_preferred_here => {
                 take_streams(offers, &hops);

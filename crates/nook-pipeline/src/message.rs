@@ -11,7 +11,7 @@ use nook_base::{
     Activation, ActivationDtype, ErrorCode, LayerRange, LogitRows, ModelPart, PeerId, PrefixHash,
     Sensitive,
 };
-use nook_plan::{Offer, Place};
+use nook_plan::{Offer, Place, Segment};
 
 use crate::arrival::Corrupt;
 
@@ -275,6 +275,8 @@ pub enum Action {
         sentence: String,
         /// What went wrong first, when the end is only a consequence of it.
         first_cause: Option<ErrorCode>,
+        /// The layers that nobody computes, and who had them last, where that is why.
+        missing: Option<Segment>,
     },
     /// The end, after `Finish`. Nothing follows.
     Done,
@@ -385,6 +387,8 @@ pub enum ShardState {
     Degraded,
     /// It is out of this prompt.
     Lost,
+    /// Nobody can go on without it: the reply waits.
+    Awaited,
 }
 
 impl AttemptId {

@@ -48,6 +48,12 @@ pub struct Pipeline {
     pub(crate) first_cause: Option<ErrorCode>,
     /// When to stop waiting for offers.
     pub(crate) offers_due: Option<Instant>,
+    /// Since when nobody can go on, until a token is chosen.
+    pub(crate) absent_since: Option<Instant>,
+    /// When to look for who comes back.
+    pub(crate) look_again: Option<Instant>,
+    /// The most layers that this device computes in this prompt.
+    pub(crate) layers_here_max: u32,
     /// Until when the token that is under way may still be computed though nobody wants it.
     pub(crate) stop_due: Option<Instant>,
     /// What the hosts hold, once the walk has ended in order.
@@ -80,6 +86,9 @@ impl Pipeline {
         }
         let stage = |segment: &Segment| Stage::new(*segment, Role::Main);
         let stages: Vec<Stage> = route.segments().iter().map(stage).collect();
+        let here = stages.iter().filter(|stage| stage.place() == Place::Local);
+        let layers_here_max =
+            here.map(|stage| stage.layers().len()).fold(settings.room_here, u32::saturating_add);
         let mut replay_logs = ReplayLogs::new(settings.hidden, settings.dtype);
         stages.iter().filter_map(Stage::takes).for_each(|layer| replay_logs.ensure(layer));
         Self {
@@ -98,6 +107,9 @@ impl Pipeline {
             local_fault: None,
             first_cause: None,
             offers_due: None,
+            absent_since: None,
+            look_again: None,
+            layers_here_max,
             stop_due: None,
             prefix: None,
             measure: Measure::default(),
@@ -141,7 +153,12 @@ impl Pipeline {
         let stages = self.stages.iter().filter_map(|stage| stage.due);
         let migrations =
             self.stages.iter().flat_map(|stage| [stage.migration_due(), stage.caches_due]);
-        stages.chain(migrations.flatten()).chain(self.offers_due).chain(self.stop_due).min()
+        stages
+            .chain(migrations.flatten())
+            .chain(self.offers_due)
+            .chain(self.look_again)
+            .chain(self.stop_due)
+            .min()
     }
 
     /// What the walk has cost so far.
@@ -332,6 +349,7 @@ impl Pipeline {
         if self.positions_left() == 0 {
             return self.abort(ErrorCode::TooLong, None);
         }
+        self.absent_since = None;
         self.marks.push(*token);
         self.ids.0.push(*token);
     }
@@ -362,16 +380,32 @@ impl Pipeline {
         let is_kept = has_begun && self.is_between_steps();
         self.end(
             if is_kept { CloseReason::Finished } else { CloseReason::Cancelled },
-            Action::Aborted { code, sentence: code.sentence().to_owned(), first_cause: None },
+            Action::Aborted {
+                code,
+                sentence: code.sentence().to_owned(),
+                first_cause: None,
+                missing: None,
+            },
         );
     }
 
     /// Ends with `code`; `sentence` when something more exact is known.
     pub(crate) fn abort(&mut self, code: ErrorCode, sentence: Option<String>) {
+        self.abort_for(code, sentence, None);
+    }
+
+    /// The same where nobody computes the layers of `missing`.
+    pub(crate) fn abort_for(
+        &mut self,
+        code: ErrorCode,
+        sentence: Option<String>,
+        missing: Option<Segment>,
+    ) {
         let aborted = Action::Aborted {
             code,
             sentence: sentence.unwrap_or_else(|| code.sentence().to_owned()),
             first_cause: self.first_cause.filter(|first| *first != code),
+            missing,
         };
         self.end(CloseReason::Failed(code), aborted);
     }

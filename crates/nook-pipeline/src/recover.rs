@@ -137,8 +137,9 @@ impl Pipeline {
         if is_relieved {
             return self.promote(index);
         }
-        if self.given_up > RECOVERIES_MAX && !self.may_stand_in() {
-            return self.abort(ErrorCode::ShardUnavailable, None);
+        if self.given_up > RECOVERIES_MAX && !self.may_stand_in(index) {
+            let missing = Some(self.stages[index].segment);
+            return self.abort_for(ErrorCode::ShardUnavailable, None, missing);
         }
         self.seek(index, now);
     }
@@ -147,10 +148,7 @@ impl Pipeline {
     pub(crate) fn exclude(&mut self, index: usize, peer: PeerId, fault: &Fault) {
         let is_refusal = self.stages[index].is_refused_by(fault);
         let layers = self.stages[index].layers();
-        let exclusion = match (self.excluded.get(&peer), fault.kind) {
-            (None, FaultKind::Stalled | FaultKind::Slow) => Exclusion::Suspected,
-            _ => Exclusion::Failed,
-        };
+        let exclusion = fault.exclusion(self.excluded.get(&peer).copied());
         self.excluded.insert(peer, exclusion);
         self.given_up += 1;
         let is_no_failure = matches!(fault.kind, FaultKind::Leaving | FaultKind::Slow);
@@ -170,21 +168,28 @@ impl Pipeline {
     pub(crate) fn seek(&mut self, index: usize, now: Instant) {
         let is_enough =
             self.failures > self.settings.failovers_max || self.given_up > RECOVERIES_MAX;
-        if is_enough && self.may_stand_in() {
+        if is_enough && self.may_stand_in(index) {
             self.take_over_here(index, now);
         } else {
             self.stages[index].asked = Asked::Wanted;
         }
     }
 
-    pub(crate) fn may_stand_in(&self) -> bool {
-        self.settings.fall_back == FallBack::Allow && self.local_fault.is_none()
+    /// Whether this device may compute the layers of the stage at `index`, and has room for them
+    /// besides all that it computes already.
+    pub(crate) fn may_stand_in(&self, index: usize) -> bool {
+        let here = self.stages.iter().filter(|stage| stage.place() == Place::Local);
+        let layers = here.map(|stage| stage.layers().len()).fold(0, u32::saturating_add);
+        let then = layers.saturating_add(self.stages[index].layers().len());
+        self.settings.fall_back == FallBack::Allow
+            && self.local_fault.is_none()
+            && then <= self.layers_here_max
     }
 
     /// Passes the wishes of this event on to the node.
     pub(crate) fn ask_for_offers(&mut self, now: Instant) {
         let has_failed = |(peer, exclusion): (&PeerId, &Exclusion)| {
-            (*exclusion == Exclusion::Failed).then_some(*peer)
+            (*exclusion != Exclusion::Suspected).then_some(*peer)
         };
         let failed: Vec<PeerId> = self.excluded.iter().filter_map(has_failed).collect();
         for stage in &mut self.stages {
@@ -223,7 +228,7 @@ impl Pipeline {
             && let Some(index) = self
                 .stages
                 .iter()
-                .position(|stage| stage.phase == Phase::Seeking && stage.asked != Asked::No)
+                .position(|stage| stage.phase == Phase::Seeking && stage.asked.is_on())
         {
             self.choose(index, &mut offers, now);
         }
@@ -237,23 +242,60 @@ impl Pipeline {
         }
         let elsewhere = self.cover_by(index, &untainted);
         let is_sooner_here = |hops: &Vec<Hop>| self.is_sooner_here(index, hops);
-        if self.may_stand_in() && elsewhere.as_ref().is_none_or(is_sooner_here) {
+        if self.may_stand_in(index) && elsewhere.as_ref().is_none_or(is_sooner_here) {
             return self.take_over_here(index, now);
         }
         if let Some(hops) = elsewhere {
             return self.hand_over(index, &hops, offers, now);
         }
-        let is_barred = |peer| self.excluded.get(peer) == Some(&Exclusion::Failed);
+        let is_barred =
+            |peer| self.excluded.get(peer).is_some_and(|it| *it != Exclusion::Suspected);
         let last_resort: Vec<Offer> =
             offers.iter().filter(|offer| !is_barred(&offer.peer)).copied().collect();
         if let Some(hops) = self.cover(index, &last_resort) {
             self.hand_over(index, &hops, offers, now);
+        } else if self.may_wait(now) {
+            self.await_absent(index, now);
         } else if let Some(fault) = self.local_fault.clone() {
             self.abort(fault.code, fault.sentence);
         } else if self.stages[index].fault == Some(ErrorCode::PipelineStalled) {
             self.abort(ErrorCode::PipelineStalled, None);
         } else {
-            self.abort(ErrorCode::ShardUnavailable, None);
+            let missing = Some(self.stages[index].segment);
+            self.abort_for(ErrorCode::ShardUnavailable, None, missing);
+        }
+    }
+
+    /// Whether a reply for which nobody can compute is held. One that has said nothing yet ends at
+    /// once: nothing is lost when it is asked for again. So does one for which this device was not
+    /// to stand in: whoever chose that wants to hear of it.
+    fn may_wait(&self, now: Instant) -> bool {
+        let waited = self.absent_since.map(|since| now.saturating_duration_since(since));
+        let is_held = self.sampled > 0 && self.settings.fall_back == FallBack::Allow;
+        is_held && waited.unwrap_or_default() < self.settings.deadlines.absence
+    }
+
+    /// Holds the reply until somebody offers the layers of the stage at `index`.
+    fn await_absent(&mut self, index: usize, now: Instant) {
+        let stage = &mut self.stages[index];
+        stage.asked = Asked::Later;
+        let (place, layers) = (stage.place(), stage.layers());
+        self.look_again = Some(now + self.settings.deadlines.absence_look);
+        // Whoever comes back is another try.
+        self.excluded.retain(|_, exclusion| *exclusion == Exclusion::Barred);
+        if self.absent_since.is_none()
+            && let Place::Peer(peer) = place
+        {
+            self.report(Report::ShardStatus { peer, layers, state: ShardState::Awaited });
+        }
+        self.absent_since.get_or_insert(now);
+    }
+
+    /// Asks again for offers for all that nobody could compute a while ago.
+    pub(crate) fn look_for_the_absent(&mut self) {
+        self.look_again = None;
+        for stage in self.stages.iter_mut().filter(|stage| stage.asked == Asked::Later) {
+            stage.asked = Asked::Wanted;
         }
     }
 

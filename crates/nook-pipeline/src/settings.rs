@@ -58,6 +58,8 @@ pub struct PipelineSettings {
     pub failovers_max: u32,
     /// Whether this device may stand in (`fallback_to_local`).
     pub fall_back: FallBack,
+    /// Layers besides those of its route that this device has memory for: it stands in for no more.
+    pub room_here: u32,
     /// How long to wait for what.
     pub deadlines: Deadlines,
     /// What earlier walks over this model have shown about the size of its numbers.
@@ -120,6 +122,11 @@ pub struct Deadlines {
     pub forward: Duration,
     /// The node answers a wish for offers from a table in memory.
     pub offers: Duration,
+    /// How long a reply that has begun waits for a device without which nobody can go on; computers
+    /// of a household sleep, restart and come back.
+    pub absence: Duration,
+    /// Time between two looks for it.
+    pub absence_look: Duration,
 }
 
 impl Deadlines {
@@ -138,6 +145,8 @@ impl Deadlines {
             piece_bytes: CHUNK_BYTES,
             forward: Duration::from_secs(3),
             offers: Duration::from_secs(1),
+            absence: Duration::from_secs(300),
+            absence_look: Duration::from_secs(2),
         }
     }
 }

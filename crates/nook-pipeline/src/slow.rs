@@ -117,7 +117,7 @@ impl Pipeline {
         // Whoever has the layers in memory may be slow, and whoever loads them fast.
         let covers = [self.cover_in_memory(index, &others), self.cover_by(index, &others)];
         let elsewhere = covers.into_iter().flatten().map(|hops| (segments(&hops), hops));
-        let here = Some((here, Vec::new())).filter(|_| self.may_stand_in());
+        let here = Some((here, Vec::new())).filter(|_| self.may_stand_in(index));
         let candidates = elsewhere.chain(here);
         let (best, hops) = candidates
             .filter_map(|(segments, hops)| Some((self.expected(&segments)?, (segments, hops))))

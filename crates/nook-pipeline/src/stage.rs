@@ -98,6 +98,8 @@ pub(crate) enum Asked {
     Wanted,
     /// The node was asked.
     Waiting,
+    /// Nobody can: it is asked again in a while.
+    Later,
 }
 
 /// A step that was sent and is not answered.
@@ -114,6 +116,13 @@ pub(crate) struct UnderWay {
     pub(crate) overlapped: bool,
     /// Whether it has left the host before; always so where this device sends it.
     pub(crate) at_host: bool,
+}
+
+impl Asked {
+    /// Whether an answer is wanted now.
+    pub(crate) fn is_on(self) -> bool {
+        matches!(self, Self::Wanted | Self::Waiting)
+    }
 }
 
 impl Stage {

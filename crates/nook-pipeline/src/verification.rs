@@ -141,7 +141,7 @@ impl Pipeline {
                 take_streams(offers, &hops);
                 segments(&hops)
             }
-            None if self.may_stand_in() => {
+            None if self.may_stand_in(index) => {
                 vec![Segment { part: self.stages[index].segment.part, place: Place::Local }]
             }
             None => return,

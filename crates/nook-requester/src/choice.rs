@@ -8,8 +8,10 @@
 mod offload;
 pub(crate) mod outlook;
 mod paces;
+mod room;
 
 pub(crate) use offload::OffloadChoice;
+pub(crate) use room::{Lack, device_gone};
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -67,6 +69,8 @@ pub(crate) struct Encoded {
     pub(crate) held: Vec<LayerRange>,
     /// Bytes that this device could still take for weights and caches.
     pub(crate) memory_free: u64,
+    /// Bytes that it could take at the very most, other programs making room.
+    pub(crate) memory_ceiling: u64,
     /// Beginnings of this prompt that devices have computed for earlier replies and may still keep.
     pub(crate) warm: Vec<(Place, Cached)>,
 }
@@ -92,6 +96,9 @@ pub(crate) struct Choice {
     pub(crate) because: String,
     /// What the planner said; absent when it was not asked.
     pub(crate) planned: Option<Result<Decision, NoPlan>>,
+    /// What this device lacks for the route, where nobody helps and it has not the memory: it is
+    /// not to be tried.
+    pub(crate) lack: Option<Lack>,
 }
 
 impl Question {
@@ -106,7 +113,7 @@ impl Question {
                 let because = self.because_whole(&whole, &planned, book);
                 // Where the reply goes on should that device be lost.
                 let apart = self.choose_route(told, &book.without(whole.peer), now);
-                Choice { whole: Some(whole), because, planned: Some(planned), ..apart }
+                Choice { whole: Some(whole), because, planned: Some(planned), lack: None, ..apart }
             }
             None => {
                 let mut choice = self.choose_route(told, book, now);
@@ -129,6 +136,7 @@ impl Question {
             is_planned: false,
             because: because.to_owned(),
             planned,
+            lack: self.lack(told),
         };
         if self.reach == Reach::ThisDevice {
             return alone("This reply was to stay on this computer.", None);
@@ -147,7 +155,8 @@ impl Question {
             let (route, mut because) = (route.clone(), sentence(decision.because).to_owned());
             let dtype = self.written(rows, book, &mut because);
             let planned = Some(planned);
-            return Choice { whole: None, route, dtype, is_planned: true, because, planned };
+            let (whole, lack) = (None, None);
+            return Choice { whole, route, dtype, is_planned: true, because, planned, lack };
         }
         match self.cover(book, now) {
             Ok(route) => {
@@ -164,8 +173,8 @@ impl Question {
                     narrow.map_or(Rows::Wide, |narrow| rows_on(&route, situation, narrow))
                 });
                 let dtype = self.written(rows, book, &mut because);
-                let planned = Some(planned);
-                Choice { whole: None, route, dtype, is_planned: false, because, planned }
+                let (planned, lack) = (Some(planned), None);
+                Choice { whole: None, route, dtype, is_planned: false, because, planned, lack }
             }
             Err(why) => alone(&why, Some(planned)),
         }
@@ -227,9 +236,7 @@ impl Question {
     /// Bytes that this device's worker could still take, which has the layers `held` in memory. Asks
     /// the system, and may wait for it.
     pub(crate) fn memory_free(&self, held: &[LayerRange]) -> u64 {
-        let weights = |layers: &LayerRange| self.file.weight_bytes(&ModelPart::inner(*layers));
-        let held = held.iter().map(weights).fold(0, u64::saturating_add);
-        memory_free_beside(held)
+        memory_free_beside(held_bytes(&self.file, held))
     }
 
     fn request(&self, told: &Encoded) -> Request {
@@ -377,6 +384,12 @@ impl Question {
             hands_to: self.facts.hands_to(peer),
         }
     }
+}
+
+/// Bytes of the weights of the layers `held`.
+fn held_bytes(file: &ModelFile, held: &[LayerRange]) -> u64 {
+    let weights = |layers: &LayerRange| file.weight_bytes(&ModelPart::inner(*layers));
+    held.iter().map(weights).fold(0, u64::saturating_add)
 }
 
 /// What a model asks of devices, counted by its own file.

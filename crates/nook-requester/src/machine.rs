@@ -249,6 +249,8 @@ pub struct Requester {
     open_models: OpenModelCache,
     /// Each reply under way holds a clone, so that whatever ends it is counted.
     under_way: Arc<()>,
+    /// As many clones as there are of them for which nobody can compute.
+    held_up: Arc<()>,
     /// Replies that wait for one of those to end, in order; at most [`REPLIES_WAITING_MAX`].
     ///
     /// [`REPLIES_WAITING_MAX`]: nook_api::REPLIES_WAITING_MAX
@@ -269,6 +271,7 @@ impl Requester {
             whole_offers: BTreeMap::new(),
             open_models,
             under_way: Arc::new(()),
+            held_up: Arc::new(()),
             waiting: VecDeque::new(),
         }
     }
@@ -310,6 +313,10 @@ impl Requester {
             }
             Event::LinkChanged(peer) => {
                 self.whole_offers.remove(&peer);
+                // It may have started anew, and knows nothing then of what it was asked for.
+                self.estimates.forget_held(peer);
+                self.wishes.forget(peer);
+                self.wishes.household_changed();
                 Vec::new()
             }
             Event::Unpaired(peer) => {
@@ -358,6 +365,11 @@ impl Requester {
     /// Replies of this device that are under way.
     pub fn replies_running(&self) -> usize {
         Arc::strong_count(&self.under_way).saturating_sub(1)
+    }
+
+    /// Of those, the ones for which nobody can compute now: they wait for a device that left.
+    fn replies_held_up(&self) -> usize {
+        Arc::strong_count(&self.held_up).saturating_sub(1)
     }
 
     /// Replies that wait for one of those to end.

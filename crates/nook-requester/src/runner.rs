@@ -4,12 +4,12 @@
 //!
 //! [`Requester`]: crate::machine::Requester
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, ErrorCode, Sensitive, clock};
 use nook_link::Links;
-use nook_plan::{OffloadPolicy, Route};
+use nook_plan::{OffloadPolicy, Place, Route};
 use nook_store::ActivationChoice;
 use nook_trust::DeviceKey;
 use tokio::sync::{mpsc, watch};
@@ -51,6 +51,8 @@ pub struct Runner {
 /// Where a reply is computed.
 struct Way {
     route: Route,
+    /// Layers besides those of the route that this device could compute.
+    room_here: u32,
     /// Whether that was chosen knowing what earlier replies left where.
     is_planned: bool,
     /// How activations travel there.
@@ -83,7 +85,7 @@ impl Runner {
     /// Makes a reply from its first look at the model to its end. Its slot is free again
     /// afterwards.
     async fn make(self, job: ReplyJob) {
-        let ReplyJob { listed, request, mut answer, slot: _slot, terms } = job;
+        let ReplyJob { listed, request, mut answer, slot: _slot, held_up, terms } = job;
         let begun = tokio::select! {
             biased;
             // Whoever has left gives the place back at once, however long the model takes to open.
@@ -105,7 +107,7 @@ impl Runner {
             events: receiver,
         };
         if answer.send(Ok(reply)).is_ok()
-            && let Some(setup) = self.set_up(terms, (model, ready), events).await
+            && let Some(setup) = self.set_up(terms, held_up, (model, ready), events).await
         {
             reply::run(setup).await;
         }
@@ -125,10 +127,12 @@ impl Runner {
         .map_err(|_| NodeError::from(ErrorCode::BadRequest))?
     }
 
-    /// Decides where the reply is computed, and makes ready; `None` when the node is leaving.
+    /// Decides where the reply is computed, and makes ready; `None` when it cannot be made, which
+    /// the reader was told, or when the node is leaving.
     async fn set_up(
         self,
         terms: ReplyTerms,
+        held_up: Weak<()>,
         (model, ready): (Arc<OpenModel>, Ready),
         events: mpsc::Sender<ReplyPiece>,
     ) -> Option<GenerationSetup> {
@@ -157,6 +161,8 @@ impl Runner {
             model,
             whole: way.whole,
             begun: None,
+            room_here: way.room_here,
+            held_up,
             route: way.route,
             is_planned: way.is_planned,
             ready,
@@ -188,18 +194,30 @@ impl Runner {
             tokens_max: ready.tokens_max,
             held: self.workers.held(model.listed.digest).await,
             memory_free: 0,
+            memory_ceiling: 0,
             warm: model.prefix_cache.warm(&ready.ids, question.file.shape().layers),
         };
+        let reach = question.reach;
         let may_narrow = question.format == ActivationChoice::ByLink;
         let book = self.book.borrow().clone();
         // Sizing a large model looks at thousands of names, and the system is asked for its memory.
         let choosing = tokio::task::spawn_blocking(move || {
             let memory_free = question.memory_free(&told.held);
-            let told = Encoded { memory_free, ..told };
-            (question.choose(&told, &book, clock::now()), told)
+            let memory_ceiling = question.memory_ceiling(&told);
+            let told = Encoded { memory_free, memory_ceiling, ..told };
+            let choice = question.choose(&told, &book, clock::now());
+            let room_here = question.room_here(&told, &choice.route);
+            (choice, told, room_here)
         });
-        let (choice, told) = choosing.await.ok()?;
+        let (choice, told, room_here) = choosing.await.ok()?;
         sink.decided(&model.listed, &choice, &told).await;
+        let name = |peer| sink.name(Place::Peer(peer));
+        if let Some(refusal) = choice.refusal(&model.listed.name, reach, name) {
+            tracing::info!("a reply cannot be made: {refusal}");
+            // A reader who has left needs no reason.
+            let _ = sink.tell(refusal.into(), Vec::new()).await;
+            return None;
+        }
         // What was begun in one format goes on in it: to compute everything again costs more.
         let dtype = match may_narrow {
             true => model.prefix_cache.written_as(&ready.ids).unwrap_or(choice.dtype),
@@ -209,7 +227,7 @@ impl Runner {
             let own = self.book.borrow().own.get(&whole.peer).cloned()?;
             Some(Given { pass: own.pass, prediction: whole.prediction })
         });
-        Some(Way { route: choice.route, is_planned: choice.is_planned, dtype, whole })
+        Some(Way { route: choice.route, room_here, is_planned: choice.is_planned, dtype, whole })
     }
 
     /// Works out vectors. Whoever stops waiting ends it.

@@ -111,6 +111,16 @@ impl Estimates {
         }
     }
 
+    /// A device may have started anew: what it had in memory is not known any more. How fast it is
+    /// stays.
+    pub fn forget_held(&mut self, peer: PeerId) {
+        let of_it = self.speeds.iter_mut().filter(|((place, _), _)| *place == Place::Peer(peer));
+        for (_, estimate) in of_it {
+            estimate.held.clear();
+            estimate.head_held = None;
+        }
+    }
+
     /// Takes in that a device accepted a call for layers of `bytes` after `took`.
     pub fn observe_load(
         &mut self,

@@ -22,6 +22,17 @@ pub fn memory_free_beside(held: u64) -> u64 {
     system.available_memory().min(limit.unwrap_or(u64::MAX))
 }
 
+/// Bytes that such a worker could take at the very most, other programs making room for it: three
+/// quarters of the machine, and no more than the system lets one process have. Beyond it a machine
+/// does nothing but swap.
+pub fn memory_ceiling_beside(held: u64) -> u64 {
+    let free = memory_free_beside(held);
+    let limit =
+        data_limit().map(|bytes| bytes.saturating_sub(held.saturating_add(WORKER_OWN_BYTES)));
+    let most = memory_total().map_or(free, |total| (total / 4 * 3).saturating_sub(held));
+    most.min(limit.unwrap_or(u64::MAX)).max(free)
+}
+
 /// What the system lets each process of this node have for data (`ulimit -d`, `LimitDATA` of a
 /// service); absent where it sets no limit, or is not Linux.
 fn data_limit() -> Option<u64> {

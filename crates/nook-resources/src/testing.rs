@@ -25,6 +25,7 @@ pub fn prefix_over(route: &Route, dtype: ActivationDtype, prompt: &[u32]) -> Pre
         positions_max: 640,
         failovers_max: 0,
         fall_back: FallBack::Allow,
+        room_here: u32::MAX,
         deadlines: Deadlines::usual(),
         norm_bounds: std::sync::Arc::default(),
         forecast: std::sync::Arc::default(),

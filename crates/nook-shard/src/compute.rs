@@ -304,14 +304,31 @@ impl ComputeState {
             ),
             other => other.into(),
         })?;
-        match loaded.hold(&part) {
+        let new_ends = (part.embedding && !loaded.has_embedding(), part.head && !loaded.has_head());
+        let outcome = match loaded.hold(&part) {
             // What is kept of earlier conversations is the first to go.
             Err(ModelError { fault, .. })
                 if fault.is_out_of_memory() && self.account.free_parked() =>
             {
-                loaded.hold(&part)?;
+                loaded.hold(&part)
             }
-            outcome => outcome?,
+            outcome => outcome,
+        };
+        if let Err(error) = outcome {
+            // A part of it is of no use to anybody, and its memory may be what the next one lacks.
+            new.iter().for_each(|at| loaded.release(LayerRange::with_len(*at, 1)));
+            if new_ends.0 {
+                loaded.release_embedding();
+            }
+            if new_ends.1 {
+                loaded.release_head();
+            }
+            loaded.rest();
+            if matches!(caller, Caller::Guest(_)) {
+                self.account.take_back_weights(wanted);
+            }
+            self.account.set_weights(loaded.weight_bytes());
+            return Err(error.into());
         }
         self.account.set_weights(loaded.weight_bytes());
         match caller {

@@ -45,6 +45,8 @@ pub struct Told {
     pub failovers: Vec<FailoverView>,
     /// Devices that were told to be lost, in that order.
     pub lost: Vec<String>,
+    /// Devices that the reply waited for, in that order.
+    pub awaited: Vec<String>,
     /// Whether this device took over layers.
     pub fell_back: bool,
     /// Tokens of the prompt that were not computed, because an earlier reply had left them.
@@ -223,6 +225,14 @@ impl Replying {
         Ok(&self.told)
     }
 
+    /// Follows the reply until it waits for a device.
+    pub async fn until_awaited(&mut self) -> anyhow::Result<&Told> {
+        while self.told.awaited.is_empty() {
+            anyhow::ensure!(self.step().await?, "nobody was awaited: {:?}", self.told);
+        }
+        Ok(&self.told)
+    }
+
     /// Follows the reply to its end, good or bad.
     pub async fn end(mut self) -> anyhow::Result<Told> {
         while self.step().await? {}
@@ -250,6 +260,9 @@ impl Replying {
             ReplyEvent::TokenDelta { text, .. } => told.text.push_str(&text),
             ReplyEvent::ThoughtDelta { .. } => {}
             ReplyEvent::ShardStatus { device, status: ShardState::Lost } => told.lost.push(device),
+            ReplyEvent::ShardStatus { device, status: ShardState::Awaited } => {
+                told.awaited.push(device);
+            }
             ReplyEvent::ShardStatus { .. } => {}
             ReplyEvent::ShardFailover { failover, route } => {
                 told.failovers.push(failover);
@@ -269,7 +282,7 @@ impl Replying {
                 told.finish = Some(summary.finish_reason);
                 return Ok(false);
             }
-            ReplyEvent::PipelineAborted { code, sentence } => {
+            ReplyEvent::PipelineAborted { code, sentence, .. } => {
                 told.aborted = Some((code, sentence));
                 return Ok(false);
             }

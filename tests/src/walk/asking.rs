@@ -58,7 +58,7 @@ impl Asking {
     pub async fn next(&mut self) -> anyhow::Result<Option<(ReplyEvent, usize, Instant)>> {
         let next = tokio::time::timeout(EVENT_LIMIT, self.lines.next());
         let next = next.await.with_context(|| format!("nothing came for {EVENT_LIMIT:?}"))??;
-        if let Some((ReplyEvent::PipelineAborted { code, sentence }, _)) = &next {
+        if let Some((ReplyEvent::PipelineAborted { code, sentence, .. }, _)) = &next {
             bail!("the reply ended early ({code}): {sentence}");
         }
         Ok(next.map(|(event, ids)| (event, ids.len(), clock::now())))

@@ -34,6 +34,9 @@ fn pair_trust_and_forget(showing: &Path, typing: &Path) -> anyhow::Result<()> {
     let code = window["code"].as_str().context("a code")?;
     let at = window["addresses"][0].as_str().context("an address")?;
 
+    let slip = command(typing, &["pair", "12"])?.output()?;
+    assert!(String::from_utf8_lossy(&slip.stderr).contains("six digits"), "{slip:?}");
+
     let words = ["pair", code, "--with", at, "--trust", "trusted", "--json"];
     let paired = told(&command(typing, &words)?.output()?)?;
     assert_eq!((&paired["name"], &paired["trust"]), (&"Study PC".into(), &"trusted".into()));

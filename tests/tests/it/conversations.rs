@@ -96,7 +96,7 @@ async fn listen(turn: &mut StartedTurn, tokens: u32) {
         while let Some(piece) = turn.reply.events.recv().await {
             match piece.event {
                 ReplyEvent::TokenDelta { tokens: so_far, .. } if so_far >= tokens => return,
-                ReplyEvent::PipelineAborted { code, sentence } => panic!("{code}: {sentence}"),
+                ReplyEvent::PipelineAborted { code, sentence, .. } => panic!("{code}: {sentence}"),
                 _ => {}
             }
         }

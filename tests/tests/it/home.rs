@@ -10,10 +10,11 @@ use anyhow::Context as _;
 use nook_api::views::{DeviceView, HouseholdView, PipelineView, UnusedReason};
 use nook_kernels::Format;
 use nook_model::synthetic::Recipe;
-use nook_testkit::{Household, NodePlan, Told, Wish, commands, files_below};
+use nook_testkit::{Household, NodePlan, Signal, Told, Wish, commands, files_below};
 
 const LAPTOP: &str = "Old laptop";
 const PC: &str = "Gaming PC";
+const ATTIC: &str = "Attic";
 
 const MODEL: &str = "household";
 
@@ -100,6 +101,21 @@ fn small_laptop() -> NodePlan {
     NodePlan::installed(LAPTOP).behind(vec!["prlimit".into(), limit.into()])
 }
 
+/// A computer that lends memory for five layers of [`large_recipe`] with their caches.
+fn small_helper(name: &'static str) -> NodePlan {
+    NodePlan::installed(name).with("distributed_inference.host.max_lent_memory_mb", "165")
+}
+
+/// Whether others lend all layers but the first and the last.
+fn covers_the_middle(view: &HouseholdView) -> bool {
+    let lends = view.devices.iter().flat_map(|device| &device.lends);
+    let ranges: Vec<_> = lends
+        .filter(|lend| lend.model == MODEL)
+        .map(|lend| lend.first_layer..=lend.last_layer)
+        .collect();
+    (1..11).all(|layer| ranges.iter().any(|range| range.contains(&layer)))
+}
+
 /// What a computer with plenty of memory answers alone.
 async fn undisturbed(house: &mut Household, file: &Path, wish: &Wish) -> anyhow::Result<Told> {
     house.add(NodePlan::installed("Computer with plenty of memory")).await?;
@@ -132,6 +148,48 @@ async fn a_helper_without_the_model_gets_its_part_by_itself_and_the_first_reply_
     assert!(taken < length, "{taken} of {length}");
     let listed = house.node(1).view().await?.models;
     assert!(listed.iter().all(|model| model.name != MODEL), "{listed:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_computers_of_which_no_two_suffice_answer_together_and_the_reply_waits_for_one_of_them()
+-> anyhow::Result<()> {
+    let plans = [small_laptop(), small_helper(PC), small_helper(ATTIC)];
+    let (mut house, file) = household(plans, large_recipe()).await?;
+    let wish = Wish::text("Once upon a time", 16).by(MODEL);
+    let whole = undisturbed(&mut house, &file, &wish).await?;
+
+    // Nobody helps yet: what is missing is said, and nothing is loaded for it.
+    let refused = house.asking().reply(&wish).await?.end().await?;
+    let (code, sentence) = refused.aborted.context("no memory for it")?;
+    assert_eq!(code, "shard_unavailable");
+    assert!(sentence.contains(&format!("{PC} may not help")), "{sentence}");
+
+    allow_each_other(&house).await?;
+    commands::run(house.node(0).home(), &["devices", "allow", "attic", "each-other"]).await?;
+    commands::run(house.node(2).home(), &["devices", "allow", "old", "each-other"]).await?;
+    house.asking().until("all layers between are lent", covers_the_middle).await?;
+    let told = house.asking().answer(&wish).await?;
+    assert_eq!(told.ids, whole.ids);
+    assert!(told.uses(PC) && told.uses(ATTIC), "{told:?}");
+    assert_eq!(told.devices().first(), Some(&LAPTOP));
+
+    // One of them restarts in the middle of a reply.
+    let (mut reply, held) = house.asking().held_reply(&wish, 3).await?;
+    house.node_mut(2).signal(Signal::Kill);
+    house.node_mut(2).until_it_ended().await?;
+    drop(held);
+    assert_eq!(reply.until_awaited().await?.awaited, [ATTIC]);
+
+    // Meanwhile others are told what is missing, and nothing is spoilt by asking.
+    let refused = house.asking().reply(&wish).await?.end().await?;
+    let (_, sentence) = refused.aborted.context("half of the layers are away")?;
+    assert!(sentence.contains(&format!("{ATTIC} is not connected")), "{sentence}");
+
+    house.node_mut(2).start_again().await?;
+    let told = reply.whole().await?;
+    assert_eq!(told.ids, whole.ids, "{told:?}");
+    assert!(!told.fell_back, "{told:?}");
     Ok(())
 }
 

@@ -519,7 +519,7 @@ export class FakeBackend extends NodeCalls implements Shell {
     reply.cut_because = sentence;
     reply.cut_code = code;
     reply.finish = code === 'cancelled' ? 'stopped' : 'failed';
-    onEvent({ kind: 'pipeline_aborted', code, sentence });
+    onEvent({ kind: 'pipeline_aborted', code, sentence, wording: null });
   }
 
   #begin(text: string): number {

@@ -10,6 +10,7 @@ import type { PathView } from '../generated/PathView';
 import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { ReplySummary } from '../generated/ReplySummary';
 import type { RouteView } from '../generated/RouteView';
+import type { ShardState } from '../generated/ShardState';
 import type { StretchView } from '../generated/StretchView';
 import type { ThoughtView } from '../generated/ThoughtView';
 import type { Mark } from '../kit/markdown/marks';
@@ -104,7 +105,7 @@ export class LiveReply implements ReplyFace {
         break;
       case 'pipeline_aborted':
         this.finish = event.code === 'cancelled' ? 'stopped' : 'failed';
-        this.cut = cutText(event.code, event.sentence);
+        this.cut = cutText(event.code, event.sentence, event.wording);
         this.note = null;
         this.phase = 'cut';
         if (this.route !== null) {
@@ -159,7 +160,11 @@ export class LiveReply implements ReplyFace {
   }
 }
 
-function statusNote(device: string, status: 'online' | 'degraded' | 'lost'): string | null {
-  if (status === 'online') return null;
-  return status === 'lost' ? t.chat.lost(device) : t.chat.slow(device);
+function statusNote(device: string, status: ShardState): string | null {
+  switch (status) {
+    case 'online': return null;
+    case 'degraded': return t.chat.slow(device);
+    case 'lost': return t.chat.lost(device);
+    case 'awaited': return t.chat.awaited(device);
+  }
 }

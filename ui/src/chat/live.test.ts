@@ -66,7 +66,7 @@ it('goes on with a thought that was cut in its middle', () => {
   const reply = new LiveReply({ text: '', thought: { text: 'Hm,', ms: 500 }, way: null, stretches: [] });
   expect(reply.phase).toBe('thinking');
   reply.take({ kind: 'thought_delta', text: ' well.', tokens: 1, ms: 700 });
-  reply.take({ kind: 'pipeline_aborted', code: 'cancelled', sentence: 'Stopped.' });
+  reply.take({ kind: 'pipeline_aborted', code: 'cancelled', sentence: 'Stopped.', wording: null });
   expect(reply.thought).toEqual({ text: 'Hm, well.', ms: 700 });
   expect(reply.phase).toBe('cut');
 });
@@ -93,7 +93,7 @@ it('says when this computer goes on alone', () => {
 it('keeps what was shown when it is cut, and takes nothing afterwards', () => {
   const reply = new LiveReply();
   reply.take(delta('Once upon'));
-  reply.take({ kind: 'pipeline_aborted', code: 'cancelled', sentence: 'Stopped.' });
+  reply.take({ kind: 'pipeline_aborted', code: 'cancelled', sentence: 'Stopped.', wording: null });
   reply.take(delta(' too late'));
   expect([reply.phase, reply.text, reply.cut]).toEqual(['cut', 'Once upon', 'Stopped.']);
 });
@@ -127,7 +127,7 @@ it('goes on with the stretches, hand-overs and tokens that a cut reply had', () 
   expect(reply.marks.map((mark) => mark.at)).toEqual([5]);
   reply.take({ kind: 'started', prompt_tokens: 3, route: over('me') });
   reply.take(delta(' a time', 2));
-  reply.take({ kind: 'pipeline_aborted', code: 'cancelled', sentence: 'Stopped.' });
+  reply.take({ kind: 'pipeline_aborted', code: 'cancelled', sentence: 'Stopped.', wording: null });
   expect(reply.stretches.map((one) => [one.at, one.after_tokens])).toEqual([[0, 0], [5, 4], [9, 9]]);
   expect(reply.path).toEqual({ route: over('me'), failovers, completion_tokens: 11 });
 });

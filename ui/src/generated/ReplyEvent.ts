@@ -3,6 +3,7 @@ import type { FailoverView } from "./FailoverView";
 import type { ReplySummary } from "./ReplySummary";
 import type { RouteView } from "./RouteView";
 import type { ShardState } from "./ShardState";
+import type { Wording } from "./Wording";
 
 /**
  * What happens while a reply is made, in order. Exactly one of `done` and `aborted` ends it.
@@ -67,4 +68,8 @@ code: string,
 /**
  * What to tell the person.
  */
-sentence: string, };
+sentence: string, 
+/**
+ * The same for doors that speak other languages; absent where only the sentence says it.
+ */
+wording: Wording | null, };

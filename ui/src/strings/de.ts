@@ -163,6 +163,7 @@ export const de: Strings = {
     fallBack: 'Dieser Computer macht allein weiter',
     slow: (device) => `Wartet auf ${device}…`,
     lost: (device) => `${device} ist ausgefallen. Sucht einen anderen Weg…`,
+    awaited: (device) => `${device} ist weg, und ohne dieses Gerät geht es nicht weiter. Die Antwort wartet, bis es wieder da ist…`,
   },
 
   sheet: {

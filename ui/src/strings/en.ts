@@ -172,6 +172,7 @@ export const en = {
     fallBack: 'This computer goes on alone',
     slow: (device: string) => `Waiting for ${device}…`,
     lost: (device: string) => `${device} dropped out. Finding another way…`,
+    awaited: (device: string) => `${device} is gone, and nobody can go on without it. The reply waits until it is back…`,
   },
 
   sheet: {

@@ -61,3 +61,18 @@ it('says why a device is not used', async () => {
   const left = { ...away, unused: 'left_out' as const, unused_because: 'The last reply did without it. 40 ms more.' };
   expect(unusedText(left)).toContain('40 ms more');
 });
+
+it('says what is missing for a model that does not fit here, device by device', async () => {
+  const wording = {
+    kind: 'no_room' as const, model: 'Qwen3 14B', needs_bytes: 9.6e9, free_bytes: 5.5e9, only_here: false,
+    others: [{ device: 'Dad’s PC', why: 'absent' as const }, { device: 'Tablet', why: 'too_little' as const }],
+  };
+  const said = () => cutText('shard_unavailable', 'In English.', wording);
+  expect(said()).toBe('Qwen3 14B needs 9.6 GB of memory for this reply, and this computer has 5.5 GB for it. '
+    + 'It cannot be divided now: Dad’s PC is not connected: start it; Tablet does not lend enough for the rest.');
+  expect(cutText('out_of_memory', '', { ...wording, only_here: true })).toContain('Let other devices help');
+  expect(cutText('shard_unavailable', '', { ...wording, others: [] })).toContain('Pair another computer');
+  await useLanguage('de', root);
+  expect(said()).toMatch(/9,6 GB .* Dad’s PC .* verbunden/);
+  expect(said()).not.toContain('English');
+});

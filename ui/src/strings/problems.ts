@@ -9,6 +9,7 @@ import type { ErrorCode } from '../generated/ErrorCode';
 import type { MessageView } from '../generated/MessageView';
 import type { Problem } from '../generated/Problem';
 import type { Wording } from '../generated/Wording';
+import { bytes } from '../kit/words';
 import { locale, t } from './index';
 import { downloadTrouble, folderTrouble } from './models/troubles';
 import { ended, why } from './reasons';
@@ -20,8 +21,10 @@ export function refusal({ code, sentence, wording }: Pick<Problem, 'code' | 'sen
 }
 
 /** Why a reply was cut. */
-export function cutText(code: string, sentence: string): string {
+export function cutText(code: string, sentence: string, wording: Wording | null = null): string {
   if (code === 'cancelled') return t.chat.stopped;
+  const words = wording === null || wording.kind === 'code' ? null : worded(wording, code);
+  if (words !== null) return words;
   return isEnglish() ? sentence : (byCode(code) ?? sentence);
 }
 
@@ -52,6 +55,8 @@ function worded(wording: Wording, code: string): string | null {
     case 'code': return byCode(code);
     case 'prompt_too_long': return says.promptTooLong(figure(wording.tokens), wording.model, figure(wording.window));
     case 'all_busy': return says.allBusy(figure(wording.running), figure(wording.waiting));
+    case 'no_room': return noRoom(wording);
+    case 'device_gone': return t.house.noRoom.deviceGone(wording.device);
     case 'leaving': return says.leaving;
     case 'stopped': return says.stopped;
     case 'nobody_there': return says.nobodyThere;
@@ -94,6 +99,13 @@ function worded(wording: Wording, code: string): string | null {
     case 'port_foreign': return more.portForeign;
     case 'trouble': return troubleWords(wording.trouble);
   }
+}
+
+function noRoom({ model, needs_bytes: needs, free_bytes: free, others, only_here: onlyHere }: Extract<Wording, { kind: 'no_room' }>): string {
+  const says = t.house.noRoom;
+  const reasons = others.map(({ device, why }) => says.why[why](device)).join('; ');
+  const then = onlyHere ? says.onlyHere : reasons === '' ? says.nobody : says.divided(reasons);
+  return `${says.needs(model, bytes(needs), bytes(free))} ${then}`;
 }
 
 function byCode(code: string): string | null {

@@ -104,6 +104,8 @@ const LEFT_OUT: OneOfEach<WhyLeftOut> = {
 };
 
 const WORDINGS: OneOfEach<Wording> = {
+  no_room: { kind: 'no_room', model: 'Qwen3 8B', needs_bytes: 5e9, free_bytes: 2e9, others: [{ device: 'Desk', why: 'absent' }], only_here: false },
+  device_gone: { kind: 'device_gone', device: 'Desk' },
   code: { kind: 'code' },
   prompt_too_long: { kind: 'prompt_too_long', tokens: 900, model: 'ember', window: 512 },
   all_busy: { kind: 'all_busy', running: 2, waiting: 16 },
@@ -168,7 +170,7 @@ const SAID: [string, () => string, unknown[]][] = [
     [`found ${fact.kind}`, () => condition(fact), valuesOf(fact, 'key', 'trouble', 'may_compute', 'may_use', 'free_bytes')]),
   ...Object.values(LEFT_OUT).map((fact): [string, () => string, unknown[]] => [`left out ${fact.kind}`, () => leftOut(fact), []]),
   ...Object.values(WORDINGS).map((fact): [string, () => string, unknown[]] =>
-    [`refusal ${fact.kind}`, () => wording(fact), valuesOf(fact, 'trouble')]),
+    [`refusal ${fact.kind}`, () => wording(fact), valuesOf(fact, 'trouble', 'needs_bytes', 'free_bytes', 'others', 'only_here')]),
 ];
 
 /** What stands in a fact beside its kind. */

@@ -31,6 +31,24 @@ enum Wording {
         /// Replies that wait.
         waiting: u64,
     },
+    /// This device has not the memory for a model, and no other ones compute the rest.
+    NoRoom {
+        /// The model's name.
+        model: String,
+        /// Bytes that the reply needs on this device alone.
+        needs_bytes: u64,
+        /// Bytes that are free for it.
+        free_bytes: u64,
+        /// Paired devices, and why each does not help.
+        others: Vec<NoHelp>,
+        /// Whether other devices were not to be asked.
+        only_here: bool,
+    },
+    /// A device computed a part of the reply and is gone, and nobody else can.
+    DeviceGone {
+        /// Its name.
+        device: String,
+    },
     /// The program is being closed.
     Leaving,
     /// A part of the program has panicked without which it cannot go on.
@@ -174,5 +192,43 @@ enum Wording {
         /// What. Boxed, so that errors which carry a wording stay small.
         trouble: Box<Trouble>,
     },
+}
+}
+
+view! {
+/// A device that does not help with a model.
+#[derive(Eq)]
+struct NoHelp {
+    /// Its name.
+    pub device: String,
+    /// Why.
+    pub why: WhyNoHelp,
+}
+}
+
+view! {
+/// Why a device does not help with a model that this one cannot hold.
+#[derive(Copy, Eq)]
+enum WhyNoHelp {
+    /// It is not connected.
+    Absent,
+    /// Sharing is switched off there.
+    NotSharing,
+    /// Its trust level does not allow it.
+    NotAllowed,
+    /// It is pausing or leaving.
+    Leaving,
+    /// It does not have this model's file.
+    OtherFile,
+    /// It has no part of the model yet, and gets one by itself.
+    LacksLayers,
+    /// It refused a moment ago.
+    Refused,
+    /// It failed a moment ago.
+    FailedLately,
+    /// It computes the model wrongly.
+    ComputesWrongly,
+    /// What it lends is not enough.
+    TooLittle,
 }
 }

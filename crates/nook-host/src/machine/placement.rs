@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use nook_base::limits::WISH_EVERY;
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId};
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, Purpose};
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::Host;
 use super::offers::{lending_cap, offer_of};
 use crate::events::{HostEffect, HostTask, Surroundings};
-use crate::leases::{LeaseJob, Progress, WISH_EVERY};
+use crate::leases::{LeaseJob, Progress};
 use crate::lent::hull;
 use crate::residency::OWNERS_MEMORY;
 use crate::terms::Terms;

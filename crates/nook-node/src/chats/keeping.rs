@@ -195,9 +195,7 @@ fn no_word(token: &CancellationToken) -> NodeError {
 
 /// The end of a reply that never began, or ended without a word.
 fn aborted(error: NodeError) -> ReplyPiece {
-    let (code, sentence) = (error.code.name().to_owned(), error.sentence);
-    let event = ReplyEvent::PipelineAborted { code, sentence };
-    ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None }
+    ReplyPiece { event: error.into(), ids: Sensitive(Vec::new()), logprobs: None }
 }
 
 /// What has come and is not in the database yet.
@@ -367,8 +365,7 @@ mod tests {
     }
 
     fn aborted() -> ReplyPiece {
-        let (code, sentence) = ("pipeline_stalled".to_owned(), "Nobody answers.".to_owned());
-        piece(ReplyEvent::PipelineAborted { code, sentence })
+        piece(NodeError::new(ErrorCode::PipelineStalled, "Nobody answers.").into())
     }
 
     /// What doors read of a reply after `pieces` came, to a reply that had `begun`.

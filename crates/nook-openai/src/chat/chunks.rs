@@ -144,8 +144,8 @@ mod tests {
     use nook_api::views::{
         FailoverView, FinishReason, ReplyEvent, ReplySummary, RouteView, ShardState,
     };
-    use nook_api::{Reply, ReplyPiece};
-    use nook_base::Sensitive;
+    use nook_api::{NodeError, Reply, ReplyPiece};
+    use nook_base::{ErrorCode, Sensitive};
     use nook_text::{ReplyForm, Thought, ToolForm};
     use tokio::sync::mpsc;
 
@@ -189,8 +189,7 @@ mod tests {
     }
 
     fn aborted_at_a_device() -> ReplyEvent {
-        let (code, sentence) = ("shard_unavailable".to_owned(), "Desk is gone.".to_owned());
-        ReplyEvent::PipelineAborted { code, sentence }
+        NodeError::new(ErrorCode::ShardUnavailable, "Desk is gone.").into()
     }
 
     fn chunk(delta: &str, reason: &str) -> String {

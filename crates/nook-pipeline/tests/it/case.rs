@@ -24,6 +24,8 @@ pub(crate) struct Case {
     pub(crate) dtype: ActivationDtype,
     pub(crate) failovers_max: u32,
     pub(crate) fall_back: FallBack,
+    /// Layers that this device could compute besides those of its route.
+    pub(crate) room_here: u32,
     pub(crate) replay_log_bytes_max: usize,
     pub(crate) spot_check: SpotCheck,
     pub(crate) faults: Vec<(usize, Fault)>,
@@ -69,6 +71,8 @@ pub(crate) const LOAD_LAYER: Duration = Duration::from_secs(1);
 pub(crate) enum Fault {
     /// The process is gone, the link says so.
     Kill(usize),
+    /// The same, and it is back after this time.
+    Away(usize, Duration),
     /// Nothing comes back any more, the link stays up.
     BlackHole(usize),
     /// Every step from now on takes so many times as long.
@@ -143,6 +147,8 @@ pub(crate) enum End {
 
 pub(crate) struct Outcome {
     pub(crate) end: End,
+    /// The layers that nobody computed, where the end says so.
+    pub(crate) missing: Option<LayerRange>,
     pub(crate) tokens: Vec<u32>,
     pub(crate) reports: Vec<Report>,
     pub(crate) measure: Measure,

@@ -18,6 +18,7 @@ fn pipeline() -> Pipeline {
         positions_max: POSITIONS_MAX,
         failovers_max: 2,
         fall_back: FallBack::Allow,
+        room_here: u32::MAX,
         deadlines: Deadlines::usual(),
         forecast: std::sync::Arc::default(),
         norm_bounds: std::sync::Arc::default(),
@@ -125,7 +126,7 @@ fn the_words_of_our_own_worker_are_shown_and_the_first_cause_is_kept() {
     let [_, Action::Open { attempt, place, .. }] = again[..] else { panic!("{again:?}") };
     assert_eq!(place, Place::Local);
     let end = pipeline.handle(failed(attempt, ErrorCode::OutOfMemory, "2 GB are missing"), now);
-    let Some(Action::Aborted { code, sentence, first_cause }) = end.last() else {
+    let Some(Action::Aborted { code, sentence, first_cause, .. }) = end.last() else {
         panic!("{end:?}")
     };
     assert_eq!((*code, sentence.as_str()), (ErrorCode::OutOfMemory, "2 GB are missing"));

@@ -99,6 +99,12 @@ fn lateness() -> impl Strategy<Value = Fault> {
     ]
 }
 
+/// Devices that are gone for a while, all together for less than a reply waits.
+fn absence() -> impl Strategy<Value = Fault> {
+    let index = prop_oneof![2 => IN_USE..IN_USE + 4, 1 => 0..12_usize];
+    (index, 1..40_u64).prop_map(|(index, seconds)| Fault::Away(index, Duration::from_secs(seconds)))
+}
+
 fn any_fault() -> impl Strategy<Value = Fault> {
     prop_oneof![
         8 => helper_fault(),
@@ -133,6 +139,7 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
                 dtype: steps.2,
                 failovers_max: rules.0,
                 fall_back: if rules.1 { FallBack::Allow } else { FallBack::Refuse },
+                room_here: if seed % 7 == 0 { (seed >> 24) as u32 % model.0 } else { u32::MAX },
                 replay_log_bytes_max: rules.2,
                 spot_check: SpotCheck { share_ppm: rules.3, random: seed },
                 faults: faults.clone(),
@@ -168,7 +175,7 @@ proptest! {
     /// them may answer first or not, and no position is ever taken from both.
     #[test]
     fn whoever_answers_first_the_tokens_are_those_of_an_undisturbed_run(case in case(lateness())) {
-        let case = Case { fall_back: FallBack::Allow, ..case };
+        let case = Case { fall_back: FallBack::Allow, room_here: u32::MAX, ..case };
         let outcome = run(&case);
         prop_assert_eq!(outcome.end, End::Done);
         prop_assert_eq!(outcome.tokens, toy::reply(case.layers, &case.prompt, case.reply));
@@ -179,9 +186,26 @@ proptest! {
 
     #[test]
     fn where_this_device_may_stand_in_no_helper_can_stop_a_reply(case in case(helper_fault())) {
-        let case = Case { fall_back: FallBack::Allow, ..case };
+        let case = Case { fall_back: FallBack::Allow, room_here: u32::MAX, ..case };
         let outcome = run(&case);
         prop_assert_eq!(outcome.end, End::Done);
         prop_assert_eq!(outcome.tokens, toy::reply(case.layers, &case.prompt, case.reply));
+    }
+
+    /// This device has no room for any layer of others, and the others restart.
+    #[test]
+    fn a_reply_that_has_begun_goes_on_when_who_is_needed_comes_back(case in case(absence())) {
+        let mut case =
+            Case { fall_back: FallBack::Allow, room_here: 0, adverts_outlive: false, ..case };
+        // What was cut for two devices may come back to one, which then has both halves.
+        case.peers.iter_mut().for_each(|peer| peer.streams = 16);
+        let outcome = run(&case);
+        if outcome.tokens.is_empty() {
+            prop_assert_eq!(outcome.end, End::Aborted(ErrorCode::ShardUnavailable));
+        } else {
+            prop_assert_eq!(outcome.end, End::Done);
+        }
+        let reply = toy::reply(case.layers, &case.prompt, case.reply);
+        prop_assert!(outcome.tokens.is_empty() || outcome.tokens == reply);
     }
 }

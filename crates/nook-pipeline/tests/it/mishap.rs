@@ -14,6 +14,7 @@ impl World {
     pub(crate) fn befall(&mut self, fault: Fault) {
         let named = match fault {
             Fault::Kill(index)
+            | Fault::Away(index, _)
             | Fault::BlackHole(index)
             | Fault::Slow(index, _)
             | Fault::Stall(index, _)
@@ -30,6 +31,9 @@ impl World {
         if let Some(state) = named.and_then(|index| self.peers.get_mut(index)) {
             match fault {
                 Fault::Kill(_) => state.dead = true,
+                Fault::Away(_, time) => {
+                    (state.dead, state.back_at) = (true, Some(self.now + time));
+                }
                 Fault::BlackHole(_) => state.silent = true,
                 Fault::Slow(_, times) => state.slower = times,
                 Fault::Stall(_, delay) => state.delay_next = delay,
@@ -45,7 +49,7 @@ impl World {
         }
         let place = named.map(|index| Place::Peer(peer(index)));
         match fault {
-            Fault::Kill(_) => self.lose(place),
+            Fault::Kill(_) | Fault::Away(..) => self.lose(place),
             Fault::BlackHole(_) => self.silence(place),
             Fault::Drain(_) => self.announce_leaving(place),
             Fault::CutOff(_) => self.cut_off(place),

@@ -36,6 +36,7 @@ pub(crate) fn house() -> Case {
         dtype: ActivationDtype::F16,
         failovers_max: 2,
         fall_back: FallBack::Allow,
+        room_here: u32::MAX,
         replay_log_bytes_max: 1 << 20,
         spot_check: SpotCheck::OFF,
         faults: Vec::new(),
@@ -242,6 +243,40 @@ fn the_only_holder_dies_and_this_device_may_not_stand_in() {
     let outcome = run(&case);
     assert_eq!(outcome.end, End::Aborted(ErrorCode::ShardUnavailable));
     assert!(!outcome.tokens.is_empty(), "the reply so far is kept");
+}
+
+#[test]
+fn a_reply_waits_for_the_only_device_that_can_go_on() {
+    let away = |minutes: u64| {
+        let mut case = with(&[(80, Fault::Away(0, Duration::from_secs(60 * minutes)))]);
+        case.peers.truncate(1);
+        case
+    };
+    let mut case = away(4);
+    case.room_here = 5;
+    let outcome = finishes(&case);
+    assert_eq!(outcome.measure.fallbacks_to_local, 0, "no room for six layers");
+    let states: Vec<ShardState> = outcome
+        .reports
+        .iter()
+        .filter_map(|report| match report {
+            Report::ShardStatus { state, .. } => Some(*state),
+            _ => None,
+        })
+        .collect();
+    let online = ShardState::Online;
+    assert_eq!(states, [online, ShardState::Lost, ShardState::Awaited, online]);
+    assert!(*outcome.times.last().expect("tokens") > Duration::from_secs(240));
+
+    case.room_here = 6;
+    assert_eq!(finishes(&case).measure.fallbacks_to_local, 1, "room for all that is missing");
+
+    let mut case = away(6);
+    case.room_here = 0;
+    let outcome = run(&case);
+    assert_eq!(outcome.end, End::Aborted(ErrorCode::ShardUnavailable));
+    assert!(!outcome.tokens.is_empty(), "the reply so far is kept");
+    assert_eq!(outcome.missing, Some(LayerRange::with_len(1, 6)));
 }
 
 #[test]

@@ -95,6 +95,8 @@ struct Given {
 #[derive(Default, Clone)]
 pub(crate) struct PeerState {
     pub(crate) dead: bool,
+    /// When it is there again.
+    pub(crate) back_at: Option<Instant>,
     pub(crate) silent: bool,
     pub(crate) full: bool,
     pub(crate) draining: bool,
@@ -195,6 +197,7 @@ impl World {
             history: case.prompt.len() as u32,
             outcome: Outcome {
                 end: End::Done,
+                missing: None,
                 tokens: Vec::new(),
                 reports: Vec::new(),
                 measure: Measure::default(),
@@ -224,6 +227,7 @@ impl World {
             positions_max: (self.case.prompt.len() + self.case.reply) as u32,
             failovers_max: self.case.failovers_max,
             fall_back: self.case.fall_back,
+            room_here: self.case.room_here,
             // A row is several pieces.
             deadlines: Deadlines { piece_bytes: 1, ..Deadlines::usual() },
             norm_bounds: std::sync::Arc::default(),
@@ -288,6 +292,7 @@ impl World {
     fn next_event(&mut self, pipeline: &Pipeline) -> Event {
         loop {
             let deadline = pipeline.next_deadline();
+            self.come_back();
             let next = self.queue.peek().map(|Reverse((at, _))| *at);
             match (next, deadline) {
                 (Some(at), deadline) if deadline.is_none_or(|deadline| at < deadline) => {
@@ -304,6 +309,15 @@ impl World {
                     return Event::Tick;
                 }
                 (_, None) => panic!("a hang: nothing under way and no deadline: {pipeline:?}"),
+            }
+        }
+    }
+
+    /// Devices whose absence is over.
+    fn come_back(&mut self) {
+        for state in &mut self.peers {
+            if state.back_at.take_if(|at| *at <= self.now).is_some() {
+                state.dead = false;
             }
         }
     }
@@ -408,7 +422,10 @@ impl World {
                     }
                 }
                 Action::Report(report) => self.outcome.reports.push(report),
-                Action::Aborted { code, .. } => self.end(End::Aborted(code)),
+                Action::Aborted { code, missing, .. } => {
+                    self.outcome.missing = missing.map(|segment| segment.part.layers);
+                    self.end(End::Aborted(code));
+                }
                 Action::Done => self.end(End::Done),
             }
         }

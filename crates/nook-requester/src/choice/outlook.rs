@@ -57,7 +57,8 @@ impl Encoded {
     /// The usual reply, before anybody has asked for one.
     pub(crate) fn usual(held: Vec<LayerRange>, memory_free: u64) -> Self {
         let (prompt, tokens_max) = (PROMPT_TOKENS_USUAL, REPLY_TOKENS_EXPECTED);
-        Self { prompt, tokens_max, held, memory_free, warm: Vec::new() }
+        let memory_ceiling = memory_free;
+        Self { prompt, tokens_max, held, memory_free, memory_ceiling, warm: Vec::new() }
     }
 }
 
@@ -130,7 +131,11 @@ impl Question {
         positions: u32,
         heard: Option<&Heard>,
     ) -> Device {
-        let held: u64 = layers_in(&device.held).map(|_| model.layer_bytes).sum();
+        // What it says itself, as it does of its memory; what it has answered lately may be gone.
+        let shards = heard.into_iter().flat_map(|heard| &heard.advert.shards);
+        let of_it = shards.filter(|shard| shard.model == self.model);
+        let held: Vec<LayerRange> = of_it.map(|shard| shard.held).collect();
+        let held: u64 = layers_in(&held).map(|_| model.layer_bytes).sum();
         let room = device.memory_free.saturating_add(held);
         // It offers as many as it would hold of those that it has, wherever they lie, with the
         // caches of all its streams.

@@ -1,6 +1,7 @@
 //! Situations from adverts and estimates, and what follows from them.
 
 mod fetching;
+mod room;
 
 use std::path::Path;
 use std::time::Duration;
@@ -47,7 +48,8 @@ fn question(pooling: Pooling, facts: Facts) -> Question {
 
 fn told(memory_free: u64) -> Encoded {
     let held = vec![LayerRange::all(6)];
-    Encoded { prompt: 100, tokens_max: 500, held, memory_free, warm: Vec::new() }
+    let memory_ceiling = memory_free;
+    Encoded { prompt: 100, tokens_max: 500, held, memory_free, memory_ceiling, warm: Vec::new() }
 }
 
 fn speed(us_per_layer: u64) -> Speed {

@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use nook_base::limits::WISH_EVERY;
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId};
 use nook_model::ModelFile;
 use nook_plan::{Basis, Look, Place, Share, Steadiness, Verdict};
@@ -23,6 +24,10 @@ use crate::machine::{Effect, Requester, Surroundings, Task, Work, replies};
 use nook_api::Reach;
 use nook_api::views::{PlacementView, ShareView};
 use nook_resources::open_models::Listed;
+
+/// How long after a wish the next look waits. Whoever is asked for something else sooner refuses
+/// ([`WISH_EVERY`]), and the second more is for the way.
+const LOOK_AFTER_WISH: Duration = WISH_EVERY.saturating_add(Duration::from_secs(1));
 
 /// Time between two looks while nothing changes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -83,6 +88,8 @@ struct Wish {
     layers: LayerRange,
     /// Absent until it answers.
     state: Option<PlaceState>,
+    /// When it was sent.
+    sent: Instant,
     /// When it was sent, or answered last.
     at: Instant,
     /// What the device offered then.
@@ -103,7 +110,7 @@ impl Wishes {
         self.is_changed = true;
     }
 
-    /// A device is not paired any more.
+    /// A device is not paired any more, or its link is another one.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.asked.remove(&peer);
     }
@@ -184,19 +191,30 @@ impl Requester {
     pub(super) fn model_in_use(&self, now: Instant) -> Option<ModelDigest> {
         let used = self.wishes.model.as_ref()?;
         let is_used = now.saturating_duration_since(used.at) < USED_LIMIT;
+        let is_used = is_used || self.replies_held_up() > 0;
         is_used.then_some(used.listed.digest)
     }
 
-    /// Looks whether layers should lie elsewhere, if it is time to. Never during a reply.
+    /// Looks whether layers should lie elsewhere, if it is time to. Never during a reply, but for
+    /// one that waits for just that.
     pub(super) fn look_at_placement(&mut self, around: &Surroundings<'_>) -> Option<Effect> {
         let now = around.now;
         self.model_in_use(now)?;
         let wishes = &mut self.wishes;
         let since = wishes.looked.map(|at| now.saturating_duration_since(at));
         let is_due = since.is_none_or(|since| wishes.is_changed || since >= LOOK_EVERY);
+        let is_just_asked = wishes
+            .asked
+            .values()
+            .any(|wish| now.saturating_duration_since(wish.sent) < LOOK_AFTER_WISH);
         let used = wishes.model.clone()?;
         let is_on = around.settings.inference.enabled;
-        if !is_due || wishes.is_looking || !is_on || self.replies_running() > 0 {
+        if !is_due
+            || is_just_asked
+            || wishes.is_looking
+            || !is_on
+            || self.replies_running() > self.replies_held_up()
+        {
             return None;
         }
         let wishes = &mut self.wishes;
@@ -331,7 +349,8 @@ impl Requester {
         tracing::info!(?peer, "asking a device to hold layers {}", wish.layers);
         let PlacementRequest { model, layers } = wish;
         let offer = offer_of(peer, model, around);
-        let asked = Wish { model, layers, state: None, at: around.now, offer };
+        let (sent, at) = (around.now, around.now);
+        let asked = Wish { model, layers, state: None, sent, at, offer };
         self.wishes.asked.insert(peer, asked);
         Effect::AskToHold(peer, wish)
     }
@@ -557,14 +576,18 @@ mod tests {
         let layers = LayerRange::with_len(1, 4);
         let offer = |memory_free| Some(Offer { layers: vec![layers], memory_free, fetch_bytes: 0 });
         let state = Some(PlaceState::Refused { code: ErrorCode::OutOfMemory });
-        wishes.asked.insert(desk, Wish { model, layers, state, at: now, offer: offer(5) });
+        wishes
+            .asked
+            .insert(desk, Wish { model, layers, state, sent: now, at: now, offer: offer(5) });
         assert!(wishes.refused(desk, offer(5).as_ref(), now));
         assert!(!wishes.refused(desk, offer(6).as_ref(), now), "it has more memory");
         assert!(!wishes.refused(desk, offer(5).as_ref(), now + REFUSAL_LIFE));
         let wish = PlacementRequest { model, layers };
         assert!(!wishes.is_asked(desk, wish, now), "a no is no answer to wait for");
         let state = Some(PlaceState::Held);
-        wishes.asked.insert(desk, Wish { model, layers, state, at: now, offer: offer(5) });
+        wishes
+            .asked
+            .insert(desk, Wish { model, layers, state, sent: now, at: now, offer: offer(5) });
         assert!(wishes.is_asked(desk, wish, now));
         assert!(!wishes.is_asked(desk, wish, now + SHOWN_LIMIT));
     }

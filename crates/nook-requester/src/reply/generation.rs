@@ -8,7 +8,7 @@ mod opening;
 pub(crate) use opening::local_call;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use nook_base::limits::{PREFILL_CHUNK_POOLED_TOKENS, PREFILL_CHUNK_TOKENS};
@@ -18,7 +18,7 @@ use nook_link::Links;
 use nook_pipeline::{
     Action, AttemptId, CloseReason, Deadlines, Event, FallBack, Forecast, HopMeasure, LogitRows,
     NormBounds, PREFILL_WINDOW, Pipeline, PipelineSettings, PrefixCacheEntry, Priority,
-    REPLAY_LOG_BYTES_MAX, SpotCheck,
+    REPLAY_LOG_BYTES_MAX, Report, ShardState, SpotCheck,
 };
 use nook_plan::{Place, Route};
 use nook_text::ReplyText;
@@ -27,13 +27,15 @@ use nook_wire::{LocalMessage, Message, Open, ResumePoint, StepHead};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::choice::device_gone;
 use crate::prompt::Ready;
 use crate::reply::choosing::{Chooser, Chosen};
 use crate::reply::handover::{CacheCosts, Handovers};
 use crate::reply::offload::{Begun, Given};
 use crate::reply::segment_call::{CallEvent, Order, SegmentCall};
 use crate::reply::sink::{ReaderLeft, ReplySink};
-use nook_api::views::{FinishReason, ReplyEvent, ShardState};
+use nook_api::NodeError;
+use nook_api::views::{self, FinishReason, ReplyEvent};
 use nook_resources::open_models::OpenModel;
 use nook_resources::prefix_cache::{GoingOn, Hosts};
 use nook_resources::workers::Workers;
@@ -50,6 +52,10 @@ pub(crate) struct GenerationSetup {
     /// What another device has begun, once it has not.
     pub(crate) begun: Option<Begun>,
     pub(crate) route: Route,
+    /// Layers besides those of the route that this device could compute.
+    pub(crate) room_here: u32,
+    /// Held while nobody can compute for this reply.
+    pub(crate) held_up: Weak<()>,
     /// Whether that was chosen knowing what earlier replies left where.
     pub(crate) is_planned: bool,
     pub(crate) ready: Ready,
@@ -101,6 +107,9 @@ pub(crate) struct Generation {
     key: Arc<DeviceKey>,
     /// Legs that were told to leave their hosts in order.
     leaving: Vec<JoinHandle<()>>,
+    held_up: Weak<()>,
+    /// Present while the reply waits for a device that left.
+    waits: Option<Arc<()>>,
     /// Whether the pipeline was told that nobody wants the reply any more.
     stopping: bool,
     heard: mpsc::Receiver<CallEvent>,
@@ -126,17 +135,14 @@ fn prefill_chunk(route: &Route) -> u32 {
 impl Generation {
     pub(crate) fn new(setup: GenerationSetup) -> Self {
         let GenerationSetup { model, route, ready, dtype, fall_back, failovers_max, .. } = setup;
-        let (begun, text) = match setup.begun {
-            Some(Begun { prompt_tokens, text, from, done }) => {
-                (Some((prompt_tokens, from, done)), text)
-            }
+        let (prompt_tokens, text, relieves, done_elsewhere) = match setup.begun {
+            Some(Begun { prompt_tokens, text, from, done }) => (prompt_tokens, text, from, done),
             None => {
                 let text = ReplyText::new(model.tokenizer.clone(), ready.opening, ready.stops);
-                (None, text.spelling_out(ready.spelt))
+                let prompt_tokens = u32::try_from(ready.ids.len()).unwrap_or(u32::MAX);
+                (prompt_tokens, text.spelling_out(ready.spelt), None, None)
             }
         };
-        let (prompt_tokens, relieves, done_elsewhere) =
-            begun.unwrap_or((u32::try_from(ready.ids.len()).unwrap_or(u32::MAX), None, None));
         let offers = setup.sink.book.borrow().offers(model.listed.digest, clock::now());
         let may_differ = !setup.is_planned;
         let hosts = Hosts { offers: &offers, links: &setup.links, may_differ };
@@ -151,6 +157,7 @@ impl Generation {
             positions_max: prompt_tokens.saturating_add(ready.tokens_max),
             failovers_max,
             fall_back,
+            room_here: setup.room_here,
             deadlines: Deadlines::usual(),
             norm_bounds: setup.norm_bounds,
             forecast: setup.forecast,
@@ -183,6 +190,8 @@ impl Generation {
             asked: HashMap::new(),
             key: setup.key,
             leaving: Vec::new(),
+            held_up: setup.held_up,
+            waits: None,
             stopping: false,
             heard,
             hear,
@@ -214,7 +223,7 @@ impl Generation {
             None => ReplyEvent::Started { prompt_tokens: self.prompt_tokens, route },
             Some((from, _)) => ReplyEvent::ShardStatus {
                 device: self.sink.name(Place::Peer(from)),
-                status: ShardState::Lost,
+                status: views::ShardState::Lost,
             },
         };
         if self.sink.tell(first, Vec::new()).await.is_err() {
@@ -301,16 +310,23 @@ impl Generation {
                 self.pending.push_back(Event::Offers(offers));
             }
             Action::Report(report) => {
+                if let Report::ShardStatus { state: ShardState::Awaited, .. } = report {
+                    self.waits = self.held_up.upgrade();
+                }
                 let route = self.sink.route(self.pipeline.places());
                 self.sink.report(report, route).await?;
             }
-            Action::Aborted { code, sentence, .. } => {
+            Action::Aborted { code, sentence, missing, .. } => {
                 if code != ErrorCode::Cancelled {
                     tracing::warn!(%code, "a reply ended early");
                 }
                 self.keep_prefix().await;
-                let event = ReplyEvent::PipelineAborted { code: code.name().to_owned(), sentence };
-                self.sink.tell(event, Vec::new()).await?;
+                let gone = missing.filter(|missing| missing.place != Place::Local);
+                let error = match gone.filter(|_| self.sink.tokens > 0) {
+                    Some(missing) => device_gone(self.sink.name(missing.place)),
+                    None => NodeError::new(code, sentence),
+                };
+                self.sink.tell(error.into(), Vec::new()).await?;
                 return Err(Over);
             }
             Action::Done => {
@@ -413,6 +429,7 @@ impl Generation {
 
     /// Chooses the next token and tells its text.
     async fn sample(&mut self) -> Result<(), Over> {
+        self.waits = None;
         let logits = std::mem::take(&mut self.logits);
         let (id, logprobs, last) = match self.chooser.choose(&logits, &self.history).await {
             Ok(Chosen::Token { id, logprobs, last }) => (id, logprobs, last),
@@ -421,9 +438,8 @@ impl Generation {
                 return Ok(());
             }
             Err(error) => {
-                let code = error.code().name().to_owned();
-                let event = ReplyEvent::PipelineAborted { code, sentence: error.to_string() };
-                self.sink.tell(event, Vec::new()).await?;
+                let error = NodeError::new(error.code(), error.to_string());
+                self.sink.tell(error.into(), Vec::new()).await?;
                 return Err(Over);
             }
         };

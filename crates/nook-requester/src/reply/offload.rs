@@ -131,12 +131,8 @@ pub(crate) async fn give_away(setup: &mut GenerationSetup) -> bool {
         }
         End::Left => false,
         End::Cancelled => {
-            let code = ErrorCode::Cancelled;
-            let event = ReplyEvent::PipelineAborted {
-                code: code.name().to_owned(),
-                sentence: code.sentence().to_owned(),
-            };
-            let _ = offload.setup.sink.tell(event, Vec::new()).await;
+            let end = nook_api::NodeError::from(ErrorCode::Cancelled);
+            let _ = offload.setup.sink.tell(end.into(), Vec::new()).await;
             false
         }
         End::Without(fault) => {

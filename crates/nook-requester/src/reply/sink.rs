@@ -152,6 +152,7 @@ impl ReplySink {
                         ShardState::Degraded
                     }
                     nook_pipeline::ShardState::Lost => ShardState::Lost,
+                    nook_pipeline::ShardState::Awaited => ShardState::Awaited,
                 },
             },
             Report::ShardFailover { from, to, pause, .. } => {

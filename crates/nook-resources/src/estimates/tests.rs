@@ -64,9 +64,13 @@ fn layers_count_as_held_for_a_while_after_they_answered() {
     let there = Place::Peer(peer(1));
     estimates.observe(MODEL, &visit(there, inner(2, 4), 1, 8), ROW, now);
     estimates.observe(MODEL, &visit(there, inner(2, 2), 1, 8), ROW, now);
-    let held = |now| estimates.facts(MODEL, now).speeds[&there].held.clone();
-    assert!(held(now).contains(&LayerRange::with_len(2, 4)));
-    assert_eq!(held(now + HELD_LIMIT), []);
+    let held = |of: &Estimates, now| of.facts(MODEL, now).speeds[&there].held.clone();
+    assert!(held(&estimates, now).contains(&LayerRange::with_len(2, 4)));
+    assert_eq!(held(&estimates, now + HELD_LIMIT), []);
+    estimates.forget_held(peer(2));
+    assert!(!held(&estimates, now).is_empty(), "another device");
+    estimates.forget_held(peer(1));
+    assert_eq!(held(&estimates, now), []);
     assert_eq!(estimates.facts(ModelDigest([2; 32]), now).speeds.len(), 0, "another model");
 }
 

@@ -159,6 +159,26 @@ export const house: Strings['house'] = {
     others_are_better: 'Die benutzten Geräte sind schneller.',
   },
 
+  noRoom: {
+    needs: (model, needs, free) => `${model} braucht für diese Antwort ${needs} Arbeitsspeicher, und dieser Computer hat ${free} dafür.`,
+    onlyHere: 'Lass andere Geräte bei diesem Gespräch helfen, oder wähle ein kleineres Modell.',
+    nobody: 'Kopple einen weiteren Computer, der hilft, oder wähle ein kleineres Modell.',
+    divided: (reasons) => `Jetzt lässt es sich nicht aufteilen: ${reasons}.`,
+    why: {
+      absent: (device) => `${device} ist nicht verbunden: starte das Gerät`,
+      not_sharing: (device) => `${device} teilt nicht: schalte dort das Teilen ein`,
+      not_allowed: (device) => `${device} darf nicht helfen: erhöhe das Vertrauen`,
+      leaving: (device) => `${device} pausiert oder geht gerade`,
+      other_file: (device) => `${device} hat dieses Modell nicht und darf es nicht holen`,
+      lacks_layers: (device) => `${device} holt gleich seinen Teil des Modells: frag gleich noch einmal`,
+      refused: (device) => `${device} hat eben abgelehnt`,
+      failed_lately: (device) => `${device} ist eben ausgefallen`,
+      computes_wrongly: (device) => `${device} berechnet dieses Modell falsch`,
+      too_little: (device) => `${device} leiht nicht genug für den Rest`,
+    },
+    deviceGone: (device) => `${device} hat einen Teil dieser Antwort berechnet und ist weg, und kein anderes Gerät kann übernehmen. Was gesagt wurde, bleibt: Drücke „Fortsetzen“, wenn ${device} wieder da ist.`,
+  },
+
   refusals: {
     notSixDigits: 'Ein Kopplungscode hat sechs Ziffern.',
     sameDevice: 'Das ist dieser Computer selbst, oder eine Kopie von ihm.',

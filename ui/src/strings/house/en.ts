@@ -11,6 +11,7 @@ import type { ToUpdate } from '../../generated/ToUpdate';
 import type { Trouble } from '../../generated/Trouble';
 import type { UnusedReason } from '../../generated/UnusedReason';
 import type { WhyLeftOut } from '../../generated/WhyLeftOut';
+import type { WhyNoHelp } from '../../generated/WhyNoHelp';
 import type { WrongResult } from '../../generated/WrongResult';
 
 type Kinds<Fact extends { kind: string }, Apart extends string = never> = Record<Exclude<Fact['kind'], Apart>, unknown>;
@@ -177,6 +178,26 @@ export const house = {
     gain_is_too_small: (saves: string) => `It would save only ${saves} on this reply.`,
     others_are_better: 'The devices in use do it faster.',
   } satisfies Kinds<WhyLeftOut>,
+
+  noRoom: {
+    needs: (model: string, needs: string, free: string) => `${model} needs ${needs} of memory for this reply, and this computer has ${free} for it.`,
+    onlyHere: 'Let other devices help with this chat, or choose a smaller model.',
+    nobody: 'Pair another computer that helps, or choose a smaller model.',
+    divided: (reasons: string) => `It cannot be divided now: ${reasons}.`,
+    why: {
+      absent: (device: string) => `${device} is not connected: start it`,
+      not_sharing: (device: string) => `${device} does not share: switch sharing on there`,
+      not_allowed: (device: string) => `${device} may not help: raise its trust level`,
+      leaving: (device: string) => `${device} is pausing or leaving`,
+      other_file: (device: string) => `${device} does not have this model, and may not get it`,
+      lacks_layers: (device: string) => `${device} is about to get its part of the model: ask again in a moment`,
+      refused: (device: string) => `${device} refused a moment ago`,
+      failed_lately: (device: string) => `${device} failed a moment ago`,
+      computes_wrongly: (device: string) => `${device} computes this model wrongly`,
+      too_little: (device: string) => `${device} does not lend enough for the rest`,
+    } satisfies Record<WhyNoHelp, unknown>,
+    deviceGone: (device: string) => `${device} computed a part of this reply and is gone, and no other device can take over. What was said is kept: press Continue when ${device} is back.`,
+  },
 
   refusals: {
     notSixDigits: 'A pairing code has six digits.',
