@@ -8,7 +8,7 @@ use nook_api::NodeCalls as _;
 use nook_api::SamplingParameters;
 use nook_api::views::{
     ChatRole, FinishReason, PartView, PredictedView, PredictionView, ReplyEvent, ReplySummary,
-    RouteView,
+    RouteView, ShardState,
 };
 use nook_control::{Client, ReplyRequest, RequestMessage};
 use serde::Serialize;
@@ -134,6 +134,11 @@ pub(crate) async fn stream(
         }
         each(&event, tokens);
         match event {
+            ReplyEvent::ShardStatus { device, status: ShardState::Awaited } => {
+                output::note(format!(
+                    "\n[{device} is gone, and nobody can go on without it: waiting until it is back]"
+                ));
+            }
             ReplyEvent::Done { summary } => {
                 return Ok(Report::new(summary, lines.prompt_ids.clone(), ids, text));
             }

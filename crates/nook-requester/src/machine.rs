@@ -3,6 +3,7 @@
 //! What happens is an [`Event`], what others own is lent as [`Surroundings`], what is to be done
 //! comes out as [`Effect`]s. The parts of the state lie in the modules below.
 
+pub(crate) mod awaiting;
 pub(crate) mod embed;
 mod forgetting;
 mod keeping;
@@ -31,6 +32,7 @@ use nook_store::{Measured, Settings};
 use nook_wire::{KeptHistory, OffloadOffers, Placed, PlacementRequest};
 use tokio::sync::oneshot;
 
+use self::awaiting::Awaiting;
 use self::keeping::Keeping;
 use self::placement::{PlacementLook, Wishes};
 use self::probing::{Probed, Probing, Round};
@@ -242,6 +244,7 @@ pub struct Requester {
     readiness: Readiness,
     /// Layers that this device asks others to hold.
     wishes: Wishes,
+    awaiting: Awaiting,
     /// What each device of the same person would run whole for this one; at most one entry for each
     /// link.
     whole_offers: BTreeMap<PeerId, OffloadOffers>,
@@ -249,8 +252,6 @@ pub struct Requester {
     open_models: OpenModelCache,
     /// Each reply under way holds a clone, so that whatever ends it is counted.
     under_way: Arc<()>,
-    /// As many clones as there are of them for which nobody can compute.
-    held_up: Arc<()>,
     /// Replies that wait for one of those to end, in order; at most [`REPLIES_WAITING_MAX`].
     ///
     /// [`REPLIES_WAITING_MAX`]: nook_api::REPLIES_WAITING_MAX
@@ -268,10 +269,10 @@ impl Requester {
             probing: Probing::default(),
             readiness: Readiness::default(),
             wishes: Wishes::default(),
+            awaiting: Awaiting::default(),
             whole_offers: BTreeMap::new(),
             open_models,
             under_way: Arc::new(()),
-            held_up: Arc::new(()),
             waiting: VecDeque::new(),
         }
     }
@@ -357,6 +358,7 @@ impl Requester {
         effects.extend(self.reply_ended(around));
         self.look_for_helpers(around);
         effects.extend(self.probe_if_idle(around));
+        effects.extend(self.ask_for_awaited(around));
         effects.extend(self.look_at_placement(around));
         effects.extend(self.keep_if_due(around));
         effects
@@ -365,11 +367,6 @@ impl Requester {
     /// Replies of this device that are under way.
     pub fn replies_running(&self) -> usize {
         Arc::strong_count(&self.under_way).saturating_sub(1)
-    }
-
-    /// Of those, the ones for which nobody can compute now: they wait for a device that left.
-    fn replies_held_up(&self) -> usize {
-        Arc::strong_count(&self.held_up).saturating_sub(1)
     }
 
     /// Replies that wait for one of those to end.

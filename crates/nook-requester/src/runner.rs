@@ -4,7 +4,7 @@
 //!
 //! [`Requester`]: crate::machine::Requester
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, ErrorCode, Sensitive, clock};
@@ -85,7 +85,7 @@ impl Runner {
     /// Makes a reply from its first look at the model to its end. Its slot is free again
     /// afterwards.
     async fn make(self, job: ReplyJob) {
-        let ReplyJob { listed, request, mut answer, slot: _slot, held_up, terms } = job;
+        let ReplyJob { listed, request, mut answer, slot: _slot, terms } = job;
         let begun = tokio::select! {
             biased;
             // Whoever has left gives the place back at once, however long the model takes to open.
@@ -107,7 +107,7 @@ impl Runner {
             events: receiver,
         };
         if answer.send(Ok(reply)).is_ok()
-            && let Some(setup) = self.set_up(terms, held_up, (model, ready), events).await
+            && let Some(setup) = self.set_up(terms, (model, ready), events).await
         {
             reply::run(setup).await;
         }
@@ -132,7 +132,6 @@ impl Runner {
     async fn set_up(
         self,
         terms: ReplyTerms,
-        held_up: Weak<()>,
         (model, ready): (Arc<OpenModel>, Ready),
         events: mpsc::Sender<ReplyPiece>,
     ) -> Option<GenerationSetup> {
@@ -162,7 +161,6 @@ impl Runner {
             whole: way.whole,
             begun: None,
             room_here: way.room_here,
-            held_up,
             route: way.route,
             is_planned: way.is_planned,
             ready,

@@ -36,12 +36,17 @@ pub async fn run(home: &Path, words: &[&str]) -> anyhow::Result<String> {
 /// other. Nobody answers the question that follows. What the second command said, and how the first
 /// one lists the other device; blocks.
 pub fn pair(showing: &Path, typing: &Path) -> anyhow::Result<(String, Value)> {
-    let mut shows = command(showing, &["pair", "--json"])?.spawn()?;
+    pair_and(showing, typing, &[])
+}
+
+/// The same, with more words behind both commands, such as `--trust trusted`.
+pub fn pair_and(showing: &Path, typing: &Path, more: &[&str]) -> anyhow::Result<(String, Value)> {
+    let mut shows = command(showing, &[&["pair", "--json"], more].concat())?.spawn()?;
     let mut lines = BufReader::new(shows.stdout.take().context("it prints")?).lines();
     let window: Value = serde_json::from_str(&lines.next().context("the code")??)?;
     let code = window["code"].as_str().context("a code")?;
     let at = window["addresses"][0].as_str().context("an address")?;
-    let typed = command(typing, &["pair", code, "--with", at])?.output()?;
+    let typed = command(typing, &[&["pair", code, "--with", at], more].concat())?.output()?;
     let said = String::from_utf8(typed.stdout)?;
     anyhow::ensure!(typed.status.success(), "{said}{}", String::from_utf8_lossy(&typed.stderr));
     let other: Value = serde_json::from_str(&lines.next().context("the device")??)?;

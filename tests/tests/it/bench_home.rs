@@ -18,7 +18,7 @@ fn a_quick_bench_sets_up_a_household_and_tells_every_figure() {
     let [household] = &report.as_array().expect("a list of households")[..] else {
         panic!("{report}")
     };
-    assert_eq!(household["commands"], 5, "{household}");
+    assert_eq!(household["commands"], 3, "{household}");
     for figure in ["first_layers_s", "measured_s", "copied_mb", "alone_tokens_per_s"] {
         assert!(household[figure].as_f64().is_some_and(|it| it > 0.0), "{figure}: {household}");
     }

@@ -83,6 +83,19 @@ it('marks a hand-over at the very place and goes on', () => {
   expect(reply.marks).toEqual([{ at: 9, text: 'Dad’s PC dropped out; Mum’s laptop took over in 0.3 s' }]);
 });
 
+it('says for whom it waits, and what is lost when that device does not come back', () => {
+  const reply = new LiveReply();
+  reply.take(delta('Once'));
+  reply.take({ kind: 'shard_status', device: 'Dad’s PC', status: 'awaited' });
+  expect(reply.note).toBe('Dad’s PC is gone, and nobody can go on without it. The reply waits until it is back…');
+  reply.take(delta(' upon', 2));
+  expect(reply.note).toBeNull();
+  const wording = { kind: 'device_gone' as const, device: 'Dad’s PC' };
+  reply.take({ kind: 'pipeline_aborted', code: 'shard_unavailable', sentence: 'In English.', wording });
+  expect(reply.cut).toMatch(/^Dad’s PC computed .* press Continue when Dad’s PC is back\.$/);
+  expect(reply.text).toBe('Once upon');
+});
+
 it('says when this computer goes on alone', () => {
   const reply = new LiveReply();
   reply.take(delta('Once'));

@@ -191,12 +191,24 @@ impl Requester {
     pub(super) fn model_in_use(&self, now: Instant) -> Option<ModelDigest> {
         let used = self.wishes.model.as_ref()?;
         let is_used = now.saturating_duration_since(used.at) < USED_LIMIT;
-        let is_used = is_used || self.replies_held_up() > 0;
         is_used.then_some(used.listed.digest)
     }
 
-    /// Looks whether layers should lie elsewhere, if it is time to. Never during a reply, but for
-    /// one that waits for just that.
+    /// Asks a device that is here for layers that it had before, unless it has them, was asked for
+    /// them, or has refused.
+    pub(super) fn ask_once_back(
+        &mut self,
+        peer: PeerId,
+        wish: PlacementRequest,
+        around: &Surroundings<'_>,
+    ) -> Option<Effect> {
+        let is_free = self.movable(wish.model, around).contains(&peer);
+        let is_asked = self.wishes.is_asked(peer, wish, around.now);
+        let is_wanted = is_free && !is_asked && !is_held(peer, wish, around);
+        is_wanted.then(|| self.wish(peer, wish, around))
+    }
+
+    /// Looks whether layers should lie elsewhere, if it is time to. Never during a reply.
     pub(super) fn look_at_placement(&mut self, around: &Surroundings<'_>) -> Option<Effect> {
         let now = around.now;
         self.model_in_use(now)?;
@@ -209,12 +221,7 @@ impl Requester {
             .any(|wish| now.saturating_duration_since(wish.sent) < LOOK_AFTER_WISH);
         let used = wishes.model.clone()?;
         let is_on = around.settings.inference.enabled;
-        if !is_due
-            || is_just_asked
-            || wishes.is_looking
-            || !is_on
-            || self.replies_running() > self.replies_held_up()
-        {
+        if !is_due || is_just_asked || wishes.is_looking || !is_on || self.replies_running() > 0 {
             return None;
         }
         let wishes = &mut self.wishes;
@@ -320,11 +327,7 @@ impl Requester {
                 continue;
             }
             let wish = PlacementRequest { model, layers: share.layers };
-            let held = around.book.heard.get(&peer).is_some_and(|heard| {
-                let mut shards = heard.advert.shards.iter().filter(|shard| shard.model == model);
-                shards.any(|shard| shard.held.contains(share.layers))
-            });
-            if !held && !self.wishes.is_asked(peer, wish, now) {
+            if !is_held(peer, wish, around) && !self.wishes.is_asked(peer, wish, now) {
                 effects.push(self.wish(peer, wish, around));
             }
         }
@@ -481,6 +484,14 @@ fn sample(file: &ModelFile, around: &Surroundings<'_>) -> Option<LayerRange> {
     let wished = (SAMPLE_BYTES / one.max(1)).clamp(*SAMPLE_LAYERS.start(), *SAMPLE_LAYERS.end());
     let len = u32::try_from(wished).unwrap_or(u32::MAX).min(between);
     (len > 0).then(|| LayerRange::with_len(first, len))
+}
+
+/// Whether a device says that it has the layers of `wish` in memory.
+fn is_held(peer: PeerId, wish: PlacementRequest, around: &Surroundings<'_>) -> bool {
+    let heard = around.book.heard.get(&peer);
+    let shards = heard.into_iter().flat_map(|heard| &heard.advert.shards);
+    let mut of_it = shards.filter(|shard| shard.model == wish.model);
+    of_it.any(|shard| shard.held.contains(wish.layers))
 }
 
 /// What `peer` offers of `model` now.

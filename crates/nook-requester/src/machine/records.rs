@@ -6,7 +6,7 @@
 //! reads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use nook_base::{LayerRange, ModelDigest, PeerId};
@@ -15,6 +15,7 @@ use nook_pipeline::{
 };
 use nook_plan::{Place, Probe};
 
+use crate::machine::awaiting::Awaited;
 use crate::machine::probing::golden::Subject;
 use crate::machine::{Effect, Requester, Surroundings};
 use crate::metrics;
@@ -47,6 +48,8 @@ pub(crate) enum Note {
     Opened { place: Place, model: ModelDigest, bytes: u64, took: Duration },
     /// Which devices hand their results to which, as a reply has seen.
     Joined(Vec<Joint>),
+    /// A reply waits for what is named, for as long as that is held.
+    Awaits(Weak<Awaited>),
     /// The reply came to its end, with these devices in its route.
     SeenThrough { model: ModelDigest, peers: Vec<PeerId>, norm_bounds: NormBounds },
 }
@@ -75,7 +78,10 @@ impl Note {
                 joints.retain(|joint| is_known(joint.from) && is_known(joint.to));
                 Some(Self::Joined(joints))
             }
-            Self::Decided { .. } | Self::Went { .. } | Self::SeenThrough { .. } => Some(self),
+            Self::Decided { .. }
+            | Self::Went { .. }
+            | Self::Awaits(_)
+            | Self::SeenThrough { .. } => Some(self),
         }
     }
 }
@@ -172,6 +178,10 @@ impl Requester {
                 {
                     decision.went = Some(speed);
                 }
+                return Vec::new();
+            }
+            Note::Awaits(awaited) => {
+                self.awaiting.begin(awaited);
                 return Vec::new();
             }
             Note::Measured { .. } | Note::Joined(_) | Note::Probed { .. } | Note::Opened { .. } => {

@@ -1,6 +1,6 @@
 //! From a front end's request to a reply under way: the queue, and what a reply needs of the house.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::limits::HOPS_MAX;
@@ -36,8 +36,6 @@ pub(crate) struct ReplyJob {
     pub(crate) answer: Answer<Reply>,
     /// The reply's place among those under way; given back when it is dropped.
     pub(crate) slot: Arc<()>,
-    /// Held while nobody can compute for it.
-    pub(crate) held_up: Weak<()>,
     pub(crate) terms: ReplyTerms,
 }
 
@@ -122,13 +120,12 @@ impl Requester {
             cache_costs: CacheCosts::of(file, &question.facts),
             question,
         };
-        let (slot, held_up) = (self.under_way.clone(), Arc::downgrade(&self.held_up));
+        let slot = self.under_way.clone();
         Effect::Start(Task(Work::Reply(Box::new(ReplyJob {
             listed,
             request,
             answer,
             slot,
-            held_up,
             terms,
         }))))
     }

@@ -8,7 +8,7 @@ mod opening;
 pub(crate) use opening::local_call;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 use nook_base::limits::{PREFILL_CHUNK_POOLED_TOKENS, PREFILL_CHUNK_TOKENS};
@@ -28,6 +28,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::choice::device_gone;
+use crate::machine::awaiting::Awaited;
+use crate::machine::records::Note;
 use crate::prompt::Ready;
 use crate::reply::choosing::{Chooser, Chosen};
 use crate::reply::handover::{CacheCosts, Handovers};
@@ -54,8 +56,6 @@ pub(crate) struct GenerationSetup {
     pub(crate) route: Route,
     /// Layers besides those of the route that this device could compute.
     pub(crate) room_here: u32,
-    /// Held while nobody can compute for this reply.
-    pub(crate) held_up: Weak<()>,
     /// Whether that was chosen knowing what earlier replies left where.
     pub(crate) is_planned: bool,
     pub(crate) ready: Ready,
@@ -107,9 +107,8 @@ pub(crate) struct Generation {
     key: Arc<DeviceKey>,
     /// Legs that were told to leave their hosts in order.
     leaving: Vec<JoinHandle<()>>,
-    held_up: Weak<()>,
     /// Present while the reply waits for a device that left.
-    waits: Option<Arc<()>>,
+    awaited: Option<Arc<Awaited>>,
     /// Whether the pipeline was told that nobody wants the reply any more.
     stopping: bool,
     heard: mpsc::Receiver<CallEvent>,
@@ -190,8 +189,7 @@ impl Generation {
             asked: HashMap::new(),
             key: setup.key,
             leaving: Vec::new(),
-            held_up: setup.held_up,
-            waits: None,
+            awaited: None,
             stopping: false,
             heard,
             hear,
@@ -310,8 +308,11 @@ impl Generation {
                 self.pending.push_back(Event::Offers(offers));
             }
             Action::Report(report) => {
-                if let Report::ShardStatus { state: ShardState::Awaited, .. } = report {
-                    self.waits = self.held_up.upgrade();
+                if let Report::ShardStatus { peer, layers, state: ShardState::Awaited } = report {
+                    let model = self.model.listed.digest;
+                    let awaited = Arc::new(Awaited { model, peer, layers });
+                    self.sink.tell_house(Note::Awaits(Arc::downgrade(&awaited))).await;
+                    self.awaited = Some(awaited);
                 }
                 let route = self.sink.route(self.pipeline.places());
                 self.sink.report(report, route).await?;
@@ -429,7 +430,7 @@ impl Generation {
 
     /// Chooses the next token and tells its text.
     async fn sample(&mut self) -> Result<(), Over> {
-        self.waits = None;
+        self.awaited = None;
         let logits = std::mem::take(&mut self.logits);
         let (id, logprobs, last) = match self.chooser.choose(&logits, &self.history).await {
             Ok(Chosen::Token { id, logprobs, last }) => (id, logprobs, last),

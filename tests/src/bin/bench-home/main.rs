@@ -106,13 +106,14 @@ fn tables(all: &[Measured]) -> String {
     lines.extend(all.iter().map(|it| {
         let (alone, together) = (it.alone_tokens_per_s, it.together_tokens_per_s());
         format!(
-            "| {} | {} | {} | {} | {alone:.2} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} |",
             it.title,
             it.replies.len(),
             it.replies.iter().filter(|reply| reply.pooled).count(),
             it.replies.iter().filter(|reply| reply.is_within(0.25)).count(),
+            alone.map_or("no room".to_owned(), |it| format!("{it:.2}")),
             together.map_or("-".to_owned(), |it| format!("{it:.2}")),
-            together.map_or("-".to_owned(), |it| format!("{:.2}", it / alone)),
+            together.zip(alone).map_or("-".to_owned(), |(it, alone)| format!("{:.2}", it / alone)),
         )
     }));
     lines.push(String::new());

@@ -33,6 +33,13 @@ const SETTLED_QUICK: Duration = Duration::from_secs(1);
 /// Tokens of each reply.
 const TOKENS: u32 = 48;
 
+/// What the system lets a process of the asking device have where it cannot hold the model: its
+/// ends and a few layers.
+const ASKING_BYTES: u64 = 768 << 20;
+
+/// What each of two helpers lends where neither alone suffices, in MB.
+const LENT_MB: u32 = 700;
+
 /// A household to measure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
@@ -40,6 +47,9 @@ pub(crate) struct Plan {
     helpers: usize,
     /// How many times slower the asking device computes than a helper.
     slower: u32,
+    /// Whether the asking device has not the memory for the model, and of several helpers no one
+    /// the memory for the rest.
+    is_small: bool,
     replies: usize,
     settled: Duration,
 }
@@ -59,7 +69,8 @@ pub(crate) struct Measured {
     pub(crate) part_s: Option<f64>,
     /// What helpers have on their disks of the model.
     pub(crate) copied_mb: f64,
-    pub(crate) alone_tokens_per_s: f64,
+    /// Absent where the asking device has not the memory for it.
+    pub(crate) alone_tokens_per_s: Option<f64>,
     pub(crate) replies: Vec<Asked>,
 }
 
@@ -81,12 +92,20 @@ impl Plan {
         match effort {
             Effort::Quick => {
                 let (model, settled) = (&models::TINY, SETTLED_QUICK);
-                vec![Self { model, helpers: 1, slower: 4, replies: 2, settled }]
+                let is_small = false;
+                vec![Self { model, helpers: 1, slower: 4, is_small, replies: 2, settled }]
             }
             Effort::Full => {
                 let (model, settled) = (model("llama-1b-q8_0"), SETTLED);
-                [(1, 3), (2, 3), (1, 1)]
-                    .map(|(helpers, slower)| Self { model, helpers, slower, replies: 10, settled })
+                [(1, 3, false), (2, 3, false), (1, 1, false), (1, 1, true), (2, 1, true)]
+                    .map(|(helpers, slower, is_small)| Self {
+                        model,
+                        helpers,
+                        slower,
+                        is_small,
+                        replies: 10,
+                        settled,
+                    })
                     .into()
             }
         }
@@ -96,6 +115,12 @@ impl Plan {
         let Self { model, helpers, slower, .. } = self;
         let devices = helpers + 1;
         match slower {
+            _ if self.is_small && devices > 2 => {
+                format!("{devices} devices of which no two can hold it, {}", model.title)
+            }
+            _ if self.is_small => {
+                format!("{devices} devices, the asking one cannot hold it, {}", model.title)
+            }
             1 => format!("{devices} equal devices, {}", model.title),
             _ => {
                 format!("{devices} devices, the asking one {slower} times slower, {}", model.title)
@@ -107,7 +132,7 @@ impl Plan {
         let file = Files::in_folder(folder.to_owned()).ensure(self.model)?;
         let names = [ASKING].into_iter().chain(HELPERS.into_iter().take(self.helpers));
         // Each device has one core: the machine has few, and the others run at the same time.
-        let plans = names.map(|name| NodePlan::installed(name).computing_with(1));
+        let plans = names.map(|name| self.node(name));
         let house = Household::apart(plans).await?;
         let asking = house.asking();
         let _slow = (self.slower > 1).then(|| asking.throttle_all_workers(self.slower));
@@ -125,7 +150,10 @@ impl Plan {
         for number in 1..=self.replies {
             replies.push(ask(asking, number).await?);
         }
-        let alone = asking.answer(&wish(self.replies + 1).alone()).await?;
+        let alone = match self.is_small {
+            true => None,
+            false => Some(asking.answer(&wish(self.replies + 1).alone()).await?),
+        };
         Ok(Measured {
             title: self.title(),
             commands,
@@ -133,9 +161,24 @@ impl Plan {
             measured_s,
             part_s,
             copied_mb,
-            alone_tokens_per_s: rate(&alone),
+            alone_tokens_per_s: alone.as_ref().map(rate),
             replies,
         })
+    }
+
+    fn node(&self, name: &'static str) -> NodePlan {
+        let plan = NodePlan::installed(name);
+        match (self.is_small, name == ASKING) {
+            (true, true) => {
+                let limit = format!("--data={ASKING_BYTES}");
+                let one_thread = ["env", "INGLENOOK_THREADS=1"].map(Into::into);
+                plan.behind([vec!["prlimit".into(), limit.into()], one_thread.into()].concat())
+            }
+            (true, false) if self.helpers > 1 => plan
+                .with("distributed_inference.host.max_lent_memory_mb", LENT_MB.to_string())
+                .computing_with(1),
+            _ => plan.computing_with(1),
+        }
     }
 
     /// Types what a family would; how many commands that were.
@@ -144,12 +187,11 @@ impl Plan {
         let path = file.to_str().context("a path of plain letters")?;
         commands::run(&home(0), &["models", "import", path, "--name", NAME]).await?;
         let mut typed = 1;
-        for (helper, name) in (1..=self.helpers).zip(HELPERS) {
+        for helper in 1..=self.helpers {
             let (showing, typing): (PathBuf, PathBuf) = (home(helper), home(0));
-            tokio::task::spawn_blocking(move || commands::pair(&showing, &typing)).await??;
-            commands::run(&home(0), &["devices", "allow", name, "each-other"]).await?;
-            commands::run(&home(helper), &["devices", "allow", ASKING, "each-other"]).await?;
-            typed += 4;
+            let pair = move || commands::pair_and(&showing, &typing, &["--trust", "trusted"]);
+            tokio::task::spawn_blocking(pair).await??;
+            typed += 2;
         }
         Ok(typed)
     }

@@ -50,16 +50,21 @@ impl Census {
         let mut nodes = Vec::new();
         for (at, node) in house.members().into_iter().enumerate() {
             let earlier = earlier.and_then(|census| census.nodes.get(at));
-            nodes.push(at_rest(node, earlier, end).await?);
+            nodes.push(at_rest(node, house.keeps(), earlier, end).await?);
         }
         Ok(Self { nodes })
     }
 }
 
 /// Looks at a node until it rests, or until `end`.
-async fn at_rest(node: &Node, earlier: Option<&Taken>, end: Instant) -> anyhow::Result<Taken> {
+async fn at_rest(
+    node: &Node,
+    keeps: bool,
+    earlier: Option<&Taken>,
+    end: Instant,
+) -> anyhow::Result<Taken> {
     loop {
-        let taken = Taken::of(node, earlier).await?;
+        let taken = Taken::of(node, keeps, earlier).await?;
         if taken.unrest.is_empty() || clock::now() >= end {
             return Ok(taken);
         }
@@ -68,7 +73,7 @@ async fn at_rest(node: &Node, earlier: Option<&Taken>, end: Instant) -> anyhow::
 }
 
 impl Taken {
-    async fn of(node: &Node, earlier: Option<&Self>) -> anyhow::Result<Self> {
+    async fn of(node: &Node, keeps: bool, earlier: Option<&Self>) -> anyhow::Result<Self> {
         let vitals = node.vitals().await?;
         let process = Footprint::of(node.pid())
             .ok_or_else(|| anyhow::anyhow!("{} has no process to look at", node.name()))?;
@@ -81,12 +86,13 @@ impl Taken {
             vitals,
             unrest: Vec::new(),
         };
-        taken.unrest = taken.unrest(earlier);
+        taken.unrest = taken.unrest(keeps, earlier);
         Ok(taken)
     }
 
-    /// What is under way although nothing is asked, and what is more than it was.
-    fn unrest(&self, earlier: Option<&Self>) -> Vec<String> {
+    /// What is under way although nothing is asked, and what is more than it was. A node that
+    /// `keeps` what it may need again has that besides, and measures and places layers meanwhile.
+    fn unrest(&self, keeps: bool, earlier: Option<&Self>) -> Vec<String> {
         let mut found = Vec::new();
         let mut none = |what: &str, count: u64| {
             if count > 0 {
@@ -95,6 +101,9 @@ impl Taken {
         };
         none("replies under way", self.vitals.replies as u64);
         none("replies waiting", self.vitals.replies_waiting as u64);
+        if keeps {
+            return found;
+        }
         none("streams lent", self.vitals.streams.into());
         for worker in &self.vitals.workers {
             none("conversations in a worker", worker.sessions.into());

@@ -7,7 +7,9 @@ use anyhow::bail;
 use nook_api::views::{HouseholdView, Trust};
 use nook_base::clock;
 use nook_control::Client;
-use nook_testkit::{Household, Node, NodePlan};
+use nook_kernels::Format;
+use nook_model::synthetic::Recipe;
+use nook_testkit::{Household, Node, NodePlan, Throttle};
 
 /// Nodes that ask.
 const ASKING: [&str; 2] = ["Kitchen laptop", "Sofa tablet"];
@@ -19,7 +21,13 @@ const LENDING: [(&str, &str); 3] = [("Study PC", "1-2"), ("Attic PC", "3-4"), ("
 const REFERENCE: &str = "Porch laptop";
 
 /// The model that everybody has.
-const MODEL: &str = "ember";
+const BUILT_IN: &str = "ember";
+
+/// The larger one that only those have who ask, where nothing is set.
+const LARGE: &str = "household";
+
+/// How much slower than the others those that ask are then, so that help pays.
+const SLOWER: u32 = 3;
 
 /// Idle seconds after which a worker frees all it holds: so few that a census need not wait long.
 const IDLE_SECONDS: &str = "3";
@@ -36,14 +44,27 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The household.
 pub(crate) struct House {
     nodes: Household,
+    model: &'static str,
+    /// What makes those slow that ask.
+    _slow: Vec<Throttle>,
 }
 
 impl House {
     /// Starts the nodes, pairs those that ask with those that lend, and waits until all are
     /// offered.
-    pub(crate) async fn start() -> anyhow::Result<Self> {
-        let plans = plans();
-        let house = Self { nodes: Household::strangers(plans).await? };
+    pub(crate) async fn start(as_installed: bool) -> anyhow::Result<Self> {
+        let nodes = Household::strangers(plans(as_installed)).await?;
+        let mut house = Self { nodes, model: BUILT_IN, _slow: Vec::new() };
+        if as_installed {
+            house.model = LARGE;
+            let file = house.nodes.folder().join("household.gguf");
+            recipe().write(&file)?;
+            for at in (0..ASKING.len()).chain([house.reference_at()]) {
+                house.nodes.node(at).import(&file, Some(LARGE)).await?;
+            }
+            let slow = |at| house.nodes.node(at).throttle_all_workers(SLOWER);
+            house._slow = (0..ASKING.len()).map(slow).collect();
+        }
         for host in house.hosts() {
             for asking in 0..ASKING.len() {
                 house.nodes.pair(asking, host, Trust::Trusted).await?;
@@ -61,7 +82,21 @@ impl House {
 
     /// The door of the node that answers alone.
     pub(crate) fn reference(&self) -> Client {
-        self.nodes.node(ASKING.len() + LENDING.len()).client().clone()
+        self.nodes.node(self.reference_at()).client().clone()
+    }
+
+    fn reference_at(&self) -> usize {
+        ASKING.len() + LENDING.len()
+    }
+
+    /// Whether nodes keep layers and conversations for longer than a census waits.
+    pub(crate) fn keeps(&self) -> bool {
+        self.model == LARGE
+    }
+
+    /// The model that answers.
+    pub(crate) fn model(&self) -> &'static str {
+        self.model
     }
 
     /// Numbers of the nodes that lend.
@@ -117,21 +152,37 @@ impl House {
     }
 }
 
-fn plans() -> Vec<NodePlan> {
+fn plans(as_installed: bool) -> Vec<NodePlan> {
+    let prefix: Vec<OsString> = ["env"].iter().chain(&ENVIRONMENT).map(OsString::from).collect();
+    if as_installed {
+        let lending = LENDING.iter().map(|(name, _)| *name);
+        let names = ASKING.into_iter().chain(lending).chain([REFERENCE]);
+        return names.map(|name| NodePlan::installed(name).behind(prefix.clone())).collect();
+    }
+    let idle = "distributed_inference.host.shard_eviction_idle_seconds";
+    let plan = |name| NodePlan::new(name).with(idle, IDLE_SECONDS).behind(prefix.clone());
     let lending = LENDING.iter().map(|(name, layers)| plan(name).offering(layers));
     ASKING.into_iter().map(plan).chain(lending).chain([plan(REFERENCE)]).collect()
 }
 
-fn plan(name: &'static str) -> NodePlan {
-    let idle = "distributed_inference.host.shard_eviction_idle_seconds";
-    let prefix = ["env"].iter().chain(&ENVIRONMENT).map(OsString::from).collect();
-    NodePlan::new(name).with(idle, IDLE_SECONDS).behind(prefix)
+/// Twelve layers that take about a millisecond each; 50 MB.
+fn recipe() -> Recipe {
+    Recipe {
+        layers: 12,
+        hidden: 640,
+        heads: 10,
+        kv_heads: 5,
+        head_dim: 64,
+        feed_forward: 1792,
+        context_length: 2048,
+        ..Recipe::tiny(Format::Q8_0, 18)
+    }
 }
 
 fn lends(view: &HouseholdView, name: &str) -> bool {
     view.devices.iter().any(|device| {
         device.name == name
             && device.connected
-            && device.lends.iter().any(|lend| lend.model == MODEL)
+            && device.lends.iter().any(|lend| lend.model == BUILT_IN)
     })
 }

@@ -8,6 +8,9 @@
 //! half-way, and every reply either the undisturbed one or ended with a code. What was found is a
 //! [`report`]; a broken promise ends the program in an error.
 //!
+//! With `--as-installed` nothing is set: the lending nodes get their part of a larger model by
+//! themselves, and whether others are used is the planner's choice, as in a home.
+//!
 //! Conversations and faults are drawn from the seed. Which token a fault meets is the machine's
 //! chance, so a seed narrows a search and repeats no run.
 
@@ -62,6 +65,10 @@ struct Arguments {
     /// What conversations and faults are drawn from
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Devices as they are installed: nothing is set, only those that ask have the model, and they are
+    /// slow. Otherwise everybody has the built-in one, and others are always used
+    #[arg(long)]
+    as_installed: bool,
     /// Print the report as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -109,9 +116,12 @@ async fn soaked(arguments: Arguments) -> anyhow::Result<bool> {
 
 async fn run(arguments: &Arguments, tasks: &Tasks) -> anyhow::Result<bool> {
     let began = clock::now();
-    let mut house = House::start().await?;
-    let talk =
-        Arc::new(Talk { asking: house.asking(), references: References::of(house.reference()) });
+    let mut house = House::start(arguments.as_installed).await?;
+    let talk = Arc::new(Talk {
+        asking: house.asking(),
+        references: References::of(house.reference()),
+        model: house.model(),
+    });
     loud("warming up, undisturbed");
     let warm_up = WARM_UP_MIN.max(arguments.conversations / WARM_UP);
     let early = hold(arguments.seed, 0..warm_up, Duration::ZERO, &talk, tasks);
@@ -134,7 +144,8 @@ async fn run(arguments: &Arguments, tasks: &Tasks) -> anyhow::Result<bool> {
     }
 
     let panics = house.panics();
-    let report = Report::of(&early, &endings, faults, censuses, panics, arguments.span());
+    let report =
+        Report::of(&early, &endings, faults, censuses, panics, (arguments.span(), house.keeps()));
     report.print(arguments.json, clock::now().duration_since(began))?;
     Ok(report.is_good())
 }

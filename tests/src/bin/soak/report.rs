@@ -52,7 +52,7 @@ impl Report {
         faults: BTreeMap<&'static str, u32>,
         censuses: Vec<Census>,
         panics: Vec<String>,
-        span: Duration,
+        (span, keeps): (Duration, bool),
     ) -> Self {
         let all = || early.iter().chain(endings);
         let mut broken: Vec<String> =
@@ -71,7 +71,8 @@ impl Report {
         ];
         broken.extend(unrest);
         broken.extend(panics);
-        rows.extend(memory(&censuses, span >= GROWTH_SPAN_MIN));
+        // What is kept on purpose still grows.
+        rows.extend(memory(&censuses, span >= GROWTH_SPAN_MIN && !keeps));
         let grown = rows.iter().filter(|row| row.unit == "%" && row.met == Some(false));
         broken.extend(grown.map(|row| format!("{} grew by {:.1} %", row.row, row.value)));
         let told = |row: &str, value: usize| Row::told(row, value);

@@ -56,6 +56,8 @@ pub(crate) struct Conversation {
 pub(crate) struct Talk {
     pub(crate) asking: Vec<Client>,
     pub(crate) references: References,
+    /// Who answers.
+    pub(crate) model: &'static str,
 }
 
 /// Undisturbed replies, each made once.
@@ -118,7 +120,7 @@ impl Talk {
         let turns = conversation.questions.iter().zip(&conversation.leaves);
         for (turn, (question, leaves)) in turns.enumerate() {
             messages.push((ChatRole::User, (*question).to_owned()));
-            let wish = Wish::chat(&messages, conversation.tokens);
+            let wish = Wish::chat(&messages, conversation.tokens).by(self.model);
             let key = format!("{} {messages:?}", conversation.tokens);
             let ending = |kind| Ending::new(conversation.number, turn, kind);
             let expected = match self.references.expected(key, &wish).await {
