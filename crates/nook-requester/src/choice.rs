@@ -39,6 +39,9 @@ use nook_resources::memory::memory_free_beside;
 /// weighed against.
 pub const REPLY_TOKENS_EXPECTED: u32 = 200;
 
+/// Said before the reason where nobody makes a reply.
+const REFUSED: &str = "The reply was refused, because this computer has not the memory for it.";
+
 /// Positions over which the bytes of one position's cache are averaged: whole blocks of the cache.
 const CACHE_POSITIONS: u32 = 1024;
 
@@ -128,15 +131,22 @@ impl Question {
     /// The route, with everything divided or here.
     fn choose_route(&self, told: &Encoded, book: &AdvertBook, now: Instant) -> Choice {
         let layers = self.file.shape().layers;
-        let alone = |because: &str, planned| Choice {
-            whole: None,
-            route: Route::alone(layers)
-                .expect("a validated model has at least one layer, so this cuts nothing"),
-            dtype: self.usual_dtype(),
-            is_planned: false,
-            because: because.to_owned(),
-            planned,
-            lack: self.lack(told),
+        let alone = |because: &str, planned| {
+            let lack = self.lack(told);
+            let because = match lack {
+                None => because.to_owned(),
+                Some(_) => format!("{REFUSED} {because}"),
+            };
+            Choice {
+                whole: None,
+                route: Route::alone(layers)
+                    .expect("a validated model has at least one layer, so this cuts nothing"),
+                dtype: self.usual_dtype(),
+                is_planned: false,
+                because,
+                planned,
+                lack,
+            }
         };
         if self.reach == Reach::ThisDevice {
             return alone("This reply was to stay on this computer.", None);
@@ -275,15 +285,15 @@ impl Question {
         let layers = self.file.shape().layers;
         let (prefix, suffix) = (self.ends.prefix, self.ends.suffix);
         let topology = Topology::or_alone(layers, prefix, suffix)
-            .map_err(|error| format!("This device computes alone: {error}."))?;
+            .map_err(|error| format!("Others cannot take part: {error}."))?;
         let offers = book.offers(self.model, now);
         if offers.is_empty() {
             return Err("No other device offers layers of this model.".to_owned());
         }
         let hops = greedy_cover(topology.middle(), &offers, self.hops_max)
-            .map_err(|error| format!("This device computes alone: {error}."))?;
+            .map_err(|error| format!("Others cannot take part: {error}."))?;
         Route::boomerang(topology, &hops)
-            .map_err(|error| format!("This device computes alone: {error}."))
+            .map_err(|error| format!("Others cannot take part: {error}."))
     }
 
     fn costs(&self) -> ModelCosts {

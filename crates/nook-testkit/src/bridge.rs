@@ -131,6 +131,17 @@ impl Bridge {
         self.hub.run(&format!("ip link set cable{room} type bridge_slave {kinds}"))
     }
 
+    /// Bytes that have come into a room over its cable, with all that carries them.
+    pub fn received(&self, room: usize) -> anyhow::Result<u64> {
+        // What a process reads there of another one is of the network of that one (proc_net(5)).
+        let devices = format!("/proc/{}/net/dev", self.rooms[room].child.id());
+        let devices = fs::read_to_string(devices)?;
+        let mut cables = devices.lines().filter_map(|line| line.trim().strip_prefix("eth0:"));
+        let counts = cables.next().context("the room has a cable")?;
+        let received = counts.split_whitespace().next().context("counts of the cable")?;
+        Ok(received.parse()?)
+    }
+
     /// Gives a room another address, as another Wi-Fi does; connections of the old one are just
     /// dead.
     pub fn readdress(&self, room: usize, last: u8) -> anyhow::Result<()> {

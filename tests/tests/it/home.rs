@@ -62,6 +62,11 @@ fn partial_file(home: &Path) -> anyhow::Result<Option<(u64, u64)>> {
     Ok(Some((found.len(), found.blocks() * 512)))
 }
 
+/// What has come over the cable of a node.
+fn received(house: &Household, node: usize) -> anyhow::Result<u64> {
+    house.bridge().context("nodes in rooms of their own")?.received(node)
+}
+
 /// Nodes in rooms of their own, paired with the first with the usual commands. That one has the
 /// model.
 async fn household(
@@ -139,6 +144,7 @@ async fn a_helper_without_the_model_gets_its_part_by_itself_and_the_first_reply_
     let (mut house, file) = household(plans, large_recipe()).await?;
     let wish = Wish::text("Once upon a time", 12).by(MODEL);
     let whole = undisturbed(&mut house, &file, &wish).await?;
+    let before = received(&house, 1)?;
     allow_each_other(&house).await?;
     let laptop = house.asking();
     let ready = |view: &HouseholdView| {
@@ -154,6 +160,9 @@ async fn a_helper_without_the_model_gets_its_part_by_itself_and_the_first_reply_
     let (partial, taken) = partial_file(house.node(1).home())?.context("a file with holes")?;
     assert_eq!(partial, length);
     assert!(taken < length, "{taken} of {length}");
+    // Each byte of it has crossed the cable once: the few layers that were measured are among it.
+    let came = received(&house, 1)? - before;
+    assert!((taken * 9 / 10..taken * 11 / 10).contains(&came), "{came} for {taken}");
     let listed = house.node(1).view().await?.models;
     assert!(listed.iter().all(|model| model.name != MODEL), "{listed:?}");
     Ok(())

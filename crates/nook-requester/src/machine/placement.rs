@@ -195,7 +195,7 @@ impl Requester {
     }
 
     /// Asks a device that is here for layers that it had before, unless it has them, was asked for
-    /// them, or has refused.
+    /// them, or has refused. One that may not compute any more is not here: the book lacks it.
     pub(super) fn ask_once_back(
         &mut self,
         peer: PeerId,

@@ -1,5 +1,6 @@
 //! The asking side by lists of events: no runtime, no network, no clock.
 
+mod awaiting;
 mod readiness;
 
 use std::collections::BTreeSet;

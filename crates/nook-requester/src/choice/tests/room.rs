@@ -29,6 +29,7 @@ fn what_does_not_fit_anywhere_is_refused_with_what_is_missing_and_nothing_else_i
 
     let asked = Question { reach: Reach::ThisDevice, ..asked };
     let choice = asked.choose(&with_at_most(1 << 20), &book(now), now);
+    assert!(choice.because.starts_with("The reply was refused"), "{}", choice.because);
     let error = choice.refusal("Ember", asked.reach, |_| String::new()).expect("no room");
     assert_eq!(error.code, ErrorCode::OutOfMemory);
 }
