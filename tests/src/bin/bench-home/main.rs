@@ -26,6 +26,9 @@ struct Arguments {
     /// One household with a small model: shows that the bench works, not how fast anything is
     #[arg(long)]
     quick: bool,
+    /// Only the households whose title has this in it
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// Print a JSON list instead of tables
     #[arg(long)]
     json: bool,
@@ -59,7 +62,10 @@ async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let machine = Machine::this(arguments.machine.clone());
     let mut run = Run::begins(command, arguments.quick, arguments.note.clone());
     let mut all = Vec::new();
-    for plan in Plan::all(effort) {
+    let is_wanted = |plan: &Plan| {
+        arguments.only.as_ref().is_none_or(|text| plan.title().contains(text.as_str()))
+    };
+    for plan in Plan::all(effort).into_iter().filter(is_wanted) {
         report::loud(&format!("measuring {}", plan.title()));
         all.push(plan.measure(&folder).await.with_context(|| plan.title())?);
     }
