@@ -58,3 +58,6 @@ pub const ADVERT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The local OpenAI-compatible port.
 pub const OPENAI_PORT: u16 = 4587;
+
+/// Digits of the code by which two devices pair.
+pub const PAIRING_CODE_DIGITS: usize = 6;

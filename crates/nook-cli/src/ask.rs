@@ -10,6 +10,7 @@ use nook_api::views::{
     DeviceView, GuestView, HouseholdView, LendView, PairingView, SharingView, Trust,
 };
 use nook_api::{NodeCalls as _, PairTarget, PauseFor, Sharing};
+use nook_base::limits::PAIRING_CODE_DIGITS;
 use nook_control::Client;
 
 use crate::arguments::{
@@ -21,9 +22,6 @@ use crate::{helping, output, pipeline};
 
 /// How often the end of a pairing window is looked for.
 const LOOK: Duration = Duration::from_millis(300);
-
-/// Digits of a pairing code.
-const CODE_DIGITS: usize = 6;
 
 /// How long a device that shows a code is looked for before that is reported.
 const SEEN_LIMIT: Duration = Duration::from_secs(6);
@@ -60,7 +58,7 @@ pub(crate) const HONEST_SENTENCE: &str = "The owner of a helping device who want
 
 async fn join(client: &Client, code: &str, with: Option<&str>) -> anyhow::Result<DeviceView> {
     // Said before anybody is looked for: a slip of the finger is no absent device.
-    if code.chars().filter(char::is_ascii_digit).count() != CODE_DIGITS {
+    if code.chars().filter(char::is_ascii_digit).count() != PAIRING_CODE_DIGITS {
         bail!("a pairing code has six digits; type the one that the other device shows now");
     }
     let target = match with {

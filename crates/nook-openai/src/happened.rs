@@ -12,10 +12,11 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Happened {
-    /// A device of the reply is late, lost, or there again.
+    /// A device of the reply is late, lost, there again, or waited for because nobody can go on
+    /// without it.
     ShardStatus {
         device: String,
-        /// `online`, `degraded` or `lost`.
+        /// `online`, `degraded`, `lost` or `awaited`.
         status: &'static str,
     },
     /// Another device took over.

@@ -279,13 +279,12 @@ impl Pipeline {
     fn await_absent(&mut self, index: usize, now: Instant) {
         let stage = &mut self.stages[index];
         stage.asked = Asked::Later;
+        let is_told = std::mem::replace(&mut stage.awaited, true);
         let (place, layers) = (stage.place(), stage.layers());
         self.look_again = Some(now + self.settings.deadlines.absence_look);
         // Whoever comes back is another try.
         self.excluded.retain(|_, exclusion| *exclusion == Exclusion::Barred);
-        if self.absent_since.is_none()
-            && let Place::Peer(peer) = place
-        {
+        if !is_told && let Place::Peer(peer) = place {
             self.report(Report::ShardStatus { peer, layers, state: ShardState::Awaited });
         }
         self.absent_since.get_or_insert(now);

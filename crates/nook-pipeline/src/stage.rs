@@ -49,6 +49,8 @@ pub(crate) struct Stage {
     pub(crate) pieces: usize,
     /// Whether the node was asked for offers for these layers.
     pub(crate) asked: Asked,
+    /// Whether it was told that the reply waits for who had these layers.
+    pub(crate) awaited: bool,
     /// Failures of our own worker at this stage.
     pub(crate) local_failures: u32,
     /// Why the last device that had these layers was left.
@@ -144,6 +146,7 @@ impl Stage {
             due: None,
             pieces: 0,
             asked: Asked::No,
+            awaited: false,
             local_failures: 0,
             fault: None,
             draining: false,

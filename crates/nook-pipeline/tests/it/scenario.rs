@@ -1,8 +1,9 @@
 //! Single misfortunes, each with what users and counters must see of it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nook_base::{ActivationDtype, ErrorCode, LayerRange};
+use nook_base::{ActivationDtype, ErrorCode, LayerRange, PeerId};
 use nook_pipeline::{FallBack, QUEUED_CHUNKS_MAX, RECOVERIES_MAX, Report, ShardState, SpotCheck};
 use nook_plan::Place;
 
@@ -277,6 +278,24 @@ fn a_reply_waits_for_the_only_device_that_can_go_on() {
     assert_eq!(outcome.end, End::Aborted(ErrorCode::ShardUnavailable));
     assert!(!outcome.tokens.is_empty(), "the reply so far is kept");
     assert_eq!(outcome.missing, Some(LayerRange::with_len(1, 6)));
+}
+
+#[test]
+fn every_device_that_is_awaited_is_named() {
+    let away = |host| (80, Fault::Away(host, Duration::from_secs(60)));
+    let mut case = with(&[away(0), away(1)]);
+    case.peers = vec![held(&[(0, 4)]), held(&[(4, 8)])];
+    case.room_here = 0;
+    let outcome = finishes(&case);
+    let awaited: BTreeSet<PeerId> = outcome
+        .reports
+        .iter()
+        .filter_map(|report| match report {
+            Report::ShardStatus { peer: who, state: ShardState::Awaited, .. } => Some(*who),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(awaited, [peer(0), peer(1)].into());
 }
 
 #[test]

@@ -107,8 +107,8 @@ pub(crate) struct Generation {
     key: Arc<DeviceKey>,
     /// Legs that were told to leave their hosts in order.
     leaving: Vec<JoinHandle<()>>,
-    /// Present while the reply waits for a device that left.
-    awaited: Option<Arc<Awaited>>,
+    /// What the reply waits for, until the next token; no more than attempts may be given up.
+    awaited: Vec<Arc<Awaited>>,
     /// Whether the pipeline was told that nobody wants the reply any more.
     stopping: bool,
     heard: mpsc::Receiver<CallEvent>,
@@ -189,7 +189,7 @@ impl Generation {
             asked: HashMap::new(),
             key: setup.key,
             leaving: Vec::new(),
-            awaited: None,
+            awaited: Vec::new(),
             stopping: false,
             heard,
             hear,
@@ -312,7 +312,7 @@ impl Generation {
                     let model = self.model.listed.digest;
                     let awaited = Arc::new(Awaited { model, peer, layers });
                     self.sink.tell_house(Note::Awaits(Arc::downgrade(&awaited))).await;
-                    self.awaited = Some(awaited);
+                    self.awaited.push(awaited);
                 }
                 let route = self.sink.route(self.pipeline.places());
                 self.sink.report(report, route).await?;
@@ -430,7 +430,7 @@ impl Generation {
 
     /// Chooses the next token and tells its text.
     async fn sample(&mut self) -> Result<(), Over> {
-        self.awaited = None;
+        self.awaited.clear();
         let logits = std::mem::take(&mut self.logits);
         let (id, logprobs, last) = match self.chooser.choose(&logits, &self.history).await {
             Ok(Chosen::Token { id, logprobs, last }) => (id, logprobs, last),

@@ -2,15 +2,13 @@
 
 use std::fmt;
 
+use nook_base::limits::PAIRING_CODE_DIGITS;
 use rand::Rng;
 use zeroize::Zeroizing;
 
-/// Digits of a code.
-pub const CODE_DIGITS: usize = 6;
-
 /// A pairing code: six uniform decimal digits, in memory only. `Debug` shows nothing.
 #[derive(Clone)]
-pub struct PairingCode(Zeroizing<[u8; CODE_DIGITS]>);
+pub struct PairingCode(Zeroizing<[u8; PAIRING_CODE_DIGITS]>);
 
 /// A typed text that is no pairing code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +17,7 @@ pub enum CodeError {
     #[error("a pairing code holds only digits")]
     NotDigits,
     /// Too few or too many digits.
-    #[error("a pairing code has {CODE_DIGITS} digits, this one has {got}")]
+    #[error("a pairing code has {PAIRING_CODE_DIGITS} digits, this one has {got}")]
     WrongLength {
         /// Digits found.
         got: usize,
@@ -31,7 +29,7 @@ impl PairingCode {
     #[must_use]
     pub fn draw() -> Self {
         let mut number: u32 = rand::rng().random_range(0..1_000_000);
-        let mut digits = Zeroizing::new([b'0'; CODE_DIGITS]);
+        let mut digits = Zeroizing::new([b'0'; PAIRING_CODE_DIGITS]);
         for digit in digits.iter_mut().rev() {
             // The remainder of a division by ten is a single digit.
             *digit += (number % 10) as u8;
@@ -42,7 +40,7 @@ impl PairingCode {
 
     /// Reads what a person typed: spaces and dashes anywhere are ignored.
     pub fn parse(typed: &str) -> Result<Self, CodeError> {
-        let mut digits = Zeroizing::new([0; CODE_DIGITS]);
+        let mut digits = Zeroizing::new([0; PAIRING_CODE_DIGITS]);
         let mut got = 0;
         let significant = typed.chars().filter(|c| !is_separator(*c));
         for c in significant {
@@ -54,19 +52,23 @@ impl PairingCode {
             }
             got += 1;
         }
-        if got == CODE_DIGITS { Ok(Self(digits)) } else { Err(CodeError::WrongLength { got }) }
+        if got == PAIRING_CODE_DIGITS {
+            Ok(Self(digits))
+        } else {
+            Err(CodeError::WrongLength { got })
+        }
     }
 
     /// The code as shown to people: `427 901`. For the screen only, never for a log.
     #[must_use]
     pub fn shown(&self) -> String {
         let digits = self.0.map(char::from);
-        let (left, right) = digits.split_at(CODE_DIGITS / 2);
+        let (left, right) = digits.split_at(PAIRING_CODE_DIGITS / 2);
         format!("{} {}", String::from_iter(left), String::from_iter(right))
     }
 
     /// The six ASCII digits.
-    pub(super) fn as_bytes(&self) -> &[u8; CODE_DIGITS] {
+    pub(super) fn as_bytes(&self) -> &[u8; PAIRING_CODE_DIGITS] {
         &self.0
     }
 }

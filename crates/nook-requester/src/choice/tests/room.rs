@@ -36,8 +36,9 @@ fn what_does_not_fit_anywhere_is_refused_with_what_is_missing_and_nothing_else_i
 
 #[test]
 fn this_device_stands_in_for_as_many_layers_as_it_has_room_for() {
-    let asked = question(Pooling::Always, measured(1000, 500));
-    let route = asked.choose(&told(PLENTY), &book(now()), now()).route;
+    let asked = question(Pooling::WhenFaster, measured(1000, 500));
+    let now = now();
+    let route = asked.cover(&book(now), now).expect("the other device offers the middle");
     assert_eq!(asked.room_here(&with_at_most(PLENTY), &route), u32::MAX, "all of it fits");
     let costs = asked.costs();
     let each = costs.layer_bytes + costs.kv_bytes * 600;
