@@ -125,6 +125,8 @@ def test_sharing_begins_only_when_it_is_switched_on_and_says_within_which_limits
     wait_until(lambda: lent(story), "sharing")
     window.click("quiet-hours")
     wait_until(lambda: "quiet_hours" in text_of_settings(story), "quiet hours on the disk")
+    # The disk is written before the page has heard of it, and a click turns round what the page shows.
+    wait_until(lambda: checked(window, "quiet-hours") == "true", "quiet hours on the page")
     window.click("quiet-hours")
     wait_until(lambda: "quiet_hours" not in text_of_settings(story), "no quiet hours")
 
