@@ -42,7 +42,7 @@ fn whole(typed: PathBuf) -> Result<PathBuf, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use nook_api::views::{SettingAsk, SettingData};
+    use nook_api::views::{CopyExtent, SettingAsk, SettingData};
 
     use super::*;
 
@@ -87,7 +87,11 @@ mod tests {
         for request in [
             Request::ImportModel { file: format!("{ROOT}m.gguf").into(), name: some() },
             Request::Pull { source: "qwen3-4b".to_owned(), name: some() },
-            Request::CopyModel { model: "qwen3-4b".to_owned(), from: some() },
+            Request::CopyModel {
+                model: "qwen3-4b".to_owned(),
+                from: some(),
+                extent: CopyExtent::Ends,
+            },
         ] {
             assert_eq!(checked(request).unwrap_err().code, "bad_request");
         }

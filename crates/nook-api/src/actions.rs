@@ -18,9 +18,9 @@ use crate::generation::{EmbedRequest, Embedded, GenerateRequest, Reply};
 use crate::handle::NodeHandle;
 use crate::requests::{PairTarget, PauseFor, PortSettings, Reach, Sharing, StartedTurn, Turn};
 use crate::views::{
-    ConversationView, DeviceView, DownloadAsk, DownloadView, ExportAsk, FoundView, Help,
-    HouseholdView, MessageView, ModelView, PairingView, PipelineView, PortRequestView, SettingAsk,
-    TroubleView, Trust,
+    ConversationView, CopyExtent, DeviceView, DownloadAsk, DownloadView, ExportAsk, FoundView,
+    Help, HouseholdView, MessageView, ModelView, PairingView, PipelineView, PortRequestView,
+    SettingAsk, TroubleView, Trust,
 };
 use crate::vitals::Vitals;
 
@@ -129,6 +129,8 @@ actions! {
             model: String,
             /// A device that is asked before others.
             from: Option<String>,
+            /// How much of it.
+            extent: CopyExtent,
         ) -> DownloadView, for [Window, Control];
         /// Pauses, resumes, cancels or deletes a download.
         change_download as ChangeDownload(

@@ -40,8 +40,8 @@ pub use conversations::{
 pub use devices::{DeviceView, Help, LendView, TheirTerms, UnusedReason, WhyLeftOut};
 pub use download_trouble::DownloadTrouble;
 pub use models::{
-    CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, FoundView,
-    InHouseView, ModelView,
+    CatalogueView, CopyExtent, DownloadAsk, DownloadState, DownloadView, FitKind, FitView,
+    FoundView, InHouseView, ModelView,
 };
 pub use models_folder::{FolderTrouble, ModelsFolderView, MoveState, MoveView};
 pub use plans::{LeftOutView, MeasuredView, PredictionView};

@@ -209,6 +209,10 @@ pub(crate) enum ModelsAction {
         /// The device that is asked first: id, short id or unique beginning of its name.
         #[arg(long, value_name = "DEVICE", requires = "model")]
         from: Option<String>,
+        /// Take only what this computer computes itself: the first and last layers. Other devices then
+        /// compute the rest of every reply.
+        #[arg(long, requires = "model")]
+        ends: bool,
     },
     /// Let a download rest; what came is kept.
     Pause {

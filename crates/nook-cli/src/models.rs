@@ -14,8 +14,8 @@ use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
 use nook_api::NodeCalls as _;
 use nook_api::views::{
-    CatalogueView, DownloadAsk, DownloadState, DownloadView, FitKind, FitView, HouseholdView,
-    InHouseView, ModelView, Problem,
+    CatalogueView, CopyExtent, DownloadAsk, DownloadState, DownloadView, FitKind, FitView,
+    HouseholdView, InHouseView, ModelView, Problem,
 };
 use nook_base::ErrorCode;
 use nook_control::{Client, ClientError};
@@ -49,8 +49,9 @@ async fn obey(connection: &Connection, models: Models) -> anyhow::Result<ExitCod
             return pull(connection, source, name, json).await;
         }
         Some(ModelsAction::Copy { model: None, .. }) => in_house(connection, json).await?,
-        Some(ModelsAction::Copy { model: Some(model), from }) => {
-            return copy(connection, model, from, json).await;
+        Some(ModelsAction::Copy { model: Some(model), from, ends }) => {
+            let extent = if ends { CopyExtent::Ends } else { CopyExtent::Whole };
+            return copy(connection, model, (from, extent), json).await;
         }
         Some(ModelsAction::Pause { download }) => {
             rest(client, &download, DownloadAsk::Pause, json).await?;
@@ -158,14 +159,14 @@ async fn pull(
 async fn copy(
     connection: &Connection,
     model: String,
-    from: Option<String>,
+    (from, extent): (Option<String>, CopyExtent),
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     // A node that has just been started needs a moment until other devices are connected and have
     // said what they give: until then it knows of no such model.
     let mut looks = if connection.is_own() { HOUSE_LOOKS } else { 0 };
     loop {
-        match connection.client.copy_model(model.clone(), from.clone()).await {
+        match connection.client.copy_model(model.clone(), from.clone(), extent).await {
             Ok(download) => return follow(connection, &download.key, download.name, json).await,
             Err(ClientError::Refused(problem)) if is_not_found(&problem) && looks > 0 => looks -= 1,
             Err(error) => return Err(error.into()),
@@ -201,12 +202,15 @@ fn in_house_table(house: &HouseholdView) {
     let row = |model: &InHouseView| {
         let note = match (way_word(house, model.copy.as_deref()), model.room) {
             (Some(word), _) => word,
+            (None, _) if model.ends_here => "its ends are here",
+            (None, false) if model.ends_room => "no room on the disk for all of it",
             (None, false) => "no room on the disk",
             (None, true) => "",
         };
         vec![
             model.name.clone(),
             size(model.file_bytes),
+            size(model.ends_bytes),
             fit_words(&model.fit),
             model.devices.join(", "),
             model.digest.chars().take(12).collect(),
@@ -214,7 +218,7 @@ fn in_house_table(house: &HouseholdView) {
         ]
     };
     output::table(
-        &["IN THIS HOUSE", "SIZE", "FITS", "ON", "DIGEST", "NOTE"],
+        &["IN THIS HOUSE", "SIZE", "ENDS", "FITS", "ON", "DIGEST", "NOTE"],
         &house.in_house.iter().map(row).collect::<Vec<_>>(),
     );
 }
@@ -344,7 +348,10 @@ fn list(house: &HouseholdView, json: bool) {
             model.quantisation.clone(),
             model.layers.to_string(),
             model.context_length.to_string(),
-            size(model.file_bytes),
+            match model.ends_bytes {
+                Some(ends) => format!("{} of {}", size(ends), size(model.file_bytes)),
+                None => size(model.file_bytes),
+            },
             fit_words(&model.fit),
             model.digest.chars().take(12).collect(),
         ]

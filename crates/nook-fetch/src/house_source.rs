@@ -1,6 +1,6 @@
 //! A model that another device of the house has, as the list of downloads writes it. Pure.
 //!
-//! `house:` and the model's digest say what is meant; the name behind it is for people and made
+//! `house:` and the model's digest say what is meant, `house-ends:` that only its ends are; the name behind it is for people and made
 //! harmless here, because it came from another device. Where the model was asked for as one of the
 //! catalogue, its id stands at the end: then the publisher's digest counts beside the model's own.
 
@@ -11,7 +11,10 @@ use nook_base::ModelDigest;
 
 use crate::folder::FileKey;
 
-const PREFIX: &str = "house:";
+/// What a text begins with that means all of a model, and only its ends.
+const PREFIXES: [(HousePart, &str); 2] =
+    [(HousePart::Whole, "house:"), (HousePart::Ends, "house-ends:")];
+
 const ENDING: &str = ".gguf";
 
 /// Longest name, in bytes: that of a model in the library.
@@ -22,7 +25,17 @@ const NAME_BYTES_MAX: usize = 96;
 pub struct HouseSource {
     model: ModelDigest,
     name: String,
+    part: HousePart,
     entry: Option<String>,
+}
+
+/// How much of the model is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HousePart {
+    /// All of it.
+    Whole,
+    /// What the device that asks computes itself when others compute the rest.
+    Ends,
 }
 
 /// A text that names no model of the house.
@@ -34,7 +47,13 @@ impl HouseSource {
     /// The model `model`, of which somebody says that it is called `said`.
     #[must_use]
     pub fn new(model: ModelDigest, said: &str) -> Self {
-        Self { model, name: harmless(said), entry: None }
+        Self { model, name: harmless(said), part: HousePart::Whole, entry: None }
+    }
+
+    /// Its ends alone.
+    #[must_use]
+    pub fn ends(self) -> Self {
+        Self { part: HousePart::Ends, ..self }
     }
 
     /// The same, asked for as this entry of the catalogue.
@@ -47,6 +66,12 @@ impl HouseSource {
     #[must_use]
     pub fn model(&self) -> ModelDigest {
         self.model
+    }
+
+    /// How much of it.
+    #[must_use]
+    pub fn part(&self) -> HousePart {
+        self.part
     }
 
     /// A name for it: letters, digits, `-`, `_` and `.`, never first a dot.
@@ -64,18 +89,22 @@ impl HouseSource {
     /// Whether `text` is to be read as one of these at all.
     #[must_use]
     pub fn is_meant_by(text: &str) -> bool {
-        text.starts_with(PREFIX)
+        PREFIXES.iter().any(|(_, prefix)| text.starts_with(prefix))
     }
 
     /// Its place in a [`crate::Folder`].
     #[must_use]
     pub fn key(&self) -> FileKey {
-        FileKey::of(&self.name, &format!("{PREFIX}{}", self.model))
+        FileKey::of(&self.name, &format!("{}{}", self.prefix(), self.model))
     }
 
     /// What its part's note calls it: how it was asked for does not change what it is.
     pub(crate) fn file(&self) -> String {
-        format!("{PREFIX}{}/{}{ENDING}", self.model, self.name)
+        format!("{}{}/{}{ENDING}", self.prefix(), self.model, self.name)
+    }
+
+    fn prefix(&self) -> &'static str {
+        PREFIXES.iter().find(|(part, _)| *part == self.part).map_or("", |(_, prefix)| prefix)
     }
 }
 
@@ -90,7 +119,8 @@ impl FromStr for HouseSource {
     type Err = HouseSourceError;
 
     fn from_str(text: &str) -> Result<Self, HouseSourceError> {
-        let rest = text.strip_prefix(PREFIX).ok_or(HouseSourceError)?;
+        let begun = PREFIXES.iter().find_map(|(part, it)| Some((*part, text.strip_prefix(it)?)));
+        let (part, rest) = begun.ok_or(HouseSourceError)?;
         let (file, entry) = match rest.split_once('#') {
             Some((file, entry)) => (file, Some(entry.to_owned())),
             None => (rest, None),
@@ -101,7 +131,7 @@ impl FromStr for HouseSource {
         let is_plain = entry.as_deref().is_none_or(|entry| harmless(entry) == entry);
         // What was made here is read here; anything else was changed by hand.
         let is_ours = is_plain && harmless(name) == name;
-        is_ours.then(|| Self { model, name: name.to_owned(), entry }).ok_or(HouseSourceError)
+        is_ours.then(|| Self { model, name: name.to_owned(), part, entry }).ok_or(HouseSourceError)
     }
 }
 
@@ -130,11 +160,13 @@ mod tests {
     fn what_is_written_is_read_and_one_model_has_one_place() {
         let plain = HouseSource::new(MODEL, "amber-4b.Q8_0");
         let meant = plain.clone().meant_as("amber-4b");
-        for source in [&plain, &meant] {
+        let ends = plain.clone().ends();
+        for source in [&plain, &meant, &ends] {
             assert_eq!(source.to_string().parse().as_ref(), Ok(source));
             assert!(HouseSource::is_meant_by(&source.to_string()));
-            assert_eq!(source.key(), plain.key(), "however it was asked for");
         }
+        assert_eq!(meant.key(), plain.key(), "however it was asked for");
+        assert_ne!(ends.key(), plain.key(), "both may be on their way");
         assert_eq!(
             meant.to_string(),
             format!("house:{}/amber-4b.Q8_0.gguf#amber-4b", "3c".repeat(32))

@@ -215,9 +215,14 @@ pub struct Surroundings<'a> {
 }
 
 impl<'a> Surroundings<'a> {
+    /// The models of which all is here.
+    pub(crate) fn whole(&self) -> impl Iterator<Item = &'a Entry> {
+        self.models.iter().filter(|entry| !entry.ends_only)
+    }
+
     /// Every model of which something is here, the whole ones first.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &'a Entry> {
-        self.models.iter().chain(self.partial.entries().iter().map(|partial| &partial.entry))
+        self.whole().chain(self.partial.entries().iter().map(|partial| &partial.entry))
     }
 }
 

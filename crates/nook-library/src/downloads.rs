@@ -13,8 +13,8 @@ use nook_api::sentence;
 use nook_api::views::Problem;
 use nook_base::{ModelDigest, PeerId, env};
 use nook_fetch::{
-    Catalogue, CopyOrder, Fetcher, FileKey, Folder, HouseSource, Hubs, Limits, Order, Progress,
-    Pulse, Room as _, Seats, Source, SystemRoom,
+    Catalogue, CopyOrder, Fetcher, FileKey, Folder, HousePart, HouseSource, Hubs, Limits, Order,
+    Progress, Pulse, Room as _, Seats, Source, SystemRoom,
 };
 use nook_store::{DownloadEntry, DownloadWish, Home};
 use tokio::sync::watch;
@@ -80,6 +80,8 @@ pub(crate) enum Work {
     Fetch(Order),
     /// Copy it from devices of the house.
     Copy(CopyOrder),
+    /// Take its ends from devices of the house.
+    TakeEnds(HouseSource),
 }
 
 /// What its task does.
@@ -183,7 +185,11 @@ impl Downloads {
             let meant = source.entry().and_then(|id| self.catalogue.get(id));
             let pin = meant.map(|meant| meant.order.pin.clone()).unwrap_or_default();
             let is_its_key = source.key().as_str() == entry.key;
-            return is_its_key.then_some(Work::Copy(CopyOrder { source, pin })).ok_or_else(changed);
+            let work = match source.part() {
+                HousePart::Whole => Work::Copy(CopyOrder { source, pin }),
+                HousePart::Ends => Work::TakeEnds(source),
+            };
+            return is_its_key.then_some(work).ok_or_else(changed);
         }
         let source: Source = entry.source.parse().map_err(|error| format!("{error}"))?;
         let pin = self.catalogue.of_source(&source).map(|it| it.order.pin.clone());
@@ -223,9 +229,12 @@ pub(crate) fn disk_free(folder: &Path) -> Option<u64> {
 }
 
 impl Downloads {
-    /// The copy of this model, if it is in the list.
-    pub(crate) fn copy_of(&self, model: ModelDigest) -> Option<&DownloadEntry> {
-        self.list.entries().iter().find(|entry| copied(entry) == Some(model))
+    /// The copy of so much of this model, if it is in the list.
+    pub(crate) fn copy_of(&self, model: ModelDigest, part: HousePart) -> Option<&DownloadEntry> {
+        let is_it = |source: HouseSource| source.model() == model && source.part() == part;
+        let entries = self.list.entries().iter();
+        let mut copies = entries.filter(|entry| entry.source.parse().is_ok_and(is_it));
+        copies.next()
     }
 }
 

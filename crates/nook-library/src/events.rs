@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::copies::{Giver, Holders};
 use crate::folder::{Brought, FolderSeen, MoveProgress, NotBrought};
 use crate::judging::Checked;
+use crate::kept_ends::KeptEnds;
 use crate::on_disk::DownloadsLook;
 use crate::part_job::{PartEnd, PartJob};
 use crate::partial::PartialModel;
@@ -83,6 +84,8 @@ pub enum LibraryEvent {
     PartsNeeded(BTreeSet<ModelDigest>),
     /// So many bytes may all partial models take together.
     PartsCap(u64),
+    /// So many layers of each model stay on this device.
+    EndsKept(KeptEnds),
     /// A job that takes layers has ended.
     PartEnded(Box<PartEnd>),
     /// A partial model was deleted, or is still there.

@@ -7,6 +7,7 @@
 //!
 //! - `listing`: models join and leave the list.
 //! - `fetching`, `endings`, `household_copies`: downloads, from servers or from other devices.
+//! - `ends`: models of which this device keeps only what it computes itself.
 //! - `parts`: layers of models that this device lacks, taken from other devices.
 //! - `folder`, `folder_looks`: the folder of the models moves, or its disk is away.
 //! - `shown`, `household_shown`: what front ends are shown.
@@ -19,6 +20,7 @@ mod events;
 mod fits;
 mod folder;
 mod judging;
+mod kept_ends;
 mod machine;
 mod on_disk;
 mod part_failure;
@@ -38,6 +40,7 @@ pub use events::{Answered, Job, LibraryEffect, LibraryEvent, Surroundings, Trans
 pub use fits::Fits;
 pub use folder::{Brought, FolderSeen, MoveProgress, NotBrought};
 pub use judging::Checked;
+pub use kept_ends::KeptEnds;
 pub use machine::ModelLibrary;
 pub use on_disk::DownloadsLook;
 pub use part_failure::PartFailure;

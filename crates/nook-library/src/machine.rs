@@ -1,6 +1,7 @@
 //! The models of this device as a state machine.
 
 mod endings;
+mod ends;
 mod fetching;
 mod folder;
 mod folder_looks;
@@ -18,7 +19,7 @@ use nook_api::views::TroubleView;
 use nook_api::{Answer, ModelCommand, NodeError};
 use nook_resources::catalogue::Entry;
 use nook_resources::traffic::Traffic;
-use nook_store::{Home, Library};
+use nook_store::{Extent, Home, Library};
 use tokio_util::sync::CancellationToken;
 
 use crate::copies::Copies;
@@ -26,6 +27,7 @@ use crate::downloads::Downloads;
 use crate::error::OpenError;
 use crate::events::{Answered, Job, LibraryEffect, LibraryEvent, Surroundings};
 use crate::folder::Moving;
+use crate::kept_ends::KeptEnds;
 use crate::parts::Parts;
 use crate::reading;
 
@@ -44,6 +46,8 @@ pub struct ModelLibrary {
     copies: Copies,
     /// Models of which only some layers are here, and layers on their way.
     parts: Parts,
+    /// Layers of each model that stay on this device.
+    kept_ends: KeptEnds,
     /// Where the models lie, beside what the list knows.
     moving: Moving,
     /// Ends what is under way with the node.
@@ -68,13 +72,18 @@ impl ModelLibrary {
         let is_away = !library.is_there();
         let found = reading::read(library.models(), is_away);
         let downloads = Downloads::open(home, library.downloads_folder())?;
-        let parts = Parts::open(library.partial_folder(), is_away);
+        let mut parts = Parts::open(library.partial_folder(), is_away);
+        let listed = library.models().iter().filter(|model| model.extent == Extent::Ends);
+        listed.for_each(|model| parts.keep(model.digest));
+        let ends = downloads.list.entries().iter().filter_map(ends::ends_of);
+        ends.for_each(|model| parts.keep(model));
         Ok(Self {
             library,
             entries: found.entries,
             downloads,
             copies: Copies::new(traffic),
             parts,
+            kept_ends: KeptEnds { prefix: 1, suffix: 1 },
             moving: Moving::begun(is_away, found.missing),
             lifetime,
             effects: vec![LibraryEffect::Note(MODELS, found.broken)],
@@ -86,6 +95,7 @@ impl ModelLibrary {
         match event {
             LibraryEvent::Started => {
                 self.note_folder();
+                self.look_at_ends(around);
                 self.start_downloads();
             }
             LibraryEvent::Tick => self.on_tick(around),
@@ -111,6 +121,7 @@ impl ModelLibrary {
             LibraryEvent::ForgetPart(model) => self.forget_part(model),
             LibraryEvent::PartsNeeded(needed) => self.parts_needed(needed, around),
             LibraryEvent::PartsCap(bytes) => self.cap_parts(bytes),
+            LibraryEvent::EndsKept(kept) => self.keep_ends(kept, around),
             LibraryEvent::PartEnded(end) => self.on_part_end(*end, around),
             LibraryEvent::PartDeleted { model, partial } => {
                 self.on_part_deleted(model, partial.map(|partial| *partial));
@@ -129,6 +140,7 @@ impl ModelLibrary {
         }
         self.moving.look();
         self.look_at_folder();
+        self.look_at_ends(around);
     }
 
     fn asked(&mut self, command: ModelCommand, around: &Surroundings<'_>) {
@@ -146,8 +158,8 @@ impl ModelLibrary {
                 let begun = self.pull(&source, name.as_deref(), around);
                 self.answer(Answered::Download(answer, begun));
             }
-            Of::CopyModel { model, from, answer } => {
-                let begun = self.copy_model(&model, from, around);
+            Of::CopyModel { model, from, extent, answer } => {
+                let begun = self.copy_model(&model, from, extent, around);
                 self.answer(Answered::Download(answer, begun));
             }
             Of::ChangeDownload { key, ask, answer } => {

@@ -3,9 +3,10 @@
 //! In the folder of the models, `partial/DIGEST.gguf` is laid out like the whole file, its record
 //! `DIGEST.gguf.present` says which tensors are here, and `DIGEST.manifest` proves each of them.
 //! The steps in which file and record come and go are those of [`nook_model::presence`]. A partial
-//! model is in no list of models: it is never given, never the default and never on the port.
+//! model is never given to other devices. It is in no list of models, unless the owner wanted its
+//! ends alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use nook_fetch::{
     SparseFile,
 };
 use nook_model::{Manifest, ModelFile, Presence, PresenceError, TensorCheck};
+
+use nook_store::partial_file_name;
 
 use crate::part_failure::PartFailure;
 
@@ -89,6 +92,8 @@ struct BudgetState {
     most: u64,
     /// What each one takes, or may come to take.
     held: BTreeMap<ModelDigest, u64>,
+    /// Those that count not: the owner asked for them.
+    exempt: BTreeSet<ModelDigest>,
 }
 
 impl PartialPlace {
@@ -98,7 +103,7 @@ impl PartialPlace {
 
     /// The model file.
     pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join(format!("{}.gguf", self.model))
+        self.folder.path().join(partial_file_name(self.model))
     }
 
     fn manifest_path(&self) -> PathBuf {
@@ -269,7 +274,7 @@ impl RangeCheck for PartCheck {
 impl PartsBudget {
     /// Nothing is taken yet.
     pub(crate) fn new(most: u64) -> Self {
-        let state = BudgetState { most, held: BTreeMap::new() };
+        let state = BudgetState { most, held: BTreeMap::new(), exempt: BTreeSet::new() };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -283,6 +288,16 @@ impl PartsBudget {
         self.state().held.insert(model, bytes);
     }
 
+    /// What `model` takes does not count: the owner asked for it.
+    pub(crate) fn exempt(&self, model: ModelDigest) {
+        self.state().exempt.insert(model);
+    }
+
+    /// It counts again.
+    pub(crate) fn count(&self, model: ModelDigest) {
+        self.state().exempt.remove(&model);
+    }
+
     /// `model` takes nothing any more.
     pub(crate) fn forget(&self, model: ModelDigest) {
         self.state().held.remove(&model);
@@ -291,9 +306,9 @@ impl PartsBudget {
     /// Lets `model` come to take so many bytes in all, or says how many it may take.
     pub(crate) fn reserve(&self, model: ModelDigest, bytes: u64) -> Result<(), u64> {
         let mut state = self.state();
-        let others = state.held.iter().filter(|(of, _)| **of != model).map(|(_, bytes)| *bytes);
+        let others = state.counted().filter(|(of, _)| **of != model).map(|(_, bytes)| *bytes);
         let most = state.most.saturating_sub(others.fold(0, u64::saturating_add));
-        if bytes > most {
+        if bytes > most && !state.exempt.contains(&model) {
             return Err(most);
         }
         state.held.insert(model, bytes);
@@ -303,13 +318,19 @@ impl PartsBudget {
     /// Bytes that are left beside the models that `is_needed` names.
     pub(crate) fn room(&self, is_needed: impl Fn(&ModelDigest) -> bool) -> u64 {
         let state = self.state();
-        let needed = state.held.iter().filter(|(model, _)| is_needed(model));
+        let needed = state.counted().filter(|(model, _)| is_needed(model));
         let needed = needed.fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
         state.most.saturating_sub(needed)
     }
 
     fn state(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BudgetState {
+    fn counted(&self) -> impl Iterator<Item = (&ModelDigest, &u64)> {
+        self.held.iter().filter(|(model, _)| !self.exempt.contains(model))
     }
 }
 

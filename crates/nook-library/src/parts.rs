@@ -76,6 +76,10 @@ pub(crate) struct Parts {
     pub(crate) under_way: BTreeMap<ModelDigest, UnderWay>,
     /// Models that are of use now; they stay, whatever the cap.
     pub(crate) needed: BTreeSet<ModelDigest>,
+    /// Models of which the owner wants the ends; they stay, and count towards no cap.
+    own: BTreeSet<ModelDigest>,
+    /// Models that go as soon as they are not of use any more.
+    pub(crate) leaving: BTreeSet<ModelDigest>,
     pub(crate) budget: PartsBudget,
     pub(crate) seats: Seats,
 }
@@ -120,6 +124,8 @@ impl Parts {
             waiting: Vec::new(),
             under_way: BTreeMap::new(),
             needed: BTreeSet::new(),
+            own: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             budget: PartsBudget::new(PARTS_BYTES_MAX),
             seats: Seats::new(PARTS_RUNNING_MAX),
         };
@@ -153,6 +159,19 @@ impl Parts {
         self.budget.forget(model);
         self.entries.retain(|known| known.entry.digest() != model);
         self.known.remove(&model).is_some()
+    }
+
+    /// The owner wants the ends of `model`.
+    pub(crate) fn keep(&mut self, model: ModelDigest) {
+        self.own.insert(model);
+        self.leaving.remove(&model);
+        self.budget.exempt(model);
+    }
+
+    /// The owner does not want them any more.
+    pub(crate) fn let_go(&mut self, model: ModelDigest) {
+        self.own.remove(&model);
+        self.budget.count(model);
     }
 
     /// What is here, with the layers as of the last end of a job or look at the folder.
@@ -194,6 +213,7 @@ impl Parts {
             let model = partial.model;
             model != but
                 && !self.needed.contains(&model)
+                && !self.own.contains(&model)
                 && !self.under_way.contains_key(&model)
                 && self.waiting.iter().all(|waiting| waiting.model != model)
         };
@@ -216,6 +236,7 @@ fn entry_of(partial: &PartialModel) -> PartialEntry {
             built_in: false,
             added: 0,
             owned: true,
+            ends_only: false,
         },
         layers: partial.file.layers_present(),
     }

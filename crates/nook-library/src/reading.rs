@@ -9,7 +9,9 @@ use nook_base::{ErrorCode, ModelDigest};
 use nook_model::ModelFile;
 use nook_resources::catalogue::Entry;
 use nook_resources::open_models::{FilePlace, Listed, open_file};
-use nook_store::{FileState, ImportError, ModelEntry};
+use nook_store::{Extent, FileState, ImportError, ModelEntry};
+
+use crate::kept_ends::KeptEnds;
 
 /// What the library holds.
 #[derive(Debug)]
@@ -32,11 +34,13 @@ pub(crate) fn digest_of(path: &Path) -> Result<ModelDigest, String> {
 pub(crate) fn read(models: &[ModelEntry], is_away: bool) -> Found {
     let (mut entries, mut broken, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for model in models {
-        if model.state() == FileState::Missing {
+        if model.state() == FileState::Missing && model.extent == Extent::Whole {
             missing.push(model.name.clone());
         }
         match entry(model) {
             Ok(entry) => entries.push(entry),
+            // They are taken again by themselves.
+            Err(_) if model.extent == Extent::Ends => {}
             Err(error) => {
                 tracing::warn!(model = model.name, %error, "left out");
                 if is_away && model.owned && !model.built_in {
@@ -75,17 +79,29 @@ pub(crate) fn entry(model: &ModelEntry) -> Result<Entry, NodeError> {
         FileState::Missing => return Err(changed("is gone")),
         FileState::Changed => return Err(changed("has changed")),
     }
+    let file = open_file(&model.path)?;
+    if model.extent == Extent::Ends && !has_ends(&file) {
+        return Err(changed("lacks layers"));
+    }
     Ok(Entry {
         listed: Listed {
             name: model.name.clone(),
             digest: model.digest,
             path: FilePlace::new(model.path.clone()),
         },
-        file: open_file(&model.path)?,
+        file,
         built_in: model.built_in,
         added: model.imported,
         owned: model.owned,
+        ends_only: model.extent == Extent::Ends,
     })
+}
+
+/// Whether the least is in `file` that this device computes itself. One without a record of what
+/// is in it would pass for whole.
+fn has_ends(file: &ModelFile) -> bool {
+    let parts = KeptEnds { prefix: 0, suffix: 0 }.parts(file.shape().layers);
+    file.presence().is_some() && parts.iter().all(|part| file.has_part(part))
 }
 
 /// Why a file did not come into the library, where the window has words for it.

@@ -7,6 +7,8 @@ use nook_fetch::FetchError;
 use nook_api::sentence;
 use nook_api::views::{DownloadTrouble as Trouble, Problem, Wording};
 
+use crate::part_failure::PartFailure;
+
 /// What ended a download.
 pub(crate) fn of_end(error: &FetchError) -> Problem {
     problem(code(error), error.to_string(), trouble(error))
@@ -39,6 +41,22 @@ pub(crate) fn of_copy(device: Option<String>) -> Problem {
             .to_owned(),
     };
     problem(ErrorCode::BadModel, said, Trouble::WrongCopy { device })
+}
+
+/// Why parts of a model did not come.
+pub(crate) fn of_part(why: &PartFailure) -> Problem {
+    let trouble = match why.clone() {
+        PartFailure::DiskFull => Trouble::DiskFull,
+        PartFailure::Disk { file, reason } => {
+            Trouble::NotWritten { file: file.display().to_string(), reason: reason.into() }
+        }
+        PartFailure::NoHolder => Trouble::NobodyHasIt,
+        PartFailure::WrongBytes { device } => Trouble::WrongCopy { device: Some(device) },
+        PartFailure::Unusable { reason } => Trouble::NoModel { reason, deleted: false },
+        PartFailure::Lost => Trouble::Interrupted,
+        why => Trouble::Ended { reason: why.to_string().into() },
+    };
+    problem(why.code(), why.to_string(), trouble)
 }
 
 /// No device that has the model is here now.

@@ -187,6 +187,9 @@ pub enum Fault {
     /// Reading the whole file was stopped by the caller.
     #[error("was not read to its end, because the caller stopped it")]
     Stopped,
+    /// Another file of the same model was to be read on, and is not laid out like the first.
+    #[error("is not laid out like the file that was loaded before")]
+    OtherLayout,
     /// A part of the model that does not exist.
     #[error("has {layers} layers; layers {asked} were asked for")]
     NoSuchLayers {

@@ -187,6 +187,16 @@ impl ModelFile {
     }
 
     /// Whether both were opened together.
+    /// Whether both files have the same header, so that each tensor lies at the same place.
+    #[must_use]
+    pub fn is_laid_out_like(&self, other: &Self) -> bool {
+        let lengths = |file: &Self| (file.file_bytes(), file.header().data_start());
+        self.is_same(other)
+            || (lengths(self) == lengths(other)
+                && self.header().tensors() == other.header().tensors()
+                && self.shape() == other.shape())
+    }
+
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }

@@ -225,17 +225,27 @@ impl LoadedModel {
     /// Loads what is missing of `part`. After a failure everything that was held is still held, and
     /// what was loaded before the failure too.
     pub fn hold(&mut self, part: &ModelPart) -> Result<(), ModelError> {
+        let file = self.file.clone();
+        self.hold_from(&file, part)
+    }
+
+    /// The same from another file of the model, which has tensors that this one's lacks. Fails where
+    /// the two are not laid out alike.
+    pub fn hold_from(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), ModelError> {
         self.check_layers(part.layers)?;
+        if !file.is_laid_out_like(&self.file) {
+            return Err(file.error(Fault::OtherLayout));
+        }
         let loaded = match &mut self.executor {
             Executor::Cpu(Cpu { arithmetic, inventory, .. }) => {
-                let (file, compute, arithmetic) = (&self.file, &self.compute, *arithmetic);
-                inventory.load(file, part, &mut Loading::new(file, compute, arithmetic))
+                let mut loading = Loading::new(file, &self.compute, *arithmetic);
+                inventory.load(file, part, &mut loading)
             }
-            Executor::Gpu(gpu) => gpu.load(&self.file, part),
+            Executor::Gpu(gpu) => gpu.load(file, part),
             #[cfg(feature = "candle")]
-            Executor::Card(card) => card.load(&self.file, part),
+            Executor::Card(card) => card.load(file, part),
         };
-        loaded.map_err(|fault| self.file.error(fault))
+        loaded.map_err(|fault| file.error(fault))
     }
 
     /// Gives the memory of `layers` back. Sessions over them fail from their next step on.

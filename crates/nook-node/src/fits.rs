@@ -51,7 +51,8 @@ pub(crate) struct Basis {
     here: Option<u64>,
     lenders: Vec<Lender>,
     ends: (u32, u32),
-    models: Vec<ModelDigest>,
+    /// Those of this device, and whether all of each is here.
+    models: Vec<(ModelDigest, bool)>,
     /// What other devices give, with the length of its file and its layers.
     household: Vec<(ModelDigest, u64, u32)>,
 }
@@ -72,7 +73,9 @@ impl KnownFits {
         }
         let dtype = ActivationDtype::F16;
         let models = library.entries().iter();
-        let models = models.map(|it| (it.digest(), basis.fit(&costs(&it.file, dtype)))).collect();
+        let fit =
+            |it: &Entry| basis.fit_of_layers(&costs(&it.file, dtype), it.file.layers_present());
+        let models = models.map(|it| (it.digest(), fit(it))).collect();
         let entries = library.catalogue().entries().iter();
         let catalogue =
             entries.map(|it| (it.id.clone(), basis.fit(&costs_of(&it.costs)))).collect();
@@ -106,7 +109,7 @@ impl Basis {
             here: nook_resources::memory::memory_total(),
             lenders,
             ends: (inference.local_prefix_layers, inference.local_suffix_layers),
-            models: library.entries().iter().map(Entry::digest).collect(),
+            models: library.entries().iter().map(|it| (it.digest(), !it.ends_only)).collect(),
             household: library
                 .household_models()
                 .map(|it| (it.model, it.bytes, it.layers))
@@ -128,8 +131,13 @@ impl Basis {
     }
 
     fn fit(&self, model: &ModelCosts) -> FitView {
+        self.fit_of_layers(model, vec![LayerRange::all(model.layers)])
+    }
+
+    /// The same where this device has the weights of the layers `computes` alone.
+    fn fit_of_layers(&self, model: &ModelCosts, computes: Vec<LayerRange>) -> FitView {
         let Some(all) = self.here else { return unknown() };
-        let here = device(Place::Local, model, all / 4 * QUARTERS);
+        let here = Device { computes, ..device(Place::Local, model, all / 4 * QUARTERS) };
         let lender = |lender: &Lender| device(Place::Peer(lender.peer), model, lender.bytes);
         let others: Vec<Device> = self.lenders.iter().map(lender).collect();
         let (prefix, suffix) = self.ends;
@@ -243,6 +251,15 @@ mod tests {
         check(20, &basis(Some(8), &[(1, 9), (2, 9)]), "With PC 1+PC 2");
         // Who fits alone needs nobody, however large the others are.
         check(4, &basis(Some(16), &[(1, 64)]), "Here");
+    }
+
+    #[test]
+    fn a_model_of_which_only_the_ends_are_here_needs_others_however_small_it_is() {
+        let costs = Costs { layers: 8, hidden: 64, kv_width: 64, layer_bytes: GB, ends_bytes: GB };
+        let ends = || vec![LayerRange::with_len(0, 2), LayerRange::with_len(7, 1)];
+        let kind = |basis: &Basis| basis.fit_of_layers(&costs_of(&costs), ends()).kind;
+        assert_eq!(kind(&basis(Some(32), &[])), FitKind::Nowhere);
+        assert_eq!(kind(&basis(Some(32), &[(1, 32)])), FitKind::With);
     }
 
     #[test]

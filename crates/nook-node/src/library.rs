@@ -5,7 +5,7 @@ use nook_api::NodeError;
 use nook_base::{PeerId, clock};
 use nook_host::{Fetched, HostEvent};
 use nook_library::{
-    Answered, Giver, LibraryEffect, LibraryEvent, PartFailure, PartNotice, Surroundings,
+    Answered, Giver, KeptEnds, LibraryEffect, LibraryEvent, PartFailure, PartNotice, Surroundings,
 };
 use nook_requester::Event;
 use nook_resources::catalogue::Entry;
@@ -62,10 +62,14 @@ impl State {
         }
     }
 
-    /// Tells the library how much disk space the owner gives to layers that are fetched.
-    pub(crate) fn cap_fetched_layers(&mut self) {
-        let bytes = self.settings.settings().host.fetched_bytes();
+    /// Tells the library how much disk space the owner gives to layers that are fetched, and how
+    /// many layers of each model stay on this device.
+    pub(crate) fn set_up_library(&mut self) {
+        let settings = self.settings.settings();
+        let (bytes, inference) = (settings.host.fetched_bytes(), &settings.inference);
+        let (prefix, suffix) = (inference.local_prefix_layers, inference.local_suffix_layers);
         self.tell_library(LibraryEvent::PartsCap(bytes));
+        self.tell_library(LibraryEvent::EndsKept(KeptEnds { prefix, suffix }));
     }
 
     /// Answers a front end, which may wait no more.

@@ -183,7 +183,7 @@ impl State {
         tracing::info!("settings.toml changed");
         self.apply_name();
         self.tell_devices(DeviceEvent::SettingsChanged);
-        self.cap_fetched_layers();
+        self.set_up_library();
         self.tell_host(HostEvent::SettingsChanged { before: Box::new(before.clone()) });
         self.announce();
     }

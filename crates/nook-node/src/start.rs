@@ -378,7 +378,7 @@ fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighti
     state.ask(Event::Measured(measured));
     let sightings = start_finder(state);
     state.tell_devices(DeviceEvent::SettingsChanged);
-    state.cap_fetched_layers();
+    state.set_up_library();
     state.tell_host(HostEvent::SharingSet);
     state.host_runner.watch_for_sleep();
     state.look_at_fits();

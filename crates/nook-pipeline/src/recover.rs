@@ -175,13 +175,16 @@ impl Pipeline {
         }
     }
 
-    /// Whether this device may compute the layers of the stage at `index`, and has room for them
-    /// besides all that it computes already.
+    /// Whether this device may compute the layers of the stage at `index`, has their weights, and has
+    /// room for them besides all that it computes already.
     pub(crate) fn may_stand_in(&self, index: usize) -> bool {
+        let wanted = self.stages[index].layers();
+        let has_weights = self.settings.weights_here.iter().any(|here| here.contains(wanted));
         let here = self.stages.iter().filter(|stage| stage.place() == Place::Local);
         let layers = here.map(|stage| stage.layers().len()).fold(0, u32::saturating_add);
-        let then = layers.saturating_add(self.stages[index].layers().len());
+        let then = layers.saturating_add(wanted.len());
         self.settings.fall_back == FallBack::Allow
+            && has_weights
             && self.local_fault.is_none()
             && then <= self.layers_here_max
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nook_base::limits::CHUNK_BYTES;
-use nook_base::{ActivationDtype, PeerId, Sensitive};
+use nook_base::{ActivationDtype, LayerRange, PeerId, Sensitive};
 
 use crate::forecast::Forecast;
 use crate::norm_bounds::NormBounds;
@@ -60,6 +60,8 @@ pub struct PipelineSettings {
     pub fall_back: FallBack,
     /// Layers besides those of its route that this device has memory for: it stands in for no more.
     pub room_here: u32,
+    /// Layers whose weights this device has: it stands in for no others.
+    pub weights_here: Vec<LayerRange>,
     /// How long to wait for what.
     pub deadlines: Deadlines,
     /// What earlier walks over this model have shown about the size of its numbers.

@@ -40,7 +40,7 @@ use nook_resources::memory::memory_free_beside;
 pub const REPLY_TOKENS_EXPECTED: u32 = 200;
 
 /// Said before the reason where nobody makes a reply.
-const REFUSED: &str = "The reply was refused, because this computer has not the memory for it.";
+const REFUSED: &str = "The reply was refused, because this computer cannot make it alone.";
 
 /// Positions over which the bytes of one position's cache are averaged: whole blocks of the cache.
 const CACHE_POSITIONS: u32 = 1024;
@@ -105,7 +105,8 @@ pub(crate) struct Choice {
 }
 
 impl Question {
-    /// Decides. Pure but for reading the book, which the caller holds still.
+    /// Decides. Pure but for reading the book, which the caller holds still, and the record of what
+    /// is in the file.
     pub(crate) fn choose(&self, told: &Encoded, book: &AdvertBook, now: Instant) -> Choice {
         if self.reach == Reach::ThisDevice || self.whole == OffloadPolicy::Refused {
             return self.choose_route(told, book, now);
@@ -150,6 +151,9 @@ impl Question {
         };
         if self.reach == Reach::ThisDevice {
             return alone("This reply was to stay on this computer.", None);
+        }
+        if !self.has_ends() {
+            return alone("Layers that stay on this computer are still on their way.", None);
         }
         if let Some(why) = self.undivided() {
             let (planned, _) = self.plan(told, book, now, OffloadPolicy::Refused);
@@ -300,6 +304,11 @@ impl Question {
         costs(&self.file, self.usual_dtype())
     }
 
+    /// Layers whose weights are in the file of this device.
+    pub(crate) fn layers_here(&self) -> Vec<LayerRange> {
+        self.file.layers_present()
+    }
+
     fn here(&self, told: &Encoded) -> Device {
         let known = self.facts.speeds.get(&Place::Local).cloned().unwrap_or_default();
         let ends = match (told.held.is_empty(), known.head_held) {
@@ -310,7 +319,7 @@ impl Question {
             place: Place::Local,
             standing: Standing::Ready,
             owner: Owner::Me,
-            computes: vec![LayerRange::all(self.file.shape().layers)],
+            computes: self.layers_here(),
             held: told.held.clone(),
             ends,
             cached: told.warm_at(Place::Local),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use nook_base::tasks::Tasks;
-use nook_base::{ActivationDtype, ErrorCode, Sensitive, clock};
+use nook_base::{ActivationDtype, ErrorCode, LayerRange, Sensitive, clock};
 use nook_link::Links;
 use nook_plan::{OffloadPolicy, Place, Route};
 use nook_store::ActivationChoice;
@@ -53,6 +53,7 @@ struct Way {
     route: Route,
     /// Layers besides those of the route that this device could compute.
     room_here: u32,
+    weights_here: Vec<LayerRange>,
     /// Whether that was chosen knowing what earlier replies left where.
     is_planned: bool,
     /// How activations travel there.
@@ -161,6 +162,7 @@ impl Runner {
             whole: way.whole,
             begun: None,
             room_here: way.room_here,
+            weights_here: way.weights_here,
             route: way.route,
             is_planned: way.is_planned,
             ready,
@@ -204,10 +206,10 @@ impl Runner {
             let memory_ceiling = question.memory_ceiling(&told);
             let told = Encoded { memory_free, memory_ceiling, ..told };
             let choice = question.choose(&told, &book, clock::now());
-            let room_here = question.room_here(&told, &choice.route);
-            (choice, told, room_here)
+            let spare = (question.room_here(&told, &choice.route), question.layers_here());
+            (choice, told, spare)
         });
-        let (choice, told, room_here) = choosing.await.ok()?;
+        let (choice, told, (room_here, weights_here)) = choosing.await.ok()?;
         sink.decided(&model.listed, &choice, &told).await;
         let name = |peer| sink.name(Place::Peer(peer));
         if let Some(refusal) = choice.refusal(&model.listed.name, reach, name) {
@@ -225,7 +227,8 @@ impl Runner {
             let own = self.book.borrow().own.get(&whole.peer).cloned()?;
             Some(Given { pass: own.pass, prediction: whole.prediction })
         });
-        Some(Way { route: choice.route, room_here, is_planned: choice.is_planned, dtype, whole })
+        let (route, is_planned) = (choice.route, choice.is_planned);
+        Some(Way { route, room_here, weights_here, is_planned, dtype, whole })
     }
 
     /// Works out vectors. Whoever stops waiting ends it.

@@ -20,6 +20,8 @@ pub struct Entry {
     pub added: u64,
     /// Whether the file is deleted with its entry.
     pub owned: bool,
+    /// Whether only the ends are meant to be here, for what this device itself computes.
+    pub ends_only: bool,
 }
 
 /// A model of which only some layers are here.
@@ -74,6 +76,17 @@ impl Entry {
         self.listed.digest
     }
 
+    /// Whether the file goes along when the library moves to another folder.
+    pub fn is_moved(&self) -> bool {
+        self.owned && !self.built_in && !self.ends_only
+    }
+
+    /// Bytes of the tensors that are in its file.
+    fn bytes_here(&self) -> u64 {
+        let presence = self.file.presence();
+        presence.map_or(self.file.file_bytes(), |presence| presence.bytes(self.file.header()))
+    }
+
     /// How many layers it has.
     pub fn layers(&self) -> u32 {
         self.file.shape().layers
@@ -93,6 +106,7 @@ impl Entry {
             built_in: self.built_in,
             added: self.added,
             owned: self.owned,
+            ends_bytes: self.ends_only.then(|| self.bytes_here()),
             fit,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use nook_base::{Activation, ActivationDtype, PeerId, Sensitive, clock};
+use nook_base::{Activation, ActivationDtype, LayerRange, PeerId, Sensitive, clock};
 use nook_pipeline::{
     Action, Deadlines, Event, FallBack, Pipeline, PipelineSettings, PrefixCacheEntry, SpotCheck,
 };
@@ -26,6 +26,7 @@ pub fn prefix_over(route: &Route, dtype: ActivationDtype, prompt: &[u32]) -> Pre
         failovers_max: 0,
         fall_back: FallBack::Allow,
         room_here: u32::MAX,
+        weights_here: vec![LayerRange::all(u32::MAX)],
         deadlines: Deadlines::usual(),
         norm_bounds: std::sync::Arc::default(),
         forecast: std::sync::Arc::default(),
@@ -79,7 +80,7 @@ pub fn pooled(peers: &[u8], prompt: &[u32]) -> PrefixCacheEntry {
     let topology = Topology::or_alone(layers, 1, 1).expect("there is a middle");
     let hops = (1..).zip(peers).map(|(layer, peer)| Hop {
         peer: PeerId([*peer; 32]),
-        layers: nook_base::LayerRange::with_len(layer, 1),
+        layers: LayerRange::with_len(layer, 1),
     });
     let hops: Vec<Hop> = hops.collect();
     let route = Route::boomerang(topology, &hops).expect("a legal route");

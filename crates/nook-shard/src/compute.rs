@@ -5,7 +5,7 @@
 //! ticks; loading and questions are done between two ticks, in the order they came.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
@@ -190,6 +190,25 @@ impl Drop for LeaveMark {
     }
 }
 
+/// The file that `part` is loaded from: the one that is `open`, unless it lacks something. All of the
+/// model may have come meanwhile, and lie at `path`, or what is open was lost and came again there.
+fn source(open: &ModelFile, path: Option<&Path>, part: &ModelPart) -> Result<ModelFile, Failure> {
+    match path.filter(|_| !open.has_part(part)) {
+        Some(path) => Ok(ModelFile::open(path)?),
+        None => Ok(open.clone()),
+    }
+}
+
+/// Why `layers` of the model `name` are not loaded.
+fn no_room(refusal: Refusal, layers: LayerRange, name: &str) -> Failure {
+    let Refusal::NoMemory { wanted, free } = refusal else { return refusal.into() };
+    let (wanted, free) = (wanted >> 20, free >> 20);
+    Failure::new(
+        ErrorCode::OutOfMemory,
+        format!("layers {layers} of {name} need {wanted} MB more, {free} MB are allowed and free"),
+    )
+}
+
 /// The compute thread's own state.
 struct ComputeState {
     account: Account,
@@ -276,10 +295,10 @@ impl ComputeState {
     ) -> Result<Held, Failure> {
         let started = clock::now();
         if self.model.is_none() {
-            let path = path.ok_or_else(|| {
+            let path = path.as_deref().ok_or_else(|| {
                 Failure::new(ErrorCode::NotFound, "no model was loaded into this worker yet")
             })?;
-            let file = ModelFile::open(&path)?;
+            let file = ModelFile::open(path)?;
             let options = LoadOptions { threads: crate::threads(), precision: Precision::Auto };
             let loaded = LoadedModel::new_on(file.clone(), crate::device()?, options)?;
             self.model = Some((digest, loaded, file));
@@ -288,29 +307,19 @@ impl ComputeState {
         if *held != digest {
             return Err(ErrorCode::WeightsMismatch.into());
         }
+        let from = source(file, path.as_deref(), &part)?;
         let ends_wanted = missing_ends_bytes(loaded, part);
         let wanted = missing_layers_bytes(loaded, part).saturating_add(ends_wanted);
         let new: Vec<u32> = part.layers.iter().filter(|at| !loaded.holds(&layer(*at))).collect();
-        self.account.lend_weights(caller, wanted).map_err(|refusal| match refusal {
-            Refusal::NoMemory { wanted, free } => Failure::new(
-                ErrorCode::OutOfMemory,
-                format!(
-                    "layers {} of {} need {} MB more, {} MB are allowed and free",
-                    part.layers,
-                    file.name(),
-                    wanted >> 20,
-                    free >> 20
-                ),
-            ),
-            other => other.into(),
-        })?;
+        let refused = |refusal| no_room(refusal, part.layers, file.name());
+        self.account.lend_weights(caller, wanted).map_err(refused)?;
         let new_ends = (part.embedding && !loaded.has_embedding(), part.head && !loaded.has_head());
-        let outcome = match loaded.hold(&part) {
+        let outcome = match loaded.hold_from(&from, &part) {
             // What is kept of earlier conversations is the first to go.
             Err(ModelError { fault, .. })
                 if fault.is_out_of_memory() && self.account.free_parked() =>
             {
-                loaded.hold(&part)
+                loaded.hold_from(&from, &part)
             }
             outcome => outcome,
         };

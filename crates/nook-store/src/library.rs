@@ -59,6 +59,19 @@ pub struct ModelEntry {
     pub built_in: bool,
     /// Whether the file is the library's own, to be deleted with the entry.
     pub owned: bool,
+    /// How much of the model is wanted here.
+    pub extent: Extent,
+}
+
+/// How much of a model its owner wants to have here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The whole file.
+    Whole,
+    /// What this device itself computes: embedding, first and last layers, head. The rest is for
+    /// other devices. The file lies in [`Library::partial_folder`], and whoever takes tensors into
+    /// it also deletes it.
+    Ends,
 }
 
 /// Whether a model's file is what it was, as far as a look at its length tells. Its content is
@@ -151,6 +164,8 @@ enum Place {
     Library(String),
     /// A whole path elsewhere.
     Elsewhere(#[serde(with = "nook_base::paths::lossless")] PathBuf),
+    /// The ends of the model alone, among the partial files.
+    Ends,
 }
 
 impl Library {
@@ -248,6 +263,12 @@ impl Library {
         self.folder().join(PARTIAL)
     }
 
+    /// Where such a file of `model` lies.
+    #[must_use]
+    pub fn partial_file(&self, model: ModelDigest) -> PathBuf {
+        self.partial_folder().join(partial_file_name(model))
+    }
+
     /// Where the manifests of models are kept that are given to other devices: with the home, for
     /// they are small, and made again where they are lost.
     #[must_use]
@@ -299,7 +320,7 @@ impl Library {
 
     /// The models whose files are moved with the folder.
     fn own_files(&self) -> impl Iterator<Item = &ModelEntry> {
-        self.models.iter().filter(|model| model.owned && !model.built_in)
+        self.models.iter().filter(|model| model.is_moved())
     }
 
     /// Takes a staged file into the list under `name`, or under a name made of its file's. A model
@@ -314,6 +335,8 @@ impl Library {
     ) -> Result<ModelEntry, ImportError> {
         let known = self.models.iter().position(|model| model.digest == staged.digest());
         let (name, imported) = match known.and_then(|at| self.models.get(at)) {
+            // All of it is here now, where only its ends were wanted.
+            Some(known) if known.extent == Extent::Ends => (known.name.clone(), known.imported),
             Some(known) => match self.standing(known) {
                 FileStanding::Whole => return Ok(known.clone()),
                 FileStanding::Away => {
@@ -330,7 +353,9 @@ impl Library {
         let (digest, bytes) = (staged.digest(), staged.bytes());
         let settled = staged.settle(self.folder(), &name)?;
         let (path, owned) = (settled.path().to_owned(), settled.is_owned());
-        let entry = ModelEntry { digest, name, path, bytes, imported, built_in: false, owned };
+        let extent = Extent::Whole;
+        let entry =
+            ModelEntry { digest, name, path, bytes, imported, built_in: false, owned, extent };
         let mut models = self.models.clone();
         match known.and_then(|at| models.get_mut(at)) {
             Some(lost) => *lost = entry.clone(),
@@ -340,6 +365,38 @@ impl Library {
             settled.undo();
             return Err(error.into());
         }
+        self.models = models;
+        Ok(entry)
+    }
+
+    /// Lists a model of which only the ends are here, in a file of `bytes` bytes. One that is listed
+    /// already stays as it is, and is returned.
+    pub fn list_ends(
+        &mut self,
+        digest: ModelDigest,
+        name: &str,
+        bytes: u64,
+        now: u64,
+    ) -> Result<ModelEntry, ImportError> {
+        if let Some(known) = self.get(digest) {
+            return Ok(known.clone());
+        }
+        if self.models.len() >= MODELS_MAX {
+            return Err(ImportError::Full);
+        }
+        let entry = ModelEntry {
+            digest,
+            name: names::check_new(&self.models, name)?,
+            path: self.partial_file(digest),
+            bytes,
+            imported: now,
+            built_in: false,
+            owned: true,
+            extent: Extent::Ends,
+        };
+        let mut models = self.models.clone();
+        models.push(entry.clone());
+        self.save(&models)?;
         self.models = models;
         Ok(entry)
     }
@@ -359,7 +416,7 @@ impl Library {
         Ok(())
     }
 
-    /// Takes a model off the list; its file goes with it where it is the library's own.
+    /// Takes a model off the list; its file goes with it where it is the library's own and whole.
     pub fn remove(&mut self, digest: ModelDigest) -> Result<(), LibraryError> {
         let entry = self.get(digest).ok_or(LibraryError::NoSuchModel)?.clone();
         if entry.built_in {
@@ -370,7 +427,7 @@ impl Library {
         // The list first: a file without an entry is litter, an entry without a file is a puzzle.
         self.save(&models)?;
         self.models = models;
-        if entry.owned {
+        if entry.owned && entry.extent == Extent::Whole {
             durable::remove(&entry.path)?;
         }
         Ok(())
@@ -384,9 +441,12 @@ impl Library {
             .map_err(|error| damaged(format!("model `{shown}`: {error}")))?;
         let digest: ModelDigest =
             entry.digest.parse().map_err(|error| damaged(format!("model `{shown}`: {error}")))?;
-        let (path, owned) = match entry.file {
-            Place::Library(file) if names::is_plain_file(&file) => (self.folder().join(file), true),
-            Place::Elsewhere(path) if path.is_absolute() => (path, false),
+        let (path, owned, extent) = match entry.file {
+            Place::Library(file) if names::is_plain_file(&file) => {
+                (self.folder().join(file), true, Extent::Whole)
+            }
+            Place::Elsewhere(path) if path.is_absolute() => (path, false, Extent::Whole),
+            Place::Ends => (self.partial_file(digest), true, Extent::Ends),
             _ => {
                 return Err(damaged(format!("model `{shown}` has a file that is no place")).into());
             }
@@ -403,6 +463,7 @@ impl Library {
             imported: entry.imported,
             built_in: false,
             owned,
+            extent,
         });
         Ok(())
     }
@@ -417,7 +478,20 @@ impl Library {
     }
 }
 
+/// What a file with only some tensors of `model` is called.
+#[must_use]
+pub fn partial_file_name(model: ModelDigest) -> String {
+    format!("{model}.gguf")
+}
+
 impl ModelEntry {
+    /// Whether the file goes along when the library moves to another folder. The built-in one stays
+    /// with the home, and ends are taken again.
+    #[must_use]
+    pub fn is_moved(&self) -> bool {
+        self.owned && !self.built_in && self.extent == Extent::Whole
+    }
+
     /// Whether the file is still there, by a look at it.
     #[must_use]
     pub fn state(&self) -> FileState {
@@ -440,10 +514,10 @@ impl From<&ModelEntry> for IndexEntry {
             digest: model.digest.to_string(),
             bytes: model.bytes,
             imported: model.imported,
-            file: if model.owned {
-                Place::Library(file.into_owned())
-            } else {
-                Place::Elsewhere(model.path.clone())
+            file: match (model.extent, model.owned) {
+                (Extent::Ends, _) => Place::Ends,
+                (Extent::Whole, true) => Place::Library(file.into_owned()),
+                (Extent::Whole, false) => Place::Elsewhere(model.path.clone()),
             },
         }
     }
@@ -485,6 +559,7 @@ fn place_ember(
         imported: note.imported,
         built_in: true,
         owned: true,
+        extent: Extent::Whole,
     };
     Ok((note, entry, is_news))
 }

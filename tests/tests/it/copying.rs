@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use nook_api::NodeCalls as _;
-use nook_api::views::{DownloadAsk, DownloadState, DownloadView, HouseholdView, Trust};
+use nook_api::views::{CopyExtent, DownloadAsk, DownloadState, DownloadView, HouseholdView, Trust};
 use nook_base::{ErrorCode, ModelDigest, PeerId, clock};
 use nook_link::LinkEvent;
 use nook_model::ModelFile;
@@ -91,7 +91,7 @@ impl Desk {
     }
 
     async fn copy_of(&self, model: ModelDigest) -> anyhow::Result<DownloadView> {
-        Ok(self.asking().client().copy_model(model.to_string(), None).await?)
+        Ok(self.asking().client().copy_model(model.to_string(), None, CopyExtent::Whole).await?)
     }
 
     /// Waits for the model, whole and with nothing left of its way; it says what it says there.

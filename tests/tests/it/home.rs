@@ -12,18 +12,18 @@ use nook_kernels::Format;
 use nook_model::synthetic::Recipe;
 use nook_testkit::{Household, NodePlan, Signal, Told, Wish, commands, files_below};
 
-const LAPTOP: &str = "Old laptop";
-const PC: &str = "Gaming PC";
+pub(crate) const LAPTOP: &str = "Old laptop";
+pub(crate) const PC: &str = "Gaming PC";
 const ATTIC: &str = "Attic";
 
-const MODEL: &str = "household";
+pub(crate) const MODEL: &str = "household";
 
 /// What the system lets a process of the laptop have: three layers of [`large_recipe`] and what a
 /// node takes besides.
 const LAPTOP_BYTES: u64 = 192 << 20;
 
 /// A model of 12 layers, of which each takes some milliseconds; 140 MB.
-fn recipe() -> Recipe {
+pub(crate) fn recipe() -> Recipe {
     Recipe {
         layers: 12,
         hidden: 1024,
@@ -46,14 +46,14 @@ fn of<'a>(view: &'a HouseholdView, name: &str) -> Option<&'a DeviceView> {
 }
 
 /// Layers of the model that a device offers.
-fn lent(view: &HouseholdView, name: &str) -> u32 {
+pub(crate) fn lent(view: &HouseholdView, name: &str) -> u32 {
     let lends = of(view, name).into_iter().flat_map(|device| &device.lends);
     let of_it = lends.filter(|lend| lend.model == MODEL);
     of_it.map(|lend| lend.last_layer + 1 - lend.first_layer).sum()
 }
 
 /// The file of which only a part is below `home`; its length, and what it takes on the disk.
-fn partial_file(home: &Path) -> anyhow::Result<Option<(u64, u64)>> {
+pub(crate) fn partial_file(home: &Path) -> anyhow::Result<Option<(u64, u64)>> {
     let folder = home.join("models").join("partial");
     let files = if folder.is_dir() { files_below(&folder)? } else { Vec::new() };
     let file = files.into_iter().find(|(path, _)| path.extension().is_some_and(|it| it == "gguf"));
@@ -63,7 +63,7 @@ fn partial_file(home: &Path) -> anyhow::Result<Option<(u64, u64)>> {
 }
 
 /// What has come over the cable of a node.
-fn received(house: &Household, node: usize) -> anyhow::Result<u64> {
+pub(crate) fn received(house: &Household, node: usize) -> anyhow::Result<u64> {
     house.bridge().context("nodes in rooms of their own")?.received(node)
 }
 
@@ -86,7 +86,7 @@ async fn household(
     Ok((house, file))
 }
 
-async fn import(house: &Household, node: usize, file: &Path) -> anyhow::Result<()> {
+pub(crate) async fn import(house: &Household, node: usize, file: &Path) -> anyhow::Result<()> {
     let path = file.to_str().context("a path of plain letters")?;
     commands::run(house.node(node).home(), &["models", "import", path, "--name", MODEL]).await?;
     Ok(())
@@ -101,7 +101,7 @@ async fn allow_each_other_with(house: &Household, helper: usize) -> anyhow::Resu
 }
 
 /// The same of the only helper.
-async fn allow_each_other(house: &Household) -> anyhow::Result<()> {
+pub(crate) async fn allow_each_other(house: &Household) -> anyhow::Result<()> {
     allow_each_other_with(house, 1).await
 }
 

@@ -16,6 +16,8 @@ mod conversations;
 mod copying;
 mod downloading;
 mod dropping;
+#[cfg(target_os = "linux")]
+mod ends;
 mod faults;
 mod fidelity;
 mod formats;
@@ -25,7 +27,6 @@ mod garbage;
 mod golden;
 mod handover;
 mod helping;
-#[cfg(target_os = "linux")]
 mod home;
 mod keeping;
 mod lending_cap;

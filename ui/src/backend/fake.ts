@@ -6,6 +6,7 @@
  * “refuse” does not start at all, “think” thinks first, “queue” waits for its turn.
  */
 import type { ConversationView } from '../generated/ConversationView';
+import type { CopyExtent } from '../generated/CopyExtent';
 import type { DownloadAsk } from '../generated/DownloadAsk';
 import type { DownloadView } from '../generated/DownloadView';
 import type { FoundView } from '../generated/FoundView';
@@ -338,7 +339,7 @@ export class FakeBackend extends NodeCalls implements Shell {
     if (!path.endsWith('.gguf')) return refuse('bad_model', `${path} is not a GGUF file.`);
     const name = (path.split(/[\\/]/).at(-1) ?? path).replace(/\.gguf$/, '');
     const model: ModelView = { name, title: name, digest: 'aa00', architecture: 'llama', quantisation: 'Q4_K_M', layers: 32,
-      context_length: 4096, file_bytes: 4e9, built_in: false, added: now(), owned: false, fit: HERE };
+      context_length: 4096, file_bytes: 4e9, built_in: false, added: now(), owned: false, ends_bytes: null, fit: HERE };
     this.change((house) => { house.models = [...house.models, model]; });
     return model;
   }
@@ -354,9 +355,9 @@ export class FakeBackend extends NodeCalls implements Shell {
       ?? refuse('bad_request', `“${source}” names no file that can be downloaded. Write hf:owner/repository/file.gguf or an https address.`);
   }
 
-  override async copyModel(model: string): Promise<DownloadView> {
+  override async copyModel(model: string, _from: string | null, extent: CopyExtent): Promise<DownloadView> {
     await this.#pace.pause(1);
-    return this.#downloads.copy(this.house, model)
+    return this.#downloads.copy(this.house, model, extent)
       ?? refuse('not_found', 'No device that may give models to this one has that now.');
   }
 

@@ -30,6 +30,19 @@ fit: FitView,
  */
 room: boolean, 
 /**
+ * About how many bytes its ends are: what this device computes itself while others compute
+ * the layers between.
+ */
+ends_bytes: number, 
+/**
+ * Whether the disk has room for these.
+ */
+ends_room: boolean, 
+/**
+ * Whether these are here already.
+ */
+ends_here: boolean, 
+/**
  * The key of its copy, while there is one.
  */
 copy: string | null, };

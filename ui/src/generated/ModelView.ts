@@ -50,6 +50,11 @@ added: number,
  */
 owned: boolean, 
 /**
+ * Bytes that are here, where only its ends are: what this device computes itself while others
+ * compute the layers between. Absent where all of it is here.
+ */
+ends_bytes: number | null, 
+/**
  * Whether this household has the memory for it.
  */
 fit: FitView, };

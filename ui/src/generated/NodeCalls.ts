@@ -79,8 +79,8 @@ export abstract class NodeCalls {
   }
 
   /** Begins to copy a model that another device of the house has, or goes on with that. It is a download like any other from then on. */
-  copyModel(model: Ask<'copy_model'>['model'], from: Ask<'copy_model'>['from']): Promise<Answer<'copy_model'>> {
-    return this.call<'copy_model'>({ action: 'copy_model', model, from });
+  copyModel(model: Ask<'copy_model'>['model'], from: Ask<'copy_model'>['from'], extent: Ask<'copy_model'>['extent']): Promise<Answer<'copy_model'>> {
+    return this.call<'copy_model'>({ action: 'copy_model', model, from, extent });
   }
 
   /** Pauses, resumes, cancels or deletes a download. */

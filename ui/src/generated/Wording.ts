@@ -48,6 +48,18 @@ others: Array<NoHelp>,
 /**
  * Whether other devices were not to be asked.
  */
+only_here: boolean, } | { "kind": "only_ends", 
+/**
+ * The model's name.
+ */
+model: string, 
+/**
+ * Paired devices, and why each does not help.
+ */
+others: Array<NoHelp>, 
+/**
+ * Whether other devices were not to be asked.
+ */
 only_here: boolean, } | { "kind": "device_gone", 
 /**
  * Its name.
@@ -113,6 +125,10 @@ reason: string, } | { "kind": "name_taken",
  * The name.
  */
 name: string, } | { "kind": "model_unusable", 
+/**
+ * The model's name.
+ */
+model: string, } | { "kind": "ends_on_their_way", 
 /**
  * The model's name.
  */

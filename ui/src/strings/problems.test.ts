@@ -70,6 +70,9 @@ it('says what is missing for a model that does not fit here, device by device', 
   const said = () => cutText('shard_unavailable', 'In English.', wording);
   expect(said()).toBe('Qwen3 14B needs 9.6 GB of memory for this reply, and this computer has 5.5 GB for it. '
     + 'It cannot be divided now: Dad’s PC is not connected: start it; Tablet does not lend enough for the rest.');
+  const ends = { kind: 'only_ends' as const, model: 'Qwen3 14B', only_here: false, others: wording.others };
+  expect(cutText('shard_unavailable', 'In English.', ends)).toMatch(/^Only this computer’s part of Qwen3 14B .* start it; Tablet/);
+  expect(cutText('bad_model', '', { kind: 'ends_on_their_way', model: 'Qwen3 14B' })).toContain('still on its way');
   expect(cutText('out_of_memory', '', { ...wording, only_here: true })).toContain('Let other devices help');
   expect(cutText('shard_unavailable', '', { ...wording, others: [] })).toContain('Pair another computer');
   await useLanguage('de', root);

@@ -55,7 +55,9 @@ function worded(wording: Wording, code: string): string | null {
     case 'code': return byCode(code);
     case 'prompt_too_long': return says.promptTooLong(figure(wording.tokens), wording.model, figure(wording.window));
     case 'all_busy': return says.allBusy(figure(wording.running), figure(wording.waiting));
-    case 'no_room': return noRoom(wording);
+    case 'no_room': return cannotAlone(t.house.noRoom.needs(wording.model, bytes(wording.needs_bytes), bytes(wording.free_bytes)), wording);
+    case 'only_ends': return cannotAlone(t.house.noRoom.onlyEnds(wording.model), wording);
+    case 'ends_on_their_way': return t.house.noRoom.endsOnTheirWay(wording.model);
     case 'device_gone': return t.house.noRoom.deviceGone(wording.device);
     case 'leaving': return says.leaving;
     case 'stopped': return says.stopped;
@@ -101,11 +103,12 @@ function worded(wording: Wording, code: string): string | null {
   }
 }
 
-function noRoom({ model, needs_bytes: needs, free_bytes: free, others, only_here: onlyHere }: Extract<Wording, { kind: 'no_room' }>): string {
+/** What this computer lacks, and what to do about it, device by device. */
+function cannotAlone(lack: string, { others, only_here: onlyHere }: Extract<Wording, { kind: 'no_room' | 'only_ends' }>): string {
   const says = t.house.noRoom;
   const reasons = others.map(({ device, why }) => says.why[why](device)).join('; ');
   const then = onlyHere ? says.onlyHere : reasons === '' ? says.nobody : says.divided(reasons);
-  return `${says.needs(model, bytes(needs), bytes(free))} ${then}`;
+  return `${lack} ${then}`;
 }
 
 function byCode(code: string): string | null {

@@ -105,6 +105,8 @@ const LEFT_OUT: OneOfEach<WhyLeftOut> = {
 
 const WORDINGS: OneOfEach<Wording> = {
   no_room: { kind: 'no_room', model: 'Qwen3 8B', needs_bytes: 5e9, free_bytes: 2e9, others: [{ device: 'Desk', why: 'absent' }], only_here: false },
+  only_ends: { kind: 'only_ends', model: 'Qwen3 8B', others: [{ device: 'Desk', why: 'absent' }], only_here: false },
+  ends_on_their_way: { kind: 'ends_on_their_way', model: 'Qwen3 8B' },
   device_gone: { kind: 'device_gone', device: 'Desk' },
   code: { kind: 'code' },
   prompt_too_long: { kind: 'prompt_too_long', tokens: 900, model: 'ember', window: 512 },

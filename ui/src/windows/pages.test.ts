@@ -202,7 +202,26 @@ describe('models', () => {
     backend.piecesCome('qwen3-8b-copy', 10);
     await vi.waitFor(() => { expect(screen.getAllByTestId('in-house-row')).toHaveLength(1); });
     expect(screen.queryByTestId('download')).toBeNull();
-    expect(asked.mock.calls).toEqual([['8b'.repeat(32), null]]);
+    expect(asked.mock.calls).toEqual([['8b'.repeat(32), null, 'whole']]);
+  });
+
+  it('gets only its own part of what is too large for it, and all of it later', async () => {
+    await go('models');
+    const row = () => screen.getAllByTestId('in-house-row')[1]?.textContent;
+    expect(row()).toContain('this computer gets about 503 MB of it. The rest of each reply is computed on Dad’s PC.');
+    expect(screen.queryByTestId('together-gemma-3-12b'), 'it fits here').toBeNull();
+    const asked = vi.spyOn(backend, 'copyModel');
+    await user.click(screen.getByTestId('together-qwen3-8b'));
+    expect(await screen.findByTestId('download')).toBeTruthy();
+    backend.piecesCome('qwen3-8b-ends', 10);
+    await vi.waitFor(() => { expect(screen.getAllByTestId('model-row')).toHaveLength(3); });
+    const model = screen.getAllByTestId('model-row')[2]?.textContent;
+    expect(model).toContain('503 MB of 5 GB');
+    expect(model).toContain('Only this computer’s part is here.');
+    expect(row()).toContain('This computer has its part of it.');
+    expect(screen.queryByTestId('together-qwen3-8b')).toBeNull();
+    await user.click(screen.getByRole('button', { name: 'Copy all of qwen3-8b to this computer' }));
+    expect(asked.mock.calls.map((call) => call[2])).toEqual(['ends', 'whole']);
   });
 
   it('offers a copy beside the download of what a device of the house has already', async () => {
@@ -213,7 +232,7 @@ describe('models', () => {
     await user.click(screen.getByRole('button', { name: 'Copy Qwen3 8B from Dad’s PC' }));
     expect(await screen.findByTestId('download')).toBeTruthy();
     // By the id of the catalogue: the publisher's digest counts.
-    expect(asked.mock.calls).toEqual([['qwen3-8b', null]]);
+    expect(asked.mock.calls).toEqual([['qwen3-8b', null, 'whole']]);
   });
 
   it('lets a download rest, go on, and be deleted after a question', async () => {

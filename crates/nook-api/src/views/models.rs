@@ -30,6 +30,9 @@ struct ModelView {
     pub added: u64,
     /// Whether its file is deleted with it; else it lies in a folder of the owner and stays.
     pub owned: bool,
+    /// Bytes that are here, where only its ends are: what this device computes itself while others
+    /// compute the layers between. Absent where all of it is here.
+    pub ends_bytes: Option<u64>,
     /// Whether this household has the memory for it.
     pub fit: FitView,
 }
@@ -141,8 +144,27 @@ struct InHouseView {
     pub fit: FitView,
     /// Whether the disk has room for it now.
     pub room: bool,
+    /// About how many bytes its ends are: what this device computes itself while others compute
+    /// the layers between.
+    pub ends_bytes: u64,
+    /// Whether the disk has room for these.
+    pub ends_room: bool,
+    /// Whether these are here already.
+    pub ends_here: bool,
     /// The key of its copy, while there is one.
     pub copy: Option<String>,
+}
+}
+
+view! {
+/// How much of a model is copied.
+#[derive(Copy, Eq)]
+enum CopyExtent {
+    /// The whole file.
+    Whole,
+    /// What this device computes itself: embedding, first and last layers, head. Others compute the
+    /// layers between.
+    Ends,
 }
 }
 

@@ -44,6 +44,15 @@ enum Wording {
         /// Whether other devices were not to be asked.
         only_here: bool,
     },
+    /// This device has only the ends of a model, and no other ones compute the rest.
+    OnlyEnds {
+        /// The model's name.
+        model: String,
+        /// Paired devices, and why each does not help.
+        others: Vec<NoHelp>,
+        /// Whether other devices were not to be asked.
+        only_here: bool,
+    },
     /// A device computed a part of the reply and is gone, and nobody else can.
     DeviceGone {
         /// Its name.
@@ -148,6 +157,11 @@ enum Wording {
     },
     /// The file of a model is missing or damaged.
     ModelUnusable {
+        /// The model's name.
+        model: String,
+    },
+    /// What this device computes itself of a model is still on its way.
+    EndsOnTheirWay {
         /// The model's name.
         model: String,
     },

@@ -56,8 +56,8 @@ impl<C> Host<C> {
     /// What is lent of each model.
     pub(super) fn lent_now(&self, context: &Surroundings<'_>) -> Vec<Lent> {
         let asked = |entry: &Entry| self.leases.asked(entry.digest(), None);
-        let whole = context.models.iter().map(|entry| (entry, LayerRange::all(entry.layers())));
-        let is_whole = |of: &Entry| context.models.iter().any(|it| it.digest() == of.digest());
+        let whole = context.whole().map(|entry| (entry, LayerRange::all(entry.layers())));
+        let is_whole = |of: &Entry| context.whole().any(|it| it.digest() == of.digest());
         let partial = context.partial.entries().iter().filter(|it| !is_whole(&it.entry));
         let partial =
             partial.filter_map(|it| Some((&it.entry, stretch(&it.layers, &asked(&it.entry))?)));
@@ -175,7 +175,7 @@ impl<C> Host<C> {
     /// The models of which all layers are lent now.
     fn whole_offers(&self, context: &Surroundings<'_>) -> OffloadOffers {
         let offer = |lent: &Lent| {
-            let entry = context.models.iter().find(|entry| entry.digest() == lent.model)?;
+            let entry = context.whole().find(|entry| entry.digest() == lent.model)?;
             if lent.layers != LayerRange::all(entry.layers()) {
                 return None;
             }
@@ -199,7 +199,7 @@ impl<C> Host<C> {
     /// What is given now: every model of the library but the one that each device brings along.
     fn relist_given(&mut self, context: &Surroundings<'_>) {
         let on = context.settings.network.give_models;
-        let entries = context.models.iter().filter(|entry| on && !entry.built_in);
+        let entries = context.whole().filter(|entry| on && !entry.built_in);
         let given = entries.take(HAVE_MODELS_MAX).map(|entry| Given {
             model: entry.digest(),
             name: entry.listed.name.clone(),

@@ -72,7 +72,7 @@ impl<C> Host<C> {
         wish: PlacementRequest,
         context: &Surroundings<'a>,
     ) -> Option<(&'a Entry, LayerRange)> {
-        if let Some(entry) = context.models.iter().find(|entry| entry.digest() == wish.model) {
+        if let Some(entry) = context.whole().find(|entry| entry.digest() == wish.model) {
             return Some((entry, LayerRange::all(entry.layers())));
         }
         let mut partial = context.partial.entries().iter();

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::ModelLibrary;
+use super::ends::ends_of;
 use super::fetching::refused;
 use crate::downloads::{Stage, UnderWay, copied};
 use crate::events::{Job, Surroundings};
@@ -117,21 +118,17 @@ impl ModelLibrary {
         around: &Surroundings<'_>,
     ) -> Result<(), NodeError> {
         let name = self.downloads.find(key).map(|entry| entry.name.clone());
-        // Another model may have taken the name meanwhile; then this one gets a number.
-        let free = name
-            .as_deref()
-            .filter(|name| self.library.name_for(Some(name), Path::new(name)).is_ok());
-        let made = match (free, &name) {
-            (Some(free), _) => Some(free.to_owned()),
-            (None, Some(taken)) => {
-                let file = format!("{taken}.gguf");
-                self.library.name_for(None, Path::new(&file)).ok()
-            }
-            (None, None) => None,
-        };
+        let made = name.and_then(|name| self.free_name(&name));
         self.take_in(staged, made.as_deref(), around).map(|model| {
             tracing::info!(?model, "joined the library");
         })
+    }
+
+    /// `wished`, or the same with a number where another model has taken it meanwhile.
+    pub(super) fn free_name(&self, wished: &str) -> Option<String> {
+        let wish = self.library.name_for(Some(wished), Path::new(wished));
+        let file = format!("{wished}.gguf");
+        wish.or_else(|_| self.library.name_for(None, Path::new(&file))).ok()
     }
 
     /// Rests with a reason until the owner resumes or deletes it.
@@ -148,8 +145,14 @@ impl ModelLibrary {
 
     /// Takes a download off the list at once and deletes its files as soon as nobody writes them.
     pub(super) fn delete_download(&mut self, key: &str) -> Result<(), NodeError> {
+        let ends = self.downloads.find(key).and_then(ends_of);
         self.downloads.list.remove(key).map_err(|error| refused(&error.to_string()))?;
         self.downloads.troubles.remove(key);
+        if let Some(model) = ends {
+            let deleted = self.delete_ends(key, model);
+            self.start_downloads();
+            return deleted;
+        }
         match self.downloads.under_way.get_mut(key) {
             Some(under_way) => {
                 under_way.stage = Stage::Deleting;
@@ -161,7 +164,7 @@ impl ModelLibrary {
         Ok(())
     }
 
-    fn forget_download(&mut self, key: &str) {
+    pub(super) fn forget_download(&mut self, key: &str) {
         self.downloads.troubles.remove(key);
         self.copies.first.remove(key);
         if let Err(error) = self.downloads.list.remove(key) {

@@ -10,6 +10,7 @@ use nook_store::{DownloadEntry, DownloadWish, ModelEntry};
 use tokio::sync::watch;
 
 use super::ModelLibrary;
+use super::ends::ends_of;
 use crate::downloads::{Stage, UnderWay, Work};
 use crate::events::{Job, Surroundings, Transfer};
 
@@ -56,7 +57,7 @@ impl ModelLibrary {
                 format!("No download is called `{shown}`; nook models lists them."),
             ));
         };
-        let key = entry.key.clone();
+        let (key, ends) = (entry.key.clone(), ends_of(&entry));
         let wish = match ask {
             DownloadAsk::Delete => {
                 self.check_in_reach()?;
@@ -74,6 +75,9 @@ impl ModelLibrary {
         {
             under_way.stage = Stage::Stopping;
             under_way.stop.cancel();
+            if let Some(model) = ends {
+                self.stop_part(model);
+            }
         }
         self.start_downloads();
         Ok(())
@@ -92,6 +96,11 @@ impl ModelLibrary {
         self.delete_orphans();
         self.downloads.lacks_seat = false;
         while let Some(entry) = self.downloads.next(|entry| self.can_begin(entry)) {
+            if let Ok(Work::TakeEnds(source)) = self.downloads.work(&entry) {
+                // It takes one of the seats for parts.
+                self.begin_ends(&entry.key, &source);
+                continue;
+            }
             let Some(seat) = self.downloads.seats.take() else {
                 self.downloads.lacks_seat = true;
                 return;
@@ -99,6 +108,7 @@ impl ModelLibrary {
             match self.downloads.work(&entry) {
                 Ok(Work::Fetch(order)) => self.begin_download(entry.key, order, seat),
                 Ok(Work::Copy(order)) => self.begin_copy(entry.key, order, seat),
+                Ok(Work::TakeEnds(source)) => self.begin_ends(&entry.key, &source),
                 Err(why) => {
                     self.downloads.troubles.insert(entry.key, refused(&why).into());
                 }

@@ -96,7 +96,7 @@ impl ModelLibrary {
         let (to, stop) = (job.to.clone(), job.stop.clone());
         let folder = to.clone().unwrap_or_else(|| self.library.usual_folder().to_owned());
         let mut wanted = Vec::new();
-        for entry in self.entries.iter().filter(|entry| entry.owned && !entry.built_in) {
+        for entry in self.entries.iter().filter(|entry| entry.is_moved()) {
             if let Some(file) = entry.listed.path.now().file_name() {
                 let there = folder.join(file);
                 entry.listed.path.expect(there.clone());
@@ -210,7 +210,7 @@ impl ModelLibrary {
 
     fn away_view(&self) -> TroubleView {
         let folder = self.library.folder().display().to_string();
-        let own = self.library.models().iter().filter(|model| model.owned && !model.built_in);
+        let own = self.library.models().iter().filter(|model| model.is_moved());
         let models = u32::try_from(own.count()).unwrap_or(u32::MAX);
         let words = format!(
             "The models are looked for in {folder}, which is not there ({models} of them). Plug in \

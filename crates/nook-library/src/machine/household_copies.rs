@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nook_api::NodeError;
-use nook_api::views::{DownloadTrouble, DownloadView, Wording};
+use nook_api::views::{CopyExtent, DownloadTrouble, DownloadView, Wording};
 use nook_base::{ErrorCode, PeerId};
-use nook_fetch::{CopyOrder, HouseSource, Seat};
-use nook_store::{DownloadEntry, DownloadWish};
+use nook_fetch::{CopyOrder, HousePart, HouseSource, Seat};
+use nook_store::{DownloadEntry, DownloadWish, Extent, ModelEntry};
 use nook_wire::{Have, HaveModel};
 
 use super::ModelLibrary;
@@ -27,29 +27,46 @@ impl ModelLibrary {
         &mut self,
         wanted: &str,
         from: Option<String>,
+        extent: CopyExtent,
         around: &Surroundings<'_>,
     ) -> Result<DownloadView, NodeError> {
         let first = from.map(|device| (around.paired)(&device)).transpose()?;
         let meant = self.meant_in_house(wanted.trim(), first)?;
-        if let Some(here) = self.library.get(meant.model).filter(|here| !self.is_lost(here)) {
+        let is_here = |here: &&ModelEntry| match (here.extent, extent) {
+            // All of it may come where only its ends are.
+            (Extent::Ends, CopyExtent::Whole) => false,
+            (Extent::Ends, CopyExtent::Ends) => true,
+            (Extent::Whole, _) => !self.is_lost(here),
+        };
+        if let Some(here) = self.library.get(meant.model).filter(is_here) {
             return Err(refused(&format!("this model is here already, as {}", here.name)));
         }
         let entry = self.downloads.catalogue.get(wanted.trim()).map(|entry| entry.id.clone());
-        let known = self.downloads.copy_of(meant.model).cloned();
+        let part = match extent {
+            CopyExtent::Whole => HousePart::Whole,
+            CopyExtent::Ends => HousePart::Ends,
+        };
+        let known = self.downloads.copy_of(meant.model, part).cloned();
         // A part that is here already keeps its key, which hangs on the name that it was first
         // heard under.
         let before = known.as_ref().and_then(|known| known.source.parse::<HouseSource>().ok());
         let said = before.as_ref().map_or(meant.name.as_str(), HouseSource::name);
         let source = HouseSource::new(meant.model, said);
-        let source = match &entry {
-            Some(id) => source.meant_as(id),
-            None => source,
+        let source = match (&entry, part) {
+            (_, HousePart::Ends) => source.ends(),
+            (Some(id), HousePart::Whole) => source.meant_as(id),
+            (None, HousePart::Whole) => source,
         };
         let key = source.key().as_str().to_owned();
         let listed = DownloadEntry {
             key: key.clone(),
             source: source.to_string(),
-            name: known.map_or_else(|| self.name_of_copy(&source), |known| known.name),
+            name: match (known, self.library.get(meant.model)) {
+                (Some(known), _) => known.name,
+                // Its ends are here under this name, or were.
+                (None, Some(listed)) => listed.name.clone(),
+                (None, None) => self.name_of_copy(&source),
+            },
             wish: DownloadWish::Run,
             added: around.unix,
         };

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use nook_api::views::InHouseView;
 use nook_base::ModelDigest;
-use nook_fetch::{CatalogueEntry, DISK_RESERVE_BYTES};
+use nook_fetch::{CatalogueEntry, DISK_RESERVE_BYTES, HousePart};
+use nook_store::Extent;
 use nook_wire::HaveModel;
 
 use super::ModelLibrary;
@@ -23,7 +24,8 @@ impl ModelLibrary {
         let holders = self.copies.holders.borrow().clone();
         let mut models: BTreeMap<[u8; 32], HaveModel> = BTreeMap::new();
         for model in holders.values().flat_map(|holder| &holder.models) {
-            if self.library.get(model.model).is_none() {
+            let here = self.library.get(model.model);
+            if here.is_none_or(|here| here.extent == Extent::Ends) {
                 models.entry(model.model.0).or_insert_with(|| model.clone());
             }
         }
@@ -40,14 +42,21 @@ impl ModelLibrary {
     }
 
     fn household_view(&self, have: HaveModel, fits: &Fits) -> InHouseView {
-        let copy = self.downloads.copy_of(have.model);
         let free = self.downloads.disk_free();
+        let copy = self.downloads.copy_of(have.model, HousePart::Whole);
+        let copy = copy.or_else(|| self.downloads.copy_of(have.model, HousePart::Ends));
+        let ends_bytes = self.kept_ends.bytes_of(have.bytes, have.layers);
+        let has_room =
+            |bytes: u64| free.is_none_or(|free| free >= bytes.saturating_add(DISK_RESERVE_BYTES));
         InHouseView {
             digest: have.model.to_string(),
             devices: self.devices_with(have.model),
             fit: fits.in_household(have.model),
             // Where the system does not say, the copy does when it begins.
-            room: free.is_none_or(|free| free >= have.bytes.saturating_add(DISK_RESERVE_BYTES)),
+            room: has_room(have.bytes),
+            ends_bytes,
+            ends_room: has_room(ends_bytes),
+            ends_here: self.library.get(have.model).is_some(),
             copy: copy.map(|entry| entry.key.clone()),
             file_bytes: have.bytes,
             name: have.name,

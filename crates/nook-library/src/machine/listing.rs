@@ -4,7 +4,9 @@ use nook_api::views::Wording;
 use nook_api::{NodeError, sentence};
 use nook_base::{ErrorCode, ModelDigest};
 use nook_resources::catalogue::{self, Entry};
-use nook_store::{FileStanding, ImportError, LibraryError, ModelEntry, ResolveError, Staged};
+use nook_store::{
+    Extent, FileStanding, ImportError, LibraryError, ModelEntry, ResolveError, Staged,
+};
 
 use super::ModelLibrary;
 use crate::events::{Job, LibraryEffect, Surroundings};
@@ -17,7 +19,16 @@ impl ModelLibrary {
         let known = self.entries.iter().find(|entry| entry.digest() == found.digest);
         known.ok_or_else(|| {
             let away = self.away_error(ErrorCode::BadModel).filter(|_| found.owned);
-            away.unwrap_or_else(|| {
+            let coming = self.ends_download(found.digest).is_some().then(|| {
+                let words = format!(
+                    "What this computer needs of {} is still on its way; nook models says how \
+                     far it is.",
+                    found.name
+                );
+                let wording = Wording::EndsOnTheirWay { model: found.name.clone() };
+                NodeError::new(ErrorCode::BadModel, words).worded(wording)
+            });
+            away.or(coming).unwrap_or_else(|| {
                 let words =
                     format!("The file of {} is missing or damaged; import it again.", found.name);
                 NodeError::new(ErrorCode::BadModel, words)
@@ -77,6 +88,7 @@ impl ModelLibrary {
         }
         self.entries.retain(|known| known.digest() != entry.digest());
         self.entries.push(entry.clone());
+        self.forget_ends(entry.digest());
         if self.parts.known.contains_key(&entry.digest()) {
             // It reads from a file with holes, and all layers may be wanted from now on.
             self.run(Job::CloseWhenIdle(entry.digest()));
@@ -93,7 +105,7 @@ impl ModelLibrary {
     pub(super) fn remove_model(&mut self, name: &str) -> Result<(), NodeError> {
         self.check_no_move()?;
         // Also one whose file is gone: that is how it leaves the list.
-        let ModelEntry { digest, owned, built_in, .. } = *self.listed_model(name)?;
+        let ModelEntry { digest, owned, built_in, extent, .. } = *self.listed_model(name)?;
         if owned && !built_in {
             self.check_in_reach()?;
         }
@@ -104,6 +116,11 @@ impl ModelLibrary {
             };
             NodeError::new(code, sentence(&error.to_string()))
         })?;
+        if extent == Extent::Ends {
+            // Else they would be taken again.
+            self.forget_ends(digest);
+            self.drop_ends(digest);
+        }
         if !self.entries.iter().any(|entry| entry.digest() == digest) {
             // It was said that its file is gone, or damaged.
             self.read_models();

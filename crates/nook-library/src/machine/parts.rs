@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use nook_base::{ModelDigest, ModelPart, PeerId};
 use nook_fetch::Progress;
-use nook_resources::catalogue::{PartialEntry, PartialModels};
+use nook_resources::catalogue::{Entry, PartialEntry, PartialModels};
 use nook_wire::HaveModel;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -55,7 +55,8 @@ impl ModelLibrary {
         let PartWish { model, name, part, holders } = wish;
         tracing::info!(?model, ?name, layers = %part.layers, "layers are asked for");
         // The whole model may have come meanwhile.
-        if let Some(entry) = self.entries.iter().find(|entry| entry.digest() == model) {
+        let is_whole = |entry: &&Entry| entry.digest() == model && !entry.ends_only;
+        if let Some(entry) = self.entries.iter().find(is_whole) {
             let path = entry.listed.path.now();
             return self.tell_part(PartNotice::Present { model, path, part });
         }
@@ -79,7 +80,7 @@ impl ModelLibrary {
     }
 
     /// Lists the part as waiting; not where too many are.
-    fn wait_for_part(
+    pub(super) fn wait_for_part(
         &mut self,
         model: ModelDigest,
         part: ModelPart,
@@ -127,6 +128,7 @@ impl ModelLibrary {
             let (model, parts, first) = (*model, parts.clone(), first.clone());
             let stop = self.lifetime.child_token();
             let (tell, told) = watch::channel(Progress::default());
+            self.follow_ends(model, &told);
             let under_way = UnderWay { work: Work::Taking(waiting), stop: stop.clone(), told };
             self.parts.under_way.insert(model, under_way);
             let transfer = Transfer {
@@ -162,7 +164,10 @@ impl ModelLibrary {
         }
         let Some(UnderWay { work, .. }) = self.parts.under_way.remove(&model) else { return };
         match (work, failure) {
-            (Work::Taking(waiting), None) => self.parts_present(&waiting),
+            (Work::Taking(waiting), None) => {
+                self.parts_present(&waiting);
+                self.ends_came(model, around);
+            }
             (Work::Taking(waiting), Some(PartFailure::CapReached { needed, most })) => {
                 self.make_room(waiting, needed, most);
             }
@@ -170,6 +175,8 @@ impl ModelLibrary {
             (Work::Forgetting | Work::Deleting, _) => self.delete_part(model),
         }
         self.start_parts();
+        // One whose job was stopped for somebody else goes on.
+        self.start_downloads();
     }
 
     /// Deletes what nobody needs, and takes the layers again behind that; or says that it cannot
@@ -245,6 +252,7 @@ impl ModelLibrary {
                 known.used = around.unix;
             }
         }
+        self.drop_leaving();
         self.drop_parts_of_whole();
     }
 
@@ -282,7 +290,8 @@ impl ModelLibrary {
     /// Deletes partial models of which the whole file is here, unless somebody uses them.
     pub(super) fn drop_parts_of_whole(&mut self) {
         let is_whole = |model: &ModelDigest| {
-            let is_listed = self.entries.iter().any(|entry| entry.digest() == *model);
+            let is_listed =
+                self.entries.iter().any(|entry| entry.digest() == *model && !entry.ends_only);
             let is_used =
                 self.parts.needed.contains(model) || self.parts.under_way.contains_key(model);
             is_listed && !is_used && !self.moving.holds()
@@ -315,6 +324,7 @@ impl ModelLibrary {
         for part in waiting.parts {
             self.part_failed(waiting.model, part, why.clone());
         }
+        self.ends_failed(waiting.model, why);
     }
 
     fn part_failed(&mut self, model: ModelDigest, part: ModelPart, why: PartFailure) {

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use nook_api::views::{CatalogueView, DownloadState, DownloadView, FitKind, ModelView};
 use nook_base::ModelDigest;
-use nook_fetch::{Phase, Source};
+use nook_fetch::{HousePart, HouseSource, Phase, Source};
 use nook_resources::catalogue::Entry;
 use nook_store::{DownloadEntry, DownloadWish};
 
 use super::ModelLibrary;
 use super::household_shown::is_of;
 use crate::copies::Holder;
-use crate::downloads::{Downloads, Stage, UnderWay, copied};
+use crate::downloads::{Downloads, Stage, UnderWay};
 use crate::fits::Fits;
 use crate::troubles;
 
@@ -63,24 +63,31 @@ impl ModelLibrary {
     #[must_use]
     pub fn download_views(&self) -> Vec<DownloadView> {
         let downloads = &self.downloads;
-        let view = |entry: &DownloadEntry| match copied(entry) {
-            None => downloads.view(entry),
-            Some(model) => self.copy_view(model, downloads.view(entry)),
+        let view = |entry: &DownloadEntry| match entry.source.parse::<HouseSource>() {
+            Err(_) => downloads.view(entry),
+            Ok(source) => self.copy_view(&source, downloads.view(entry)),
         };
         downloads.list.entries().iter().map(view).collect()
     }
 
     /// A copy from the house: who has it, and what it waits for where nobody has.
-    fn copy_view(&self, model: ModelDigest, view: DownloadView) -> DownloadView {
+    fn copy_view(&self, source: &HouseSource, view: DownloadView) -> DownloadView {
+        let model = source.model();
         let holders = self.copies.holders.borrow();
         let having: Vec<&Holder> =
             holders.values().filter(|holder| holder.model(model).is_some()).collect();
         let origin: Vec<&str> = having.iter().map(|holder| holder.giver.name.as_str()).collect();
-        let length = having.first().and_then(|holder| holder.model(model)).map(|it| it.bytes);
+        let said = having.first().and_then(|holder| holder.model(model));
+        let length = said.map(|it| match source.part() {
+            HousePart::Whole => it.bytes,
+            HousePart::Ends => self.kept_ends.bytes_of(it.bytes, it.layers),
+        });
+        let here = self.parts.known.get(&model).filter(|_| source.part() == HousePart::Ends);
         let waits = view.state == DownloadState::Waiting && having.is_empty();
         DownloadView {
             origin: origin.join(", "),
             copied: true,
+            have_bytes: view.have_bytes.max(here.map_or(0, |known| known.bytes)),
             file_bytes: view.file_bytes.or(length),
             problem: view.problem.or_else(|| waits.then(troubles::of_nobody)),
             ..view

@@ -6,7 +6,7 @@ mod parts;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nook_api::views::{DownloadAsk, DownloadState, DownloadView, ModelView, MoveState};
+use nook_api::views::{CopyExtent, DownloadAsk, DownloadState, DownloadView, ModelView, MoveState};
 use nook_base::{ErrorCode, PeerId};
 use nook_fetch::{FetchError, HouseSource};
 use nook_store::{HomeChoice, Take};
@@ -335,13 +335,23 @@ fn what_no_device_gives_cannot_be_copied_and_a_device_that_is_no_giver_gives_not
     let said = scene.on(LibraryEvent::Have(PEER, Have { models: vec![model] }));
     assert_eq!(said, [""; 0]);
     let (answer, mut waiting) = oneshot::channel();
-    let ask = ModelCommand::CopyModel { model: "qwen".to_owned(), from: None, answer };
+    let ask = ModelCommand::CopyModel {
+        model: "qwen".to_owned(),
+        from: None,
+        extent: CopyExtent::Whole,
+        answer,
+    };
     let refused = scene.on(LibraryEvent::Asked(ask));
     assert_eq!(refused, ["show", "download refused: not_found"]);
     assert!(waiting.try_recv().unwrap().unwrap_err().sentence.contains("qwen"));
     let (answer, _waiting) = oneshot::channel();
     let from = Some("cellar".to_owned());
-    let ask = ModelCommand::CopyModel { model: "qwen".to_owned(), from, answer };
+    let ask = ModelCommand::CopyModel {
+        model: "qwen".to_owned(),
+        from,
+        extent: CopyExtent::Whole,
+        answer,
+    };
     assert_eq!(scene.on(LibraryEvent::Asked(ask)), ["show", "download refused: not_found"]);
 }
 

@@ -266,6 +266,26 @@ fn another_file_and_record_at_the_path_add_nothing_to_the_open_one() {
     assert!(matches!(absent, Fault::Absent { .. }), "{absent}");
 }
 
+#[test]
+fn what_is_absent_loads_from_another_file_of_the_model_and_from_no_other_model() {
+    let (folder, source) = tiny(true);
+    let taker = Taker::with(&source, folder.path().join("part.gguf"), &inner(0, 2));
+    let mut model = LoadedModel::new(taker.open(), OPTIONS).unwrap();
+    model.hold(&inner(0, 2)).unwrap();
+    let (_other_folder, other) = tiny(false);
+    let refused = model.hold_from(&other, &ModelPart::whole(4)).unwrap_err().fault;
+    assert_eq!(refused, Fault::OtherLayout);
+    assert_eq!(model.held(), [LayerRange::with_len(0, 2)]);
+
+    model.hold_from(&source, &ModelPart::whole(4)).unwrap();
+    let ids = prompt(7);
+    let logits = |model: &LoadedModel| {
+        values(session(model).step(model, Input::Tokens(&ids), LogitRows::All).unwrap())
+    };
+    let (whole, _) = stage(&source, ModelPart::whole(4), 128);
+    assert_eq!(bits(&logits(&model)), bits(&logits(&whole)));
+}
+
 /// The tensors for which other executors ask are refused where those of the CPU are.
 #[test]
 fn a_gpu_loads_nothing_that_is_absent() {

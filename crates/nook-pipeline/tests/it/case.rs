@@ -26,6 +26,8 @@ pub(crate) struct Case {
     pub(crate) fall_back: FallBack,
     /// Layers that this device could compute besides those of its route.
     pub(crate) room_here: u32,
+    /// This device has the weights of the two ends and of no other layer.
+    pub(crate) only_ends: bool,
     pub(crate) replay_log_bytes_max: usize,
     pub(crate) spot_check: SpotCheck,
     pub(crate) faults: Vec<(usize, Fault)>,
@@ -41,6 +43,16 @@ pub(crate) struct Case {
     pub(crate) step_here: Option<Duration>,
     pub(crate) forward: Hands,
     pub(crate) seed: u64,
+}
+
+impl Case {
+    pub(crate) fn weights_here(&self) -> Vec<LayerRange> {
+        if !self.only_ends {
+            return vec![LayerRange::all(self.layers)];
+        }
+        let end = LayerRange::with_len(self.layers - self.suffix, self.suffix);
+        vec![LayerRange::all(self.prefix), end]
+    }
 }
 
 /// To whom the devices hand their results.

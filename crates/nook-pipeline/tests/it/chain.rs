@@ -263,6 +263,7 @@ fn a_middle_that_is_cut_off_before_it_has_answered_leaves_no_end_with_two_feeder
         failovers_max: 1,
         fall_back: FallBack::Allow,
         room_here: u32::MAX,
+        only_ends: false,
         replay_log_bytes_max: 1676,
         spot_check: SpotCheck { share_ppm: 0, random: 16_007_306_993_629_890_378 },
         faults: vec![

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nook_base::{ActivationDtype, ErrorCode, Sensitive};
+use nook_base::{ActivationDtype, ErrorCode, LayerRange, Sensitive};
 use nook_pipeline::*;
 use nook_plan::{Place, Route};
 
@@ -19,6 +19,7 @@ fn pipeline() -> Pipeline {
         failovers_max: 2,
         fall_back: FallBack::Allow,
         room_here: u32::MAX,
+        weights_here: vec![LayerRange::all(2)],
         deadlines: Deadlines::usual(),
         forecast: std::sync::Arc::default(),
         norm_bounds: std::sync::Arc::default(),

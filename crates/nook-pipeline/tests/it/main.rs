@@ -140,6 +140,7 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
                 failovers_max: rules.0,
                 fall_back: if rules.1 { FallBack::Allow } else { FallBack::Refuse },
                 room_here: if seed % 7 == 0 { (seed >> 24) as u32 % model.0 } else { u32::MAX },
+                only_ends: seed % 11 == 0,
                 replay_log_bytes_max: rules.2,
                 spot_check: SpotCheck { share_ppm: rules.3, random: seed },
                 faults: faults.clone(),
@@ -155,6 +156,11 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
     )
 }
 
+/// This device may compute whatever it must.
+fn stands_in(case: Case) -> Case {
+    Case { fall_back: FallBack::Allow, room_here: u32::MAX, only_ends: false, ..case }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -167,6 +173,9 @@ proptest! {
             prop_assert_eq!(outcome.tokens.len(), reply.len());
         }
         prop_assert_eq!(outcome.measure.contradictions, 0);
+        if case.only_ends {
+            prop_assert_eq!(outcome.measure.fallbacks_to_local, 0);
+        }
         prop_assert!(outcome.measure.hedges <= HEDGES_MAX);
         prop_assert!(outcome.measure.hedges_won <= outcome.measure.hedges);
     }
@@ -175,7 +184,7 @@ proptest! {
     /// them may answer first or not, and no position is ever taken from both.
     #[test]
     fn whoever_answers_first_the_tokens_are_those_of_an_undisturbed_run(case in case(lateness())) {
-        let case = Case { fall_back: FallBack::Allow, room_here: u32::MAX, ..case };
+        let case = stands_in(case);
         let outcome = run(&case);
         prop_assert_eq!(outcome.end, End::Done);
         prop_assert_eq!(outcome.tokens, toy::reply(case.layers, &case.prompt, case.reply));
@@ -186,7 +195,7 @@ proptest! {
 
     #[test]
     fn where_this_device_may_stand_in_no_helper_can_stop_a_reply(case in case(helper_fault())) {
-        let case = Case { fall_back: FallBack::Allow, room_here: u32::MAX, ..case };
+        let case = stands_in(case);
         let outcome = run(&case);
         prop_assert_eq!(outcome.end, End::Done);
         prop_assert_eq!(outcome.tokens, toy::reply(case.layers, &case.prompt, case.reply));

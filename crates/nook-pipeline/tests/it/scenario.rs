@@ -38,6 +38,7 @@ pub(crate) fn house() -> Case {
         failovers_max: 2,
         fall_back: FallBack::Allow,
         room_here: u32::MAX,
+        only_ends: false,
         replay_log_bytes_max: 1 << 20,
         spot_check: SpotCheck::OFF,
         faults: Vec::new(),
@@ -271,6 +272,11 @@ fn a_reply_waits_for_the_only_device_that_can_go_on() {
 
     case.room_here = 6;
     assert_eq!(finishes(&case).measure.fallbacks_to_local, 1, "room for all that is missing");
+
+    // Room enough, and none of the weights.
+    case.only_ends = true;
+    assert_eq!(finishes(&case).measure.fallbacks_to_local, 0);
+    case.only_ends = false;
 
     let mut case = away(6);
     case.room_here = 0;

@@ -228,6 +228,7 @@ impl World {
             failovers_max: self.case.failovers_max,
             fall_back: self.case.fall_back,
             room_here: self.case.room_here,
+            weights_here: self.case.weights_here(),
             // A row is several pieces.
             deadlines: Deadlines { piece_bytes: 1, ..Deadlines::usual() },
             norm_bounds: std::sync::Arc::default(),

@@ -6,7 +6,7 @@
 
 use nook_api::NodeError;
 use nook_api::views::{NoHelp, WhyNoHelp, Wording};
-use nook_base::{ErrorCode, PeerId};
+use nook_base::{ErrorCode, LayerRange, ModelPart, PeerId};
 use nook_plan::{Impossible, LeftOut, Out, Place, Route, Situation, Why, predict};
 use nook_resources::memory::memory_ceiling_beside;
 
@@ -15,11 +15,18 @@ use nook_api::Reach;
 
 /// What this device lacks for making a reply alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lack {
-    /// Bytes that the reply needs.
-    pub(crate) needs: u64,
-    /// Bytes that this device could give it.
-    pub(crate) free: u64,
+pub(crate) enum Lack {
+    /// Memory, in bytes.
+    Room {
+        /// What the reply needs.
+        needs: u64,
+        /// What this device could give it.
+        free: u64,
+    },
+    /// Layers: only the ends of the model are here.
+    Layers,
+    /// Layers that it computes itself, whoever computes the rest: they are on their way.
+    Ends,
 }
 
 impl Question {
@@ -31,13 +38,27 @@ impl Question {
 
     /// What this device lacks for making the reply alone; absent where it can, or could.
     pub(super) fn lack(&self, told: &Encoded) -> Option<Lack> {
+        if !self.has_ends() {
+            return Some(Lack::Ends);
+        }
         let (model, request) = (self.costs(), self.request(told));
         let here = nook_plan::Device { memory_free: told.memory_ceiling, ..self.here(told) };
         let situation = Situation { model: &model, request: &request, here: &here, others: &[] };
         match predict(&situation, &Route::alone(model.layers).ok()?) {
-            Err(Impossible::NoRoom { needs, free, .. }) => Some(Lack { needs, free }),
+            Err(Impossible::NoRoom { needs, free, .. }) => Some(Lack::Room { needs, free }),
+            Err(Impossible::NotComputed { .. }) => Some(Lack::Layers),
             _ => None,
         }
+    }
+
+    /// Whether the layers are here that this device computes itself of every reply.
+    pub(super) fn has_ends(&self) -> bool {
+        let layers = self.file.shape().layers;
+        let (prefix, suffix) = (self.ends.prefix.min(layers), self.ends.suffix.min(layers));
+        let start = ModelPart { layers: LayerRange::all(prefix), embedding: true, head: false };
+        let end = LayerRange::with_len(layers - suffix, suffix);
+        let end = ModelPart { layers: end, embedding: false, head: true };
+        self.file.has_part(&start) && self.file.has_part(&end)
     }
 
     /// Layers besides those of `route` that this device could compute, should other devices leave.
@@ -65,7 +86,7 @@ impl Choice {
         reach: Reach,
         name: impl Fn(PeerId) -> String,
     ) -> Option<NodeError> {
-        let Lack { needs, free } = self.lack?;
+        let lack = self.lack?;
         let left_out = match &self.planned {
             Some(Err(none)) => &none.left_out[..],
             Some(Ok(decision)) => &decision.left_out[..],
@@ -76,28 +97,44 @@ impl Choice {
             .map(|LeftOut { peer, why }| NoHelp { device: name(*peer), why: why_no_help(*why) })
             .collect();
         let only_here = reach == Reach::ThisDevice;
-        let code = if only_here { ErrorCode::OutOfMemory } else { ErrorCode::ShardUnavailable };
-        let wording = Wording::NoRoom {
-            model: model.to_owned(),
-            needs_bytes: needs,
-            free_bytes: free,
-            others: others.clone(),
-            only_here,
+        let (sentence, model) = (sentence((model, lack), &others, only_here), model.to_owned());
+        let (code, wording) = match lack {
+            Lack::Ends => (ErrorCode::BadModel, Wording::EndsOnTheirWay { model }),
+            Lack::Layers => {
+                (ErrorCode::ShardUnavailable, Wording::OnlyEnds { model, others, only_here })
+            }
+            Lack::Room { needs, free } => {
+                let code =
+                    if only_here { ErrorCode::OutOfMemory } else { ErrorCode::ShardUnavailable };
+                let (needs_bytes, free_bytes) = (needs, free);
+                (code, Wording::NoRoom { model, needs_bytes, free_bytes, others, only_here })
+            }
         };
-        Some(
-            NodeError::new(code, sentence((model, needs, free), &others, only_here))
-                .worded(wording),
-        )
+        Some(NodeError::new(code, sentence).worded(wording))
     }
 }
 
 /// What was refused, and what to do.
-fn sentence((model, needs, free): (&str, u64, u64), others: &[NoHelp], only_here: bool) -> String {
-    let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
-    let (needs, free) = (megabytes(needs), megabytes(free));
-    let lack = format!(
-        "{model} needs {needs} MB of memory for this reply, and this computer has {free} MB for it."
-    );
+fn sentence((model, lack): (&str, Lack), others: &[NoHelp], only_here: bool) -> String {
+    let lack = match lack {
+        Lack::Ends => {
+            return format!(
+                "What this computer needs of {model} is still on its way; nook models says how far \
+                 it is."
+            );
+        }
+        Lack::Layers => format!(
+            "Only the ends of {model} are on this computer, and other devices compute the rest."
+        ),
+        Lack::Room { needs, free } => {
+            let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
+            let (needs, free) = (megabytes(needs), megabytes(free));
+            format!(
+                "{model} needs {needs} MB of memory for this reply, and this computer has {free} MB \
+                 for it."
+            )
+        }
+    };
     if only_here {
         return format!("{lack} Let other devices help with this chat, or choose a smaller model.");
     }

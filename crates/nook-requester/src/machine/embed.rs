@@ -47,8 +47,17 @@ impl Requester {
             let _ = answer.send(Err(ErrorCode::NotFound.into()));
             return Vec::new();
         };
-        self.probing.stop();
         let listed = entry.listed.clone();
+        if entry.ends_only {
+            let words = format!(
+                "Only the ends of {name} are on this computer, and vectors are made here alone. Get \
+                 the rest with nook models copy {name}, or choose another model.",
+                name = listed.name
+            );
+            let _ = answer.send(Err(NodeError::new(ErrorCode::BadModel, words)));
+            return Vec::new();
+        }
+        self.probing.stop();
         vec![Effect::Start(Task(Work::Embed { listed, request, answer }))]
     }
 }

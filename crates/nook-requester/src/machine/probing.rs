@@ -163,8 +163,10 @@ impl Requester {
         let offers = offers.into_iter().filter(|offer| offer.streams_free > 0);
         let offers = offers.map(|offer| (Place::Peer(offer.peer), offer.layers));
         let mut targets: BTreeMap<Place, LayerRange> = offers.collect();
-        targets.insert(Place::Local, LayerRange::all(wanted.file.shape().layers));
-        let unproven = self.unproven(model, &targets, around);
+        let here = wanted.file.layers_present();
+        let longest = here.iter().max_by_key(|layers| layers.len()).copied();
+        targets.insert(Place::Local, longest.unwrap_or(LayerRange::all(0)));
+        let unproven = self.unproven((model, &here), &targets, around);
         let is_due =
             |place: &Place| wanted.aim == Aim::Measure && self.probing.is_due(*place, model, now);
         targets.retain(|place, _| is_due(place) || unproven.contains_key(place));
@@ -196,15 +198,17 @@ impl Requester {
         Effect::Start(Task(Work::Probe(Box::new(round))))
     }
 
-    /// Of `targets`, the devices whose layers have not been compared with this one's.
+    /// Of `targets`, the devices whose layers have not been compared with this one's, which has
+    /// `here`. Those that have none of these are compared with nobody.
     fn unproven(
         &self,
-        model: ModelDigest,
+        (model, here): (ModelDigest, &[LayerRange]),
         targets: &BTreeMap<Place, LayerRange>,
         around: &Surroundings<'_>,
     ) -> BTreeMap<Place, Subject> {
         let subject = |(place, layers): (&Place, &LayerRange)| {
             let Place::Peer(peer) = *place else { return None };
+            golden::in_common(*layers, here)?;
             let version = around.book.heard.get(&peer)?.app_version.clone();
             Some((*place, Subject { peer, model, layers: *layers, version }))
         };
@@ -336,7 +340,7 @@ impl Prober {
                 match (place, aim) {
                     (_, Aim::Compare) => self.compare_if_unproven(place).await,
                     (_, Aim::Own) => self.own(layers).await,
-                    (Place::Local, Aim::Measure) => self.local().await,
+                    (Place::Local, Aim::Measure) => self.local(layers).await,
                     (Place::Peer(_), Aim::Measure) => self.peer(place, layers).await,
                 }
             };
@@ -393,7 +397,9 @@ impl Prober {
     async fn compare(&self, subject: &Subject) -> Result<(), Failed> {
         let Listed { digest, path, name, .. } = &self.round.wanted.listed;
         let hidden = self.round.wanted.file.shape().hidden;
-        let layer = golden::one_of(subject.layers);
+        let here = self.round.wanted.file.layers_present();
+        let Some(common) = golden::in_common(subject.layers, &here) else { return Ok(()) };
+        let layer = golden::one_of(common);
         let link = self.tools.links.link(subject.peer).ok_or(Failed::Gone)?;
         let call = link.mux().open_call().await.map_err(|_| Failed::Gone)?;
         let theirs = golden::of_peer(call, *digest, layer, hidden).await?;
@@ -410,15 +416,15 @@ impl Prober {
     }
 
     /// This device's own worker: norm and head, and what it holds of the layers. Where it holds
-    /// none, because nobody has asked for a reply yet, some are loaded for this alone.
-    async fn local(&self) -> Result<(), Failed> {
+    /// none, because nobody has asked for a reply yet, some of those that are `here` are loaded for
+    /// this alone.
+    async fn local(&self, here: LayerRange) -> Result<(), Failed> {
         let Listed { digest, path, .. } = &self.round.wanted.listed;
         let held = self.tools.workers.held(*digest).await;
         let longest = held.into_iter().max_by_key(|layers| layers.len());
         let Some(worker) = self.tools.workers.find(*digest).await.filter(|_| longest.is_some())
         else {
-            let all = LayerRange::all(self.round.wanted.file.shape().layers);
-            return if self.has_memory(all).await { self.own(all).await } else { Ok(()) };
+            return if self.has_memory(here).await { self.own(here).await } else { Ok(()) };
         };
         let stretches = longest.into_iter().flat_map(|layers| self.stretches(layers));
         let parts = stretches.map(ModelPart::inner);

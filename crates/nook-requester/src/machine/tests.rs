@@ -53,7 +53,14 @@ impl Scene {
             requester: Requester::new(OpenModelCache::new(left), now),
             me: Me { id: PeerId([0; 32]), name: "Kitchen".to_owned() },
             settings: Settings::default(),
-            models: vec![Entry { listed, file, built_in: true, added: 0, owned: false }],
+            models: vec![Entry {
+                listed,
+                file,
+                built_in: true,
+                added: 0,
+                owned: false,
+                ends_only: false,
+            }],
             book: AdvertBook::default(),
             paired: [STUDY].into(),
             lent: None,
@@ -347,4 +354,20 @@ fn what_a_device_would_run_whole_is_void_when_its_link_goes() {
     assert!(scene.requester.whole_offers(STUDY).is_some());
     assert_eq!(scene.on(Event::LinkChanged(STUDY)), "");
     assert!(scene.requester.whole_offers(STUDY).is_none());
+}
+
+#[test]
+fn vectors_are_made_of_a_model_that_is_here_whole_and_refused_of_its_ends() {
+    let mut scene = Scene::new();
+    let ask = |scene: &mut Scene| {
+        let (answer, mut waiting) = oneshot::channel();
+        let request = EmbedRequest { model: "ember".to_owned(), inputs: Vec::new() };
+        let done = scene.on(Event::Embed { model: MODEL, request, answer });
+        (done, waiting.try_recv().ok().and_then(Result::err))
+    };
+    assert_eq!(ask(&mut scene).0, "embed");
+    scene.models[0].ends_only = true;
+    let (done, refused) = ask(&mut scene);
+    assert_eq!(done, "");
+    assert!(refused.expect("a reason").sentence.contains("nook models copy ember"));
 }

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use nook_base::limits::{PREFILL_CHUNK_POOLED_TOKENS, PREFILL_CHUNK_TOKENS};
 use nook_base::tasks::Tasks;
-use nook_base::{Activation, ActivationDtype, ErrorCode, PeerId, Sensitive, clock};
+use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, PeerId, Sensitive, clock};
 use nook_link::Links;
 use nook_pipeline::{
     Action, AttemptId, CloseReason, Deadlines, Event, FallBack, Forecast, HopMeasure, LogitRows,
@@ -56,6 +56,8 @@ pub(crate) struct GenerationSetup {
     pub(crate) route: Route,
     /// Layers besides those of the route that this device could compute.
     pub(crate) room_here: u32,
+    /// Layers whose weights this device has.
+    pub(crate) weights_here: Vec<LayerRange>,
     /// Whether that was chosen knowing what earlier replies left where.
     pub(crate) is_planned: bool,
     pub(crate) ready: Ready,
@@ -157,6 +159,7 @@ impl Generation {
             failovers_max,
             fall_back,
             room_here: setup.room_here,
+            weights_here: setup.weights_here,
             deadlines: Deadlines::usual(),
             norm_bounds: setup.norm_bounds,
             forecast: setup.forecast,

@@ -24,7 +24,7 @@ use std::{fs, io};
 use files::{check_room, copy, file_bytes, is_one_disk, make_folder, succeeded};
 use serde::{Deserialize, Serialize};
 
-use super::{FOLDER, Library};
+use super::{Extent, FOLDER, Library, partial_file_name};
 use crate::durable::{self, Deed, FileError};
 use crate::home::Home;
 use crate::json;
@@ -179,8 +179,13 @@ impl Library {
     pub fn moved(&mut self, to: Option<&Path>) {
         self.chosen = to.map(Path::to_owned);
         let folder = self.folder().to_owned();
-        for model in self.models.iter_mut().filter(|model| model.owned && !model.built_in) {
-            if let Some(name) = model.path.file_name() {
+        let partial = self.partial_folder();
+        for model in &mut self.models {
+            if model.extent == Extent::Ends {
+                model.path = partial.join(partial_file_name(model.digest));
+            } else if model.is_moved()
+                && let Some(name) = model.path.file_name()
+            {
                 model.path = folder.join(name);
             }
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nook_base::ModelDigest;
 use nook_store::{
-    DocumentError, EMBER, FileState, Home, HomeChoice, ImportError, Library, LibraryError,
+    DocumentError, EMBER, Extent, FileState, Home, HomeChoice, ImportError, Library, LibraryError,
     ModelEntry, ResolveError, Take,
 };
 use proptest::prelude::*;
@@ -234,6 +234,36 @@ fn a_model_whose_file_is_lost_is_found_in_the_file_that_comes_next_under_its_old
     // Nobody else's entry has changed, and all of it is kept.
     assert_eq!(library.get(other.digest), Some(&other));
     assert_eq!(house.open().unwrap().models(), library.models());
+}
+
+#[test]
+fn ends_are_listed_over_restarts_give_way_to_the_whole_and_their_file_is_left_to_others() {
+    let house = House::new();
+    let mut library = house.open().unwrap();
+    let source = house.file("a.gguf", b"one");
+    let digest = digest_of(&source).unwrap();
+    let listed = library.list_ends(digest, "amber", 3, NOW).unwrap();
+    assert_eq!(listed.path, library.partial_file(digest));
+    assert_eq!(library.list_ends(digest, "other", 3, NOW), Ok(listed.clone()), "once");
+    assert!(library.list_ends(ModelDigest([9; 32]), "Amber", 3, NOW).is_err(), "a taken name");
+    assert_eq!(house.open().unwrap().models(), library.models());
+    assert_eq!(listed.state(), FileState::Missing);
+
+    fs::create_dir_all(library.partial_folder()).unwrap();
+    fs::write(&listed.path, b"one").unwrap();
+    let whole = import(&mut library, &source, Take::Copy, Some("b")).unwrap();
+    assert_eq!((whole.name.as_str(), whole.extent), ("amber", Extent::Whole));
+    assert_eq!(house.in_library(), ["amber.gguf", "ember-q8_0.gguf", "partial"]);
+
+    let other = library.list_ends(ModelDigest([9; 32]), "coal", 3, NOW).unwrap();
+    fs::write(&other.path, b"two").unwrap();
+    let there = house.folder.path().join("there");
+    library.moved(Some(&there));
+    assert_eq!(library.get(other.digest).unwrap().path, library.partial_file(other.digest));
+    assert!(library.partial_file(other.digest).starts_with(&there));
+    library.remove(other.digest).unwrap();
+    assert!(other.path.exists(), "whoever writes it deletes it");
+    assert_eq!(library.get(other.digest), None);
 }
 
 #[test]

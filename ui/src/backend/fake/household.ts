@@ -137,6 +137,7 @@ export function startingHouse(): HouseholdView {
         built_in: true,
         added: NOW(),
         owned: true,
+        ends_bytes: null,
         fit: HERE,
       },
       {
@@ -151,6 +152,7 @@ export function startingHouse(): HouseholdView {
         built_in: false,
         added: NOW(),
         owned: true,
+        ends_bytes: null,
         fit: HERE,
       },
     ],

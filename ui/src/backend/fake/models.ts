@@ -1,5 +1,6 @@
 /** The fake household's catalogue, what its other programs hold, and downloads that come in ten pieces. */
 import type { CatalogueView } from '../../generated/CatalogueView';
+import type { CopyExtent } from '../../generated/CopyExtent';
 import type { DownloadAsk } from '../../generated/DownloadAsk';
 import type { DownloadView } from '../../generated/DownloadView';
 import type { FitView } from '../../generated/FitView';
@@ -32,7 +33,7 @@ export function startingCatalogue(): CatalogueView[] {
 /** What the other devices have. */
 export function startingInHouse(): InHouseView[] {
   const model = (name: string, digest: string, file_bytes: number, values: Partial<InHouseView>): InHouseView =>
-    ({ digest, name, file_bytes, devices: ['Dad’s PC'], fit: HERE, room: true, copy: null, ...values });
+    ({ digest, name, file_bytes, devices: ['Dad’s PC'], fit: HERE, room: true, ends_bytes: file_bytes / 10, ends_room: true, ends_here: false, copy: null, ...values });
   return [
     model('gemma-3-12b', '12'.repeat(32), 7.3e9, { devices: ['Dad’s PC', 'Mum’s laptop'], room: false }),
     model('qwen3-8b', EIGHT, 5.03e9, { fit: { kind: 'with', devices: ['Dad’s PC'] } }),
@@ -72,13 +73,13 @@ export class FakeDownloads {
     return download;
   }
 
-  /** Begins a copy of what another device has; null for what nobody has. */
-  copy(house: HouseholdView, wanted: string): DownloadView | null {
+  /** Begins a copy of what another device has, or of this computer's part of it; null for what nobody has. */
+  copy(house: HouseholdView, wanted: string, extent: CopyExtent): DownloadView | null {
     const model = house.in_house.find((one) => one.digest === wanted || one.name === wanted);
     if (!model) return null;
-    const key = `${model.name}-copy`;
+    const key = `${model.name}-${extent === 'ends' ? 'ends' : 'copy'}`;
     const download: DownloadView = { key, name: model.name, origin: model.devices.join(', '), copied: true, file: '', state: 'connecting',
-      have_bytes: 0, file_bytes: model.file_bytes, bytes_per_second: null, seconds_left: null, problem: null };
+      have_bytes: 0, file_bytes: extent === 'ends' ? model.ends_bytes : model.file_bytes, bytes_per_second: null, seconds_left: null, problem: null };
     this.#change((now) => {
       now.downloads = [...now.downloads.filter((one) => one.key !== key), download];
       for (const one of now.in_house) if (one.digest === model.digest) one.copy = key;
@@ -130,10 +131,13 @@ function arrive(house: HouseholdView, key: string): void {
   const done = house.downloads.find((one) => one.key === key);
   if (!done) return;
   const entry = house.catalogue.find((one) => one.download === key);
+  const shared = house.in_house.find((one) => one.copy === key && key.endsWith('-ends'));
   const model: ModelView = { name: done.name, title: entry?.name ?? done.name, digest: 'bb00', architecture: 'qwen3', quantisation: 'Q4_K_M',
-    layers: 36, context_length: 40960, file_bytes: done.file_bytes ?? done.have_bytes, built_in: false, added: Math.floor(Date.now() / 1000), owned: true, fit: HERE };
+    layers: 36, context_length: 40960, file_bytes: shared?.file_bytes ?? done.file_bytes ?? done.have_bytes, built_in: false, added: Math.floor(Date.now() / 1000), owned: true,
+    ends_bytes: shared?.ends_bytes ?? null, fit: shared?.fit ?? HERE };
   house.downloads = house.downloads.filter((one) => one.key !== key);
   house.models = [...house.models, model];
-  house.in_house = house.in_house.filter((one) => one.copy !== key);
+  if (shared) Object.assign(shared, { ends_here: true, copy: null });
+  else house.in_house = house.in_house.filter((one) => one.copy !== key);
   if (entry) Object.assign(entry, { here: done.name, download: null });
 }

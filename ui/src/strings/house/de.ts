@@ -161,6 +161,7 @@ export const house: Strings['house'] = {
 
   noRoom: {
     needs: (model, needs, free) => `${model} braucht für diese Antwort ${needs} Arbeitsspeicher, und dieser Computer hat ${free} dafür.`,
+    onlyEnds: (model) => `Von ${model} ist nur der Teil dieses Computers hier, und den Rest berechnen andere Geräte.`,
     onlyHere: 'Lass andere Geräte bei diesem Gespräch helfen, oder wähle ein kleineres Modell.',
     nobody: 'Kopple einen weiteren Computer, der hilft, oder wähle ein kleineres Modell.',
     divided: (reasons) => `Jetzt lässt es sich nicht aufteilen: ${reasons}.`,
@@ -176,6 +177,7 @@ export const house: Strings['house'] = {
       computes_wrongly: (device) => `${device} berechnet dieses Modell falsch`,
       too_little: (device) => `${device} leiht nicht genug für den Rest`,
     },
+    endsOnTheirWay: (model) => `Der Teil dieses Computers von ${model} ist noch unterwegs. Wie weit er ist, steht unter „Modelle“.`,
     deviceGone: (device) => `${device} hat einen Teil dieser Antwort berechnet und ist weg, und kein anderes Gerät kann übernehmen. Was gesagt wurde, bleibt: Drücke „Fortsetzen“, wenn ${device} wieder da ist.`,
   },
 

@@ -181,6 +181,7 @@ export const house = {
 
   noRoom: {
     needs: (model: string, needs: string, free: string) => `${model} needs ${needs} of memory for this reply, and this computer has ${free} for it.`,
+    onlyEnds: (model: string) => `Only this computer’s part of ${model} is here, and other devices compute the rest.`,
     onlyHere: 'Let other devices help with this chat, or choose a smaller model.',
     nobody: 'Pair another computer that helps, or choose a smaller model.',
     divided: (reasons: string) => `It cannot be divided now: ${reasons}.`,
@@ -196,6 +197,7 @@ export const house = {
       computes_wrongly: (device: string) => `${device} computes this model wrongly`,
       too_little: (device: string) => `${device} does not lend enough for the rest`,
     } satisfies Record<WhyNoHelp, unknown>,
+    endsOnTheirWay: (model: string) => `This computer’s part of ${model} is still on its way. Models shows how far it is.`,
     deviceGone: (device: string) => `${device} computed a part of this reply and is gone, and no other device can take over. What was said is kept: press Continue when ${device} is back.`,
   },
 

@@ -185,7 +185,7 @@ pub(super) fn entry(digest: ModelDigest, name: &str) -> Entry {
     let file = ModelFile::open(&path).expect("the built-in model");
     let listed = Listed { name: name.to_owned(), digest, path: FilePlace::new(path) };
     let built_in = digest == EMBER;
-    Entry { listed, file, built_in, added: 0, owned: false }
+    Entry { listed, file, built_in, added: 0, owned: false, ends_only: false }
 }
 
 pub(super) fn wish(start: u32, end: u32) -> PlacementRequest {

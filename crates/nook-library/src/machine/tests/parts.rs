@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use nook_api::views::Wording;
 use nook_base::{LayerRange, ModelDigest, ModelPart};
 use nook_fetch::Folder;
-use nook_model::{Manifest, ModelFile};
+use nook_model::{Manifest, ModelFile, Presence};
 
 use super::*;
 use crate::part_failure::PartFailure;
@@ -273,4 +274,59 @@ fn a_move_of_the_models_waits_for_layers_on_their_way_and_leaves_those_that_are_
         ]
     );
     assert_eq!(scene.known(), [0; 0]);
+}
+
+/// All tensors of a model that was [begun](Scene::begun_on_disk) come.
+fn fill(scene: &Scene, model: ModelDigest, path: &Path) -> PartialModel {
+    std::fs::copy(scene.model_file(), path).unwrap();
+    let mut presence = Presence::load(path).unwrap().unwrap();
+    (0..presence.tensors()).for_each(|number| presence.mark(number).unwrap());
+    presence.store(path).unwrap();
+    PartialPlace::new(Folder::at(scene.library.library.partial_folder()), model).look().unwrap()
+}
+
+#[test]
+fn a_listed_model_whose_ends_are_not_all_here_is_taken_again_and_used_when_they_are() {
+    let mut scene = Scene::new();
+    let (model, path) = scene.begun_on_disk();
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    scene.library.library.list_ends(model, "amber", bytes, 0).unwrap();
+    scene.library = scene.opened_again();
+    scene.on(LibraryEvent::Started);
+    assert!(scene.library.entries().iter().all(|entry| entry.digest() != model));
+    let error = scene.library.model("amber").unwrap_err();
+    assert!(matches!(error.wording, Some(Wording::EndsOnTheirWay { .. })), "{error}");
+    let views = scene.library.download_views();
+    let [view] = &views[..] else { panic!("one way: {views:?}") };
+    assert_eq!((view.state, &*view.name), (DownloadState::Waiting, "amber"), "nobody gives it");
+
+    let (part, holders) = (layers(0, 1), BTreeSet::new());
+    let wish = PartWish { model, name: String::new(), part, holders };
+    assert_eq!(scene.on(LibraryEvent::TakePart(wish)).len(), 1, "a job for another device");
+    let partial = Some(fill(&scene, model, &path));
+    let ended = PartEnd { model, failure: None, partial, liars: BTreeSet::new() };
+    scene.on(LibraryEvent::PartEnded(Box::new(ended)));
+    assert_eq!(scene.library.download_views().len(), 0);
+    assert!(scene.look(true).contains(&"models changed".to_owned()));
+    let entry = scene.library.model("amber").unwrap();
+    assert!(entry.ends_only && scene.library.partial_models().count() == 1);
+    // No cap on what others ask for counts them, and no lack of room takes them.
+    scene.on(LibraryEvent::PartsCap(100));
+    scene.wish(1, layers(0, 1));
+    let full = Some(PartFailure::CapReached { needed: 200, most: 100 });
+    let told = scene.here(1, 1, full);
+    let failed = "layers 0-0 of 1 failed: the layers need 200 bytes, and 100 may be used for them";
+    assert_eq!(told, [failed]);
+    assert_eq!(scene.library.parts.room(), 100);
+
+    // Removed while a worker has it open, it goes behind that.
+    scene.on(LibraryEvent::PartsNeeded([model].into()));
+    let told = scene.remove("amber");
+    assert_eq!(
+        told,
+        ["close the worker when it is idle", "models changed", "show", "answer: done"]
+    );
+    let told = scene.on(LibraryEvent::PartsNeeded(BTreeSet::new()));
+    assert_eq!(told, [format!("delete layers of {}", model.0[0])]);
+    assert_eq!(scene.library.download_views().len(), 0, "it is not taken again");
 }

@@ -2,6 +2,7 @@
 
 use nook_api::views::Wording;
 use nook_base::ErrorCode;
+use nook_model::Presence;
 
 use super::*;
 
@@ -46,4 +47,55 @@ fn this_device_stands_in_for_as_many_layers_as_it_has_room_for() {
     let some = costs.ends_bytes + 4 * each + each / 2;
     assert_eq!(asked.room_here(&with_at_most(some), &route), 2);
     assert_eq!(asked.room_here(&with_at_most(0), &route), 0);
+}
+
+/// The built-in model, of which only the layers in front of `prefix` and the last are here.
+fn ends_of_ember(folder: &Path, prefix: u32) -> ModelFile {
+    let whole = ember();
+    let path = folder.join("ends.gguf");
+    let mut presence = Presence::new(&whole.manifest().expect("a whole file"));
+    let start = ModelPart { layers: LayerRange::all(prefix), embedding: true, head: false };
+    let end = ModelPart { layers: LayerRange::with_len(5, 1), embedding: false, head: true };
+    for range in [start, end].iter().flat_map(|part| whole.ranges_of(part)) {
+        presence.mark(range.number).expect("a tensor of the model");
+    }
+    presence.store(&path).expect("a record");
+    std::fs::copy(whole.path(), &path).expect("a copy");
+    ModelFile::open(&path).expect("a partial file")
+}
+
+#[test]
+fn who_has_only_its_ends_asks_others_or_says_what_is_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = ends_of_ember(folder.path(), 2);
+    let now = now();
+    let gone = || AdvertBook { heard: [].into(), ..book(now) };
+    for pooling in [Pooling::WhenFaster, Pooling::Always] {
+        let asked = Question { file: file.clone(), ..question(pooling, measured(1, 5000)) };
+        assert_eq!(asked.layers_here(), [LayerRange::all(2), LayerRange::with_len(5, 1)]);
+        let choice = asked.choose(&told(PLENTY), &book(now), now);
+        assert_eq!(choice.refusal("Ember", asked.reach, |_| String::new()), None);
+        assert!(choice.route.hops() > 0, "however slow the others are");
+        let choice = asked.choose(&told(PLENTY), &gone(), now);
+        let error = choice.refusal("Ember", asked.reach, |_| "Desk".to_owned()).expect("alone");
+        assert_eq!(error.code, ErrorCode::ShardUnavailable);
+        assert!(error.sentence.starts_with("Only the ends of Ember are on this"), "{error}");
+        assert!(error.sentence.ends_with("Desk is not connected: start it."), "{error}");
+        assert!(matches!(error.wording, Some(Wording::OnlyEnds { only_here: false, .. })));
+    }
+    let alone = Question {
+        file: file.clone(),
+        reach: Reach::ThisDevice,
+        ..question(Pooling::WhenFaster, measured(1, 5000))
+    };
+    let choice = alone.choose(&told(PLENTY), &book(now), now);
+    let error = choice.refusal("Ember", alone.reach, |_| String::new()).expect("only ends");
+    assert!(matches!(error.wording, Some(Wording::OnlyEnds { only_here: true, .. })), "{error}");
+
+    // The owner wants more to stay here than has come.
+    let ends = Ends { prefix: 3, suffix: 1, width: Width::Free };
+    let more = Question { file, ends, ..question(Pooling::Always, measured(1, 5000)) };
+    let choice = more.choose(&told(PLENTY), &book(now), now);
+    let error = choice.refusal("Ember", more.reach, |_| String::new()).expect("on their way");
+    assert!(matches!(error.wording, Some(Wording::EndsOnTheirWay { .. })), "{error}");
 }

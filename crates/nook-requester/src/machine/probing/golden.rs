@@ -140,6 +140,12 @@ impl Found {
     }
 }
 
+/// Layers of those that are `offered` whose weights this device has: the longest stretch, or none.
+pub(crate) fn in_common(offered: LayerRange, here: &[LayerRange]) -> Option<LayerRange> {
+    let common = here.iter().map(|here| here.intersection(offered));
+    common.filter(|layers| !layers.is_empty()).max_by_key(|layers| layers.len())
+}
+
 /// One of `layers`, by chance.
 pub(crate) fn one_of(layers: LayerRange) -> LayerRange {
     let offset = rand::rng().random_range(0..layers.len().max(1));
