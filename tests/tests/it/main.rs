@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[cfg(target_os = "linux")]
+mod awake;
 mod bench_engine;
 mod bench_home;
 mod bench_pipeline;
