@@ -52,3 +52,5 @@ mod sleeping;
 mod soak;
 mod standing;
 mod timeline;
+#[cfg(target_os = "linux")]
+mod waking;

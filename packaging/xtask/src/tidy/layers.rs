@@ -70,6 +70,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("memmap2",            &["nook-kernels"]),
     ("jiff",               &["nook-machine"]),
     ("naga*",              &["nook-gpu"]),
+    ("network-interface",  &["nook-find"]),
     ("notify-rust",        &["inglenook"]),
     ("pulldown-cmark",     &["xtask"]),
     ("rusqlite",           &["nook-store"]),
