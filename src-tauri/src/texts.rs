@@ -41,6 +41,8 @@ pub(crate) struct Texts {
     /// Ends a pause that the owner asked for.
     pub(crate) resume: String,
     pub(crate) free_memory: String,
+    /// `{name}`
+    pub(crate) wake: String,
     pub(crate) open_chat: String,
     pub(crate) devices: String,
     pub(crate) settings: String,

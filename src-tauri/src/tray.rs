@@ -2,7 +2,10 @@
 //! quit.
 //!
 //! The menu is built once; the house's view only changes texts, the check, what can be chosen, and
-//! the icon. Where no tray can be made the app goes on with its window.
+//! the icon. Only computers that sleep and can be woken come and go (`sleepers`). Where no tray can
+//! be made the app goes on with its window.
+
+mod sleepers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,6 +19,7 @@ use tauri::tray::{MouseButton, MouseButtonState, TrayIcon, TrayIconBuilder, Tray
 use tauri::{AppHandle, Manager, Wry};
 use tokio::sync::watch;
 
+use self::sleepers::Sleepers;
 use crate::asks::Page;
 use crate::background::Background;
 use crate::leaving::StartAnew;
@@ -49,6 +53,7 @@ pub(crate) struct Tray {
     pauses: [MenuItem<Wry>; 2],
     resume: MenuItem<Wry>,
     free_memory: MenuItem<Wry>,
+    sleepers: Sleepers,
     chat: MenuItem<Wry>,
     devices: MenuItem<Wry>,
     settings: MenuItem<Wry>,
@@ -56,7 +61,7 @@ pub(crate) struct Tray {
 }
 
 /// What the menu asks of the house.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Wish {
     /// Sharing to the other side of what the house says, not of what the check shows: the desktop
     /// has turned the check already.
@@ -64,6 +69,8 @@ pub(crate) enum Wish {
     Pause(PauseFor),
     Resume,
     FreeMemory,
+    /// The id of a device.
+    Wake(String),
 }
 
 /// Builds the tray; absent where this desktop cannot have one.
@@ -136,6 +143,7 @@ fn build(app: &AppHandle) -> tauri::Result<Tray> {
         pauses,
         resume,
         free_memory,
+        sleepers: Sleepers::default(),
         chat,
         devices,
         settings,
@@ -158,7 +166,11 @@ fn chosen(app: &AppHandle, event: MenuEvent) {
             app.state::<Background>().run("restart", anew);
         }
         QUIT => app.state::<Background>().run("quit", leaving::leave(app.clone())),
-        _ => {}
+        other => {
+            if let Some(device) = sleepers::device_of(other) {
+                wish(app, Wish::Wake(device.to_owned()));
+            }
+        }
     }
 }
 
@@ -182,8 +194,8 @@ async fn fulfil(app: AppHandle, wish: Wish) {
     let Ok(house) = app.state::<Opening>().house().await else {
         return;
     };
-    if let Err(error) = ask(&house, wish).await {
-        tracing::warn!(%error, ?wish, "sharing stays as it was");
+    if let Err(error) = ask(&house, wish.clone()).await {
+        tracing::warn!(%error, ?wish, "it was not done");
         if let Some(tray) = app.try_state::<Tray>() {
             tray.show(&house.now(), None, app.state::<Speech>().now());
         }
@@ -199,6 +211,7 @@ async fn ask(house: &NodeHandle, wish: Wish) -> Result<(), NodeError> {
         Wish::Pause(span) => house.pause_sharing(span).await,
         Wish::Resume => house.resume_sharing().await,
         Wish::FreeMemory => house.free_memory().await,
+        Wish::Wake(device) => house.wake(device).await.map(|_| ()),
     }
 }
 
@@ -223,6 +236,7 @@ impl Tray {
         for entry in entries.into_iter().chain([&self.devices, &self.settings]) {
             log(entry.set_enabled(false));
         }
+        self.sleepers.clear(&self.menu);
         let restart = MenuItemBuilder::with_id(RESTART, &texts.restart).build(app);
         log(restart.and_then(|restart| self.menu.insert(&restart, BEHIND_STATUS)));
     }
@@ -278,6 +292,7 @@ impl Tray {
             log(pause.set_enabled(view.sharing.on));
         }
         log(self.resume.set_enabled(by_owner));
+        self.sleepers.show(&self.menu, view, texts);
         if before != Some(view.sharing.state) {
             log(self.icon.set_icon(Some(icons::of(view.sharing.state))));
         }

@@ -92,6 +92,12 @@ actions! {
             /// The answer.
             help: Help,
         ) -> (), for [Window, Control];
+        /// Wakes a paired device that sleeps and lets others wake it; returns once it is linked,
+        /// with the seconds that it took, or when it did not come within three minutes.
+        wake as Wake(
+            /// Id, short id or unique beginning of the name.
+            device: String,
+        ) -> u32, for [Window, Control];
         /// Unpairs a device.
         forget as Forget(
             /// Id, short id or unique beginning of the name.

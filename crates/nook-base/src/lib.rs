@@ -19,6 +19,7 @@ pub mod sensitive;
 pub mod tasks;
 pub mod ticket;
 pub mod vocabulary;
+pub mod wake;
 
 pub use activation::{Activation, ActivationDtype, ActivationError};
 pub use code::ErrorCode;
@@ -29,3 +30,4 @@ pub use prefix_hash::PrefixHash;
 pub use sensitive::Sensitive;
 pub use ticket::{Ticket, TicketClaim};
 pub use vocabulary::Vocabulary;
+pub use wake::{MacAddress, NoWakeAddress, WakeAddress};

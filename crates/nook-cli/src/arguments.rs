@@ -121,6 +121,11 @@ pub(crate) enum DevicesAction {
         /// Its name or id as listed.
         device: String,
     },
+    /// Wake a device that sleeps, if its owner lets others wake it, and wait until it is there.
+    Wake {
+        /// Its name or id as listed.
+        device: String,
+    },
     /// Unpair a device.
     Forget {
         /// Its name or id as listed.

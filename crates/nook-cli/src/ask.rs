@@ -18,7 +18,7 @@ use crate::arguments::{
 };
 use crate::connection::Connection;
 use crate::endings::Failure;
-use crate::{helping, output, pipeline};
+use crate::{helping, output, pipeline, waking};
 
 /// How often the end of a pairing window is looked for.
 const LOOK: Duration = Duration::from_millis(300);
@@ -156,6 +156,10 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
         }
         Some(DevicesAction::Safety { device }) => {
             show_safety_number(&view(&connection.client).await?, &device, devices.json)?;
+        }
+        Some(DevicesAction::Wake { device }) => {
+            let view = view(&connection.client).await?;
+            waking::wake(&connection.client, paired(&view, &device)?, devices.json).await?;
         }
         Some(DevicesAction::Forget { device }) => {
             let view = view(&connection.client).await?;

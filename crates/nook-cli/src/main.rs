@@ -25,6 +25,7 @@ mod pipeline;
 mod settings;
 mod timeline;
 mod up;
+mod waking;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;

@@ -4,6 +4,8 @@
 //! [`Air`] in tests), keeps what it heard in a bounded table, and reports each change once as a
 //! [`Sighting`]. The caller says what this device wants to be seen as with [`Finder::advertise`].
 //!
+//! One that is known and sleeps is called with [`wake()`].
+//!
 //! Everything heard is a *hint*: anybody on the network can say anything. A sighting is good for
 //! one thing only, to know where to dial; who answers there is decided by the pinned key of the
 //! link.
@@ -26,6 +28,7 @@ mod neighbourhood;
 mod table;
 mod tag;
 mod txt;
+mod waking;
 
 pub use air::{Air, AirDiscovery};
 pub use discovery::{Advertisement, Announcement, Discovery, FindError, Heard};
@@ -35,3 +38,4 @@ pub use neighbourhood::{Household, Neighbourhood, own_addresses};
 pub use table::{ADDRESSES_MAX, SIGHTING_LIFE, SIGHTINGS_MAX, Sighting};
 pub use tag::{ParseTagError, Tag};
 pub use txt::{Hint, TXT_BYTES_MAX, TxtError};
+pub use waking::{OwnInterfaces, WakeError, wake};

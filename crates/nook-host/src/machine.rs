@@ -193,6 +193,11 @@ impl<C> Host<C> {
         self.usage.guests().values().fold(0, |all, one| all.saturating_add(*one))
     }
 
+    /// How often something was computed for other devices since the node began.
+    pub fn answers(&self) -> u64 {
+        self.usage.answers()
+    }
+
     /// Who is helped now, and with how many streams.
     pub fn guests(&self) -> BTreeMap<PeerId, u16> {
         self.usage.guests()

@@ -21,7 +21,10 @@ struct Shared {
     // Guards a short map, of at most as many devices as there are streams; never held across an
     // await.
     guests: Mutex<BTreeMap<PeerId, u16>>,
+    /// Not taken yet.
     positions: AtomicU64,
+    /// Ever.
+    answers: AtomicU64,
 }
 
 /// One stream of one guest; it is over when this is dropped.
@@ -43,6 +46,12 @@ impl Usage {
     /// Positions were computed for somebody.
     pub(crate) fn add(&self, positions: u32) {
         self.shared.positions.fetch_add(u64::from(positions), Ordering::Relaxed);
+        self.shared.answers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often something was computed for somebody since the node began.
+    pub(crate) fn answers(&self) -> u64 {
+        self.shared.answers.load(Ordering::Relaxed)
     }
 
     /// Takes what was computed since the last time.
@@ -87,5 +96,6 @@ mod tests {
         usage.add(64);
         same.add(1);
         assert_eq!((usage.take(), same.take()), (65, 0));
+        assert_eq!(usage.answers(), 2, "taking them does not undo them");
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! [`Machine::look`] reads everything once, blocking for some milliseconds; `nook-node` calls it
 //! every few seconds while something hangs on it and decides what follows. Nothing here waits,
-//! remembers or decides, but for [`SleepWatch`], which waits until the machine is about to sleep.
+//! remembers or decides, but for [`SleepWatch`], which waits until the machine is about to sleep,
+//! and [`hold_off_rest`], which keeps it awake for as long as it is told to.
 //! What a system does not tell is `None`, never a guess; nor does a library that panics here tell
 //! anything (`careful`).
 
+mod awake;
 mod battery;
 mod cards;
 mod careful;
@@ -14,11 +16,16 @@ mod load;
 mod screen;
 mod sleep;
 
+pub use awake::{Rest, hold_off_rest};
 pub use cards::{Card, cards, look_for_cards};
 pub use hours::{day_of_calendar, next_morning, seconds_to_clock};
 pub use sleep::{Sleep, SleepLock, SleepWatch};
 
 use careful::Careful;
+
+/// What systems call whoever asks them for something.
+#[cfg(any(windows, target_os = "macos", target_os = "linux"))]
+const PROGRAM: &str = "Inglenook";
 
 /// What was seen in one look.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,6 +8,8 @@
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::{SleepLock, SleepWatch};
 #[cfg(target_os = "linux")]
+pub(crate) use logind::LoginProxy;
+#[cfg(target_os = "linux")]
 pub use logind::{SleepLock, SleepWatch};
 
 #[cfg(target_os = "linux")]

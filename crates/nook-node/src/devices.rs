@@ -11,6 +11,7 @@ mod shown;
 #[cfg(test)]
 mod tests;
 mod versions;
+mod wake;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,9 +19,9 @@ use std::time::{Duration, Instant};
 
 use nook_api::views::{DeviceTrouble, DeviceView, PairingView, Trouble, TroubleView, Trust};
 use nook_api::{Answer, DeviceCommand, NodeError, PairTarget, sentence};
-use nook_base::PeerId;
 use nook_base::limits::ADVERT_LIFE_SILENCES;
-use nook_find::{Sighting, Tag};
+use nook_base::{PeerId, WakeAddress};
+use nook_find::{Sighting, Tag, WakeError};
 use nook_host::HostEvent;
 use nook_library::LibraryEvent;
 use nook_link::KnownPeer;
@@ -38,6 +39,7 @@ pub(crate) use joining::refusal;
 pub(crate) use pairing::{Window, resolve};
 use shown::{bad, level};
 pub(crate) use shown::{name_of, paired, trust};
+use wake::Waking;
 
 /// What the problems of devices are noted under.
 const REFUSED: &str = "refused";
@@ -75,6 +77,8 @@ pub(crate) enum DeviceEvent {
     LinkDown(PeerId),
     /// A linked device says something that is no call.
     Said(PeerId, Message),
+    /// A device that sleeps was not called.
+    NotCalled(PeerId, WakeError),
     /// A paired device does not take this one.
     RefusedBy(PeerId),
     /// A paired device speaks no common version; with both sides' versions, where they are known.
@@ -99,6 +103,8 @@ pub(crate) struct LinkUp {
     pub(crate) name: String,
     /// Its program's version: untrusted text.
     pub(crate) app_version: String,
+    /// How this device is woken from there.
+    pub(crate) wake_from: Vec<WakeAddress>,
 }
 
 /// What the machine sees of the node.
@@ -117,6 +123,8 @@ pub(crate) enum DeviceEffect {
     Connect(Vec<KnownPeer>),
     /// A paired device was seen at these addresses; none: it is seen no more.
     Dial(PeerId, Vec<SocketAddr>),
+    /// It may sleep: it is dialled at once, and called where it can be.
+    Call(PeerId, Vec<WakeAddress>),
     /// Discovery knows it as reached.
     Reached(PeerId),
     /// The neighbourhood is told what this device is seen as.
@@ -149,6 +157,8 @@ pub(crate) enum DeviceEffect {
     ShareAndAnswer(Answer<()>),
     /// A front end is answered.
     Answer(Answer<()>, Result<(), NodeError>),
+    /// A front end hears what came of waking a device.
+    AnswerWoken(Answer<u32>, Result<u32, NodeError>),
     /// A front end is told the code.
     AnswerCode(Answer<PairingView>, Result<PairingView, NodeError>),
     /// A front end that wanted to pair is refused.
@@ -182,6 +192,12 @@ pub(crate) struct Devices {
     names_taken: Option<Instant>,
     /// What the owners of linked devices allow, as these say.
     terms: BTreeMap<PeerId, HelpTerms>,
+    /// How this device is woken from where each of them is.
+    wake_from: BTreeMap<PeerId, Vec<WakeAddress>>,
+    /// When it was last kept where a device can be woken.
+    wake_kept: BTreeMap<PeerId, Instant>,
+    /// Devices that are called now.
+    wakings: BTreeMap<PeerId, Waking>,
     window: Option<Window>,
     /// What is wrong with single devices, by subject.
     troubles: BTreeMap<&'static str, BTreeMap<PeerId, TroubleView>>,
@@ -200,6 +216,9 @@ impl Devices {
             new_names: BTreeMap::new(),
             names_taken: None,
             terms: BTreeMap::new(),
+            wake_from: BTreeMap::new(),
+            wake_kept: BTreeMap::new(),
+            wakings: BTreeMap::new(),
             window: None,
             troubles: BTreeMap::new(),
             effects: Vec::new(),
@@ -221,12 +240,15 @@ impl Devices {
                 if self.heard.len() != before {
                     self.push(DeviceEffect::PublishBook);
                 }
+                self.keep_wakes(around.now);
+                self.go_on_waking(around);
             }
             DeviceEvent::Asked(command) => self.asked(command, around),
             DeviceEvent::Sighted(sighting) => self.on_sighting(sighting, around),
             DeviceEvent::LinkUp(up) => self.on_link_up(up, around),
             DeviceEvent::LinkDown(peer) => self.on_link_down(peer),
             DeviceEvent::Said(peer, message) => self.on_message(peer, message, around),
+            DeviceEvent::NotCalled(peer, why) => self.not_called(peer, &why),
             DeviceEvent::RefusedBy(peer) => self.on_refused_by(peer),
             DeviceEvent::VersionMismatch(peer, versions) => {
                 let trouble = versions::trouble(&self.name_of(peer), versions);
@@ -320,6 +342,7 @@ impl Devices {
             Of::AnswerHelp { device, help, answer } => {
                 self.answer_help(&device, help, answer, around);
             }
+            Of::Wake { device, answer } => self.wake(&device, answer, around),
             Of::Forget { device, answer } => {
                 let forgotten = self.forget(&device, around);
                 self.push(DeviceEffect::Answer(answer, forgotten));
@@ -346,15 +369,17 @@ impl Devices {
     }
 
     fn on_link_up(&mut self, up: LinkUp, around: &Surroundings<'_>) {
-        let LinkUp { peer, listens_at, name, app_version } = up;
+        let LinkUp { peer, listens_at, name, app_version, wake_from } = up;
         if self.peers.get(peer).is_none() {
             // Unpaired while the link came up: it ends by itself, and is no device of the list.
             return;
         }
         self.linked.insert(peer, app_version);
+        self.wake_from.insert(peer, wake_from);
         let noted = self.peers.note_reached(peer, listens_at, around.unix);
         self.note(PEERS, noted.err().map(|error| not_saved(&error)));
         self.take_name(peer, &name);
+        self.woke(peer, around);
         self.push(DeviceEffect::Reached(peer));
         // It may not have known this device when it was dialled between the two moments in which
         // either side of a pairing is stored.
@@ -367,6 +392,7 @@ impl Devices {
         self.linked.remove(&peer);
         self.heard.remove(&peer);
         self.terms.remove(&peer);
+        self.wake_from.remove(&peer);
         self.new_names.remove(&peer);
         // A copy that is still there tries again, and is told again.
         self.note_of(TWIN, peer, None);
@@ -437,9 +463,7 @@ impl Devices {
             Message::Have(have) => {
                 self.push(DeviceEffect::Library(LibraryEvent::Have(peer, have)));
             }
-            Message::HelpTerms(terms) => {
-                self.terms.insert(peer, terms);
-            }
+            Message::HelpTerms(terms) => self.take_terms(peer, terms, around),
             Message::Draining { .. } => {
                 self.heard.remove(&peer);
                 self.push(DeviceEffect::PublishBook);
@@ -503,6 +527,8 @@ impl Devices {
             } else {
                 known.map_or(HelpAnswer::Open, |it| it.help)
             },
+            wake: known.map_or_else(Vec::new, |it| it.wake.clone()),
+            woke_seconds: known.and_then(|it| it.woke_seconds),
         });
         match stored {
             Ok(()) => {
@@ -539,6 +565,7 @@ impl Devices {
         let id = paired(&self.peers, device)?;
         self.peers.remove(id).map_err(|error| bad(sentence(&error.to_string())))?;
         self.heard.remove(&id);
+        self.stop_waking(id);
         self.clear_troubles(id);
         self.push(DeviceEffect::Requester(Event::Unpaired(id)));
         self.push(DeviceEffect::DropOutbox(id));

@@ -13,6 +13,7 @@
 //! plain types of `nook-api`.
 
 mod asking;
+mod awake;
 mod chats;
 mod devices;
 mod dispatch;

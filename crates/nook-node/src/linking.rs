@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use nook_api::views::{PairingView, TroubleView, Wording};
 use nook_api::{Answer, NodeError, Sharing, sentence};
-use nook_base::{ErrorCode, PeerId, Sensitive, clock};
-use nook_find::Advertisement;
+use nook_base::{ErrorCode, PeerId, Sensitive, WakeAddress, clock};
+use nook_find::{Advertisement, OwnInterfaces};
 use nook_host::HostEvent;
 use nook_library::LibraryEvent;
 use nook_link::LinkEvent;
@@ -45,6 +45,7 @@ impl State {
                 }
             }
             DeviceEffect::Dial(peer, addresses) => self.links.sighted(peer, addresses),
+            DeviceEffect::Call(peer, addresses) => self.call(peer, addresses),
             DeviceEffect::Reached(peer) => {
                 if let Some(finder) = &self.finder {
                     finder.reached(&peer);
@@ -73,6 +74,7 @@ impl State {
                 drop(answer.send(self.set_sharing(Sharing::On)));
             }
             DeviceEffect::Answer(answer, done) => drop(answer.send(done)),
+            DeviceEffect::AnswerWoken(answer, woken) => drop(answer.send(woken)),
             DeviceEffect::AnswerCode(answer, code) => drop(answer.send(code)),
             DeviceEffect::AnswerJoin(answer, error) => drop(answer.send(Err(error))),
         }
@@ -87,7 +89,8 @@ impl State {
                 let hello = link.hello();
                 let (name, app_version) = (hello.device_name.clone(), hello.app_version.clone());
                 let listens_at = link.listens_at();
-                let up = LinkUp { peer, listens_at, name, app_version };
+                let wake_from = OwnInterfaces::read().towards(link.remote());
+                let up = LinkUp { peer, listens_at, name, app_version, wake_from };
                 self.tell_devices(DeviceEvent::LinkUp(up));
                 let owed = self.outbox.linked(peer, link.mux().clone(), &self.tasks);
                 owed.into_iter().for_each(|kept| self.say_drop(peer, kept));
@@ -218,6 +221,22 @@ impl State {
         });
     }
 
+    /// A device that may sleep is dialled without waiting, and called where it can be.
+    fn call(&self, peer: PeerId, addresses: Vec<WakeAddress>) {
+        self.links.network_changed();
+        if addresses.is_empty() {
+            return;
+        }
+        let events = self.device_events.clone();
+        self.tasks.spawn_until_cancelled("wake", async move {
+            let called = tokio::task::spawn_blocking(move || nook_find::wake(&addresses)).await;
+            if let Ok(Err(why)) = called {
+                // A node that is leaving wakes nobody.
+                let _ = events.send(DeviceEvent::NotCalled(peer, why)).await;
+            }
+        });
+    }
+
     /// Tells each linked device what the owner of this one allows it, where that has changed.
     pub(crate) fn tell_terms(&mut self) {
         let sharing = match (self.host.sharing(), self.host.paused()) {
@@ -225,8 +244,9 @@ impl State {
             (Sharing::On, Some(_)) => SharingNow::Paused,
             (Sharing::On, None) => SharingNow::On,
         };
+        let settings = self.settings.settings();
         for peer in self.devices.peers().list() {
-            self.outbox.post_terms(peer.id, self.devices.own_terms(peer, sharing));
+            self.outbox.post_terms(peer.id, self.devices.own_terms(peer, sharing, settings));
         }
     }
 

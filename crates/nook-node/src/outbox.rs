@@ -145,7 +145,8 @@ impl Outbox {
     /// Says what the owner allows, unless that is what was said last on this link.
     pub(crate) fn post_terms(&mut self, peer: PeerId, terms: HelpTerms) {
         let Some(linked) = self.linked.get_mut(&peer) else { return };
-        if linked.terms.replace(terms) != Some(terms) {
+        if linked.terms.as_ref() != Some(&terms) {
+            linked.terms = Some(terms.clone());
             linked.board.post(Message::HelpTerms(terms));
         }
     }

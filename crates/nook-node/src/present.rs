@@ -183,6 +183,9 @@ impl State {
             only_helped: peer.help == HelpAnswer::OnlyThis,
             their_terms: self.devices.their_terms(peer.id),
             fetched_percent: self.requester.fetching(peer.id, clock::now()),
+            wakeable: !peer.wake.is_empty() && peer.level.may_connect(),
+            waking: self.devices.is_waking(peer.id),
+            woke_seconds: peer.woke_seconds,
             lends,
         }
     }
@@ -362,6 +365,9 @@ fn seen_view(tag: &Tag, seen: &Seen) -> DeviceView {
         only_helped: false,
         their_terms: None,
         fetched_percent: None,
+        wakeable: false,
+        waking: false,
+        woke_seconds: None,
     }
 }
 

@@ -12,6 +12,7 @@ use nook_shard::WorkerStatus;
 use nook_wire::Message;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::awake::UnderWay;
 use crate::chats::ChatEvent;
 use crate::devices::DeviceEvent;
 use crate::meters::Figures;
@@ -165,6 +166,7 @@ impl State {
         self.ask(Event::Tick);
         self.show_meters();
         self.rest_when_quiet();
+        self.stay_awake_while_needed();
         self.look_at_fits();
         self.tell_library(LibraryEvent::Tick);
         let before = self.settings.settings().clone();
@@ -207,6 +209,14 @@ impl State {
                 let _ = tokio::task::spawn_blocking(nook_model::heap::give_back).await;
             });
         }
+    }
+
+    /// Keeps this machine from falling asleep by itself in the middle of something.
+    fn stay_awake_while_needed(&mut self) {
+        let (streams, answers) = (self.host.streams(), self.host.answers());
+        let under_way = UnderWay { replies: self.replies_running(), streams, answers };
+        let rest = self.awake.look(under_way, clock::now());
+        self.rest.send_if_modified(|told| std::mem::replace(told, rest) != rest);
     }
 
     /// Shows the metrics how things stand.

@@ -25,6 +25,7 @@ use nook_wire::{Hello, Message, ProtocolRange};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::awake::Awake;
 use crate::chats::ChatBook;
 use crate::devices::{DeviceEvent, Devices};
 use crate::fits::KnownFits;
@@ -289,6 +290,8 @@ fn assemble(
         host: Host::new(read.lent, tasks.token().child_token()),
         host_runner: sides.host_runner,
         looks: Looks::default(),
+        awake: Awake::default(),
+        rest: watch::Sender::default(),
         meters: Meters::default(),
         requester: sides.requester,
         runner: sides.runner,
@@ -381,6 +384,8 @@ fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighti
     state.set_up_library();
     state.tell_host(HostEvent::SharingSet);
     state.host_runner.watch_for_sleep();
+    let rest = nook_machine::hold_off_rest(state.rest.subscribe());
+    state.tasks.spawn_until_cancelled("keep-awake", rest);
     state.look_at_fits();
     state.tell_library(LibraryEvent::Started);
     state.list_port_keys();

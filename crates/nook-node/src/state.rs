@@ -10,6 +10,7 @@ use nook_link::pairing::{Pairing, PairingOffer};
 use nook_store::{Home, MeasuredFile, PortKeys, SettingsFile};
 use tokio::sync::{mpsc, watch};
 
+use crate::awake::Awake;
 use crate::chats::ChatBook;
 use crate::devices::{DeviceEvent, Devices};
 use crate::fits::KnownFits;
@@ -20,6 +21,7 @@ use crate::waking::Looks;
 use nook_api::views::{HouseholdView, KeyPlace, PortView, TroubleView};
 use nook_host::{Host, Runner as HostRunner};
 use nook_library::{ModelLibrary, Runner as LibraryRunner};
+use nook_machine::Rest;
 use nook_requester::Me;
 use nook_requester::{Requester, Runner};
 use nook_resources::adverts::AdvertBook;
@@ -58,6 +60,9 @@ pub(crate) struct State {
     pub(crate) host_runner: HostRunner,
     /// When the loop looked around last.
     pub(crate) looks: Looks,
+    /// Whether this machine is needed, and what holds its rest off meanwhile.
+    pub(crate) awake: Awake,
+    pub(crate) rest: watch::Sender<Rest>,
     pub(crate) meters: Meters,
     /// The asking side, and what carries out its work.
     pub(crate) requester: Requester,

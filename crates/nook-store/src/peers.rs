@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use nook_base::PeerId;
+use nook_base::{PeerId, WakeAddress};
 use nook_trust::{DeviceName, TrustLevel};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,10 @@ pub struct Peer {
     pub last_seen: Option<u64>,
     /// What the owner of this machine has said about helping each other.
     pub help: HelpAnswer,
+    /// Where it said that this machine may wake it; none where it does not want that.
+    pub wake: Vec<WakeAddress>,
+    /// How many seconds it took to be there when it was woken last.
+    pub woke_seconds: Option<u32>,
 }
 
 /// What the owner has answered to *May these two computers help each other?*
@@ -109,6 +113,10 @@ struct PeerEntry {
     last_seen: Option<u64>,
     #[serde(default)]
     help: HelpAnswer,
+    #[serde(default)]
+    wake: Vec<WakeAddress>,
+    #[serde(default)]
+    woke_seconds: Option<u32>,
 }
 
 impl Peers {
@@ -232,6 +240,20 @@ impl Peers {
         })
     }
 
+    /// Notes where a device may be woken. Written only when that is news.
+    pub fn note_wake(&mut self, id: PeerId, wake: Vec<WakeAddress>) -> Result<(), PeersError> {
+        let peer = self.get(id).ok_or(PeersError::NotPaired { id })?;
+        if peer.wake == wake {
+            return Ok(());
+        }
+        self.change_one(id, |peer| peer.wake = wake)
+    }
+
+    /// Notes how long it took to wake a device.
+    pub fn note_woken(&mut self, id: PeerId, seconds: u32) -> Result<(), PeersError> {
+        self.change_one(id, |peer| peer.woke_seconds = Some(seconds))
+    }
+
     fn change_one(&mut self, id: PeerId, change: impl FnOnce(&mut Peer)) -> Result<(), PeersError> {
         self.change(|peers| {
             let peer =
@@ -266,6 +288,8 @@ impl From<&Peer> for PeerEntry {
             paired_at: peer.paired_at,
             last_seen: peer.last_seen,
             help: peer.help,
+            wake: peer.wake.clone(),
+            woke_seconds: peer.woke_seconds,
         }
     }
 }
@@ -286,6 +310,8 @@ fn understand(entry: PeerEntry) -> Result<Peer, String> {
         paired_at: entry.paired_at,
         last_seen: entry.last_seen,
         help: entry.help,
+        wake: entry.wake,
+        woke_seconds: entry.woke_seconds,
     })
 }
 

@@ -110,25 +110,29 @@ impl Bridge {
 
     /// Takes the cable of a room out at the bridge's end: nobody is told, packets are just gone.
     pub fn unplug(&self, room: usize) -> anyhow::Result<()> {
-        self.hub.run(&format!("ip link set cable{room} down"))
+        self.hub.run(&format!("ip link set cable{room} down"))?;
+        Ok(())
     }
 
     /// From now on a room hears nothing of the others, which still hear it.
     pub fn deafen(&self, room: usize) -> anyhow::Result<()> {
         self.pass_on(room, "off")?;
         // Nobody is known to be there any more, and nobody will be, so nothing is passed on there.
-        self.hub.run(&format!("ip link set cable{room} type bridge_slave fdb_flush"))
+        self.hub.run(&format!("ip link set cable{room} type bridge_slave fdb_flush"))?;
+        Ok(())
     }
 
     /// Makes the cable of a room good again.
     pub fn plug(&self, room: usize) -> anyhow::Result<()> {
         self.pass_on(room, "on")?;
-        self.hub.run(&format!("ip link set cable{room} up"))
+        self.hub.run(&format!("ip link set cable{room} up"))?;
+        Ok(())
     }
 
     fn pass_on(&self, room: usize, on: &str) -> anyhow::Result<()> {
         let kinds = format!("learning {on} flood {on} mcast_flood {on} bcast_flood {on}");
-        self.hub.run(&format!("ip link set cable{room} type bridge_slave {kinds}"))
+        self.hub.run(&format!("ip link set cable{room} type bridge_slave {kinds}"))?;
+        Ok(())
     }
 
     /// Bytes that have come into a room over its cable, with all that carries them.
@@ -142,11 +146,32 @@ impl Bridge {
         Ok(received.parse()?)
     }
 
+    /// The hardware address of a room, as `ip` writes it.
+    pub fn mac(&self, room: usize) -> anyhow::Result<String> {
+        let shown = self.rooms[room].run("ip -oneline link show dev eth0")?;
+        let mut words = shown.split_whitespace().skip_while(|word| *word != "link/ether");
+        Ok(words.nth(1).context("the cable has an address")?.to_owned())
+    }
+
+    /// A socket of the test in a room, which hears what comes for everybody there at this port.
+    /// Only the system's owner may put one there.
+    pub fn hear(&self, room: usize, port: u16) -> anyhow::Result<UdpSocket> {
+        let process = self.rooms[room].child.id().to_string();
+        let network = File::open(Path::new("/proc").join(process).join("ns/net"))?;
+        // A socket stays where the thread was that made it.
+        let made = thread::spawn(move || {
+            enter(&network)?;
+            Ok(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?)
+        });
+        made.join().map_err(|_| anyhow::anyhow!("the thread panicked"))?
+    }
+
     /// Gives a room another address, as another Wi-Fi does; connections of the old one are just
     /// dead.
     pub fn readdress(&self, room: usize, last: u8) -> anyhow::Result<()> {
         self.rooms[room].run("ip address flush dev eth0")?;
-        self.rooms[room].run(&format!("ip address add 10.77.0.{last}/24 dev eth0"))
+        self.rooms[room].run(&format!("ip address add 10.77.0.{last}/24 dev eth0"))?;
+        Ok(())
     }
 }
 
@@ -247,7 +272,7 @@ impl Anchor {
         words.into_iter().map(OsString::from).collect()
     }
 
-    fn run(&self, line: &str) -> anyhow::Result<()> {
+    fn run(&self, line: &str) -> anyhow::Result<String> {
         let words = self.enter();
         let output = Command::new(&words[0])
             .args(&words[1..])
@@ -256,7 +281,7 @@ impl Anchor {
             .with_context(|| line.to_owned())?;
         let said = String::from_utf8_lossy(&output.stderr);
         anyhow::ensure!(output.status.success(), "{line}: {}", said.trim());
-        Ok(())
+        Ok(String::from_utf8(output.stdout)?)
     }
 }
 

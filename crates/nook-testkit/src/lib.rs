@@ -48,4 +48,4 @@ pub use program::nook;
 pub use proxy::{Cable, Proxy, Weather};
 pub use secrets::{Secrets, files_below};
 #[cfg(target_os = "linux")]
-pub use system_bus::{Locks, SystemBus};
+pub use system_bus::{Counted, Desktop, Locks, SystemBus};

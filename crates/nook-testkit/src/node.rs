@@ -374,6 +374,8 @@ fn spawn(plan: &NodePlan, home: &Path, runtime: &Path, start: u32) -> anyhow::Re
     // The keychain holds one identity a user; these nodes are several, so each keeps a file.
     command.env("INGLENOOK_KEYRING", "off").env("INGLENOOK_LOG", plan.log);
     command.env_remove("INGLENOOK_HOME").env("NO_COLOR", "1");
+    // The desktop of whoever runs the tests is not asked to stay awake.
+    command.env_remove("DBUS_SESSION_BUS_ADDRESS");
     // Temporary files of the node can be looked through; sockets stay where the owner looks for
     // them.
     let temp = home.parent().context("a home lies in the household's folder")?.join("temp");

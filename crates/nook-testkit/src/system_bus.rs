@@ -2,7 +2,10 @@
 //!
 //! The bus is a real dbus-daemon, and over it goes what goes over the system's: calls, signals, and
 //! the open files that are the locks. logind itself cannot run in a test: there is one for a
-//! machine, root's, and what it does at the end is to put the machine to sleep.
+//! machine, root's, and what it does at the end is to put the machine to sleep. The same bus can be
+//! the session's as well, with somebody who plays a desktop.
+
+mod desktop;
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, PipeReader, Read};
@@ -17,6 +20,8 @@ use zbus::fdo;
 use zbus::object_server::SignalEmitter;
 use zbus::zvariant::OwnedFd;
 
+pub use self::desktop::Desktop;
+use self::desktop::Played;
 use crate::node::leash;
 
 /// Longest wait for locks to be as wanted; a node looks for a bus that was gone after some seconds.
@@ -28,9 +33,16 @@ const PATH: &str = "/org/freedesktop/login1";
 #[derive(Debug)]
 pub struct SystemBus {
     running: Option<Running>,
-    locks: watch::Sender<Locks>,
+    desktop: Option<Played>,
+    locks: Counted,
+    idle_locks: Counted,
+    desktop_locks: Counted,
     folder: tempfile::TempDir,
 }
+
+/// How many locks of one kind there are.
+#[derive(Debug, Clone, Default)]
+pub struct Counted(watch::Sender<Locks>);
 
 /// Locks that logind was asked for, over all that played it on this bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,7 +64,8 @@ struct Running {
 struct Daemon(Child);
 
 struct Login {
-    locks: watch::Sender<Locks>,
+    locks: Counted,
+    idle_locks: Counted,
 }
 
 impl SystemBus {
@@ -61,7 +74,8 @@ impl SystemBus {
         let found = Command::new("dbus-daemon").arg("--version").stdout(Stdio::null()).status();
         found.context("no dbus-daemon")?;
         let folder = tempfile::Builder::new().prefix("nook-bus-").tempdir()?;
-        Ok(Self { running: None, locks: watch::Sender::default(), folder })
+        let (locks, idle_locks, desktop_locks) = Default::default();
+        Ok(Self { running: None, desktop: None, locks, idle_locks, desktop_locks, folder })
     }
 
     /// Words before a program that make this bus its system bus: see [`crate::NodePlan::behind`].
@@ -70,19 +84,40 @@ impl SystemBus {
         vec!["env".into(), format!("DBUS_SYSTEM_BUS_ADDRESS={}", self.address()).into()]
     }
 
+    /// The same, and it is the bus of the program's session as well.
+    #[must_use]
+    pub fn session_prefix(&self) -> Vec<OsString> {
+        let mut words = self.prefix();
+        words.push(format!("DBUS_SESSION_BUS_ADDRESS={}", self.address()).into());
+        words
+    }
+
     /// Starts bus and logind.
     pub async fn begin(&mut self) -> anyhow::Result<()> {
         let bus = Daemon::start(&self.address())?;
-        let login = Login { locks: self.locks.clone() };
+        let login = Login { locks: self.locks.clone(), idle_locks: self.idle_locks.clone() };
         let logind = Builder::address(self.address().as_str())?.serve_at(PATH, login)?;
         let logind = logind.name("org.freedesktop.login1")?.build().await?;
         self.running = Some(Running { logind, _bus: bus });
         Ok(())
     }
 
-    /// Ends both at once. The locks that were given are still held by whoever has them.
+    /// Starts a desktop on the bus, which must run.
+    pub async fn begin_desktop(&mut self, desktop: Desktop) -> anyhow::Result<()> {
+        let begun = desktop.begin(&self.address(), self.desktop_locks.clone()).await?;
+        self.desktop = Some(begun);
+        Ok(())
+    }
+
+    /// Ends everything at once. The locks that were given are still held by whoever has them, but
+    /// for those of a desktop, which end with the bus.
     pub fn end(&mut self) {
-        self.running = None;
+        (self.desktop, self.running) = (None, None);
+    }
+
+    /// Ends the desktop alone; its locks are void.
+    pub async fn end_desktop(&mut self) -> anyhow::Result<()> {
+        self.desktop.take().context("a desktop runs")?.end().await
     }
 
     /// Says that the machine is about to sleep, or has slept.
@@ -92,25 +127,58 @@ impl SystemBus {
         Ok(Login::prepare_for_sleep(&emitter, start).await?)
     }
 
-    /// The locks as they are now.
+    /// The locks that hold a sleep up, as they are now.
     #[must_use]
     pub fn locks(&self) -> Locks {
-        *self.locks.borrow()
+        self.locks.now()
     }
 
-    /// Waits until the locks are as wanted; fails with how they are.
+    /// Waits until those are as wanted; fails with how they are.
     pub async fn until(&self, what: &str, holds: impl Fn(&Locks) -> bool) -> anyhow::Result<Locks> {
-        let mut locks = self.locks.subscribe();
-        let wanted = tokio::time::timeout(LOCKS_LIMIT, locks.wait_for(|locks| holds(locks)));
-        let seen = wanted.await.with_context(|| {
-            format!("not so within {LOCKS_LIMIT:?}: {what}; {:?}", self.locks())
-        })?;
-        Ok(*seen?)
+        self.locks.until(what, holds).await
+    }
+
+    /// The locks of logind for which the machine does not fall asleep by itself.
+    #[must_use]
+    pub fn idle_locks(&self) -> &Counted {
+        &self.idle_locks
+    }
+
+    /// The same, of the desktop.
+    #[must_use]
+    pub fn desktop_locks(&self) -> &Counted {
+        &self.desktop_locks
     }
 
     fn address(&self) -> String {
         let socket: PathBuf = self.folder.path().join("bus");
         format!("unix:path={}", socket.display())
+    }
+}
+
+impl Counted {
+    /// The locks as they are now.
+    #[must_use]
+    pub fn now(&self) -> Locks {
+        *self.0.borrow()
+    }
+
+    /// Waits until the locks are as wanted; fails with how they are.
+    pub async fn until(&self, what: &str, holds: impl Fn(&Locks) -> bool) -> anyhow::Result<Locks> {
+        let mut locks = self.0.subscribe();
+        let wanted = tokio::time::timeout(LOCKS_LIMIT, locks.wait_for(|locks| holds(locks)));
+        let seen = wanted
+            .await
+            .with_context(|| format!("not so within {LOCKS_LIMIT:?}: {what}; {:?}", self.now()))?;
+        Ok(*seen?)
+    }
+
+    fn give(&self) {
+        self.0.send_modify(|locks| locks.given += 1);
+    }
+
+    fn take_back(&self) {
+        self.0.send_modify(|locks| locks.returned += 1);
     }
 }
 
@@ -153,13 +221,14 @@ impl Drop for Daemon {
 impl Login {
     /// Gives one end of a pipe; the lock is held until no process has that any more.
     fn inhibit(&self, what: &str, who: &str, _why: &str, mode: &str) -> fdo::Result<OwnedFd> {
-        if (what, who, mode) != ("sleep", "Inglenook", "delay") {
-            return Err(fdo::Error::InvalidArgs(format!("{who} wants {what}, {mode}")));
-        }
+        let locks = match (what, who, mode) {
+            ("sleep", "Inglenook", "delay") => self.locks.clone(),
+            ("idle", "Inglenook", "block") => self.idle_locks.clone(),
+            _ => return Err(fdo::Error::InvalidArgs(format!("{who} wants {what}, {mode}"))),
+        };
         let failed = |error: std::io::Error| fdo::Error::IOError(error.to_string());
         let (ours, theirs) = std::io::pipe().map_err(failed)?;
-        self.locks.send_modify(|locks| locks.given += 1);
-        let locks = self.locks.clone();
+        locks.give();
         std::thread::spawn(move || until_closed(ours, &locks));
         Ok(std::os::fd::OwnedFd::from(theirs).into())
     }
@@ -168,8 +237,8 @@ impl Login {
     async fn prepare_for_sleep(emitter: &SignalEmitter<'_>, start: bool) -> zbus::Result<()>;
 }
 
-fn until_closed(mut lock: PipeReader, locks: &watch::Sender<Locks>) {
+fn until_closed(mut lock: PipeReader, locks: &Counted) {
     // Nothing is ever written; whatever ends the reading, nobody holds it any more.
     let _ = lock.read(&mut [0]);
-    locks.send_modify(|locks| locks.returned += 1);
+    locks.take_back();
 }

@@ -48,7 +48,7 @@ pub use forward::Passed;
 pub use frame::{EncodedFrame, Frame, FrameParts, decode, encode, encode_unsent};
 pub use greeting::{Advert, Hello, ShardAdvert};
 pub use header::{HEADER_BYTES, Header};
-pub use help::{HelpTerms, SharingNow};
+pub use help::{HelpTerms, SharingNow, WAKE_ADDRESSES_MAX};
 pub use kind::{CallId, Kind};
 pub use kv_migration::{KV_PIECE_BYTES_MAX, KeptHistory, KvPieceAssembly, KvPieceHead};
 pub use local::{LocalMessage, PassCounts, WorkerMessage};

@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[cfg(target_os = "linux")]
+mod awake;
 mod bench_engine;
 mod bench_home;
 mod bench_pipeline;
@@ -51,3 +53,5 @@ mod sleeping;
 mod soak;
 mod standing;
 mod timeline;
+#[cfg(target_os = "linux")]
+mod waking;

@@ -30,7 +30,7 @@ import type { Turn } from '../generated/Turn';
 import { Refusal, type Backend, type Shell, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { beginMove, pieceMoves } from './fake/models-folder';
-import { PREDICTED, DAD, GOOD_CODE, MUM, onlyHelp, routeOf, startingHouse, timelineOf } from './fake/household';
+import { PREDICTED, DAD, GOOD_CODE, MUM, onlyHelp, routeOf, setTrust, startingHouse, timelineOf, wakeUp, WOKE_SECONDS } from './fake/household';
 import { findingsOf } from './fake/findings';
 import { ByHand, ByItself, type Pace } from './fake/pace';
 import { changed } from './fake/settings';
@@ -220,18 +220,15 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 
   override setTrust(device: string, trust: HouseholdView['devices'][number]['trust']): Promise<void> {
-    this.change((house) => {
-      for (const d of house.devices) {
-        if (d.id !== device) continue;
-        d.trust = trust;
-        Object.assign(d, { asks_help: false, only_helped: false });
-        d.connected = trust !== 'blocked';
-        d.unused = trust === 'trusted' || trust === 'own' ? null : trust === 'blocked' ? 'blocked' : 'not_allowed';
-        d.unused_because = trust === 'trusted' || trust === 'own' ? null
-          : trust === 'blocked' ? 'You blocked it.' : 'It is a guest. Set its trust to Trusted to let it compute on your prompts.';
-      }
-    });
+    this.change((house) => { setTrust(house, device, trust); });
     return Promise.resolve();
+  }
+
+  override async wake(device: string): Promise<number> {
+    this.change((house) => { Object.assign(house.devices.find((d) => d.id === device) ?? {}, { waking: true }); });
+    await this.#pace.pause(10);
+    this.change((house) => { wakeUp(house, device); });
+    return WOKE_SECONDS;
   }
 
   override async answerHelp(device: string, help: Parameters<Backend['answerHelp']>[1]): Promise<void> {

@@ -97,4 +97,16 @@ their_terms: TheirTerms | null,
 /**
  * With `fetching`: how much of the layers has come, 0 to 100.
  */
-fetched_percent: number | null, };
+fetched_percent: number | null, 
+/**
+ * Whether it can be woken from here when it sleeps: its owner lets this computer do that.
+ */
+wakeable: boolean, 
+/**
+ * Whether it is being woken now.
+ */
+waking: boolean, 
+/**
+ * How many seconds it took to be there when it was woken last.
+ */
+woke_seconds: number | null, };

@@ -58,6 +58,11 @@ export abstract class NodeCalls {
     return this.call<'answer_help'>({ action: 'answer_help', device, help });
   }
 
+  /** Wakes a paired device that sleeps and lets others wake it; returns once it is linked, with the seconds that it took, or when it did not come within three minutes. */
+  wake(device: Ask<'wake'>['device']): Promise<Answer<'wake'>> {
+    return this.call<'wake'>({ action: 'wake', device });
+  }
+
   /** Unpairs a device. */
   forget(device: Ask<'forget'>['device']): Promise<Answer<'forget'>> {
     return this.call<'forget'>({ action: 'forget', device });

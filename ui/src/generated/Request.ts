@@ -45,7 +45,11 @@ device: string,
 /**
  * The answer.
  */
-help: Help, } | { "action": "forget", 
+help: Help, } | { "action": "wake", 
+/**
+ * Id, short id or unique beginning of the name.
+ */
+device: string, } | { "action": "forget", 
 /**
  * Id, short id or unique beginning of the name.
  */

@@ -76,7 +76,27 @@ typed: string, } | { "kind": "no_such_device",
 /**
  * What it was called.
  */
-name: string, } | { "kind": "two_models", 
+name: string, } | { "kind": "may_not_wake", 
+/**
+ * Its name.
+ */
+device: string, } | { "kind": "wake_other_network", 
+/**
+ * Its name.
+ */
+device: string, } | { "kind": "wake_refused", 
+/**
+ * Its name.
+ */
+device: string, 
+/**
+ * Why.
+ */
+reason: Reason, } | { "kind": "not_woken", 
+/**
+ * Its name.
+ */
+device: string, } | { "kind": "two_models", 
 /**
  * The first digits of one's digest.
  */

@@ -26,6 +26,8 @@ export interface SettingValues {
   'network.loopback': boolean;
   /** Whether this computer gives its models to computers that `gate.copy` lets in. */
   'network.give_models': boolean;
+  /** Whether trusted computers of the same network may wake this one while it sleeps (Wake-on-LAN). They are told the hardware address of its network card for that. */
+  'network.let_others_wake': boolean;
   /** The folder of the models. Without it, they lie in the data folder. `nook models folder` changes it and moves the files; a change by hand moves nothing. */
   'models.folder': string | null;
   /** How freely the model chooses its words; 0 always takes the likeliest. */
@@ -104,6 +106,7 @@ export const DEFAULTS: SettingValues = {
   'network.listen_port': 0,
   'network.loopback': false,
   'network.give_models': true,
+  'network.let_others_wake': false,
   'models.folder': null,
   'chat.temperature': 0.7,
   'window.language': null,
@@ -146,6 +149,7 @@ export const OFFERED = [
   'gate.borrow',
   'gate.copy',
   'network.give_models',
+  'network.let_others_wake',
   'window.notifications',
   'window.safe_graphics',
   'distributed_inference.pooling',

@@ -69,6 +69,10 @@ function worded(wording: Wording, code: string): string | null {
     case 'name_not_found': return more.nameNotFound(wording.typed);
     case 'two_models': return says.twoModels(wording.one, wording.other);
     case 'no_such_device': return says.noSuchDevice(wording.name);
+    case 'may_not_wake': return more.mayNotWake(wording.device);
+    case 'wake_other_network': return more.wakeOtherNetwork(wording.device);
+    case 'wake_refused': return more.wakeRefused(wording.device, ended(why(wording.reason)));
+    case 'not_woken': return more.notWoken(wording.device);
     case 'download': return downloadTrouble(wording.trouble);
     case 'models_folder': return folderTrouble(wording.trouble);
     case 'path_no_text': return says.pathNoText(wording.path);

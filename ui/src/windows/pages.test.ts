@@ -5,6 +5,7 @@ import axe from 'axe-core';
 import { tick } from 'svelte';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { FakeBackend } from '../backend/fake';
+import { MUM } from '../backend/fake/household';
 import { useLanguage } from '../strings';
 import MainWindow from './MainWindow.svelte';
 import { pages, type PageName } from './pages';
@@ -435,6 +436,27 @@ it('devices show the safety number with how to compare it, and what is in their 
   expect(dad?.textContent).toContain('the same on both screens');
   const mum = rows.find((row) => row.getAttribute('aria-label') === 'Mum’s laptop');
   expect(mum?.textContent).toContain('none of these layers yet');
+});
+
+it('a device that sleeps and allows it is woken from its card, which then says how long that took', async () => {
+  backend.change((house) => {
+    const asleep = { connected: false, wakeable: true, unused: 'away', unused_because: 'It does not answer.' };
+    Object.assign(house.devices.find((d) => d.id === MUM) ?? {}, asleep);
+  });
+  await go('devices');
+  const card = () => screen.getAllByTestId('device-row').find((row) => row.getAttribute('aria-label') === 'Mum’s laptop');
+  expect(screen.getAllByTestId('wake').map((button) => button.textContent), 'who is there is not woken').toEqual(['Wake Mum’s laptop']);
+  await user.click(screen.getByTestId('wake'));
+  await vi.waitFor(() => { expect(card()?.textContent).toContain('connected'); });
+  expect(screen.queryByTestId('wake')).toBeNull();
+  backend.change((house) => { Object.assign(house.devices.find((d) => d.id === MUM) ?? {}, { connected: false }); });
+  await vi.waitFor(() => { expect(card()?.textContent).toContain('The last time, that took 22 s.'); });
+});
+
+it('whether others may wake this computer is switched under sharing', async () => {
+  await go('sharing');
+  await user.click(screen.getByTestId('let-others-wake'));
+  expect(backend.house.settings.values['network.let_others_wake']).toBe(true);
 });
 
 describe('the first start', () => {

@@ -60,6 +60,15 @@ struct DeviceView {
     /// With `fetching`: how much of the layers has come, 0 to 100.
     #[serde(default)]
     pub fetched_percent: Option<u8>,
+    /// Whether it can be woken from here when it sleeps: its owner lets this computer do that.
+    #[serde(default)]
+    pub wakeable: bool,
+    /// Whether it is being woken now.
+    #[serde(default)]
+    pub waking: bool,
+    /// How many seconds it took to be there when it was woken last.
+    #[serde(default)]
+    pub woke_seconds: Option<u32>,
 }
 }
 

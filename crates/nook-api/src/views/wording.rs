@@ -85,6 +85,28 @@ enum Wording {
         /// What it was called.
         name: String,
     },
+    /// A device has not said how it can be woken.
+    MayNotWake {
+        /// Its name.
+        device: String,
+    },
+    /// A device cannot be woken from the network in which this one is.
+    WakeOtherNetwork {
+        /// Its name.
+        device: String,
+    },
+    /// The system sends no packet that would wake a device.
+    WakeRefused {
+        /// Its name.
+        device: String,
+        /// Why.
+        reason: Reason,
+    },
+    /// A device was called for long enough and did not come.
+    NotWoken {
+        /// Its name.
+        device: String,
+    },
     /// Devices of the house have different models of the name that was asked for.
     TwoModels {
         /// The first digits of one's digest.

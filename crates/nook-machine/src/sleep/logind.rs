@@ -13,6 +13,7 @@ use zbus::proxy::OwnerChangedStream;
 use zbus::zvariant::OwnedFd;
 
 use super::Sleep;
+use crate::PROGRAM;
 
 /// Waited after the first try that failed; after each one more, twice as long.
 const TRY_FIRST: Duration = Duration::from_secs(1);
@@ -28,7 +29,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
     default_service = "org.freedesktop.login1",
     default_path = "/org/freedesktop/login1"
 )]
-trait Login {
+pub(crate) trait Login {
     /// Gives a lock, which holds until its file is closed.
     fn inhibit(&self, what: &str, who: &str, why: &str, mode: &str) -> zbus::Result<OwnedFd>;
 
@@ -139,6 +140,6 @@ impl Session {
 impl LoginProxy<'_> {
     async fn lock(&self) -> zbus::Result<OwnedFd> {
         let why = "Replies of other devices that this one helps with go on elsewhere";
-        self.inhibit("sleep", "Inglenook", why, "delay").await
+        self.inhibit("sleep", PROGRAM, why, "delay").await
     }
 }

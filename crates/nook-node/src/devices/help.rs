@@ -4,7 +4,7 @@
 use nook_api::Answer;
 use nook_api::views::{Help, TheirTerms, UnusedReason};
 use nook_base::{ErrorCode, PeerId};
-use nook_store::{HelpAnswer, Peer};
+use nook_store::{HelpAnswer, Peer, Settings};
 use nook_trust::{Purpose, TrustLevel};
 use nook_wire::{HelpTerms, SharingNow};
 
@@ -62,13 +62,23 @@ impl Devices {
     }
 
     /// What the owner of this device allows `peer`, for it to show.
-    pub(crate) fn own_terms(&self, peer: &Peer, sharing: SharingNow) -> HelpTerms {
+    pub(crate) fn own_terms(
+        &self,
+        peer: &Peer,
+        sharing: SharingNow,
+        settings: &Settings,
+    ) -> HelpTerms {
         let may = |purpose| self.gate.check(peer.id, purpose).is_ok();
+        let helps = may(Purpose::Lend);
+        // Only who is helped has a reason to wake this device.
+        let wake = self.wake_from.get(&peer.id);
+        let wake = wake.filter(|_| helps && settings.network.let_others_wake);
         HelpTerms {
             answered: peer.help != HelpAnswer::Open,
-            helps: may(Purpose::Lend),
+            helps,
             asks: may(Purpose::Borrow),
             sharing,
+            wake: wake.cloned().unwrap_or_default(),
         }
     }
 

@@ -8,6 +8,8 @@ use nook_store::{Home, HomeChoice};
 use nook_trust::{Purpose, TrustLevel};
 use nook_wire::{Have, HelpTerms, SharingNow};
 
+mod waking;
+
 use super::*;
 use nook_api::views::{Help, UnusedReason, Wording};
 use nook_base::Sensitive;
@@ -69,6 +71,8 @@ impl Scene {
             DeviceEffect::Dial(peer, addresses) => {
                 format!("dial {} at {} addresses", self.devices.name_of(peer), addresses.len())
             }
+            DeviceEffect::Call(peer, addresses) => self.called(peer, &addresses),
+            DeviceEffect::AnswerWoken(_, woken) => self.woken(woken),
             DeviceEffect::Reached(_) => "reached".to_owned(),
             DeviceEffect::Announce => match self.devices.pairing_port() {
                 Some(port) => format!("announce a window at {port}"),
@@ -154,7 +158,7 @@ impl Scene {
     }
 
     fn terms(&self, id: PeerId) -> HelpTerms {
-        self.devices.own_terms(self.peer(id), SharingNow::Off)
+        self.devices.own_terms(self.peer(id), SharingNow::Off, &self.settings)
     }
 
     fn unused(&self, offered: Offered) -> Option<UnusedReason> {
@@ -174,7 +178,9 @@ impl Scene {
 
     fn link(&mut self, peer: PeerId, name: &str) -> Vec<String> {
         let (name, app_version) = (name.to_owned(), "0.1.0".to_owned());
-        self.on(DeviceEvent::LinkUp(LinkUp { peer, listens_at: None, name, app_version }))
+        let wake_from = vec![waking::cable(1)];
+        let up = LinkUp { peer, listens_at: None, name, app_version, wake_from };
+        self.on(DeviceEvent::LinkUp(up))
     }
 
     fn see(&mut self, peer: PeerId, pairing_port: Option<u16>) -> Vec<String> {
@@ -275,7 +281,8 @@ fn the_question_after_pairing_is_answered_once_for_this_side_alone() {
     let mut scene = Scene::new();
     scene.pair(ATTIC, "Attic");
     scene.link(ATTIC, "Attic");
-    let theirs = HelpTerms { answered: false, helps: false, asks: false, sharing: SharingNow::Off };
+    let (sharing, wake) = (SharingNow::Off, Vec::new());
+    let theirs = HelpTerms { answered: false, helps: false, asks: false, sharing, wake };
     assert_eq!(scene.terms(ATTIC), theirs, "nothing is allowed before the answer");
     assert_eq!(scene.unused(Offered::Layers), Some(UnusedReason::Unanswered));
     for (help, [helps, asks], reason, last) in [
@@ -286,7 +293,8 @@ fn the_question_after_pairing_is_answered_once_for_this_side_alone() {
         let answered = scene.answer_help("attic", help);
         assert_eq!(answered[0], "trust changed", "{help:?}");
         assert_eq!(answered.last().unwrap(), last, "{help:?}");
-        let expected = HelpTerms { answered: true, helps, asks, sharing: SharingNow::Off };
+        let (sharing, wake) = (SharingNow::Off, Vec::new());
+        let expected = HelpTerms { answered: true, helps, asks, sharing, wake };
         assert_eq!(scene.terms(ATTIC), expected, "{help:?}");
         assert_eq!(scene.unused(Offered::Layers), reason, "{help:?}");
         assert!(!scene.may(ATTIC, Purpose::RemoteWhole), "words need more than that");
@@ -318,7 +326,7 @@ fn what_is_missing_is_said_of_the_computer_on_which_it_is_missing() {
         (true, true, SharingNow::Paused, UnusedReason::SharingPaused),
         (true, true, SharingNow::On, UnusedReason::NotSharing),
     ] {
-        let terms = HelpTerms { answered, helps, asks: true, sharing };
+        let terms = HelpTerms { answered, helps, asks: true, sharing, wake: Vec::new() };
         scene.on(DeviceEvent::Said(ATTIC, Message::HelpTerms(terms)));
         assert_eq!(scene.unused(Offered::Nothing), Some(reason));
         assert_eq!(scene.unused(Offered::Layers), None, "what it offers says more than its words");

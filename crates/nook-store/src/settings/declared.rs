@@ -83,6 +83,10 @@ declare! {
         "network.loopback" => loopback: bool = false, next_start(Side::Links);
         /// Whether this computer gives its models to computers that `gate.copy` lets in.
         "network.give_models" => give_models: bool = true, at_once(Side::Models).in_window();
+        /// Whether trusted computers of the same network may wake this one while it sleeps
+        /// (Wake-on-LAN). They are told the hardware address of its network card for that.
+        "network.let_others_wake" => let_others_wake: bool = false,
+            at_once(Side::Links).in_window();
     }
 
     /// Model files.

@@ -48,6 +48,11 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
         "tests/tests/it/copying.rs",
         "the_gate_and_the_owners_switch_decide_who_is_given_models",
     ),
+    (
+        "network.let_others_wake",
+        "tests/tests/it/waking.rs",
+        "a_sleeping_helper_that_allows_it_is_called_and_waited_for",
+    ),
     ("models.folder", "tests/tests/it/moving.rs", "a_folder_that_was_named_by_hand_can_be_chosen"),
     (
         "chat.temperature",

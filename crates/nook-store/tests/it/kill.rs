@@ -30,6 +30,8 @@ fn writer() {
             paired_at: 0,
             last_seen: None,
             help: HelpAnswer::Open,
+            wake: Vec::new(),
+            woke_seconds: None,
         });
     }
     // All forty have one level at any moment but inside this loop; which one tells the round.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 
-use nook_base::PeerId;
+use nook_base::{MacAddress, PeerId, WakeAddress};
 use nook_store::{
     DocumentError, HelpAnswer, Home, HomeChoice, PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers,
     PeersError, PortKey, PortKeyError,
@@ -27,6 +27,8 @@ fn peer(number: u8) -> Peer {
         paired_at: 1_800_000_000,
         last_seen: None,
         help: HelpAnswer::Open,
+        wake: Vec::new(),
+        woke_seconds: None,
     }
 }
 
@@ -205,4 +207,22 @@ fn the_ports_key_is_made_once_kept_private_and_never_shown_by_accident() {
         let error = PortKey::load_or_create(&home).unwrap_err();
         assert_eq!(error, PortKeyError::Damaged { path: path.clone() });
     }
+}
+
+#[test]
+fn how_a_device_is_woken_and_how_long_that_took_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = open(&folder);
+    let mut peers = Peers::load(&home).unwrap();
+    peers.add(peer(1)).unwrap();
+    let mac = MacAddress([2, 0x42, 0xac, 0x11, 0, 9]);
+    let wake = vec![WakeAddress::new(mac, [192, 168, 1, 5].into(), 24).unwrap()];
+    peers.note_wake(id(1), wake.clone()).unwrap();
+    peers.note_woken(id(1), 22).unwrap();
+    let kept = Peers::load(&home).unwrap();
+    let kept = kept.get(id(1)).unwrap();
+    assert_eq!((&kept.wake, kept.woke_seconds), (&wake, Some(22)));
+    peers.note_wake(id(1), Vec::new()).unwrap();
+    assert_eq!(Peers::load(&home).unwrap().get(id(1)).unwrap().wake, []);
+    assert!(matches!(peers.note_wake(id(2), wake), Err(PeersError::NotPaired { .. })));
 }

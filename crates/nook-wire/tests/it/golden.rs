@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use nook_base::{
-    ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
+    ActivationDtype, ErrorCode, LayerRange, MacAddress, ModelDigest, ModelPart, PeerId, Sensitive,
+    WakeAddress,
 };
 use nook_wire::{
     Advert, CallId, Chunk, Document, Have, HaveModel, Hello, HelpTerms, KeptHistory, Kind,
@@ -115,6 +116,11 @@ fn before_a_step() -> Golden<Message> {
     ]
 }
 
+fn cable() -> WakeAddress {
+    let mac = MacAddress([2, 0x42, 0xac, 0x11, 0, 9]);
+    WakeAddress::new(mac, [10, 77, 0, 1].into(), 24).unwrap()
+}
+
 fn steps_and_ends() -> Golden<Message> {
     vec![
         (
@@ -176,8 +182,9 @@ fn steps_and_ends() -> Golden<Message> {
                 helps: false,
                 asks: true,
                 sharing: SharingNow::Paused,
+                wake: vec![cable()],
             }),
-            "01340000000000000000000900000004 01000101",
+            "01340000000000000000000900000010 01000101010242ac1100090a4d000018",
         ),
         (
             Message::DropKept(kept()),

@@ -2,7 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use nook_base::{
-    ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
+    ActivationDtype, ErrorCode, LayerRange, MacAddress, ModelDigest, ModelPart, PeerId, Sensitive,
+    WakeAddress,
 };
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, Document, HEADER_BYTES, Have, HaveModel, Header, Hello,
@@ -10,7 +11,8 @@ use nook_wire::{
     OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open,
     PassCounts, Passed, Piece, PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash,
     ProtocolRange, ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, TensorAssembly,
-    Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode, encode,
+    Ticket, TicketClaim, WAKE_ADDRESSES_MAX, Want, WireError, WireMessage, WorkerMessage, decode,
+    encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -111,10 +113,25 @@ fn hello() -> impl Strategy<Value = Message> {
     )
 }
 
+fn wake_address() -> impl Strategy<Value = WakeAddress> {
+    (any::<([u8; 6], [u8; 4])>(), 8_u8..=30).prop_map(|((mut mac, address), prefix)| {
+        mac[0] = mac[0] & 0xfe | 2;
+        WakeAddress::new(MacAddress(mac), address.into(), prefix).unwrap()
+    })
+}
+
 fn help_terms() -> impl Strategy<Value = HelpTerms> {
     let sharing = vec![SharingNow::Off, SharingNow::Paused, SharingNow::On];
-    (any::<[bool; 3]>(), prop::sample::select(sharing))
-        .prop_map(|([answered, helps, asks], sharing)| HelpTerms { answered, helps, asks, sharing })
+    let wake = vec(wake_address(), 0..=WAKE_ADDRESSES_MAX);
+    (any::<[bool; 3]>(), prop::sample::select(sharing), wake).prop_map(
+        |([answered, helps, asks], sharing, wake)| HelpTerms {
+            answered,
+            helps,
+            asks,
+            sharing,
+            wake,
+        },
+    )
 }
 
 fn message() -> impl Strategy<Value = Message> {

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use nook_base::{
-    ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
+    ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive, WakeAddress,
 };
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, Document, Have, HaveModel, Hello, HelpTerms, KeptHistory,
@@ -28,6 +28,8 @@ impl HoldsNoText for ModelDigest {}
 impl HoldsNoText for LayerRange {}
 impl HoldsNoText for ActivationDtype {}
 impl HoldsNoText for ErrorCode {}
+/// The hardware address of a network card and its network: at most four, and fixed by the machine.
+impl HoldsNoText for WakeAddress {}
 /// Two numbers.
 impl HoldsNoText for ProtocolRange {}
 /// 16 bytes of a hash keyed with a secret that never leaves the device that made it.
@@ -119,8 +121,9 @@ fn visit(message: &Message) {
             plain(&[first, count, bytes, position, mark]);
         }
         Message::KvCacheTaken { position } => plain(&[position]),
-        Message::HelpTerms(HelpTerms { answered, helps, asks, sharing }) => {
+        Message::HelpTerms(HelpTerms { answered, helps, asks, sharing, wake }) => {
             plain(&[answered, helps, asks]);
+            wake.iter().for_each(|address| plain(&[address]));
             match sharing {
                 SharingNow::Off | SharingNow::Paused | SharingNow::On => {}
             }

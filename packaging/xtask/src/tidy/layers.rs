@@ -62,6 +62,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("candle*",            &["nook-model"]), // only behind its feature `candle`
     ("clap_complete",      &["nook-cli"]),
     ("clap_mangen",        &["nook-cli"]),
+    ("keepawake",          &["nook-machine"]),
     ("keyring*",           &["nook-store"]),
     ("llguidance",         &["nook-text"]),
     ("loom",               &["nook-kernels"]), // only with `--cfg loom`
@@ -69,6 +70,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("memmap2",            &["nook-kernels"]),
     ("jiff",               &["nook-machine"]),
     ("naga*",              &["nook-gpu"]),
+    ("network-interface",  &["nook-find"]),
     ("notify-rust",        &["inglenook"]),
     ("pulldown-cmark",     &["xtask"]),
     ("rusqlite",           &["nook-store"]),

@@ -49,6 +49,9 @@ function device(id: string, name: string, values: Partial<DeviceView>): DeviceVi
     only_helped: false,
     their_terms: null,
     fetched_percent: null,
+    wakeable: false,
+    waking: false,
+    woke_seconds: null,
     ...values,
   };
 }
@@ -57,6 +60,30 @@ function device(id: string, name: string, values: Partial<DeviceView>): DeviceVi
 export function onlyHelp(house: HouseholdView, device: string): void {
   const helped = house.devices.find((d) => d.id === device);
   Object.assign(helped ?? {}, { only_helped: true, unused: 'only_helped', unused_because: 'You chose that this computer helps it.' });
+}
+
+/** The owner trusts a device this far. */
+export function setTrust(house: HouseholdView, device: string, trust: DeviceView['trust']): void {
+  const helps = trust === 'trusted' || trust === 'own';
+  const why = trust === 'blocked' ? 'You blocked it.' : 'It is a guest. Set its trust to Trusted to let it compute on your prompts.';
+  const set: Partial<DeviceView> = {
+    trust,
+    asks_help: false,
+    only_helped: false,
+    connected: trust !== 'blocked',
+    unused: helps ? null : trust === 'blocked' ? 'blocked' : 'not_allowed',
+    unused_because: helps ? null : why,
+  };
+  Object.assign(house.devices.find((d) => d.id === device) ?? {}, set);
+}
+
+/** How long the fake household's sleeper takes. */
+export const WOKE_SECONDS = 22;
+
+/** A sleeping device is there. */
+export function wakeUp(house: HouseholdView, device: string): void {
+  const woken: Partial<DeviceView> = { waking: false, connected: true, woke_seconds: WOKE_SECONDS, unused: null, unused_because: null };
+  Object.assign(house.devices.find((d) => d.id === device) ?? {}, woken);
 }
 
 /** A house in full swing. */

@@ -90,6 +90,14 @@ export const house: Strings['house'] = {
     answered: (name) => `Deine Antwort zu ${name} ist gemerkt. An seiner Karte kannst du sie ändern.`,
     theirs: (name) => `${name} hat noch nicht geantwortet.`,
   },
+  wake: {
+    button: (name) => `${name} aufwecken`,
+    waking: 'Wird aufgeweckt. Inglenook wartet bis zu drei Minuten.',
+    took: (seconds) => `Beim letzten Mal hat das ${seconds} s gedauert.`,
+    title: 'Aufwecken',
+    allow: 'Andere Computer dürfen diesen aufwecken',
+    allowHint: 'Wenn dieser Computer schläft, dürfen ihn Computer im selben Netz aufwecken, denen du vertraust. Sie erfahren dafür die Adresse seiner Netzwerkkarte (Wake-on-LAN). In der Firmware des Computers muss es auch eingeschaltet sein.',
+  },
   reasons: {
     no_room: 'der Datenträger ist voll',
     not_allowed: 'dieser Benutzer darf das dort nicht',
@@ -182,6 +190,12 @@ export const house: Strings['house'] = {
   },
 
   refusals: {
+    mayNotWake: (device) =>
+      `${device} hat nicht gesagt, wie es aufgeweckt wird. Wem es gehört, erlaubt das dort unter Teilen, solange beide Computer an und in einem Netz sind.`,
+    wakeOtherNetwork: (device) => `${device} lässt sich von hier nicht aufwecken: Dieser Computer ist in einem anderen Netz.`,
+    wakeRefused: (device, reason) => `${device} konnte nicht gerufen werden: ${reason}`,
+    notWoken: (device) =>
+      `${device} wurde drei Minuten lang gerufen und ist nicht da. Vielleicht ist es vom Strom getrennt, oder Wake-on-LAN ist in seiner Firmware ausgeschaltet.`,
     notSixDigits: 'Ein Kopplungscode hat sechs Ziffern.',
     sameDevice: 'Das ist dieser Computer selbst, oder eine Kopie von ihm.',
     notKeptHere: 'Der Code stimmte, aber das andere Gerät konnte auf diesem Computer nicht gespeichert werden.',

@@ -107,6 +107,14 @@ export const house = {
     answered: (name: string) => `Your answer about ${name} is kept. You can change it at its card.`,
     theirs: (name: string) => `${name} has not answered yet.`,
   },
+  wake: {
+    button: (name: string) => `Wake ${name}`,
+    waking: 'Waking it up. Inglenook waits for up to three minutes.',
+    took: (seconds: string) => `The last time, that took ${seconds} s.`,
+    title: 'Waking up',
+    allow: 'Other computers may wake this one',
+    allowHint: 'When this computer sleeps, computers that you trust in the same network may wake it. They are told the address of its network card for that (Wake-on-LAN). It must be switched on in the computer’s firmware as well.',
+  },
   reasons: {
     no_room: 'the disk is full',
     not_allowed: 'this user may not do that there',
@@ -202,6 +210,12 @@ export const house = {
   },
 
   refusals: {
+    mayNotWake: (device: string) =>
+      `${device} has not said how it can be woken. Its owner allows that there, under Sharing, while both computers are on and in one network.`,
+    wakeOtherNetwork: (device: string) => `${device} cannot be woken from here: this computer is in another network.`,
+    wakeRefused: (device: string, reason: string) => `${device} could not be called: ${reason}`,
+    notWoken: (device: string) =>
+      `${device} was called for three minutes and is not there. It may be switched off at the wall, or have Wake-on-LAN switched off in its firmware.`,
     notSixDigits: 'A pairing code has six digits.',
     sameDevice: 'That is this same computer, or a copy of it.',
     notKeptHere: 'The code was right, but the other device could not be saved on this computer.',
