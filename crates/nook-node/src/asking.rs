@@ -105,6 +105,7 @@ impl State {
                 // A link that is gone is asked again when it is back and looked at.
                 self.outbox.post(peer, Message::Place(wish));
             }
+            Effect::Take { model, name, layers } => self.take_layers(model, &name, &layers),
             Effect::PublishBook => self.publish_book(),
             Effect::Advertise => self.tell_host(HostEvent::AdvertsChanged),
             Effect::UsesLent(model) => self.host.note_served(model),

@@ -1,11 +1,14 @@
 //! Where the node meets the library of its models: what others own is lent to it for one event, and
 //! its effects are carried out.
 
+use std::collections::BTreeSet;
+
 use nook_api::NodeError;
-use nook_base::{PeerId, clock};
+use nook_base::{LayerRange, ModelDigest, ModelPart, PeerId, clock};
 use nook_host::{Fetched, HostEvent};
 use nook_library::{
-    Answered, Giver, KeptEnds, LibraryEffect, LibraryEvent, PartFailure, PartNotice, Surroundings,
+    Answered, Giver, KeptEnds, LibraryEffect, LibraryEvent, PartFailure, PartNotice, PartWish,
+    Surroundings,
 };
 use nook_requester::Event;
 use nook_resources::catalogue::Entry;
@@ -70,6 +73,15 @@ impl State {
         let (prefix, suffix) = (inference.local_prefix_layers, inference.local_suffix_layers);
         self.tell_library(LibraryEvent::PartsCap(bytes));
         self.tell_library(LibraryEvent::EndsKept(KeptEnds { prefix, suffix }));
+    }
+
+    /// Layers that this device is to compute itself are taken from whoever has them.
+    pub(crate) fn take_layers(&mut self, model: ModelDigest, name: &str, layers: &[LayerRange]) {
+        for layers in layers {
+            let (part, name) = (ModelPart::inner(*layers), name.to_owned());
+            let wish = PartWish { model, name, part, holders: BTreeSet::new() };
+            self.tell_library(LibraryEvent::TakePart(wish));
+        }
     }
 
     /// Answers a front end, which may wait no more.

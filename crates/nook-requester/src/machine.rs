@@ -140,6 +140,15 @@ pub enum Effect {
     Drop(Option<PeerId>, KeptHistory),
     /// A device is asked to hold layers; none of them gives them back.
     AskToHold(PeerId, PlacementRequest),
+    /// This device lacks layers that it is to compute itself: they are to be taken from others.
+    Take {
+        /// Of this model.
+        model: ModelDigest,
+        /// What it is called here.
+        name: String,
+        /// The layers.
+        layers: Vec<LayerRange>,
+    },
     /// What is known of other devices has changed: the advert book is out of date.
     PublishBook,
     /// What others are told of this device has changed.

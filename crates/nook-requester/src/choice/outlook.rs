@@ -2,7 +2,9 @@
 //!
 //! The same facts as for a reply, with three differences: a device that takes requests counts with
 //! everything that its cap allows, whatever it offers now; one that would fetch layers counts with
-//! what it has disk space for; and loading is told apart. `placement` compares the two and decides
+//! what it has disk space for; and loading is told apart. Where this device has only its ends of the
+//! model, and the others have not the memory for the rest, it counts with as few layers more as will
+//! do, and is told which of them it lacks. `placement` compares the two and decides
 //! whether it is worth asking anybody. What fetching costs does not count: it happens once, in the
 //! background, and what came stays.
 
@@ -29,6 +31,8 @@ pub(crate) struct Outlook {
     pub(crate) present: Present,
     /// Absent where the layers cannot be placed at all, or best where they are: on this device.
     pub(crate) wanted: Option<Wanted>,
+    /// Layers that this device would have to get for that.
+    pub(crate) lacking: Vec<LayerRange>,
 }
 
 /// The usual reply as things stand.
@@ -111,15 +115,26 @@ impl Question {
                 None => device.clone(),
             })
             .collect();
-        let situation = Situation { model: &model, request: &request, here: &here, others: &could };
-        let wanted = place(&situation, Aim::OneReply, split).ok().map(|placement| {
+        let placed = |computes: Vec<LayerRange>| {
+            let here = &Device { computes, ..here.clone() };
+            let situation = Situation { model: &model, request: &request, here, others: &could };
+            place(&situation, Aim::OneReply, split).ok()
+        };
+        let placement = placed(here.computes.clone());
+        let placement = placement.or_else(|| least_more(&here.computes, model.layers, placed));
+        let wanted = placement.map(|placement| {
             let shares = placement.shares();
             let moving = moving(&shares, &others, model.layer_bytes);
             Wanted { shares, prediction: placement.prediction, moving }
         });
         let is_elsewhere =
             |wanted: &Wanted| wanted.shares.iter().any(|share| share.place != Place::Local);
-        Outlook { present, wanted: wanted.filter(is_elsewhere) }
+        let wanted = wanted.filter(is_elsewhere);
+        let shares = wanted.iter().flat_map(|wanted| &wanted.shares);
+        let own = shares.filter(|share| share.place == Place::Local).map(|share| share.layers);
+        let lacks = |layers: &LayerRange| !here.computes.iter().any(|it| it.contains(*layers));
+        let lacking = own.filter(lacks).collect();
+        Outlook { present, wanted, lacking }
     }
 
     /// A device as it could be: what it holds of the model it could give up for other layers of it,
@@ -173,6 +188,33 @@ impl Question {
         let each = model.layer_bytes.saturating_add(caches).max(1);
         Some(FetchRoom { in_memory: memory / each, on_disk })
     }
+}
+
+/// What comes of as few layers as possible besides those that are `here`, behind the first of them;
+/// absent where nothing comes of all.
+fn least_more<T>(
+    here: &[LayerRange],
+    layers: u32,
+    placed: impl Fn(Vec<LayerRange>) -> Option<T>,
+) -> Option<T> {
+    let first = here.first().filter(|range| range.start() == 0).map_or(0, |range| range.len());
+    let rest = here.iter().filter(|range| range.start() >= first).copied();
+    let rest: Vec<LayerRange> = rest.collect();
+    let with = |more: u32| {
+        let mut computes = vec![LayerRange::all(first.saturating_add(more))];
+        computes.extend(rest.iter().filter(|range| range.end() > first.saturating_add(more)));
+        placed(computes)
+    };
+    let (mut few, mut enough) = (0, layers.saturating_sub(first));
+    let mut found = with(enough)?;
+    while enough - few > 1 {
+        let middle = few + (enough - few) / 2;
+        match with(middle) {
+            Some(placement) => (found, enough) = (placement, middle),
+            None => few = middle,
+        }
+    }
+    Some(found)
 }
 
 /// What a device would spend on layers that it fetches first.

@@ -71,6 +71,8 @@ pub(crate) struct Wishes {
     /// What was asked of each device; none more than there are paired devices.
     asked: BTreeMap<PeerId, Wish>,
     wanted: Option<(Present, Wanted)>,
+    /// What this device itself is getting for that, and since when.
+    taking: Option<(ModelDigest, Vec<LayerRange>, Instant)>,
 }
 
 /// The model that the last reply used.
@@ -260,11 +262,32 @@ impl Requester {
             let is_guess = |share: &Share| self.is_guess(share, model, around);
             // Nothing is fetched on a guess; what was measured by the next looks decides.
             if !(can_do_without && wanted.shares.iter().any(is_guess)) {
+                effects.extend(self.take_here(model, outlook.lacking, around.now));
                 effects.extend(self.ask_for(model, &wanted.shares, around));
                 self.wishes.wanted = Some((outlook.present, wanted));
             }
         }
         effects
+    }
+
+    /// Gets the layers that this device lacks of a model of which only its ends are here, because the
+    /// others have not the memory for all of the rest.
+    fn take_here(
+        &mut self,
+        model: ModelDigest,
+        lacking: Vec<LayerRange>,
+        now: Instant,
+    ) -> Option<Effect> {
+        let is_under_way = self.wishes.taking.as_ref().is_some_and(|(of, layers, since)| {
+            let is_same = (of, layers) == (&model, &lacking);
+            is_same && now.saturating_duration_since(*since) < FETCH_AGAIN
+        });
+        let name = self.wishes.model.as_ref()?.listed.name.clone();
+        if lacking.is_empty() || is_under_way {
+            return None;
+        }
+        self.wishes.taking = Some((model, lacking.clone(), now));
+        Some(Effect::Take { model, name, layers: lacking })
     }
 
     /// Asks each device that would fetch layers of `model`, and was never measured with it, for a

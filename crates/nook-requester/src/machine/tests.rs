@@ -111,6 +111,7 @@ impl Scene {
             Effect::Start(Task(Work::LookAtPlacement(look))) => {
                 format!("look at placement with {} movable", look.movable.len())
             }
+            Effect::Take { layers, .. } => format!("take {layers:?}"),
             Effect::AskToHold(_, wish) if wish.layers.is_empty() => "give back".to_owned(),
             Effect::AskToHold(_, wish) => format!("ask to hold {}", wish.layers),
             Effect::Drop(peer, _) => format!("drop at {peer:?}"),
@@ -304,7 +305,10 @@ fn layers_are_asked_for_when_that_was_better_three_times_and_given_back_when_not
     let outlook = |shares: Vec<Share>| {
         let wanted = Wanted { shares, prediction: prediction(10), moving: Duration::ZERO };
         let present = Present::Predicted(prediction(20));
-        Said::Outlook(MODEL, Some(Box::new(Outlook { present, wanted: Some(wanted) })))
+        Said::Outlook(
+            MODEL,
+            Some(Box::new(Outlook { present, wanted: Some(wanted), lacking: Vec::new() })),
+        )
     };
     let layers = LayerRange::with_len(1, 4);
     let at_study = || outlook(vec![Share { place: Place::Peer(STUDY), layers }]);

@@ -99,3 +99,26 @@ fn who_has_only_its_ends_asks_others_or_says_what_is_missing() {
     let error = choice.refusal("Ember", more.reach, |_| String::new()).expect("on their way");
     assert!(matches!(error.wording, Some(Wording::EndsOnTheirWay { .. })), "{error}");
 }
+
+#[test]
+fn who_has_only_its_ends_gets_more_where_the_others_have_not_the_memory_for_the_rest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = ends_of_ember(folder.path(), 2);
+    let now = now();
+    let asked = Question { file, ..question(Pooling::WhenFaster, measured(5000, 1)) };
+    let costs = asked.costs();
+    let each = costs.layer_bytes + costs.kv_bytes * 600;
+    let lacking = |layers: u64, told: &Encoded| {
+        let mut book = book(now);
+        let heard = book.heard.get_mut(&peer(1)).expect("it is in the book");
+        heard.advert.memory_free_bytes = layers * each;
+        // Nothing of it is in memory there.
+        heard.advert.shards[0].held = LayerRange::with_len(1, 0);
+        let outlook = asked.outlook(told, &book, &BTreeSet::from([peer(1)]), now);
+        let layers = outlook.lacking.iter().flat_map(|layers| layers.iter());
+        layers.filter(|layer| ![0, 1, 5].contains(layer)).count()
+    };
+    assert_eq!(lacking(4, &told(PLENTY)), 0, "all between fits there");
+    assert_eq!(lacking(2, &told(PLENTY)), 1, "of three layers that are not here, one");
+    assert_eq!(lacking(2, &with_at_most(0)), 0, "nor is there memory here");
+}

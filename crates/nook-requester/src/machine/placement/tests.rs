@@ -23,7 +23,11 @@ fn verdicts(present: &[Present], basis: Basis) -> String {
     let mut look = |present: &Present| {
         let prediction = prediction(10, basis);
         let wanted = Wanted { shares: Vec::new(), prediction, moving: Duration::ZERO };
-        match wishes.weigh(&Outlook { present: *present, wanted: Some(wanted) }) {
+        match wishes.weigh(&Outlook {
+            present: *present,
+            wanted: Some(wanted),
+            lacking: Vec::new(),
+        }) {
             Verdict::Stay => '-',
             Verdict::Move => 'M',
         }

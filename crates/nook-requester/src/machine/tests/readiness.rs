@@ -13,7 +13,7 @@ fn study_lacks(scene: &mut Scene) {
 }
 
 fn outlook(present: Present) -> Said {
-    Said::Outlook(MODEL, Some(Box::new(Outlook { present, wanted: None })))
+    Said::Outlook(MODEL, Some(Box::new(Outlook { present, wanted: None, lacking: Vec::new() })))
 }
 
 fn prediction() -> Prediction {
@@ -130,7 +130,8 @@ fn where_nobody_can_make_a_reply_without_it_a_device_is_asked_for_all_at_once() 
     let layers = LayerRange::with_len(1, 4);
     let shares = vec![Share { place: Place::Peer(STUDY), layers }];
     let wanted = Wanted { shares, prediction: prediction(), moving: Duration::ZERO };
-    let impossible = Outlook { present: Present::Impossible, wanted: Some(wanted) };
+    let impossible =
+        Outlook { present: Present::Impossible, wanted: Some(wanted), lacking: Vec::new() };
     let said = Said::Outlook(MODEL, Some(Box::new(impossible)));
     assert_eq!(scene.on(said), format!("ask to hold {layers}"));
 }
