@@ -300,6 +300,13 @@ impl PartsBudget {
         Ok(())
     }
 
+    /// Bytes that all of them take beyond what they may.
+    pub(crate) fn over(&self) -> u64 {
+        let state = self.state();
+        let all = state.held.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+        all.saturating_sub(state.most)
+    }
+
     /// Bytes that are left beside the models that `is_needed` names.
     pub(crate) fn room(&self, is_needed: impl Fn(&ModelDigest) -> bool) -> u64 {
         let state = self.state();

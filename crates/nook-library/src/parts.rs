@@ -189,10 +189,10 @@ impl Parts {
 
     /// Files that can go, the longest unused first: nobody needs them, waits for more of them or
     /// writes them.
-    pub(crate) fn unneeded(&self, but: ModelDigest) -> Vec<&PartialModel> {
+    pub(crate) fn unneeded(&self, but: Option<ModelDigest>) -> Vec<&PartialModel> {
         let is_free = |partial: &&PartialModel| {
             let model = partial.model;
-            model != but
+            Some(model) != but
                 && !self.needed.contains(&model)
                 && !self.under_way.contains_key(&model)
                 && self.waiting.iter().all(|waiting| waiting.model != model)

@@ -439,6 +439,9 @@ impl Devices {
             }
             Message::HelpTerms(terms) => {
                 self.terms.insert(peer, terms);
+                if !terms.asks {
+                    self.push(DeviceEffect::Host(HostEvent::AsksNoMore(peer)));
+                }
             }
             Message::Draining { .. } => {
                 self.heard.remove(&peer);

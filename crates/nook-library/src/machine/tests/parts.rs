@@ -180,6 +180,25 @@ fn at_the_cap_those_that_nobody_needs_go_the_longest_unused_first() {
 }
 
 #[test]
+fn a_cap_that_is_lowered_holds_for_what_is_here_already() {
+    let mut scene = Scene::new();
+    for number in 1..=3 {
+        scene.seconds = 10 - u64::from(number);
+        scene.wish(number, layers(0, 1));
+        scene.here(number, 100, None);
+    }
+    scene.on(LibraryEvent::PartsNeeded([model(2)].into()));
+    assert_eq!(scene.on(LibraryEvent::PartsCap(300)), [""; 0]);
+    assert_eq!(scene.on(LibraryEvent::PartsCap(250)), ["delete layers of 3"]);
+    scene.deleted(3);
+    let less = scene.on(LibraryEvent::PartsCap(50));
+    assert_eq!(less, ["delete layers of 1"], "the second is of use");
+    scene.deleted(1);
+    let unneeded = scene.on(LibraryEvent::PartsNeeded(BTreeSet::new()));
+    assert_eq!(unneeded, ["delete layers of 2"]);
+}
+
+#[test]
 fn room_that_cannot_be_made_is_not_tried_for_ever() {
     let mut scene = Scene::new();
     scene.wish(1, layers(0, 1));
