@@ -17,6 +17,8 @@ mod copying;
 mod downloading;
 mod dropping;
 mod faults;
+#[cfg(target_os = "linux")]
+mod fetch_faults;
 mod fidelity;
 mod formats;
 mod forwarding;
