@@ -8,6 +8,7 @@ use nook_tests::report::{line, loud};
 use serde::Serialize;
 
 use crate::census::{Census, Taken};
+use crate::speed::Speeds;
 use crate::talk::{Ending, Kind};
 
 /// Growth of memory that is no leak, in percent.
@@ -39,6 +40,8 @@ pub(crate) struct Report {
     /// What was done to the nodes.
     faults: BTreeMap<&'static str, u32>,
     broken: Vec<String>,
+    /// How fast replies of several devices were.
+    speeds: Speeds,
     /// Before, half-way and after.
     censuses: Vec<Census>,
     seconds: f64,
@@ -91,7 +94,12 @@ impl Report {
         for ending in all() {
             *kinds.entry(kind(&ending.kind)).or_default() += 1;
         }
-        Self { rows, endings: kinds, faults, broken, censuses, seconds: span.as_secs_f64() }
+        let speeds = Speeds::of(all().filter_map(|one| one.speed.as_ref()));
+        if speeds.compared > 0 {
+            rows.extend(of_speeds(&speeds));
+        }
+        let seconds = span.as_secs_f64();
+        Self { rows, endings: kinds, faults, broken, speeds, censuses, seconds }
     }
 
     /// Whether nothing that was judged is broken.
@@ -123,6 +131,13 @@ impl Report {
         let list = |counts: Vec<String>| counts.join(", ");
         line(&format!("\nendings: {}", list(pairs(&self.endings))));
         line(&format!("faults: {}", list(pairs(&self.faults))));
+        if self.speeds.compared > 0 {
+            line(&format!("slow and foretold: {}", list(pairs(&self.speeds.foretold))));
+            self.speeds
+                .unforeseen
+                .iter()
+                .for_each(|one| line(&format!("slow and not foretold: {one}")));
+        }
         line(&format!("disturbed for {:.0} s of {:.0}", self.seconds, took.as_secs_f64()));
         Ok(())
     }
@@ -146,6 +161,19 @@ impl Row {
         let met = is_judged.then_some(value < GROWTH_MAX);
         Self { row, value, unit: "%", target, met }
     }
+}
+
+/// What is told of the speed of replies of several devices.
+fn of_speeds(speeds: &Speeds) -> [Row; 5] {
+    let percent = speeds.median.unwrap_or_default() * 100.0;
+    let median = Row { unit: "%", ..Row::told("their median speed, of alone", 0) };
+    [
+        Row::told("replies of several devices, compared with alone", speeds.compared),
+        Row { value: percent, ..median },
+        Row::told("slower than 0.9 of alone", speeds.slow),
+        Row::told("of those, foretold", speeds.slow - speeds.unforeseen.len()),
+        Row::told("of those, not foretold", speeds.unforeseen.len()),
+    ]
 }
 
 /// How the memory of every process that lived through the second half has grown in it. The first
