@@ -30,14 +30,18 @@ use crate::terms::Terms;
 /// does.
 const FETCHING_TOLD_EVERY: Duration = Duration::from_secs(5);
 
+/// Fetches that ended early of which it is known whose they were. One more stays on the disk until
+/// room is wanted, whoever says no.
+const BEGUN_MAX: usize = 64;
+
 /// What is fetched, and what of it is of use, as the library was told last.
 #[derive(Debug, Default)]
 pub(super) struct Fetches {
     /// With the devices that wait for it.
     under_way: BTreeMap<ModelDigest, BTreeSet<PeerId>>,
     needed: BTreeSet<ModelDigest>,
-    /// What ended before it was complete, with the devices that waited for it. Few: the library
-    /// lets only so many be fetched, and what is asked for again is no longer among them.
+    /// What ended before it was complete, with the devices that waited for it; at most
+    /// [`BEGUN_MAX`].
     begun: BTreeMap<ModelDigest, BTreeSet<PeerId>>,
     /// What is to go as soon as nobody asks for it.
     unwanted: BTreeSet<ModelDigest>,
@@ -161,7 +165,9 @@ impl<C> Host<C> {
         for (model, peers) in std::mem::replace(&mut self.fetches.under_way, wanted) {
             if !self.fetches.under_way.contains_key(&model) {
                 self.push(HostEffect::StopFetching(model));
-                self.fetches.begun.insert(model, peers);
+                if self.fetches.begun.len() < BEGUN_MAX {
+                    self.fetches.begun.insert(model, peers);
+                }
             }
         }
         self.forget_unwanted(context);

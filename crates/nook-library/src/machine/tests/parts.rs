@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use nook_base::{LayerRange, ModelDigest, ModelPart};
 use nook_fetch::Folder;
 use nook_model::{Manifest, ModelFile};
+use nook_resources::catalogue::PartialModels;
 
 use super::*;
 use crate::part_failure::PartFailure;
@@ -292,4 +293,20 @@ fn a_move_of_the_models_waits_for_layers_on_their_way_and_leaves_those_that_are_
         ]
     );
     assert_eq!(scene.known(), [0; 0]);
+}
+
+#[test]
+fn a_model_that_only_a_liar_has_is_told_apart_from_one_that_nobody_has() {
+    let mut scene = Scene::new();
+    let given = |scene: &Scene| PartialModels::given(&scene.library, model(1));
+    assert_eq!(given(&scene), Err(ErrorCode::FetchFailed));
+    let have = HaveModel { model: model(1), bytes: 9, layers: 6, name: "amber".to_owned() };
+    scene.on(LibraryEvent::Have(PEER, Have { models: vec![have] }));
+    assert_eq!(given(&scene), Err(ErrorCode::FetchFailed), "it is not allowed to give");
+    scene.wish(1, layers(0, 1));
+    let why = PartFailure::WrongBytes { device: "attic".to_owned() };
+    let liars = BTreeSet::from([PEER]);
+    let end = PartEnd { model: model(1), failure: Some(why), partial: None, liars };
+    scene.on(LibraryEvent::PartEnded(Box::new(end)));
+    assert_eq!(given(&scene), Err(ErrorCode::BadModel));
 }
