@@ -20,6 +20,9 @@ const GROWTH_SPAN_MIN: Duration = Duration::from_secs(120);
 /// Broken promises that are told one by one; the rest is counted.
 const BROKEN_TOLD_MAX: usize = 20;
 
+/// Slow replies that are told one by one; the rest is counted, and in the JSON.
+const SLOW_TOLD_MAX: usize = 20;
+
 /// One promise and whether it holds.
 #[derive(Debug, Serialize)]
 struct Row {
@@ -133,10 +136,13 @@ impl Report {
         line(&format!("faults: {}", list(pairs(&self.faults))));
         if self.speeds.compared > 0 {
             line(&format!("slow and foretold: {}", list(pairs(&self.speeds.foretold))));
-            self.speeds
-                .unforeseen
-                .iter()
-                .for_each(|one| line(&format!("slow and not foretold: {one}")));
+            let unforeseen = &self.speeds.unforeseen;
+            for one in unforeseen.iter().take(SLOW_TOLD_MAX) {
+                line(&format!("slow and not foretold: {one}"));
+            }
+            if unforeseen.len() > SLOW_TOLD_MAX {
+                line(&format!("and {} more", unforeseen.len() - SLOW_TOLD_MAX));
+            }
         }
         line(&format!("disturbed for {:.0} s of {:.0}", self.seconds, took.as_secs_f64()));
         Ok(())
@@ -164,12 +170,15 @@ impl Row {
 }
 
 /// What is told of the speed of replies of several devices.
-fn of_speeds(speeds: &Speeds) -> [Row; 5] {
-    let percent = speeds.median.unwrap_or_default() * 100.0;
-    let median = Row { unit: "%", ..Row::told("their median speed, of alone", 0) };
+fn of_speeds(speeds: &Speeds) -> [Row; 6] {
+    let median = |row: &str, part: Option<f64>| {
+        let value = part.unwrap_or_default() * 100.0;
+        Row { value, unit: "%", ..Row::told(row, 0) }
+    };
     [
         Row::told("replies of several devices, compared with alone", speeds.compared),
-        Row { value: percent, ..median },
+        median("their median speed, of alone", speeds.whole),
+        median("the same after the first token", speeds.decode),
         Row::told("slower than 0.9 of alone", speeds.slow),
         Row::told("of those, foretold", speeds.slow - speeds.unforeseen.len()),
         Row::told("of those, not foretold", speeds.unforeseen.len()),

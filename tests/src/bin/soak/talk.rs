@@ -5,14 +5,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nook_api::views::ChatRole;
-use nook_base::clock;
 use nook_control::{Client, ClientError};
 use nook_testkit::{Replying, Told, Wish};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use tokio::sync::OnceCell;
 
-use crate::speed::Speed;
+use crate::speed::{Pace, Speed};
 
 /// Beginnings of conversations; the second is read in several pieces.
 const QUESTIONS: [&str; 5] = [
@@ -137,12 +136,11 @@ impl Talk {
                     return endings;
                 }
             };
-            let asker = conversation.seat % self.asking.len();
-            let asking = (asker, &self.asking[asker]);
+            let asking = &self.asking[conversation.seat % self.asking.len()];
             let mut ended =
                 answered(asking, &wish, *leaves, &expected, ending(Kind::Correct)).await;
             if let Some(speed) = ended.speed.as_mut().filter(|_| self.measures) {
-                let alone = alone(asking.1, &wish, &expected).await;
+                let alone = alone(asking, &wish, &expected).await;
                 match alone {
                     Ok(alone) => speed.alone = alone,
                     Err(why) => ended.kind = why,
@@ -161,7 +159,7 @@ impl Talk {
 
 /// The speed of the same reply by its asker alone, which must say the same; none where it cannot
 /// make the reply alone.
-async fn alone(asking: &Client, wish: &Wish, expected: &Told) -> Result<Option<f64>, Kind> {
+async fn alone(asking: &Client, wish: &Wish, expected: &Told) -> Result<Option<Pace>, Kind> {
     let reply = match wish.clone().alone().ask(asking).await {
         Ok(reply) => reply,
         Err(ClientError::Refused(_)) => return Ok(None),
@@ -169,7 +167,7 @@ async fn alone(asking: &Client, wish: &Wish, expected: &Told) -> Result<Option<f
     };
     match reply.end().await {
         Ok(told) if told.aborted.is_some() => Ok(None),
-        Ok(told) if told.ids == expected.ids => Ok(Some(told.tokens_per_second)),
+        Ok(told) if told.ids == expected.ids => Ok(Pace::of(&told)),
         Ok(_) => Err(Kind::Wrong("other tokens, alone".to_owned())),
         Err(error) => Err(Kind::Stuck(format!("alone: {error:#}"))),
     }
@@ -177,7 +175,7 @@ async fn alone(asking: &Client, wish: &Wish, expected: &Told) -> Result<Option<f
 
 /// Asks once, and compares what is said with what should be.
 async fn answered(
-    (asker, asking): (usize, &Client),
+    asking: &Client,
     wish: &Wish,
     leaves: Option<usize>,
     expected: &Told,
@@ -220,7 +218,7 @@ async fn answered(
     };
     let helped = ending.pooled || told.fell_back || !told.lost.is_empty();
     if helped && ending.kind == Kind::Correct {
-        ending.speed = Speed::of(&told, (asker, clock::now()));
+        ending.speed = Speed::of(&told);
     }
     ending
 }
