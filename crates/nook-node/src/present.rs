@@ -200,6 +200,7 @@ impl State {
             last: self.requester.last_decision().cloned(),
             measured: measured.collect(),
             placement: self.around(|around| self.requester.placement_view(around)),
+            past: self.requester.past_replies(),
         }
     }
 

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use nook_api::views::{HouseholdView, PipelineView, UnusedReason};
+use nook_api::views::{
+    HappenedView, HouseholdView, PastReplyView, PipelineView, ReplyEndView, UnusedReason,
+};
 use nook_model::synthetic::Recipe;
 use nook_testkit::installed::{
     MODEL, allow_each_other, device, household, import, lent, partial_file, received, recipe,
@@ -128,6 +130,19 @@ async fn three_computers_of_which_no_two_suffice_answer_together_and_the_reply_w
     let told = reply.whole().await?;
     assert_eq!(told.ids, whole.ids, "{told:?}");
     assert!(!told.fell_back, "{told:?}");
+
+    // The list of past replies tells it, newest first; those that were refused are among them.
+    let waited = HappenedView::Awaited { device: ATTIC.to_owned() };
+    let is_it = |reply: &PastReplyView| {
+        reply.happened.contains(&waited) && matches!(reply.end, ReplyEndView::Done { .. })
+    };
+    let listed = |view: &PipelineView| view.past.iter().any(is_it);
+    let view = house.asking().until_pipeline("the wait is remembered", listed).await?;
+    let refused = ReplyEndView::Aborted { code: "shard_unavailable".to_owned() };
+    assert!(view.past.iter().any(|reply| reply.end == refused), "{view:#?}");
+    let said = commands::run(house.asking().home(), &["doctor", "pipeline"]).await?;
+    assert!(said.contains(&format!("{ATTIC} was lost")), "{said}");
+    assert!(said.contains(&format!("waited for {ATTIC}")), "{said}");
     Ok(())
 }
 
