@@ -211,6 +211,7 @@ impl<C> Host<C> {
         }
         self.relist(context);
         for (peer, placed) in ended {
+            tracing::info!(?peer, model = ?placed.model, "layers are not held any more");
             self.tell_placed(peer, placed, context);
         }
         self.free_what_is_owed();
