@@ -24,6 +24,7 @@ mod devices;
 mod download_trouble;
 mod models;
 mod models_folder;
+mod past_replies;
 mod plans;
 mod port;
 mod reason;
@@ -44,6 +45,7 @@ pub use models::{
     FoundView, InHouseView, ModelView,
 };
 pub use models_folder::{FolderTrouble, ModelsFolderView, MoveState, MoveView};
+pub use past_replies::{HappenedView, PastReplyView, ReplyEndView};
 pub use plans::{LeftOutView, MeasuredView, PredictionView};
 pub use port::{PortKeyView, PortRequestKind, PortRequestView, PortView};
 pub use reason::{Reason, SystemReason};
@@ -476,6 +478,9 @@ struct PipelineView {
     /// Which layers were asked of other devices, for the model that was used last; absent while
     /// they are best where they are.
     pub placement: Option<PlacementView>,
+    /// The last replies since the node started, the newest first.
+    #[serde(default)]
+    pub past: Vec<PastReplyView>,
 }
 }
 

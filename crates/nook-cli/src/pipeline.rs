@@ -1,13 +1,16 @@
-//! `nook doctor pipeline`: where the last reply was computed and why.
+//! `nook doctor pipeline`: where the last reply was computed and why, and what happened to those
+//! before it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use nook_api::NodeCalls as _;
 use nook_api::views::{
-    DecisionView, LegView, MeasuredView, PipelineView, PoolingView, PredictionView, RouteView,
-    ShareView,
+    DecisionView, HappenedView, LegView, MeasuredView, PastReplyView, PipelineView, PoolingView,
+    PredictionView, ReplyEndView, RouteView, ShareView,
 };
+
+use nook_base::clock;
 
 use crate::connection::Connection;
 use crate::output;
@@ -50,7 +53,48 @@ fn lines(view: &PipelineView) -> Vec<String> {
         lines.push(format!("Placement of {}: {}", placement.model, placement.because));
         lines.extend(placement.shares.iter().map(share));
     }
+    if !view.past.is_empty() {
+        lines.push("Replies since the start, newest first:".to_owned());
+        let now = clock::unix_seconds();
+        lines.extend(view.past.iter().flat_map(|reply| past(reply, now)));
+    }
     lines
+}
+
+/// One of the last replies: when, who, how it ended, and each thing that happened.
+fn past(reply: &PastReplyView, now: u64) -> Vec<String> {
+    let PastReplyView { began, model, prompt_tokens, route: began_over, happened, end } = reply;
+    let ago = match now.saturating_sub(*began) {
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    };
+    let ended = match end {
+        ReplyEndView::UnderWay => "under way".to_owned(),
+        ReplyEndView::Done { tokens, speed } => {
+            format!("{tokens} tokens at {:.1} tokens/s", speed.tokens_per_second)
+        }
+        ReplyEndView::Aborted { code } => format!("ended early: {code}"),
+        ReplyEndView::Stopped => "stopped by whoever asked".to_owned(),
+    };
+    let began_over = route(began_over);
+    let first =
+        format!("  {ago} ago, {model}, prompt of {prompt_tokens} tokens, {began_over}: {ended}");
+    let later = happened.iter().map(|happened| match happened {
+        HappenedView::Lost { device } => format!("    {device} was lost"),
+        HappenedView::Awaited { device } => format!("    waited for {device}"),
+        HappenedView::TookOver { failover, route: over } => format!(
+            "    {} took over from {} after {} tokens, in {:.1} s: {}",
+            failover.to,
+            failover.from,
+            failover.after_tokens,
+            failover.pause_ms / 1e3,
+            route(over)
+        ),
+        HappenedView::TookOverHere { route: over } => {
+            format!("    this device took over: {}", route(over))
+        }
+    });
+    std::iter::once(first).chain(later).collect()
 }
 
 fn share(share: &ShareView) -> String {

@@ -50,6 +50,8 @@ pub enum HostEvent<C = Call<Message>> {
     },
     /// Devices were paired, unpaired or trusted differently: the gate is new.
     PeersChanged,
+    /// A device says that it would not use what this one lends.
+    AsksNoMore(PeerId),
     /// Models came or went.
     ModelsChanged,
     /// What the adverts say is to be said now.
@@ -273,6 +275,8 @@ pub enum HostEffect<C = Call<Message>> {
     },
     /// Layers of this model are fetched no more; what came stays.
     StopFetching(ModelDigest),
+    /// What came of this model goes: somebody said no before it was complete, or the disk is full.
+    ForgetFetched(ModelDigest),
     /// Of models of which only some layers are here, these are of use now.
     Needed(BTreeSet<ModelDigest>),
     /// Look for devices that have hung up while the machine slept.

@@ -139,11 +139,19 @@ impl Leases {
         ended
     }
 
-    /// Models of which a lease waits for layers that are on their way.
-    pub(crate) fn fetching(&self) -> BTreeSet<ModelDigest> {
+    /// Models of which leases wait for layers that are on their way, and whose those are.
+    pub(crate) fn fetching(&self) -> BTreeMap<ModelDigest, BTreeSet<PeerId>> {
         let waits = |lease: &Lease| matches!(lease.state, PlaceState::Fetching { .. });
-        let of = self.leases.iter().filter(|(_, lease)| waits(lease));
-        of.map(|((model, _), _)| *model).collect()
+        let mut fetching = BTreeMap::<_, BTreeSet<PeerId>>::new();
+        for ((model, peer), _) in self.leases.iter().filter(|(_, lease)| waits(lease)) {
+            fetching.entry(*model).or_default().insert(*peer);
+        }
+        fetching
+    }
+
+    /// Whether anybody asked for layers of `model`.
+    pub(crate) fn has(&self, model: ModelDigest) -> bool {
+        self.leases.keys().any(|(of, _)| *of == model)
     }
 
     pub(crate) fn owe(&mut self, model: ModelDigest, layers: LayerRange) {

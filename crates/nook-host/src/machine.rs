@@ -132,6 +132,7 @@ impl<C> Host<C> {
             HostEvent::MemoryWanted { guests } => self.free_all(guests, context),
             HostEvent::SettingsChanged { before } => self.settings_changed(&before, context),
             HostEvent::PeersChanged => self.end_revoked(context),
+            HostEvent::AsksNoMore(peer) => self.end_leases_of(|of| of == peer, context),
             HostEvent::ModelsChanged => self.relist(context),
             HostEvent::AdvertsChanged => self.advertise(context),
             HostEvent::LinkUp(peer) => self.link_up(peer, context),

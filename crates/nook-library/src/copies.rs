@@ -74,6 +74,12 @@ impl Copies {
             traffic,
         }
     }
+
+    /// Whether a device says that it has `model` from which nothing is taken any more.
+    pub(crate) fn is_said_by_liars(&self, model: ModelDigest) -> bool {
+        let mut said = self.liars.iter().filter_map(|peer| self.heard.get(peer)).flatten();
+        said.any(|have| have.model == model)
+    }
 }
 
 impl Holder {

@@ -118,6 +118,8 @@ impl ModelLibrary {
             LibraryEvent::Cleared => self.on_cleared(),
             LibraryEvent::TakePart(wish) => self.take_part(wish),
             LibraryEvent::StopPart(model) => self.stop_part(model),
+            // What its owner wants of it stays, whatever others need no more.
+            LibraryEvent::ForgetPart(model) if self.parts.is_own(model) => self.stop_part(model),
             LibraryEvent::ForgetPart(model) => self.forget_part(model),
             LibraryEvent::PartsNeeded(needed) => self.parts_needed(needed, around),
             LibraryEvent::PartsCap(bytes) => self.cap_parts(bytes),

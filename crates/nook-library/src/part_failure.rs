@@ -81,13 +81,13 @@ impl PartFailure {
         match self {
             Self::DiskFull => ErrorCode::DiskFull,
             Self::CapReached { .. } => ErrorCode::FetchLimit,
-            Self::Unusable { .. } => ErrorCode::BadModel,
+            // Who asked gave what it has; its own file is the one to look at.
+            Self::WrongBytes { .. } | Self::Unusable { .. } => ErrorCode::BadModel,
             Self::NoSuchLayers { .. } => ErrorCode::BadRequest,
             Self::TooMany => ErrorCode::Busy,
             Self::Disk { .. }
             | Self::NoHolder
             | Self::GaveUp { .. }
-            | Self::WrongBytes { .. }
             | Self::FolderAway
             | Self::Stopped
             | Self::Busy

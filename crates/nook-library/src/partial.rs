@@ -315,6 +315,13 @@ impl PartsBudget {
         Ok(())
     }
 
+    /// Bytes that all of them take beyond what they may.
+    pub(crate) fn over(&self) -> u64 {
+        let state = self.state();
+        let all = state.counted().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        all.saturating_sub(state.most)
+    }
+
     /// Bytes that are left beside the models that `is_needed` names.
     pub(crate) fn room(&self, is_needed: impl Fn(&ModelDigest) -> bool) -> u64 {
         let state = self.state();

@@ -168,6 +168,11 @@ impl Parts {
         self.budget.exempt(model);
     }
 
+    /// Whether the owner wants the ends of `model`.
+    pub(crate) fn is_own(&self, model: ModelDigest) -> bool {
+        self.own.contains(&model)
+    }
+
     /// The owner does not want them any more.
     pub(crate) fn let_go(&mut self, model: ModelDigest) {
         self.own.remove(&model);
@@ -208,10 +213,10 @@ impl Parts {
 
     /// Files that can go, the longest unused first: nobody needs them, waits for more of them or
     /// writes them.
-    pub(crate) fn unneeded(&self, but: ModelDigest) -> Vec<&PartialModel> {
+    pub(crate) fn unneeded(&self, but: Option<ModelDigest>) -> Vec<&PartialModel> {
         let is_free = |partial: &&PartialModel| {
             let model = partial.model;
-            model != but
+            Some(model) != but
                 && !self.needed.contains(&model)
                 && !self.own.contains(&model)
                 && !self.under_way.contains_key(&model)

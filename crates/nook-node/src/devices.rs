@@ -463,7 +463,12 @@ impl Devices {
             Message::Have(have) => {
                 self.push(DeviceEffect::Library(LibraryEvent::Have(peer, have)));
             }
-            Message::HelpTerms(terms) => self.take_terms(peer, terms, around),
+            Message::HelpTerms(terms) => {
+                if !terms.asks {
+                    self.push(DeviceEffect::Host(HostEvent::AsksNoMore(peer)));
+                }
+                self.take_terms(peer, terms, around);
+            }
             Message::Draining { .. } => {
                 self.heard.remove(&peer);
                 self.push(DeviceEffect::PublishBook);

@@ -80,6 +80,9 @@ impl State {
                 self.tell_library(LibraryEvent::TakePart(PartWish { model, name, part, holders }));
             }
             HostEffect::StopFetching(model) => self.tell_library(LibraryEvent::StopPart(model)),
+            HostEffect::ForgetFetched(model) => {
+                self.tell_library(LibraryEvent::ForgetPart(model));
+            }
             HostEffect::Needed(models) => self.tell_library(LibraryEvent::PartsNeeded(models)),
             HostEffect::WakeUp => self.wake_up(),
             HostEffect::Run(task) => self.host_runner.run(task),

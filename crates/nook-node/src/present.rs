@@ -203,6 +203,7 @@ impl State {
             last: self.requester.last_decision().cloned(),
             measured: measured.collect(),
             placement: self.around(|around| self.requester.placement_view(around)),
+            past: self.requester.past_replies(),
         }
     }
 
@@ -333,6 +334,10 @@ fn unused_sentence(reason: UnusedReason) -> &'static str {
         UnusedReason::FetchFailed => {
             "It could not get its part of your model. It is tried again; this computer must let it \
              copy models."
+        }
+        UnusedReason::BadModel => {
+            "What it was sent of your model is damaged, or it cannot use the model. Add the model \
+             again here, then start Inglenook again there."
         }
         UnusedReason::Busy => "All its streams are taken.",
         UnusedReason::LeftOut => "The last reply did without it.",

@@ -7,6 +7,7 @@ pub(crate) mod awaiting;
 pub(crate) mod embed;
 mod forgetting;
 mod keeping;
+pub(crate) mod past;
 pub(crate) mod placement;
 pub(crate) mod probing;
 mod readiness;
@@ -19,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use nook_api::views::DecisionView;
+use nook_api::views::{DecisionView, PastReplyView};
 use nook_api::{Answer, EmbedRequest, Embedded, GenerateRequest, Reply};
 use nook_base::{LayerRange, ModelDigest, PeerId};
 use nook_pipeline::HopVisit;
@@ -34,6 +35,7 @@ use tokio::sync::oneshot;
 
 use self::awaiting::Awaiting;
 use self::keeping::Keeping;
+use self::past::PastReplies;
 use self::placement::{PlacementLook, Wishes};
 use self::probing::{Probed, Probing, Round};
 use self::readiness::Readiness;
@@ -249,6 +251,7 @@ pub struct Requester {
     estimates: Estimates,
     /// The last reply and what was decided for it.
     last_decision: Option<(u64, DecisionView)>,
+    past: PastReplies,
     probing: Probing,
     readiness: Readiness,
     /// Layers that this device asks others to hold.
@@ -275,6 +278,7 @@ impl Requester {
             keeping: Keeping::new(now),
             estimates: Estimates::default(),
             last_decision: None,
+            past: PastReplies::default(),
             probing: Probing::default(),
             readiness: Readiness::default(),
             wishes: Wishes::default(),
@@ -391,6 +395,11 @@ impl Requester {
     /// What was decided for the last reply.
     pub fn last_decision(&self) -> Option<&DecisionView> {
         self.last_decision.as_ref().map(|(_, decision)| decision)
+    }
+
+    /// The last replies, the newest first.
+    pub fn past_replies(&self) -> Vec<PastReplyView> {
+        self.past.view()
     }
 
     /// What a device of the same person would run whole for this one.

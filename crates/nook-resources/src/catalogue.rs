@@ -1,6 +1,6 @@
 //! The models of this device as the house sees them: what the library lists, with each header read.
 
-use nook_base::{LayerRange, ModelDigest};
+use nook_base::{ErrorCode, LayerRange, ModelDigest};
 use nook_model::ModelFile;
 use nook_wire::HaveModel;
 
@@ -49,9 +49,10 @@ pub trait PartialModels: std::fmt::Debug {
     /// Bytes that layers could still take on the disk.
     fn room(&self) -> u64;
 
-    /// What a device of the household that may be copied from says of `model`. The figures are its
-    /// claim.
-    fn given(&self, model: ModelDigest) -> Option<HaveModel>;
+    /// What a device of the household that may be copied from says of `model`; the figures are its
+    /// claim. Else why nobody gives it: [`ErrorCode::BadModel`] where a device does that has sent
+    /// something else.
+    fn given(&self, model: ModelDigest) -> Result<HaveModel, ErrorCode>;
 
     /// How much has come of the layers of `model` that are on their way, 0 to 100.
     fn percent(&self, model: ModelDigest) -> u8;

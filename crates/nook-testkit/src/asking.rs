@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nook_api::SamplingParameters;
 use nook_api::views::{
-    ChatRole, FailoverView, FinishReason, PartView, ReplyEvent, RouteView, ShardState,
+    ChatRole, FailoverView, FinishReason, PartView, PredictedView, ReplyEvent, RouteView,
+    ShardState,
 };
 use nook_base::ActivationDtype;
 use nook_control::{Client, ClientError, ReplyLines, ReplyRequest, RequestMessage};
@@ -47,6 +48,8 @@ pub struct Told {
     pub lost: Vec<String>,
     /// Devices that the reply waited for, in that order.
     pub awaited: Vec<String>,
+    /// Devices that were told to be late, in that order.
+    pub late: Vec<String>,
     /// Whether this device took over layers.
     pub fell_back: bool,
     /// Tokens of the prompt that were not computed, because an earlier reply had left them.
@@ -57,6 +60,10 @@ pub struct Told {
     pub first_token_ms: f64,
     /// From asking to the last token, in ms.
     pub total_ms: f64,
+    /// Reply tokens per second after the first.
+    pub tokens_per_second: f64,
+    /// What was predicted before it began.
+    pub predicted: Option<PredictedView>,
     /// Who did what.
     pub timeline: Vec<PartView>,
     /// Why it ended, if it ended well.
@@ -263,6 +270,9 @@ impl Replying {
             ReplyEvent::ShardStatus { device, status: ShardState::Awaited } => {
                 told.awaited.push(device);
             }
+            ReplyEvent::ShardStatus { device, status: ShardState::Degraded } => {
+                told.late.push(device);
+            }
             ReplyEvent::ShardStatus { .. } => {}
             ReplyEvent::ShardFailover { failover, route } => {
                 told.failovers.push(failover);
@@ -278,6 +288,8 @@ impl Replying {
                 told.computed = summary.computed_tokens;
                 told.first_token_ms = summary.first_token_ms;
                 told.total_ms = summary.total_ms;
+                told.tokens_per_second = summary.tokens_per_second;
+                told.predicted = summary.predicted;
                 told.timeline = summary.timeline;
                 told.finish = Some(summary.finish_reason);
                 return Ok(false);

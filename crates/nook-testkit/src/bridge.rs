@@ -129,6 +129,21 @@ impl Bridge {
         Ok(())
     }
 
+    /// What goes into a room goes slowly from now on: so many kilobits a second.
+    pub fn slow(&self, room: usize, kbit: u32) -> anyhow::Result<()> {
+        // Where `ip` and `tc` are apart, `tc` is for the system's owner, whose programs are there.
+        self.hub.run(&format!(
+            "/sbin/tc qdisc replace dev cable{room} root tbf rate {kbit}kbit burst 64kb latency 50ms"
+        ))?;
+        Ok(())
+    }
+
+    /// The same cable is as fast as it was.
+    pub fn speed_up(&self, room: usize) -> anyhow::Result<()> {
+        self.hub.run(&format!("/sbin/tc qdisc del dev cable{room} root"))?;
+        Ok(())
+    }
+
     fn pass_on(&self, room: usize, on: &str) -> anyhow::Result<()> {
         let kinds = format!("learning {on} flood {on} mcast_flood {on} bcast_flood {on}");
         self.hub.run(&format!("ip link set cable{room} type bridge_slave {kinds}"))?;

@@ -21,6 +21,8 @@ mod fixtures;
 mod fixtures_tests;
 mod footprint;
 mod household;
+#[cfg(unix)]
+pub mod installed;
 mod known;
 mod lender;
 mod node;

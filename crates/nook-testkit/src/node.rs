@@ -1,6 +1,6 @@
 //! One node: a process of its own with its own home, and its owner's door to it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -68,6 +68,60 @@ impl Node {
     #[must_use]
     pub fn home(&self) -> &Path {
         &self.home
+    }
+
+    /// Its folder of models, as its own process sees it: what only that process has mounted there
+    /// is seen, too.
+    #[must_use]
+    pub fn models(&self) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.child.id()));
+        let home = self.home.strip_prefix("/").unwrap_or(&self.home);
+        let seen = root.join(home).join("models");
+        // One that has ended sees nothing.
+        if seen.is_dir() { seen } else { self.home.join("models") }
+    }
+
+    /// The disk of its own that [`NodePlan::with_disk_for_models`] gave it has only so many bytes
+    /// left from now on.
+    pub fn leave_room_for_models(&self, bytes: u64) -> anyhow::Result<()> {
+        let folder = self.home.join("models");
+        let words = ["df", "--output=used", "--block-size=1"];
+        let said = self.beside_it(words.into_iter().map(OsStr::new).chain([folder.as_os_str()]))?;
+        let used = said.lines().nth(1).context("df says what is used")?;
+        let size = format!("remount,size={}", used.trim().parse::<u64>()? + bytes);
+        let words = [OsStr::new("mount"), OsStr::new("-o"), OsStr::new(&size)];
+        self.beside_it(words.into_iter().chain([folder.as_os_str()]))?;
+        Ok(())
+    }
+
+    /// Runs a program that sees the disks that its process sees; what it printed.
+    fn beside_it<'a>(&self, words: impl Iterator<Item = &'a OsStr>) -> anyhow::Result<String> {
+        let pid = self.child.id().to_string();
+        let words: Vec<&OsStr> = words.collect();
+        let run = |more: &[&str]| {
+            let mut command = Command::new("nsenter");
+            command.args(["--target", &pid, "--mount"]).args(more).args(&words).output()
+        };
+        let mut ran = run(&[])?;
+        if !ran.status.success() {
+            // It lives in a user namespace then, as its network does.
+            ran = run(&["--user", "--preserve-credentials"])?;
+        }
+        let said = String::from_utf8_lossy(&ran.stderr);
+        anyhow::ensure!(ran.status.success(), "{words:?}: {}", said.trim());
+        Ok(String::from_utf8(ran.stdout)?)
+    }
+
+    /// Files below `folder`, by the end of their names, that its processes have open, those that
+    /// are deleted included.
+    #[must_use]
+    pub fn open_below(&self, folder: &str) -> Vec<PathBuf> {
+        let processes = [vec![self.child.id()], self.workers()].concat();
+        let opened =
+            processes.into_iter().filter_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")).ok());
+        let files = opened.flatten().flatten().filter_map(|file| fs::read_link(file.path()).ok());
+        let below = format!("/{folder}/");
+        files.filter(|file| file.to_string_lossy().contains(&below)).collect()
     }
 
     /// Where its sockets lie.

@@ -82,6 +82,19 @@ impl NodePlan {
         self
     }
 
+    /// The same node, whose folder of models is a disk of its own of so many bytes; it is gone with
+    /// the node's process. Linux only.
+    #[must_use]
+    pub fn with_disk_for_models(self, bytes: u64) -> Self {
+        let script = format!(
+            r#"for word; do [ "$last" = --home ] && home=$word; last=$word; done
+            mkdir -p "$home/models" && mount -t tmpfs -o size={bytes} models "$home/models" &&
+            exec "$@""#
+        );
+        let words = ["unshare", "--mount", "sh", "-c", &script, "sh"];
+        self.behind(words.into_iter().map(OsString::from).collect())
+    }
+
     /// The same node on a machine of its own.
     pub(crate) fn in_room(mut self, bridge: &Bridge, room: usize) -> anyhow::Result<Self> {
         self.prefix.splice(0..0, bridge.enter(room));

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use nook_api::views::{DownloadState, FitKind, HouseholdView};
-use nook_testkit::{Household, NodePlan, Signal, Wish, commands, files_below};
-
-use crate::home::{
-    LAPTOP, MODEL, PC, allow_each_other, import, lent, partial_file, received, recipe,
+use nook_testkit::installed::{
+    MODEL, PartialFile, allow_each_other, import, lent, pair, received, recipe,
 };
+use nook_testkit::{Household, NodePlan, Signal, Wish, commands, files_below, installed};
+
+use crate::home::{LAPTOP, PC};
 
 /// The first computer has no model; the second has one, and each lets the other help.
 async fn household() -> anyhow::Result<Household> {
@@ -23,13 +24,17 @@ async fn household_with(pc: NodePlan) -> anyhow::Result<Household> {
     let file = house.folder().join("household.gguf");
     recipe().write(&file)?;
     import(&house, 1, &file).await?;
-    let [showing, typing] = [1, 0].map(|node| house.node(node).home().to_owned());
-    tokio::task::spawn_blocking(move || commands::pair(&showing, &typing)).await??;
-    allow_each_other(&house).await?;
+    pair(&house, 0, 1).await?;
+    allow_each_other(house.node(0), house.node(1)).await?;
     // Else the laptop might get layers for the PC's own questions.
     commands::run(house.asking().home(), &["share", "off"]).await?;
     house.asking().until("the PC gives it", |view| !view.in_house.is_empty()).await?;
     Ok(house)
+}
+
+/// The file of which only a part is here.
+fn partial_file(home: &Path) -> anyhow::Result<PartialFile> {
+    installed::partial_file(&home.join("models"))?.context("a file with holes")
 }
 
 fn is_listed(view: &HouseholdView) -> bool {
@@ -54,7 +59,7 @@ async fn a_computer_that_has_only_its_ends_of_a_model_asks_it_all_the_same() -> 
     house.asking().until("its ends are listed", is_listed).await?;
 
     // Two layers of twelve at one end and one at the other, which came once.
-    let (length, taken) = partial_file(&laptop)?.context("a file with holes")?;
+    let PartialFile { length, taken, .. } = partial_file(&laptop)?;
     assert_eq!(length, all);
     assert!((expected * 7 / 10..expected * 13 / 10).contains(&taken), "{taken} for {expected}");
     let came = received(&house, 0)? - before;
@@ -108,14 +113,13 @@ async fn ends_that_are_lost_come_again_all_may_come_behind_them_and_what_is_remo
     house.asking().until("they are here again", is_listed).await?;
 
     // More layers are to stay here.
-    let taken = |house: &Household| Ok::<_, anyhow::Error>(partial_file(house.asking().home())?);
-    let (_, before) = taken(&house)?.context("a file with holes")?;
+    let before = partial_file(&laptop)?.taken;
     let more = ["settings", "set", "distributed_inference.local_prefix_layers", "3"];
     commands::run(&laptop, &more).await?;
     house.asking().until("the PC lends", |view| is_listed(view) && lent(view, PC) > 7).await?;
     let told = answered(&house, &wish).await?;
     assert_eq!(told, alone.ids);
-    let (_, after) = taken(&house)?.context("a file with holes")?;
+    let after = partial_file(&laptop)?.taken;
     assert!(after > before, "{after} of {before}");
 
     // All of it comes in their place, under the same name.
@@ -176,7 +180,7 @@ async fn more_than_the_ends_comes_where_the_others_have_not_the_memory_for_the_r
     let house = household_with(few).await?;
     let laptop = house.asking().home().to_owned();
     commands::run(&laptop, &models(&["copy", MODEL, "--ends"])).await?;
-    let (_, ends) = partial_file(&laptop)?.context("a file with holes")?;
+    let ends = partial_file(&laptop)?.taken;
     let wish = Wish::text("Once upon a time", 6).by(MODEL);
     // Asking makes it the model in use; until the layers are here it is refused.
     let mut told = house.asking().reply(&wish).await?.end().await?;
@@ -189,7 +193,7 @@ async fn more_than_the_ends_comes_where_the_others_have_not_the_memory_for_the_r
     }
     assert!(told.uses(PC), "{told:?}");
     assert_eq!(told.ids, house.node(1).answer(&wish.clone().alone()).await?.ids);
-    let (length, taken) = partial_file(&laptop)?.context("a file with holes")?;
+    let PartialFile { length, taken, .. } = partial_file(&laptop)?;
     assert!(ends < taken && taken < length, "{ends}, {taken}, {length}");
     Ok(())
 }

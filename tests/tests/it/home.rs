@@ -3,106 +3,29 @@
 //! itself, and what follows is answered together.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
-use nook_api::views::{DeviceView, HouseholdView, PipelineView, UnusedReason};
-use nook_kernels::Format;
+use nook_api::views::{
+    HappenedView, HouseholdView, PastReplyView, PipelineView, ReplyEndView, UnusedReason,
+};
 use nook_model::synthetic::Recipe;
-use nook_testkit::{Household, NodePlan, Signal, Told, Wish, commands, files_below};
+use nook_testkit::installed::{
+    MODEL, allow_each_other, device, household, import, lent, partial_file, received, recipe,
+};
+use nook_testkit::{Household, NodePlan, Signal, Told, Wish, commands};
 
 pub(crate) const LAPTOP: &str = "Old laptop";
 pub(crate) const PC: &str = "Gaming PC";
 const ATTIC: &str = "Attic";
 
-pub(crate) const MODEL: &str = "household";
-
 /// What the system lets a process of the laptop have: three layers of [`large_recipe`] and what a
 /// node takes besides.
 const LAPTOP_BYTES: u64 = 192 << 20;
 
-/// A model of 12 layers, of which each takes some milliseconds; 140 MB.
-pub(crate) fn recipe() -> Recipe {
-    Recipe {
-        layers: 12,
-        hidden: 1024,
-        heads: 16,
-        kv_heads: 4,
-        head_dim: 64,
-        feed_forward: 2816,
-        context_length: 2048,
-        ..Recipe::tiny(Format::Q8_0, 18)
-    }
-}
-
-/// The same with layers of 23 MB, each of them with 1 kB of cache a position; 275 MB.
+/// The usual one with layers of 23 MB, each of them with 1 kB of cache a position; 275 MB.
 fn large_recipe() -> Recipe {
     Recipe { feed_forward: 6144, ..recipe() }
-}
-
-fn of<'a>(view: &'a HouseholdView, name: &str) -> Option<&'a DeviceView> {
-    view.devices.iter().find(|device| device.paired && device.name == name)
-}
-
-/// Layers of the model that a device offers.
-pub(crate) fn lent(view: &HouseholdView, name: &str) -> u32 {
-    let lends = of(view, name).into_iter().flat_map(|device| &device.lends);
-    let of_it = lends.filter(|lend| lend.model == MODEL);
-    of_it.map(|lend| lend.last_layer + 1 - lend.first_layer).sum()
-}
-
-/// The file of which only a part is below `home`; its length, and what it takes on the disk.
-pub(crate) fn partial_file(home: &Path) -> anyhow::Result<Option<(u64, u64)>> {
-    let folder = home.join("models").join("partial");
-    let files = if folder.is_dir() { files_below(&folder)? } else { Vec::new() };
-    let file = files.into_iter().find(|(path, _)| path.extension().is_some_and(|it| it == "gguf"));
-    let Some((path, _)) = file else { return Ok(None) };
-    let found = fs::metadata(path)?;
-    Ok(Some((found.len(), found.blocks() * 512)))
-}
-
-/// What has come over the cable of a node.
-pub(crate) fn received(house: &Household, node: usize) -> anyhow::Result<u64> {
-    house.bridge().context("nodes in rooms of their own")?.received(node)
-}
-
-/// Nodes in rooms of their own, paired with the first with the usual commands. That one has the
-/// model.
-async fn household(
-    plans: impl IntoIterator<Item = NodePlan>,
-    recipe: Recipe,
-) -> anyhow::Result<(Household, PathBuf)> {
-    let plans: Vec<NodePlan> = plans.into_iter().collect();
-    let helpers = 1..plans.len();
-    let house = Household::apart(plans).await?;
-    let file = house.folder().join("household.gguf");
-    recipe.write(&file)?;
-    import(&house, 0, &file).await?;
-    for helper in helpers {
-        let [showing, typing] = [helper, 0].map(|node| house.node(node).home().to_owned());
-        tokio::task::spawn_blocking(move || commands::pair(&showing, &typing)).await??;
-    }
-    Ok((house, file))
-}
-
-pub(crate) async fn import(house: &Household, node: usize, file: &Path) -> anyhow::Result<()> {
-    let path = file.to_str().context("a path of plain letters")?;
-    commands::run(house.node(node).home(), &["models", "import", path, "--name", MODEL]).await?;
-    Ok(())
-}
-
-/// The answer of both owners: that of the laptop, and of one helper.
-async fn allow_each_other_with(house: &Household, helper: usize) -> anyhow::Result<()> {
-    let (laptop, other) = (house.node(0), house.node(helper));
-    commands::run(laptop.home(), &["devices", "allow", other.name(), "each-other"]).await?;
-    commands::run(other.home(), &["devices", "allow", laptop.name(), "each-other"]).await?;
-    Ok(())
-}
-
-/// The same of the only helper.
-pub(crate) async fn allow_each_other(house: &Household) -> anyhow::Result<()> {
-    allow_each_other_with(house, 1).await
 }
 
 /// The laptop, whose processes may have so little memory that it can make no reply alone.
@@ -145,10 +68,10 @@ async fn a_helper_without_the_model_gets_its_part_by_itself_and_the_first_reply_
     let wish = Wish::text("Once upon a time", 12).by(MODEL);
     let whole = undisturbed(&mut house, &file, &wish).await?;
     let before = received(&house, 1)?;
-    allow_each_other(&house).await?;
+    allow_each_other(house.node(0), house.node(1)).await?;
     let laptop = house.asking();
     let ready = |view: &HouseholdView| {
-        lent(view, PC) > 4 && of(view, PC).is_some_and(|pc| pc.unused.is_none())
+        lent(view, PC) > 4 && device(view, PC).is_some_and(|pc| pc.unused.is_none())
     };
     laptop.until("the PC has its part", ready).await?;
     let told = laptop.answer(&wish).await?;
@@ -157,8 +80,9 @@ async fn a_helper_without_the_model_gets_its_part_by_itself_and_the_first_reply_
 
     // Only what it computes lies there, and it is no model of its owner's list.
     let length = fs::metadata(&file)?.len();
-    let (partial, taken) = partial_file(house.node(1).home())?.context("a file with holes")?;
-    assert_eq!(partial, length);
+    let partial = partial_file(&house.node(1).models())?.context("a file with holes")?;
+    let taken = partial.taken;
+    assert_eq!(partial.length, length);
     assert!(taken < length, "{taken} of {length}");
     // Each byte of it has crossed the cable once: the few layers that were measured are among it.
     let came = received(&house, 1)? - before;
@@ -182,8 +106,8 @@ async fn three_computers_of_which_no_two_suffice_answer_together_and_the_reply_w
     assert_eq!(code, "shard_unavailable");
     assert!(sentence.contains(&format!("{PC} may not help")), "{sentence}");
 
-    allow_each_other_with(&house, 1).await?;
-    allow_each_other_with(&house, 2).await?;
+    allow_each_other(house.node(0), house.node(1)).await?;
+    allow_each_other(house.node(0), house.node(2)).await?;
     house.asking().until("all layers between are lent", covers_the_middle).await?;
     let told = house.asking().answer(&wish).await?;
     assert_eq!(told.ids, whole.ids);
@@ -206,6 +130,19 @@ async fn three_computers_of_which_no_two_suffice_answer_together_and_the_reply_w
     let told = reply.whole().await?;
     assert_eq!(told.ids, whole.ids, "{told:?}");
     assert!(!told.fell_back, "{told:?}");
+
+    // The list of past replies tells it, newest first; those that were refused are among them.
+    let waited = HappenedView::Awaited { device: ATTIC.to_owned() };
+    let is_it = |reply: &PastReplyView| {
+        reply.happened.contains(&waited) && matches!(reply.end, ReplyEndView::Done { .. })
+    };
+    let listed = |view: &PipelineView| view.past.iter().any(is_it);
+    let view = house.asking().until_pipeline("the wait is remembered", listed).await?;
+    let refused = ReplyEndView::Aborted { code: "shard_unavailable".to_owned() };
+    assert!(view.past.iter().any(|reply| reply.end == refused), "{view:#?}");
+    let said = commands::run(house.asking().home(), &["doctor", "pipeline"]).await?;
+    assert!(said.contains(&format!("{ATTIC} was lost")), "{said}");
+    assert!(said.contains(&format!("waited for {ATTIC}")), "{said}");
     Ok(())
 }
 
@@ -213,7 +150,7 @@ async fn three_computers_of_which_no_two_suffice_answer_together_and_the_reply_w
 async fn a_helper_gets_a_few_layers_and_is_measured_before_anybody_asks() -> anyhow::Result<()> {
     let plans = [NodePlan::installed(LAPTOP), NodePlan::installed(PC)];
     let (house, _) = household(plans, recipe()).await?;
-    allow_each_other(&house).await?;
+    allow_each_other(house.node(0), house.node(1)).await?;
     let laptop = house.asking();
     laptop.until("the PC has a few layers", |view| lent(view, PC) >= 2).await?;
     let both = |view: &PipelineView| {
@@ -240,7 +177,7 @@ async fn five_computers_of_unequal_speed_with_unequal_models_answer_as_one() -> 
     // One helper has the whole model, two have nothing of it, and the tablet's owner said nothing.
     import(&house, 2, &file).await?;
     for helper in 1..=3 {
-        allow_each_other_with(&house, helper).await?;
+        allow_each_other(laptop, house.node(helper)).await?;
     }
     let all = |view: &PipelineView| {
         names[..4].iter().all(|name| {
@@ -255,7 +192,7 @@ async fn five_computers_of_unequal_speed_with_unequal_models_answer_as_one() -> 
     assert_eq!(told.ids, laptop.answer(&wish.clone().alone()).await?.ids);
     for (node, name) in names.iter().enumerate().skip(1) {
         let fetches = [1, 3].contains(&node);
-        assert_eq!(partial_file(house.node(node).home())?.is_some(), fetches, "{name}");
+        assert_eq!(partial_file(&house.node(node).models())?.is_some(), fetches, "{name}");
     }
     Ok(())
 }
@@ -268,12 +205,12 @@ async fn an_owner_who_wants_nothing_fetched_is_asked_for_nothing_and_it_is_said(
     let (laptop, pc) = (house.asking(), house.node(1));
     let off = ["settings", "set", "distributed_inference.host.fetch_layers", "false"];
     commands::run(pc.home(), &off).await?;
-    allow_each_other(&house).await?;
+    allow_each_other(house.node(0), house.node(1)).await?;
     let said = |view: &HouseholdView| {
-        of(view, PC).is_some_and(|it| it.unused == Some(UnusedReason::NoModel))
+        device(view, PC).is_some_and(|it| it.unused == Some(UnusedReason::NoModel))
     };
     laptop.until("it fetches nothing", said).await?;
-    assert!(partial_file(pc.home())?.is_none(), "nothing was fetched");
+    assert!(partial_file(&pc.models())?.is_none(), "nothing was fetched");
     let wish = Wish::text("Once upon a time", 4).by(MODEL);
     assert_eq!(laptop.answer(&wish).await?.ids, laptop.answer(&wish.clone().alone()).await?.ids);
     Ok(())
@@ -287,19 +224,19 @@ async fn what_is_fetched_stays_below_the_owners_cap_and_it_is_said() -> anyhow::
     // No layer fits.
     let cap = ["settings", "set", "distributed_inference.host.max_fetched_layers_mb", "10"];
     commands::run(pc.home(), &cap).await?;
-    allow_each_other(&house).await?;
+    allow_each_other(house.node(0), house.node(1)).await?;
     let said = |view: &HouseholdView| {
-        of(view, PC).is_some_and(|it| it.unused == Some(UnusedReason::FetchLimit))
+        device(view, PC).is_some_and(|it| it.unused == Some(UnusedReason::FetchLimit))
     };
     laptop.until("the cap is told", said).await?;
-    assert!(partial_file(pc.home())?.is_none(), "nothing was fetched");
+    assert!(partial_file(&pc.models())?.is_none(), "nothing was fetched");
     // Four layers fit, and not five.
     let cap = ["settings", "set", "distributed_inference.host.max_fetched_layers_mb", "60"];
     commands::run(pc.home(), &cap).await?;
     laptop.until("a few layers come", |view| lent(view, PC) > 0).await?;
     let wish = Wish::text("Once upon a time", 4).by(MODEL);
     assert_eq!(laptop.answer(&wish).await?.ids, laptop.answer(&wish.clone().alone()).await?.ids);
-    let (_, taken) = partial_file(pc.home())?.context("a file with holes")?;
-    assert!(taken <= 60_000_000, "{taken}");
+    let partial = partial_file(&pc.models())?.context("a file with holes")?;
+    assert!(partial.taken <= 60_000_000, "{partial:?}");
     Ok(())
 }

@@ -21,6 +21,8 @@ mod dropping;
 #[cfg(target_os = "linux")]
 mod ends;
 mod faults;
+#[cfg(target_os = "linux")]
+mod fetch_faults;
 mod fidelity;
 mod formats;
 mod forwarding;

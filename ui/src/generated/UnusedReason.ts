@@ -3,4 +3,4 @@
 /**
  * Why a device does not compute for this one.
  */
-export type UnusedReason = "not_paired" | "blocked" | "away" | "unanswered" | "not_allowed" | "only_helped" | "unanswered_there" | "not_allowed_there" | "sharing_off" | "sharing_paused" | "not_sharing" | "no_model" | "lacks_layers" | "fetching" | "disk_full" | "fetch_limit" | "fetch_failed" | "busy" | "left_out";
+export type UnusedReason = "not_paired" | "blocked" | "away" | "unanswered" | "not_allowed" | "only_helped" | "unanswered_there" | "not_allowed_there" | "sharing_off" | "sharing_paused" | "not_sharing" | "no_model" | "lacks_layers" | "fetching" | "disk_full" | "fetch_limit" | "fetch_failed" | "bad_model" | "busy" | "left_out";

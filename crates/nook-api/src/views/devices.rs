@@ -136,6 +136,8 @@ enum UnusedReason {
     FetchLimit,
     /// It could not get the layers.
     FetchFailed,
+    /// What it got of the model was not the model, or it cannot use it.
+    BadModel,
     /// All its streams are taken.
     Busy,
     /// The last reply did without it.

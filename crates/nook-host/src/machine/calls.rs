@@ -117,5 +117,7 @@ impl<C> Host<C> {
                 }
             }
         }
+        let lends = |peer| context.gate.check(peer, Purpose::Lend).is_ok();
+        self.end_leases_of(|peer| !lends(peer), context);
     }
 }

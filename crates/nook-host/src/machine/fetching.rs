@@ -6,13 +6,19 @@
 //! model. When they have come the request is judged anew, by what the file itself says, and the
 //! layers are loaded. Which fetches are still wanted is read from the leases after each event, so
 //! none outlives its last lease.
+//!
+//! What came of a fetch that ended early stays for the next one, unless somebody said no: the owner
+//! to sharing or to fetching, or one of the two owners to the other. Then it goes, and so it does
+//! where the disk is full.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_trust::purpose::Lend;
 use nook_wire::{HaveModel, PlaceState, Placed, PlacementRequest};
+
+use nook_api::Sharing;
 
 use super::Host;
 use super::offers::lending_cap;
@@ -24,11 +30,30 @@ use crate::terms::Terms;
 /// does.
 const FETCHING_TOLD_EVERY: Duration = Duration::from_secs(5);
 
+/// Fetches that ended early of which it is known whose they were. One more stays on the disk until
+/// room is wanted, whoever says no.
+const BEGUN_MAX: usize = 64;
+
 /// What is fetched, and what of it is of use, as the library was told last.
 #[derive(Debug, Default)]
 pub(super) struct Fetches {
-    under_way: BTreeSet<ModelDigest>,
+    /// With the devices that wait for it.
+    under_way: BTreeMap<ModelDigest, BTreeSet<PeerId>>,
     needed: BTreeSet<ModelDigest>,
+    /// What ended before it was complete, with the devices that waited for it; at most
+    /// [`BEGUN_MAX`].
+    begun: BTreeMap<ModelDigest, BTreeSet<PeerId>>,
+    /// What is to go as soon as nobody asks for it.
+    unwanted: BTreeSet<ModelDigest>,
+}
+
+impl Fetches {
+    /// These devices are not to be helped any more: what was begun for them is unwanted.
+    pub(super) fn refuse(&mut self, is_over: impl Fn(PeerId) -> bool) {
+        let all = self.under_way.iter().chain(&self.begun);
+        let over = all.filter(|(_, peers)| peers.iter().any(|peer| is_over(*peer)));
+        self.unwanted.extend(over.map(|(model, _)| *model));
+    }
 }
 
 impl<C> Host<C> {
@@ -47,7 +72,7 @@ impl<C> Host<C> {
         if context.settings.host.layers.is_some_and(|chosen| !chosen.contains(layers)) {
             return Err(ErrorCode::ShardUnavailable);
         }
-        let given = context.partial.given(model).ok_or(ErrorCode::FetchFailed)?;
+        let given = context.partial.given(model)?;
         if !LayerRange::all(given.layers).contains(layers) {
             return Err(ErrorCode::BadRequest);
         }
@@ -94,6 +119,10 @@ impl<C> Host<C> {
                 self.tell_placed(peer, Placed { model, layers, state }, context);
             }
         }
+        if matches!(outcome, Fetched::Failed(ErrorCode::DiskFull)) {
+            // Other programs need the room more, and the next try begins once there is some.
+            self.fetches.unwanted.insert(model);
+        }
         // What is here is offered, whoever asked for it.
         self.relist(context);
     }
@@ -133,11 +162,15 @@ impl<C> Host<C> {
     /// Tells the library what is wanted no more, and what is of use now. Called after each event.
     pub(super) fn settle_fetches(&mut self, context: &Surroundings<'_>) {
         let wanted = self.leases.fetching();
-        for model in std::mem::replace(&mut self.fetches.under_way, wanted) {
-            if !self.fetches.under_way.contains(&model) {
+        for (model, peers) in std::mem::replace(&mut self.fetches.under_way, wanted) {
+            if !self.fetches.under_way.contains_key(&model) {
                 self.push(HostEffect::StopFetching(model));
+                if self.fetches.begun.len() < BEGUN_MAX {
+                    self.fetches.begun.insert(model, peers);
+                }
             }
         }
+        self.forget_unwanted(context);
         let here = context.partial.entries().iter().map(|partial| partial.entry.digest());
         let in_use = |model: &ModelDigest| {
             self.leases.leases.keys().any(|(of, _)| of == model) || self.residency.runs(*model)
@@ -146,6 +179,21 @@ impl<C> Host<C> {
         if needed != self.fetches.needed {
             self.fetches.needed.clone_from(&needed);
             self.push(HostEffect::Needed(needed));
+        }
+    }
+
+    /// Has what was begun removed where somebody said no, and nobody asks for it again.
+    fn forget_unwanted(&mut self, context: &Surroundings<'_>) {
+        let Self { fetches: Fetches { begun, unwanted, .. }, leases, .. } = self;
+        // Complete, or gone on with.
+        begun.retain(|model, _| !leases.has(*model));
+        unwanted.retain(|model| !leases.has(*model));
+        if self.sharing == Sharing::Off || !context.settings.host.fetch_layers {
+            unwanted.extend(begun.keys());
+        }
+        for model in std::mem::take(unwanted) {
+            self.fetches.begun.remove(&model);
+            self.push(HostEffect::ForgetFetched(model));
         }
     }
 

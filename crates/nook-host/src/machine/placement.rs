@@ -198,6 +198,25 @@ impl<C> Host<C> {
         self.free_what_is_owed();
     }
 
+    /// Ends the leases of the devices that `is_over` names.
+    pub(super) fn end_leases_of(
+        &mut self,
+        is_over: impl Fn(PeerId) -> bool,
+        context: &Surroundings<'_>,
+    ) {
+        self.fetches.refuse(&is_over);
+        let ended = self.leases.end(|_, peer, _| is_over(peer));
+        if ended.is_empty() {
+            return;
+        }
+        self.relist(context);
+        for (peer, placed) in ended {
+            tracing::info!(?peer, model = ?placed.model, "layers are not held any more");
+            self.tell_placed(peer, placed, context);
+        }
+        self.free_what_is_owed();
+    }
+
     /// Ends every lease: the terms under which they were given are over.
     pub(super) fn end_leases(&mut self, context: &Surroundings<'_>) {
         for (peer, placed) in self.leases.end(|_, _, _| true) {

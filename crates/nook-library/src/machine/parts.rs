@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use nook_base::{ModelDigest, ModelPart, PeerId};
+use nook_base::{ErrorCode, ModelDigest, ModelPart, PeerId};
 use nook_fetch::Progress;
 use nook_resources::catalogue::{Entry, PartialEntry, PartialModels};
 use nook_wire::HaveModel;
@@ -31,9 +31,13 @@ impl PartialModels for ModelLibrary {
         self.parts.room()
     }
 
-    fn given(&self, model: ModelDigest) -> Option<HaveModel> {
+    fn given(&self, model: ModelDigest) -> Result<HaveModel, ErrorCode> {
         let holders = self.copies.holders.borrow();
-        holders.values().find_map(|holder| holder.model(model)).cloned()
+        let given = holders.values().find_map(|holder| holder.model(model)).cloned();
+        given.ok_or_else(|| match self.copies.is_said_by_liars(model) {
+            true => ErrorCode::BadModel,
+            false => ErrorCode::FetchFailed,
+        })
     }
 
     fn percent(&self, model: ModelDigest) -> u8 {
@@ -174,6 +178,7 @@ impl ModelLibrary {
             (Work::Taking(waiting), Some(failure)) => self.parts_failed(waiting, &failure),
             (Work::Forgetting | Work::Deleting, _) => self.delete_part(model),
         }
+        self.keep_below_cap();
         self.start_parts();
         // One whose job was stopped for somebody else goes on.
         self.start_downloads();
@@ -184,7 +189,7 @@ impl ModelLibrary {
     fn make_room(&mut self, waiting: Waiting, needed: u64, most: u64) {
         let mut room = most;
         let mut going = Vec::new();
-        for partial in self.parts.unneeded(waiting.model) {
+        for partial in self.parts.unneeded(Some(waiting.model)) {
             if room >= needed {
                 break;
             }
@@ -254,12 +259,34 @@ impl ModelLibrary {
         }
         self.drop_leaving();
         self.drop_parts_of_whole();
+        self.keep_below_cap();
     }
 
-    /// All partial models together may take so many bytes. What is here already stays until room
-    /// is wanted.
+    /// All partial models together may take so many bytes. What is of use stays until it is not.
     pub(super) fn cap_parts(&mut self, bytes: u64) {
         self.parts.budget.set_most(bytes);
+        self.keep_below_cap();
+    }
+
+    /// Deletes what nobody needs, the longest unused first, while all together take more than they
+    /// may: the owner has lowered the cap.
+    fn keep_below_cap(&mut self) {
+        if self.moving.holds() {
+            return;
+        }
+        let mut over = self.parts.budget.over();
+        let mut going = Vec::new();
+        for partial in self.parts.unneeded(None) {
+            if over == 0 {
+                break;
+            }
+            over = over.saturating_sub(partial.bytes);
+            going.push(partial.model);
+        }
+        for model in going {
+            tracing::info!(?model, "its layers go: all together may take less now");
+            self.delete_part(model);
+        }
     }
 
     /// The file of a partial model is gone, or cannot be deleted now.

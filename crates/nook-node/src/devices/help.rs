@@ -111,6 +111,7 @@ impl Devices {
             Offered::Fetching => Some(UnusedReason::Fetching),
             Offered::NotFetched(ErrorCode::DiskFull) => Some(UnusedReason::DiskFull),
             Offered::NotFetched(ErrorCode::FetchLimit) => Some(UnusedReason::FetchLimit),
+            Offered::NotFetched(ErrorCode::BadModel) => Some(UnusedReason::BadModel),
             Offered::NotFetched(_) => Some(UnusedReason::FetchFailed),
             Offered::Full => Some(UnusedReason::Busy),
             Offered::Layers => None,

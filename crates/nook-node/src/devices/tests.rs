@@ -341,6 +341,7 @@ fn what_is_missing_is_said_of_the_computer_on_which_it_is_missing() {
         (ErrorCode::DiskFull, UnusedReason::DiskFull),
         (ErrorCode::FetchLimit, UnusedReason::FetchLimit),
         (ErrorCode::FetchFailed, UnusedReason::FetchFailed),
+        (ErrorCode::BadModel, UnusedReason::BadModel),
     ] {
         assert_eq!(scene.unused(Offered::NotFetched(code)), Some(reason));
     }

@@ -123,7 +123,7 @@ impl Wishes {
             let life = match code {
                 // It has nothing against the layers.
                 ErrorCode::RateLimited | ErrorCode::Busy => LOOK_EVERY,
-                ErrorCode::FetchFailed => FETCH_AGAIN,
+                ErrorCode::FetchFailed | ErrorCode::DiskFull => FETCH_AGAIN,
                 _ => REFUSAL_LIFE,
             };
             wish.offer.as_ref() == offer && now.saturating_duration_since(wish.at) < life
@@ -407,8 +407,14 @@ impl Requester {
         }
         if let PlaceState::Refused { code } = placed.state {
             tracing::info!(?peer, %code, "a device does not hold the layers");
-            // Held before and let go is no refusal: it may be asked again when that pays.
-            if wish.state == Some(PlaceState::Held) {
+            // Held or begun before and let go, because its owner has changed something, is no
+            // refusal: it may be asked again when that pays.
+            let is_begun = matches!(
+                wish.state,
+                Some(PlaceState::Fetching { .. } | PlaceState::Loading { .. })
+            );
+            let is_let_go = is_begun && code == ErrorCode::ShardUnavailable;
+            if wish.state == Some(PlaceState::Held) || is_let_go {
                 self.wishes.asked.remove(&peer);
                 return;
             }
@@ -452,7 +458,11 @@ impl Requester {
         let is_used = self.wishes.model.as_ref().is_some_and(|it| it.listed.digest == wish.model);
         match wish.state.filter(|_| is_used)? {
             PlaceState::Refused {
-                code: code @ (ErrorCode::DiskFull | ErrorCode::FetchLimit | ErrorCode::FetchFailed),
+                code:
+                    code @ (ErrorCode::DiskFull
+                    | ErrorCode::FetchLimit
+                    | ErrorCode::FetchFailed
+                    | ErrorCode::BadModel),
             } => Some(code),
             _ => None,
         }

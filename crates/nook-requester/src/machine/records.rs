@@ -16,6 +16,7 @@ use nook_pipeline::{
 use nook_plan::{Place, Probe};
 
 use crate::machine::awaiting::Awaited;
+use crate::machine::past::Passed;
 use crate::machine::probing::golden::Subject;
 use crate::machine::{Effect, Requester, Surroundings};
 use crate::metrics;
@@ -36,6 +37,8 @@ pub(crate) enum Note {
     Suspect { peer: PeerId, model: ModelDigest, suspicion: Suspicion },
     /// Where a reply will be computed, and why.
     Decided { reply: u64, decision: Box<DecisionView> },
+    /// Something happened to a reply, or it ended.
+    Passed { reply: u64, passed: Passed },
     /// How a reply went in the end.
     Went { reply: u64, speed: ReplySpeedView },
     /// Steps that were answered; a row travels as `row_bytes`.
@@ -80,6 +83,7 @@ impl Note {
             }
             Self::Decided { .. }
             | Self::Went { .. }
+            | Self::Passed { .. }
             | Self::Awaits(_)
             | Self::SeenThrough { .. } => Some(self),
         }
@@ -168,7 +172,12 @@ impl Requester {
         self.keeping.note();
         match note {
             Note::Decided { reply, decision } => {
+                self.past.begin(reply, &decision, around.unix);
                 self.last_decision = Some((reply, *decision));
+                return Vec::new();
+            }
+            Note::Passed { reply, passed } => {
+                self.past.note(reply, passed);
                 return Vec::new();
             }
             Note::Went { reply, speed } => {
@@ -280,6 +289,7 @@ impl Requester {
     pub(super) fn forget_device(&mut self, peer: PeerId) {
         self.records.conduct.forget(peer);
         self.records.suspects.remove(&peer);
+        self.past.forget(peer);
         self.estimates.forget(peer);
         self.keeping.note();
         self.probing.golden.forget(peer);

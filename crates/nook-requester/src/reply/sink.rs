@@ -10,12 +10,13 @@ use nook_text::ReplyText;
 use tokio::sync::{mpsc, watch};
 
 use crate::choice::{Choice, Encoded};
+use crate::machine::past::Passed;
 use crate::machine::records::Note;
 use crate::machine::{Event, Said};
 use crate::reply::{READER_STALL_LIMIT, handover};
 use nook_api::views::{
-    DecisionView, FailoverView, FinishReason, LegView, PredictedView, PredictionView, ReplyEvent,
-    ReplySpeedView, ReplySummary, RouteView, ShardState,
+    DecisionView, FailoverView, FinishReason, LegView, PredictedView, PredictionView, ReplyEndView,
+    ReplyEvent, ReplySpeedView, ReplySummary, RouteView, ShardState,
 };
 use nook_api::{PieceLogprobs, ReplyPiece};
 use nook_resources::adverts::AdvertBook;
@@ -60,6 +61,9 @@ impl ReplySink {
     /// Hands an event over; a slow reader slows the reply, one that takes nothing for
     /// [`READER_STALL_LIMIT`] ends it.
     pub(crate) async fn tell(&self, event: ReplyEvent, ids: Vec<u32>) -> Result<(), ReaderLeft> {
+        if let Some(passed) = Passed::of(&event) {
+            self.tell_house(Note::Passed { reply: self.number, passed }).await;
+        }
         self.tell_piece(ReplyPiece { event, ids: Sensitive(ids), logprobs: None }).await
     }
 
@@ -327,6 +331,16 @@ impl ReplySink {
             Place::Local => self.me.name.clone(),
             Place::Peer(peer) => self.book.borrow().name(&peer),
         }
+    }
+}
+
+impl Drop for ReplySink {
+    /// A reply that has not ended by now was stopped. Where the house is too busy to hear it, it
+    /// counts as under way until it is forgotten.
+    fn drop(&mut self) {
+        let passed = Passed::Ended(ReplyEndView::Stopped);
+        let note = Note::Passed { reply: self.number, passed };
+        let _ = self.notes.try_send(Said::Noted(note).into());
     }
 }
 

@@ -71,6 +71,7 @@ const TABLE: &[Wanted] = &[
     want(Purpose::Test, ["rpm", "", ""], Command("rpm")),
     want(Purpose::Test, ["desktop-file-utils", "desktop-file-utils", "desktop-file-utils"], Command("desktop-file-validate")),
     want(Purpose::Test, ["iproute2", "iproute", "iproute2"], Command("ip")),
+    want(Purpose::Test, ["", "iproute-tc", ""], Command("tc")),
     want(Purpose::Test, ["libvulkan1", "vulkan-loader", "vulkan-icd-loader"], Unseen),
     want(Purpose::Test, ["mesa-vulkan-drivers", "mesa-vulkan-drivers", "vulkan-swrast"], Unseen),
     want(Purpose::Platforms, ["gcc-mingw-w64-x86-64", "mingw64-gcc", "mingw-w64-gcc"], Command("x86_64-w64-mingw32-gcc")),

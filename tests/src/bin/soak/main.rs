@@ -9,7 +9,9 @@
 //! [`report`]; a broken promise ends the program in an error.
 //!
 //! With `--as-installed` nothing is set: the lending nodes get their part of a larger model by
-//! themselves, and whether others are used is the planner's choice, as in a home.
+//! themselves, and whether others are used is the planner's choice, as in a home. Then the asker
+//! makes each reply that others helped with once more, alone, and the two are compared ([`speed`]);
+//! that is told and not judged.
 //!
 //! Conversations and faults are drawn from the seed. Which token a fault meets is the machine's
 //! chance, so a seed narrows a search and repeats no run.
@@ -17,6 +19,7 @@
 mod census;
 mod house;
 mod report;
+mod speed;
 mod talk;
 mod trouble;
 
@@ -121,6 +124,7 @@ async fn run(arguments: &Arguments, tasks: &Tasks) -> anyhow::Result<bool> {
         asking: house.asking(),
         references: References::of(house.reference()),
         model: house.model(),
+        measures: arguments.as_installed,
     });
     loud("warming up, undisturbed");
     let warm_up = WARM_UP_MIN.max(arguments.conversations / WARM_UP);

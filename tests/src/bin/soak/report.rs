@@ -8,6 +8,7 @@ use nook_tests::report::{line, loud};
 use serde::Serialize;
 
 use crate::census::{Census, Taken};
+use crate::speed::Speeds;
 use crate::talk::{Ending, Kind};
 
 /// Growth of memory that is no leak, in percent.
@@ -18,6 +19,9 @@ const GROWTH_SPAN_MIN: Duration = Duration::from_secs(120);
 
 /// Broken promises that are told one by one; the rest is counted.
 const BROKEN_TOLD_MAX: usize = 20;
+
+/// Slow replies that are told one by one; the rest is counted, and in the JSON.
+const SLOW_TOLD_MAX: usize = 20;
 
 /// One promise and whether it holds.
 #[derive(Debug, Serialize)]
@@ -39,6 +43,8 @@ pub(crate) struct Report {
     /// What was done to the nodes.
     faults: BTreeMap<&'static str, u32>,
     broken: Vec<String>,
+    /// How fast replies of several devices were.
+    speeds: Speeds,
     /// Before, half-way and after.
     censuses: Vec<Census>,
     seconds: f64,
@@ -91,7 +97,12 @@ impl Report {
         for ending in all() {
             *kinds.entry(kind(&ending.kind)).or_default() += 1;
         }
-        Self { rows, endings: kinds, faults, broken, censuses, seconds: span.as_secs_f64() }
+        let speeds = Speeds::of(all().filter_map(|one| one.speed.as_ref()));
+        if speeds.compared > 0 {
+            rows.extend(of_speeds(&speeds));
+        }
+        let seconds = span.as_secs_f64();
+        Self { rows, endings: kinds, faults, broken, speeds, censuses, seconds }
     }
 
     /// Whether nothing that was judged is broken.
@@ -123,6 +134,16 @@ impl Report {
         let list = |counts: Vec<String>| counts.join(", ");
         line(&format!("\nendings: {}", list(pairs(&self.endings))));
         line(&format!("faults: {}", list(pairs(&self.faults))));
+        if self.speeds.compared > 0 {
+            line(&format!("slow and foretold: {}", list(pairs(&self.speeds.foretold))));
+            let unforeseen = &self.speeds.unforeseen;
+            for one in unforeseen.iter().take(SLOW_TOLD_MAX) {
+                line(&format!("slow and not foretold: {one}"));
+            }
+            if unforeseen.len() > SLOW_TOLD_MAX {
+                line(&format!("and {} more", unforeseen.len() - SLOW_TOLD_MAX));
+            }
+        }
         line(&format!("disturbed for {:.0} s of {:.0}", self.seconds, took.as_secs_f64()));
         Ok(())
     }
@@ -146,6 +167,22 @@ impl Row {
         let met = is_judged.then_some(value < GROWTH_MAX);
         Self { row, value, unit: "%", target, met }
     }
+}
+
+/// What is told of the speed of replies of several devices.
+fn of_speeds(speeds: &Speeds) -> [Row; 6] {
+    let median = |row: &str, part: Option<f64>| {
+        let value = part.unwrap_or_default() * 100.0;
+        Row { value, unit: "%", ..Row::told(row, 0) }
+    };
+    [
+        Row::told("replies of several devices, compared with alone", speeds.compared),
+        median("their median speed, of alone", speeds.whole),
+        median("the same after the first token", speeds.decode),
+        Row::told("slower than 0.9 of alone", speeds.slow),
+        Row::told("of those, foretold", speeds.slow - speeds.unforeseen.len()),
+        Row::told("of those, not foretold", speeds.unforeseen.len()),
+    ]
 }
 
 /// How the memory of every process that lived through the second half has grown in it. The first

@@ -11,6 +11,8 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use tokio::sync::OnceCell;
 
+use crate::speed::{Pace, Speed};
+
 /// Beginnings of conversations; the second is read in several pieces.
 const QUESTIONS: [&str; 5] = [
     "Tell me a story about a lighthouse and a snail that climbs it.",
@@ -58,6 +60,8 @@ pub(crate) struct Talk {
     pub(crate) references: References,
     /// Who answers.
     pub(crate) model: &'static str,
+    /// Whether replies of several devices are made once more by their asker alone.
+    pub(crate) measures: bool,
 }
 
 /// Undisturbed replies, each made once.
@@ -78,6 +82,8 @@ pub(crate) struct Ending {
     pub(crate) lost: usize,
     pub(crate) resumed: bool,
     pub(crate) pooled: bool,
+    /// Where others helped, and it came to its end.
+    pub(crate) speed: Option<Speed>,
 }
 
 /// The kinds of endings.
@@ -131,7 +137,15 @@ impl Talk {
                 }
             };
             let asking = &self.asking[conversation.seat % self.asking.len()];
-            let ended = answered(asking, &wish, *leaves, &expected, ending(Kind::Correct)).await;
+            let mut ended =
+                answered(asking, &wish, *leaves, &expected, ending(Kind::Correct)).await;
+            if let Some(speed) = ended.speed.as_mut().filter(|_| self.measures) {
+                let alone = alone(asking, &wish, &expected).await;
+                match alone {
+                    Ok(alone) => speed.alone = alone,
+                    Err(why) => ended.kind = why,
+                }
+            }
             let goes_on = ended.kind == Kind::Correct;
             endings.push(ended);
             if !goes_on {
@@ -140,6 +154,22 @@ impl Talk {
             messages.push((ChatRole::Assistant, expected.text));
         }
         endings
+    }
+}
+
+/// The speed of the same reply by its asker alone, which must say the same; none where it cannot
+/// make the reply alone.
+async fn alone(asking: &Client, wish: &Wish, expected: &Told) -> Result<Option<Pace>, Kind> {
+    let reply = match wish.clone().alone().ask(asking).await {
+        Ok(reply) => reply,
+        Err(ClientError::Refused(_)) => return Ok(None),
+        Err(error) => return Err(Kind::Stuck(format!("alone: {error:#}"))),
+    };
+    match reply.end().await {
+        Ok(told) if told.aborted.is_some() => Ok(None),
+        Ok(told) if told.ids == expected.ids => Ok(Pace::of(&told)),
+        Ok(_) => Err(Kind::Wrong("other tokens, alone".to_owned())),
+        Err(error) => Err(Kind::Stuck(format!("alone: {error:#}"))),
     }
 }
 
@@ -186,6 +216,10 @@ async fn answered(
         (None, None) if stopped => Kind::Stopped,
         (None, None) => Kind::Stuck("it ended without saying why".to_owned()),
     };
+    let helped = ending.pooled || told.fell_back || !told.lost.is_empty();
+    if helped && ending.kind == Kind::Correct {
+        ending.speed = Speed::of(&told);
+    }
     ending
 }
 
@@ -217,7 +251,8 @@ impl References {
 impl Ending {
     fn new(conversation: u32, turn: usize, kind: Kind) -> Self {
         let (tokens, failovers, lost) = (0, 0, 0);
-        Self { conversation, turn, kind, tokens, failovers, lost, resumed: false, pooled: false }
+        let (resumed, pooled, speed) = (false, false, None);
+        Self { conversation, turn, kind, tokens, failovers, lost, resumed, pooled, speed }
     }
 
     /// Whether a promise was broken.

@@ -136,6 +136,7 @@ export const house: Strings['house'] = {
     disk_full: 'Auf seiner Festplatte ist kein Platz für seinen Teil deines Modells. Schaffe dort Platz.',
     fetch_limit: 'Es darf seinen Teil deines Modells nicht holen, oder nicht mehr davon. Erlaube es dort unter Teilen.',
     fetch_failed: 'Es hat seinen Teil deines Modells nicht bekommen. Es versucht es wieder; dieser Computer muss ihm das Kopieren erlauben.',
+    bad_model: 'Was es von deinem Modell bekam, ist beschädigt, oder es kann das Modell nicht benutzen. Füge das Modell hier neu hinzu und starte dort Inglenook neu.',
     busy: 'Alle seine Plätze sind belegt.',
     left_out: 'Die letzte Antwort kam ohne es aus.',
   },

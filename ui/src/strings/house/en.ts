@@ -153,6 +153,7 @@ export const house = {
     disk_full: 'Its disk has no room for its part of your model. Make some there.',
     fetch_limit: 'It may not fetch its part of your model, or no more of it. Allow it there, under Sharing.',
     fetch_failed: 'It could not get its part of your model. It is tried again; this computer must let it copy models.',
+    bad_model: 'What it was sent of your model is damaged, or it cannot use the model. Add the model again here, then start Inglenook again there.',
     busy: 'All its places are taken.',
     left_out: 'The last reply did without it.',
   } satisfies Record<UnusedReason, string>,

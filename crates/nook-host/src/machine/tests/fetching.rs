@@ -132,15 +132,61 @@ fn a_fetch_ends_with_the_last_lease_that_waits_for_it() {
     let mut scene = lacking();
     scene.effects(place(1, 3));
     assert!(scene.does(place(0, 0)).contains(&stop));
-    // It is trusted less, which the next look sees; another device waits as well.
+    // It is trusted less; another device waits as well.
     let mut scene = lacking();
     scene.effects(place(1, 3));
     scene.effects(Event::Place { peer: OWN, wish: wish(1, 3) });
     scene.levels.insert(TRUSTED, TrustLevel::Guest);
-    let nothing = || surveyed(status(LayerRange::with_len(0, 0), 0, 0));
-    assert!(!scene.does(nothing()).contains(&stop), "another device waits for them");
+    assert!(!scene.does(Event::PeersChanged).contains(&stop), "another device waits for them");
     scene.levels.insert(OWN, TrustLevel::Guest);
-    assert!(scene.does(nothing()).contains(&stop));
+    assert!(scene.does(Event::PeersChanged).contains(&stop));
+}
+
+#[test]
+fn what_came_goes_where_somebody_said_no_and_else_stays_for_the_next_time() {
+    let forget = "forget what came of ember".to_owned();
+    let after = |begun: &dyn Fn(&mut Scene) -> Vec<String>| {
+        let mut scene = lacking();
+        scene.effects(place(1, 3));
+        begun(&mut scene).contains(&forget)
+    };
+    let shares_no_more = |scene: &mut Scene| {
+        scene.settings.host.serve_shards = false;
+        scene.does(Event::SharingSet)
+    };
+    let fetches_no_more =
+        |scene: &mut Scene| scene.set(|settings| settings.host.fetch_layers = false);
+    let trusts_less = |scene: &mut Scene| {
+        scene.levels.insert(TRUSTED, TrustLevel::Guest);
+        scene.does(Event::PeersChanged)
+    };
+    assert!(after(&shares_no_more));
+    assert!(after(&fetches_no_more));
+    assert!(after(&trusts_less));
+    assert!(after(&|scene| scene.does(Event::AsksNoMore(TRUSTED))));
+    assert!(!after(&|scene| scene.does(Event::AsksNoMore(OWN))), "nothing was fetched for it");
+    let fails = |code| move |scene: &mut Scene| scene.does(fetched(1, 3, Fetched::Failed(code)));
+    assert!(after(&fails(ErrorCode::DiskFull)));
+    assert!(!after(&fails(ErrorCode::FetchFailed)), "it is gone on with");
+    // Given back, because other layers are wanted now: what is here may be of use again.
+    assert!(!after(&|scene| scene.does(place(0, 0))));
+    // The fetch was over before, or two computers waited.
+    assert!(after(&|scene| {
+        scene.effects(fetched(1, 3, Fetched::Failed(ErrorCode::FetchFailed)));
+        trusts_less(scene)
+    }));
+    assert!(!after(&|scene| {
+        scene.effects(Event::Place { peer: OWN, wish: wish(1, 3) });
+        trusts_less(scene)
+    }));
+    // It was asked for again, and is here.
+    assert!(!after(&|scene| {
+        scene.effects(fetched(1, 3, Fetched::Failed(ErrorCode::FetchFailed)));
+        arrive(scene, 1, 3);
+        scene.passes(Duration::from_secs(2));
+        scene.effects(place(1, 3));
+        shares_no_more(scene)
+    }));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nook_base::{LayerRange, clock};
+use nook_base::{ErrorCode, LayerRange, clock};
 use nook_model::ModelFile;
 use nook_shard::{PassCounts, WorkerStatus};
 use nook_store::Settings;
@@ -170,8 +170,9 @@ impl PartialModels for Partial {
         self.room
     }
 
-    fn given(&self, model: ModelDigest) -> Option<HaveModel> {
-        self.given.iter().find(|have| have.model == model).cloned()
+    fn given(&self, model: ModelDigest) -> Result<HaveModel, ErrorCode> {
+        let given = self.given.iter().find(|have| have.model == model);
+        given.cloned().ok_or(ErrorCode::FetchFailed)
     }
 
     fn percent(&self, _: ModelDigest) -> u8 {
@@ -253,6 +254,7 @@ fn line(effect: &Effect) -> String {
             format!("fetch {layers} of {}, first from {}", model(*of), name(*from))
         }
         HostEffect::StopFetching(of) => format!("stop fetching {}", model(*of)),
+        HostEffect::ForgetFetched(of) => format!("forget what came of {}", model(*of)),
         HostEffect::Needed(of) => format!("of use: {}", models(of.iter().copied())),
         HostEffect::WakeUp => "look for devices".to_owned(),
         HostEffect::Run(task) => task_line(task),

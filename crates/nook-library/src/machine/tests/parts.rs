@@ -7,6 +7,7 @@ use nook_api::views::Wording;
 use nook_base::{LayerRange, ModelDigest, ModelPart};
 use nook_fetch::Folder;
 use nook_model::{Manifest, ModelFile, Presence};
+use nook_resources::catalogue::PartialModels;
 
 use super::*;
 use crate::part_failure::PartFailure;
@@ -181,6 +182,25 @@ fn at_the_cap_those_that_nobody_needs_go_the_longest_unused_first() {
 }
 
 #[test]
+fn a_cap_that_is_lowered_holds_for_what_is_here_already() {
+    let mut scene = Scene::new();
+    for number in 1..=3 {
+        scene.seconds = 10 - u64::from(number);
+        scene.wish(number, layers(0, 1));
+        scene.here(number, 100, None);
+    }
+    scene.on(LibraryEvent::PartsNeeded([model(2)].into()));
+    assert_eq!(scene.on(LibraryEvent::PartsCap(300)), [""; 0]);
+    assert_eq!(scene.on(LibraryEvent::PartsCap(250)), ["delete layers of 3"]);
+    scene.deleted(3);
+    let less = scene.on(LibraryEvent::PartsCap(50));
+    assert_eq!(less, ["delete layers of 1"], "the second is of use");
+    scene.deleted(1);
+    let unneeded = scene.on(LibraryEvent::PartsNeeded(BTreeSet::new()));
+    assert_eq!(unneeded, ["delete layers of 2"]);
+}
+
+#[test]
 fn room_that_cannot_be_made_is_not_tried_for_ever() {
     let mut scene = Scene::new();
     scene.wish(1, layers(0, 1));
@@ -329,4 +349,20 @@ fn a_listed_model_whose_ends_are_not_all_here_is_taken_again_and_used_when_they_
     let told = scene.on(LibraryEvent::PartsNeeded(BTreeSet::new()));
     assert_eq!(told, [format!("delete layers of {}", model.0[0])]);
     assert_eq!(scene.library.download_views().len(), 0, "it is not taken again");
+}
+
+#[test]
+fn a_model_that_only_a_liar_has_is_told_apart_from_one_that_nobody_has() {
+    let mut scene = Scene::new();
+    let given = |scene: &Scene| PartialModels::given(&scene.library, model(1));
+    assert_eq!(given(&scene), Err(ErrorCode::FetchFailed));
+    let have = HaveModel { model: model(1), bytes: 9, layers: 6, name: "amber".to_owned() };
+    scene.on(LibraryEvent::Have(PEER, Have { models: vec![have] }));
+    assert_eq!(given(&scene), Err(ErrorCode::FetchFailed), "it is not allowed to give");
+    scene.wish(1, layers(0, 1));
+    let why = PartFailure::WrongBytes { device: "attic".to_owned() };
+    let liars = BTreeSet::from([PEER]);
+    let end = PartEnd { model: model(1), failure: Some(why), partial: None, liars };
+    scene.on(LibraryEvent::PartEnded(Box::new(end)));
+    assert_eq!(given(&scene), Err(ErrorCode::BadModel));
 }

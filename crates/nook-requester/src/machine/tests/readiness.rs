@@ -138,7 +138,12 @@ fn where_nobody_can_make_a_reply_without_it_a_device_is_asked_for_all_at_once() 
 
 #[test]
 fn layers_that_did_not_come_are_asked_for_again_after_a_minute_and_a_no_counts_longer() {
-    for (code, again_after) in [(ErrorCode::FetchFailed, 60), (ErrorCode::FetchLimit, 600)] {
+    for (code, again_after) in [
+        (ErrorCode::FetchFailed, 60),
+        (ErrorCode::DiskFull, 60),
+        (ErrorCode::FetchLimit, 600),
+        (ErrorCode::BadModel, 600),
+    ] {
         let mut scene = Scene::new();
         study_lacks(&mut scene);
         scene.wait(3);
@@ -153,4 +158,23 @@ fn layers_that_did_not_come_are_asked_for_again_after_a_minute_and_a_no_counts_l
         scene.now += Duration::from_secs(1);
         assert_eq!(scene.on(present()), asked, "{code}");
     }
+}
+
+#[test]
+fn layers_that_an_owner_let_go_of_in_the_middle_are_asked_for_again_at_once() {
+    let mut scene = Scene::new();
+    study_lacks(&mut scene);
+    scene.wait(3);
+    let present = || outlook(Present::Predicted(prediction()));
+    let few = LayerRange::with_len(1, 4);
+    scene.on(present());
+    let let_go = PlaceState::Refused { code: ErrorCode::ShardUnavailable };
+    for state in [PlaceState::Fetching { percent: 40 }, PlaceState::Loading { percent: 0 }] {
+        scene.on(placed(few, state));
+        scene.on(placed(few, let_go));
+        assert_eq!(scene.on(present()), format!("ask to hold {few}"), "{state:?}");
+    }
+    // What was refused before anything had begun is a refusal.
+    scene.on(placed(few, let_go));
+    assert_eq!(scene.on(present()), "");
 }

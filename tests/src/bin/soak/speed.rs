@@ -1,0 +1,194 @@
+//! How fast replies of several devices were, beside what their asker does alone.
+//!
+//! Right behind each reply that others helped with, its asker makes the same one alone: the machine
+//! is shared and noisy, so only what lies side by side is compared. A reply that took longer than
+//! [`SLOW`] allows either was foretold to, or is told one by one.
+
+use std::collections::BTreeMap;
+
+use nook_api::views::{PredictedView, PredictionView};
+use nook_testkit::Told;
+use serde::Serialize;
+
+/// A reply of several devices at less than this part of the speed of one counts as slow.
+pub(crate) const SLOW: f64 = 0.9;
+
+/// Shortest reply whose speed says anything, in tokens.
+const TOKENS_MIN: usize = 12;
+
+/// How fast one reply was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// From asking to the last token.
+    total_ms: f64,
+    /// After the first token.
+    tokens_per_second: f64,
+}
+
+/// The speed of one reply of several devices, and of the same one alone right behind it.
+#[derive(Debug, Clone)]
+pub(crate) struct Speed {
+    together: Pace,
+    /// Absent where the asker could not make the reply alone.
+    pub(crate) alone: Option<Pace>,
+    predicted: Option<PredictedView>,
+    /// Devices that were lost, or whose layers another one took.
+    lost: usize,
+    /// Devices that were late.
+    late: usize,
+}
+
+/// What is told of all of them.
+#[derive(Debug, Default, Serialize, PartialEq)]
+pub(crate) struct Speeds {
+    /// Replies that were compared.
+    pub(crate) compared: usize,
+    /// Median speed of whole replies, in parts of that alone.
+    pub(crate) whole: Option<f64>,
+    /// The same of their tokens after the first.
+    pub(crate) decode: Option<f64>,
+    /// Those that were slower than [`SLOW`] of alone.
+    pub(crate) slow: usize,
+    /// Why some of those were foretold to be.
+    pub(crate) foretold: BTreeMap<&'static str, u32>,
+    /// The others, each with what is known of it.
+    pub(crate) unforeseen: Vec<String>,
+}
+
+impl Pace {
+    /// Of a reply that came to its end; none where it was too short.
+    pub(crate) fn of(told: &Told) -> Option<Self> {
+        let is_long = told.ids.len() >= TOKENS_MIN && told.tokens_per_second > 0.0;
+        let Told { total_ms, tokens_per_second, .. } = *told;
+        is_long.then_some(Self { total_ms, tokens_per_second })
+    }
+}
+
+impl Speed {
+    /// Of a reply that several devices have made to its end; none where it was too short.
+    pub(crate) fn of(told: &Told) -> Option<Self> {
+        let lost = told.lost.len() + told.failovers.len() + usize::from(told.fell_back);
+        let (predicted, late) = (told.predicted, told.late.len());
+        Some(Self { together: Pace::of(told)?, alone: None, predicted, lost, late })
+    }
+
+    /// Why it was known before that it would be slow; absent where it was not.
+    fn foretold(&self) -> Option<&'static str> {
+        if self.lost > 0 {
+            return Some("a helper was lost");
+        }
+        let predicted = self.predicted?;
+        match (predicted.alone, predicted.together) {
+            (None, Some(_)) => Some("it cannot be made alone"),
+            (Some(alone), Some(together)) if alone.total_ms < together.total_ms * SLOW => {
+                Some("so it was predicted")
+            }
+            _ => None,
+        }
+    }
+
+    /// What is known of a reply that nobody foretold to be slow.
+    fn told(&self, alone: Pace) -> String {
+        let said = |of: fn(PredictedView) -> Option<PredictionView>| {
+            let of = self.predicted.and_then(of);
+            of.map_or("nothing".to_owned(), |it| {
+                format!("{:.0} ms ({:.1} tokens/s)", it.total_ms, it.tokens_per_second)
+            })
+        };
+        let why = match (self.late, self.predicted) {
+            (0, None) => "nothing was predicted",
+            (0, Some(_)) => "the prediction was wrong",
+            _ => "a helper was late",
+        };
+        let Self { together, .. } = self;
+        format!(
+            "{:.0} ms ({:.1} tokens/s), alone {:.0} ms ({:.1}); predicted {} together and {} alone: \
+             {why}",
+            together.total_ms,
+            together.tokens_per_second,
+            alone.total_ms,
+            alone.tokens_per_second,
+            said(|it| it.together),
+            said(|it| it.alone),
+        )
+    }
+}
+
+impl Speeds {
+    /// Compares all.
+    pub(crate) fn of<'a>(all: impl Iterator<Item = &'a Speed>) -> Self {
+        let mut speeds = Self::default();
+        let (mut whole, mut decode) = (Vec::new(), Vec::new());
+        for speed in all {
+            let Some(alone) = speed.alone else { continue };
+            let ratio = alone.total_ms / speed.together.total_ms;
+            whole.push(ratio);
+            decode.push(speed.together.tokens_per_second / alone.tokens_per_second);
+            if ratio >= SLOW {
+                continue;
+            }
+            speeds.slow += 1;
+            match speed.foretold() {
+                Some(why) => *speeds.foretold.entry(why).or_default() += 1,
+                None => speeds.unforeseen.push(speed.told(alone)),
+            }
+        }
+        speeds.compared = whole.len();
+        (speeds.whole, speeds.decode) = (median(whole), median(decode));
+        speeds
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(total_ms: f64) -> Pace {
+        Pace { total_ms, tokens_per_second: 10.0 }
+    }
+
+    fn predicted(alone: Option<f64>, together: f64) -> Option<PredictedView> {
+        let view = |total_ms| PredictionView {
+            first_token_ms: 1.0,
+            load_ms: 0.0,
+            tokens_per_second: 10.0,
+            total_ms,
+            measured: true,
+        };
+        Some(PredictedView { alone: alone.map(view), together: Some(view(together)) })
+    }
+
+    #[test]
+    fn slow_replies_are_foretold_or_told_one_by_one() {
+        let speed = |together, alone| Speed {
+            together: pace(together),
+            alone: Some(pace(alone)),
+            predicted: predicted(Some(1000.0), 900.0),
+            lost: 0,
+            late: 0,
+        };
+        let fast = speed(1100.0, 1000.0);
+        let wrong = speed(1250.0, 1000.0);
+        let late = Speed { late: 1, predicted: None, ..speed(2000.0, 1000.0) };
+        let lost = Speed { lost: 1, ..speed(9000.0, 1000.0) };
+        let only_way = Speed { predicted: predicted(None, 3000.0), ..speed(3000.0, 1000.0) };
+        let said = Speed { predicted: predicted(Some(1000.0), 1200.0), ..speed(1200.0, 1000.0) };
+        let nothing_beside = Speed { alone: None, ..speed(5000.0, 1.0) };
+        let all = [fast, wrong, late, lost, only_way, said, nothing_beside];
+        let speeds = Speeds::of(all.iter());
+        assert_eq!((speeds.compared, speeds.slow, speeds.decode), (6, 5, Some(1.0)));
+        let foretold: Vec<_> = speeds.foretold.into_iter().collect();
+        let each = ["a helper was lost", "it cannot be made alone", "so it was predicted"];
+        assert_eq!(foretold, each.map(|why| (why, 1)));
+        let wrong = "1250 ms (10.0 tokens/s), alone 1000 ms (10.0); predicted 900 ms (10.0 tokens/s) \
+                     together and 1000 ms (10.0 tokens/s) alone: the prediction was wrong";
+        let late = "2000 ms (10.0 tokens/s), alone 1000 ms (10.0); predicted nothing together and \
+                    nothing alone: a helper was late";
+        assert_eq!(speeds.unforeseen, [wrong, late]);
+    }
+}
