@@ -211,6 +211,17 @@ impl Parts {
         }
     }
 
+    /// Bytes of the models that are being deleted, and count.
+    pub(crate) fn bytes_leaving(&self) -> u64 {
+        let leaves = |work: &Work| matches!(work, Work::Deleting | Work::Forgetting);
+        let leaving = self
+            .under_way
+            .iter()
+            .filter(|(model, it)| leaves(&it.work) && !self.own.contains(*model));
+        let bytes = leaving.filter_map(|(model, _)| self.known.get(model)).map(|it| it.bytes);
+        bytes.fold(0, u64::saturating_add)
+    }
+
     /// Files that can go, the longest unused first: nobody needs them, waits for more of them or
     /// writes them.
     pub(crate) fn unneeded(&self, but: Option<ModelDigest>) -> Vec<&PartialModel> {

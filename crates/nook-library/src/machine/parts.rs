@@ -274,7 +274,8 @@ impl ModelLibrary {
         if self.moving.holds() {
             return;
         }
-        let mut over = self.parts.budget.over();
+        // What is being deleted takes its room no more in a moment.
+        let mut over = self.parts.budget.over().saturating_sub(self.parts.bytes_leaving());
         let mut going = Vec::new();
         for partial in self.parts.unneeded(None) {
             if over == 0 {
