@@ -236,6 +236,15 @@ describe('models', () => {
     expect(asked.mock.calls).toEqual([['qwen3-8b', null, 'whole']]);
   });
 
+  it('offers to use together what of the catalogue another computer has and this one cannot hold', async () => {
+    await go('models');
+    const asked = vi.spyOn(backend, 'copyModel');
+    expect(screen.queryByTestId('together-entry-qwen3-4b')).toBeNull();
+    await user.click(screen.getByTestId('together-entry-qwen3-8b'));
+    expect(await screen.findByTestId('download')).toBeTruthy();
+    expect(asked.mock.calls).toEqual([['8b'.repeat(32), null, 'ends']]);
+  });
+
   it('lets a download rest, go on, and be deleted after a question', async () => {
     backend.change((house) => {
       house.downloads = [{ key: 'k', name: 'big', origin: 'o/r', copied: false, file: 'big.gguf', state: 'failed', have_bytes: 1e9, file_bytes: 4e9,
