@@ -66,6 +66,13 @@ pub const ALL: &[Model] = &[
 pub const TINY: Model =
     Model { name: "tiny", title: "tiny", recipe: || Some(Recipe::tiny(Format::Q8_0, 1)) };
 
+/// What many laptops hold beside their other programs, and slowly.
+pub const LLAMA_3B: Model = Model {
+    name: "llama-3b-q4_k_m",
+    title: "Llama-3.2-3B shape Q4_K_M",
+    recipe: || Some(Recipe::llama_3b(Mix::Q4KM, 1)),
+};
+
 /// The model of a name, for the command line.
 pub fn by_name(name: &str) -> Result<&'static Model, String> {
     let known = || ALL.iter().map(|model| model.name).collect::<Vec<_>>().join(", ");

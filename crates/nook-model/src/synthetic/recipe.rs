@@ -105,6 +105,12 @@ impl Recipe {
         }
     }
 
+    /// The shape of Llama-3.2-3B: 28 layers of width 3072, 128,256 tokens, tied.
+    #[must_use]
+    pub fn llama_3b(mix: Mix, seed: u64) -> Self {
+        Self { layers: 28, hidden: 3072, heads: 24, head_dim: 128, ..Self::llama_1b(mix, seed) }
+    }
+
     /// The shape of Qwen2.5-1.5B: 28 layers of width 1536, two key-value heads, biases on Q, K and
     /// V, 151,936 tokens, tied.
     #[must_use]

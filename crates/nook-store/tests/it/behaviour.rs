@@ -2,10 +2,8 @@
 //!
 //! A key that is parsed, checked and saved, and then looked at by nobody, is a promise that nobody
 //! keeps. The table names for each key the test of its behaviour: file and function. It fails for a
-//! key
-//! without an entry, for an entry without a key, and for a test that is not there or never names
-//! the
-//! key. What the test checks is for its reader to judge.
+//! key without an entry, for an entry without a key, and for a test that is not there or never
+//! names the key. What the test checks is for its reader to judge.
 
 use std::collections::BTreeMap;
 use std::path::Path;

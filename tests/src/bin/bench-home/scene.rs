@@ -33,12 +33,12 @@ const SETTLED_QUICK: Duration = Duration::from_secs(1);
 /// Tokens of each reply.
 const TOKENS: u32 = 48;
 
-/// What the system lets a process of the asking device have where it cannot hold the model: its
-/// ends and a few layers.
-const ASKING_BYTES: u64 = 768 << 20;
+/// What the system lets a process of the asking device have where it cannot hold the model, in per
+/// cent of its file: its ends and a few layers.
+const ASKING_PERCENT: u64 = 60;
 
-/// What each of two helpers lends where neither alone suffices, in MB.
-const LENT_MB: u32 = 700;
+/// What each of two helpers lends where neither alone suffices, in the same.
+const LENT_PERCENT: u64 = 45;
 
 /// A household to measure.
 #[derive(Debug, Clone, Copy)]
@@ -47,11 +47,20 @@ pub(crate) struct Plan {
     helpers: usize,
     /// How many times slower the asking device computes than a helper.
     slower: u32,
-    /// Whether the asking device has not the memory for the model, and of several helpers no one
-    /// the memory for the rest.
-    is_small: bool,
+    asking: Asking,
     replies: usize,
     settled: Duration,
+}
+
+/// What the asking device has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asking {
+    /// The model, and the memory for it.
+    All,
+    /// The model, and not the memory for it. Of several helpers none has the memory for the rest.
+    LittleMemory,
+    /// Its ends of the model, from the helper that has all of it.
+    Ends,
 }
 
 /// What was measured of one.
@@ -67,9 +76,9 @@ pub(crate) struct Measured {
     /// Until nothing was asked of helpers any more that they did not hold; absent where they were
     /// asked for nothing.
     pub(crate) part_s: Option<f64>,
-    /// What helpers have on their disks of the model.
+    /// What devices have on their disks that they got from others.
     pub(crate) copied_mb: f64,
-    /// Absent where the asking device has not the memory for it.
+    /// Absent where the asking device cannot make it alone.
     pub(crate) alone_tokens_per_s: Option<f64>,
     pub(crate) replies: Vec<Asked>,
 }
@@ -92,21 +101,29 @@ impl Plan {
         match effort {
             Effort::Quick => {
                 let (model, settled) = (&models::TINY, SETTLED_QUICK);
-                let is_small = false;
-                vec![Self { model, helpers: 1, slower: 4, is_small, replies: 2, settled }]
+                let asking = Asking::All;
+                vec![Self { model, helpers: 1, slower: 4, asking, replies: 2, settled }]
             }
             Effort::Full => {
-                let (model, settled) = (model("llama-1b-q8_0"), SETTLED);
-                [(1, 3, false), (2, 3, false), (1, 1, false), (1, 1, true), (2, 1, true)]
-                    .map(|(helpers, slower, is_small)| Self {
+                let kinds = [
+                    (1, 3, Asking::All),
+                    (2, 3, Asking::All),
+                    (1, 1, Asking::All),
+                    (1, 1, Asking::LittleMemory),
+                    (2, 1, Asking::LittleMemory),
+                    (1, 1, Asking::Ends),
+                ];
+                let of = |model: &'static Model| {
+                    kinds.map(|(helpers, slower, asking)| Self {
                         model,
                         helpers,
                         slower,
-                        is_small,
+                        asking,
                         replies: 10,
-                        settled,
+                        settled: SETTLED,
                     })
-                    .into()
+                };
+                [of(model("llama-1b-q8_0")), of(&models::LLAMA_3B)].concat()
             }
         }
     }
@@ -115,10 +132,13 @@ impl Plan {
         let Self { model, helpers, slower, .. } = self;
         let devices = helpers + 1;
         match slower {
-            _ if self.is_small && devices > 2 => {
+            _ if self.asking == Asking::Ends => {
+                format!("{devices} devices, the asking one has only its ends, {}", model.title)
+            }
+            _ if self.asking == Asking::LittleMemory && devices > 2 => {
                 format!("{devices} devices of which no two can hold it, {}", model.title)
             }
-            _ if self.is_small => {
+            _ if self.asking == Asking::LittleMemory => {
                 format!("{devices} devices, the asking one cannot hold it, {}", model.title)
             }
             1 => format!("{devices} equal devices, {}", model.title),
@@ -130,9 +150,10 @@ impl Plan {
 
     pub(crate) async fn measure(&self, folder: &Path) -> anyhow::Result<Measured> {
         let file = Files::in_folder(folder.to_owned()).ensure(self.model)?;
+        let bytes = fs::metadata(&file)?.len();
         let names = [ASKING].into_iter().chain(HELPERS.into_iter().take(self.helpers));
         // Each device has one core: the machine has few, and the others run at the same time.
-        let plans = names.map(|name| self.node(name));
+        let plans = names.map(|name| self.node(name, bytes));
         let house = Household::apart(plans).await?;
         let asking = house.asking();
         let _slow = (self.slower > 1).then(|| asking.throttle_all_workers(self.slower));
@@ -144,15 +165,15 @@ impl Plan {
         let measured_s = seconds(begun);
         let part_s = settle(asking, begun, self.settled).await?;
         let copied: anyhow::Result<Vec<u64>> =
-            (1..=self.helpers).map(|helper| copied_bytes(house.node(helper).home())).collect();
+            (0..=self.helpers).map(|node| copied_bytes(house.node(node).home())).collect();
         let copied_mb = copied?.iter().sum::<u64>() as f64 / 1e6;
         let mut replies = Vec::new();
         for number in 1..=self.replies {
             replies.push(ask(asking, number).await?);
         }
-        let alone = match self.is_small {
-            true => None,
-            false => Some(asking.answer(&wish(self.replies + 1).alone()).await?),
+        let alone = match self.asking {
+            Asking::All => Some(asking.answer(&wish(self.replies + 1).alone()).await?),
+            Asking::LittleMemory | Asking::Ends => None,
         };
         Ok(Measured {
             title: self.title(),
@@ -166,17 +187,20 @@ impl Plan {
         })
     }
 
-    fn node(&self, name: &'static str) -> NodePlan {
+    /// A device of the household; the model's file has so many bytes.
+    fn node(&self, name: &'static str, bytes: u64) -> NodePlan {
         let plan = NodePlan::installed(name);
-        match (self.is_small, name == ASKING) {
+        match (self.asking == Asking::LittleMemory, name == ASKING) {
             (true, true) => {
-                let limit = format!("--data={ASKING_BYTES}");
+                let limit = format!("--data={}", bytes / 100 * ASKING_PERCENT);
                 let one_thread = ["env", "INGLENOOK_THREADS=1"].map(Into::into);
                 plan.behind([vec!["prlimit".into(), limit.into()], one_thread.into()].concat())
             }
-            (true, false) if self.helpers > 1 => plan
-                .with("distributed_inference.host.max_lent_memory_mb", LENT_MB.to_string())
-                .computing_with(1),
+            (true, false) if self.helpers > 1 => {
+                let lent = bytes / 100 * LENT_PERCENT / 1_000_000;
+                plan.with("distributed_inference.host.max_lent_memory_mb", lent.to_string())
+                    .computing_with(1)
+            }
             _ => plan.computing_with(1),
         }
     }
@@ -185,7 +209,8 @@ impl Plan {
     async fn set_up(&self, house: &Household, file: &Path) -> anyhow::Result<u32> {
         let home = |node: usize| house.node(node).home().to_owned();
         let path = file.to_str().context("a path of plain letters")?;
-        commands::run(&home(0), &["models", "import", path, "--name", NAME]).await?;
+        let holder = if self.asking == Asking::Ends { 1 } else { 0 };
+        commands::run(&home(holder), &["models", "import", path, "--name", NAME]).await?;
         let mut typed = 1;
         for helper in 1..=self.helpers {
             let (showing, typing): (PathBuf, PathBuf) = (home(helper), home(0));
@@ -193,12 +218,17 @@ impl Plan {
             tokio::task::spawn_blocking(pair).await??;
             typed += 2;
         }
+        if self.asking == Asking::Ends {
+            until(house.asking(), "it is given", |view, _| !view.in_house.is_empty()).await?;
+            commands::run(&home(0), &["models", "copy", NAME, "--ends"]).await?;
+            typed += 1;
+        }
         Ok(typed)
     }
 
     fn is_measured(&self, pipeline: &PipelineView) -> bool {
         // A device without the memory for a few layers beside its ends does not measure itself.
-        let asking = (!self.is_small).then_some(ASKING);
+        let asking = (self.asking != Asking::LittleMemory).then_some(ASKING);
         let mut names = asking.into_iter().chain(HELPERS.into_iter().take(self.helpers));
         names.all(|name| {
             pipeline
@@ -319,7 +349,9 @@ async fn until(
 /// What the partial files below `home` take on the disk.
 fn copied_bytes(home: &Path) -> anyhow::Result<u64> {
     let mut bytes = 0;
-    for (path, _) in files_below(&home.join("models").join("partial"))? {
+    let folder = home.join("models").join("partial");
+    let files = if folder.is_dir() { files_below(&folder)? } else { Vec::new() };
+    for (path, _) in files {
         bytes += taken(&fs::metadata(path)?);
     }
     Ok(bytes)
