@@ -29,9 +29,10 @@ impl KeptEnds {
     pub(crate) fn bytes_of(self, bytes: u64, layers: u32) -> u64 {
         let [start, end] = self.parts(layers);
         let taken = start.layers.len().saturating_add(end.layers.len());
-        // Embedding and head are about as large as a layer each.
-        let each = bytes / u64::from(layers).saturating_add(2);
-        each.saturating_mul(u64::from(taken).saturating_add(2)).min(bytes)
+        // Of models with large vocabularies, from 1 to 32 billion parameters, embedding and head
+        // together are about as large as six layers.
+        let each = bytes / u64::from(layers).saturating_add(6);
+        each.saturating_mul(u64::from(taken).saturating_add(6)).min(bytes)
     }
 }
 
@@ -55,7 +56,7 @@ mod tests {
         assert_eq!(parts(0, 0, 4), (range(0, 1), range(3, 1)));
         assert_eq!(parts(1, 1, 0), (range(0, 0), range(0, 0)));
         let kept = KeptEnds { prefix: 1, suffix: 1 };
-        assert_eq!(kept.bytes_of(20_000, 38), 2_500, "five of forty");
+        assert_eq!(kept.bytes_of(20_000, 34), 4_500, "nine of forty");
         assert!(kept.bytes_of(u64::MAX, 0) > u64::MAX / 2, "nonsense overflows nothing");
     }
 }

@@ -52,7 +52,8 @@ async fn a_computer_that_has_only_its_ends_of_a_model_asks_it_all_the_same() -> 
     let [in_house] = &house.asking().view().await?.in_house[..] else {
         anyhow::bail!("one model is in the house");
     };
-    let (all, expected) = (in_house.file_bytes, in_house.ends_bytes);
+    let all = in_house.file_bytes;
+    assert!(in_house.ends_bytes < all, "{in_house:?}");
     let before = received(&house, 0)?;
     let said = commands::run(&laptop, &models(&["copy", MODEL, "--ends"])).await?;
     assert!(said.contains("is here"), "{said}");
@@ -61,7 +62,7 @@ async fn a_computer_that_has_only_its_ends_of_a_model_asks_it_all_the_same() -> 
     // Two layers of twelve at one end and one at the other, which came once.
     let PartialFile { length, taken, .. } = partial_file(&laptop)?;
     assert_eq!(length, all);
-    assert!((expected * 7 / 10..expected * 13 / 10).contains(&taken), "{taken} for {expected}");
+    assert!((length / 5..length * 2 / 5).contains(&taken), "{taken} of {length}");
     let came = received(&house, 0)? - before;
     assert!((taken * 9 / 10..taken * 11 / 10).contains(&came), "{came} for {taken}");
     let view = house.asking().view().await?;

@@ -37,8 +37,9 @@ const TOKENS: u32 = 48;
 /// cent of its file: its ends and a few layers.
 const ASKING_PERCENT: u64 = 60;
 
-/// What each of two helpers lends where neither alone suffices, in the same.
-const LENT_PERCENT: u64 = 45;
+/// What each of two helpers lends where neither alone suffices, in the same: half of it is for the
+/// caches of conversations.
+const LENT_PERCENT: u64 = 75;
 
 /// A household to measure.
 #[derive(Debug, Clone, Copy)]
