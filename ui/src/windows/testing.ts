@@ -1,0 +1,28 @@
+/** A window with a fake household, for tests: how it is opened, and what people do again and again. */
+import { render, screen } from '@testing-library/svelte';
+import userEvent from '@testing-library/user-event';
+import { tick } from 'svelte';
+import { FakeBackend } from '../backend/fake';
+import MainWindow from './MainWindow.svelte';
+import type { PageName } from './pages';
+import { WindowState } from './window.svelte';
+
+export const user = userEvent.setup();
+
+export async function open(): Promise<{ backend: FakeBackend; state: WindowState }> {
+  const backend = new FakeBackend({ tokenMs: 0 });
+  const state = new WindowState(backend);
+  await state.start();
+  render(MainWindow, { state });
+  await tick();
+  return { backend, state };
+}
+
+export async function go(page: PageName): Promise<void> {
+  await user.click(screen.getByTestId(`nav-${page}`));
+}
+
+/** Yes to the question that is asked. */
+export async function agree(): Promise<void> {
+  await user.click(await screen.findByTestId('confirm-yes'));
+}
